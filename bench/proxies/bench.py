@@ -6,7 +6,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 E = os.environ.get
 BASE = int(E("BASE_PORT", "18080"))
 ROOT = os.path.normpath(os.path.join(HERE, "../.."))
-PORT, H2_PORT, GRPC_PORT, TLS_PORT = BASE, BASE + 1, BASE + 2, BASE + 3
+PORT, H2_PORT, GRPC_PORT, TLS_PORT, ADMIN_PORT, OTLP_PORT = (BASE + i for i in range(6))
 BACKENDS = [BASE + 921 + i for i in range(int(E("BACKENDS", "4")))]
 GRPC_BACKENDS = [BASE + 1021 + i for i in range(2)]
 PROXY_CPU, LOAD_CPU = E("PROXY_CPU", "1"), E("LOAD_CPU", "0")
@@ -114,14 +114,29 @@ def stop(proc):
                 pass
 
 
+def definitions():
+    """peers.json, with what entries take over from those they are `like`: what an entry says itself goes first, of `vars` each."""
+    found = json.loads(rd(os.path.join(HERE, "peers.json")))
+
+    def whole(d):
+        out = {}
+        for name in d.get("like", []):
+            above = whole(found[name])
+            out = {**out, **above, "vars": {**out.get("vars", {}), **above.get("vars", {})}}
+        return {**out, **d, "vars": {**out.get("vars", {}), **d.get("vars", {})}}
+
+    return {name: whole(d) for name, d in found.items()}
+
+
 class Peer:
     def __init__(self, name, d, grpc_ok):
         self.name, self.d = name, d
         self.work = tempfile.mkdtemp(prefix=f"bench-{name}-")
         self.vars = {
-            "PORT": PORT, "H2_PORT": H2_PORT, "GRPC_PORT": GRPC_PORT, "TLS_PORT": TLS_PORT, "ROOT": ROOT,
+            "PORT": PORT, "H2_PORT": H2_PORT, "GRPC_PORT": GRPC_PORT, "TLS_PORT": TLS_PORT, "ADMIN_PORT": ADMIN_PORT,
+            "OTLP_PORT": OTLP_PORT, "ROOT": ROOT, "COLLECTOR": E("COLLECTOR_BIN", f"{TOOLS}/slackwater-collector"),
             "CERTIFICATE": os.path.join(SHARED, "certificate.pem"), "KEY": os.path.join(SHARED, "key.pem"), "WORK": self.work, "WORKERS": WORKERS, "TOOLS": TOOLS,
-            "HERE": HERE, "NGINX_EXTRA": "",
+            "HERE": HERE, "NGINX_EXTRA": "", "SETTINGS": "", "ADMIN": "none", "SEEING": "",
             "UPSTREAMS": ",".join(f"127.0.0.1:{p}" for p in BACKENDS),
             "GRPC_UPSTREAMS": ",".join(f"127.0.0.1:{p}" for p in GRPC_BACKENDS),
             "UPSTREAMS_SPACE": " ".join(f"127.0.0.1:{p}" for p in BACKENDS),
@@ -137,13 +152,13 @@ class Peer:
             "TRAEFIK_SERVERS": ", ".join(f'{{ url: "http://127.0.0.1:{p}" }}' for p in BACKENDS),
             "TRAEFIK_GRPC_SERVERS": ", ".join(f'{{ url: "h2c://127.0.0.1:{p}" }}' for p in GRPC_BACKENDS),
         }
-        self.vars.update(d.get("vars", {}))
+        self.vars.update({k: self.fill(v) for k, v in d.get("vars", {}).items()})
         var, default = d.get("bin", ["", ""])
         self.bin = shutil.which(E(var) or self.fill(default)) if var else ""
         self.vars["BIN"] = self.bin or ""
         self.caps = [c for c in d.get("caps", ["h1"]) if c != "grpc" or grpc_ok]
         self.h2_port = H2_PORT if d.get("h2_port") == "own" else PORT
-        self.proc = None
+        self.proc, self.beside = None, []
 
     @staticmethod
     def envoy(p):
@@ -168,8 +183,9 @@ class Peer:
         # Some say where they are installed before they say what they are.
         return " ".join(w for w in (mod or out or [""])[0].split() if not w.startswith("/"))
 
-    def start(self):
-        for port in {PORT, self.h2_port, GRPC_PORT, TLS_PORT}:
+    def start(self, under=(), limit=15):
+        """Starts it, under another program if that is given, and what its entry wants beside it, on the load's core."""
+        for port in {PORT, self.h2_port, GRPC_PORT, TLS_PORT, ADMIN_PORT, OTLP_PORT}:
             try:
                 socket.create_connection(("127.0.0.1", port), 0.2).close()
             except OSError:
@@ -180,9 +196,10 @@ class Peer:
                 f.write(self.fill(rd(os.path.join(HERE, "conf", t + ".in"))))
         env = {**os.environ, **{k: self.fill(v) for k, v in self.d.get("env", {}).items()}}
         self.err = open(os.path.join(self.work, "stderr"), "w")
-        self.proc = pinned(PROXY_CPU, shlex.split(self.fill(self.d["cmd"])), env=env, stdout=self.err, stderr=self.err, cwd=self.work)
+        self.proc = pinned(PROXY_CPU, [*under, *shlex.split(self.fill(self.d["cmd"]))], env=env, stdout=self.err, stderr=self.err, cwd=self.work)
+        self.beside = [pinned(LOAD_CPU, shlex.split(self.fill(c)), stdout=self.err, stderr=self.err) for c in self.d.get("beside", [])]
         try:
-            wait_port(PORT, self.proc)
+            wait_port(PORT, self.proc, limit)
         except RuntimeError as e:
             raise RuntimeError(f"{e}: {rd(self.err.name)[-600:]}")
         time.sleep(0.7)
@@ -190,6 +207,10 @@ class Peer:
 
     def stop(self):
         stop(self.proc)
+        for b in self.beside:
+            if b.poll() is not None:
+                log(f"    {self.name}: what ran beside it ended early with {b.returncode}: {rd(self.err.name)[-300:]}")
+            stop(b)
         t = time.time()
         while time.time() - t < 5:
             try:
@@ -215,6 +236,29 @@ class Peer:
             b = r.getheader("x-backend")
             seen[b] = seen.get(b, 0) + 1
         return seen
+
+
+def prepare():
+    """What peers share: a folder with a certificate."""
+    global SHARED
+    SHARED = tempfile.mkdtemp(prefix="bench-shared-")
+    subprocess.run([OPENSSL, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "30",
+                    "-subj", "/CN=bench.local", "-addext", "subjectAltName=DNS:bench.local,IP:127.0.0.1",
+                    "-out", os.path.join(SHARED, "certificate.pem"), "-keyout", os.path.join(SHARED, "key.pem")],
+                   check=True, capture_output=True)
+
+
+def start_backend():
+    back = pinned(LOAD_CPU, [f"{TOOLS}/backend", "--ports", ",".join(map(str, BACKENDS))])
+    try:
+        wait_port(BACKENDS[0], back)
+        time.sleep(0.2)
+        if back.poll() is not None:
+            raise RuntimeError("it ended")
+    except RuntimeError as e:
+        stop(back)
+        raise RuntimeError(f"the backend: {e}: are ports {BACKENDS[0]} to {BACKENDS[-1]} in use? Set BASE_PORT or NETNS=1")
+    return back
 
 
 def realtime(pids, on):
@@ -403,6 +447,8 @@ def run_once(p, test, secs, run, rep, back):
                 if len(run["spread"]) < len(BACKENDS):
                     log(f"    not balanced: {run['spread']}")
         warm_up(p, test)
+        if any(b.poll() is not None for b in p.beside):
+            raise RuntimeError(f"what runs beside it ended: {rd(p.err.name)[-300:]}")
         run["tests"][test] = r = run_test(p, test, secs)
         what = f"{r['cpu_us']} us, {r.get('rps')}/s, other {r.get('other_on_proxy_core')}" if r.get("cpu_us") else ""
         log(f"rep {rep} {test:9} {p.name:24} {what}")
@@ -490,7 +536,7 @@ def table(summary, cols=None, ratio=None):
 
 
 def main():
-    global GRPC_BODY, BACK_PIDS, SHARED
+    global GRPC_BODY, BACK_PIDS
     ap = argparse.ArgumentParser(description=__doc__)
     ap.add_argument("peers", nargs="*", help="names from peers.json or --add (default: all that are installed)")
     ap.add_argument("--add", action="append", default=[], metavar="NAME=CMD",
@@ -516,7 +562,7 @@ def main():
         table(s, ratio=f"ratio_to_{a.base}")
         return
     secs = int(a.secs) if a.secs == int(a.secs) else a.secs
-    defs = json.loads(rd(os.path.join(HERE, "peers.json")))
+    defs = definitions()
     added = []
     for x in a.add:
         n, c = x.split("=", 1)
@@ -529,23 +575,15 @@ def main():
         n, c = x.split("=", 1)
         defs[n]["conf"] = c.split(",")
     names = a.peers + [n for n in added if n not in a.peers] if a.peers else [n for n in defs if defs[n].get("default", True)]
-    SHARED = tempfile.mkdtemp(prefix="bench-shared-")
+    prepare()
     GRPC_BODY = os.path.join(SHARED, "body.grpc")
     with open(GRPC_BODY, "wb") as f:
         f.write(b"\0\0\0\0\x05hello")
-    subprocess.run([OPENSSL, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "30",
-                    "-subj", "/CN=bench.local", "-addext", "subjectAltName=DNS:bench.local,IP:127.0.0.1",
-                    "-out", os.path.join(SHARED, "certificate.pem"), "-keyout", os.path.join(SHARED, "key.pem")],
-                   check=True, capture_output=True)
-    back = pinned(LOAD_CPU, [f"{TOOLS}/backend", "--ports", ",".join(map(str, BACKENDS))])
+    back = start_backend()
     gback, grpc_ok = None, os.path.exists(f"{TOOLS}/h2backend")
     data = {"meta": {"date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "uname": " ".join(os.uname()[i] for i in (0, 2, 4)), "cpus": os.cpu_count(),
                      "reps": a.reps, "secs": secs, "conns": CONNS, "workers": WORKERS, "versions": {}}, "runs": []}
     try:
-        wait_port(BACKENDS[0], back)
-        time.sleep(0.2)
-        if back.poll() is not None:
-            raise RuntimeError(f"the backend ended: are ports {BACKENDS[0]} to {BACKENDS[-1]} in use? Set BASE_PORT or NETNS=1")
         if grpc_ok:
             gback = pinned(LOAD_CPU, [f"{TOOLS}/h2backend", "--ports", ",".join(map(str, GRPC_BACKENDS))])
             wait_port(GRPC_BACKENDS[0], gback)

@@ -96,4 +96,5 @@ def main():
         print(f"{count:8.0f} {name}")
 
 
-main()
+if __name__ == "__main__":
+    main()

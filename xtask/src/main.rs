@@ -7,6 +7,7 @@ mod conformance;
 mod dashboard;
 mod folder;
 mod loopback;
+mod openapi;
 mod peers;
 mod promtool;
 mod provenance;
@@ -36,8 +37,8 @@ cargo xtask CHORE
           real processes, numbers and no verdict of passed or failed (fifteen minutes)
           fail-fast | stopped | restart | hedged | tied | all ... [--short] [--keep] [--seconds N] [--runs N] [--rate N]
           [--slackwater FILE] [--report FILE]
-  story   one slow request under load, told three times: its line in the access log, its decision, its spans at a collector;
-          fails if they disagree (half a minute)
+  story   slow requests under load, told three times: their lines in the access log, their decisions, their spans at a
+          collector; fails if they disagree (half a minute)
           [--short] [--keep] [--slackwater FILE] [--report FILE]
   conformance
           h2spec, gRPC's interop tests, grpcurl, curl and Chromium through serve, in plain and over TLS (two minutes)
@@ -45,10 +46,11 @@ cargo xtask CHORE
   promtool
           what Prometheus's own tool says of the metrics, the alerts and their tests (seconds, once built)
           [--slackwater FILE]
+  openapi what openapi-spec-validator says of docs/openapi.json (a second)
   dashboard
           the dashboard of demo and of serve in Chromium: knobs, keys, contrast, pictures, at 20 and at 1,000 replicas
-          (four minutes; --short: 20 only, one minute)
-          [--short] [--shots FOLDER] [--keep] [--slackwater FILE] [--report FILE]
+          (four minutes; --short: 20 only, one minute; --debug: all with a build for tests)
+          [--short] [--debug] [--shots FOLDER] [--keep] [--slackwater FILE] [--report FILE]
   results the simulator's figures as they are published, into results/sim; on a committed tree (an hour)
           [FIGURE ...] [--seeds N] [--first-seed N] [--threads N]
 ";
@@ -65,6 +67,7 @@ fn main() -> ExitCode {
         ["story", ref options @ ..] => story::run(options),
         ["conformance", ref options @ ..] => conformance::run(options),
         ["promtool", ref options @ ..] => promtool::run(options),
+        ["openapi", ref options @ ..] => openapi::run(options),
         ["dashboard", ref options @ ..] => dashboard::run(options),
         ["results", ref options @ ..] => results::run(options),
         _ => Err(USAGE.to_owned()),

@@ -81,7 +81,7 @@ fn write_queries(to: &Path) -> Result<usize, String> {
     let text = fs::read_to_string(root().join(DASHBOARD)).map_err(|error| wrong(&error))?;
     let dashboard: Value = serde_json::from_str(&text).map_err(|error| wrong(&error))?;
     let panels = dashboard["panels"].as_array().into_iter().flatten();
-    let targets = panels
+    let targets = (panels.clone())
         .filter_map(|panel| panel["targets"].as_array())
         .flatten();
     let annotations = dashboard["annotations"]["list"]
@@ -99,6 +99,16 @@ fn write_queries(to: &Path) -> Result<usize, String> {
         .collect();
     if rules.is_empty() {
         return Err(wrong(&"it has no queries"));
+    }
+    let of_picked = panels.flat_map(|panel| panel["targets"].as_array().into_iter().flatten());
+    for query in of_picked.filter_map(|target| target["expr"].as_str()) {
+        let metrics = ["slackwater_", "process_"].map(|begin| query.matches(begin).count());
+        let picked = query.matches("instance=~\"$instance\"").count();
+        if metrics.iter().sum::<usize>() != picked {
+            return Err(wrong(&format!(
+                "not of the process that is picked: {query}"
+            )));
+        }
     }
     let count = rules.len();
     // JSON is YAML.

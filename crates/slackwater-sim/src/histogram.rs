@@ -84,6 +84,11 @@ impl Histogram {
         reached.map_or(0, |(place, _)| last_of(place))
     }
 
+    /// Values that came, each as the largest of its place, in order; and how often.
+    pub fn counts(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        (self.recorded()).map(|(place, count)| (last_of(place), count))
+    }
+
     /// The largest value, as the largest of its place; 0 of none.
     pub fn max(&self) -> u64 {
         self.quantile(1.0)

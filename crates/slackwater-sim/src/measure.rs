@@ -22,6 +22,8 @@ pub struct Measured {
     /// Latency as clients see it, of all `queries` but those that failed or were refused before the deadline; a query that
     /// ran into its deadline counts with it.
     pub latency: Latencies,
+    /// The same by the block of time in which a query arrived, where a [`Tape`](crate::scenario::Tape) asks for it.
+    pub latency_by_block: Vec<Latencies>,
     /// Requests in flight at each replica, sampled every 10 ms over the measured span.
     pub rif: Histogram,
     /// CPU used, as a multiple of the allocation.
@@ -58,6 +60,7 @@ impl Measured {
             errors: 0,
             timeouts: 0,
             latency: Latencies::default(),
+            latency_by_block: Vec::new(),
             rif: Histogram::default(),
             utilization: Utilization {
                 replicas,
@@ -87,6 +90,9 @@ impl Measured {
         self.errors += other.errors;
         self.timeouts += other.timeouts;
         self.latency.merge(&other.latency);
+        for (block, latencies) in other.latency_by_block.iter().enumerate() {
+            latencies_at(&mut self.latency_by_block, block).merge(latencies);
+        }
         self.rif.merge(&other.rif);
         self.utilization.merge(&other.utilization);
         self.probes += other.probes;
@@ -125,7 +131,8 @@ impl Measured {
 
     /// Makes it small; for when nothing more is to be recorded.
     pub fn pack(&mut self) {
-        self.latency.histogram.pack();
+        self.latency.pack();
+        self.latency_by_block.iter_mut().for_each(Latencies::pack);
         self.report_age.histogram.pack();
         self.rif.pack();
         self.utilization.by_second.shrink_to_fit();
@@ -218,6 +225,17 @@ impl Latencies {
         self.histogram.record(u64::try_from(us).unwrap_or(u64::MAX));
     }
 
+    /// Makes it small; for when no more is to come for now.
+    pub fn pack(&mut self) {
+        self.histogram.pack();
+    }
+
+    /// How often each latency came that did, the shortest first, as quantiles tell them.
+    pub fn counts(&self) -> impl Iterator<Item = (Duration, u64)> + '_ {
+        let counts = self.histogram.counts();
+        counts.map(|(us, count)| (Duration::from_micros(us).min(self.longest), count))
+    }
+
     /// Those of another run, too.
     pub fn merge(&mut self, other: &Self) {
         self.histogram.merge(&other.histogram);
@@ -246,6 +264,14 @@ impl Latencies {
         let us = u64::try_from(bound.as_micros()).unwrap_or(u64::MAX);
         self.histogram.share_at_most(us)
     }
+}
+
+/// Those of a block of time, which are made if there are none.
+pub(crate) fn latencies_at(blocks: &mut Vec<Latencies>, block: usize) -> &mut Latencies {
+    if blocks.len() <= block {
+        blocks.resize_with(block + 1, Latencies::default);
+    }
+    &mut blocks[block]
 }
 
 /// CPU used by each replica in each whole second of the measured span, as a multiple of its allocation.

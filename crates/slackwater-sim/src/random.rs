@@ -37,6 +37,8 @@ pub enum Purpose {
     LatencyTrace = 13,
     /// Which measured queries are the leaves of a fan-out.
     FanOut = 14,
+    /// Which blocks of time are taken for others like them.
+    Blocks = 15,
 }
 
 /// A stream of draws.

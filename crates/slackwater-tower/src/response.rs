@@ -27,15 +27,67 @@ pub fn is_grpc(headers: &HeaderMap) -> bool {
         && (rest.first()).is_none_or(|next| matches!(next, b'+' | b';' | b' '))
 }
 
-/// Whether these headers or trailers carry a gRPC status that says that the server failed: `UNKNOWN` (2),
-/// `DEADLINE_EXCEEDED` (4), `RESOURCE_EXHAUSTED` (8), `UNIMPLEMENTED` (12), `INTERNAL` (13), `UNAVAILABLE` (14) or
-/// `DATA_LOSS` (15). All others, such as `CANCELLED`, `NOT_FOUND` or `PERMISSION_DENIED`, are about the caller.
+/// How a gRPC call ended, as a number: 0 is success.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GrpcStatus(u8);
+
+impl GrpcStatus {
+    const NAMES: [&str; 17] = [
+        "OK",
+        "CANCELLED",
+        "UNKNOWN",
+        "INVALID_ARGUMENT",
+        "DEADLINE_EXCEEDED",
+        "NOT_FOUND",
+        "ALREADY_EXISTS",
+        "PERMISSION_DENIED",
+        "RESOURCE_EXHAUSTED",
+        "FAILED_PRECONDITION",
+        "ABORTED",
+        "OUT_OF_RANGE",
+        "UNIMPLEMENTED",
+        "INTERNAL",
+        "UNAVAILABLE",
+        "DATA_LOSS",
+        "UNAUTHENTICATED",
+    ];
+
+    /// What these headers or trailers say; `None`: nothing, or no number of one or two digits.
+    pub fn of(fields: &HeaderMap) -> Option<Self> {
+        let digit = |byte: u8| byte.is_ascii_digit().then(|| byte - b'0');
+        match *fields.get(GRPC_STATUS)?.as_bytes() {
+            [ones] => digit(ones).map(Self),
+            [tens @ b'1'..=b'9', ones] => digit(ones).map(|ones| Self((tens - b'0') * 10 + ones)),
+            _ => None,
+        }
+    }
+
+    /// The number.
+    pub const fn code(self) -> u8 {
+        self.0
+    }
+
+    /// What gRPC calls it; `None` of a number that means nothing.
+    pub fn name(self) -> Option<&'static str> {
+        Self::NAMES.get(usize::from(self.0)).copied()
+    }
+
+    /// The call came through.
+    pub const fn is_ok(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Whether it says that the server failed: `UNKNOWN` (2), `DEADLINE_EXCEEDED` (4), `RESOURCE_EXHAUSTED` (8),
+    /// `UNIMPLEMENTED` (12), `INTERNAL` (13), `UNAVAILABLE` (14) or `DATA_LOSS` (15). All others, such as `CANCELLED`,
+    /// `NOT_FOUND` or `PERMISSION_DENIED`, are about the caller.
+    pub const fn blames_server(self) -> bool {
+        matches!(self.0, 2 | 4 | 8 | 12..=15)
+    }
+}
+
+/// Whether these headers or trailers carry a gRPC status that [blames the server](GrpcStatus::blames_server).
 pub fn grpc_failed(headers: &HeaderMap) -> bool {
-    let status = headers.get(GRPC_STATUS).map(HeaderValue::as_bytes);
-    matches!(
-        status,
-        Some(b"2" | b"4" | b"8" | b"12" | b"13" | b"14" | b"15")
-    )
+    GrpcStatus::of(headers).is_some_and(GrpcStatus::blames_server)
 }
 
 /// The bytes of a body that are still to come, where that is known.
@@ -77,36 +129,63 @@ impl BytesLeft {
     }
 }
 
+/// What a response's head or its trailers say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Said {
+    /// Of the query.
+    pub outcome: Outcome,
+    /// Of a gRPC call, where these fields say how it ended.
+    pub grpc_status: Option<GrpcStatus>,
+}
+
 /// What a response's head says of its query: a push-back, a failure, or else a success. A refusal for the time being is
 /// status 429 or 503 with `retry-after`, or gRPC's counterpart. A 503 without it may be anything, and is a failure; a 429
 /// without it blames the caller. `[E1]`
-pub fn head_outcome(status: StatusCode, headers: &HeaderMap) -> Outcome {
+pub fn read_head(status: StatusCode, headers: &HeaderMap) -> Said {
+    let mut said = read_trailers(headers, Outcome::Success);
+    if said.outcome == Outcome::Success && status.is_server_error() {
+        said.outcome = Outcome::Failed;
+    }
     let refuses = matches!(
         status,
         StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE
     );
     if refuses && headers.contains_key(RETRY_AFTER) {
-        return Outcome::PushedBack;
+        said.outcome = Outcome::PushedBack;
     }
-    match trailers_outcome(headers, Outcome::Success) {
-        Outcome::Success if status.is_server_error() => Outcome::Failed,
-        outcome => outcome,
-    }
+    said
 }
 
 /// What a response's trailers say of its query, which `by_head` was as far as the head tells. `RESOURCE_EXHAUSTED` (8),
 /// `UNAVAILABLE` (14) or `DEADLINE_EXCEEDED` (4) with `grpc-retry-pushback-ms`, whatever that says, is a push-back.
+pub fn read_trailers(trailers: &HeaderMap, by_head: Outcome) -> Said {
+    let grpc_status = GrpcStatus::of(trailers);
+    let outcome = match grpc_status {
+        Some(status) if status.blames_server() => {
+            let may_push_back = matches!(status.code(), 4 | 8 | 14);
+            if may_push_back && trailers.contains_key(GRPC_RETRY_PUSHBACK_MS) {
+                Outcome::PushedBack
+            } else {
+                Outcome::Failed
+            }
+        }
+        _ => by_head,
+    };
+    Said {
+        outcome,
+        grpc_status,
+    }
+}
+
+/// [`read_head`], of the query alone.
+pub fn head_outcome(status: StatusCode, headers: &HeaderMap) -> Outcome {
+    read_head(status, headers).outcome
+}
+
+/// [`read_trailers`], of the query alone.
 pub fn trailers_outcome(trailers: &HeaderMap, by_head: Outcome) -> Outcome {
-    if !grpc_failed(trailers) {
-        return by_head;
-    }
-    let status = trailers.get(GRPC_STATUS).map(HeaderValue::as_bytes);
-    if matches!(status, Some(b"4" | b"8" | b"14")) && trailers.contains_key(GRPC_RETRY_PUSHBACK_MS)
-    {
-        Outcome::PushedBack
-    } else {
-        Outcome::Failed
-    }
+    read_trailers(trailers, by_head).outcome
 }
 
 #[cfg(test)]
@@ -126,6 +205,28 @@ mod tests {
         assert_eq!(failed, [2, 4, 8, 12, 13, 14, 15]);
         assert!(!grpc_failed(&headers("")));
         assert!(!grpc_failed(&HeaderMap::new()));
+    }
+
+    #[test]
+    fn a_grpc_status_is_a_number_that_may_have_a_name() {
+        for (said, code, name) in [
+            ("0", 0, Some("OK")),
+            ("5", 5, Some("NOT_FOUND")),
+            ("14", 14, Some("UNAVAILABLE")),
+            ("16", 16, Some("UNAUTHENTICATED")),
+            ("17", 17, None),
+            ("99", 99, None),
+        ] {
+            let headers = headers(said);
+            let status = GrpcStatus::of(&headers).expect("a number");
+            assert_eq!((status.code(), status.name()), (code, name));
+            assert_eq!(status.is_ok(), said == "0");
+            let of_head = read_head(StatusCode::OK, &headers).grpc_status;
+            assert_eq!(of_head, Some(status), "{said}");
+        }
+        for unfit in ["", "014", "05", "-1", "x", "1x", "100"] {
+            assert_eq!(GrpcStatus::of(&headers(unfit)), None, "{unfit}");
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@
 
 use crate::config::{
     AdminSettings, AgentConfig, Config, FleetSource, LoadedFile, ProbeTransport, ReplicaConfig,
-    ServiceConfig, read_fleet_file,
+    ServiceConfig, Variables, read_fleet_file,
 };
 use crate::fault::Fault;
 use crate::output::print;
@@ -85,7 +85,7 @@ fn told_of(file: &Path, show: bool) -> Result<String, Mistakes> {
             Ok(summed_up(summary))
         };
     }
-    let loaded = LoadedFile::of(&source)?;
+    let loaded = LoadedFile::of(&source, Variables::of_process())?;
     let fleets = read_fleets(&loaded)?;
     for remark in loaded.remarks() {
         tell(&format!("{remark:#}\n"));

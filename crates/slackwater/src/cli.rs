@@ -2,7 +2,7 @@
 //! exit code. Each sub-command's own arguments live in its module.
 
 use crate::output::print;
-use crate::{agent, check, demo, load, ready, serve, sim, top};
+use crate::{admin_command, agent, check, demo, load, ready, serve, sim, top};
 use clap::{CommandFactory, Parser, Subcommand};
 use std::io::Write;
 use std::process::ExitCode;
@@ -17,6 +17,7 @@ Examples:
   slackwater sim fig6                                a figure of the paper, in virtual time
   slackwater sim run my-fleet.toml --policy prequal --versus peak_ewma
   slackwater top                                     the fleet of a running serve or demo, in this terminal
+  slackwater admin drain 10.0.0.1:80 --wait 30s      no new requests for a replica of a running serve
   slackwater check slackwater.toml
 
 Exit codes: 0 all went well, 1 failed while running, 2 bad arguments or configuration.";
@@ -41,6 +42,8 @@ enum Command {
     Demo(demo::Args),
     /// See the fleet of a running serve, agent or demo in this terminal
     Top(top::Args),
+    /// Change a running serve at its admin address, or ask it: drain, weights, policy, settings, reload
+    Admin(admin_command::Args),
     /// Play policies in virtual time: the papers' figures, or your own fleet
     Sim(sim::Args),
     /// Validate configuration and scenario files
@@ -68,6 +71,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Load(args) => load::run(args),
         Command::Demo(args) => demo::run(args),
         Command::Top(args) => top::run(args),
+        Command::Admin(args) => admin_command::run(args),
         Command::Sim(args) => sim::run(args),
         Command::Check(args) => check::run(args),
         Command::Ready(args) => ready::run(&args),

@@ -2,16 +2,21 @@
 
 mod access_log;
 mod admin;
+mod admin_client;
+mod admin_command;
 mod agent;
 mod check;
 mod cli;
 mod config;
 mod content_length;
+#[cfg(test)]
+mod counting_allocator;
 mod crc32c;
 mod decisions;
 mod demo;
 mod descriptors;
 mod discovery;
+mod exemplars;
 mod fault;
 mod file_watch;
 mod forward;
@@ -35,6 +40,7 @@ mod seed;
 mod serve;
 mod sim;
 mod supervisor;
+mod text_table;
 mod tls;
 mod toml_reader;
 mod top;
@@ -44,6 +50,7 @@ mod worker_threads;
 
 use std::process::ExitCode;
 
+#[cfg(not(test))]
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

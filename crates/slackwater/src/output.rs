@@ -23,3 +23,28 @@ pub(crate) fn print(text: &str) -> Result<(), Fault> {
         _ => Ok(()),
     }
 }
+
+/// The text without what a terminal would obey: it comes from another machine.
+pub(crate) fn clean(text: &str) -> String {
+    let printable = |character: char| {
+        if character.is_control() {
+            '\u{fffd}'
+        } else {
+            character
+        }
+    };
+    text.chars().map(printable).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_terminal_would_obey_is_shown_as_strange() {
+        assert_eq!(
+            clean("a\u{1b}[2Jb\n\u{9b}c"),
+            "a\u{fffd}[2Jb\u{fffd}\u{fffd}c"
+        );
+    }
+}

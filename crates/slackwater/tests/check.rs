@@ -385,3 +385,28 @@ fn a_mistaken_fleet_file_is_told_with_its_own_lines() {
     let summary = "policy prequal, 2 replicas in a file over http1: good/fleet.json\n";
     assert!(stdout(&output).contains(summary), "{}", stdout(&output));
 }
+
+#[test]
+fn what_opentelemetry_s_variables_say_is_checked_like_a_start() {
+    let file = std::env::temp_dir().join(format!("slackwater-otel-{}.toml", std::process::id()));
+    let text = "listen = \"127.0.0.1:0\"\nreplicas = [\"127.0.0.1:1\"]\n[tracing]\n";
+    fs::write(&file, text).expect("a file for the test");
+    let output = Command::new(env!("CARGO_BIN_EXE_slackwater"))
+        .args(["check", "--show"])
+        .arg(&file)
+        .env("OTEL_EXPORTER_OTLP_ENDPOINT", "http://10.0.0.9:4317")
+        .env("OTEL_TRACES_SAMPLER", "always_on")
+        .output()
+        .expect("the command runs");
+    fs::remove_file(&file).expect("the test's own file");
+    assert!(output.status.success(), "{}", stderr(&output));
+    let told = stderr(&output);
+    let expected = "OTEL_TRACES_SAMPLER: tracing.sample: warning: found \"always_on\"";
+    assert!(told.contains(expected), "{told}");
+    let shown = stdout(&output);
+    assert!(
+        shown.contains("endpoint = \"http://10.0.0.9:4317/\""),
+        "{shown}"
+    );
+    assert!(shown.contains("[tracing]"), "{shown}");
+}

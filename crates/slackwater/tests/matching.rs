@@ -3,10 +3,6 @@
 //! A test binary of its own, because it counts through the global allocator. It compiles the routes' own files, which need
 //! nothing else of the program.
 
-#![expect(
-    unsafe_code,
-    reason = "a global allocator can be written in no other way"
-)]
 #![expect(clippy::expect_used, reason = "tests and their helpers")]
 
 #[expect(
@@ -17,8 +13,10 @@
 #[path = "../src/routes/mod.rs"]
 mod routes;
 
-use core::alloc::{GlobalAlloc, Layout};
-use core::cell::Cell;
+#[path = "../src/counting_allocator.rs"]
+mod counting_allocator;
+
+use counting_allocator::calls_of;
 use http::header::{HeaderMap, HeaderName};
 use http::uri::{Authority, Uri};
 use http::{HeaderValue, Method, StatusCode};
@@ -26,35 +24,6 @@ use routes::{
     Action, Conditions, FixedResponse, Found, Head, HeaderChanges, HeaderRule, HeaderTest,
     HostRule, PathRule, Route, Router,
 };
-use std::alloc::System;
-
-struct Counting;
-
-thread_local! {
-    static CALLS: Cell<u64> = const { Cell::new(0) };
-}
-
-fn count() {
-    CALLS.with(|calls| calls.set(calls.get() + 1));
-}
-
-// SAFETY: every call is handed to the system's allocator as it came.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count();
-        // SAFETY: the caller's promise is passed on.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        count();
-        // SAFETY: the caller's promise is passed on.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 fn answered(status: u16, when: Conditions) -> Route {
     Route {
@@ -104,9 +73,7 @@ fn no_request_costs_an_allocation() {
             headers: &headers,
             local: &local,
         };
-        let before = CALLS.with(Cell::get);
-        let found = router.find(&head);
-        let calls = CALLS.with(Cell::get) - before;
+        let (calls, found) = calls_of(|| router.find(&head));
         assert_eq!(calls, 0, "{target}");
         let status = match found {
             Found::Route(_, route) => match &route.then {

@@ -9,14 +9,15 @@ use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 use serde_json::Value;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc::{self, Receiver};
+use std::time::Instant;
 
 const SLACKWATER: &str = env!("CARGO_BIN_EXE_slackwater");
 
-/// Nothing is said for so long only when something is broken.
+/// What is waited for takes so long only when something is broken.
 const LIMIT: Duration = Duration::from_mins(1);
 
 const COLUMNS: u16 = 120;
@@ -59,6 +60,87 @@ impl Drop for Demo {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// A `serve` or an `agent` that runs; killed when dropped.
+struct Proxy {
+    child: Child,
+    /// Where requests go.
+    address: String,
+    /// Where its admin server is.
+    admin: String,
+}
+
+impl Proxy {
+    fn start(arguments: &[&str]) -> Self {
+        let mut child = Command::new(SLACKWATER)
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let mut lines = lines.map(Result::unwrap);
+        let mut said = |what: &str| {
+            let told = lines.find_map(|line| {
+                let (_, rest) = line.split_once(what)?;
+                Some(rest.split(' ').next()?.to_owned())
+            });
+            told.unwrap()
+        };
+        let admin = said("status and metrics address=");
+        let address = said("serving address=");
+        // Whatever else it says has to go somewhere.
+        std::thread::spawn(move || lines.for_each(drop));
+        Self {
+            child,
+            address,
+            admin,
+        }
+    }
+
+    /// So many requests, one after the other, all answered with 200.
+    fn ask(&self, requests: usize) {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        let mut heads = BufReader::new(stream.try_clone().unwrap()).lines();
+        for _ in 0..requests {
+            stream
+                .write_all(b"GET / HTTP/1.1\r\nhost: test\r\n\r\n")
+                .unwrap();
+            assert_eq!(heads.next().unwrap().unwrap(), "HTTP/1.1 200 OK");
+            heads.find(|line| line.as_deref().unwrap().is_empty());
+        }
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        // Fails when it has ended, which is as good.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A replica that answers 200 to each request, and where it is.
+fn replica() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            std::thread::spawn(move || {
+                let lines = BufReader::new(stream.try_clone().unwrap()).lines();
+                for line in lines.map_while(Result::ok) {
+                    let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
+                    // Whoever asked may have gone.
+                    if line.is_empty() && stream.write_all(answer).is_err() {
+                        break;
+                    }
+                }
+            });
+        }
+    });
+    address
 }
 
 fn top(arguments: &[&str]) -> Output {
@@ -224,12 +306,16 @@ impl InTerminal {
 
     /// Reads on until what was said is as it should be.
     fn read_until(&mut self, is_enough: impl Fn(&str) -> bool) {
+        let by = Instant::now() + LIMIT;
         loop {
             let said = String::from_utf8_lossy(&self.said).into_owned();
             if is_enough(&said) {
                 return;
             }
-            let heard = self.heard.recv_timeout(LIMIT);
+            // It draws once a second, whatever happens.
+            let heard = self
+                .heard
+                .recv_timeout(by.saturating_duration_since(Instant::now()));
             assert!(heard.is_ok(), "{}", screen(&said));
             self.said.extend(heard.unwrap());
         }
@@ -276,6 +362,55 @@ fn the_screen_comes_obeys_keys_and_goes() {
     top.shows(&["seen from here: ", "latency, as it reports"]);
     top.press("q");
     top.ends();
+}
+
+#[test]
+fn a_serve_shows_its_replicas_and_the_decisions_that_were_kept() {
+    let replica = replica();
+    let file = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("top-decisions.toml");
+    let text = format!(
+        "listen = \"127.0.0.1:0\"\nreplicas = [\"{replica}\"]\npolicy = \"least_loaded\"\n\
+         [admin]\nlisten = \"127.0.0.1:0\"\n[decisions]\nsample = 1.0\n"
+    );
+    std::fs::write(&file, text).unwrap();
+    let serve = Proxy::start(&["serve", "--config", file.to_str().unwrap()]);
+    serve.ask(3);
+    let table = succeeds(top(&["--once", &serve.admin]));
+    assert!(table.starts_with("slackwater serve "), "{table}");
+    assert!(table.contains("default: least_loaded, "), "{table}");
+    let row = table.lines().find(|line| line.starts_with(&replica));
+    assert!(row.unwrap().contains(" available "), "{table}");
+    let mut screen = InTerminal::start(&serve.admin);
+    screen.shows(&["slackwater top  serve ", &replica, "available"]);
+    // Its page has them from /decisions.
+    screen.press("j\r");
+    screen.shows(&[
+        "the last requests that were kept, and why they came here",
+        "  200 in ",
+        "least loaded",
+    ]);
+    screen.press("q");
+    screen.ends();
+}
+
+#[test]
+fn an_agent_shows_what_it_answers_to_probes() {
+    let agent = Proxy::start(&[
+        "agent",
+        "--listen",
+        "127.0.0.1:0",
+        "--to",
+        &replica(),
+        "--admin",
+        "127.0.0.1:0",
+    ]);
+    agent.ask(2);
+    let table = succeeds(top(&["--once", &agent.admin]));
+    assert!(table.starts_with("slackwater agent "), "{table}");
+    let mut screen = InTerminal::start(&agent.admin);
+    screen.shows(&["slackwater top  agent ", "answers probes: RIF 0, "]);
+    screen.press("q");
+    screen.ends();
 }
 
 #[test]

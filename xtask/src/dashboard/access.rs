@@ -1,7 +1,7 @@
 //! For everybody: keys, names for screen readers, contrast; and that the page keeps to itself.
 
 use super::tab::{Tab, View};
-use super::{Stage, WINDOW};
+use super::{SMALL, Stage, WINDOW};
 
 const UNITS: &str = include_str!("units.js");
 const CONTRAST: &str = include_str!("contrast.js");
@@ -67,10 +67,10 @@ fn keys(tab: &mut Tab) -> Result<String, String> {
         .map_err(|list| format!("not reached with the tabulator: {list}"))
 }
 
-fn fleet_by_keys(tab: &mut Tab) -> Result<String, String> {
+pub(super) fn fleet_by_keys(tab: &mut Tab) -> Result<String, String> {
     tab.evaluate("document.activeElement?.blur()")?;
     tab.press("f")?;
-    let option = "document.querySelector('[role=option]')";
+    let option = "document.querySelector('[role=option]:not([hidden])')";
     let named = |tab: &mut Tab| tab.evaluate(&format!("{option}.textContent.split(' · ')[0]"));
     tab.wait(
         "the first replica",
@@ -149,11 +149,7 @@ fn contrast(tab: &mut Tab) -> Result<String, String> {
 
 /// Nothing sticks out of a small window.
 fn small(tab: &mut Tab) -> Result<String, String> {
-    tab.look(View {
-        width: 390,
-        height: 844,
-        dark: false,
-    })?;
+    tab.look(SMALL)?;
     let wide = tab.wait("a layout", "document.documentElement.scrollWidth")?;
     tab.look(WINDOW)?;
     if wide.as_u64().is_some_and(|wide| wide <= 390) {

@@ -4,6 +4,7 @@ use super::devtools::DevTools;
 use crate::loopback::processes::{Process, Processes, wait_for};
 use crate::run::say;
 use core::time::Duration;
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,8 +12,8 @@ use std::process::Command;
 const START_MAX: Duration = Duration::from_mins(1);
 const INSTALL_MAX: Duration = Duration::from_mins(10);
 
-const MISSING: &str =
-    "there is no chromium in PATH (Debian: apt-get install --no-install-recommends chromium)";
+const MISSING: &str = "there is no chromium in PATH, so the dashboard cannot be checked; install it \
+                       (Debian: apt-get install --no-install-recommends chromium), or run this as root, who installs it";
 
 /// What it may be called.
 const NAMES: [&str; 4] = [
@@ -34,14 +35,19 @@ pub(super) struct Browser {
 ///
 /// # Errors
 ///
-/// It is not there and cannot be had; says how to get it.
+/// It is not there and cannot be had; says how to get it. A check that is not made is not a check that passes.
 pub(super) fn find(processes: &Processes) -> Result<PathBuf, String> {
-    if let Some(found) = in_path() {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    if let Some(found) = found_in(&path) {
         return Ok(found);
     }
-    if !rustix::process::geteuid().is_root() {
-        return Err(MISSING.to_owned());
+    if rustix::process::geteuid().is_root() {
+        install(processes)?;
     }
+    found_in(&path).ok_or_else(|| MISSING.to_owned())
+}
+
+fn install(processes: &Processes) -> Result<(), String> {
     say("installing chromium");
     let commands: [&[&str]; 2] = [
         &["update"],
@@ -63,12 +69,12 @@ pub(super) fn find(processes: &Processes) -> Result<PathBuf, String> {
             ));
         }
     }
-    in_path().ok_or_else(|| MISSING.to_owned())
+    Ok(())
 }
 
-fn in_path() -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders: Vec<_> = std::env::split_paths(&path).collect();
+/// The first that there is in the folders of `path`.
+fn found_in(path: &OsStr) -> Option<PathBuf> {
+    let folders: Vec<_> = std::env::split_paths(path).collect();
     let mut files = NAMES
         .iter()
         .flat_map(|name| folders.iter().map(move |folder| folder.join(name)));
@@ -117,5 +123,23 @@ impl Browser {
     /// A new connection.
     pub(super) fn connect(&self) -> Result<DevTools, String> {
         DevTools::connect(self.port, &self.path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::folder::Folder;
+
+    #[test]
+    fn it_is_found_by_any_of_its_names_in_the_order_of_the_names() {
+        let folder = Folder::new("browser", false).unwrap();
+        let path = folder.path.as_os_str();
+        assert_eq!(found_in(path), None);
+        assert_eq!(found_in(OsStr::new("")), None);
+        for name in ["google-chrome", "chromium"] {
+            fs::write(folder.path.join(name), "").unwrap();
+            assert_eq!(found_in(path), Some(folder.path.join(name)));
+        }
     }
 }

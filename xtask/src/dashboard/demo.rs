@@ -1,7 +1,7 @@
 //! `demo`: every knob is turned, and what changes is looked for in the page and in `/status`.
 
 use super::tab::{Tab, View};
-use super::{START_MAX, Stage, WINDOW, access};
+use super::{BOTH, SMALL, START_MAX, Stage, Theme, WINDOW, access};
 use crate::loopback::http;
 use crate::loopback::ports::FreePorts;
 use crate::loopback::processes::{Process, wait_for};
@@ -12,10 +12,20 @@ use std::process::Command;
 
 const STEP: &str = "demo";
 
+/// With the fleets of both sides in it.
+const LARGE: View = View {
+    height: 1180,
+    ..WINDOW
+};
+
+/// Since the start, as the page says it.
+const AFTER_20_S: &str = "(() => { const [, minutes, seconds] = document.querySelector('.demo > .about').textContent.match(/(\\d+):(\\d+) since the start/) ?? []; \
+                          return 60 * minutes + Number(seconds) >= 20; })()";
+
 /// What a knob changes has to be seen in `/status` by then.
 const EFFECT_MAX: Duration = Duration::from_mins(1);
 
-/// Requests each second to each side: a thousand replicas are shown, not kept busy.
+/// Requests each second to each side.
 const fn rate(replicas: usize) -> u32 {
     if replicas > 100 { 600 } else { 400 }
 }
@@ -52,7 +62,10 @@ fn play(stage: &mut Stage<'_>, replicas: usize) -> Result<String, String> {
         "document.querySelector('.verdict strong')?.textContent.length > 5",
     )?;
     if replicas > 100 {
-        let shot = stage.shoot(&mut tab, &format!("demo-{replicas}"), WINDOW);
+        if stage.shots.is_some() {
+            tab.wait("its first seconds to be over", AFTER_20_S)?;
+        }
+        let shot = stage.shoot(&mut tab, &format!("demo-{replicas}"), LARGE, BOTH);
         stage.note(STEP, "pictures", shot);
     } else {
         let mut knobs = Knobs {
@@ -105,18 +118,14 @@ fn pictures(
         |status| in_flight(status, 1, 7).filter(|rif| *rif >= 20),
     )?;
     tab.evaluate("document.activeElement?.blur()")?;
-    let whole = stage.shoot(
-        tab,
-        &format!("demo-{replicas}"),
-        View {
-            height: 1180,
-            ..WINDOW
-        },
-    )?;
+    let name = format!("demo-{replicas}");
+    let whole = stage.shoot(tab, &name, LARGE, BOTH)?;
+    let small = stage.shoot(tab, &format!("{name}-small"), SMALL, &[Theme::Dark])?;
     tab.evaluate("document.querySelector('.why').scrollIntoView({ block: 'start' })")?;
-    let why = stage.shoot(tab, &format!("demo-{replicas}-why"), WINDOW)?;
+    let why = stage.shoot(tab, &format!("{name}-why"), WINDOW, &[Theme::Dark])?;
     tab.evaluate("window.scrollTo(0, 0)")?;
     tab.press("f")?;
+    tab.press("Home")?;
     for _ in 0..7 {
         tab.press("ArrowRight")?;
     }
@@ -125,9 +134,9 @@ fn pictures(
         "replica 7's past",
         "!document.querySelector('.sheet').hidden && [...document.querySelectorAll('.sheet .legend td')].some((cell) => cell.textContent !== '–')",
     )?;
-    let replica = stage.shoot(tab, &format!("demo-{replicas}-replica"), WINDOW)?;
+    let replica = stage.shoot(tab, &format!("{name}-replica"), WINDOW, &[Theme::Light])?;
     tab.press("Escape")?;
-    Ok([whole, why, replica].join(", "))
+    Ok([whole, small, why, replica].join(", "))
 }
 
 /// What turns a knob and says what came of it.

@@ -42,12 +42,13 @@ struct Kind {
 }
 
 impl Kind {
-    /// Speeds from 12 to 30 ms; every ninth is four times slower; one of fifty drains, one of fifty fails.
-    fn of(index: usize) -> Self {
+    /// Speeds from 12 to 30 ms, `slower` times so much; every ninth is four times slower; one of fifty drains, one of fifty
+    /// fails.
+    fn of(index: usize, slower: u32) -> Self {
         let spread = u64::try_from(index * 7 % 10).unwrap_or(0);
-        let slower = if index % 9 == 4 { 4 } else { 1 };
+        let slower = if index % 9 == 4 { 4 * slower } else { slower };
         Self {
-            service: Duration::from_millis((12 + 2 * spread) * slower),
+            service: Duration::from_millis(12 + 2 * spread) * slower,
             drains: index % 50 == 11,
             fails: index % 50 == 16,
         }
@@ -55,8 +56,9 @@ impl Kind {
 }
 
 impl Fleet {
-    /// Starts `count` replicas on ports of loopback that are free.
-    pub(super) fn start(count: usize) -> Result<Self, String> {
+    /// Starts `count` replicas on ports of loopback that are free, so slow that `rate` requests per second keep them busy.
+    pub(super) fn start(count: usize, rate: u32) -> Result<Self, String> {
+        let slower = slower(count, rate);
         let wrong = |error: io::Error| format!("{count} replicas cannot be started: {error}");
         allow_many_descriptors();
         let sockets: Vec<_> = (0..count)
@@ -77,7 +79,8 @@ impl Fleet {
             let local = tokio::task::LocalSet::new();
             local.block_on(&runtime, async move {
                 for (index, (listener, probes)) in sockets.into_iter().enumerate() {
-                    tokio::task::spawn_local(serve(Kind::of(index), listener, probes));
+                    let kind = Kind::of(index, slower);
+                    tokio::task::spawn_local(serve(kind, listener, probes));
                 }
                 // Ends when it is sent, or when nobody can send it any more.
                 let _ = stopped.await;
@@ -98,6 +101,14 @@ impl Drop for Fleet {
             let _ = thread.join();
         }
     }
+}
+
+/// How many times slower than said, so that about half of a replica's places are taken.
+fn slower(count: usize, rate: u32) -> u32 {
+    // Beyond that requests would run into `serve`'s timeouts.
+    const MAX: usize = 80;
+    let slower = count * 90 / (rate.max(1) as usize);
+    u32::try_from(slower.clamp(1, MAX)).unwrap_or(1)
 }
 
 /// A port that is free for TCP and for UDP.
@@ -213,9 +224,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_fleet_is_as_slow_as_keeps_it_busy() {
+        assert_eq!(slower(20, 800), 2);
+        assert_eq!(slower(20, 240), 7);
+        assert_eq!(slower(1_000, 1_200), 75);
+        assert_eq!(slower(1_000, 100), 80);
+        assert_eq!(slower(20, 100_000), 1);
+    }
+
+    #[test]
     fn a_probe_is_answered_by_the_protocol() {
         let replica = Replica {
-            kind: Kind::of(11),
+            kind: Kind::of(11, 1),
             rif: Cell::new(5),
             room: Semaphore::new(1),
         };

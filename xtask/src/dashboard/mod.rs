@@ -1,8 +1,9 @@
-//! `cargo xtask dashboard`: the dashboard in a real browser, of `demo` and of `serve`, small and with a thousand replicas:
+//! `cargo xtask dashboard`: the dashboard in a real browser, of `agent`, `demo` and `serve`, small and with a thousand replicas:
 //! every knob is turned and what changes is asserted, in the page and in what `/status` says; keys, names for screen
 //! readers, contrast; no error in the console, no request to anybody else. And the pictures for the documentation.
 
 mod access;
+mod agent;
 mod browser;
 mod demo;
 mod devtools;
@@ -15,7 +16,7 @@ use crate::command::{build_slackwater, first_line};
 use crate::folder::Folder;
 use crate::loopback::pair::Programs;
 use crate::loopback::processes::Processes;
-use crate::report::{Outcome, Page, Report};
+use crate::report::{Page, Report};
 use crate::run::say;
 use browser::Browser;
 use core::time::Duration;
@@ -37,13 +38,28 @@ const WINDOW: View = View {
     dark: false,
 };
 
+/// A telephone.
+const SMALL: View = View {
+    width: 390,
+    height: 844,
+    dark: false,
+};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Theme {
+    Light,
+    Dark,
+}
+
+const BOTH: &[Theme] = &[Theme::Light, Theme::Dark];
+
 /// What every stage has at hand.
 struct Stage<'s> {
     programs: Programs<'s>,
     browser: &'s Browser,
     folder: PathBuf,
     shots: Option<&'s PathBuf>,
-    /// Of requests each second, so many tenths: a build without optimization carries fewer.
+    /// Of the requests each second that an optimized build carries, so many tenths.
     rate_tenths: u32,
     report: &'s mut Report,
 }
@@ -62,13 +78,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
         arguments,
         tools,
     };
-    let chromium = match browser::find(&processes) {
-        Ok(chromium) => chromium,
-        Err(why) => {
-            report.add("browser", "the dashboard in Chromium", Outcome::NotRun(why));
-            return report.finish(&page(String::new()), options.report.as_deref());
-        }
-    };
+    let chromium = browser::find(&processes)?;
     let slackwater = if let Some(file) = &options.slackwater {
         file.clone()
     } else {
@@ -88,9 +98,10 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
         browser: &browser,
         folder: folder.path.clone(),
         shots: options.shots.as_ref(),
-        rate_tenths: if options.short { 3 } else { 10 },
+        rate_tenths: options.rate_tenths(),
         report: &mut report,
     };
+    agent::run(&mut stage);
     let sizes: &[usize] = if options.short { &[20] } else { &[20, 1_000] };
     for &replicas in sizes {
         demo::run(&mut stage, replicas);
@@ -111,13 +122,20 @@ impl Stage<'_> {
         optimized * self.rate_tenths / 10
     }
 
-    /// Takes a picture in light and one in dark, if pictures are wanted.
-    fn shoot(&mut self, tab: &mut Tab, name: &str, view: View) -> Result<String, String> {
+    /// Takes a picture in each of the themes, if pictures are wanted.
+    fn shoot(
+        &mut self,
+        tab: &mut Tab,
+        name: &str,
+        view: View,
+        themes: &[Theme],
+    ) -> Result<String, String> {
         let Some(shots) = self.shots else {
             return Ok("no pictures wanted".to_owned());
         };
         let mut sizes = Vec::new();
-        for dark in [false, true] {
+        for &theme in themes {
+            let dark = theme == Theme::Dark;
             tab.look(View { dark, ..view })?;
             // The theme's change and the next figures are drawn by then.
             tab.evaluate(

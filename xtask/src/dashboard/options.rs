@@ -7,8 +7,10 @@ use std::path::PathBuf;
 pub(super) struct Options {
     /// Leave the temporary folder with configuration and logs.
     pub(super) keep: bool,
-    /// Without a thousand replicas, and with a build for tests.
+    /// Without a thousand replicas.
     pub(super) short: bool,
+    /// A build as tests have it, and as much less load as it carries less. So in the short form, too.
+    pub(super) debug: bool,
     /// Where the pictures go; none are taken without.
     pub(super) shots: Option<PathBuf>,
     /// A built command, in place of one that is built.
@@ -29,23 +31,31 @@ impl Options {
             match argument {
                 "--keep" => options.keep = true,
                 "--short" => options.short = true,
+                "--debug" => options.debug = true,
                 "--shots" => options.shots = Some(file()?),
                 "--slackwater" => options.slackwater = Some(file()?),
                 "--report" => options.report = Some(file()?),
                 _ => {
                     return Err(format!(
-                        "{argument:?} is not an option of dashboard; expected --short, --keep, --shots FOLDER, \
-                         --slackwater FILE or --report FILE"
+                        "{argument:?} is not an option of dashboard; expected --short, --debug, --keep, \
+                         --shots FOLDER, --slackwater FILE or --report FILE"
                     ));
                 }
             }
         }
+        // So that nothing has to be built anew.
+        options.debug |= options.short;
         Ok(options)
     }
 
-    /// How slackwater is built: as tests build it in the short form, so that nothing has to be built anew.
+    /// How slackwater is built.
     pub(super) const fn profile(&self) -> &'static str {
-        if self.short { "dev" } else { "quick" }
+        if self.debug { "dev" } else { "quick" }
+    }
+
+    /// Of the requests each second that an optimized build carries, so many tenths.
+    pub(super) const fn rate_tenths(&self) -> u32 {
+        if self.debug { 3 } else { 10 }
     }
 }
 
@@ -58,7 +68,11 @@ mod tests {
         let options = Options::parse(&["--short", "--shots", "docs/dashboard"]).unwrap();
         assert_eq!((options.short, options.profile()), (true, "dev"));
         assert_eq!(options.shots, Some("docs/dashboard".into()));
-        assert_eq!(Options::parse(&[]).unwrap().profile(), "quick");
+        let whole = Options::parse(&[]).unwrap();
+        assert_eq!((whole.profile(), whole.rate_tenths()), ("quick", 10));
+        let whole = Options::parse(&["--debug"]).unwrap();
+        assert_eq!((whole.short, whole.profile()), (false, "dev"));
+        assert_eq!(whole.rate_tenths(), 3);
         for (arguments, expected) in [
             (&["--shots"][..], "--shots: expected a path"),
             (&["--fast"], "\"--fast\" is not an option"),

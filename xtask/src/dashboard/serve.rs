@@ -2,18 +2,30 @@
 
 use super::fleet::Fleet;
 use super::tab::Tab;
-use super::{START_MAX, Stage, WINDOW, access};
+use super::{BOTH, START_MAX, Stage, Theme, WINDOW, access};
 use crate::loopback::load::Load;
 use crate::loopback::ports::FreePorts;
+use crate::loopback::processes::wait_for;
 use crate::loopback::{http, serve};
 use core::net::SocketAddr;
+use core::time::Duration;
+use serde_json::Value;
 use std::fs;
 
-/// Load, in requests each second: what a small machine carries beside a browser. A larger fleet cannot be kept busy, but
-/// shown.
+/// Load, in requests each second: what a small machine carries beside a browser.
 const fn rate(replicas: usize) -> u32 {
     if replicas > 100 { 1_200 } else { 800 }
 }
+
+/// Requests that took longer are kept.
+const SLOW: &str = "100ms";
+const SLOW_US: u64 = 100_000;
+
+/// Of a tick, in bytes: what does not depend on the fleet (counts, the pool), and for each replica.
+const TICK_BYTES_MAX: [usize; 2] = [4_000, 60];
+
+/// A page is a second behind.
+const AGREE_MAX: Duration = Duration::from_mins(1);
 
 /// Longer than any check takes; it is ended before.
 const LOAD_SECONDS: u32 = 900;
@@ -26,7 +38,8 @@ pub(super) fn run(stage: &mut Stage<'_>, replicas: usize) {
 }
 
 fn play(stage: &mut Stage<'_>, step: &'static str, replicas: usize) -> Result<String, String> {
-    let fleet = Fleet::start(replicas)?;
+    let rate = stage.rate(rate(replicas));
+    let fleet = Fleet::start(replicas, rate)?;
     let mut ports = FreePorts::default();
     let [address, admin] = [ports.take()?, ports.take()?];
     drop(ports);
@@ -41,7 +54,7 @@ fn play(stage: &mut Stage<'_>, step: &'static str, replicas: usize) -> Result<St
     )?;
     let arguments = [
         "--rate",
-        &stage.rate(rate(replicas)).to_string(),
+        &rate.to_string(),
         "--seconds",
         &LOAD_SECONDS.to_string(),
     ]
@@ -59,13 +72,27 @@ fn play(stage: &mut Stage<'_>, step: &'static str, replicas: usize) -> Result<St
     stage.note(step, "the page says what /status says", agrees);
     let why = why(&mut tab);
     stage.note(step, "the next pick is the first by the rule", why);
-    if replicas > 100 {
-        let busy = busy(&mut tab);
-        stage.note(step, "what the page costs", busy);
-    } else {
+    let busy = busy(&mut tab, replicas);
+    stage.note(step, "what the page costs", busy);
+    let name = format!("serve-{replicas}");
+    if replicas <= 100 {
         access::run(stage, step, &mut tab);
+        let told = decision(&mut tab, admin);
+        stage.note(step, "a slow request's decision", told);
+        let shot = stage.shoot(
+            &mut tab,
+            &format!("{name}-decision"),
+            WINDOW,
+            &[Theme::Light],
+        );
+        stage.note(step, "picture of a decision", shot);
+        tab.press("Escape")?;
+        tab.evaluate("window.scrollTo(0, 0)")?;
+    } else {
+        let fleet = access::fleet_by_keys(&mut tab);
+        stage.note(step, "the fleet by keys", fleet);
     }
-    let shot = stage.shoot(&mut tab, &format!("serve-{replicas}"), WINDOW);
+    let shot = stage.shoot(&mut tab, &name, WINDOW, BOTH);
     stage.note(step, "pictures", shot);
     let quiet = access::quiet(&mut tab);
     tab.close()?;
@@ -78,31 +105,46 @@ fn configuration(address: SocketAddr, admin: SocketAddr, replicas: &[SocketAddr]
         .map(|address| format!("\"{address}\""))
         .collect();
     format!(
-        "listen = \"{address}\"\nreplicas = [{}]\n\n[admin]\nlisten = \"{admin}\"\n",
+        "listen = \"{address}\"\nreplicas = [{}]\n\n[admin]\nlisten = \"{admin}\"\n\n\
+         [decisions]\ncapacity = 10000\nslower_than = \"{SLOW}\"\nfailed = true\n",
         replicas.join(", ")
     )
 }
 
-/// The table's replicas, and how many of them are out, as `/status` has them.
+/// How many replicas there are, as `/status` has them, and how many of them may be chosen, by the states of a tick.
 fn agrees_with_status(tab: &mut Tab, admin: SocketAddr, replicas: usize) -> Result<String, String> {
-    tab.wait(
-        "the replica that fails, and the one that drains, to be told so",
-        "(() => { const said = document.querySelector('.fleet .summary').textContent; \
-          const [may, all] = said.match(/[0-9,]+/g).map((text) => Number(text.replaceAll(',', ''))); \
-          return may < all && said; })()",
-    )?;
-    let status = http::get_json(admin, "/status")?;
-    let told = status["replicas"].as_array().map_or(0, Vec::len);
-    let said = tab.evaluate("document.querySelector('.fleet .summary').textContent")?;
-    let said = said.as_str().unwrap_or_default();
-    let grouped = format!("of {}", with_commas(replicas));
-    if told == replicas && said.contains(&grouped) {
-        Ok(said.to_owned())
-    } else {
-        Err(format!(
-            "/status has {told} replicas, the page says {said:?}"
-        ))
+    const SAID: &str = "new Promise((done) => { const source = new EventSource('/events'); let states; \
+        source.addEventListener('fleet', (event) => { ({ states } = JSON.parse(event.data)); }); \
+        source.addEventListener('tick', (event) => { const said = document.querySelector('.fleet .summary').textContent; source.close(); \
+          done({ said, states: JSON.parse(event.data).services[0].replicas.state.map((code) => states[code]) }); }); })";
+    const OUT: [&str; 7] = [
+        "out",
+        "down",
+        "draining",
+        "lost",
+        "on_probation",
+        "ejected",
+        "unavailable",
+    ];
+    let whole = http::get_json(admin, "/status")?;
+    let told = whole["replicas"].as_array().map_or(0, Vec::len);
+    if told != replicas {
+        return Err(format!("/status has {told} replicas of {replicas}"));
     }
+    let mut last = String::new();
+    let agreed = wait_for("the page to say what live data say", AGREE_MAX, || {
+        let found = tab.evaluate(SAID)?;
+        let states = found["states"].as_array().into_iter().flatten();
+        let out = states.filter(|state| OUT.contains(&state.as_str().unwrap_or_default()));
+        let out = out.count();
+        let said = found["said"].as_str().unwrap_or_default();
+        let [may, of] = [replicas.saturating_sub(out), replicas].map(with_commas);
+        let expected = format!("{may} replicas of {of} may be chosen");
+        last = format!("{said:?}, expected {expected:?}");
+        // One drains and one fails from the start, which has to be told first.
+        Ok((out > 0 && said.starts_with(&expected)).then(|| said.to_owned()))
+    });
+    agreed.map_err(|error| format!("{error}: {last}"))
 }
 
 fn with_commas(number: usize) -> String {
@@ -114,31 +156,98 @@ fn with_commas(number: usize) -> String {
 
 /// The first row of the pool is marked, is cold if any is, and of the cold ones the fastest.
 fn why(tab: &mut Tab) -> Result<String, String> {
-    let found = tab.evaluate(
-        "(() => { const rows = [...document.querySelectorAll('.pool tbody tr')].map((row) => [...row.cells].map((cell) => cell.textContent)); \
+    let found = tab.wait(
+        "two reports to choose from",
+        "(() => { const rows = [...document.querySelectorAll('.pool:not(.fullest) tbody tr')].map((row) => [...row.cells].map((cell) => cell.textContent)); \
           const ms = (text) => parseFloat(text.replaceAll(',', '')) * (text.endsWith(' s') ? 1000 : 1); \
-          const cold = rows.filter((row) => row[6].startsWith('cold')); \
-          return { next: rows[0], first: rows[0][0] === 'next', only: rows.filter((row) => row[0] === 'next').length === 1, \
+          if (rows[0]?.[0] !== 'next') return null; const cold = rows.filter((row) => row[6].startsWith('cold')); \
+          return { next: rows[0], only: rows.filter((row) => row[0] === 'next').length === 1, \
             best: !cold.length || cold.every((row) => ms(row[3]) >= ms(rows[0][3])), rule: document.querySelector('.rule').textContent }; })()",
     )?;
-    if found["first"] == true && found["only"] == true && found["best"] == true {
+    if found["only"] == true && found["best"] == true {
         Ok(found["rule"].as_str().unwrap_or_default().to_owned())
     } else {
         Err(found.to_string())
     }
 }
 
-/// Over ten ticks of live data.
-fn busy(tab: &mut Tab) -> Result<String, String> {
-    let before = tab.busy_seconds()?;
-    let seconds = tab.evaluate(
-        "new Promise((done) => { const begun = performance.now(); let ticks = 0; const source = new EventSource('/events'); \
-          source.addEventListener('tick', () => { if (++ticks === 10) { source.close(); done((performance.now() - begun) / 1000); } }); })",
+/// Over ten ticks of live data. Their size is held to a limit; times depend on what else the machine does, and are told.
+fn busy(tab: &mut Tab, replicas: usize) -> Result<String, String> {
+    const TICKS: u32 = 10;
+    let before = tab.spent()?;
+    let heard = tab.evaluate(
+        "new Promise((done) => { const begun = performance.now(); let [ticks, bytes] = [0, 0]; const source = new EventSource('/events'); \
+          source.addEventListener('tick', (event) => { bytes += event.data.length; if (++ticks < 10) return; \
+            source.close(); done({ seconds: (performance.now() - begun) / 1000, bytes }); }); })",
     )?;
-    let spent = tab.busy_seconds()? - before;
-    let seconds = seconds.as_f64().ok_or("the page counted no ticks")?;
-    Ok(format!(
-        "the whole browser takes {:.0} % of a core, over {seconds:.0} s",
-        100.0 * spent / seconds
-    ))
+    let after = tab.spent()?;
+    let (Some(seconds), Some(bytes)) = (heard["seconds"].as_f64(), heard["bytes"].as_u64()) else {
+        return Err("the page counted no ticks".to_owned());
+    };
+    let each_ms = |before: f64, after: f64| 1_000.0 * (after - before) / f64::from(TICKS);
+    let bytes = bytes / u64::from(TICKS);
+    let found = format!(
+        "a tick is {bytes} bytes, {:.0} ms in the script, {:.0} ms of CPU in the page's process; the whole browser takes {:.0} % of a core",
+        each_ms(before.script, after.script),
+        each_ms(before.page, after.page),
+        100.0 * (after.browser - before.browser) / seconds
+    );
+    let [base, each] = TICK_BYTES_MAX;
+    let most = base + replicas * each;
+    if bytes <= most as u64 {
+        Ok(found)
+    } else {
+        Err(format!("{found}; a tick may have {most} bytes"))
+    }
+}
+
+/// A slow request that was kept, opened: what the page tells is what `/decisions` has.
+fn decision(tab: &mut Tab, admin: SocketAddr) -> Result<String, String> {
+    tab.evaluate(
+        "(() => { const kind = document.querySelector('#decisions select'); kind.value = 'slow'; kind.dispatchEvent(new Event('change')); })()",
+    )?;
+    // By the rule, for which there is somebody to compare.
+    tab.wait(
+        "a slow request that was kept",
+        "(() => { const slow = [...document.querySelectorAll('#decisions .decisions tbody tr')].find((row) => { \
+            const texts = [...row.cells].map((cell) => cell.textContent); \
+            return texts.some((text) => /^[0-9.,]+ (ms|s)$/.test(text)) && texts.some((text) => /^(cold|all hot), lowest/.test(text)); }); \
+          slow?.querySelector('button').click(); return Boolean(slow); })()",
+    )?;
+    let story = tab.wait(
+        "its story",
+        "(() => { const story = document.querySelector('#story[open]'); if (!story) return null; \
+          const fact = (name) => [...story.querySelectorAll('.facts tr')].find((row) => row.cells[0].textContent === name)?.cells[1].textContent; \
+          const rows = [...story.querySelectorAll('.candidates.pool tbody tr')].map((row) => [...row.cells].slice(0, 2).map((cell) => cell.textContent)); \
+          const marked = (mark) => rows.filter(([of]) => of === mark).map(([, replica]) => replica); \
+          return { id: fact('id'), tries: [...story.querySelectorAll('.waterfall tbody tr')].map((row) => row.cells[1].textContent), \
+            chosen: marked('chosen'), second: marked('runner-up'), compared: rows.length, why: story.querySelector('.rule').textContent }; })()",
+    )?;
+    let id = story["id"].as_str().unwrap_or_default();
+    let kept = http::get_json(admin, &format!("/decisions?id={id}"))?;
+    let kept = &kept["decisions"][0];
+    let attempts = kept["attempts"].as_array().map_or(&[][..], Vec::as_slice);
+    let of = |pointer: &str| -> Value {
+        let found = attempts
+            .iter()
+            .filter_map(|attempt| attempt.pointer(pointer));
+        found.cloned().collect()
+    };
+    let compared = attempts
+        .iter()
+        .filter_map(|attempt| attempt["candidates"].as_array());
+    let compared: usize = compared.map(Vec::len).sum();
+    let agrees = story["tries"] == of("/replica")
+        && story["chosen"] == of("/replica")
+        && story["second"] == of("/runner_up/replica")
+        && story["compared"] == compared
+        && kept["total_us"].as_u64() >= Some(SLOW_US);
+    if agrees {
+        Ok(format!(
+            "{id}: {}",
+            story["why"].as_str().unwrap_or_default()
+        ))
+    } else {
+        Err(format!("the page tells {story}, /decisions has {kept}"))
+    }
 }

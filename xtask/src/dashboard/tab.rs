@@ -25,6 +25,15 @@ pub(super) struct View {
     pub(super) dark: bool,
 }
 
+/// Seconds that were spent since the start: of CPU in all of the browser's processes, of CPU in the page's own, and in its
+/// script, by the clock.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Spent {
+    pub(super) browser: f64,
+    pub(super) page: f64,
+    pub(super) script: f64,
+}
+
 /// A page of the dashboard.
 pub(super) struct Tab {
     devtools: DevTools,
@@ -51,7 +60,14 @@ impl Tab {
             target,
             problems: Vec::new(),
         };
-        for domain in ["Page", "Runtime", "Log", "Network", "Accessibility"] {
+        for domain in [
+            "Page",
+            "Runtime",
+            "Log",
+            "Network",
+            "Accessibility",
+            "Performance",
+        ] {
             tab.devtools.call(&format!("{domain}.enable"), &json!({}))?;
         }
         tab.look(view)?;
@@ -82,7 +98,10 @@ impl Tab {
         let parameters = json!({"expression": expression, "awaitPromise": true, "returnByValue": true, "userGesture": true});
         let answer = self.devtools.call("Runtime.evaluate", &parameters)?;
         match answer.get("exceptionDetails") {
-            Some(details) => Err(format!("{expression}: {details}")),
+            Some(details) => {
+                let begins: String = expression.chars().take(100).collect();
+                Err(format!("{begins}…: {details}"))
+            }
             None => Ok(answer["result"]["value"].clone()),
         }
     }
@@ -190,16 +209,23 @@ impl Tab {
             .collect())
     }
 
-    /// Seconds of CPU that the browser has spent, in all of its processes.
-    pub(super) fn busy_seconds(&mut self) -> Result<f64, String> {
+    /// What the page has cost up to now.
+    pub(super) fn spent(&mut self) -> Result<Spent, String> {
+        let silent = || "the browser does not say how busy it was".to_owned();
         let answer = self.devtools.call_browser("SystemInfo.getProcessInfo")?;
-        let processes = answer["processInfo"].as_array();
-        let processes =
-            processes.ok_or_else(|| "the browser does not say how busy it was".to_owned())?;
-        Ok(processes
-            .iter()
-            .filter_map(|process| process["cpuTime"].as_f64())
-            .sum())
+        let processes = answer["processInfo"].as_array().ok_or_else(silent)?;
+        let times = processes.iter().map(|process| process["cpuTime"].as_f64());
+        let answer = self.devtools.call("Performance.getMetrics", &json!({}))?;
+        let metrics = answer["metrics"].as_array().ok_or_else(silent)?;
+        let of = |name: &str| {
+            let metric = metrics.iter().find(|metric| metric["name"] == name);
+            metric.and_then(|metric| metric["value"].as_f64())
+        };
+        Ok(Spent {
+            browser: times.flatten().sum(),
+            page: of("ProcessTime").ok_or_else(silent)?,
+            script: of("ScriptDuration").ok_or_else(silent)?,
+        })
     }
 
     /// What went wrong so far: errors in the console, exceptions, requests to others, answers that are errors.
@@ -220,9 +246,7 @@ impl Tab {
                 }
                 "Log.entryAdded" if parameters["entry"]["level"] == "error" => {
                     let entry = &parameters["entry"];
-                    // A process that keeps no decisions has no such path.
-                    let is_known = text(entry, "url").contains("/decisions?");
-                    (!is_known).then(|| format!("log: {} {}", entry["text"], entry["url"]))
+                    Some(format!("log: {} {}", entry["text"], entry["url"]))
                 }
                 "Network.requestWillBeSent" => {
                     let url = text(&parameters["request"], "url");

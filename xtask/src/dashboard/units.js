@@ -43,6 +43,8 @@
   same("next", rule.nextPick("prequal", pool).next.replica, 4);
   same("next of all hot", rule.nextPick("prequal", pool.filter((r) => r.hot)).next.replica, 3);
   same("none from one report", rule.nextPick("prequal", pool.slice(0, 1)).next, null);
+  const median = [5, 6, 7].map((rif) => report(rif, rif, 1, rif >= 6));
+  same("the limit of a worker", [rule.limitOf(median, 6), rule.limitOf(median, 9), rule.limitOf(median, 2), rule.limitOf([], 4), rule.limitOf(median, null)], [6, 6, 6, 4, null]);
   same("none by another rule", rule.nextPick("linear", pool).next, null);
 
   const { Series } = await from("series");
@@ -53,6 +55,7 @@
   series.push(3, { b: 3 });
   series.push(4, { a: 2, b: 4 });
   same("series are bounded, and know what they don't", [series.at, series.column("a"), series.column("b"), series.most("a"), series.last("b")], [[2, 3, 4], [5, null, 2], [2, 3, 4], 5, 4]);
+  same("the most of the newest time", [series.most("a", 1), series.most("a", 2)], [2, 5]);
 
   const { Model, grouped } = await from("model");
   same("grouped counts", grouped({ sent: 3, skipped_cap: 1, skipped_interval: 4 }), { sent: 3, skipped: 5 });
@@ -60,18 +63,42 @@
   const told = (name) => ({ name, address: `${name}:80`, tier: 0, weight: 100 });
   const fleet = { revision: 1, role: "serve", version: "1", process: 1, interval_ms: 1000, states: ["available", "down"], services: [{ name: "web", policy: "prequal", replicas: [told("a"), told("b")] }], demo: null };
   const columns = { state: [0, 1], rif: [3, null], latency_us: [5, null], report_age_ms: [1, null], hot: [1, null], in_flight: [4, 2], sent: [6, 2], failed: [0, 1], p50_us: [7, 8], p99_us: [9, 9], share: [1000, 500] };
-  const tick = (at_ms, revision = 1) => ({ revision, at_ms, interval_ms: 1000, demo: null, services: [{ requests: 8, failed: 2, rate: 8, latency: null, picks: { cold: 8 }, probes: {}, admission: {}, rif_limit: { min: 2, median: 3, max: 3 }, pool: [{ worker: 1 }, { worker: 0 }], replicas: columns }] });
+  const tick = (at_ms, revision = 1) => ({ revision, at_ms, interval_ms: 500, demo: null, services: [{ requests: 8, failed: 2, rate: 16, latency: null, picks: { cold: 8 }, probes: {}, admission: {}, rif_limit: { min: 2, median: 3, max: 3 }, pool: [{ worker: 1 }, { worker: 0 }], replicas: columns }] });
   const model = new Model();
   same("no tick before the fleet", model.handleTick(tick(1)), false);
   same("the first fleet is another one", model.handleFleet(fleet), true);
   same("a tick of another revision", model.handleTick(tick(1, 2)), false);
   same("a tick", model.handleTick(tick(1000)), true);
   const [web] = model.services;
-  same("replicas", web.replicas.map((r) => [r.rif, r.ours, r.latency, r.hot, r.state, r.share, r.allowed, r.reported]), [[4, 4, 5, true, "available", 0.75, 1, true], [2, 2, 8, null, "down", 0.25, 0.5, false]]);
+  same("replicas: what they reported; ours only where they never did", web.replicas.map((r) => [r.rif, r.ours, r.latency, r.hot, r.state, r.share, r.allowed, r.reported]), [[3, 4, 5, true, "available", 0.75, 1, true], [2, 2, 8, null, "down", 0.25, 0.5, false]]);
   same("limit and workers", [web.limit, web.workers], [3, [0, 1]]);
   same("errors", web.series.last("errors"), 0.25);
+  same("counts by the second", web.series.last("picks.cold"), 16);
   same("the same process with another policy keeps its past", [model.handleFleet({ ...fleet, revision: 2, services: [{ ...fleet.services[0], policy: "random" }] }), model.services[0].series.length], [false, 1]);
   same("another process has none", [model.handleFleet({ ...fleet, process: 2 }), model.services[0].series.length], [true, 0]);
+
+  model.handleTick({ ...tick(1500), services: [{ ...tick(1500).services[0], picks: {} }] });
+  same("what did not occur is 0", model.services[0].series.last("picks.cold"), null);
+  model.handleTick(tick(1600));
+  model.handleTick({ ...tick(1700), services: [{ ...tick(1700).services[0], picks: {}, rif_limit: null }] });
+  same("what does not occur any more is 0", model.services[0].series.last("picks.cold"), 0);
+  same("without a limit nobody is hot or cold", model.services[0].replicas.map((r) => r.hot), [null, null]);
+
+  const past = { interval_ms: 1000, at_ms: [500, 1000, 1200], requests: [4, 4, 4], failed: [0, 0, 0], picks: { cold: [3, 3, 3] }, probes: {} };
+  for (const name of ["rate", "p50_us", "p99_us", "p999_us", "rif_limit", "hedges", "retries", "shed", "queued"]) past[name] = [1, 2, 3];
+  model.handleHistory(model.services[0], past);
+  same("the past fills what is not known, before and between", [model.services[0].series.at, model.services[0].series.column("rate")], [[500, 1000, 1200, 1500, 1600, 1700], [1, 2, 3, 16, 16, 16]]);
+  model.handleTick({ ...tick(1800), uptime_ms: 9 });
+  model.handleTick({ ...tick(1900), uptime_ms: 8 });
+  same("a process that began anew with the same number has no past", [model.services[0].series.at, model.services[0].hasHistory], [[1900], false]);
+
+  const { Recent } = await from("recent");
+  const recent = new Recent();
+  [[9, 0], [1, 1], [2, 0], [0, 3]].forEach((sent, at) => recent.push(at, 2500, sent, [0, 1]));
+  recent.push(3, 2500, [7, 7], [7, 7]);
+  same("the last seconds, no more than cover them, each moment once", [recent.sent, recent.failed, recent.seconds], [[2, 3], [0, 2], 5]);
+  recent.push(4, 2500, [1, 2, 3], [0, 0, 0]);
+  same("another fleet begins anew", [recent.sent, recent.seconds], [[1, 2, 3], 2.5]);
 
   const arrange = await from("arrange");
   model.handleTick(tick(2000));
@@ -79,6 +106,9 @@
   const names = (list) => list.map((r) => r.name);
   same("by state", names(arrange.arranged(replicas, "state", "")), ["b", "a"]);
   same("by requests in flight", names(arrange.arranged(replicas, "rif", "")), ["a", "b"]);
+  const named = (name, index) => ({ ...replicas[0], name, index });
+  same("by name, numbers as numbers", names(arrange.arranged([named("r10", 0), named("r9", 1), named("a", 2)], "name", "")), ["a", "r9", "r10"]);
+  same("as configured", names(arrange.arranged([named("r10", 0), named("r9", 1)], "given", "")), ["r10", "r9"]);
   same("filter by heat", names(arrange.arranged(replicas, "name", "hot")), ["a"]);
   same("filter by state", names(arrange.arranged(replicas, "name", "down B")), ["b"]);
 
@@ -91,5 +121,15 @@
   same("a point on columns", [layout.placeAt(46), layout.placeAt(40), layout.placeAt(645), layout.placeAt(700)], [0, null, 9, null]);
   const cells = (await from("cells")).layout(500, 1000, true);
   same("a point on cells", [cells.placeAt(1, cells.top + 1), cells.placeAt(1, cells.top + cells.pitch + 1) === cells.perRow, cells.placeAt(1, 1)], [0, true, null]);
+  const boxes = Array.from({ length: 1000 }, (_, place) => cells.boxOf(place));
+  same("cells are found where they are drawn", boxes.findIndex(([x, y, wide, high], place) => cells.placeAt(x + wide / 2, y + high / 2) !== place), -1);
+  same("cells are in the picture", boxes.some(([x, y, wide, high]) => x + wide > 500 || y + high > cells.height), false);
+  const { keysOf } = await from("fleet_view");
+  const looks = (limit, hot, state = "available") => keysOf({ limit, replicas: [{ reported: hot !== null, hot, state, trouble: null }] }, false).map(([, , text]) => text);
+  same("the picture's key", [looks(3, true)[1], looks(null, null)[0], looks(3, false, "down").includes("cannot be chosen"), looks(3, false).includes("cannot be chosen")], ["hot: in flight, by its last report", "ours in flight; they report nothing", true, false]);
+  const { windowOf } = await from("trend");
+  const drawn = new Series(9);
+  drawn.push(1_000_000, { a: 1 });
+  same("as much time as there are figures of", [30, 60, 90, 150, 400].map((s) => windowOf({ lines: [{ series: drawn, column: "a" }], now: 1_000_000 + 1000 * s })), [60_000, 60_000, 120_000, 300_000, 300_000]);
   return failures;
 })()

@@ -7,24 +7,28 @@ use serde_json::Value;
 #[derive(Debug)]
 pub(super) struct Row {
     pub(super) what: String,
-    /// Access log, decision, spans; `None`: it does not tell that.
+    /// Access log, decision, spans.
     pub(super) told: [Option<String>; 3],
+    /// Which of them have to tell it.
+    tell: [bool; 3],
 }
 
 impl Row {
-    /// Whoever tells it says the same, and somebody does.
+    /// Whoever has to tell it does, and they say the same.
     pub(super) fn agrees(&self) -> bool {
-        let mut told = self.told.iter().flatten();
-        told.next()
-            .is_some_and(|first| told.all(|other| other == first))
+        let told = self.told.iter().zip(self.tell);
+        let said: Vec<_> = told
+            .filter_map(|(told, tells)| tells.then_some(told))
+            .collect();
+        said.iter().all(|told| told.is_some()) && said.windows(2).all(|two| two[0] == two[1])
     }
 }
 
 /// A thing by its names: in the line, in the decision and in the span.
 type Names = (&'static str, [&'static str; 3]);
 
-/// Of the request. What is not told by one of them has no name there.
-const REQUEST: [Names; 8] = [
+/// Of the request.
+const REQUEST: [Names; 7] = [
     ("id", ["id", "id", "slackwater.request_id"]),
     ("trace", ["trace_id", "trace_id", "trace_id"]),
     ("service", ["service", "service", "slackwater.service"]),
@@ -32,11 +36,10 @@ const REQUEST: [Names; 8] = [
     ("path", ["path", "path", "url.path"]),
     ("status", ["status", "status", "http.response.status_code"]),
     ("end", ["end", "end", "slackwater.end"]),
-    ("total, µs", ["total_us", "total_us", ""]),
 ];
 
 /// Of the attempt that answered it.
-const CHOICE: [Names; 7] = [
+const CHOICE: [Names; 6] = [
     ("replica", ["replica", "/replica", "slackwater.replica"]),
     ("reason", ["reason", "/reason", "slackwater.pick.reason"]),
     (
@@ -56,7 +59,15 @@ const CHOICE: [Names; 7] = [
         "the report's age, µs",
         ["age_us", "/chosen/age_us", "slackwater.report.age_us"],
     ),
-    ("outcome", ["", "/outcome", "slackwater.attempt.outcome"]),
+];
+
+/// Of each attempt, as the decision and its span tell it.
+const ATTEMPT: [(&str, &str, &str); 5] = [
+    ("kind", "kind", "slackwater.attempt.kind"),
+    ("replica", "replica", "slackwater.replica"),
+    ("reason", "reason", "slackwater.pick.reason"),
+    ("outcome", "outcome", "slackwater.attempt.outcome"),
+    ("answered", "answered", "slackwater.attempt.answered"),
 ];
 
 /// What there is to compare.
@@ -82,11 +93,18 @@ pub(super) fn rows(told: &Told) -> Result<Vec<Row>, String> {
                 shown(&told.decision[decision]),
                 attribute(server, span).or_else(|| shown(&server[span])),
             ],
+            tell: [true; 3],
         })
         .collect();
-    if let Some(total) = rows.last_mut() {
-        total.told[2] = duration_us(server);
-    }
+    rows.push(Row {
+        what: "total, µs".to_owned(),
+        told: [
+            shown(&told.line["total_us"]),
+            shown(&told.decision["total_us"]),
+            duration_us(server),
+        ],
+        tell: [true; 3],
+    });
     rows.push(Row {
         what: "first byte, µs".to_owned(),
         told: [
@@ -94,6 +112,7 @@ pub(super) fn rows(told: &Told) -> Result<Vec<Row>, String> {
             shown(&told.decision["first_byte_us"]),
             since_us(server, event_ns(server, "first_byte")),
         ],
+        tell: [true; 3],
     });
     rows.push(Row {
         what: "attempts".to_owned(),
@@ -102,6 +121,7 @@ pub(super) fn rows(told: &Told) -> Result<Vec<Row>, String> {
             Some(tried.len().to_string()),
             Some(attempts.len().to_string()),
         ],
+        tell: [true; 3],
     });
     let answered = attempts
         .iter()
@@ -110,25 +130,37 @@ pub(super) fn rows(told: &Told) -> Result<Vec<Row>, String> {
     let nothing = Value::Null;
     for (what, [line, decision, span]) in CHOICE {
         let of_decision = tried.get(answered).and_then(|it| it.pointer(decision));
+        let told = [
+            shown(&told.line[line]),
+            shown(of_decision.unwrap_or(&nothing)),
+            attribute(attempts[answered], span),
+        ];
+        // A choice that went by no report has none to tell of; that it did not, all tell.
+        let is_optional = !["replica", "reason"].contains(&what);
+        if is_optional && told.iter().all(Option::is_none) {
+            continue;
+        }
         rows.push(Row {
             what: what.to_owned(),
-            told: [
-                shown(&told.line[line]),
-                shown(of_decision.unwrap_or(&nothing)),
-                attribute(attempts[answered], span),
-            ],
+            told,
+            tell: [true; 3],
         });
     }
     for (number, span) in attempts.iter().enumerate() {
         let attempt = tried.get(number).unwrap_or(&nothing);
-        let started = span["start_ns"].as_u64();
-        rows.push(Row {
-            what: format!("attempt {}: sent, µs", number + 1),
-            told: [None, shown(&attempt["sent_us"]), since_us(server, started)],
-        });
+        let mut add = |what: &str, of_decision, of_span| {
+            rows.push(Row {
+                what: format!("attempt {}: {what}", number + 1),
+                told: [None, of_decision, of_span],
+                tell: [false, true, true],
+            });
+        };
+        for (what, field, name) in ATTEMPT {
+            add(what, shown(&attempt[field]), attribute(span, name));
+        }
+        let sent = since_us(server, span["start_ns"].as_u64());
+        add("sent, µs", shown(&attempt["sent_us"]), sent);
     }
-    // Policies that go by no report tell none; then there is nothing to compare.
-    rows.retain(|row| row.told.iter().any(Option::is_some));
     Ok(rows)
 }
 
@@ -162,15 +194,20 @@ mod tests {
 
     #[test]
     fn three_that_say_the_same_agree_and_one_that_does_not_is_found() {
-        let row = |told: [Option<&str>; 3]| Row {
+        let row = |told: [Option<&str>; 3], tell| Row {
             what: "x".to_owned(),
             told: told.map(|told| told.map(str::to_owned)),
+            tell,
         };
-        assert!(row([Some("1"), Some("1"), Some("1")]).agrees());
-        assert!(row([Some("1"), None, Some("1")]).agrees());
-        assert!(!row([Some("1"), Some("1"), Some("2")]).agrees());
-        assert!(!row([None, Some("1"), Some("2")]).agrees());
-        assert!(!row([None, None, None]).agrees());
+        let all = [true; 3];
+        assert!(row([Some("1"), Some("1"), Some("1")], all).agrees());
+        assert!(!row([Some("1"), Some("1"), Some("2")], all).agrees());
+        assert!(!row([Some("2"), Some("1"), Some("1")], all).agrees());
+        // Silence is no agreement, unless one need not tell it.
+        assert!(!row([Some("1"), None, Some("1")], all).agrees());
+        assert!(!row([None, None, None], all).agrees());
+        assert!(row([None, Some("1"), Some("1")], [false, true, true]).agrees());
+        assert!(!row([None, Some("1"), Some("2")], [false, true, true]).agrees());
     }
 
     #[test]

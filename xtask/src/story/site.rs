@@ -28,6 +28,8 @@ pub(super) struct Site<'a> {
     address: SocketAddr,
     admin: SocketAddr,
     collector: SocketAddr,
+    /// Requests up to now.
+    sent: u64,
     _running: (Vec<Pair>, [Process; 2]),
 }
 
@@ -84,6 +86,7 @@ impl<'a> Site<'a> {
              [admin]\nlisten = \"{admin}\"\n\
              [access_log]\nto = \"{}\"\nformat = \"json\"\n\
              [decisions]\nsample = 1\ncapacity = 10000\n\
+             [hedge]\nenabled = true\nquantile = 0.9\nbudget = 0.1\nsamples_min = 20\n\
              [tracing]\nendpoint = \"http://{grpc}\"\nsample = 1\n",
             log.display()
         );
@@ -96,6 +99,7 @@ impl<'a> Site<'a> {
             address,
             admin,
             collector: told,
+            sent: 0,
             _running: (pairs, [collector, serve]),
         })
     }
@@ -108,22 +112,27 @@ impl<'a> Site<'a> {
         let arguments: Vec<_> = arguments.into_iter().flatten().collect();
         let file = self.folder.join("load.json");
         let load = Load::start(&self.programs, "load", &url, file, &arguments)?;
-        load.finish(LOAD_ENDS_MAX).map(drop)
+        let seen = load.finish(LOAD_ENDS_MAX)?;
+        let requests = seen["requests"].as_u64();
+        self.sent += requests.ok_or_else(|| format!("load does not say what it sent: {seen}"))?;
+        Ok(())
     }
 
-    /// The request that took longest.
-    pub(super) fn slowest(&self) -> Result<Told, String> {
+    /// What the access log says of all that was sent.
+    pub(super) fn lines(&self) -> Result<Vec<Value>, String> {
         let log = self.folder.join("access.log");
-        let text = wait_for("the access log", EFFECT_MAX, || {
-            Ok(fs::read_to_string(&log)
-                .ok()
-                .filter(|text| text.ends_with('\n')))
-        })?;
-        let lines = text
-            .lines()
-            .filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        let slowest = lines.max_by_key(|line| line["total_us"].as_u64());
-        let line = slowest.ok_or("no request is in the access log")?;
+        wait_for("the whole access log", EFFECT_MAX, || {
+            let text = fs::read_to_string(&log).unwrap_or_default();
+            let whole = text.lines().count() as u64 >= self.sent && text.ends_with('\n');
+            let lines = text.lines().map(serde_json::from_str);
+            let lines = lines.collect::<Result<Vec<Value>, _>>();
+            // A line that is half written is read again.
+            Ok(lines.ok().filter(|_| whole))
+        })
+    }
+
+    /// What the three tell of a request, of which this is its line.
+    pub(super) fn told(&self, line: Value) -> Result<Told, String> {
         let text = |key: &str| {
             let text = line[key].as_str();
             text.ok_or_else(|| format!("a line without {key}: {line}"))

@@ -23,20 +23,33 @@ impl Guarded {
         }
     }
 
-    /// Adds who is out, and who has less than its share, to what the policy has told.
+    /// Adds who is out, and who has less than its share, to what the policy has told. Whoever may not be chosen anyway, for
+    /// health or for any other reason, is among those that it has counted.
     fn explain(&self, explanation: Option<&mut Explanation>) {
         let Some(explanation) = explanation else {
             return;
         };
-        for replica in self.out.iter().copied().chain(self.shares.replicas()) {
-            if let Some(view) = self.view(replica) {
-                explanation.note_out(Out {
-                    replica,
-                    why: OutReason::Health(view.state),
-                    share_millionths: view.share_millionths,
-                });
+        for &replica in &self.out {
+            if let Some(out) = self.absence(replica) {
+                explanation.tell_out(out);
             }
         }
+        for replica in self.shares.replicas() {
+            if self.policy.is_available(replica)
+                && let Some(out) = self.absence(replica)
+            {
+                explanation.add_out(out);
+            }
+        }
+    }
+
+    pub(super) fn absence(&self, replica: ReplicaId) -> Option<Out> {
+        let view = self.view(replica)?;
+        Some(Out {
+            replica,
+            why: OutReason::Health(view.state),
+            share_millionths: view.share_millionths,
+        })
     }
 
     pub(super) fn warm_up(&mut self, replica: ReplicaId) {

@@ -67,16 +67,25 @@ impl Guarded {
         replica: ReplicaId,
         query: Query<'_>,
         draw: &mut dyn Draw,
-        explanation: Option<&mut Explanation>,
+        mut explanation: Option<&mut Explanation>,
     ) -> Option<Decision> {
         let now = self.latest;
+        // As it is to all other queries: that one is out.
+        let available = self.policy.available_count();
         self.policy.set_available(now, replica, true);
         let decision = self.policy.is_available(replica).then(|| {
             let pinned = Some(replica);
             let query = Query { pinned, ..query };
-            (self.policy).handle_query_explained(now, query, draw, explanation)
+            let (policy, explained) = (&mut self.policy, explanation.as_deref_mut());
+            policy.handle_query_explained(now, query, draw, explained)
         });
         self.policy.set_available(now, replica, false);
+        if let Some(explanation) = explanation.filter(|_| decision.is_some()) {
+            explanation.set_available(available);
+            if let Some(out) = self.absence(replica) {
+                explanation.add_out(out);
+            }
+        }
         if decision.is_none()
             && let Some(record) = self.records.find_mut(replica)
         {

@@ -54,16 +54,29 @@ impl<'a> Candidates<'a> {
         self.explanation.is_some()
     }
 
-    /// A replica is looked at, and compared by its `score` or, where it has none, by what this client has in flight there.
-    pub fn consider(&self, replica: ReplicaId, score: impl FnOnce() -> Option<Score>) {
+    /// A replica is looked at; `compared` says by what: where it stands, the lowest being the best, and the figure to be
+    /// shown, where that is not what this client has in flight there.
+    pub fn consider(&self, replica: ReplicaId, compared: impl FnOnce() -> (u64, Option<Score>)) {
         if let Some(explanation) = self.explanation {
-            explanation.borrow_mut().consider(Candidate {
-                replica,
-                report: None,
-                in_flight: self.in_flight(replica),
-                score: score(),
-                avoided: !self.allows(replica),
-            });
+            let candidate = self.candidate(replica, compared());
+            explanation.borrow_mut().consider(candidate);
+        }
+    }
+
+    /// Of those that were looked at this one is chosen, though it need not be the best: of very many it is told, too.
+    pub fn keep(&self, replica: ReplicaId, compared: impl FnOnce() -> (u64, Option<Score>)) {
+        if let Some(explanation) = self.explanation {
+            let candidate = self.candidate(replica, compared());
+            explanation.borrow_mut().keep(candidate);
+        }
+    }
+
+    fn candidate(&self, replica: ReplicaId, (first, score): (u64, Option<Score>)) -> Candidate {
+        Candidate {
+            score,
+            avoided: !self.allows(replica),
+            place: (first, 0),
+            ..Candidate::new(replica, None, self.in_flight(replica))
         }
     }
 
@@ -99,9 +112,9 @@ impl<'a> Candidates<'a> {
         Duration::from_nanos(self.waits.without_progress_ns(self.now, replica))
     }
 
-    /// A uniformly random one.
+    /// A uniformly random one that the query may go to.
     pub fn random(&self, draw: &mut dyn Draw) -> Option<ReplicaId> {
-        self.fleet.random(self.query, draw)
+        self.fleet.random_choice(self.query, draw)
     }
 
     /// Draws `choices` distinct replicas that the query may go to, uniformly (all of them, if there are not more, and

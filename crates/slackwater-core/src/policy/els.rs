@@ -110,9 +110,7 @@ impl Choose for ExpectedLatency {
                 weight(replica)
             }
         };
-        if from.is_explained() {
-            tell_weights(from, unless_excluded);
-        }
+        // To exclude all would leave nobody.
         draw_weighted(from, draw, unless_excluded).or_else(|| draw_weighted(from, draw, weight))
     }
 
@@ -223,21 +221,21 @@ fn draw_weighted(
     let mut rest = unit(draw) * total;
     let mut last = None;
     for (replica, weight) in weighed().filter(|&(_, weight)| weight > 0.0) {
+        last = Some(replica);
         if rest < weight {
-            return Some(replica);
+            break;
         }
         rest -= weight;
-        last = Some(replica);
     }
     // Rounding may leave a crumb beyond the last.
-    last
-}
-
-/// Tells of each replica that the query may go to, with its part of all weights.
-fn tell_weights(from: Candidates<'_>, weight: impl Fn(ReplicaId) -> f64) {
-    let total: f64 = from.allowed().map(&weight).sum();
-    let part = |replica| u32::try_from(whole(weight(replica) / total * 1e6)).ok();
-    (from.allowed()).for_each(|it| from.consider(it, || part(it).map(Score::Weight)));
+    let drawn = last?;
+    if from.is_explained() {
+        let part = |replica| u32::try_from(whole(weight(replica) / total * 1e6)).unwrap_or(0);
+        let told = |replica| Score::told_weight(part(replica));
+        (from.allowed()).for_each(|it| from.consider(it, || told(it)));
+        from.keep(drawn, || told(drawn));
+    }
+    Some(drawn)
 }
 
 /// A number from 0 to 1, 1 excluded.

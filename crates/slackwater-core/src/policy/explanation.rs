@@ -6,8 +6,8 @@
 
 use crate::health::HealthState;
 use crate::policy::observe::PooledView;
+use crate::policy::query::PickReason;
 use crate::replica::ReplicaId;
-use crate::time::span_ns;
 use alloc::vec::Vec;
 
 /// What one choice was made from.
@@ -17,6 +17,11 @@ pub struct Explanation {
     /// The worst of them, once it had to be looked for: its place and its rank.
     worst: Option<(usize, Rank)>,
     considered: u32,
+    cold: u32,
+    hot: u32,
+    rule: Option<PickReason>,
+    chosen: Option<ReplicaId>,
+    runner_up: Option<ReplicaId>,
     outs: Vec<Out>,
     out: u32,
     available: u32,
@@ -34,8 +39,12 @@ pub struct Candidate {
     pub in_flight: u32,
     /// What was compared, for policies that compare something of their own.
     pub score: Option<Score>,
-    /// It was not to have this query: it had had it, or was spared for being new or held back.
+    /// It was not to have this query: it had had it, was full, or was spared for being new or held back.
     pub avoided: bool,
+    /// Where it stands among the others, as the policy compares them: the lower the better.
+    pub(in crate::policy) place: (u64, u64),
+    /// It was looked at as the one of this number.
+    pub(in crate::policy) number: u32,
 }
 
 /// What a policy of its own compares.
@@ -49,6 +58,13 @@ pub enum Score {
     Rif(u32),
     /// Its part of the chances: in millionths of all for `els`, in 65,535ths of the largest for `weighted_round_robin`.
     Weight(u32),
+}
+
+impl Score {
+    /// A weight as it is told: the largest first.
+    pub(in crate::policy) const fn told_weight(weight: u32) -> (u64, Option<Self>) {
+        ((u32::MAX - weight) as u64, Some(Self::Weight(weight)))
+    }
 }
 
 /// A replica that could not be chosen, or not for its whole share.
@@ -67,8 +83,10 @@ pub struct Out {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OutReason {
-    /// Its driver took it out: a failed check, a tier that is not in use.
+    /// Its driver took it out and, to the policy, gave no reason.
     TakenOut,
+    /// Its driver's own reason, in a word.
+    Driver(&'static str),
     /// It wants no queries, by its own word.
     Draining,
     /// It has stopped answering probes, and others have not.
@@ -82,6 +100,7 @@ impl OutReason {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::TakenOut => "taken_out",
+            Self::Driver(why) => why,
             Self::Draining => "draining",
             Self::Lost => "lost",
             Self::Health(state) => state.as_str(),
@@ -89,32 +108,36 @@ impl OutReason {
     }
 }
 
-/// How good a candidate is, the lower the better: not avoided, not hot, and then its load.
-type Rank = (bool, bool, i64);
+/// How good a candidate is, the lower the better: not avoided, its place, and of equals whoever was looked at first.
+type Rank = (bool, (u64, u64), u32);
 
 impl Candidate {
-    /// How good it is, the lower the better, to tell which ones are worth to be noted.
-    fn rank(&self) -> Rank {
-        let is_hot = self.report.is_some_and(|report| report.hot);
-        let load = match (self.score, self.report) {
-            (Some(Score::Nanoseconds(ns)), _) => ns,
-            (Some(Score::Rif(rif)), _) => rif.into(),
-            (Some(Score::Weight(weight)), _) => -i64::from(weight),
-            (None, Some(report)) if !report.hot => {
-                let latency_ns = report.latency.map(span_ns);
-                latency_ns.map_or(i64::MAX, |ns| i64::try_from(ns).unwrap_or(i64::MAX))
-            }
-            (None, Some(report)) => report.rif.count().into(),
-            (None, None) => self.in_flight.into(),
-        };
-        (self.avoided, is_hot, load)
+    /// What is known of any: no score, and neither better nor worse than others.
+    pub(in crate::policy) const fn new(
+        replica: ReplicaId,
+        report: Option<PooledView>,
+        in_flight: u32,
+    ) -> Self {
+        Self {
+            replica,
+            report,
+            in_flight,
+            score: None,
+            avoided: false,
+            place: (0, 0),
+            number: u32::MAX,
+        }
+    }
+
+    const fn rank(&self) -> Rank {
+        (self.avoided, self.place, self.number)
     }
 }
 
 impl Explanation {
-    /// Candidates that are noted; of more, the best.
+    /// Candidates that are noted; of more, the best, and the one that was chosen.
     pub const CANDIDATES_MAX: usize = 32;
-    /// Replicas that are noted as out; of more, the first.
+    /// Replicas that are noted as out; of more, those of which more is known than that their driver took them out.
     pub const OUTS_MAX: usize = 16;
 
     /// An empty one, with all the room that it will ever take.
@@ -128,16 +151,21 @@ impl Explanation {
 
     /// Forgets everything and keeps the room.
     pub fn clear(&mut self) {
-        self.candidates.clear();
-        self.worst = None;
-        self.outs.clear();
-        self.considered = 0;
-        self.out = 0;
-        self.available = 0;
+        let (mut candidates, mut outs) = (
+            core::mem::take(&mut self.candidates),
+            core::mem::take(&mut self.outs),
+        );
+        candidates.clear();
+        outs.clear();
+        *self = Self {
+            candidates,
+            outs,
+            ..Self::default()
+        };
     }
 
-    /// The replicas that were looked at, in no order; at most [`Self::CANDIDATES_MAX`]. Empty where chance or turns decide
-    /// alone.
+    /// The replicas that were looked at, the best first, and last those that were not to have the query; at most
+    /// [`Self::CANDIDATES_MAX`]. Empty where chance or turns decide alone.
     pub fn candidates(&self) -> &[Candidate] {
         &self.candidates
     }
@@ -145,6 +173,33 @@ impl Explanation {
     /// How many were looked at.
     pub const fn considered(&self) -> u32 {
         self.considered
+    }
+
+    /// How many of those that could have the query had a report that was cold. For policies that know no limit, all that had
+    /// one.
+    pub const fn cold(&self) -> u32 {
+        self.cold
+    }
+
+    /// How many of those that could have the query had a report that was hot.
+    pub const fn hot(&self) -> u32 {
+        self.hot
+    }
+
+    /// The rule by which one was chosen, also where the reason says that it was for want of others: in a panic the policy's
+    /// own rule may decide among all, or chance. `None` where nobody chose: the query was pinned.
+    pub const fn rule(&self) -> Option<PickReason> {
+        self.rule
+    }
+
+    /// The one that was chosen; `None` if nobody was.
+    pub const fn chosen(&self) -> Option<ReplicaId> {
+        self.chosen
+    }
+
+    /// The one that came second, where replicas were compared with each other.
+    pub const fn runner_up(&self) -> Option<ReplicaId> {
+        self.runner_up
     }
 
     /// Those that could not be chosen, or not for their whole share; at most [`Self::OUTS_MAX`].
@@ -162,12 +217,59 @@ impl Explanation {
         self.available
     }
 
+    /// Its driver knows why this one could not be chosen, and says it in a word. That holds whatever else is known of it, and
+    /// is told in any case while there is room or somebody told of whom less is known.
+    pub fn say_why(&mut self, replica: ReplicaId, why: &'static str) {
+        let out = Out {
+            replica,
+            why: OutReason::Driver(why),
+            share_millionths: 0,
+        };
+        let mut noted = self.outs.iter_mut();
+        match noted.find(|other| other.replica == replica) {
+            Some(noted) => *noted = out,
+            None => self.tell_out(out),
+        }
+    }
+
+    /// Its driver took out whoever is told of without a reason, and has but this one left.
+    pub fn say_of_others(&mut self, why: &'static str) {
+        let outs = self.outs.iter_mut();
+        for out in outs.filter(|out| out.why == OutReason::TakenOut) {
+            out.why = OutReason::Driver(why);
+        }
+    }
+
+    /// Its driver passed this one over, though the policy would have chosen it, and says why in a word.
+    pub fn pass_over(&mut self, replica: ReplicaId, why: &'static str) {
+        let mut noted = self.outs.iter();
+        if noted.all(|other| other.replica != replica) {
+            self.out = self.out.saturating_add(1);
+        }
+        self.say_why(replica, why);
+    }
+
+    /// A choice begins: so many replicas can be chosen, of so many that are known.
+    pub(crate) fn begin(&mut self, available: usize, known: usize) {
+        self.clear();
+        self.set_available(available);
+        self.out = u32::try_from(known.saturating_sub(available)).unwrap_or(u32::MAX);
+    }
+
     pub(crate) fn set_available(&mut self, replicas: usize) {
         self.available = u32::try_from(replicas).unwrap_or(u32::MAX);
     }
 
     /// A replica was looked at. It is noted if there is room, or in place of a worse one.
     pub(crate) fn consider(&mut self, candidate: Candidate) {
+        if let (Some(report), false) = (candidate.report, candidate.avoided) {
+            self.hot += u32::from(report.hot);
+            self.cold += u32::from(!report.hot);
+        }
+        let candidate = Candidate {
+            number: self.considered,
+            ..candidate
+        };
         self.considered = self.considered.saturating_add(1);
         if self.candidates.len() < Self::CANDIDATES_MAX {
             self.candidates.push(candidate);
@@ -190,9 +292,9 @@ impl Explanation {
         self.worst
     }
 
-    /// This one was chosen, so that it is noted in any case.
-    pub(crate) fn choose(&mut self, candidate: Candidate) {
-        let mut noted = self.candidates.iter_mut();
+    /// This one has been looked at, and will be chosen: it is noted in any case.
+    pub(crate) fn keep(&mut self, candidate: Candidate) {
+        let mut noted = self.candidates.iter();
         if self.considered == 0 || noted.any(|other| other.replica == candidate.replica) {
             return;
         }
@@ -202,17 +304,71 @@ impl Explanation {
         }
     }
 
-    /// A replica could not be chosen; what is known already of why gives way.
-    pub(crate) fn note_out(&mut self, out: Out) {
-        let mut noted = self.outs.iter_mut();
-        if let Some(noted) = noted.find(|other| other.replica == out.replica) {
-            *noted = out;
+    /// That one was chosen by this rule. The runner-up is found here where the policy does not know it.
+    pub(crate) fn choose(
+        &mut self,
+        chosen: Candidate,
+        rule: PickReason,
+        runner_up: Option<ReplicaId>,
+    ) {
+        let ranks = self.candidates.iter().min_by_key(|it| it.rank());
+        if let Some(best) = ranks.filter(|_| rule.is_comparison()) {
+            // It may be one of very many equals.
+            let (place, score) = (best.place, best.score);
+            self.keep(Candidate {
+                score,
+                place,
+                ..chosen
+            });
+        }
+        let replica = chosen.replica;
+        self.rule = Some(rule);
+        self.chosen = Some(replica);
+        // Of equals it is the one that was chosen that is the best.
+        (self.candidates).sort_unstable_by_key(|it| {
+            let (avoided, place, number) = it.rank();
+            (avoided, place, it.replica != replica, number)
+        });
+        self.runner_up = runner_up.or_else(|| {
+            let mut others = self.candidates.iter();
+            let second = others.find(|it| it.replica != replica && !it.avoided)?;
+            rule.is_comparison().then_some(second.replica)
+        });
+    }
+
+    /// That one was chosen by somebody else.
+    pub(crate) const fn choose_pinned(&mut self, replica: ReplicaId) {
+        self.chosen = Some(replica);
+    }
+
+    /// Tells of a replica that is counted among those that are out. Of whom nothing is told but that it was taken out gives
+    /// way; what is known better stands.
+    pub(crate) fn tell_out(&mut self, out: Out) {
+        let is_full = self.outs.len() == Self::OUTS_MAX;
+        if is_full && out.why == OutReason::TakenOut {
             return;
         }
-        self.out = self.out.saturating_add(1);
-        if self.outs.len() < Self::OUTS_MAX {
-            self.outs.push(out);
+        let mut noted = self.outs.iter();
+        if let Some(place) = noted.position(|other| other.replica == out.replica) {
+            if self.outs[place].why == OutReason::TakenOut {
+                self.outs[place] = out;
+            }
+            return;
         }
+        if !is_full {
+            self.outs.push(out);
+            return;
+        }
+        let mut noted = self.outs.iter();
+        if let Some(place) = noted.rposition(|other| other.why == OutReason::TakenOut) {
+            self.outs[place] = out;
+        }
+    }
+
+    /// Counts, and tells of, a replica that the policy could choose and that health keeps out, or gives less than its share.
+    pub(crate) fn add_out(&mut self, out: Out) {
+        self.out = self.out.saturating_add(1);
+        self.tell_out(out);
     }
 }
 

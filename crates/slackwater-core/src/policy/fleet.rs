@@ -235,12 +235,14 @@ impl Fleet {
         self.available.len() == 0 && self.known.len() > 0
     }
 
-    /// Why a replica is chosen: for `reason`, unless it is for want of any that may be.
-    pub(crate) fn reason_or_panic(&self, reason: PickReason) -> PickReason {
+    /// Why a replica is chosen: for `reason`, unless it is for want of any that may be, or of any other.
+    pub(crate) fn reason_for(&self, replica: ReplicaId, reason: PickReason) -> PickReason {
         if self.in_panic() {
             PickReason::Panic
-        } else {
+        } else if self.is_available(replica) {
             reason
+        } else {
+            PickReason::LastResort
         }
     }
 
@@ -273,6 +275,11 @@ impl Fleet {
         self.find_for(query, |replicas| random_of(replicas, query, draw))
     }
 
+    /// A uniformly random one of those to choose from that the query may go to.
+    pub(crate) fn random_choice(&self, query: Query<'_>, draw: &mut dyn Draw) -> Option<ReplicaId> {
+        random_of(self.choice(), query, draw)
+    }
+
     /// The replica that the query is pinned to, if it may go there.
     pub(crate) fn pinned(&self, query: Query<'_>) -> Option<ReplicaId> {
         let may_go = |&replica: &ReplicaId| self.is_available(replica) && query.allows(replica);
@@ -299,8 +306,7 @@ impl Fleet {
 
     /// How many may be chosen, and why others may not.
     pub(crate) fn explain(&self, explanation: &mut Explanation) {
-        explanation.clear();
-        explanation.set_available(self.available.len());
+        explanation.begin(self.available.len(), self.known.len());
         if self.available.len() == self.known.len() {
             return;
         }
@@ -311,7 +317,7 @@ impl Fleet {
                 Some(standing) if standing.draining => OutReason::Draining,
                 _ => OutReason::Lost,
             };
-            explanation.note_out(Out {
+            explanation.tell_out(Out {
                 replica,
                 why,
                 share_millionths: 0,

@@ -33,7 +33,9 @@ impl Choose for FewestInFlight {
         // `min_by_key` keeps the first of equals: the one nearest after the last choice.
         let chosen = (after.iter().chain(before).enumerate())
             .filter(|&(_, &replica)| from.allows(replica))
-            .inspect(|&(_, &replica)| from.consider(replica, || None))
+            .inspect(|&(_, &replica)| {
+                from.consider(replica, || (from.in_flight(replica).into(), None));
+            })
             .min_by_key(|&(_, &replica)| from.in_flight(replica));
         let (offset, &replica) = chosen?;
         self.next = Some(start + offset + 1);

@@ -103,7 +103,10 @@ impl Choose for LowestCostOfDrawn {
     fn choose(&mut self, from: Candidates<'_>, draw: &mut dyn Draw) -> Option<ReplicaId> {
         from.best_of_drawn(self.choices, draw, |replica| {
             let cost_ns = self.cost(from, replica);
-            from.consider(replica, || Some(Score::Nanoseconds(whole(cost_ns))));
+            from.consider(replica, || {
+                let cost_ns = whole(cost_ns);
+                (cost_ns.unsigned_abs(), Some(Score::Nanoseconds(cost_ns)))
+            });
             cost_ns
         })
     }

@@ -80,13 +80,21 @@ impl Choose for LowestReportedOfDrawn {
     fn choose(&mut self, from: Candidates<'_>, draw: &mut dyn Draw) -> Option<ReplicaId> {
         from.best_of_drawn(self.choices, draw, |replica| {
             let reported = self.reported.find(replica).copied();
-            from.consider(replica, || reported.map(Score::Rif));
-            match self.reports {
+            let load = match self.reports {
                 0 => u64::from(from.in_flight(replica)),
                 // All as multiples of 1 / reports: the mean needs no rounding then. Below 2^32 · 2^20.
                 reports => reported.map_or(self.sum, |rif| u64::from(rif) * reports),
-            }
+            };
+            from.consider(replica, || (load, reported.map(Score::Rif)));
+            load
         })
+    }
+
+    fn reason(&self) -> PickReason {
+        match self.reports {
+            0 => PickReason::LeastLoaded,
+            _ => Self::REASON,
+        }
     }
 
     fn add_replica(&mut self, _now: Instant, replica: ReplicaId) {

@@ -58,8 +58,9 @@ impl Choose for FewestOfDrawn {
 
     fn choose(&mut self, from: Candidates<'_>, draw: &mut dyn Draw) -> Option<ReplicaId> {
         from.best_of_drawn(self.choices, draw, |replica| {
-            from.consider(replica, || None);
-            from.in_flight(replica)
+            let in_flight = from.in_flight(replica);
+            from.consider(replica, || (in_flight.into(), None));
+            in_flight
         })
     }
 }

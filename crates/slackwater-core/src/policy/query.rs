@@ -37,6 +37,8 @@ pub struct Query<'a> {
     pub avoid: &'a [ReplicaId],
     /// The replica that it goes to if that may be chosen and is none of `avoid`; otherwise the policy chooses as ever.
     pub pinned: Option<ReplicaId>,
+    /// It is pinned to that one because it has waited for room, and there it is: no session and no key belongs there.
+    pub has_room: bool,
 }
 
 impl<'a> Query<'a> {
@@ -46,6 +48,7 @@ impl<'a> Query<'a> {
             attempt: Attempt::First,
             avoid: &[],
             pinned: None,
+            has_room: false,
         }
     }
 
@@ -56,6 +59,18 @@ impl<'a> Query<'a> {
             attempt: Attempt::First,
             avoid: &[],
             pinned: Some(replica),
+            has_room: false,
+        }
+    }
+
+    /// A query that every replica was too full for, and that has waited until this one had room. It triggers nothing that
+    /// a first try does, as that was made before it waited. The policy charges it like a choice of its own.
+    pub const fn with_room(replica: ReplicaId) -> Self {
+        Self {
+            attempt: Attempt::Retry,
+            avoid: &[],
+            pinned: Some(replica),
+            has_room: true,
         }
     }
 
@@ -65,6 +80,7 @@ impl<'a> Query<'a> {
             attempt: Attempt::Retry,
             avoid,
             pinned: None,
+            has_room: false,
         }
     }
 
@@ -74,6 +90,7 @@ impl<'a> Query<'a> {
             attempt: Attempt::Hedge,
             avoid,
             pinned: None,
+            has_room: false,
         }
     }
 
@@ -84,6 +101,15 @@ impl<'a> Query<'a> {
 
     pub(crate) fn allows(&self, replica: ReplicaId) -> bool {
         !self.avoid.contains(&replica)
+    }
+
+    /// Why it goes where it is pinned to.
+    pub(crate) const fn pin_reason(&self) -> PickReason {
+        if self.has_room {
+            PickReason::Room
+        } else {
+            PickReason::Pinned
+        }
     }
 }
 
@@ -145,7 +171,7 @@ pub enum PickReason {
     LowestScore,
     /// Fewer than two reports were usable: a random replica. `[A8]`
     Fallback,
-    /// No replica may be chosen, so all may be: a random one. `[A8]`
+    /// No replica may be chosen, so all may be: one of them by chance, or as the policy compares them. `[A8]`
     Panic,
     /// It was the only one that answered a synchronous probe. `[S2]`
     SoleAnswer,
@@ -165,11 +191,15 @@ pub enum PickReason {
     Pinned,
     /// It is out of the choice, and the query is to show how it does.
     Trial,
+    /// It may not be chosen. But all that may be have had the query, and one that may not is better than none.
+    LastResort,
+    /// All were full, and it was the first to have room for the query.
+    Room,
 }
 
 impl PickReason {
     /// Every reason, in the order in which [`ReasonCounts`](crate::policy::ReasonCounts) lists them.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 16] = [
         Self::Cold,
         Self::Hot,
         Self::LowestScore,
@@ -184,7 +214,22 @@ impl PickReason {
         Self::Weighted,
         Self::Pinned,
         Self::Trial,
+        Self::LastResort,
+        Self::Room,
     ];
+
+    /// Whether the best of several was chosen, so that one of them came second: not by chance, in turn or for want of others.
+    pub(crate) const fn is_comparison(self) -> bool {
+        matches!(
+            self,
+            Self::Cold
+                | Self::Hot
+                | Self::LowestScore
+                | Self::LeastLoaded
+                | Self::LowestCost
+                | Self::LowestRif
+        )
+    }
 
     /// The reason in one word, as metrics and logs have it.
     pub const fn as_str(self) -> &'static str {
@@ -203,6 +248,8 @@ impl PickReason {
             Self::Weighted => "weighted",
             Self::Pinned => "pinned",
             Self::Trial => "trial",
+            Self::LastResort => "last_resort",
+            Self::Room => "room",
         }
     }
 }

@@ -273,17 +273,12 @@ fn fewest_in_flight(
         let allowed = (0_u32..)
             .zip(replicas)
             .filter(|&(_, &replica)| query.allows(replica));
-        let ranks = allowed.map(|(index, &replica)| {
-            let place = Place {
-                first: client.is_out_of_reach(now, replica).into(),
-                second: fleet.in_flight(replica).into(),
-            };
-            FleetRank::new(index, place)
-        });
+        let ranks = allowed
+            .map(|(index, &replica)| FleetRank::new(index, place_in_flight(now, client, replica)));
         let best = rank::best(ranks, draw)?;
         Some(Choice {
             replica: replicas[best.index],
-            reason: fleet.reason_or_panic(PickReason::LeastLoaded),
+            reason: fleet.reason_for(replicas[best.index], PickReason::LeastLoaded),
             rif_limit: None,
             candidates: 0,
             chosen: None,
@@ -292,9 +287,18 @@ fn fewest_in_flight(
     })
 }
 
+/// Where a replica stands there.
+fn place_in_flight(now: Instant, client: &Client, replica: ReplicaId) -> Place {
+    Place {
+        first: client.is_out_of_reach(now, replica).into(),
+        second: client.fleet.in_flight(replica).into(),
+    }
+}
+
 impl Keep for LatestReports {
     const NAME: &'static str = "rif_then_latency";
     const COMPARES_ALL: bool = true;
+    const WITHOUT_REPORTS: PickReason = PickReason::LeastLoaded;
 
     fn choose(
         &mut self,
@@ -313,33 +317,42 @@ impl Keep for LatestReports {
         &mut self,
         now: Instant,
         query: Query<'_>,
-        client: &Client,
+        client: &mut Client,
         explanation: &mut Explanation,
     ) {
+        self.expire(now, client);
         let fleet = &client.fleet;
-        let is_fresh = |received_at| now.ns_since(received_at) < self.report_age_max_ns;
-        let fresh = |&replica: &ReplicaId| {
-            let latest = self.latest.find(replica)?;
-            is_fresh(latest.received_at)
-                .then(|| (replica, self.rif(latest, fleet.in_flight(replica))))
+        let survey = self.survey(query, fleet);
+        let mut consider = |replica, report: Option<PooledView>, place: Place| {
+            explanation.consider(explanation::Candidate {
+                avoided: !query.allows(replica),
+                place: (place.first, place.second),
+                ..explanation::Candidate::new(replica, report, fleet.in_flight(replica))
+            });
         };
-        let allowed = |&(replica, _): &(ReplicaId, Rif)| query.allows(replica);
-        let candidates = || fleet.available().iter().filter_map(fresh);
-        let lowest = candidates().filter(allowed).map(|(_, rif)| rif).min();
-        let rif_limit = lowest.map(|lowest| self.limit(lowest));
-        // Without a report to go by, queries in flight decide.
-        let has_reports = lowest.is_some();
-        for &replica in fleet.choice() {
-            let report = self.view(now, replica, rif_limit, fleet);
-            let report = report.filter(|_| fresh(&replica).is_some());
-            if report.is_some() || !has_reports {
-                explanation.consider(explanation::Candidate {
-                    replica,
-                    report,
-                    in_flight: fleet.in_flight(replica),
-                    score: None,
-                    avoided: !query.allows(replica),
-                });
+        let Some(survey) = survey else {
+            // Without a report to go by, queries in flight decide.
+            let is_allowed = |&replica: &ReplicaId| query.allows(replica);
+            let is_any_left = fleet.choice().iter().any(is_allowed);
+            let replicas = if is_any_left || !query.may_leave_the_choice() {
+                fleet.choice()
+            } else {
+                fleet.known()
+            };
+            for &replica in replicas {
+                consider(replica, None, place_in_flight(now, client, replica));
+            }
+            return;
+        };
+        let rif_limit = Some(survey.rif_limit);
+        for &replica in fleet.available() {
+            if let Some(report) = self.view(now, replica, rif_limit, fleet) {
+                let load = Load {
+                    rif: report.rif.count().into(),
+                    latency_ns: report.latency.map_or(survey.stand_in_ns, span_ns),
+                };
+                let place = hot_cold::place(load, hot_cold::unscaled(rif_limit));
+                consider(replica, Some(report), place);
             }
         }
     }

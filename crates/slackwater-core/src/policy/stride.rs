@@ -63,15 +63,16 @@ impl StaticStride {
         from: Candidates<'_>,
         draw: &mut dyn Draw,
     ) -> Option<ReplicaId> {
-        if from.is_explained() {
-            for replica in from.allowed() {
-                from.consider(replica, || Some(Score::Weight(self.weight(replica).into())));
-            }
-        }
-        self.next_turn(from, draw).or_else(|| {
+        let chosen = self.next_turn(from, draw).or_else(|| {
             // Those with the largest weights have had the query, and the others hardly ever have a turn.
             self.largest(from, draw)
-        })
+        })?;
+        if from.is_explained() {
+            let told = |replica| Score::told_weight(self.weight(replica).into());
+            (from.allowed()).for_each(|it| from.consider(it, || told(it)));
+            from.keep(chosen, || told(chosen));
+        }
+        Some(chosen)
     }
 
     /// The largest weight that the query may go to; of equals one at random, as many clients may be at this at once.

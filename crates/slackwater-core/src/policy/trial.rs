@@ -152,7 +152,7 @@ impl<P: Policy> Trial<P> {
         let pick = self
             .try_pick(Query::retry(&available))
             .expect("the ejected one");
-        assert_eq!(pick.reason, PickReason::Fallback);
+        assert_eq!(pick.reason, PickReason::LastResort);
         assert_eq!(pick.ticket.replica(), ejected);
         self.end(pick.ticket, Outcome::Dropped);
 

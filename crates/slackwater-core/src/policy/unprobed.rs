@@ -30,6 +30,11 @@ pub trait Choose: Debug + Send {
     /// One of the replicas that the query may go to.
     fn choose(&mut self, from: Candidates<'_>, draw: &mut dyn Draw) -> Option<ReplicaId>;
 
+    /// Why it was chosen that was chosen last, for rules that don't always have what they go by.
+    fn reason(&self) -> PickReason {
+        Self::REASON
+    }
+
     /// A replica has joined, of which nothing is known.
     fn add_replica(&mut self, now: Instant, replica: ReplicaId) {
         let _ = (now, replica);
@@ -107,15 +112,6 @@ impl<C: Choose> Unprobed<C> {
         let candidates = Candidates::new(now, &self.fleet, &self.waits, query);
         let choice = self.rule.choose(candidates.explained(&noted), draw);
         *explanation = noted.into_inner();
-        if let Some(replica) = choice {
-            explanation.choose(Candidate {
-                replica,
-                report: None,
-                in_flight: self.fleet.in_flight(replica),
-                score: None,
-                avoided: false,
-            });
-        }
         choice
     }
 }
@@ -173,7 +169,7 @@ impl<C: Choose> Policy for Unprobed<C> {
             self.fleet.explain(explanation);
         }
         let pinned = self.fleet.pinned(query);
-        let choice = match explanation {
+        let choice = match &mut explanation {
             _ if pinned.is_some() => pinned,
             None => {
                 let candidates = Candidates::new(now, &self.fleet, &self.waits, query);
@@ -186,12 +182,24 @@ impl<C: Choose> Policy for Unprobed<C> {
             self.counters.no_replica += 1;
             return Decision::NoReplica;
         };
-        let reason = match choice {
-            _ if pinned.is_some() => PickReason::Pinned,
-            _ if self.fleet.in_panic() => PickReason::Panic,
-            Some(_) => C::REASON,
-            None => PickReason::Fallback,
+        let rule = match choice {
+            Some(_) => self.rule.reason(),
+            None => PickReason::Random,
         };
+        let reason = match choice {
+            _ if pinned.is_some() => query.pin_reason(),
+            _ if self.fleet.in_panic() => PickReason::Panic,
+            Some(_) => rule,
+            None => self.fleet.reason_for(replica, rule),
+        };
+        match explanation {
+            Some(explanation) if pinned.is_some() => explanation.choose_pinned(replica),
+            Some(explanation) => {
+                let in_flight = self.fleet.in_flight(replica);
+                explanation.choose(Candidate::new(replica, None, in_flight), rule, None);
+            }
+            None => {}
+        }
         self.counters.picks.count(reason);
         self.fleet.query_sent(replica);
         self.waits.query_sent(now, replica);

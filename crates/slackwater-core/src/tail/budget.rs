@@ -25,6 +25,16 @@ pub struct RetryBudgetSettings {
     pub retries_min: u32,
 }
 
+impl RetryBudgetSettings {
+    /// Retries that there may be at once while so many queries are in flight whose response has not begun:
+    /// ⌊`share` · `queries`⌋ or, if that is less, `retries_min`.
+    pub fn retries_max(&self, queries: u32) -> u32 {
+        let share = u64::from(queries) * u64::from(self.share.millionths()) / u64::from(ONE);
+        // No more than the queries, as a share is at most 1.
+        u32::try_from(share).map_or(queries, |share| share.max(self.retries_min))
+    }
+}
+
 /// Settings that make sense.
 pub type RetryBudgetConfig = Valid<RetryBudgetSettings>;
 
@@ -56,14 +66,12 @@ impl RetryBudget {
         Self { config, retries: 0 }
     }
 
-    /// Takes a place for a retry, if there is one: fewer retries are out than ⌊`share` · `queries`⌋ or, if that is less,
-    /// than `retries_min`. `queries` are those in flight whose response has not begun, the one that is to be retried
+    /// Takes a place for a retry, if there is one: fewer retries are out than
+    /// [`RetryBudgetSettings::retries_max`]. `queries` are those in flight whose response has not begun, the one that is to be retried
     /// among them. Whoever got a place gives it back by [`RetryBudget::end`].
     #[must_use = "a place that is taken has to be given back"]
     pub fn begin(&mut self, queries: u32) -> bool {
-        let share = u64::from(queries) * u64::from(self.config.share.millionths()) / u64::from(ONE);
-        let retries_max = share.max(u64::from(self.config.retries_min));
-        let has_room = u64::from(self.retries) < retries_max;
+        let has_room = self.retries < self.config.retries_max(queries);
         if has_room {
             self.retries += 1;
         }
@@ -111,6 +119,11 @@ impl TieBudget {
     pub fn refund(&mut self) {
         self.0.refund();
     }
+
+    /// What there is to pay with, in millionths of a copy.
+    pub const fn saved_millionths(&self) -> u64 {
+        self.0.saved_millionths()
+    }
 }
 
 /// A purse that queries pay into and further ones, second copies or trials, are paid from.
@@ -131,6 +144,11 @@ impl Tokens {
             max: u64::from(saved_max) * u64::from(ONE),
             saved: 0,
         }
+    }
+
+    /// What there is to pay with, in millionths of a further one.
+    pub(crate) const fn saved_millionths(&self) -> u64 {
+        self.saved
     }
 
     /// A query pays in.

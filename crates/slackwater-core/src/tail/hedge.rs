@@ -292,6 +292,11 @@ impl Hedger {
         self.classes[class.min(self.classes.len() - 1)].is_slow(&self.config)
     }
 
+    /// What there is to pay for copies with, in millionths of a copy.
+    pub const fn saved_millionths(&self) -> u64 {
+        self.tokens.saved_millionths()
+    }
+
     /// What has happened so far.
     pub const fn counters(&self) -> HedgeCounters {
         self.counters

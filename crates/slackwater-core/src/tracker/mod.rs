@@ -73,6 +73,13 @@ pub struct Arrival {
     head_ready: bool,
 }
 
+impl Arrival {
+    /// When the query came.
+    pub const fn at(&self) -> Instant {
+        self.at
+    }
+}
+
 /// Counts a replica's queries and estimates its latency.
 #[derive(Debug)]
 pub struct LoadTracker {

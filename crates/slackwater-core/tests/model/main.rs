@@ -110,6 +110,7 @@ fn counts(policy: &Prequal) -> Vec<(String, u64)> {
         PickReason::Hot,
         PickReason::Fallback,
         PickReason::Panic,
+        PickReason::LastResort,
     ];
     let picks = asynchronous.map(|reason| (format!("picks {reason}"), counters.picks.of(reason)));
     let others = [

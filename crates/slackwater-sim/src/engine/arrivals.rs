@@ -8,6 +8,7 @@ use crate::machine::{NEVER, Time};
 use crate::random::{Purpose, Stream};
 use crate::scenario::{Arrivals as Spread, Cost, Scenario, Tape, TapeQuery};
 use slackwater_core::Draw;
+use slackwater_core::policy::Attempt;
 use std::sync::Arc;
 
 const NS_PER_SECOND: f64 = 1e9;
@@ -18,6 +19,12 @@ pub(super) struct Arrival {
     pub(super) client: u32,
     pub(super) cost_ns: f64,
     pub(super) luck: u64,
+    /// As what its first copy is asked for.
+    pub(super) attempt: Attempt,
+    /// The number of the replica that it is to go to.
+    pub(super) pinned: Option<u32>,
+    /// Whether it is measured, if it comes within the measured span.
+    pub(super) counts: bool,
 }
 
 /// The arrival process.
@@ -103,6 +110,9 @@ impl Arrivals {
                 client: query.client,
                 cost_ns: query.cost_ns,
                 luck: self.luck.draw(),
+                attempt: query.attempt,
+                pinned: query.pinned,
+                counts: query.is_measured,
             };
         }
         self.schedule();
@@ -110,6 +120,9 @@ impl Arrivals {
             client: self.gaps.client(),
             cost_ns: self.cost.sample(&mut self.costs),
             luck: self.luck.draw(),
+            attempt: Attempt::First,
+            pinned: None,
+            counts: true,
         }
     }
 

@@ -11,9 +11,12 @@ use slackwater_core::tail::WatchEnd;
 use slackwater_core::{Instant, ReplicaId};
 
 /// What a policy is asked: for a first copy, or for one more that goes elsewhere.
-pub(super) fn asked(avoid: &[ReplicaId]) -> policy::Query<'_> {
+pub(super) fn asked<'a>(
+    first: policy::Query<'static>,
+    avoid: &'a [ReplicaId],
+) -> policy::Query<'a> {
     if avoid.is_empty() {
-        policy::Query::first()
+        first
     } else {
         policy::Query::hedge(avoid)
     }
@@ -25,7 +28,7 @@ impl Engine {
     pub(super) fn query_arrives(&mut self) {
         let now = self.now;
         let arrival = self.arrivals.take();
-        let measured = self.meter.query(now);
+        let measured = arrival.counts && self.meter.query(now);
         let key = self
             .queries
             .insert(|serial| Query::new(serial, arrival, now, measured));
@@ -56,6 +59,17 @@ impl Engine {
             .collect()
     }
 
+    /// What a query's policy is asked for its first copy.
+    #[inline]
+    pub(super) fn asked_first(&self, query: &Query) -> policy::Query<'static> {
+        policy::Query {
+            attempt: query.attempt,
+            avoid: &[],
+            pinned: (query.pinned).and_then(|replica| self.name_of(query.client, replica)),
+            has_room: false,
+        }
+    }
+
     /// Chooses where a copy of a query goes: the first, or another one, to a replica that has none.
     #[inline]
     pub(super) fn choose(&mut self, key: Key) {
@@ -63,13 +77,14 @@ impl Engine {
             return;
         };
         let (number, cost_ns) = (query.client, query.cost_ns);
+        let first = self.asked_first(query);
         let avoid = self.replicas_of(key);
         match &mut self.balancing {
             Balancing::Own { clients, .. } => {
                 let client = &mut clients[number as usize];
                 let now = Instant::from_nanos(self.now);
                 let avoid = self.replicas.ids_of(&avoid);
-                let asked = asked(&avoid);
+                let asked = asked(first, &avoid);
                 match client.policy.handle_query(now, asked, &mut client.draw) {
                     Decision::Pick(pick) => self.send_picked(key, pick),
                     Decision::Probe(round) => self.begin_round(number, key, round),

@@ -16,6 +16,8 @@ const SECOND_NS: Time = 1_000_000_000;
 pub(super) enum Appointment {
     /// One of the scenario's events.
     Event(Event),
+    /// A client hears of a part of the fleet as it did once, by its place on the tape.
+    News(usize),
     /// Clients learn that the replica that they know by this name is gone.
     Forget(usize, ReplicaId),
     /// A replica that drains leaves, if it has not stopped before.
@@ -53,9 +55,18 @@ impl Cold {
 impl Engine {
     /// Introduces the replicas that are there at the start, and makes all appointments that are known by then.
     pub(super) fn begin(&mut self, scenario: &Scenario) {
-        for replica in 0..self.replicas.all().len() {
-            if self.replicas.at(replica).is_up {
-                self.introduce(replica);
+        match &self.heard {
+            Some(heard) => {
+                for (place, at) in heard.times() {
+                    self.agenda.push(at, Appointment::News(place));
+                }
+            }
+            None => {
+                for replica in 0..self.replicas.all().len() {
+                    if self.replicas.at(replica).is_up {
+                        self.introduce(replica);
+                    }
+                }
             }
         }
         for &event in &scenario.events {
@@ -71,6 +82,7 @@ impl Engine {
     pub(super) fn keep(&mut self, appointment: Appointment) {
         match appointment {
             Appointment::Event(event) => self.befall(event),
+            Appointment::News(place) => self.hear(place),
             Appointment::Forget(replica, id) => {
                 self.forget(replica, id);
                 self.poll_clients();

@@ -2,7 +2,8 @@
 
 use crate::Measured;
 use crate::machine::Time;
-use crate::measure::Health;
+use crate::measure::{Health, latencies_at};
+use core::ops::Range;
 use core::time::Duration;
 use slackwater_core::policy::{Pick, PickReason};
 
@@ -25,16 +26,19 @@ pub(super) struct Meter {
     measured: Measured,
     begins: Time,
     ends: Time,
+    /// Latencies are told by blocks of this length, too; 0: they are not.
+    block: Time,
     /// Measured queries that have not ended yet.
     open: u64,
 }
 
 impl Meter {
-    pub(super) fn new(replicas: usize, begins: Time, ends: Time) -> Self {
+    pub(super) fn new(replicas: usize, span: Range<Time>, block: Time) -> Self {
         Self {
             measured: Measured::nothing(replicas),
-            begins,
-            ends,
+            begins: span.start,
+            ends: span.end,
+            block,
             open: 0,
         }
     }
@@ -106,7 +110,12 @@ impl Meter {
             measured.timeouts += 1;
         }
         if ending != Ending::Failed {
-            measured.latency.record(Duration::from_nanos(latency));
+            let took = Duration::from_nanos(latency);
+            measured.latency.record(took);
+            if let Some(block) = (now - latency - self.begins).checked_div(self.block) {
+                let block = usize::try_from(block).unwrap_or(usize::MAX);
+                latencies_at(&mut measured.latency_by_block, block).record(took);
+            }
         }
     }
 

@@ -15,6 +15,7 @@
 //! | messages and their delays | `network` |
 //! | replicas: machine, tracker, process | `replicas` |
 //! | crashes and the like, samples | `changes` |
+//! | fleets as clients heard of them once | `news` |
 //! | what is written down | `meter` |
 //! | what comes next | `queue`, `wheel` |
 
@@ -26,6 +27,7 @@ mod clairvoyant;
 mod hedging;
 mod meter;
 mod network;
+mod news;
 mod probing;
 mod query;
 mod queue;
@@ -46,6 +48,7 @@ use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use core::time::Duration;
 use meter::Meter;
 use network::{Message, Network};
+use news::Heard;
 use probing::{Probing, Round};
 use query::{Attempt, Key, Query, Table};
 use queue::{Earliest, Queue};
@@ -99,6 +102,8 @@ struct Engine {
     network: Network,
     replicas: Replicas,
     balancing: Balancing,
+    /// What clients hear of the fleet one by one, as once; `None`: all hear the same, when it happens.
+    heard: Option<Heard>,
     /// How many clients there are.
     clients: usize,
     /// Which of them tell each other what.
@@ -158,6 +163,7 @@ impl Engine {
             network: Network::new(scenario, seed),
             replicas: Replicas::new(scenario, seed),
             balancing: Balancing::new(policy, clients, replicas, seed),
+            heard: Heard::new(scenario),
             clients,
             siblings: scenario.load.siblings,
             hedging: hedge.map_or_else(Vec::new, |hedge| {
@@ -172,7 +178,11 @@ impl Engine {
             timers: Queue::default(),
             deadlines: VecDeque::new(),
             agenda: Queue::default(),
-            meter: Meter::new(replicas, begins, begins + nanos(scenario.span)),
+            meter: Meter::new(
+                replicas,
+                begins..begins + nanos(scenario.span),
+                (scenario.tape.as_ref()).map_or(0, |tape| nanos(tape.block)),
+            ),
             patience: nanos(scenario.deadline),
             cancel_expired: scenario.cancel_expired,
         };

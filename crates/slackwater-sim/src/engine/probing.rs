@@ -148,14 +148,15 @@ impl Engine {
         else {
             return false;
         };
-        let number = self.queries.find(query).map(|query| query.client);
+        let found = self.queries.find(query);
+        let found = found.map(|query| (query.client, self.asked_first(query)));
         let avoid = self.replicas_of(query);
-        if let Some(number) = number
+        if let Some((number, first)) = found
             && let Some(client) = self.balancing.client(number)
         {
             let now = Instant::from_nanos(self.now);
             let avoid = self.replicas.ids_of(&avoid);
-            let asked = asked(&avoid);
+            let asked = asked(first, &avoid);
             let (policy, draw) = (&mut client.policy, &mut client.draw);
             match policy.finish_round(now, round, asked, draw) {
                 Some(pick) => self.send_picked(query, pick),

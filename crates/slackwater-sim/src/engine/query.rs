@@ -8,7 +8,7 @@ use super::arrivals::Arrival;
 use super::replicas::Served;
 use crate::machine::Time;
 use slab::Slab;
-use slackwater_core::policy::Ticket;
+use slackwater_core::policy::{self, Ticket};
 use slackwater_core::tail::{COPIES_MAX, TieName, Watch};
 
 /// So many copies a query may have.
@@ -29,6 +29,10 @@ pub(super) struct Query {
     pub(super) arrived_at: Time,
     pub(super) cost_ns: f64,
     luck: u64,
+    /// As what its first copy is asked for.
+    pub(super) attempt: policy::Attempt,
+    /// The number of the replica that its first copy is to go to.
+    pub(super) pinned: Option<u32>,
     pub(super) measured: bool,
     /// The copies that are out, by slot: the first, and those after it.
     pub(super) copies: [Option<u32>; COPIES],
@@ -56,6 +60,8 @@ impl Query {
             arrived_at,
             cost_ns: arrival.cost_ns,
             luck: arrival.luck,
+            attempt: arrival.attempt,
+            pinned: arrival.pinned,
             measured,
             copies: [None; COPIES],
             watch: None,

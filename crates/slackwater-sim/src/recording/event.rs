@@ -13,6 +13,8 @@ pub struct Asked<'a> {
     pub avoid: Cow<'a, [ReplicaId]>,
     /// Where it is to go if it may.
     pub pinned: Option<ReplicaId>,
+    /// It has waited for room there, which is why it is pinned.
+    pub has_room: bool,
 }
 
 impl<'a> Asked<'a> {
@@ -22,6 +24,7 @@ impl<'a> Asked<'a> {
             attempt: query.attempt,
             avoid: Cow::Borrowed(query.avoid),
             pinned: query.pinned,
+            has_room: query.has_room,
         }
     }
 
@@ -31,6 +34,7 @@ impl<'a> Asked<'a> {
             attempt: self.attempt,
             avoid: &self.avoid,
             pinned: self.pinned,
+            has_room: self.has_room,
         }
     }
 }
@@ -163,6 +167,35 @@ pub enum Event<'a> {
     },
     /// Time has passed.
     Timeout,
+    /// What a request was like that is over. Not a call: the policy never hears of it.
+    Request {
+        /// When the first replica was picked for it, in nanoseconds; as in [`Event::Head`].
+        sent_at_ns: u64,
+        /// What is known of it.
+        request: Cow<'a, Request>,
+    },
+}
+
+/// What a request was like.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Request {
+    /// Its method; of one longer than [`Request::TEXT_MAX`] bytes the beginning.
+    pub method: String,
+    /// The status that its client got; `None`: none.
+    pub status: Option<u16>,
+    /// Bytes of its body that went to a replica.
+    pub bytes_in: u64,
+    /// Bytes of its response's body that went to the client.
+    pub bytes_out: u64,
+    /// What the fields said that are recorded, in the order of the stream's list; of longer ones the beginning; `None`: it had none.
+    pub fields: Vec<Option<String>>,
+}
+
+impl Request {
+    /// The most bytes of a text that are kept.
+    pub const TEXT_MAX: usize = 64;
+    /// The most fields that are recorded.
+    pub const FIELDS_MAX: usize = 8;
 }
 
 impl Event<'_> {

@@ -15,5 +15,5 @@ mod recorder;
 
 pub use bytes::{Bytes, Malformed, put_text, put_varint};
 pub use codec::{Decoder, Encoder};
-pub use event::{Asked, Event, Said};
+pub use event::{Asked, Event, Request, Said};
 pub use recorder::{Sink, Stream, record};

@@ -5,7 +5,7 @@
 //! does for policies anyway.
 
 use super::codec::Encoder;
-use super::event::{Asked, Event, Said};
+use super::event::{Asked, Event, Request, Said};
 use core::fmt::Debug;
 use core::time::Duration;
 use slackwater_core::policy::{
@@ -64,6 +64,18 @@ impl Stream {
         let mut tape = self.tape();
         let (at, name) = (tape.latest, Cow::Borrowed(name));
         tape.put(at, &Event::Named { replica, name });
+    }
+
+    /// Notes what a request was like that is over, and for which a replica was first picked at that time.
+    pub fn request(&self, sent_at: Instant, request: &Request) {
+        let (sent_at_ns, request) = (sent_at.as_nanos(), Cow::Borrowed(request));
+        let mut tape = self.tape();
+        let at = tape.latest;
+        let event = Event::Request {
+            sent_at_ns,
+            request,
+        };
+        tape.put(at, &event);
     }
 
     /// Whether nobody else has this stream any more: its policy is gone.
@@ -125,6 +137,12 @@ impl Tape {
         if !is_kept {
             self.sink = None;
         }
+    }
+}
+
+impl Drop for Tape {
+    fn drop(&mut self) {
+        self.flush();
     }
 }
 

@@ -6,6 +6,7 @@
 //! piece to piece of the past; that it changes is less likely than that it stays, a small change likelier than a large one.
 
 use super::levels::{Past, Piece};
+use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// Steps of the grid of capacities.
 const STATES: usize = 32;
@@ -32,8 +33,8 @@ pub(super) struct Capacities {
     pub(super) cores: Vec<Vec<f64>>,
 }
 
-/// The most likely capacities; `None` if too little was finished to say.
-pub(super) fn find(pasts: &[Past]) -> Option<Capacities> {
+/// The most likely capacities; `None` if too little was finished to say, or if it was to `stop`.
+pub(super) fn find(pasts: &[Past], stop: &AtomicBool) -> Option<Capacities> {
     let whole = together(pasts);
     let finished: f64 = whole.0.iter().map(|level| level.finished).sum();
     if finished < 100.0 {
@@ -43,7 +44,8 @@ pub(super) fn find(pasts: &[Past]) -> Option<Capacities> {
     let tries = TRIES.map(|exponent| first_guess_ns * TRY_STEP.powi(exponent));
     let found = tries.map(|mean_cost_ns| {
         let grid = grid(&whole, mean_cost_ns);
-        let paths = pasts.iter().map(|past| path(past, &grid, mean_cost_ns));
+        let going = pasts.iter().take_while(|_| !stop.load(Relaxed));
+        let paths = going.map(|past| path(past, &grid, mean_cost_ns));
         let (likelihoods, cores): (Vec<f64>, Vec<Vec<f64>>) = paths.unzip();
         let likelihood: f64 = likelihoods.iter().sum();
         let capacities = Capacities {
@@ -53,6 +55,7 @@ pub(super) fn find(pasts: &[Past]) -> Option<Capacities> {
         (likelihood, capacities)
     });
     let best = found.max_by(|(a, _), (b, _)| a.total_cmp(b));
+    let best = best.filter(|_| !stop.load(Relaxed));
     best.map(|(_, capacities)| capacities)
 }
 

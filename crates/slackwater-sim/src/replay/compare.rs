@@ -2,8 +2,9 @@
 //!
 //! The model is played under the policy that was recorded first. By how much its latencies then miss those that were is the
 //! model's error, and is told with everything that it says. A difference between two policies that is less than that says
-//! nothing.
+//! nothing; nor does a quantile that a few queries decide.
 
+use super::blocks::{self, Spread};
 use crate::Measured;
 use crate::interval::Estimate;
 use crate::measure::Latencies;
@@ -13,17 +14,34 @@ use core::time::Duration;
 pub const QUANTILES: [(&str, f64); 4] =
     [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999)];
 
-/// One figure: as it was, by the model, and by the model under another policy.
+/// A quantile beyond which fewer queries lie than this is told, and nothing is said of it.
+pub const BEYOND_MIN: u64 = 100;
+
+/// Latencies as they were.
+#[derive(Clone, Copy, Debug)]
+pub struct Recorded<'r> {
+    /// Of all queries.
+    pub all: &'r Latencies,
+    /// By the block of time in which they arrived; none if there was too little time.
+    pub by_block: &'r [Latencies],
+}
+
+/// One figure: as it was, by the model, and by the model under another policy. Intervals hold what chance makes between seeds
+/// and between blocks of time, 95 % of it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
     /// Which.
     pub name: &'static str,
     /// As it was.
     pub recorded: Duration,
+    /// So many recorded queries took longer.
+    pub beyond: u64,
+    /// Of the blocks of time, those in which any did, and all.
+    pub blocks: (usize, usize),
     /// By the model under the recorded policy, in milliseconds, over seeds.
     pub same_ms: Estimate,
     /// That as a multiple of what was; 1 is a perfect model.
-    pub error: f64,
+    pub error: Estimate,
     /// By the model under the other policy, in milliseconds, over seeds.
     pub other_ms: Option<Estimate>,
     /// That as a multiple of the model under the recorded one, seed by seed.
@@ -37,10 +55,12 @@ pub enum Verdict {
     Lower,
     /// It is higher.
     Higher,
-    /// There is no difference beyond what chance makes between seeds.
+    /// There is no difference beyond what chance makes between seeds and blocks of time.
     Alike,
-    /// The difference is less than the model's error.
+    /// The difference is less than the model's error may be.
     Unknown,
+    /// Too few queries decide it.
+    TooFew,
 }
 
 impl Row {
@@ -49,45 +69,92 @@ impl Row {
         let change = self.change?;
         let is_alike = (change.interval).is_some_and(|(low, high)| low <= 1.0 && high >= 1.0);
         Some(match change.value {
+            _ if self.beyond < BEYOND_MIN => Verdict::TooFew,
             value if is_alike || (value - 1.0).abs() < 1e-9 => Verdict::Alike,
-            value if value.ln().abs() <= self.error.ln().abs() => Verdict::Unknown,
+            value if value.ln().abs() <= self.error_max().ln() => Verdict::Unknown,
             value if value < 1.0 => Verdict::Lower,
             _ => Verdict::Higher,
         })
+    }
+
+    /// By which factor the model may miss what was, to the far end of the interval.
+    pub fn error_max(&self) -> f64 {
+        let (low, high) = (self.error.interval).unwrap_or((self.error.value, self.error.value));
+        [low, high]
+            .map(|end| end.ln().abs().exp())
+            .into_iter()
+            .fold(1.0, f64::max)
     }
 }
 
 /// The rows: what was, and runs of its model with the same seeds under the recorded policy and under another one, if any. `None` if
 /// there is nothing to compare.
-pub fn rows(recorded: &Latencies, same: &[Measured], other: &[Measured]) -> Option<Vec<Row>> {
-    let row = |(name, q): (&'static str, f64)| {
+pub fn rows(recorded: Recorded<'_>, same: &[Measured], other: &[Measured]) -> Option<Vec<Row>> {
+    fn by_block(runs: &[Measured]) -> Vec<&[Latencies]> {
+        runs.iter().map(|run| &*run.latency_by_block).collect()
+    }
+    let quantiles = QUANTILES.map(|(_, q)| q);
+    let (by_block_same, by_block_other) = (by_block(same), by_block(other));
+    let spreads = blocks::spreads(
+        recorded.by_block,
+        &by_block_same,
+        &by_block_other,
+        &quantiles,
+    );
+    let row = |((name, q), spreads): ((&'static str, f64), blocks::Spreads)| {
         let in_ms = |latency: Duration| latency.as_secs_f64() * 1e3;
         let samples = |runs: &[Measured]| -> Vec<f64> {
             let quantiles = runs.iter().map(|run| in_ms(run.latency.quantile(q)));
             quantiles.collect()
         };
         let (same, other) = (samples(same), samples(other));
-        let (was, same_ms) = (recorded.quantile(q), Estimate::mean(&same)?);
+        let was = recorded.all.quantile(q);
+        let was_ms = vec![in_ms(was).max(1e-6); same.len()];
+        let beyond = |latencies: &Latencies| -> u64 {
+            let beyond = latencies.counts().filter(|(latency, _)| *latency > was);
+            beyond.map(|(_, count)| count).sum()
+        };
+        let with_any = recorded.by_block.iter().filter(|block| beyond(block) > 0);
         Some(Row {
             name,
             recorded: was,
-            error: same_ms.value / in_ms(was).max(1e-6),
-            same_ms,
+            beyond: beyond(recorded.all),
+            blocks: (with_any.count(), recorded.by_block.len()),
+            same_ms: Estimate::mean(&same)?,
+            error: widened(Estimate::ratio(&same, &was_ms)?, spreads.error),
             other_ms: Estimate::mean(&other),
-            change: Estimate::ratio(&other, &same),
+            change: Estimate::ratio(&other, &same).map(|change| widened(change, spreads.change)),
         })
     };
-    QUANTILES.into_iter().map(row).collect()
+    QUANTILES.into_iter().zip(spreads).map(row).collect()
+}
+
+/// A ratio whose interval holds what chance makes between seeds and what it makes between blocks of time: two chances that know
+/// nothing of each other, so that their squares add up.
+fn widened(ratio: Estimate, spread: Spread) -> Estimate {
+    let Some((low, high)) = spread else {
+        return ratio;
+    };
+    let value = ratio.value.ln();
+    let (seeds_low, seeds_high) =
+        (ratio.interval).map_or((value, value), |(low, high)| (low.ln(), high.ln()));
+    let below = (value - seeds_low).hypot((value - low).max(0.0));
+    let above = (seeds_high - value).hypot((high - value).max(0.0));
+    Estimate {
+        value: ratio.value,
+        interval: Some(((value - below).exp(), (value + above).exp())),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// Ten thousand queries or so: enough for p99.
     fn latencies(ms: u64) -> Latencies {
         let mut latencies = Latencies::default();
-        for latency in 1..=1_000 {
-            latencies.record(Duration::from_micros(latency * ms));
+        for latency in 1..=20_000 {
+            latencies.record(Duration::from_nanos(latency * ms * 50_000));
         }
         latencies
     }
@@ -100,15 +167,24 @@ mod tests {
         ms.map(run).into()
     }
 
+    fn rows_of(recorded: u64, same: [u64; 3], other: Option<[u64; 3]>) -> Vec<Row> {
+        let recorded = Recorded {
+            all: &latencies(recorded),
+            by_block: &[],
+        };
+        let other = other.map_or_else(Vec::new, runs);
+        rows(recorded, &runs(same), &other).expect("there is something")
+    }
+
     fn verdict(recorded: u64, same: [u64; 3], other: [u64; 3]) -> Verdict {
-        let rows =
-            rows(&latencies(recorded), &runs(same), &runs(other)).expect("there is something");
+        let rows = rows_of(recorded, same, Some(other));
         let verdicts: Vec<_> = rows.iter().filter_map(Row::verdict).collect();
-        assert!(
-            verdicts.windows(2).all(|pair| pair[0] == pair[1]),
-            "{verdicts:?}"
-        );
-        verdicts[0]
+        let [first, .., last] = verdicts[..] else {
+            panic!("four rows: {verdicts:?}");
+        };
+        assert_eq!(last, Verdict::TooFew, "20 queries decide p99.9");
+        assert_eq!(verdicts[..3], [first; 3]);
+        first
     }
 
     #[test]
@@ -128,15 +204,61 @@ mod tests {
             verdict(100, [101, 101, 101], [101, 101, 101]),
             Verdict::Alike
         );
+        // The mean error is none, but it may be more than the difference.
+        assert_eq!(
+            verdict(100, [85, 100, 117], [93, 110, 129]),
+            Verdict::Unknown
+        );
     }
 
     #[test]
     fn rows_say_how_it_was_and_how_far_the_model_is_off() {
-        let rows = rows(&latencies(100), &runs([120, 120, 120]), &[]).expect("there is something");
+        let rows = rows_of(100, [120, 120, 120], None);
         let p99 = &rows[2];
-        assert_eq!((p99.name, p99.recorded.as_millis()), ("p99", 99));
-        assert!((p99.error - 1.2).abs() < 0.01, "{}", p99.error);
+        assert_eq!((p99.name, p99.recorded.as_secs()), ("p99", 99));
+        assert!((p99.error.value - 1.2).abs() < 0.01, "{:?}", p99.error);
+        assert!((p99.error_max() - 1.2).abs() < 0.01);
         assert_eq!((p99.verdict(), &p99.change), (None, &None));
-        assert!(super::rows(&latencies(1), &[], &[]).is_none());
+        assert!((190..=200).contains(&p99.beyond), "{}", p99.beyond);
+        let recorded = Recorded {
+            all: &latencies(1),
+            by_block: &[],
+        };
+        assert!(super::rows(recorded, &[], &[]).is_none());
+    }
+
+    #[test]
+    fn blocks_of_time_widen_what_seeds_say() {
+        let narrow = Estimate {
+            value: 2.0,
+            interval: Some((1.9, 2.1)),
+        };
+        assert_eq!(widened(narrow, None), narrow);
+        let (low, high) = widened(narrow, Some((1.0_f64.ln(), 3.0_f64.ln())))
+            .interval
+            .expect("it has one");
+        assert!(
+            low < 1.0 && low > 0.98 && high > 3.0 && high < 3.05,
+            "{low} to {high}"
+        );
+        // Seeds alone would have called this a difference.
+        let all = latencies(100);
+        let recorded = Recorded {
+            all: &all,
+            by_block: &[latencies(100), latencies(100)],
+        };
+        let run = |blocks: [u64; 2]| Measured {
+            latency: latencies(blocks[0] + blocks[1]),
+            latency_by_block: blocks.map(latencies).into(),
+            ..Measured::nothing(1)
+        };
+        let (same, other) = (
+            [100, 100].map(|ms| run([ms; 2])),
+            [100, 100].map(|_| run([50, 400])),
+        );
+        let rows = rows(recorded, &same, &other).expect("there is something");
+        let change = rows[2].change.expect("there is another policy");
+        assert_eq!(rows[2].verdict(), Some(Verdict::Alike), "{change:?}");
+        assert_eq!(rows[2].blocks, (2, 2));
     }
 }

@@ -104,7 +104,7 @@ impl Player {
     fn ask(&mut self, now: Instant, event: &Event<'_>) -> Result<(), Differing> {
         let Self { policy, draw, .. } = self;
         match event {
-            Event::Named { .. } => (),
+            Event::Named { .. } | Event::Request { .. } => (),
             Event::Add { replica } => policy.add_replica(now, *replica),
             Event::Remove { replica } => policy.remove_replica(now, *replica),
             Event::Available { replica, available } => {

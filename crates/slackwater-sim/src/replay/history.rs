@@ -1,13 +1,17 @@
-//! What a recording tells of the past: each query that was sent, where to, how long it took and how it ended; and how long
-//! probes took. Streams of several workers come together in one history, on the recording's clock.
+//! What a recording tells of the past: each query that was sent, where to, how long it took and how it ended; what policies
+//! heard of the fleet; and how long probes took. Streams of several workers come together in one history, on the recording's
+//! clock.
 
+use super::members::Members;
+use super::requests::Requests;
 use crate::machine::Time;
 use crate::measure::Latencies;
-use crate::recording::{Event, Said};
+use crate::recording::{Asked, Event, Said};
+use crate::scenario::{News, TapeNews};
 use core::time::Duration;
-use slackwater_core::policy::{Attempt, Outcome, PickReason, ProbeId};
+use slackwater_core::policy::{Attempt, Outcome, PickReason, ProbeId, Query, RoundReply};
 use slackwater_core::{Instant, ReplicaId};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What became of a service's queries.
 #[derive(Clone, Debug, Default)]
@@ -16,19 +20,30 @@ pub struct History {
     pub replicas: Vec<String>,
     /// Queries that were sent, further tries included; stream by stream, in the order in which they were sent.
     pub queries: Vec<Passed>,
-    /// How long probes took, from when they were wanted to when their answers were taken in.
+    /// How long probes took, from when they were wanted to when their answers were taken in; of synchronous rounds, how long these
+    /// took.
     pub round_trips: Latencies,
+    /// Probes that were answered.
+    pub probes_answered: u64,
     /// Probes that were sent.
     pub probes: u64,
     /// Probes that were not answered in time, or failed.
     pub probes_lost: u64,
-    /// Queries for which there was no replica.
+    /// Tries for which there was no replica.
     pub turned_away: u64,
     /// Replicas that joined after the first query, or left.
     pub changes: u64,
     /// Times that a replica was taken out of the choice by health checks or the like.
     pub withdrawals: u64,
+    /// The number of the replica behind each part: to a policy a replica is as many parts as its weight says.
+    pub parts: Vec<u32>,
+    /// What requests were like, where that was recorded.
+    pub requests: Requests,
+    /// What the streams' policies heard of parts: stream by stream, in the order of time, on the recording's clock.
+    pub news: Vec<TapeNews>,
     numbers: BTreeMap<String, u32>,
+    /// The parts of each replica.
+    parts_of: Vec<Vec<u32>>,
 }
 
 /// A query, or a further try of one, that was sent.
@@ -40,8 +55,12 @@ pub struct Passed {
     pub attempt: Attempt,
     /// By which rule its replica was chosen.
     pub reason: PickReason,
+    /// It is a copy, sent to see how its replica does: nobody waits for it.
+    pub is_shadow: bool,
     /// The replica's number.
     pub replica: u32,
+    /// The number of the replica that it was to go to.
+    pub pinned: Option<u32>,
     /// When it asked for a replica, in nanoseconds after the recording began.
     pub arrived_at: Time,
     /// When it had one: later, where replicas were asked first.
@@ -54,8 +73,19 @@ impl Passed {
     /// From its arrival to its end; `None` if it was still out, or nobody waited for it.
     pub fn latency(&self) -> Option<Duration> {
         let (ended_at, outcome) = self.end?;
-        let counts = outcome != Outcome::Dropped && self.reason != PickReason::Trial;
+        let counts = outcome != Outcome::Dropped && !self.is_shadow;
         counts.then(|| Duration::from_nanos(ended_at.saturating_sub(self.arrived_at)))
+    }
+
+    /// Whether it is a request's first try, for which somebody waits.
+    pub fn is_first(&self) -> bool {
+        self.attempt == Attempt::First && !self.is_shadow
+    }
+
+    /// Whether it is a first try that was not given up: what became of it says what its replica did.
+    pub fn is_settled(&self) -> bool {
+        let outcome = self.end.map(|(_, outcome)| outcome);
+        self.is_first() && outcome.is_some_and(|outcome| outcome != Outcome::Dropped)
     }
 
     /// Whether its replica failed it.
@@ -81,23 +111,42 @@ impl History {
         ends.max().unwrap_or(0)
     }
 
-    fn number(&mut self, name: &str) -> u32 {
+    pub(super) fn number(&mut self, name: &str) -> u32 {
         if let Some(&number) = self.numbers.get(name) {
             return number;
         }
         let number = u32::try_from(self.replicas.len()).unwrap_or(u32::MAX);
         self.replicas.push(name.to_owned());
+        self.parts_of.push(Vec::new());
         self.numbers.insert(name.to_owned(), number);
         number
     }
+
+    /// A part of a replica that is none of `taken`.
+    pub(super) fn free_part(&mut self, replica: u32, taken: &BTreeSet<u32>) -> u32 {
+        let Some(parts) = self.parts_of.get_mut(replica as usize) else {
+            return u32::MAX;
+        };
+        if let Some(&part) = parts.iter().find(|part| !taken.contains(part)) {
+            return part;
+        }
+        let part = u32::try_from(self.parts.len()).unwrap_or(u32::MAX);
+        parts.push(part);
+        self.parts.push(replica);
+        part
+    }
 }
+
+/// A query under way, as its policy was asked for it.
+type Tried<'a> = (&'a Asked<'a>, bool);
 
 /// Reads one stream into a history.
 #[derive(Debug)]
 pub struct Reader {
     client: u32,
     since: Time,
-    numbers: BTreeMap<ReplicaId, u32>,
+    latest: Time,
+    members: Members,
     /// The places of queries that are out, by the time of their pick on the stream's clock.
     out: BTreeMap<Time, usize>,
     probes: BTreeMap<u64, Time>,
@@ -107,11 +156,12 @@ pub struct Reader {
 
 impl Reader {
     /// For the stream of a client of that number, whose clock began so many nanoseconds after the recording.
-    pub const fn new(client: u32, since: Time) -> Self {
+    pub fn new(client: u32, since: Time) -> Self {
         Self {
             client,
             since,
-            numbers: BTreeMap::new(),
+            latest: 0,
+            members: Members::default(),
             out: BTreeMap::new(),
             probes: BTreeMap::new(),
             has_served: false,
@@ -121,36 +171,62 @@ impl Reader {
     /// The stream's next event.
     pub fn read(&mut self, history: &mut History, at: Instant, event: &Event<'_>) {
         let at = at.as_nanos();
+        self.latest = at;
         match event {
             Event::Named { replica, name } => {
                 let number = history.number(name);
-                self.numbers.insert(*replica, number);
+                self.members.name(history, *replica, number);
             }
-            Event::Add { .. } => history.changes += u64::from(self.has_served),
+            Event::Add { replica } => {
+                history.changes += u64::from(self.has_served);
+                self.hear(history, *replica, News::Joined);
+            }
             Event::Remove { replica } => {
                 history.changes += 1;
-                self.numbers.remove(replica);
+                self.hear(history, *replica, News::Left);
             }
-            Event::Available { available, .. } => history.withdrawals += u64::from(!available),
+            Event::Available { replica, available } => {
+                history.withdrawals += u64::from(!available);
+                let news = if *available {
+                    News::Offered
+                } else {
+                    News::Withdrawn
+                };
+                self.hear(history, *replica, news);
+            }
             Event::Query { asked, said } => match said {
                 Said::Pick { replica, reason } => {
-                    self.sent(history, (at, at), asked.attempt, (*replica, *reason));
+                    self.sent(history, (at, at), (asked, false), (*replica, *reason));
                 }
                 Said::Probe { targets } => history.probes += targets.len() as u64,
                 Said::NoReplica => history.turned_away += 1,
             },
             Event::Trial { said: Some(pick) } => {
-                self.sent(history, (at, at), Attempt::First, *pick);
+                let asked = Asked::new(Query::first());
+                self.sent(history, (at, at), (&asked, true), *pick);
             }
             Event::Round {
                 started_at_ns,
                 asked,
+                replies,
                 said,
-                ..
-            } => match said {
-                Some(pick) => self.sent(history, (*started_at_ns, at), asked.attempt, *pick),
-                None => history.turned_away += 1,
-            },
+            } => {
+                let lost = replies
+                    .iter()
+                    .filter(|(_, reply)| *reply == RoundReply::Lost);
+                let lost = lost.count() as u64;
+                let answered = replies.len() as u64 - lost;
+                history.probes_lost += lost;
+                history.probes_answered += answered;
+                if answered > 0 {
+                    let took = Duration::from_nanos(at.saturating_sub(*started_at_ns));
+                    history.round_trips.record(took);
+                }
+                match said {
+                    Some(pick) => self.sent(history, (*started_at_ns, at), (asked, false), *pick),
+                    None => history.turned_away += 1,
+                }
+            }
             Event::Done {
                 sent_at_ns,
                 outcome,
@@ -170,6 +246,7 @@ impl Reader {
                 if let Some(sent_at) = self.take_probe(*probe) {
                     let took = Duration::from_nanos(at.saturating_sub(sent_at));
                     history.round_trips.record(took);
+                    history.probes_answered += 1;
                 }
             }
             Event::ProbeLost { probe } => {
@@ -177,6 +254,13 @@ impl Reader {
             }
             Event::ProbeUnsent { probe } => {
                 self.take_probe(*probe);
+            }
+            Event::Request {
+                sent_at_ns,
+                request,
+            } => {
+                let took = Duration::from_nanos(at.saturating_sub(*sent_at_ns));
+                history.requests.note(request, took);
             }
             Event::Trial { said: None }
             | Event::Head { .. }
@@ -188,6 +272,23 @@ impl Reader {
         }
     }
 
+    /// The stream is over: its policy is not asked any more, and another one may have taken its place.
+    pub fn finish(mut self, history: &mut History) {
+        for replica in self.members.all() {
+            self.hear(history, replica, News::Left);
+        }
+    }
+
+    fn hear(&mut self, history: &mut History, replica: ReplicaId, news: News) {
+        let heard = TapeNews {
+            at_ns: self.since.saturating_add(self.latest),
+            client: self.client,
+            part: u32::MAX,
+            news,
+        };
+        self.members.hear(history, replica, heard);
+    }
+
     fn take_probe(&mut self, probe: ProbeId) -> Option<Time> {
         self.probes.remove(&probe.to_bits())
     }
@@ -196,18 +297,21 @@ impl Reader {
         &mut self,
         history: &mut History,
         (arrived_at, sent_at): (Time, Time),
-        attempt: Attempt,
+        (asked, is_shadow): Tried<'_>,
         (replica, reason): (ReplicaId, PickReason),
     ) {
-        let known = self.numbers.get(&replica).copied();
-        let number = known.unwrap_or_else(|| history.number(&replica.to_string()));
+        let number = self.members.number(history, replica);
+        let pinned = asked.pinned;
+        let pinned = pinned.map(|replica| self.members.number(history, replica));
         self.has_served = true;
         self.out.insert(sent_at, history.queries.len());
         history.queries.push(Passed {
             client: self.client,
-            attempt,
+            attempt: asked.attempt,
             reason,
+            is_shadow,
             replica: number,
+            pinned,
             arrived_at: self.since.saturating_add(arrived_at),
             sent_at: self.since.saturating_add(sent_at),
             end: None,
@@ -216,98 +320,4 @@ impl Reader {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::recording::Asked;
-    use slackwater_core::policy::Query;
-    use slackwater_core::{LoadReport, ReplicaIds, Rif};
-    use std::borrow::Cow;
-
-    const MS: u64 = 1_000_000;
-
-    fn name(replica: ReplicaId, name: &str) -> Event<'_> {
-        let name = Cow::Borrowed(name);
-        Event::Named { replica, name }
-    }
-
-    fn query(said: Said) -> Event<'static> {
-        let asked = Asked::new(Query::first());
-        Event::Query { asked, said }
-    }
-
-    fn pick(replica: ReplicaId) -> Said {
-        let reason = PickReason::Cold;
-        Said::Pick { replica, reason }
-    }
-
-    fn round(began_at_ms: u64, replica: ReplicaId) -> Event<'static> {
-        Event::Round {
-            started_at_ns: began_at_ms * MS,
-            asked: Asked::new(Query::first()),
-            replies: Vec::new(),
-            said: Some((replica, PickReason::Hot)),
-        }
-    }
-
-    fn done(picked_at_ms: u64, outcome: Outcome) -> Event<'static> {
-        Event::Done {
-            sent_at_ns: picked_at_ms * MS,
-            outcome,
-        }
-    }
-
-    #[test]
-    fn streams_come_together_on_one_clock_and_by_replicas_names() {
-        let mut ids = ReplicaIds::new();
-        let [a, b] = [(); 2].map(|()| ids.allocate().expect("room"));
-        let probe = ProbeId::from_bits(3);
-        let wanted = Some((probe, a));
-        let report = Cow::Owned(LoadReport::new(Rif::ZERO, None));
-        let targets = vec![a, b];
-        let first = vec![
-            (0, Event::Add { replica: a }),
-            (0, name(a, "one")),
-            (5, query(pick(a))),
-            (5, Event::Poll { probe: wanted }),
-            (7, Event::Report { probe, report }),
-            (9, done(5, Outcome::Success)),
-            (9, query(pick(b))),
-        ];
-        let second = vec![
-            (0, Event::Add { replica: b }),
-            (0, name(b, "one")),
-            (1, query(Said::Probe { targets })),
-            (3, round(1, b)),
-            (8, done(3, Outcome::Broken)),
-        ];
-        let mut history = History::default();
-        for (client, (since, events)) in (0..).zip([(0, first), (100 * MS, second)]) {
-            let mut reader = Reader::new(client, since);
-            for (at_ms, event) in events {
-                reader.read(&mut history, Instant::from_nanos(at_ms * MS), &event);
-            }
-        }
-        let named = ["one", "r1"];
-        assert_eq!(history.replicas, named, "who has no name goes by its id");
-        let short: Vec<_> = (history.queries.iter())
-            .map(|query| (query.client, query.replica, query.latency(), query.failed()))
-            .collect();
-        let ms = |ms| Some(Duration::from_millis(ms));
-        let expected = [
-            (0, 0, ms(4), false),
-            (0, 1, None, false),
-            (1, 0, ms(7), true),
-        ];
-        assert_eq!(short, expected);
-        let last = history.queries[2];
-        assert_eq!((last.arrived_at, last.sent_at), (101 * MS, 103 * MS));
-        assert_eq!(history.ended_at(), 108 * MS);
-        assert_eq!(history.round_trips.mean(), Duration::from_millis(2));
-        assert_eq!((history.probes, history.probes_lost), (3, 0));
-        assert_eq!(history.latencies().count(), 2);
-        assert_eq!(
-            history.changes, 0,
-            "each fleet was there from the beginning"
-        );
-    }
-}
+mod tests;

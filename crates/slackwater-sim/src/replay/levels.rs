@@ -118,14 +118,18 @@ impl Past {
         }
         while from < to {
             let place = piece_at(begins, from);
-            let piece_ends = begins + (place as Time + 1) * PIECE_NS;
-            let until = to.min(piece_ends);
+            let until = to.min(end_of(begins, place));
             if let Some(piece) = self.pieces.get_mut(place) {
                 piece.level(queries).time_ns += (until - from) as f64;
             }
             from = until;
         }
     }
+}
+
+/// When a piece ends.
+pub(super) const fn end_of(begins: Time, place: usize) -> Time {
+    begins.saturating_add((place as Time).saturating_add(1).saturating_mul(PIECE_NS))
 }
 
 /// The piece in which a time lies.

@@ -3,17 +3,19 @@
 //! It is a model. What it takes for granted is in [`Model::assumptions`]; how far it can be trusted is measured by playing it
 //! under the policy that was recorded, and comparing what comes of it with what was.
 
+use super::blocks;
 use super::capacity::{self, Capacities};
 use super::history::{History, Passed};
 use super::levels::{self, Move, PIECE_NS, Past, is_finished, piece_at};
 use crate::machine::Time;
-use crate::measure::Latencies;
+use crate::measure::{Latencies, latencies_at};
 use crate::scenario::{
-    Arrivals, Cost, Delay, Group, Load, Network, Scenario, Service, Sharing, Tape, TapeQuery,
-    TapeStep,
+    Arrivals, Cost, Delay, Group, Load, Network, Scenario, Service, Sharing, Tape, TapeNews,
+    TapeQuery, TapeStep,
 };
+use core::sync::atomic::AtomicBool;
 use core::time::Duration;
-use slackwater_core::policy::Attempt;
+use slackwater_core::policy::{Attempt, Outcome};
 use std::sync::Arc;
 
 /// A past that can be played under other policies.
@@ -23,7 +25,9 @@ pub struct Model {
     pub scenario: Arc<Scenario>,
     /// What the same queries took in the past: those that arrive in the scenario, if they were answered.
     pub recorded: Latencies,
-    /// How many queries arrive.
+    /// The same by the block of time in which a query arrived; none if the past is too short for blocks.
+    pub recorded_by_block: Vec<Latencies>,
+    /// How many queries arrive, further tries and copies not among them.
     pub queries: usize,
     /// What a query costs in the mean on a replica that it has for itself.
     pub mean_cost: Duration,
@@ -33,6 +37,8 @@ pub struct Model {
     pub assumptions: Vec<String>,
 }
 
+/// Pieces of time, of all replicas together, that a model is made from: 11 hours of ten replicas.
+const PIECES_MAX: Time = 4_000_000;
 /// Of all queries, so many are served at a pace that says enough of their costs.
 const CALM_SHARE: f64 = 0.75;
 /// Fewer than these say nothing of a distribution.
@@ -45,41 +51,61 @@ const FAILURE_PIECES: usize = 10;
 const DEADLINE: Duration = Duration::from_hours(1);
 
 impl Model {
-    /// A model of the past; `None` if there are fewer than a hundred answered queries, of which nothing can be said.
-    pub fn of(history: &History) -> Option<Self> {
-        let arrivals = history
-            .queries
-            .iter()
-            .filter(|it| it.attempt == Attempt::First);
+    /// A model of the past; `None` if there are fewer than a hundred answered queries, of which nothing can be said, or if it was to
+    /// `stop`. Of a past that is too long for its number of replicas the beginning is taken.
+    pub fn of(history: &History, stop: &AtomicBool) -> Option<Self> {
+        let arrivals = history.queries.iter().filter(|query| query.is_settled());
         let begins = arrivals.clone().map(|it| it.arrived_at).min()?;
         // The last arrival is within.
-        let ends = arrivals.clone().map(|it| it.arrived_at).max()? + 1;
-        let pasts = levels::pasts(history, begins, ends.max(history.ended_at()));
-        let capacities = capacity::find(&pasts)?;
+        let last = arrivals
+            .clone()
+            .map(|it| it.arrived_at)
+            .max()?
+            .saturating_add(1);
+        let longest = PIECES_MAX / history.replicas.len().max(1) as Time * PIECE_NS;
+        let bound = begins.saturating_add(longest);
+        let ends = last.min(bound);
+        let arrivals = arrivals.filter(|it| it.arrived_at < ends);
+        let pasts = levels::pasts(history, begins, history.ended_at().clamp(ends, bound));
+        let capacities = capacity::find(&pasts, stop)?;
         let works = works(history, &pasts, &capacities, begins);
         let network = network(history);
         let costs = costs(history, &works, network);
         let mut queries: Vec<_> = (history.queries.iter().zip(&costs))
-            .filter(|(query, _)| query.attempt == Attempt::First)
+            .filter(|(query, _)| query.arrived_at < ends)
             .map(|(query, cost_ns)| TapeQuery {
-                at_ns: query.arrived_at - begins,
+                at_ns: query.arrived_at.saturating_sub(begins),
                 client: query.client,
                 cost_ns: *cost_ns,
+                attempt: query.attempt,
+                pinned: query.pinned,
+                is_measured: query.is_settled(),
             })
             .collect();
         queries.sort_by_key(|query| (query.at_ns, query.client));
+        let first = queries.iter().filter(|query| query.is_measured);
+        let count = first.clone().count();
+        let mean_ns = first.map(|it| it.cost_ns).sum::<f64>() / count as f64;
+        let block = blocks::length(Duration::from_nanos(ends - begins));
+        let mut recorded_by_block = Vec::new();
         let mut recorded = Latencies::default();
         let answered = arrivals.filter(|query| is_finished(query));
-        for latency in answered.filter_map(Passed::latency) {
-            recorded.record(latency);
+        for query in answered {
+            if let Some(latency) = query.latency() {
+                recorded.record(latency);
+                let since = Duration::from_nanos(query.arrived_at - begins);
+                if let Some(place) = blocks::place(since, block) {
+                    latencies_at(&mut recorded_by_block, place).record(latency);
+                }
+            }
         }
-        let mean_ns = queries.iter().map(|it| it.cost_ns).sum::<f64>() / queries.len() as f64;
         Some(Self {
             recorded,
-            queries: queries.len(),
+            recorded_by_block,
+            queries: count,
             mean_cost: Duration::from_secs_f64(mean_ns / 1e9),
             cores: capacities.cores.iter().map(|cores| mean(cores)).collect(),
-            assumptions: assumptions(history, network),
+            assumptions: assumptions(history, network, (ends < last).then(|| ends - begins)),
             scenario: Arc::new(scenario(
                 history,
                 begins,
@@ -140,7 +166,7 @@ fn attained_between(
         let Some(cores) = cores.get(place) else {
             break;
         };
-        let until = to.min(begins + (place as Time + 1) * PIECE_NS);
+        let until = to.min(levels::end_of(begins, place));
         let speed = (cores / f64::from(queries)).min(1.0);
         attained += speed * (until - from) as f64;
         from = until;
@@ -161,11 +187,8 @@ fn network(history: &History) -> Duration {
 fn costs(history: &History, works: &[f64], network: Duration) -> Vec<f64> {
     let travelled_ns = 2.0 * network.as_secs_f64() * 1e9;
     let known = |(query, work): (&Passed, &f64)| {
-        let took_ns = query
-            .latency()
-            .filter(|_| is_finished(query))?
-            .as_secs_f64()
-            * 1e9;
+        let (ended_at, _) = query.end.filter(|_| is_finished(query))?;
+        let took_ns = ended_at.saturating_sub(query.arrived_at) as f64;
         // Part of the time was spent on the way.
         let on_the_way = (travelled_ns / took_ns.max(1.0)).min(0.5);
         let cost = (work * (1.0 - on_the_way)).max(COST_MIN_NS);
@@ -202,7 +225,20 @@ fn costs(history: &History, works: &[f64], network: Duration) -> Vec<f64> {
             at_share(&calm, turn)
         }
     };
-    known.iter().map(cost).collect()
+    let costs = known.iter().map(cost);
+    let queries = history.queries.iter().zip(works);
+    (queries.zip(costs))
+        .map(|((query, work), cost)| match query.end {
+            // What was given up is no more load than it was.
+            Some((_, outcome)) if is_given_up(query, outcome) => work.max(COST_MIN_NS),
+            _ => cost,
+        })
+        .collect()
+}
+
+/// Nobody waited for it to its end, or it is a copy that failed.
+fn is_given_up(query: &Passed, outcome: Outcome) -> bool {
+    outcome == Outcome::Dropped || (!query.is_first() && outcome != Outcome::Success)
 }
 
 /// The value that a share of sorted ones does not exceed; the least cost of none.
@@ -268,10 +304,25 @@ fn scenario(
         tape: Some(Arc::new(Tape {
             queries,
             replicas: steps.collect(),
+            parts: history.parts.clone(),
+            news: news(history, begins),
+            block: blocks::length(span),
         })),
         warmup: Duration::ZERO,
         span,
     }
+}
+
+/// What clients heard of the fleet; what they heard before the first query they know when it comes.
+fn news(history: &History, begins: Time) -> Vec<TapeNews> {
+    let since = |heard: &TapeNews| TapeNews {
+        at_ns: heard.at_ns.saturating_sub(begins),
+        ..*heard
+    };
+    let mut news: Vec<_> = history.news.iter().map(since).collect();
+    // Of one client's they stay in their order.
+    news.sort_by_key(|heard| heard.at_ns);
+    news
 }
 
 /// A replica's capacity and failures, as steps.
@@ -324,7 +375,7 @@ fn steps(
 }
 
 /// What is taken for granted, beside what is the same in every model.
-fn assumptions(history: &History, network: Duration) -> Vec<String> {
+fn assumptions(history: &History, network: Duration, cut_ns: Option<Time>) -> Vec<String> {
     let count = |attempt| {
         (history.queries.iter())
             .filter(|it| it.attempt == attempt)
@@ -339,7 +390,7 @@ fn assumptions(history: &History, network: Duration) -> Vec<String> {
             .to_owned(),
     ];
     told.push(if network.is_zero() {
-        "no probe was recorded: probes and queries travel in no time".to_owned()
+        "no probe that was answered was recorded: probes and queries travel in no time".to_owned()
     } else {
         format!("probes and queries travel {network:?} each way, half of a short recorded round trip; answers to probes are taken in at once")
     });
@@ -349,11 +400,40 @@ fn assumptions(history: &History, network: Duration) -> Vec<String> {
         }
     };
     let (retries, hedges) = (count(Attempt::Retry), count(Attempt::Hedge));
+    let shadows = (history.queries.iter()).filter(|it| it.is_shadow).count();
     note(
-        retries + hedges > 0,
+        retries + hedges + shadows > 0,
         format!(
-            "{retries} retries and {hedges} second copies are not played; the load that they were is not there"
+            "{retries} retries, {hedges} second copies and {shadows} copies for trials come when they came, each a query of its own: \
+             another policy might cause fewer or more; latencies are those of first tries"
         ),
+    );
+    let left = (history.queries.iter()).filter(|it| it.is_first() && !it.is_settled());
+    let left = left.count();
+    note(
+        left > 0,
+        format!(
+            "{left} first tries were given up (their clients left, or a second copy was answered first) or out at the end: they are load, \
+             and in no latency, neither recorded nor modelled; where these are many, latencies are not what clients saw"
+        ),
+    );
+    if let Some(cut_ns) = cut_ns {
+        let seconds = Duration::from_nanos(cut_ns).as_secs();
+        note(
+            true,
+            format!(
+                "the first {seconds} s alone are played: the whole is too long for so many replicas"
+            ),
+        );
+    }
+    let pinned = history
+        .queries
+        .iter()
+        .filter(|it| it.pinned.is_some())
+        .count();
+    note(
+        pinned > 0,
+        format!("{pinned} queries belong to a replica, and go there as they did"),
     );
     let failed = history.queries.iter().filter(|it| it.failed()).count();
     note(
@@ -365,7 +445,8 @@ fn assumptions(history: &History, network: Duration) -> Vec<String> {
     note(
         history.changes + history.withdrawals > 0,
         format!(
-            "the fleet changed {} times and replicas were taken out {} times, which is not played: all are there all the time",
+            "all clients together heard of {} changes of the fleet, and {} times that a part of it was taken out by checks or by hand: \
+             they hear that at the same times here, whatever is sent where",
             history.changes, history.withdrawals
         ),
     );

@@ -128,6 +128,7 @@ impl Driver {
             0 => Query::retry(&avoid),
             1 => Query::hedge(&avoid[..1]),
             2 => Query::pinned(avoid[1]),
+            3 => Query::with_room(avoid[0]),
             _ => Query::first(),
         };
         match self.policy.handle_query(self.now, query, &mut self.draw) {

@@ -19,7 +19,7 @@ pub use fleet::{Antagonists, Failure, FailureCost, Group, Hobble, Service, Shari
 pub use load::{Arrivals, Hedge, Load, Siblings};
 pub use mistakes::Mistake;
 pub use network::{Delay, Network};
-pub use tape::{Tape, TapeQuery, TapeStep};
+pub use tape::{News, Tape, TapeNews, TapeQuery, TapeStep};
 
 use core::time::Duration;
 use std::sync::Arc;

@@ -1,12 +1,21 @@
-//! A past to be played again: queries at their times, and what each replica could do meanwhile.
+//! A past to be played again: queries at their times, what each replica could do meanwhile, and what clients knew of the fleet.
 
-/// Queries and replicas as they were.
+use core::time::Duration;
+use slackwater_core::policy::Attempt;
+
+/// Queries, replicas and the fleet as they were.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Tape {
     /// In the order of their times.
     pub queries: Vec<TapeQuery>,
     /// What each replica could do, by its number, each in the order of time; the first step holds from the beginning on.
     pub replicas: Vec<Vec<TapeStep>>,
+    /// The number of the replica behind each part. To a policy a replica is as many parts as its weight says.
+    pub parts: Vec<u32>,
+    /// What clients hear of parts, in the order of time. None: each replica is one part, and all are known from the beginning on.
+    pub news: Vec<TapeNews>,
+    /// Latencies are told by blocks of so long as well, by when their queries arrive; 0: they are not.
+    pub block: Duration,
 }
 
 /// A query.
@@ -18,6 +27,52 @@ pub struct TapeQuery {
     pub client: u32,
     /// What it costs at speed 1, in nanoseconds.
     pub cost_ns: f64,
+    /// As what the policy is asked for it.
+    pub attempt: Attempt,
+    /// The replica that it is to go to, if it may.
+    pub pinned: Option<u32>,
+    /// Whether it is measured. What is not is load all the same.
+    pub is_measured: bool,
+}
+
+impl TapeQuery {
+    /// A first try that may go anywhere, and is measured.
+    pub const fn first(at_ns: u64, client: u32, cost_ns: f64) -> Self {
+        Self {
+            at_ns,
+            client,
+            cost_ns,
+            attempt: Attempt::First,
+            pinned: None,
+            is_measured: true,
+        }
+    }
+}
+
+/// What a client hears of a part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TapeNews {
+    /// When, in nanoseconds.
+    pub at_ns: u64,
+    /// Which client.
+    pub client: u32,
+    /// The part, by its place in [`Tape::parts`].
+    pub part: u32,
+    /// What it hears.
+    pub news: News,
+}
+
+/// News of a part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum News {
+    /// It joins.
+    Joined,
+    /// It leaves.
+    Left,
+    /// It may be chosen again.
+    Offered,
+    /// It may not be chosen.
+    Withdrawn,
 }
 
 /// What a replica can do from some time on.
@@ -47,7 +102,6 @@ mod tests {
     use super::*;
     use crate::PolicyChoice;
     use crate::scenario::{Cost, Group, Load, Network, Scenario, Service, Sharing};
-    use core::time::Duration;
 
     #[test]
     fn a_step_holds_until_the_next_one() {
@@ -58,8 +112,8 @@ mod tests {
             failure_cost_ns: 0.0,
         };
         let tape = Tape {
-            queries: Vec::new(),
             replicas: vec![vec![step(0), step(10), step(20)]],
+            ..Tape::default()
         };
         let places = [0, 9, 10, 19, 20, 99].map(|now| tape.step_at(0, 0, now));
         assert_eq!(places, [0, 0, 1, 1, 2, 2]);
@@ -76,11 +130,8 @@ mod tests {
             fails,
             failure_cost_ns: 1e6,
         };
-        let query = |at_ms: u64, client, cost_ms: f64| TapeQuery {
-            at_ns: at_ms * MS,
-            client,
-            cost_ns: cost_ms * 1e6,
-        };
+        let query =
+            |at_ms: u64, client, cost_ms: f64| TapeQuery::first(at_ms * MS, client, cost_ms * 1e6);
         let tape = Tape {
             // Alone at full speed; across a change to a tenth; two who share it; one who fails.
             queries: vec![
@@ -95,6 +146,7 @@ mod tests {
                 step(100, 0.1, 0.0),
                 step(900, 1.0, 1.0),
             ]],
+            ..Tape::default()
         };
         let sharing = Sharing {
             cores: 0.1,

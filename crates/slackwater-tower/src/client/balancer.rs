@@ -48,6 +48,17 @@ impl Drop for Shared {
     }
 }
 
+/// What a balancer knows, at one moment.
+#[derive(Clone, Debug)]
+pub struct Overview {
+    /// What has happened to the policy.
+    pub counters: Counters,
+    /// What each replica, or each part of one, last said of its load.
+    pub reported: Vec<Reported>,
+    /// What the policy knows.
+    pub snapshot: Snapshot,
+}
+
 /// What a balancer says to a query.
 #[derive(Debug)]
 #[must_use]
@@ -281,6 +292,18 @@ impl Balancer {
         let now = self.now();
         self.shared.prober.collect(now);
         self.lock().policy.snapshot(now)
+    }
+
+    /// All of that at one moment, for whoever watches: the lock is taken once, and answers that wait to be taken in are left to
+    /// those who pick. Allocates; not for a query's path.
+    pub fn overview(&self) -> Overview {
+        let now = self.now();
+        let driver = self.lock();
+        Overview {
+            counters: driver.policy.counters(),
+            reported: driver.reported.view(now),
+            snapshot: driver.policy.snapshot(now),
+        }
     }
 
     /// The policy's name.

@@ -35,7 +35,7 @@ mod rounds;
 mod warm_up;
 
 pub use balance::Balance;
-pub use balancer::{Balancer, Picked};
+pub use balancer::{Balancer, Overview, Picked};
 pub use drive::{Drive, DriveGuard};
 pub use lease::{Lease, PickView};
 pub use probe::{

@@ -2,6 +2,7 @@
 
 use super::Load;
 use super::counts::Counts;
+use core::time::Duration;
 use slackwater_core::Instant;
 use slackwater_core::tracker::{Arrival, End};
 
@@ -42,6 +43,12 @@ impl QueryInFlight {
             self.by_head = (end != End::Success).then_some(end);
             self.load.tracker().head_ready(now, arrival, end);
         }
+    }
+
+    /// From the query's arrival to its response's head; `None` before that.
+    pub fn latency(&self) -> Option<Duration> {
+        let arrival = self.arrival.as_ref()?;
+        Some(self.head_ready_at?.saturating_since(arrival.at()))
     }
 
     /// The query is over.
@@ -107,6 +114,18 @@ mod tests {
         assert!(outcome.is_err());
         assert_eq!(ends(&load), [1, 1, 1]);
         assert_eq!(load.rif().count(), 0);
+    }
+
+    #[test]
+    fn latency_is_known_once_the_head_is_ready_and_ends_there() {
+        let load = Load::new();
+        let mut query = load.arrive();
+        assert_eq!(query.latency(), None);
+        query.head_ready(End::Failed);
+        let latency = query.latency();
+        assert!(latency.is_some());
+        query.head_ready(End::Success);
+        assert_eq!(query.latency(), latency);
     }
 
     #[test]

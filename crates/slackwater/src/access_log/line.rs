@@ -56,12 +56,13 @@ fn write_text(to: &mut Vec<u8>, facts: &Facts<'_>) -> std::io::Result<()> {
     }
     write!(
         to,
-        " bytes_in={} queue_us={} connect_us={} first_byte_us={} total_us={} end={} error=\"{}\" trace_id={} id=\"{}\"",
+        " bytes_in={} queue_us={} connect_us={} first_byte_us={} total_us={} grpc_status={} end={} error=\"{}\" trace_id={} id=\"{}\"",
         facts.bytes_in,
         Micros(facts.queue),
         Micros(facts.connect),
         Micros(facts.first_byte),
         facts.total.as_micros(),
+        DashedFigure(facts.grpc_status.map(u128::from)),
         facts.end,
         Dashed(facts.error),
         DashedTrace(facts.trace),
@@ -83,6 +84,9 @@ fn write_json(to: &mut Vec<u8>, facts: &Facts<'_>) -> std::io::Result<()> {
     optional(to, "query", request.query.map(str::as_bytes))?;
     write!(to, ",\"protocol\":\"{}\"", request.protocol)?;
     write!(to, ",\"status\":{}", facts.status)?;
+    if let Some(status) = facts.grpc_status {
+        write!(to, ",\"grpc_status\":{status}")?;
+    }
     write!(to, ",\"bytes_in\":{}", facts.bytes_in)?;
     write!(to, ",\"bytes_out\":{}", facts.bytes_out)?;
     write!(to, ",\"service\":\"{}\"", Json(facts.service.as_bytes()))?;
@@ -304,6 +308,7 @@ mod tests {
             shadow: None,
             pick: None,
             status: 503,
+            grpc_status: None,
             bytes_in: 0,
             bytes_out: 41,
             queue: None,
@@ -340,7 +345,7 @@ mod tests {
             "10.0.0.9 - - [31/Dec/2026:23:59:59 +0000] \"GET /a HTTP/1.1\" 503 41 \"-\" \"-\" host=\"-\" \
              listener=10.0.0.1:80 service=\"default\" replica=\"-\" attempts=0 hedge=- tie=- shadow=\"-\" reason=- \
              rif_limit=- rif=- latency_us=- age_us=- bytes_in=0 queue_us=- \
-             connect_us=- first_byte_us=- total_us=12 end=complete error=\"no_replica\" trace_id=- id=\"7f\"\n"
+             connect_us=- first_byte_us=- total_us=12 grpc_status=- end=complete error=\"no_replica\" trace_id=- id=\"7f\"\n"
         );
         let full = RequestFacts {
             query: Some("q=1"),
@@ -359,6 +364,7 @@ mod tests {
             shadow: Some("10.0.0.9:80"),
             pick: Some(&pick),
             status: 200,
+            grpc_status: Some(14),
             queue: Some(Duration::from_micros(3)),
             connect: Some(Duration::from_micros(40)),
             first_byte: Some(Duration::from_micros(500)),
@@ -370,7 +376,7 @@ mod tests {
             line(AccessLogFormat::Text, &facts),
             "10.0.0.9 - - [31/Dec/2026:23:59:59 +0000] \"GET /a?q=1 HTTP/1.1\" 200 41 \"http://r/\" \"curl/8\" \
              host=\"example.com\" listener=10.0.0.1:80 service=\"default\" replica=\"10.0.0.7:80\" attempts=2 hedge=won tie=lost shadow=\"10.0.0.9:80\" \
-             reason=cold rif_limit=5 rif=2 latency_us=3100 age_us=40 bytes_in=0 queue_us=3 connect_us=40 first_byte_us=500 total_us=12 end=complete error=\"-\" trace_id=0af7651916cd43dd8448eb211c80319c id=\"abc\"\n"
+             reason=cold rif_limit=5 rif=2 latency_us=3100 age_us=40 bytes_in=0 queue_us=3 connect_us=40 first_byte_us=500 total_us=12 grpc_status=14 end=complete error=\"-\" trace_id=0af7651916cd43dd8448eb211c80319c id=\"abc\"\n"
         );
     }
 
@@ -386,12 +392,16 @@ mod tests {
         let pick = pick();
         let told = Facts {
             pick: Some(&pick),
+            status: 200,
+            grpc_status: Some(14),
             ..facts(&bare)
         };
         let told = line(AccessLogFormat::Json, &told);
         let figures =
             r#""reason":"cold","rif_limit":5,"rif":2,"latency_us":3100,"age_us":40,"total_us""#;
         assert!(told.contains(figures), "{told}");
+        let statuses = r#","status":200,"grpc_status":14,"bytes_in""#;
+        assert!(told.contains(statuses), "{told}");
     }
 
     #[test]

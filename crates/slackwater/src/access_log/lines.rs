@@ -11,6 +11,7 @@ use core::net::IpAddr;
 use core::time::Duration;
 use http::{HeaderMap, HeaderValue, Version};
 use slackwater_tower::client::PickView;
+use slackwater_tower::response::GrpcStatus;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -82,6 +83,7 @@ impl Consumer for Lines {
             shadow: record.shadow.as_deref(),
             pick: record.pick.as_ref(),
             status: record.status.map_or(0, |status| status.as_u16()),
+            grpc_status: record.grpc_status.map(GrpcStatus::code),
             bytes_in: record.upload.as_ref().map_or(0, |upload| upload.bytes()),
             bytes_out: record.bytes_out,
             queue: record.queue,
@@ -122,6 +124,7 @@ impl Consumer for Lines {
             shadow: None,
             pick: None,
             status: refused.status.as_u16(),
+            grpc_status: None,
             bytes_in: 0,
             bytes_out: refused.bytes_out,
             queue: None,
@@ -182,6 +185,8 @@ pub(super) struct Facts<'a> {
     /// Why that replica.
     pub(super) pick: Option<&'a PickView>,
     pub(super) status: u16,
+    /// Of a gRPC call, as far as it is told.
+    pub(super) grpc_status: Option<u8>,
     pub(super) bytes_in: u64,
     pub(super) bytes_out: u64,
     pub(super) queue: Option<Duration>,

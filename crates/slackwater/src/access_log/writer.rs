@@ -240,7 +240,7 @@ mod tests {
 
     fn recorder(switch: &Switch) -> Rc<Recorder> {
         let ids = Ids::new(&RequestIdSettings::default());
-        Recorder::new(vec![Box::new(switch.lines())], ids, None)
+        Recorder::new([Some(Box::new(switch.lines())), None, None], ids, None)
     }
 
     fn record(recorder: &Rc<Recorder>, path: &'static str) {

@@ -3,13 +3,12 @@
 //! `serve`, `agent` and `demo` each implement [`StatusSource`]. The facts are in the core's own terms (counters, snapshots,
 //! replica ids of each worker); [`Status`](super::Status) turns them into what people and programs read.
 
-use super::latency::LatencyFacts;
+use super::latency::{LatencyFacts, ServiceExemplars};
 use crate::discovery::SourceState;
 use crate::latency_histogram::Latencies;
 use crate::traces::SpanCounts;
 use core::ops::AddAssign;
 use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
-use futures_util::future::BoxFuture;
 use slackwater_core::policy::{Counters, Snapshot};
 use slackwater_core::{LoadReport, ReplicaId};
 use slackwater_tower::client::Reported;
@@ -19,9 +18,8 @@ use std::time::SystemTime;
 
 /// Somebody who carries requests and can say how that goes.
 pub(crate) trait StatusSource: Send + Sync + 'static {
-    /// The facts now. The admin server waits two seconds for them and answers 503 after that; a source whose workers are
-    /// threads of their own asks each and leaves out those that do not answer.
-    fn facts(&self) -> BoxFuture<'_, Facts>;
+    /// The facts now, read from where workers leave them: nobody has to answer, and nothing is waited for but short locks.
+    fn facts(&self) -> Facts;
 }
 
 /// A source's knowledge at one moment.
@@ -37,14 +35,20 @@ pub(crate) struct Facts {
     pub(crate) handshakes: Vec<HandshakeFacts>,
     /// Connections with clients.
     pub(crate) client_connections: ConnectionFacts,
+    /// Those that have ended, by why.
+    pub(crate) client_ends: Vec<(&'static str, u64)>,
     /// Connections closed because they did not begin with the PROXY header that they had to.
     pub(crate) proxy_headers_refused: u64,
     /// Requests over HTTP/1.1 that could not be read, by the status that was answered.
     pub(crate) unreadable_requests: Vec<StatusCount>,
+    /// Requests that no service had, by what was answered.
+    pub(crate) unrouted_requests: UnroutedFacts,
     /// What the process answers to probes itself; `None` unless it stands before a replica.
     pub(crate) own_load: Option<LoadReport>,
     /// The queue before that replica; `None` if there is none.
     pub(crate) own_queue: Option<AdmissionView>,
+    /// How long requests waited in it, however that ended.
+    pub(crate) own_waits: Latencies,
     /// What happened there to requests with a copy elsewhere; `None` if none are dropped for that.
     pub(crate) own_ties: Option<TieCounts>,
     /// How often the configuration was read again; `None` where it never is.
@@ -104,6 +108,45 @@ pub(crate) struct LineFacts {
     pub(crate) inside: u64,
     /// Requests that wait for one.
     pub(crate) waiting: u64,
+    /// For how long the oldest of them has; 0 if there are none.
+    pub(crate) age_us: u64,
+}
+
+/// What pays for further copies of requests, of one worker or of all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct BudgetFacts {
+    /// What it pays for: `retry`, `hedge` or `tie`.
+    pub(crate) name: &'static str,
+    /// So many copies could be sent at once now, in millionths.
+    pub(crate) left_millionths: u64,
+    /// So many at most, in millionths.
+    pub(crate) size_millionths: u64,
+}
+
+/// Requests that no service had, over all workers. Every count only rises.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct UnroutedFacts {
+    /// No route is for them: 404.
+    pub(crate) no_route: u64,
+    /// Their path can be read in two ways: 400.
+    pub(crate) doubtful_path: u64,
+    /// Their route has an answer for them, and they are not fit even for that.
+    pub(crate) refused: u64,
+    /// Their route sends them elsewhere.
+    pub(crate) redirected: u64,
+    /// Their route answers itself.
+    pub(crate) responded: u64,
+}
+
+impl AddAssign for UnroutedFacts {
+    fn add_assign(&mut self, other: Self) {
+        self.no_route += other.no_route;
+        self.doubtful_path += other.doubtful_path;
+        self.refused += other.refused;
+        self.redirected += other.redirected;
+        self.responded += other.responded;
+    }
 }
 
 /// Requests that were answered so.
@@ -151,6 +194,8 @@ pub(crate) struct HandshakeFacts {
 pub(crate) struct ServiceFacts {
     /// What the configuration calls it.
     pub(crate) name: String,
+    /// Another one: it has begun anew since, and so have all its counts. No two services of the process have the same.
+    pub(crate) number: u64,
     /// The policy's name; `none` where there is nothing to choose.
     pub(crate) policy: &'static str,
     /// Where the fleet comes from, and what became of the last list; `None` where it never changes.
@@ -180,6 +225,17 @@ pub(crate) struct ReplicaFacts {
     pub(crate) tier: u8,
     /// What its checks found; `None` if there are none.
     pub(crate) health: Option<HealthFacts>,
+    /// What is known of it where no policy chooses: by an agent, of the server behind it.
+    pub(crate) behind: Option<BehindFacts>,
+}
+
+/// What an agent knows of the server behind it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct BehindFacts {
+    /// It could be connected to when that was last tried.
+    pub(crate) is_there: bool,
+    /// Requests that it has not finished, those that wait for their turn included.
+    pub(crate) in_flight: u64,
 }
 
 /// What the checks of a replica found.
@@ -192,6 +248,10 @@ pub(crate) struct HealthFacts {
     pub(crate) checks_passed: u64,
     /// Checks that it has failed.
     pub(crate) checks_failed: u64,
+    /// How often it was up and then down.
+    pub(crate) went_down: u64,
+    /// How often it was down and then up.
+    pub(crate) came_back: u64,
     /// Why the last one that failed did.
     pub(crate) last_failure: Option<String>,
 }
@@ -209,6 +269,14 @@ pub(crate) struct WorkerFacts {
     pub(crate) admission: AdmissionCounts,
     /// The line before the service; `None` where everybody may come in.
     pub(crate) line: Option<LineFacts>,
+    /// How long those who stood in it did, however that ended.
+    pub(crate) waits: Latencies,
+    /// Its connections to replicas that have ended, by why.
+    pub(crate) replica_ends: Vec<(&'static str, u64)>,
+    /// What pays for further copies of requests.
+    pub(crate) budgets: Vec<BudgetFacts>,
+    /// Requests that stand for others in what follows.
+    pub(crate) exemplars: ServiceExemplars,
     /// How long requests took, as their clients saw it.
     pub(crate) latency: Box<LatencyFacts>,
     /// How long each replica took to the head of a response.
@@ -273,6 +341,8 @@ pub(crate) struct AdmissionCounts {
     pub(crate) shed_queue_full: u64,
     /// Requests turned away because they had waited for `queue.wait_max`.
     pub(crate) shed_wait_over: u64,
+    /// Requests turned away because their own time was over while they waited.
+    pub(crate) shed_deadline: u64,
     /// Further tries that there were none of because the budget was spent.
     pub(crate) retries_over_budget: u64,
     /// Second copies of late requests.
@@ -308,6 +378,7 @@ impl AddAssign for AdmissionCounts {
         self.queued += other.queued;
         self.shed_queue_full += other.shed_queue_full;
         self.shed_wait_over += other.shed_wait_over;
+        self.shed_deadline += other.shed_deadline;
         self.shed_replicas_full += other.shed_replicas_full;
         self.retries_over_budget += other.retries_over_budget;
         self.hedges += other.hedges;

@@ -1,12 +1,45 @@
-//! Who may change something by way of the admin server: a program on this side of it, or a page that came from it. Not a page
-//! from elsewhere that has a browser ask in its name, nor one whose name was made to point here.
+//! Who may ask the admin server, and who may change something, as far as headers tell: a program on this side of it, or a page
+//! that came from it. Not a page from elsewhere that has a browser ask in its name, nor one whose name was made to point here.
 
 use super::reply::{Reply, refusal};
 use core::net::IpAddr;
 use http::header::{CONTENT_TYPE, HOST, ORIGIN};
 use http::{HeaderMap, HeaderName, StatusCode};
+use rustix::system::uname;
 
-/// Whether a request with these headers may change something.
+/// Whether a request that came over loopback was meant for this machine. A page of another site can have its own name point to
+/// 127.0.0.1, and would then be taken by the browser for one that came from here; the name that it asked for gives it away.
+/// Names without a dot are not to be had outside, and programs may leave the name out.
+///
+/// # Errors
+///
+/// The answer that says why not.
+#[expect(clippy::result_large_err, reason = "it is the answer")]
+pub(super) fn is_for_this_machine(headers: &HeaderMap) -> Result<(), Reply> {
+    if !headers.contains_key(HOST) {
+        return Ok(());
+    }
+    let is_meant = |host: &str| {
+        is_address_or_localhost(host) || {
+            let name = host.split_once(':').map_or(host, |(name, _)| name);
+            !name.contains('.')
+                || uname()
+                    .nodename()
+                    .to_bytes()
+                    .eq_ignore_ascii_case(name.as_bytes())
+        }
+    };
+    if only(headers, &HOST).is_some_and(is_meant) {
+        return Ok(());
+    }
+    Err(refusal(
+        StatusCode::FORBIDDEN,
+        "header host: expected an address, localhost, or the name of this machine: anybody can have another name point here; \
+         whatever stands before this server has to say one of these",
+    ))
+}
+
+/// Whether a request with these headers may change something where whoever reaches the address may.
 ///
 /// # Errors
 ///
@@ -22,24 +55,52 @@ pub(crate) fn may_change(headers: &HeaderMap) -> Result<(), Reply> {
             "header host: found {host:?}, expected an address or localhost: anybody can have a name point here"
         ));
     }
-    if headers.contains_key(ORIGIN) {
-        let own = format!("http://{host}");
-        let is_own = only(headers, &ORIGIN).is_some_and(|origin| origin.eq_ignore_ascii_case(&own));
-        if !is_own {
-            return forbidden(format!("header origin: expected {own:?}, or none"));
-        }
-    }
-    if !only(headers, &CONTENT_TYPE).is_some_and(|value| is_json(value.as_bytes())) {
-        let why = "header content-type: expected application/json";
-        return Err(refusal(StatusCode::UNSUPPORTED_MEDIA_TYPE, why));
-    }
-    Ok(())
+    is_from_here(headers)?;
+    says_json(headers)
 }
 
-/// Whether this content type says JSON, with whatever parameters.
-pub(super) fn is_json(content_type: &[u8]) -> bool {
-    let essence = content_type.split(|&byte| byte == b';').next();
-    essence.is_some_and(|it| it.trim_ascii().eq_ignore_ascii_case(b"application/json"))
+/// Whether a request with these headers does not come from another site's page: browsers say in `origin` whose page it is, and
+/// that is to be the very host that is asked, by whichever scheme: there may be TLS before this server.
+///
+/// # Errors
+///
+/// The answer that says why not.
+#[expect(clippy::result_large_err, reason = "it is the answer")]
+pub(super) fn is_from_here(headers: &HeaderMap) -> Result<(), Reply> {
+    if !headers.contains_key(ORIGIN) {
+        return Ok(());
+    }
+    let origin = only(headers, &ORIGIN).and_then(|origin| origin.split_once("://"));
+    let is_from_here = origin.is_some_and(|(scheme, origin)| {
+        let is_web = ["http", "https"]
+            .iter()
+            .any(|it| scheme.eq_ignore_ascii_case(it));
+        is_web && only(headers, &HOST).is_some_and(|host| host.eq_ignore_ascii_case(origin))
+    });
+    if is_from_here {
+        return Ok(());
+    }
+    Err(refusal(
+        StatusCode::FORBIDDEN,
+        "header origin: is not the host that was asked; another site's page may change nothing here",
+    ))
+}
+
+/// Whether the body of a request with these headers is said to be JSON, with whatever parameters.
+///
+/// # Errors
+///
+/// The answer that says why not.
+#[expect(clippy::result_large_err, reason = "it is the answer")]
+pub(super) fn says_json(headers: &HeaderMap) -> Result<(), Reply> {
+    let essence = only(headers, &CONTENT_TYPE).and_then(|value| value.split(';').next());
+    if essence.is_some_and(|it| it.trim().eq_ignore_ascii_case("application/json")) {
+        return Ok(());
+    }
+    Err(refusal(
+        StatusCode::UNSUPPORTED_MEDIA_TYPE,
+        "expected a JSON object, and the header content-type: application/json",
+    ))
 }
 
 /// The value of a header that is there just once.
@@ -125,8 +186,11 @@ mod tests {
         for (origin, refused) in [
             ("http://127.0.0.1:9900", None),
             ("HTTP://127.0.0.1:9900", None),
+            ("https://127.0.0.1:9900", None),
             ("http://127.0.0.1:9901", Some(403)),
-            ("https://127.0.0.1:9900", Some(403)),
+            ("http://127.0.0.1", Some(403)),
+            ("ftp://127.0.0.1:9900", Some(403)),
+            ("127.0.0.1:9900", Some(403)),
             ("http://example.com", Some(403)),
             ("null", Some(403)),
         ] {
@@ -136,6 +200,55 @@ mod tests {
                 "{origin}"
             );
         }
+    }
+
+    #[test]
+    fn a_page_of_another_site_is_recognised_by_any_host_and_only_by_one_origin() {
+        let from_here = |headers: &[(&'static str, &str)]| {
+            let mut map = HeaderMap::new();
+            for (name, value) in headers {
+                map.append(*name, HeaderValue::from_str(value).expect("a value"));
+            }
+            is_from_here(&map).is_ok()
+        };
+        let (host, origin) = (("host", "lb.example"), ("origin", "https://LB.example"));
+        assert!(from_here(&[]) && from_here(&[host]) && from_here(&[host, origin]));
+        assert!(!from_here(&[origin]), "nobody says whom it asks");
+        assert!(!from_here(&[host, host, origin]));
+        assert!(!from_here(&[host, origin, origin]), "two say nothing");
+        assert!(!from_here(&[host, ("origin", "https://other.example")]));
+    }
+
+    #[test]
+    fn a_name_that_was_made_to_point_here_is_recognised() {
+        let is_meant = |hosts: &[&str]| {
+            let mut map = HeaderMap::new();
+            for host in hosts {
+                map.append("host", HeaderValue::from_str(host).expect("a value"));
+            }
+            is_for_this_machine(&map).is_ok()
+        };
+        let own = uname().nodename().to_string_lossy().into_owned();
+        for good in [
+            "127.0.0.1:9900",
+            "[::1]:1",
+            "localhost:9900",
+            "lb:9900",
+            "prometheus",
+            &own,
+        ] {
+            assert!(is_meant(&[good]), "{good}");
+        }
+        assert!(is_meant(&[]));
+        for bad in [
+            "evil.example",
+            "evil.example:9900",
+            "127.0.0.1.evil.example",
+            "[lb.x]:1",
+        ] {
+            assert!(!is_meant(&[bad]), "{bad}");
+        }
+        assert!(!is_meant(&["localhost", "localhost"]));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! How long requests took as their clients saw it, by what became of them.
 
 use super::facts::WorkerFacts;
+use crate::exemplars::Exemplars;
 use crate::latency_histogram::Latencies;
 use core::array::from_fn;
 use core::ops::AddAssign;
@@ -24,19 +25,25 @@ pub(crate) enum ResponseClass {
     Client,
     /// From 500 on.
     Server,
-    /// The replica broke off or fell silent, the client left, or it was cut off.
-    Incomplete,
+    /// A complete response with a status from 200 to 299 whose gRPC status blames the server.
+    GrpcFailed,
+    /// The replica broke off or fell silent.
+    Broken,
+    /// The client left, or was cut off.
+    ClientGone,
 }
 
 impl ResponseClass {
     /// Each, in the order of [`Self::index`].
-    pub(crate) const ALL: [Self; 6] = [
+    pub(crate) const ALL: [Self; 8] = [
         Self::Informational,
         Self::Success,
         Self::Redirect,
         Self::Client,
         Self::Server,
-        Self::Incomplete,
+        Self::GrpcFailed,
+        Self::Broken,
+        Self::ClientGone,
     ];
 
     /// That of a complete response.
@@ -47,6 +54,15 @@ impl ResponseClass {
             300..400 => Self::Redirect,
             400..500 => Self::Client,
             500.. => Self::Server,
+        }
+    }
+
+    /// The same of one whose gRPC status blames the server.
+    pub(crate) fn with_grpc_failure(self) -> Self {
+        if self == Self::Success {
+            Self::GrpcFailed
+        } else {
+            self
         }
     }
 
@@ -62,7 +78,9 @@ impl ResponseClass {
             Self::Redirect => "3xx",
             Self::Client => "4xx",
             Self::Server => "5xx",
-            Self::Incomplete => "incomplete",
+            Self::GrpcFailed => "grpc_failed",
+            Self::Broken => "broken",
+            Self::ClientGone => "client_gone",
         }
     }
 }
@@ -96,6 +114,30 @@ impl AddAssign<&Self> for LatencyFacts {
         };
         add(&mut self.first_byte, &other.first_byte);
         add(&mut self.total, &other.total);
+    }
+}
+
+/// Requests that stand for those in each bucket, likewise by class.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ServiceExemplars {
+    pub(crate) first_byte: [Exemplars; RESPONSE_CLASSES],
+    pub(crate) total: [Exemplars; RESPONSE_CLASSES],
+}
+
+impl ServiceExemplars {
+    /// Over all workers.
+    pub(super) fn newest(workers: &[WorkerFacts]) -> Self {
+        let mut newest = Self::default();
+        for WorkerFacts { exemplars, .. } in workers {
+            let add = |sums: &mut [Exemplars], more: &[Exemplars]| {
+                for (sum, more) in sums.iter_mut().zip(more) {
+                    *sum += more;
+                }
+            };
+            add(&mut newest.first_byte, &exemplars.first_byte);
+            add(&mut newest.total, &exemplars.total);
+        }
+        newest
     }
 }
 

@@ -7,6 +7,7 @@
 //! Names are stable, carry their unit, and end in `_total` where they only rise. Labels are bounded: services of the
 //! configuration, so many replicas, workers, and fixed lists of reasons.
 
+mod folding;
 mod own;
 mod policy;
 mod process;
@@ -22,9 +23,11 @@ mod workers;
 use super::facts::Facts;
 use super::reply::{Reply, reply};
 use super::status::Status;
-use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use http::{HeaderMap, StatusCode};
+use std::sync::{Mutex, PoisonError};
 
+pub(super) use folding::Folding;
 pub(super) use registry::families;
 #[cfg(test)]
 pub(super) use registry::{Family, Kind, SUBJECTS};
@@ -34,7 +37,7 @@ pub(super) use text::Format;
 /// Answers for metrics.
 #[derive(Debug)]
 pub(super) struct Metrics {
-    replicas_max: AtomicU32,
+    folding: Mutex<Folding>,
     /// That there are more has been said.
     is_told: AtomicBool,
 }
@@ -42,7 +45,7 @@ pub(super) struct Metrics {
 impl Default for Metrics {
     fn default() -> Self {
         Self {
-            replicas_max: AtomicU32::new(1_000),
+            folding: Mutex::new(Folding::new(1_000)),
             is_told: AtomicBool::new(false),
         }
     }
@@ -51,13 +54,16 @@ impl Default for Metrics {
 impl Metrics {
     /// So many replicas have series of their own.
     pub(super) fn set_replicas_max(&self, replicas_max: u32) {
-        self.replicas_max.store(replicas_max, Relaxed);
+        let mut folding = self.folding.lock().unwrap_or_else(PoisonError::into_inner);
+        folding.set_replicas_max(replicas_max as usize);
     }
 
     /// The metrics at one moment, in the format that `headers` ask for.
     pub(super) fn reply(&self, facts: &Facts, status: &Status, headers: &HeaderMap) -> Reply {
         let format = Format::preferred(headers);
-        let scrape = Scrape::new(facts, status, self.replicas_max.load(Relaxed));
+        let mut folding = self.folding.lock().unwrap_or_else(PoisonError::into_inner);
+        let scrape = Scrape::new(facts, status, &mut folding);
+        drop(folding);
         if scrape.folded() > 0 && !self.is_told.swap(true, Relaxed) {
             tracing::warn!(
                 replicas = scrape.folded(),

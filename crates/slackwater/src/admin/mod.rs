@@ -30,15 +30,15 @@ pub(crate) use control::{
 #[cfg(test)]
 pub(crate) use facts::Phase;
 pub(crate) use facts::{
-    AdmissionCounts, CertificateFacts, ConnectionFacts, Facts, HandshakeFacts, HealthFacts,
-    Lifecycle, LineFacts, OverrideFacts, ReloadFacts, ReplicaFacts, RequestCounts, ServiceFacts,
-    StatusCount, StatusSource, WorkerFacts,
+    AdmissionCounts, BehindFacts, BudgetFacts, CertificateFacts, ConnectionFacts, Facts,
+    HandshakeFacts, HealthFacts, Lifecycle, LineFacts, OverrideFacts, ReloadFacts, ReplicaFacts,
+    RequestCounts, ServiceFacts, StatusCount, StatusSource, UnroutedFacts, WorkerFacts,
 };
 pub(crate) use guard::may_change;
-pub(crate) use latency::{LatencyFacts, RESPONSE_CLASSES, ResponseClass};
+pub(crate) use latency::{LatencyFacts, RESPONSE_CLASSES, ResponseClass, ServiceExemplars};
 pub(crate) use live::Extra;
 pub(crate) use query::Query;
-pub(crate) use reply::{Reply, json, refusal, reply};
+pub(crate) use reply::{Reply, TEXT, in_pieces, json, refusal};
 pub(crate) use router::Asked;
 pub(crate) use server::{AdminServer, AdminThread, bind};
 pub(crate) use status::{LOST_NOTE, Status, silent_note, since_epoch_ms};

@@ -1,9 +1,10 @@
 //! Which path of the admin server is answered by whom.
 //!
-//! Whoever reads needs GET (or HEAD) and no body; whoever changes something comes with POST or PUT, a body of bounded length,
+//! Whoever reads needs GET (or HEAD) and no body; whoever changes something comes with POST, a body of bounded length,
 //! and has to be let in by its own handler.
 
 use super::asset::{Asset, Tagged};
+use super::guard::is_for_this_machine;
 use super::query::Query;
 use super::reply::{Reply, refusal};
 use bytes::Bytes;
@@ -29,6 +30,8 @@ pub(crate) struct Asked {
     pub(crate) query: Query,
     /// Its headers.
     pub(crate) headers: HeaderMap,
+    /// The head of the answer is enough.
+    pub(super) is_head: bool,
     /// Its body; empty for GET.
     pub(crate) body: Bytes,
     /// The connection that it came by.
@@ -44,6 +47,8 @@ pub(super) struct Connection {
     pub(super) cut: CancellationToken,
     /// Who is at its other end; `None` where it is no socket's.
     pub(super) peer: Option<SocketAddr>,
+    /// It came to an address that only this machine has.
+    pub(super) is_loopback: bool,
 }
 
 impl Asked {
@@ -104,6 +109,11 @@ impl Router {
         B::Error: Into<Box<dyn core::error::Error + Send + Sync>>,
     {
         let (head, body) = request.into_parts();
+        if connection.is_loopback
+            && let Err(refused) = is_for_this_machine(&head.headers)
+        {
+            return refused;
+        }
         let path = head.uri.path();
         let is_path = |own: &str| own == path;
         let asset = self.assets.iter().find(|asset| is_path(asset.path()));
@@ -112,11 +122,8 @@ impl Router {
             let text = format!("there is no {path} here; there are {}", self.listing());
             return refusal(StatusCode::NOT_FOUND, text);
         }
-        let method = if head.method == Method::HEAD {
-            Method::GET
-        } else {
-            head.method
-        };
+        let is_head = head.method == Method::HEAD;
+        let method = if is_head { Method::GET } else { head.method };
         let route = routes().find(|route| route.method == method);
         if route.is_none() && (asset.is_none() || method != Method::GET) {
             let methods = routes().map(|route| &route.method);
@@ -136,6 +143,7 @@ impl Router {
         let asked = Asked {
             query,
             headers: head.headers,
+            is_head,
             body,
             connection,
         };

@@ -36,8 +36,6 @@ use tokio_util::sync::CancellationToken;
 
 /// A request's head has to be here by then, and the next one on a connection that is kept.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
-/// The source has to have gathered its facts by then.
-pub(super) const FACTS_TIMEOUT: Duration = Duration::from_secs(2);
 /// A connection without a stream takes no request after that.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(30);
 /// So much later it is closed, whatever it is doing.
@@ -133,25 +131,18 @@ impl AdminServer {
         let (status, metrics, ready) = (told.clone(), told.clone(), told.clone());
         let (events, history) = (Arc::clone(&self.live), Arc::clone(&self.live));
         self.get("/status", move |_| {
-            let told = status.clone();
-            async move { told.status(|_, status| json(status)).await }.boxed()
+            at_once(status.status(|_, status| json(status)))
         })
         .get("/metrics", move |asked| {
-            let told = metrics.clone();
-            let metrics = Arc::clone(&told.metrics);
-            async move {
-                let answer = |facts: &_, status: &_| metrics.reply(facts, status, &asked.headers);
-                told.status(answer).await
-            }
-            .boxed()
+            let answer =
+                |facts: &_, status: &_| metrics.metrics.reply(facts, status, &asked.headers);
+            at_once(metrics.status(answer))
         })
         .get("/healthz", |_| at_once(reply(StatusCode::OK, TEXT, "ok\n")))
         .get("/readyz", move |_| {
             at_once(readiness(ready.lifecycle.phase()))
         })
-        .get("/events", move |asked| {
-            at_once(events.listen(asked.connection))
-        })
+        .get("/events", move |asked| at_once(events.listen(asked)))
         .get("/history", move |asked| {
             at_once(history.history(&asked.query))
         })
@@ -291,6 +282,7 @@ async fn serve_connection(
     let _ = stream.set_nodelay(true);
     let connection = Connection {
         peer: stream.peer_addr().ok(),
+        is_loopback: (stream.local_addr()).is_ok_and(|it| it.ip().to_canonical().is_loopback()),
         ..Connection::default()
     };
     let has_asked = AtomicBool::new(false);
@@ -373,18 +365,11 @@ fn readiness(phase: Phase) -> Reply {
 }
 
 impl Told {
-    async fn status(&self, answer: impl FnOnce(&Facts, &Status) -> Reply) -> Reply {
-        match tokio::time::timeout(FACTS_TIMEOUT, self.source.facts()).await {
-            Ok(facts) => {
-                let uptime = self.started_at.elapsed();
-                let status = Status::new(&facts, self.lifecycle.phase(), uptime);
-                answer(&facts, &status)
-            }
-            Err(_) => refusal(
-                StatusCode::SERVICE_UNAVAILABLE,
-                format_args!("the workers did not answer within {FACTS_TIMEOUT:?}"),
-            ),
-        }
+    fn status(&self, answer: impl FnOnce(&Facts, &Status) -> Reply) -> Reply {
+        let facts = self.source.facts();
+        let uptime = self.started_at.elapsed();
+        let status = Status::new(&facts, self.lifecycle.phase(), uptime);
+        answer(&facts, &status)
     }
 }
 

@@ -4,7 +4,7 @@
 use super::facts::{
     AdmissionCounts, CertificateFacts, ConnectionFacts, Facts, HandshakeFacts, HealthFacts,
     LineFacts, OverrideFacts, Phase, ReloadFacts, RequestCounts, ServiceFacts, StatusCount,
-    WorkerFacts,
+    UnroutedFacts, WorkerFacts,
 };
 use super::latency::{LatencyFacts, LatencyStatus, QuantileStatus, latency_status, quantiles};
 use super::standing::{StandingCounts, StandingStatus, standings};
@@ -33,6 +33,7 @@ pub(crate) struct Status {
     pub(crate) client_connections: ConnectionFacts,
     pub(crate) proxy_headers_refused: u64,
     pub(crate) unreadable_requests: Vec<StatusCount>,
+    pub(crate) unrouted_requests: UnroutedFacts,
     pub(crate) own_load: Option<LoadStatus>,
     pub(crate) own_queue: Option<QueueStatus>,
     pub(crate) own_ties: Option<TieStatus>,
@@ -215,6 +216,7 @@ impl Status {
             client_connections: facts.client_connections,
             proxy_headers_refused: facts.proxy_headers_refused,
             unreadable_requests: facts.unreadable_requests.clone(),
+            unrouted_requests: facts.unrouted_requests,
             own_load: facts.own_load.as_ref().map(LoadStatus::from),
             own_queue: facts.own_queue.as_ref().map(QueueStatus::from),
             own_ties: facts.own_ties.as_ref().map(TieStatus::from),
@@ -260,6 +262,7 @@ fn line(workers: &[WorkerFacts]) -> Option<LineFacts> {
     lines.reduce(|sum, line| LineFacts {
         inside: sum.inside + line.inside,
         waiting: sum.waiting + line.waiting,
+        age_us: sum.age_us.max(line.age_us),
     })
 }
 
@@ -283,7 +286,7 @@ fn replicas(service: &ServiceFacts) -> Vec<ReplicaStatus> {
             fleet_weight: replica.fleet_weight,
             drained: replica.drained,
             tier: replica.tier,
-            available: replica.weight > 0,
+            available: replica.weight > 0 && replica.behind.is_none_or(|it| it.is_there),
             draining: false,
             silent: false,
             lost: false,
@@ -292,7 +295,7 @@ fn replicas(service: &ServiceFacts) -> Vec<ReplicaStatus> {
             note: None,
             reported: None,
             head_us: None,
-            in_flight: 0,
+            in_flight: replica.behind.map_or(0, |it| it.in_flight),
             requests: RequestCounts::default(),
         })
         .collect();

@@ -4,16 +4,17 @@
 mod connections;
 mod events;
 mod exposition;
+mod text_formats;
 
 use super::status::{PolicyCounts, Status, silent_note};
 use super::*;
 use crate::discovery::SourceState;
+use crate::exemplars::{Exemplar, Reference};
 use crate::latency_histogram::{Latencies, LatencyHistogram};
-use crate::traces::SpanCounts;
+use crate::traces::{SpanCounts, TraceId};
 use core::net::SocketAddr;
 use core::num::NonZeroU32;
 use core::time::Duration;
-use futures_util::future::BoxFuture;
 use slackwater_core::health::{HealthSettings, build};
 use slackwater_core::policy::{
     Decision, Outcome, POLICIES, PolicyEntry, PolicySettings, Query, Settings, policy_named,
@@ -31,9 +32,8 @@ use std::time::SystemTime;
 pub(in crate::admin) struct Board(pub(in crate::admin) Arc<Mutex<Facts>>);
 
 impl StatusSource for Board {
-    fn facts(&self) -> BoxFuture<'_, Facts> {
-        let facts = self.0.lock().expect("no test panics with it").clone();
-        Box::pin(async move { facts })
+    fn facts(&self) -> Facts {
+        self.0.lock().expect("no test panics with it").clone()
     }
 }
 
@@ -45,6 +45,7 @@ pub(in crate::admin) fn facts() -> Facts {
         role: "serve",
         services: vec![ServiceFacts {
             name: "web".to_owned(),
+            number: 1,
             policy: "prequal",
             discovery: Some(SourceState {
                 source: "file fleet.json".to_owned(),
@@ -68,8 +69,11 @@ pub(in crate::admin) fn facts() -> Facts {
                         verdict: "up".to_owned(),
                         checks_passed: number,
                         checks_failed: 1,
+                        went_down: 2,
+                        came_back: 1,
                         last_failure: Some("status 503".to_owned()),
                     }),
+                    behind: None,
                 })
                 .collect(),
             workers: vec![worker(&ids, 1), worker(&ids, 2)],
@@ -92,11 +96,19 @@ pub(in crate::admin) fn facts() -> Facts {
             exports_failed: 1,
         }),
         client_connections: ConnectionFacts { begun: 9, open: 2 },
+        client_ends: vec![("client", 6), ("idle", 1)],
         proxy_headers_refused: 3,
         unreadable_requests: vec![StatusCount {
             status: 400,
             requests: 5,
         }],
+        unrouted_requests: UnroutedFacts {
+            no_route: 6,
+            doubtful_path: 5,
+            refused: 4,
+            redirected: 3,
+            responded: 2,
+        },
         own_load: Some(LoadReport::new(
             Rif::new(3),
             Some(Duration::from_micros(1500)),
@@ -108,6 +120,7 @@ pub(in crate::admin) fn facts() -> Facts {
             )
             .view(),
         ),
+        own_waits: latencies(&[5]),
         own_ties: Some(TieCounts::default()),
         reloads: Some(ReloadFacts {
             taken: 3,
@@ -168,7 +181,16 @@ fn worker(ids: &[ReplicaId], seed: u64) -> WorkerFacts {
         line: Some(LineFacts {
             inside: 3,
             waiting: seed,
+            age_us: 1_000 * seed,
         }),
+        waits: latencies(&[7]),
+        replica_ends: vec![("idle", seed), ("failed", 1)],
+        budgets: vec![BudgetFacts {
+            name: "hedge",
+            left_millionths: 1_500_000 * seed,
+            size_millionths: 10_000_000,
+        }],
+        exemplars: exemplars(seed),
         latency: Box::new(latency()),
         heads: vec![latencies(&[3, 4]); ids.len()],
         // The second worker heard it last.
@@ -190,11 +212,25 @@ fn latencies(latencies_ms: &[u64]) -> Latencies {
     histogram.read()
 }
 
+/// Of both histograms, in the bucket up to 50 ms: the second worker's is newer.
+fn exemplars(seed: u64) -> ServiceExemplars {
+    let mut exemplars = ServiceExemplars::default();
+    let of = |latency_ms, trace: Option<u128>| Exemplar {
+        reference: Reference::new(trace.map(TraceId::of), Some("a\"1")).expect("an id"),
+        latency: Duration::from_millis(latency_ms),
+        at: SystemTime::UNIX_EPOCH + Duration::from_millis(1_700_000_000_000 + seed),
+    };
+    let class = ResponseClass::Success.index();
+    exemplars.first_byte[class].keep(of(3, None));
+    exemplars.total[class].keep(of(20 + 10 * seed, Some(seed.into())));
+    exemplars
+}
+
 fn latency() -> LatencyFacts {
     let mut facts = LatencyFacts::default();
     facts.first_byte[ResponseClass::Success.index()] = latencies(&[3, 4]);
     facts.total[ResponseClass::Success.index()] = latencies(&[30, 40]);
-    facts.total[ResponseClass::Incomplete.index()] = latencies(&[2]);
+    facts.total[ResponseClass::Broken.index()] = latencies(&[2]);
     facts
 }
 
@@ -333,7 +369,7 @@ fn latencies_are_told_by_what_became_of_requests() {
     let told: Vec<_> = (status.services[0].latency.iter())
         .map(|it| (it.class.as_str(), it.requests, it.first_byte_us.is_some()))
         .collect();
-    assert_eq!(told, [("2xx", 4, true), ("incomplete", 2, false)]);
+    assert_eq!(told, [("2xx", 4, true), ("broken", 2, false)]);
     let total = status.services[0].latency[0].total_us.as_ref();
     let total = total.map(|it| (it.p50, it.p99));
     assert_eq!(

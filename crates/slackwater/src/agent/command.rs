@@ -13,7 +13,10 @@ use super::worker::{self, Shared, WorkerParts};
 use crate::admin::{AdminServer, AdminThread, Lifecycle};
 use crate::config::{AgentConfig, AgentOverrides};
 use crate::fault::Fault;
-use crate::forward::{ConnectionCounts, Phase, ReplicaCounts, UnreadableCounts, reach};
+use crate::forward::{
+    ConnectionCounts, Phase, ReplicaCounts, ReplicaEnds, UnreadableCounts, reach,
+};
+use crate::latency_histogram::LatencyHistogram;
 use crate::process::{Signals, Wish, Wishes, run_configured};
 use crate::supervisor::{self, Pulse};
 use crate::upgrade::{Inherited, Program, Upgrade};
@@ -105,8 +108,11 @@ async fn serve(config: Arc<AgentConfig>) -> Result<(), Fault> {
     let status = AgentStatus {
         server: config.to.to_string(),
         load,
+        presence: presence.clone(),
         admission,
         counts: workers.counts.clone(),
+        ends: workers.ends.clone(),
+        waits: workers.waits.clone(),
         unreadable: workers.unreadable.clone(),
         connections: workers.connections.clone(),
         tls,
@@ -250,6 +256,8 @@ fn serve_admin(
 struct Workers {
     phase: watch::Sender<Phase>,
     counts: Vec<Arc<ReplicaCounts>>,
+    ends: Vec<Arc<ReplicaEnds>>,
+    waits: Vec<Arc<LatencyHistogram>>,
     unreadable: Vec<Arc<UnreadableCounts>>,
     connections: Vec<Arc<ConnectionCounts>>,
     threads: WorkerThreads,
@@ -266,6 +274,8 @@ impl Workers {
         let mut workers = Self {
             phase,
             counts: Vec::new(),
+            ends: Vec::new(),
+            waits: Vec::new(),
             unreadable: Vec::new(),
             connections: Vec::new(),
             threads: WorkerThreads::default(),
@@ -274,6 +284,10 @@ impl Workers {
             let counts = Arc::new(ReplicaCounts::default());
             let unreadable = Arc::new(UnreadableCounts::default());
             workers.counts.push(Arc::clone(&counts));
+            let ends = Arc::new(ReplicaEnds::default());
+            workers.ends.push(Arc::clone(&ends));
+            let waits = Arc::new(LatencyHistogram::default());
+            workers.waits.push(Arc::clone(&waits));
             workers.unreadable.push(Arc::clone(&unreadable));
             let connection_counts = Arc::new(ConnectionCounts::default());
             workers.connections.push(Arc::clone(&connection_counts));
@@ -282,6 +296,8 @@ impl Workers {
                 listeners,
                 shared: shared.clone(),
                 counts,
+                ends,
+                waits,
                 unreadable,
                 connection_counts,
                 connections: Arc::clone(&connections),

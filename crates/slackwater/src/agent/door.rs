@@ -15,6 +15,7 @@ use crate::forward::{
     ResponseBody, UnreadableCounts, Watch, answer, is_grpc_call, prepare_request, refuse,
     say_in_grpc, turned_away,
 };
+use crate::latency_histogram::LatencyHistogram;
 use crate::orca::{Written, write_trailers};
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request, Response, StatusCode};
@@ -42,6 +43,8 @@ pub(super) struct Door {
     /// Signs HTTP probes and their answers; `None`: anybody may ask.
     pub(super) probe_key: Option<ProbeKey>,
     pub(super) counts: Arc<ReplicaCounts>,
+    /// Of those who stood in the queue, however that ended.
+    pub(super) waits: Arc<LatencyHistogram>,
     pub(super) unreadable: Arc<UnreadableCounts>,
     /// What becomes of CONNECT.
     pub(super) connect: Connect,
@@ -106,7 +109,7 @@ impl Door {
             let admitted = match admission.arrive(admission.asks(request.headers()), tie) {
                 Entry::Begin(permit) => Ok(permit),
                 Entry::Shed(why) => Err(why),
-                Entry::Wait(waiting) => wait(waiting, &mut request).await,
+                Entry::Wait(waiting) => self.wait(waiting, &mut request).await,
             };
             match admitted {
                 Ok(_) if self.presence.is_withdrawn() => {
@@ -152,6 +155,21 @@ impl Door {
         }
     }
 
+    /// Waits for its turn; the server is told what is left of the time that the request had.
+    async fn wait(
+        &self,
+        waiting: Waiting,
+        request: &mut Request<RequestBody>,
+    ) -> Result<Permit, Shed> {
+        let standing = Standing {
+            since: Instant::now(),
+            waits: &self.waits,
+        };
+        let permit = waiting.await?;
+        take_time(request.headers_mut(), standing.since.elapsed());
+        Ok(permit)
+    }
+
     fn fail(&self, passing: Passing, cause: &Cause) -> Answer {
         match cause {
             Cause::Unreachable(error) => {
@@ -189,12 +207,16 @@ impl Door {
     }
 }
 
-/// Waits for its turn; the server is told what is left of the time that the request had.
-async fn wait(waiting: Waiting, request: &mut Request<RequestBody>) -> Result<Permit, Shed> {
-    let began = Instant::now();
-    let permit = waiting.await?;
-    take_time(request.headers_mut(), began.elapsed());
-    Ok(permit)
+/// Stands in the queue.
+struct Standing<'w> {
+    since: Instant,
+    waits: &'w LatencyHistogram,
+}
+
+impl Drop for Standing<'_> {
+    fn drop(&mut self) {
+        self.waits.add(self.since.elapsed());
+    }
 }
 
 /// A request on its way, to the end of its response. Dropped before that: its client has left.
@@ -215,6 +237,9 @@ impl Passing {
     fn head_ready(&mut self, end: End) {
         if let Some(query) = &mut self.query {
             query.head_ready(end);
+            if let Some(latency) = query.latency() {
+                self.counts.heads.add(latency);
+            }
         }
         if let Some(permit) = &mut self.permit {
             permit.head_ready(end);

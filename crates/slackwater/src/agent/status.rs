@@ -1,14 +1,22 @@
 //! What the admin server hears of an agent: its own load, and one replica, the server behind it.
 
+use super::presence::Presence;
 use super::tls::Tls;
-use crate::admin::{Facts, ReplicaFacts, ServiceFacts, StatusSource, WorkerFacts};
-use crate::forward::{ConnectionCounts, ReplicaCounts, UnreadableCounts, unreadable_requests};
+use crate::admin::{
+    BehindFacts, Facts, ReplicaFacts, ServiceFacts, StatusSource, UnroutedFacts, WorkerFacts,
+};
+use crate::forward::{
+    ConnectionCounts, ReplicaCounts, ReplicaEnds, UnreadableCounts, unreadable_requests,
+};
+use crate::latency_histogram::{Latencies, LatencyHistogram};
 use crate::log::lost_lines;
-use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
 use slackwater_tower::server::Load;
 use slackwater_tower::server::admission::Admission;
 use std::sync::Arc;
+
+/// What an agent's one service is called: as no service can be named, so that nobody adds an agent's counts to those of a proxy,
+/// which has sent the same requests.
+const AGENT: &str = "(agent)";
 
 /// All that an agent can tell of itself.
 #[derive(Debug)]
@@ -16,9 +24,14 @@ pub(super) struct AgentStatus {
     /// The server, as the user wrote it.
     pub(super) server: String,
     pub(super) load: Load,
+    pub(super) presence: Presence,
     pub(super) admission: Option<Admission>,
     /// One for each worker.
     pub(super) counts: Vec<Arc<ReplicaCounts>>,
+    /// The same: why connections to the server ended.
+    pub(super) ends: Vec<Arc<ReplicaEnds>>,
+    /// The same: how long requests stood in the queue.
+    pub(super) waits: Vec<Arc<LatencyHistogram>>,
     /// The same.
     pub(super) unreadable: Vec<Arc<UnreadableCounts>>,
     /// The same.
@@ -27,16 +40,24 @@ pub(super) struct AgentStatus {
 }
 
 impl StatusSource for AgentStatus {
-    fn facts(&self) -> BoxFuture<'_, Facts> {
-        let worker = |counts: &Arc<ReplicaCounts>| WorkerFacts {
+    fn facts(&self) -> Facts {
+        let worker = |(counts, ends): (&Arc<ReplicaCounts>, &Arc<ReplicaEnds>)| WorkerFacts {
             requests: vec![counts.read()],
+            replica_ends: ends.read(),
+            heads: vec![counts.heads.read()],
             ..WorkerFacts::default()
         };
+        let load = self.load.report(None);
+        let mut own_waits = Latencies::default();
+        for waits in &self.waits {
+            own_waits += &waits.read();
+        }
         let unreadable: Vec<_> = self.unreadable.iter().map(|it| &**it).collect();
-        core::future::ready(Facts {
+        Facts {
             role: "agent",
             services: vec![ServiceFacts {
-                name: "default".to_owned(),
+                name: AGENT.to_owned(),
+                number: 0,
                 policy: "none",
                 discovery: None,
                 replicas: vec![ReplicaFacts {
@@ -48,23 +69,29 @@ impl StatusSource for AgentStatus {
                     drained: false,
                     tier: 0,
                     health: None,
+                    behind: Some(BehindFacts {
+                        is_there: !self.presence.is_withdrawn(),
+                        in_flight: load.rif.count().into(),
+                    }),
                 }],
-                workers: self.counts.iter().map(worker).collect(),
+                workers: self.counts.iter().zip(&self.ends).map(worker).collect(),
             }],
             certificates: self.tls.certificates(),
             handshakes: self.tls.handshakes(),
             client_connections: ConnectionCounts::sum(self.connections.iter().map(|it| &**it)),
+            client_ends: ConnectionCounts::ended(self.connections.iter().map(|it| &**it)),
             proxy_headers_refused: 0,
             unreadable_requests: unreadable_requests(&unreadable),
-            own_load: Some(self.load.report(None)),
+            unrouted_requests: UnroutedFacts::default(),
+            own_load: Some(load),
             own_queue: self.admission.as_ref().map(Admission::view),
+            own_waits,
             own_ties: self.admission.as_ref().and_then(Admission::tie_counts),
             reloads: None,
             overrides: None,
             log_lost: lost_lines(),
             access_log_lost: None,
             spans: None,
-        })
-        .boxed()
+        }
     }
 }

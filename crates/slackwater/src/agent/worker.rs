@@ -9,8 +9,9 @@ use crate::config::{AgentConfig, ForwardedSettings};
 use crate::fault::Fault;
 use crate::forward::{
     ClientSettings, Clients, ConnectionCounts, Deadlines, Intake, Listening, Phase, Replica,
-    ReplicaCounts, ReplicaOptions, Rules, UnreadableCounts,
+    ReplicaCounts, ReplicaEnds, ReplicaOptions, Rules, UnreadableCounts,
 };
+use crate::latency_histogram::LatencyHistogram;
 use crate::supervisor::Pulse;
 use slackwater_tower::server::Load;
 use slackwater_tower::server::admission::Admission;
@@ -29,6 +30,8 @@ pub(super) struct WorkerParts {
     pub(super) listeners: Vec<std::net::TcpListener>,
     pub(super) shared: Shared,
     pub(super) counts: Arc<ReplicaCounts>,
+    pub(super) ends: Arc<ReplicaEnds>,
+    pub(super) waits: Arc<LatencyHistogram>,
     pub(super) unreadable: Arc<UnreadableCounts>,
     pub(super) connection_counts: Arc<ConnectionCounts>,
     pub(super) connections: Arc<Semaphore>,
@@ -70,6 +73,7 @@ async fn serve(parts: WorkerParts) -> io::Result<()> {
     let deadlines = Deadlines::new(timeouts.shortest());
     let options = Rc::new(ReplicaOptions {
         may_be_agent: false,
+        ends: parts.ends,
         ..ReplicaOptions::new(&config.replica, timeouts, &config.limits)
     });
     let server = Replica::new(shared.tls.target(config), &options, &deadlines);
@@ -81,6 +85,7 @@ async fn serve(parts: WorkerParts) -> io::Result<()> {
         probe_path: config.probe_path.as_str().into(),
         probe_key: shared.probe_key,
         counts: parts.counts,
+        waits: parts.waits,
         unreadable: parts.unreadable,
         connect: config.connect,
         orca: config.orca,

@@ -21,6 +21,10 @@ const LENGTH_MAX: usize = 1024;
 pub(crate) struct AdminToken([u8; 32]);
 
 impl AdminToken {
+    /// What a token is made of, in words.
+    pub(crate) const EXPECTED: &str = "expected from 16 to 1024 letters, digits and -._~+/= and nothing else, such as openssl \
+                                       rand -hex 32 gives";
+
     /// `None` where it is too short, too long, or has other characters than an `authorization` header may carry.
     pub(crate) fn new(token: &[u8]) -> Option<Self> {
         let is_long_enough = (LENGTH_MIN..=LENGTH_MAX).contains(&token.len());
@@ -59,9 +63,9 @@ fn read(item: &Item<'_>, base: Option<&Path>) -> Result<(AdminToken, PathBuf), M
         read_bounded(&file).map_err(|why| item.mistake(format!("{}: {why}", file.display())))?;
     let token = AdminToken::new(bytes.trim_ascii()).ok_or_else(|| {
         item.mistake(format!(
-            "{} does not hold a token, expected from {LENGTH_MIN} to {LENGTH_MAX} letters, digits and -._~+/= and \
-             nothing else, such as openssl rand -hex 32 gives",
-            file.display()
+            "{} does not hold a token, {}",
+            file.display(),
+            AdminToken::EXPECTED
         ))
     })?;
     Ok((token, file))
@@ -84,6 +88,13 @@ mod tests {
             assert!(!token.is(other.as_bytes()), "{other}");
         }
         assert_eq!(format!("{token:?}"), "AdminToken(..)");
+    }
+
+    #[test]
+    fn the_bounds_are_those_that_are_told() {
+        for bound in [LENGTH_MIN, LENGTH_MAX] {
+            assert!(AdminToken::EXPECTED.contains(&format!(" {bound} ")));
+        }
     }
 
     #[test]

@@ -22,7 +22,8 @@ const CAPACITY_MAX: u32 = 100_000;
 pub(crate) struct DecisionSettings {
     /// The share of requests that is kept, drawn at random: 0 to 1, default 0.01.
     pub(crate) sample: Quantile,
-    /// A request that takes so long or longer is kept: 0 to 24 hours; `None`, the default: none for that.
+    /// A request whose client waits so long or longer for the head of a response is kept, or for its end if there is none: 0 to
+    /// 24 hours; `None`, the default: none for that.
     pub(crate) slower_than: Option<Duration>,
     /// Whether all that fail are kept; default no.
     pub(crate) failed: bool,

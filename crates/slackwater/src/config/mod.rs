@@ -69,9 +69,9 @@ pub(crate) use passive_health::read_played_health;
 pub(crate) use policies::PolicySections;
 pub(crate) use queue::QueueSettings;
 pub(crate) use recorded::{RecordedPolicy, read_recorded_policy};
-pub(crate) use request_id::RequestIdSettings;
+pub(crate) use request_id::{RequestIdSettings, holds_secrets};
 pub(crate) use retries::RetrySettings;
-pub(crate) use run_time::SettingOverrides;
+pub(crate) use run_time::{SettingOverride, SettingOverrides};
 pub(crate) use tie::{TieDelay, TyingSettings};
 pub(crate) use tls::ListenerTls;
 pub(crate) use tracing::{CollectorProtocol, Endpoint, ParentRule, TracingSettings};
@@ -107,7 +107,7 @@ impl LoadedFile {
     /// # Errors
     ///
     /// Every mistake found, in the order of the file.
-    pub(crate) fn of(source: &Source) -> Result<Self, Mistakes> {
+    pub(crate) fn of(source: &Source, variables: Variables) -> Result<Self, Mistakes> {
         let is_agents = Reader::new(Some(source), Vec::new())?
             .said_section("to")
             .is_some();
@@ -115,7 +115,11 @@ impl LoadedFile {
             AgentConfig::load_source(Some(source), &AgentOverrides::default())
                 .map(|loaded| Self::Agent(Box::new(loaded)))
         } else {
-            Config::load_source(Some(source), &Overrides::default())
+            let overrides = Overrides {
+                variables,
+                ..Overrides::default()
+            };
+            Config::load_source(Some(source), &overrides)
                 .map(|loaded| Self::Serve(Box::new(loaded)))
         }
     }

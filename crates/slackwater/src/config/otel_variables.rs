@@ -164,6 +164,11 @@ impl Variables {
     }
 }
 
+/// Where [`Variables::resource`] is said.
+pub(super) fn said_resource(field: &str) -> Said {
+    said_by(RESOURCE, field)
+}
+
 fn said_by(name: &'static str, field: &str) -> Said {
     Said {
         field: field.to_owned(),

@@ -87,6 +87,11 @@ impl SettingOverrides {
         Ok(())
     }
 
+    /// Takes over what was set before, in another process. What it is worth is seen when it is put over the file and the flags.
+    pub(crate) fn restore(&mut self, service: String, key: String, set: SettingOverride) {
+        self.0.insert((service, key), set);
+    }
+
     /// Forgets what is set of a service, or of all.
     pub(crate) fn forget(&mut self, service: Option<&str>) {
         let is_meant = |name: &str| service.is_none_or(|service| service == name);
@@ -124,7 +129,7 @@ impl SettingOverrides {
             } else {
                 continue;
             };
-            // It was written by `to_toml`.
+            // It was written by `to_toml`, in this process or in the one before.
             if let Ok(value) = DeValue::parse(&set.value) {
                 reader.put_over(&field, value.into_inner());
             }

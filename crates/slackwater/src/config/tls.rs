@@ -10,7 +10,7 @@ use crate::tls::{
     TlsVersion, read_roots, system_roots,
 };
 use crate::toml_reader::values::{Unfit, boolean, found, one_of, text, whole, within};
-use crate::toml_reader::{Item, Place, Reader, Remark, Said, Severity};
+use crate::toml_reader::{Item, Mistake, Place, Reader, Remark, Said, Severity};
 use rustls::pki_types::ServerName;
 use std::path::PathBuf;
 use std::time::SystemTime;
@@ -253,19 +253,30 @@ pub(super) fn read_identity(
 
 /// A file of authorities that can be used.
 pub(super) fn read_ca(reader: &mut Reader<'_>, item: &Item<'_>) -> Option<PathBuf> {
-    let file = read_file_name(reader, item)?;
+    let read = check_ca(reader, item);
+    reader.note(read)
+}
+
+/// The same, for whoever says himself what becomes of a mistake.
+pub(super) fn check_ca(reader: &Reader<'_>, item: &Item<'_>) -> Result<PathBuf, Mistake> {
+    let file = file_name_of(reader, item)?;
     let read = read_roots(&file).map_err(|flaw| item.mistake(flaw.to_string()));
-    reader.note(read).map(|_| file)
+    read.map(|_| file)
 }
 
 /// A relative name in a configuration file starts from that file's own directory.
 pub(super) fn read_file_name(reader: &mut Reader<'_>, item: &Item<'_>) -> Option<PathBuf> {
-    let written = reader.note(item.read(|value| text(value, FILE_EXPECTED), FILE_EXPECTED))?;
+    let read = file_name_of(reader, item);
+    reader.note(read)
+}
+
+fn file_name_of(reader: &Reader<'_>, item: &Item<'_>) -> Result<PathBuf, Mistake> {
+    let written = item.read(|value| text(value, FILE_EXPECTED), FILE_EXPECTED)?;
     let base = reader
         .source()
         .filter(|_| matches!(item.said.place, Place::Line { .. }))
         .and_then(|source| source.file().parent());
-    Some(base.map_or_else(|| PathBuf::from(written), |base| base.join(written)))
+    Ok(base.map_or_else(|| PathBuf::from(written), |base| base.join(written)))
 }
 
 fn read_protocols(reader: &mut Reader<'_>, field: &str) -> Vec<HttpVersion> {

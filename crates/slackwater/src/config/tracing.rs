@@ -5,15 +5,15 @@
 
 use super::assemble::span_within;
 use super::collector_headers::CollectorHeaders;
-use super::otel_variables::Variables;
+use super::otel_variables::{Variables, said_resource};
 use super::probe::exposed;
 use super::show::{file_name, quoted};
-use super::tls::{read_ca, read_file_name, read_identity};
+use super::tls::{check_ca, read_file_name, read_identity};
 use crate::tls::{ClientTls, system_roots};
 use crate::toml_reader::values::{
     Unfit, found, one_of, quantile, show_duration, show_millionths, text,
 };
-use crate::toml_reader::{Item, Mistake, Place, Reader, Remark, Severity};
+use crate::toml_reader::{Item, Mistake, Place, Reader, Remark, Said, Severity};
 use core::fmt::{self, Display, Write};
 use core::time::Duration;
 use http::uri::{PathAndQuery, Scheme, Uri};
@@ -186,6 +186,40 @@ impl Display for Endpoint {
     }
 }
 
+fn warning(about: Mistake) -> Remark {
+    Remark {
+        severity: Severity::Warning,
+        about,
+    }
+}
+
+/// What may be meant otherwise of a collector: another protocol's port, and certificates that are of no use.
+fn doubts(
+    endpoint: &Endpoint,
+    said: &Said,
+    protocol: CollectorProtocol,
+    unused_ca: Option<&Said>,
+) -> Vec<Remark> {
+    let mut others = CollectorProtocol::NAMES.iter();
+    let other = others.find(|(_, it)| *it != protocol);
+    let port = endpoint.port();
+    let strange_port = other
+        .filter(|(_, other)| port == other.usual_port())
+        .map(|(name, _)| {
+            let own = protocol.as_str();
+            said.mistake(format!(
+                "port {port} is usually that of protocol = {name:?}, and this is {own:?}"
+            ))
+        });
+    let unused_ca = unused_ca
+        .map(|unused| unused.mistake("does nothing with an endpoint that begins with http://"));
+    strange_port
+        .into_iter()
+        .chain(unused_ca)
+        .map(warning)
+        .collect()
+}
+
 /// Reads `[tracing]`.
 pub(super) fn read_tracing(
     reader: &mut Reader<'_>,
@@ -197,14 +231,18 @@ pub(super) fn read_tracing(
     } else {
         Variables::default()
     };
-    let mut section = Section { reader, variables };
+    let mut section = Section {
+        reader,
+        variables,
+        remarks,
+    };
     let default = TracingSettings::default();
     let protocol = section.setting("protocol", default.protocol, "", |value| {
         one_of(value, &CollectorProtocol::NAMES)
     });
     let endpoint = section.take("endpoint");
     let said = endpoint.as_ref().map(|item| item.said.clone());
-    let endpoint = endpoint.and_then(|item| section.reader.note(read_endpoint(&item, protocol)));
+    let endpoint = endpoint.and_then(|item| section.note(read_endpoint(&item, protocol)));
     let sample = section.sample().unwrap_or(default.sample);
     let parent = section.setting("parent", default.parent, "", |value| {
         one_of(value, &ParentRule::NAMES)
@@ -224,52 +262,42 @@ pub(super) fn read_tracing(
     let range = Duration::from_millis(10)..=Duration::from_mins(1);
     let (told, span) = span_within(&range);
     let timeout = section.setting("timeout", default.timeout, &told, span);
-    let headers = section.headers(remarks);
+    let headers = section.headers();
     let ca = section.take("ca");
     let ca_said = ca.as_ref().map(|item| item.said.clone());
-    let ca = ca.and_then(|item| read_ca(section.reader, &item));
-    let identity = read_identity(section.reader, "tracing", remarks)
+    let ca = ca.and_then(|item| {
+        let read = check_ca(section.reader, &item);
+        section.note(read)
+    });
+    let identity = read_identity(section.reader, "tracing", section.remarks)
         .ok()
         .flatten();
     let resource = section.resource();
     let is_off = section.variables.is_off();
-    if let Some(endpoint) = &endpoint
-        && endpoint.is_secure()
-        && ca.is_none()
-        && let Err(flaw) = system_roots()
-    {
-        section
-            .reader
-            .add_mistake_near("tracing.endpoint", flaw.to_string());
-    }
-    let mut warn = |about: Mistake| {
-        remarks.push(Remark {
-            severity: Severity::Warning,
-            about,
-        });
-    };
+    let endpoint = endpoint.filter(|endpoint| {
+        if !endpoint.is_secure() || ca.is_some() {
+            return true;
+        }
+        match (system_roots(), &said) {
+            (Err(flaw), Some(said)) => {
+                section.note::<()>(Err(said.mistake(flaw.to_string())));
+                false
+            }
+            _ => true,
+        }
+    });
+    let Section {
+        reader, remarks, ..
+    } = section;
     if let (Some(endpoint), Some(said)) = (&endpoint, &said) {
-        let other = CollectorProtocol::NAMES
-            .iter()
-            .find(|(_, it)| *it != protocol);
-        if let Some((name, other)) = other
-            && endpoint.port() == other.usual_port()
-        {
-            let (port, own) = (endpoint.port(), protocol.as_str());
-            warn(said.mistake(format!(
-                "port {port} is usually that of protocol = {name:?}, and this is {own:?}"
-            )));
-        }
-        let in_plain = ca_said.iter().filter(|_| !endpoint.is_secure());
-        for unused in in_plain {
-            warn(unused.mistake("does nothing with an endpoint that begins with http://"));
-        }
-    } else if let Some(said) = section.reader.said_section("tracing")
+        let in_plain = ca_said.filter(|_| ca.is_some() && !endpoint.is_secure());
+        remarks.extend(doubts(endpoint, said, protocol, in_plain.as_ref()));
+    } else if let Some(said) = reader.said_section("tracing")
         && !is_off
     {
-        warn(said.mistake(
+        remarks.push(warning(said.mistake(
             "does nothing without an endpoint, nor OTEL_EXPORTER_OTLP_ENDPOINT in the environment",
-        ));
+        )));
     }
     TracingSettings {
         endpoint: endpoint.filter(|_| !is_off),
@@ -292,6 +320,7 @@ pub(super) fn read_tracing(
 struct Section<'r, 's> {
     reader: &'r mut Reader<'s>,
     variables: Variables,
+    remarks: &'r mut Vec<Remark>,
 }
 
 impl<'s> Section<'_, 's> {
@@ -299,6 +328,24 @@ impl<'s> Section<'_, 's> {
         let field = format!("tracing.{key}");
         let said = self.reader.take(&field);
         said.or_else(|| self.variables.item(key, &field))
+    }
+
+    /// A mistake of the file is one. What is wrong in the environment, which is often everybody's in a pod, is told and left
+    /// aside, as OpenTelemetry asks of whoever reads it.
+    fn note<T>(&mut self, read: Result<T, Mistake>) -> Option<T> {
+        match read {
+            Err(mistake) if matches!(mistake.place, Place::Variable(_)) => {
+                self.remarks.push(Remark {
+                    severity: Severity::Warning,
+                    about: Mistake {
+                        message: format!("{}; it is left aside", mistake.message),
+                        ..mistake
+                    },
+                });
+                None
+            }
+            read => self.reader.note(read),
+        }
     }
 
     fn setting<T>(
@@ -309,7 +356,7 @@ impl<'s> Section<'_, 's> {
         parse: impl FnOnce(&DeValue<'s>) -> Result<T, Unfit>,
     ) -> T {
         let item = self.take(key);
-        let value = item.and_then(|item| self.reader.note(item.read(parse, range)));
+        let value = item.and_then(|item| self.note(item.read(parse, range)));
         value.unwrap_or(default)
     }
 
@@ -329,32 +376,42 @@ impl<'s> Section<'_, 's> {
             }
             _ => item.read(quantile, "a number from 0 to 1"),
         };
-        self.reader.note(read)
+        self.note(read)
     }
 
-    fn headers(&mut self, remarks: &mut Vec<Remark>) -> CollectorHeaders {
+    fn headers(&mut self) -> CollectorHeaders {
         let field = "tracing.headers_file";
         let Some(item) = self.reader.take(field) else {
             let of_variable = self.variables.headers(field);
-            return self
-                .reader
-                .note(of_variable)
-                .unwrap_or(CollectorHeaders::None);
+            return self.note(of_variable).unwrap_or(CollectorHeaders::None);
         };
         let Some(file) = read_file_name(self.reader, &item) else {
             return CollectorHeaders::None;
         };
-        remarks.extend(exposed(&item, &file));
+        self.remarks.extend(exposed(&item, &file));
         let headers = CollectorHeaders::File(file);
         let read = headers.read().map_err(|why| item.mistake(why));
         self.reader.note(read);
         headers
     }
 
+    /// What the environment says of whoever sends spans.
+    fn environment_s(&mut self) -> Vec<(String, String)> {
+        let mut resource = self.variables.resource();
+        let count = resource.len();
+        if count > RESOURCE_MAX {
+            let told = format!("found {count} attributes, expected at most {RESOURCE_MAX}");
+            let said = said_resource("tracing.resource");
+            self.note::<()>(Err(said.mistake(told)));
+            resource.clear();
+        }
+        resource
+    }
+
     /// The table `resource`, over what the environment says.
     fn resource(&mut self) -> Vec<(String, String)> {
         const EXPECTED: &str = "a table such as { \"deployment.environment.name\" = \"staging\" }";
-        let mut resource = self.variables.resource();
+        let mut resource = self.environment_s();
         let entries = self.reader.take_map("tracing.resource", EXPECTED);
         for (key, item) in entries.unwrap_or_default() {
             if key == "service.name" {

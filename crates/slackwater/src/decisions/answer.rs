@@ -4,73 +4,115 @@ use super::archive::Archive;
 use super::decision::Decision;
 use super::sentences::tell;
 use super::wanted::{Form, Wanted};
-use crate::admin::{AdminServer, Query, reply};
+use crate::admin::{AdminServer, Query, TEXT, in_pieces, refusal};
+use bytes::Bytes;
+use core::cmp::Reverse;
+use core::iter::{from_fn, once};
+use futures_util::FutureExt;
 use http::StatusCode;
-use serde::Serialize;
 use std::sync::Arc;
 
-const TEXT: &str = "text/plain; charset=utf-8";
+/// So much is put together at once, or as much as the largest record takes besides.
+const PIECE_BYTES: usize = 64 << 10;
 
+/// What is told, in pieces.
+pub(super) struct Told {
+    pub(super) content_type: &'static str,
+    pub(super) pieces: Box<dyn Iterator<Item = Bytes> + Send>,
+}
+
+// As it is described for programs; `json` writes it record by record, and a test compares the two.
 /// The answer in JSON.
-#[derive(Serialize)]
-struct Found<'a> {
+#[cfg(test)]
+#[derive(serde::Serialize, schemars::JsonSchema)]
+#[schemars(rename = "Decisions")]
+pub(crate) struct Found<'a> {
     /// How many are in memory.
-    kept: usize,
+    pub(super) kept: usize,
     /// How many of them are what was asked for.
-    matching: usize,
+    pub(super) matching: usize,
     /// Of these the newest, newest first.
-    decisions: Vec<&'a Decision>,
+    pub(super) decisions: Vec<&'a Decision>,
 }
 
 /// The server, with the path at which it tells of all that is in `archives`.
 pub(crate) fn add_path(server: AdminServer, archives: Vec<Arc<Archive>>) -> AdminServer {
     server.get("/decisions", move |asked| {
-        let (status, content_type, body) = answer(&archives, &asked.query);
-        Box::pin(core::future::ready(reply(status, content_type, body)))
+        let reply = match answer(&archives, &asked.query) {
+            Ok(told) => in_pieces(told.content_type, told.pieces),
+            Err(mistake) => refusal(StatusCode::BAD_REQUEST, mistake),
+        };
+        core::future::ready(reply).boxed()
     })
 }
 
-/// Status, content type and body of the answer to `query`, from all of `archives`.
-pub(super) fn answer(
-    archives: &[Arc<Archive>],
-    query: &Query,
-) -> (StatusCode, &'static str, String) {
-    let wanted = match Wanted::read(query) {
-        Ok(wanted) => wanted,
-        Err(mistake) => return (StatusCode::BAD_REQUEST, TEXT, format!("{mistake}\n")),
-    };
+/// The answer to `query`, from all of `archives`. It is written while it is read: it may be large.
+///
+/// # Errors
+///
+/// What cannot be asked, in words.
+pub(super) fn answer(archives: &[Arc<Archive>], query: &Query) -> Result<Told, String> {
+    let wanted = Wanted::read(query)?;
     let all: Vec<_> = archives.iter().flat_map(|it| it.decisions()).collect();
     let kept = all.len();
     let mut found: Vec<_> = all.into_iter().filter(|it| wanted.takes(it)).collect();
     let matching = found.len();
-    found.sort_by_key(|decision| core::cmp::Reverse(decision.time));
+    found.sort_by_cached_key(|decision| Reverse(decision.time));
     found.truncate(wanted.limit);
-    match wanted.form {
-        Form::Text => (StatusCode::OK, TEXT, told(archives, &found)),
-        Form::Json => {
-            let found = Found {
-                kept,
-                matching,
-                decisions: found.iter().map(|decision| &**decision).collect(),
-            };
-            match serde_json::to_string_pretty(&found) {
-                Ok(body) => (StatusCode::OK, "application/json", body + "\n"),
-                Err(error) => {
-                    let text = format!("the decisions could not be written: {error}\n");
-                    (StatusCode::INTERNAL_SERVER_ERROR, TEXT, text)
-                }
-            }
-        }
-    }
+    Ok(match wanted.form {
+        Form::Text => Told {
+            content_type: TEXT,
+            pieces: gathered(sentences(archives.is_empty(), found)),
+        },
+        Form::Json => Told {
+            content_type: "application/json",
+            pieces: gathered(json(kept, matching, found)),
+        },
+    })
 }
 
-fn told(archives: &[Arc<Archive>], found: &[Arc<Decision>]) -> String {
-    if archives.is_empty() {
-        return "no decisions are kept: see [decisions] in the configuration\n".to_owned();
-    }
-    if found.is_empty() {
-        return "none of the decisions in memory is like that\n".to_owned();
-    }
-    let told: Vec<_> = found.iter().map(|decision| tell(decision)).collect();
-    told.join("\n")
+/// An object: how many decisions are in memory, how many of them are what was asked for, and the newest of these on a line
+/// each, newest first.
+fn json(
+    kept: usize,
+    matching: usize,
+    found: Vec<Arc<Decision>>,
+) -> impl Iterator<Item = String> + Send {
+    let head = format!("{{\"kept\": {kept}, \"matching\": {matching}, \"decisions\": [");
+    let mut comma = "";
+    let lines = found.into_iter().map(move |decision| {
+        // Only a map with keys that are no texts could not be written, and there is none.
+        let object = serde_json::to_string(&*decision).unwrap_or_else(|_| "null".to_owned());
+        format!("{}\n{object}", core::mem::replace(&mut comma, ","))
+    });
+    once(head).chain(lines).chain(once("\n]}\n".to_owned()))
+}
+
+fn sentences(is_off: bool, found: Vec<Arc<Decision>>) -> impl Iterator<Item = String> + Send {
+    let instead = if is_off {
+        Some("no decisions are kept: see [decisions] in the configuration\n")
+    } else if found.is_empty() {
+        Some("none of the decisions in memory is like that\n")
+    } else {
+        None
+    };
+    let mut gap = "";
+    let told = found
+        .into_iter()
+        .map(move |decision| format!("{}{}", core::mem::replace(&mut gap, "\n"), tell(&decision)));
+    instead.map(str::to_owned).into_iter().chain(told)
+}
+
+fn gathered(
+    mut texts: impl Iterator<Item = String> + Send + 'static,
+) -> Box<dyn Iterator<Item = Bytes> + Send> {
+    Box::new(from_fn(move || {
+        let mut piece = String::new();
+        while piece.len() < PIECE_BYTES
+            && let Some(text) = texts.next()
+        {
+            piece.push_str(&text);
+        }
+        (!piece.is_empty()).then(|| piece.into())
+    }))
 }

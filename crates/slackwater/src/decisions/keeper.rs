@@ -40,15 +40,15 @@ impl Keeper {
         }
     }
 
-    /// Why a request is kept whose mark this is, now that it is over; `None`: it is not.
-    fn reason(&self, mark: u8, failed: bool, took: Duration) -> Option<Kept> {
+    /// Why a request is kept whose mark this is, now that it is over and its client has `waited` so long; `None`: it is not.
+    fn reason(&self, mark: u8, failed: bool, waited: Duration) -> Option<Kept> {
         if mark == ASKED {
             return Some(Kept::Asked);
         }
         if self.failed && failed {
             return Some(Kept::Failed);
         }
-        if self.slower_than.is_some_and(|span| took >= span) {
+        if self.slower_than.is_some_and(|span| waited >= span) {
             return Some(Kept::Slow);
         }
         (mark == SAMPLED).then_some(Kept::Sampled)
@@ -74,8 +74,9 @@ impl Consumer for Keeper {
     }
 
     fn finished(&self, record: &Record, mark: u8) {
-        if let Some(kept) = self.reason(mark, record.failed(), record.total()) {
+        if let Some(kept) = self.reason(mark, record.failed(), record.waited()) {
             self.ring.push(Decision::of(record, kept));
+            record.keep();
         }
     }
 }

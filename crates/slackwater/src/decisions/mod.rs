@@ -6,6 +6,7 @@
 //! that may be if it turns out to be slow or to fail, costs what it takes to note what the policy knew at each of its choices.
 //! `docs/decisions.md` describes what is told.
 
+mod absent;
 mod answer;
 mod archive;
 mod decision;
@@ -16,5 +17,9 @@ mod sentences;
 mod tests;
 mod wanted;
 
+#[cfg(test)]
+pub(crate) use answer::Found;
 pub(crate) use answer::add_path;
 pub(crate) use archive::Archive;
+#[cfg(test)]
+pub(crate) use wanted::LIMIT_MAX;

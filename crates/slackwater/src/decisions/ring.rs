@@ -1,6 +1,10 @@
-//! A worker's records: bounded in number and in bytes, and the oldest give way.
+//! A worker's records: bounded in number and in bytes.
+//!
+//! Where there is no room, whatever is kept for the reason that has taken most of it gives up its oldest. So one reason alone has
+//! all the room, and none can push out what is kept for another one below an equal part: a burst of failures leaves the
+//! sample, and a sample of everything leaves the failures.
 
-use super::decision::Decision;
+use super::decision::{Decision, Kept};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -9,14 +13,29 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub(super) struct Ring {
     records_max: usize,
     bytes_max: usize,
-    kept: Mutex<Kept>,
+    /// By why they are kept.
+    kept: Mutex<[Records; Kept::COUNT]>,
 }
 
+/// What is kept for one reason.
 #[derive(Debug, Default)]
-struct Kept {
+struct Records {
     /// Oldest first, each with its size.
     records: VecDeque<(usize, Arc<Decision>)>,
     bytes: usize,
+}
+
+impl Records {
+    fn add(&mut self, bytes: usize, decision: Arc<Decision>) {
+        self.bytes += bytes;
+        self.records.push_back((bytes, decision));
+    }
+
+    fn give_up(&mut self) -> Option<Arc<Decision>> {
+        let (bytes, oldest) = self.records.pop_front()?;
+        self.bytes -= bytes;
+        Some(oldest)
+    }
 }
 
 impl Ring {
@@ -30,32 +49,52 @@ impl Ring {
 
     /// Keeps a record; the newest is kept even where it is too large alone.
     pub(super) fn push(&self, decision: Decision) {
-        let bytes = decision.bytes();
+        let (bytes, own) = (decision.bytes(), decision.kept as usize);
         let decision = Arc::new(decision);
         let mut given_up = Vec::new();
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        while kept.records.len() >= self.records_max.max(1)
-            || (kept.bytes + bytes > self.bytes_max && !kept.records.is_empty())
-        {
-            let Some((bytes, oldest)) = kept.records.pop_front() else {
+        loop {
+            let records: usize = kept.iter().map(|it| it.records.len()).sum();
+            let used: usize = kept.iter().map(|it| it.bytes).sum();
+            // What is to come counts as there.
+            let most = if records >= self.records_max.max(1) {
+                largest(&mut *kept, own, |it| it.records.len(), 1)
+            } else if used + bytes > self.bytes_max {
+                largest(&mut *kept, own, |it| it.bytes, bytes)
+            } else {
                 break;
             };
-            kept.bytes -= bytes;
+            let Some(oldest) = most.and_then(Records::give_up) else {
+                break;
+            };
             given_up.push(oldest);
         }
-        kept.bytes += bytes;
-        kept.records.push_back((bytes, decision));
+        if let Some(records) = kept.get_mut(own) {
+            records.add(bytes, decision);
+        }
         drop(kept);
         // Not under the lock.
         drop(given_up);
     }
 
-    /// What is kept, oldest first.
+    /// What is kept, for each reason oldest first.
     pub(super) fn decisions(&self) -> Vec<Arc<Decision>> {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.records
-            .iter()
-            .map(|(_, record)| Arc::clone(record))
-            .collect()
+        let records = kept.iter().flat_map(|it| &it.records);
+        records.map(|(_, record)| Arc::clone(record)).collect()
     }
+}
+
+/// Of those that have records the one with most by that measure, of which `more` will come to the one at place `own`.
+fn largest(
+    kept: &mut [Records],
+    own: usize,
+    measure: impl Fn(&Records) -> usize,
+    more: usize,
+) -> Option<&mut Records> {
+    let kept = kept.iter_mut().enumerate();
+    let kept = kept.filter(|(_, it)| !it.records.is_empty());
+    let size = |place: usize, it: &Records| measure(it) + if place == own { more } else { 0 };
+    let most = kept.max_by_key(|(place, it)| size(*place, it));
+    most.map(|(_, it)| it)
 }

@@ -9,6 +9,8 @@ use slackwater_core::policy::{Outcome, PickReason};
 
 /// So many of those that could not be chosen are named.
 const OUTS_SHOWN: usize = 5;
+/// A replica with this weight has a turn in each round of `weighted_round_robin`.
+const WEIGHT_MAX: u32 = 65_535;
 
 /// The whole story of a request, with the end of its last line.
 pub(super) fn tell(decision: &Decision) -> String {
@@ -33,6 +35,9 @@ fn write_decision(to: &mut String, decision: &Decision) -> fmt::Result {
     match decision.status {
         0 => write!(to, ": no answer")?,
         status => write!(to, ": {status}")?,
+    }
+    if let Some(status) = decision.grpc_status {
+        write!(to, ", gRPC status {status}")?;
     }
     write!(to, " after {}", span(decision.total))?;
     if decision.end != "complete" {
@@ -70,7 +75,14 @@ fn write_attempt(to: &mut String, number: usize, attempt: &Tried) -> fmt::Result
         write!(to, " (due after {})", span(due_after))?;
     }
     writeln!(to, ", sent at {}", span(attempt.sent))?;
-    write!(to, "     replica {}: {}", attempt.replica, why(attempt))?;
+    let chosen = attempt.candidates.iter().find(|known| known.chosen);
+    let part = chosen.map_or_else(String::new, part);
+    write!(
+        to,
+        "     replica {}{part}: {}",
+        attempt.replica,
+        why(attempt)
+    )?;
     if let Some(runner_up) = &attempt.runner_up {
         write!(to, "; runner-up {}", known(runner_up))?;
     }
@@ -88,12 +100,20 @@ fn write_attempt(to: &mut String, number: usize, attempt: &Tried) -> fmt::Result
 
 /// Why that replica.
 fn why(attempt: &Tried) -> String {
-    let alike = attempt.candidates.iter();
-    let alike = alike.filter(|known| !known.avoided);
-    let hot = |hot: bool| {
-        let reports = alike.clone().filter_map(|known| known.report.as_ref());
-        reports.filter(|report| report.hot == hot).count()
-    };
+    let rule = attempt
+        .rule
+        .map_or_else(String::new, |rule| format!("; {}", by_rule(attempt, rule)));
+    match attempt.reason {
+        PickReason::Panic => format!("none may be chosen, so all may be{rule}"),
+        PickReason::LastResort => format!(
+            "it may not be chosen, but all that may be have had the request, and it is better than none{rule}"
+        ),
+        PickReason::Fallback => format!("fewer than two reports were of use{rule}"),
+        reason => by_rule(attempt, reason),
+    }
+}
+
+fn by_rule(attempt: &Tried, rule: PickReason) -> String {
     let limit = attempt.rif_limit.map_or_else(
         || "no RIF limit".to_owned(),
         |limit| format!("RIF limit {limit}"),
@@ -101,57 +121,65 @@ fn why(attempt: &Tried) -> String {
     let chosen = attempt.chosen.as_ref();
     let figures = chosen.map_or_else(String::new, |report| format!(" ({})", figures(report)));
     let looked_at = attempt.considered;
-    let of_chosen = |what: fn(&Known) -> Option<String>| {
-        let mut all = attempt.candidates.iter();
-        let found = all.find(|known| known.replica == attempt.replica);
-        found.and_then(what).unwrap_or_default()
+    let known = attempt.candidates.iter().find(|known| known.chosen);
+    let compared = known.and_then(compared);
+    let compared = compared.map_or_else(String::new, |compared| format!(" {compared}"));
+    // In a panic there is no number of those that may be chosen.
+    let among = match (attempt.reason, attempt.available) {
+        (PickReason::Panic, _) => " among all".to_owned(),
+        (PickReason::LastResort, _) => String::new(),
+        (_, available) => format!(" among {available}"),
     };
-    match attempt.reason {
-        PickReason::Cold => format!(
-            "cold, lowest latency of {} cold{figures}; {limit}",
-            hot(false)
-        ),
-        PickReason::Hot => format!("all {} hot, lowest RIF{figures}; {limit}", hot(true)),
-        PickReason::LowestScore => {
-            let score = of_chosen(|known| known.score_us.map(score));
-            format!("lowest score{score} of {looked_at}{figures}")
+    match rule {
+        PickReason::Cold => {
+            let cold = attempt.cold;
+            format!("cold, lowest latency of {cold} cold{figures}; {limit}")
         }
-        PickReason::LowestCost => {
-            let cost = of_chosen(|known| known.score_us.map(score));
-            format!("lowest cost{cost} of {looked_at} drawn")
+        PickReason::Hot => format!("all {} hot, lowest RIF{figures}; {limit}", attempt.hot),
+        PickReason::LowestScore => {
+            let reports = attempt.cold + attempt.hot;
+            format!("lowest score{compared} of {reports}{figures}")
+        }
+        PickReason::LowestCost => format!("lowest cost{compared} of {looked_at} drawn"),
+        PickReason::LowestRif if compared.is_empty() => {
+            format!("it has not reported and counts as the mean: lowest RIF of {looked_at} drawn")
         }
         PickReason::LowestRif => {
-            let rif = of_chosen(|known| known.polled_rif.map(|rif| format!(" {rif}")));
-            format!("lowest RIF by its last report{rif}, of {looked_at} drawn")
+            format!("lowest RIF by its last report,{compared}, of {looked_at} drawn")
         }
         PickReason::LeastLoaded => {
-            let in_flight = of_chosen(|known| Some(format!(" ({} of ours)", known.in_flight)));
+            let in_flight = known.map_or_else(String::new, |known| {
+                format!(" ({} of ours)", known.in_flight)
+            });
             format!("fewest requests in flight{in_flight} of {looked_at}")
         }
         PickReason::Weighted => {
-            let weight = of_chosen(|known| {
-                known
-                    .weight
-                    .map(|weight| format!(" of {}%", f64::from(weight) / 1e4))
+            let chance = known.and_then(|known| known.weight);
+            let chance = chance.map_or_else(String::new, |weight| {
+                format!(" of {}%", f64::from(weight) / 1e4)
             });
-            format!("drawn, with a chance{weight} among {looked_at}")
+            format!("drawn, with a chance{chance} among {looked_at}")
         }
-        PickReason::Turn => format!("its turn among {}", attempt.available),
-        PickReason::Random => format!("drawn at random among {}", attempt.available),
-        PickReason::Fallback => format!(
-            "drawn at random among {}, for fewer than two reports were of use",
-            attempt.available
-        ),
-        PickReason::Panic => "drawn at random among all, for none may be chosen".to_owned(),
+        PickReason::Turn => {
+            let weight = known.and_then(|known| known.weight);
+            let weight = weight.map_or_else(String::new, |weight| {
+                format!(", which it has {weight} times in {WEIGHT_MAX} rounds")
+            });
+            format!("its turn{among}{weight}")
+        }
+        PickReason::Random => format!("drawn at random{among}"),
         PickReason::SoleAnswer => format!("the only one that answered{figures}"),
         PickReason::Pinned => "the request belongs there".to_owned(),
+        PickReason::Room => "all were full, and it was the first to have room".to_owned(),
         PickReason::Trial => "it is out, and this shows how it does".to_owned(),
         other => other.as_str().to_owned(),
     }
 }
 
-fn score(us: f64) -> String {
-    format!(" {:.3} ms", us / 1e3)
+/// The figure of its own that a policy compares, where a lower one is better.
+fn compared(known: &Known) -> Option<String> {
+    let score = known.score_us.map(|us| format!("{:.3} ms", us / 1e3));
+    score.or_else(|| Some(known.polled_rif?.to_string()))
 }
 
 fn figures(report: &Report) -> String {
@@ -175,7 +203,19 @@ fn known(known: &Known) -> String {
         || format!("{} of ours in flight", known.in_flight),
         |report| format!("{}{}", hot(report), figures(report)),
     );
-    format!("{} ({figures})", known.replica)
+    let compared = match (known.score_us, known.polled_rif) {
+        (None, Some(rif)) => format!("RIF {rif} by its last report, "),
+        (Some(us), _) => format!("{:.3} ms, ", us / 1e3),
+        (None, None) => String::new(),
+    };
+    format!("{}{} ({compared}{figures})", known.replica, part(known))
+}
+
+/// Which part of its replica that is.
+fn part(known: &Known) -> String {
+    known.part.map_or_else(String::new, |part| {
+        format!(", part {} of {}", part.place, part.of)
+    })
 }
 
 fn write_absent(to: &mut String, attempt: &Tried) -> fmt::Result {
@@ -184,18 +224,22 @@ fn write_absent(to: &mut String, attempt: &Tried) -> fmt::Result {
     }
     let shown = attempt.outs.iter().take(OUTS_SHOWN).map(|absent| {
         let why = absent.why.replace('_', " ");
+        let parts = absent.parts.filter(|parts| *parts > 1);
+        let parts = parts.map_or_else(String::new, |parts| format!(", {parts} parts"));
         if absent.share > 0.0 {
+            let share = absent.share * 100.0;
             format!(
-                "{} ({why}, {:.0}% of its share)",
-                absent.replica,
-                absent.share * 100.0
+                "{} ({why}, {share:.0}% of its share{parts})",
+                absent.replica
             )
         } else {
-            format!("{} ({why})", absent.replica)
+            format!("{} ({why}{parts})", absent.replica)
         }
     });
     let shown: Vec<_> = shown.collect();
-    let more = (attempt.out as usize).saturating_sub(shown.len());
+    let told = attempt.outs.iter().take(OUTS_SHOWN);
+    let told: usize = told.map(|absent| absent.parts.unwrap_or(1)).sum();
+    let more = (attempt.out as usize).saturating_sub(told);
     let more = if more > 0 {
         format!(" and {more} more")
     } else {
@@ -238,3 +282,6 @@ fn span(span: Duration) -> String {
         us => format!("{:.2} s", us / 1e6),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,10 +1,13 @@
 //! Which requests are kept, how many, and which of them are told to whom.
 
-use super::answer::answer;
+mod allocations;
+
+use super::answer::{Found, answer};
 use super::archive::Archive;
 use super::decision::Decision;
 use super::keeper::Keeper;
 use super::ring::Ring;
+use super::wanted::Wanted;
 use crate::admin::Query;
 use crate::config::{DecisionSettings, RequestIdSettings};
 use crate::request_record::ids::Ids;
@@ -13,7 +16,7 @@ use crate::sampling::Sampling;
 use core::net::IpAddr;
 use core::time::Duration;
 use http::uri::Authority;
-use http::{HeaderName, Request, StatusCode};
+use http::{HeaderName, Request, Response, StatusCode};
 use serde_json::Value;
 use slackwater_core::policy::{Outcome, PickReason, PooledView};
 use slackwater_core::{Quantile, ReplicaId, ReplicaIds, Rif};
@@ -36,7 +39,7 @@ impl Directory for Names {
     }
 }
 
-fn settings(change: impl FnOnce(&mut DecisionSettings)) -> DecisionSettings {
+pub(super) fn settings(change: impl FnOnce(&mut DecisionSettings)) -> DecisionSettings {
     let mut settings = DecisionSettings {
         sample: Quantile::ZERO,
         ..DecisionSettings::default()
@@ -46,21 +49,21 @@ fn settings(change: impl FnOnce(&mut DecisionSettings)) -> DecisionSettings {
 }
 
 /// A recorder whose decisions go to that ring.
-fn recorder(settings: &DecisionSettings, ring: &Arc<Ring>) -> Rc<Recorder> {
+pub(super) fn recorder(settings: &DecisionSettings, ring: &Arc<Ring>) -> Rc<Recorder> {
     let sampling = Sampling::seeded(settings.sample, 11);
     let keeper = Keeper::with(sampling, settings, Arc::clone(ring));
     let ids = RequestIdSettings {
         header: Some(HeaderName::from_static("x-request-id")),
         ..RequestIdSettings::default()
     };
-    Recorder::new(vec![Box::new(keeper)], Ids::new(&ids), None)
+    Recorder::new([None, Some(Box::new(keeper)), None], Ids::new(&ids), None)
 }
 
-fn roomy() -> Arc<Ring> {
+pub(super) fn roomy() -> Arc<Ring> {
     Arc::new(Ring::new(100_000, 1 << 30))
 }
 
-fn begin(recorder: &Rc<Recorder>, request: http::request::Builder) -> Story {
+pub(super) fn begin(recorder: &Rc<Recorder>, request: http::request::Builder) -> Story {
     let request = request.body(()).expect("a request");
     let id = recorder.ids().of(request.headers());
     let client = || IpAddr::from([10, 0, 0, 9]);
@@ -94,6 +97,7 @@ fn play(
         Request::get("/x?secret=1").header("x-request-id", id),
     );
     story.route(&service.into(), &Rc::new(Names));
+    let mut last = None;
     for &(kind, place, reason, status) in attempts {
         let mut pick = PickView::without_report(replica(place), reason);
         pick.chosen = Some(PooledView {
@@ -109,10 +113,10 @@ fn play(
         pick.candidates = 9;
         let name = format!("replica-{place}");
         let mut notes = story.begin_attempt(kind, &name, &pick, story.explanation());
-        story.attempt(&name, &pick, None);
+        story.attempt(kind, &name, &pick, None);
         let status = StatusCode::from_u16(status).expect("a status");
-        notes.head(status);
-        story.head(status);
+        notes.head(status, None);
+        last = Some((kind, status));
         let failed = status.is_server_error();
         let outcome = if failed {
             Outcome::Failed
@@ -121,7 +125,18 @@ fn play(
         };
         notes.end(outcome, || None);
     }
+    if let Some((kind, status)) = last {
+        pass_on(&story, kind, status);
+    }
     story.end(Ended::Complete);
+}
+
+/// What the client gets is the response of that attempt.
+fn pass_on(story: &Story, kind: AttemptKind, status: StatusCode) {
+    story.pass_on(kind, None);
+    let mut response = Response::new(String::new());
+    *response.status_mut() = status;
+    story.answer(status, &response);
 }
 
 fn ids(ring: &Ring) -> Vec<String> {
@@ -138,7 +153,11 @@ fn is_kept(settings: &DecisionSettings, request: http::request::Builder, status:
     let ring = roomy();
     let recorder = recorder(settings, &ring);
     let story = begin(&recorder, request);
-    story.head(StatusCode::from_u16(status).expect("a status"));
+    pass_on(
+        &story,
+        FIRST,
+        StatusCode::from_u16(status).expect("a status"),
+    );
     story.end(Ended::Complete);
     drop(story);
     !ring.decisions().is_empty()
@@ -192,7 +211,11 @@ fn why_a_request_is_kept_is_told() {
     ] {
         let ring = roomy();
         let story = begin(&recorder(&all, &ring), request);
-        story.head(StatusCode::from_u16(status).expect("a status"));
+        pass_on(
+            &story,
+            FIRST,
+            StatusCode::from_u16(status).expect("a status"),
+        );
         story.end(Ended::Complete);
         drop(story);
         let told = serde_json::to_value(&*ring.decisions()[0]).expect("JSON");
@@ -246,6 +269,83 @@ fn a_ring_keeps_the_newest_within_its_number_and_its_bytes() {
     assert_eq!(ids(&tiny), ["b"], "the newest in any case");
 }
 
+#[test]
+fn a_slow_request_is_one_whose_client_waits_for_its_answer_and_not_one_that_is_long() {
+    let slow = settings(|it| it.slower_than = Some(Duration::from_mins(30)));
+    for (is_answered, is_kept) in [(true, false), (false, true)] {
+        let ring = roomy();
+        let story = begin(&recorder(&slow, &ring), Request::get("/"));
+        if is_answered {
+            pass_on(&story, FIRST, StatusCode::OK);
+        }
+        // The answer is a stream, or there is none.
+        story.goes_on_for(Duration::from_hours(1));
+        drop(story);
+        let kept = ring.decisions();
+        assert_eq!(kept.len(), usize::from(is_kept), "answered: {is_answered}");
+    }
+    let all = settings(|it| it.sample = Quantile::ONE);
+    let ring = roomy();
+    let story = begin(&recorder(&all, &ring), Request::get("/"));
+    pass_on(&story, FIRST, StatusCode::OK);
+    story.goes_on_for(Duration::from_hours(1));
+    drop(story);
+    let decision = &ring.decisions()[0];
+    assert!(decision.total >= Duration::from_hours(1));
+    let takes = |query| {
+        let wanted = Wanted::read(&parsed(query)).expect("known");
+        wanted.takes(decision)
+    };
+    assert!(takes("slower_than=0") && !takes("slower_than=30m"));
+}
+
+#[test]
+fn a_burst_of_failures_leaves_room_for_what_is_kept_for_another_reason() {
+    let all = settings(|it| (it.sample, it.failed) = (Quantile::ONE, true));
+    let by_number = Arc::new(Ring::new(4, 1 << 20));
+    let recorder_of = recorder(&all, &by_number);
+    let play = |id: &str, status| {
+        let attempts = [(FIRST, 0, PickReason::Cold, status)];
+        play(&recorder_of, id, "web", &attempts);
+    };
+    for id in ["a", "b", "c", "d", "e"] {
+        play(id, 200);
+    }
+    assert_eq!(ids(&by_number), ["b", "c", "d", "e"], "alone it has all");
+    for id in ["1", "2", "3", "4", "5"] {
+        play(id, 500);
+    }
+    assert_eq!(ids(&by_number), ["d", "e", "4", "5"], "half, the newest");
+    for id in ["f", "g", "h"] {
+        play(id, 200);
+    }
+    assert_eq!(ids(&by_number), ["g", "h", "4", "5"], "and the other half");
+}
+
+#[test]
+fn bytes_are_shared_like_places() {
+    let all = settings(|it| (it.sample, it.failed) = (Quantile::ONE, true));
+    let size = {
+        let ring = roomy();
+        play(
+            &recorder(&all, &ring),
+            "a",
+            "web",
+            &[(FIRST, 0, PickReason::Cold, 200)],
+        );
+        ring.decisions()[0].bytes()
+    };
+    let ring = Arc::new(Ring::new(100, 4 * size));
+    let recorder_of = recorder(&all, &ring);
+    for (ids, status) in [(["a", "b", "c", "d"], 200), (["1", "2", "3", "4"], 500)] {
+        for id in ids {
+            let attempts = [(FIRST, 0, PickReason::Cold, status)];
+            play(&recorder_of, id, "web", &attempts);
+        }
+    }
+    assert_eq!(ids(&ring), ["c", "d", "3", "4"]);
+}
+
 /// An archive of two workers with some decisions.
 fn archive() -> Arc<Archive> {
     let all = settings(|it| it.sample = Quantile::ONE);
@@ -256,8 +356,8 @@ fn archive() -> Arc<Archive> {
             ..RequestIdSettings::default()
         })
     };
-    let [one, two] =
-        [(), ()].map(|()| Recorder::new(vec![Box::new(archive.keeper())], ids(), None));
+    let [one, two] = [(), ()]
+        .map(|()| Recorder::new([None, Some(Box::new(archive.keeper())), None], ids(), None));
     play(&one, "1", "web", &[(FIRST, 0, PickReason::Cold, 200)]);
     play(
         &two,
@@ -276,18 +376,26 @@ fn parsed(query: &str) -> Query {
     Query::parse(query).expect("well-formed")
 }
 
+/// The answer's type and its body.
+fn told(archives: &[Arc<Archive>], query: &str) -> (&'static str, String) {
+    let told = answer(archives, &parsed(query)).unwrap_or_else(|why| panic!("{why}"));
+    let body: Vec<u8> = told.pieces.flatten().collect();
+    let body = String::from_utf8(body).expect("text");
+    (told.content_type, body)
+}
+
 fn found(archive: &Arc<Archive>, query: &str) -> Vec<String> {
-    let (status, content_type, body) = answer(core::slice::from_ref(archive), &parsed(query));
-    assert_eq!(
-        (status, content_type),
-        (StatusCode::OK, "application/json"),
-        "{body}"
-    );
-    let body: Value = serde_json::from_str(&body).expect("JSON");
-    assert_eq!(body["kept"], 3);
-    let decisions = body["decisions"].as_array().expect("a list");
+    let decisions = found_of(archive, query);
     let id = |decision: &Value| decision["id"].as_str().expect("an id").to_owned();
     decisions.iter().map(id).collect()
+}
+
+fn found_of(archive: &Arc<Archive>, query: &str) -> Vec<Value> {
+    let (content_type, body) = told(core::slice::from_ref(archive), query);
+    assert_eq!(content_type, "application/json", "{body}");
+    let body: Value = serde_json::from_str(&body).expect("JSON");
+    assert_eq!(body["kept"], archive.decisions().len());
+    body["decisions"].as_array().expect("a list").clone()
 }
 
 #[test]
@@ -317,6 +425,21 @@ fn each_filter_takes_those_it_names_newest_first() {
     ] {
         assert_eq!(found(&archive, query), ids, "{query}");
     }
+}
+
+#[test]
+fn what_is_told_is_what_is_described() {
+    let archive = archive();
+    let (_, body) = told(core::slice::from_ref(&archive), "limit=2");
+    let body: Value = serde_json::from_str(&body).expect("JSON");
+    let mut all = archive.decisions();
+    all.sort_by_key(|decision| core::cmp::Reverse(decision.time));
+    let described = Found {
+        kept: 3,
+        matching: 3,
+        decisions: all[..2].iter().map(|decision| &**decision).collect(),
+    };
+    assert_eq!(body, serde_json::to_value(described).expect("JSON"));
 }
 
 #[test]
@@ -353,17 +476,15 @@ fn what_cannot_be_asked_is_told_with_the_parameter() {
             "parameter format: found \"xml\", expected json or text",
         ),
     ] {
-        let (status, _, body) = answer(&[], &parsed(query));
-        assert_eq!(status, StatusCode::BAD_REQUEST, "{query}");
-        assert!(body.starts_with(told), "{query}: {body}");
+        let why = answer(&[], &parsed(query)).err().expect("refused");
+        assert!(why.starts_with(told), "{query}: {why}");
     }
 }
 
 #[test]
 fn a_decision_in_words() {
     let archive = archive();
-    let (_, content_type, text) =
-        answer(core::slice::from_ref(&archive), &parsed("id=2&format=text"));
+    let (content_type, text) = told(core::slice::from_ref(&archive), "id=2&format=text");
     assert_eq!(content_type, "text/plain; charset=utf-8");
     for piece in [
         "GET /x for web (prequal): 200 after ",
@@ -379,11 +500,39 @@ fn a_decision_in_words() {
         assert!(text.contains(piece), "{piece:?} in {text}");
     }
     assert!(!text.contains("secret"), "{text}");
-    let (_, _, none) = answer(core::slice::from_ref(&archive), &parsed("id=x&format=text"));
+    let (_, none) = told(core::slice::from_ref(&archive), "id=x&format=text");
     assert_eq!(none, "none of the decisions in memory is like that\n");
-    let (_, _, off) = answer(&[], &parsed("format=text"));
+    let (_, off) = told(&[], "format=text");
     assert_eq!(
         off,
         "no decisions are kept: see [decisions] in the configuration\n"
     );
+}
+
+#[test]
+fn a_large_answer_comes_in_pieces_that_are_whole_together() {
+    let all = settings(|it| {
+        (it.sample, it.capacity) = (Quantile::ONE, 1_000);
+    });
+    let archive = Archive::new(&all, 1).expect("on");
+    let recorder = Recorder::new(
+        [None, Some(Box::new(archive.keeper())), None],
+        Ids::new(&RequestIdSettings::default()),
+        None,
+    );
+    for _ in 0..400 {
+        play(&recorder, "", "web", &[(FIRST, 0, PickReason::Cold, 200)]);
+    }
+    for (query, most) in [("limit=400", 66 << 10), ("limit=400&format=text", 66 << 10)] {
+        let pieces = answer(core::slice::from_ref(&archive), &parsed(query));
+        let Ok(told) = pieces else {
+            panic!("{query}");
+        };
+        let pieces: Vec<_> = told.pieces.collect();
+        assert!(pieces.len() > 1, "{query}");
+        assert!(pieces.iter().all(|piece| piece.len() < most), "{query}");
+    }
+    assert_eq!(found_of(&archive, "limit=400").len(), 400);
+    let (_, text) = told(core::slice::from_ref(&archive), "limit=400&format=text");
+    assert_eq!(text.matches("\n\n").count(), 399, "a line between two");
 }

@@ -10,7 +10,7 @@ use slackwater_core::policy::PickReason;
 /// Told at once, unless somebody says how many.
 const LIMIT: usize = 100;
 /// The most that are told at once.
-const LIMIT_MAX: usize = 10_000;
+pub(crate) const LIMIT_MAX: usize = 10_000;
 
 /// In which form they are told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,7 +134,9 @@ impl Wanted {
         is(&self.id, Some(&decision.id))
             && is(&self.service, decision.service.as_deref())
             && self.failed.is_none_or(|failed| failed == decision.failed)
-            && self.slower_than.is_none_or(|span| decision.total >= span)
+            && self
+                .slower_than
+                .is_none_or(|span| decision.waited() >= span)
             && (!asks_of_attempt
                 || attempts.any(|attempt| {
                     is(&self.replica, Some(&attempt.replica))

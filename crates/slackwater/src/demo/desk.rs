@@ -1,10 +1,10 @@
 //! Where orders are taken: knobs are turned at the admin address, on its thread, and obeyed by whoever has the sides.
 
 use super::knobs::{Knob, Order};
+use super::live::InForce;
 use crate::admin::{Asked, Reply, json, may_change, refusal};
 use core::time::Duration;
 use http::StatusCode;
-use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
 /// Orders that wait; with more, whoever comes waits before the desk.
@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(super) struct Turn {
     pub(super) order: Order,
-    pub(super) done: oneshot::Sender<Result<Value, String>>,
+    pub(super) done: oneshot::Sender<Result<InForce, String>>,
 }
 
 /// Takes orders.
@@ -54,7 +54,7 @@ impl Desk {
         }
     }
 
-    async fn place(&self, order: Order) -> Option<Result<Value, String>> {
+    async fn place(&self, order: Order) -> Option<Result<InForce, String>> {
         let (done, answer) = oneshot::channel();
         self.turns.send(Turn { order, done }).await.ok()?;
         answer.await.ok()

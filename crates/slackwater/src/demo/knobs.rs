@@ -73,37 +73,66 @@ impl Knob {
     }
 }
 
+/// The load of both sides.
 #[derive(Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(rename = "DemoLoad"))]
 #[serde(deny_unknown_fields)]
-struct LoadBody {
+pub(crate) struct LoadBody {
+    /// Requests per second to each side.
+    #[cfg_attr(test, schemars(range(min = RATE_MIN, max = RATE_MAX)))]
     rate: f64,
 }
 
+/// What is wrong with a replica, on both sides; what is left out stays as it is.
 #[derive(Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(rename = "DemoReplica"))]
 #[serde(deny_unknown_fields)]
-struct ReplicaBody {
+pub(crate) struct ReplicaBody {
+    /// Its place, from 0.
     replica: usize,
+    /// Percent of its machine that a noisy neighbour takes; 0: none.
+    #[cfg_attr(test, schemars(range(min = 0, max = Trouble::TAKEN_PERCENT_MAX)))]
     taken_percent: Option<u64>,
+    /// What is wrong with itself.
+    #[cfg_attr(test, schemars(extend("enum" = Fault::NAMES)))]
     fault: Option<String>,
+    /// Percent of its requests that are answered with 503; goes with the fault `failing`. Left out: all.
+    #[cfg_attr(test, schemars(range(min = 1, max = 100)))]
     failing_percent: Option<u64>,
 }
 
+/// Who balances a side.
 #[derive(Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(rename = "DemoSidePolicy"))]
 #[serde(deny_unknown_fields)]
-struct PolicyBody {
+pub(crate) struct PolicyBody {
+    /// The side, 0 or 1.
+    #[cfg_attr(test, schemars(range(min = 0, max = 1)))]
     side: usize,
+    /// The policy's name.
+    #[cfg_attr(test, schemars(extend("enum" = POLICIES.iter().map(|it| it.name).collect::<Vec<_>>())))]
     policy: String,
 }
 
+/// Whether slow episodes come by themselves.
 #[derive(Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(rename = "DemoWeather"))]
 #[serde(deny_unknown_fields)]
-struct WeatherBody {
+pub(crate) struct WeatherBody {
+    /// They do.
     on: bool,
 }
 
+/// Nothing is said.
 #[derive(Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(rename = "DemoReset"))]
 #[serde(deny_unknown_fields)]
-struct ResetBody {}
+pub(crate) struct ResetBody {}
 
 fn json<T: DeserializeOwned>(body: &[u8]) -> Result<T, String> {
     serde_json::from_slice(body).map_err(|error| format!("the body: {error}"))

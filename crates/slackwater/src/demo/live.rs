@@ -2,10 +2,12 @@
 
 use super::args::{RATE_MAX, RATE_MIN};
 use super::page::Latest;
-use super::picture::{Picture, Recent, Side};
+use super::picture::{Picture, Quantiles, Recent, Side, Weather};
 use super::replica::trouble::{Fault, Trouble};
 use super::verdict::{Contender, Tense, doubt, verdict};
 use crate::admin::Extra;
+use core::time::Duration;
+use serde::Serialize;
 use serde_json::{Value, json};
 use slackwater_core::policy::POLICIES;
 
@@ -16,35 +18,161 @@ pub(super) struct DemoLive {
     pub(super) latest: Latest,
 }
 
-impl Extra for DemoLive {
-    fn fleet(&self) -> Value {
-        let policies = POLICIES.iter();
-        let policies = policies.map(|it| json!({"name": it.name, "about": it.about}));
-        json!({
-            "policies": policies.collect::<Vec<_>>(),
-            "rate_min": RATE_MIN,
-            "rate_max": RATE_MAX,
-            "taken_percent_max": Trouble::TAKEN_PERCENT_MAX,
-            "faults": Fault::NAMES,
-            "seed": self.seed,
-        })
+impl DemoLive {
+    fn fleet(&self) -> DemoFleet {
+        let policies = POLICIES.iter().map(|it| Offered {
+            name: it.name,
+            about: it.about,
+        });
+        DemoFleet {
+            policies: policies.collect(),
+            rate_min: RATE_MIN,
+            rate_max: RATE_MAX,
+            taken_percent_max: Trouble::TAKEN_PERCENT_MAX,
+            faults: Fault::NAMES,
+            seed: self.seed,
+        }
     }
 
-    fn tick(&self) -> Value {
-        let latest = self.latest.borrow().clone();
-        latest.map_or(Value::Null, |picture| {
-            let mut tick = in_force(&picture);
-            if let Value::Object(fields) = &mut tick {
-                let sides = picture.sides.iter().map(side);
-                fields.insert("sides".to_owned(), sides.collect());
-            }
-            tick
+    /// `None`: nothing has been seen yet.
+    fn tick(&self) -> Option<DemoTick> {
+        let picture = self.latest.borrow().clone()?;
+        Some(DemoTick {
+            in_force: in_force(&picture),
+            sides: picture.sides.each_ref().map(side),
         })
     }
 }
 
-/// What the knobs stand at, and how that goes.
-pub(super) fn in_force(picture: &Picture) -> Value {
+impl Extra for DemoLive {
+    fn fleet(&self) -> Value {
+        json!(Self::fleet(self))
+    }
+
+    fn tick(&self) -> Value {
+        json!(Self::tick(self))
+    }
+}
+
+/// What a fleet has more in a demo.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(rename = "DemoFleet"))]
+pub(crate) struct DemoFleet {
+    /// That a side may get.
+    policies: Vec<Offered>,
+    /// The least load, in requests per second to each side.
+    rate_min: f64,
+    /// The highest load, likewise.
+    rate_max: f64,
+    /// The most that a neighbour takes of a replica's machine, in percent.
+    taken_percent_max: u8,
+    /// The names of faults, in the order that columns of faults count.
+    faults: [&'static str; 4],
+    /// Decides arrivals, costs and weather.
+    seed: u64,
+}
+
+/// A policy that a side may get.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(rename = "DemoPolicy"))]
+struct Offered {
+    /// Its name.
+    name: &'static str,
+    /// It in a sentence.
+    about: &'static str,
+}
+
+/// What the knobs stand at, and how that goes; also what turning one is answered.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(rename = "DemoInForce"))]
+pub(crate) struct InForce {
+    /// Since the first request, in milliseconds.
+    elapsed_ms: u64,
+    /// How long the demo will be, in milliseconds; `null`: until it is stopped.
+    length_ms: Option<u64>,
+    /// Requests per second that are being sent to each side.
+    rate: f64,
+    /// Slow episodes come by themselves.
+    weather: bool,
+    /// The replica that an episode slows now, by its place; `null`: none.
+    slowed: Option<usize>,
+    /// How late 1 % of the requests leave at least, in milliseconds.
+    sent_late_p99_ms: f64,
+    /// The difference in a sentence; empty before there is one.
+    verdict: String,
+    /// What is to be said against it; `null`: nothing.
+    doubt: Option<String>,
+    /// Columns over the replicas of one side; both sides have the same.
+    replicas: Troubles,
+}
+
+/// What is wrong with replicas, column by column.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(rename = "DemoReplicas"))]
+struct Troubles {
+    /// Percent of its machine that a noisy neighbour takes.
+    taken_percent: Vec<u32>,
+    /// Its fault's place among the fleet's `faults`.
+    fault: Vec<u32>,
+    /// Percent of its requests that are answered with 503 while its fault is `failing`; else 0.
+    failing_percent: Vec<u32>,
+    /// Thousandths of a core that it has now.
+    capacity_milli: Vec<u32>,
+}
+
+/// What a tick has more in a demo.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(rename = "DemoTick"))]
+pub(crate) struct DemoTick {
+    #[serde(flatten)]
+    in_force: InForce,
+    /// Both sides, in the order of the services.
+    sides: [SideTick; 2],
+}
+
+/// One side, as its load generator sees it.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(rename = "DemoSide"))]
+struct SideTick {
+    /// What its service is called.
+    service: String,
+    /// Who balances it.
+    policy: &'static str,
+    /// Requests that have ended since the start.
+    requests: u64,
+    /// Of these, those that failed.
+    errors: u64,
+    /// The last 10 s.
+    recent: Figures,
+    /// Since the start, or since the last change of a policy or reset.
+    overall: Figures,
+}
+
+/// What ended in some time; latencies are from the intended start, in microseconds, and `null` where nothing ended.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(rename = "DemoFigures"))]
+struct Figures {
+    /// So many requests.
+    requests: u64,
+    /// Of these, those that failed.
+    errors: u64,
+    /// Half of them took no longer.
+    p50_us: Option<u64>,
+    /// As above, 99 in 100.
+    p99_us: Option<u64>,
+    /// As above, 999 in 1,000.
+    p999_us: Option<u64>,
+}
+
+/// What the knobs stand at in this picture.
+pub(super) fn in_force(picture: &Picture) -> InForce {
     let names = picture.names();
     let contender = |index: usize| {
         let side: &Side = &picture.sides[index];
@@ -55,47 +183,51 @@ pub(super) fn in_force(picture: &Picture) -> Value {
             p99_ms: side.overall.latency.map(|it| it.p99_ms),
         }
     };
-    let column = |of: fn(&super::picture::Weather) -> u32| -> Vec<u32> {
-        picture.replicas.iter().map(of).collect()
-    };
-    json!({
-        "elapsed_ms": whole(picture.elapsed.0.as_secs_f64() * 1e3),
-        "length_ms": picture.length.map(|length| whole(length.0.as_secs_f64() * 1e3)),
-        "rate": picture.rate,
-        "weather": picture.weather,
-        "slowed": picture.hobbled(),
-        "sent_late_p99_ms": picture.sent_late_p99_ms,
-        "verdict": verdict([contender(0), contender(1)], Tense::Present),
-        "doubt": doubt(picture.sent_late_p99_ms, Tense::Present),
-        "replicas": {
-            "taken_percent": column(|it| it.trouble.taken_percent.into()),
-            "fault": column(|it| it.trouble.fault.code().into()),
-            "failing_percent": column(|it| it.trouble.fault.failing_percent().into()),
-            "capacity_milli": column(|it| whole(it.capacity_cores * 1e3).try_into().unwrap_or(u32::MAX)),
+    let ms = |span: Duration| whole(span.as_secs_f64() * 1e3);
+    let column =
+        |of: fn(&Weather) -> u32| -> Vec<u32> { picture.replicas.iter().map(of).collect() };
+    InForce {
+        elapsed_ms: ms(picture.elapsed),
+        length_ms: picture.length.map(ms),
+        rate: picture.rate,
+        weather: picture.weather,
+        slowed: picture.hobbled(),
+        sent_late_p99_ms: picture.sent_late_p99_ms,
+        verdict: verdict([contender(0), contender(1)], Tense::Present),
+        doubt: doubt(picture.sent_late_p99_ms, Tense::Present),
+        replicas: Troubles {
+            taken_percent: column(|it| it.trouble.taken_percent.into()),
+            fault: column(|it| it.trouble.fault.code().into()),
+            failing_percent: column(|it| it.trouble.fault.failing_percent().into()),
+            capacity_milli: column(|it| {
+                whole(it.capacity_cores * 1e3)
+                    .try_into()
+                    .unwrap_or(u32::MAX)
+            }),
         },
-    })
+    }
 }
 
-fn side(side: &Side) -> Value {
-    json!({
-        "service": side.service,
-        "policy": side.policy,
-        "requests": side.requests,
-        "errors": side.errors,
-        "recent": figures(&side.recent),
-        "overall": figures(&side.overall),
-    })
+fn side(side: &Side) -> SideTick {
+    SideTick {
+        service: side.service.clone(),
+        policy: side.policy,
+        requests: side.requests,
+        errors: side.errors,
+        recent: figures(&side.recent),
+        overall: figures(&side.overall),
+    }
 }
 
-fn figures(figures: &Recent) -> Value {
-    let us = |ms: f64| whole(ms * 1e3);
-    json!({
-        "requests": figures.requests,
-        "errors": figures.errors,
-        "p50_us": figures.latency.map(|it| us(it.p50_ms)),
-        "p99_us": figures.latency.map(|it| us(it.p99_ms)),
-        "p999_us": figures.latency.map(|it| us(it.p999_ms)),
-    })
+fn figures(figures: &Recent) -> Figures {
+    let us = |of: fn(&Quantiles) -> f64| figures.latency.as_ref().map(|it| whole(of(it) * 1e3));
+    Figures {
+        requests: figures.requests,
+        errors: figures.errors,
+        p50_us: us(|it| it.p50_ms),
+        p99_us: us(|it| it.p99_ms),
+        p999_us: us(|it| it.p999_ms),
+    }
 }
 
 /// The nearest whole number; what is none is 0.
@@ -111,8 +243,7 @@ fn whole(number: f64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::demo::picture::{Balancer, Phase, Quantiles, Seconds, Weather};
-    use core::time::Duration;
+    use crate::demo::picture::{Balancer, Phase};
     use std::sync::Arc;
     use tokio::sync::watch;
 
@@ -147,7 +278,7 @@ mod tests {
         };
         Picture {
             phase: Phase::Running,
-            elapsed: Seconds(Duration::from_millis(23_400)),
+            elapsed: Duration::from_millis(23_400),
             length: None,
             rate: 400.0,
             weather: true,
@@ -194,13 +325,13 @@ mod tests {
     fn what_is_added_has_the_shape_of_the_samples() {
         let (pictures, latest) = watch::channel(None);
         let live = DemoLive { seed: 7, latest };
-        assert_eq!(live.tick(), Value::Null, "nothing has been seen yet");
+        assert_eq!(Extra::tick(&live), Value::Null, "nothing has been seen yet");
         pictures.send_replace(Some(Arc::new(picture())));
         has_the_shape_of(
-            &live.fleet(),
+            &Extra::fleet(&live),
             include_str!("../admin/live/samples/demo_fleet.json"),
         );
-        let tick = live.tick();
+        let tick = Extra::tick(&live);
         has_the_shape_of(&tick, include_str!("../admin/live/samples/demo_tick.json"));
         let replicas = json!({
             "taken_percent": [80, 0],

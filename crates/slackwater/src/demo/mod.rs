@@ -32,6 +32,11 @@ pub(crate) mod words;
 
 pub(crate) use args::Args;
 
+#[cfg(test)]
+pub(crate) use knobs::{LoadBody, PolicyBody, ReplicaBody, ResetBody, WeatherBody};
+#[cfg(test)]
+pub(crate) use live::{DemoFleet, DemoTick, InForce};
+
 use crate::descriptors;
 use crate::fault::Fault;
 use crate::json_output::JsonOutput;

@@ -1,13 +1,11 @@
 //! Looks at both sides and puts a [`Picture`] together: load generator, replicas and proxy, read at one moment.
 //!
-//! Everything is read through handles that may be used from any thread. A proxy that does not answer in time is shown as
-//! it was last; the demo goes on.
+//! Everything is read through handles that may be used from any thread.
 
 use super::fleet::Watcher;
 use super::history::History;
 use super::picture::{
-    Balancer, Phase, Picks, Picture, Pooled, Quantiles, Recent, ReplicaState, Seconds, Side,
-    Weather,
+    Balancer, Phase, Picks, Picture, Pooled, Quantiles, Recent, ReplicaState, Side, Weather,
 };
 use crate::admin::{Facts, StatusSource, WorkerFacts};
 use crate::load::Live;
@@ -18,9 +16,6 @@ use std::sync::Arc;
 
 /// What "recent" covers; also the length of the load generator's window.
 pub(super) const RECENT_SECONDS: usize = 10;
-
-/// How long a proxy may take to say how it is.
-const FACTS_PATIENCE: Duration = Duration::from_millis(150);
 
 /// What a run was asked to be.
 #[derive(Debug, Clone, Copy)]
@@ -106,9 +101,10 @@ impl Observer {
     }
 
     /// Both sides now.
-    pub(super) async fn look(&mut self, phase: Phase) -> Picture {
+    pub(super) fn look(&mut self, phase: Phase) -> Picture {
         let [first, second] = &mut self.sides;
-        tokio::join!(first.ask_proxy(), second.ask_proxy());
+        first.ask_proxy();
+        second.ask_proxy();
         let elapsed = first.handles.live.figures().elapsed;
         let now = elapsed.as_secs();
         // Reading the whole run's histogram takes some hundred microseconds: once a second is enough, but for the end.
@@ -127,8 +123,8 @@ impl Observer {
         let is_over = self.order.length.is_some_and(|length| elapsed >= length);
         Picture {
             phase: if is_over { Phase::Stopping } else { phase },
-            elapsed: Seconds(elapsed),
-            length: self.order.length.map(Seconds),
+            elapsed,
+            length: self.order.length,
             rate: first.handles.live.rate(),
             weather: self.weather,
             turns: self.turns,
@@ -142,10 +138,8 @@ impl Observer {
 }
 
 impl Observed {
-    async fn ask_proxy(&mut self) {
-        if let Ok(facts) = tokio::time::timeout(FACTS_PATIENCE, self.handles.proxy.facts()).await {
-            self.balancer = balancer(&facts);
-        }
+    fn ask_proxy(&mut self) {
+        self.balancer = balancer(&self.handles.proxy.facts());
     }
 
     fn read_overall(&mut self) {

@@ -1,21 +1,14 @@
-//! The demo's own paths at the admin address: the page, and the picture that it draws, as JSON.
-//!
-//! Its knobs are turned there, too. The page asks for `/demo/status.json` twice a second. All else is as of any `serve`, with two services, one for each side.
+//! The demo's admin server: its knobs, and what is as of any `serve`, with two services, one for each side.
 
 use super::desk::Desk;
 use super::knobs::Knob;
 use super::live::DemoLive;
 use super::picture::Picture;
-use crate::admin::{
-    AdminServer, AdminThread, Extra, Facts, Lifecycle, ReloadFacts, Reply, StatusSource, json,
-    refusal,
-};
+use crate::admin::{AdminServer, AdminThread, Extra, Facts, Lifecycle, ReloadFacts, StatusSource};
 use crate::decisions::{self, Archive};
 use crate::fault::Fault;
 use core::net::SocketAddr;
 use core::time::Duration;
-use futures_util::future::BoxFuture;
-use http::StatusCode;
 use std::io::ErrorKind;
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -71,7 +64,6 @@ pub(super) fn serve(
     desk: &Desk,
 ) -> Result<AdminThread, Fault> {
     let source = Arc::new(BothSides(proxies));
-    let latest = live.latest.clone();
     let live = Some(Arc::new(live) as Arc<dyn Extra>);
     let mut server =
         AdminServer::with_extra(source, lifecycle, CONNECTIONS_MAX, TICK, live).dashboard();
@@ -83,10 +75,6 @@ pub(super) fn serve(
         });
     }
     decisions::add_path(server, archives)
-        .get("/demo/status.json", move |_| {
-            let latest = latest.borrow().clone();
-            Box::pin(async move { picture(latest.as_deref()) })
-        })
         .spawn(listener)
         .map_err(|error| Fault::runtime(format!("cannot serve the page: {error}")))
 }
@@ -95,17 +83,27 @@ pub(super) fn serve(
 struct BothSides([Arc<dyn StatusSource>; 2]);
 
 impl StatusSource for BothSides {
-    fn facts(&self) -> BoxFuture<'_, Facts> {
-        let [first, second] = &self.0;
-        Box::pin(async {
-            let (mut facts, second) = tokio::join!(first.facts(), second.facts());
-            facts.services.extend(second.services);
-            facts.reloads = both(facts.reloads, second.reloads);
-            Facts {
-                role: "demo",
-                ..facts
+    fn facts(&self) -> Facts {
+        let [mut facts, second] = self.0.each_ref().map(|side| side.facts());
+        facts.services.extend(second.services);
+        facts.reloads = both(facts.reloads, second.reloads);
+        facts.client_connections.begun += second.client_connections.begun;
+        facts.client_connections.open += second.client_connections.open;
+        for ((_, sum), (_, more)) in facts.client_ends.iter_mut().zip(second.client_ends) {
+            *sum += more;
+        }
+        facts.proxy_headers_refused += second.proxy_headers_refused;
+        for more in second.unreadable_requests {
+            let mut own = facts.unreadable_requests.iter_mut();
+            match own.find(|own| own.status == more.status) {
+                Some(own) => own.requests += more.requests,
+                None => facts.unreadable_requests.push(more),
             }
-        })
+        }
+        Facts {
+            role: "demo",
+            ..facts
+        }
     }
 }
 
@@ -123,11 +121,4 @@ fn both(first: Option<ReloadFacts>, second: Option<ReloadFacts>) -> Option<Reloa
         refused,
         ..last
     })
-}
-
-fn picture(latest: Option<&Picture>) -> Reply {
-    match latest {
-        Some(picture) => json(picture),
-        None => refusal(StatusCode::SERVICE_UNAVAILABLE, "the demo has not begun"),
-    }
 }

@@ -1,22 +1,20 @@
-//! What the demo shows at one moment, as plain data: the terminal draws it, the page gets it as JSON.
+//! What the demo shows at one moment, as plain data: the terminal draws it, and live data have a part of it.
 //!
-//! The JSON's names are those of `docs/demo.md`. Nothing here reads a clock, a socket or a lock; `observe` does.
+//! Nothing here reads a clock, a socket or a lock; `observe` does.
 
 use super::replica::trouble::Trouble;
 use crate::load::{LatencyFigures, WindowFigures};
 use core::time::Duration;
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 /// Both sides at one moment.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) struct Picture {
     pub(super) phase: Phase,
     /// Since the first request was due.
-    #[serde(rename = "elapsed_seconds")]
-    pub(super) elapsed: Seconds,
+    pub(super) elapsed: Duration,
     /// `None`: until it is stopped.
-    #[serde(rename = "length_seconds")]
-    pub(super) length: Option<Seconds>,
+    pub(super) length: Option<Duration>,
     /// Requests per second to each side, as asked for now.
     pub(super) rate: f64,
     /// Whether slow episodes come by themselves.
@@ -34,19 +32,8 @@ pub(super) struct Picture {
     pub(super) history: Vec<Second>,
 }
 
-/// A span of time that JSON has in seconds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Seconds(pub(super) Duration);
-
-impl Serialize for Seconds {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_f64(self.0.as_secs_f64())
-    }
-}
-
 /// Where a demo is in its life.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
     /// Requests are being sent.
     Running,
@@ -55,19 +42,18 @@ pub(super) enum Phase {
 }
 
 /// The state of the machine below a replica, the same on both sides.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Weather {
     /// What the neighbours leave it, in cores.
     pub(super) capacity_cores: f64,
     /// Whether it is the one that is slowed to a tenth now.
     pub(super) hobbled: bool,
     /// What else is wrong with it.
-    #[serde(skip)]
     pub(super) trouble: Trouble,
 }
 
 /// One side.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) struct Side {
     /// What its proxy's service is called.
     pub(super) service: String,
@@ -86,7 +72,7 @@ pub(super) struct Side {
 }
 
 /// What ended in some time.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Recent {
     pub(super) requests: u64,
     pub(super) errors: u64,
@@ -105,7 +91,7 @@ impl From<&WindowFigures> for Recent {
 }
 
 /// Latencies from the intended start, in milliseconds, errors included.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 #[expect(
     clippy::struct_field_names,
     reason = "the names are those in JSON, where the unit is needed"
@@ -128,7 +114,7 @@ impl Quantiles {
 }
 
 /// One replica of one side.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ReplicaState {
     /// Requests in flight, as its answers to probes say.
     pub(super) rif: u32,
@@ -141,7 +127,7 @@ pub(super) struct ReplicaState {
 }
 
 /// What a side's proxy knows and did.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Balancer {
     /// How often each reason decided, since the start; only those that did.
     pub(super) picks: Vec<Picks>,
@@ -162,7 +148,7 @@ pub(super) struct Picks {
 }
 
 /// A report in the pool.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Pooled {
     /// Index of the replica.
     pub(super) replica: usize,
@@ -174,7 +160,7 @@ pub(super) struct Pooled {
 }
 
 /// What ended in one second of the run.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Second {
     /// From 0, the first.
     pub(super) number: u64,

@@ -19,7 +19,7 @@ use crate::admin::Lifecycle;
 use crate::fault::Fault;
 use crate::load;
 use crate::process::Signals;
-use crate::record::{Recorder, Writing};
+use crate::record::{Existing, Recorder, Writing};
 use core::time::Duration;
 use slackwater_core::policy::PolicyEntry;
 use std::io;
@@ -45,7 +45,7 @@ pub(super) async fn run(
     mut signals: Signals,
 ) -> Result<Summary, Fault> {
     // Ends last, when the policies are gone.
-    let recording = settings.record.start(false)?;
+    let recording = settings.record.start(Existing::Refused)?;
     let recorder = recording.as_ref().map(Writing::recorder);
     let sides = start_sides(settings, recorder).await?;
     let lifecycle = Lifecycle::default();
@@ -77,7 +77,7 @@ pub(super) async fn run(
     lifecycle.set_serving();
     let loads = show.watch(driven, &stop, &lifecycle, &mut signals).await?;
     let loads = loads.unwrap_or_else(|| show.sides.each_ref().map(Side::load_summary));
-    let last = show.look(Phase::Stopping).await;
+    let last = show.look(Phase::Stopping);
     let [first, second] = show.sides;
     drop(screen);
     tokio::join!(first.shutdown(), second.shutdown());
@@ -144,13 +144,13 @@ impl Show<'_> {
                 Some(turn) = self.orders.recv() => {
                     let done = self.obey(turn.order).await;
                     self.observer.count_turn();
-                    let picture = self.look(phase).await;
+                    let picture = self.look(phase);
                     let answer = done.map(|()| live::in_force(&picture));
                     // Whoever asked may have left.
                     let _ = turn.done.send(answer.map_err(|fault| fault.to_string()));
                 }
                 _ = ticks.tick() => {
-                    self.look(phase).await;
+                    self.look(phase);
                 }
             }
         }
@@ -236,8 +236,8 @@ impl Show<'_> {
         Ok(())
     }
 
-    async fn look(&mut self, phase: Phase) -> Arc<Picture> {
-        let picture = Arc::new(self.observer.look(phase).await);
+    fn look(&mut self, phase: Phase) -> Arc<Picture> {
+        let picture = Arc::new(self.observer.look(phase));
         self.screen.show(&picture);
         self.pictures.send_replace(Some(Arc::clone(&picture)));
         picture

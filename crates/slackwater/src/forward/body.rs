@@ -4,6 +4,7 @@
 //! back to its pool, and a [`Watch`] hears how it ended. Three ways lead there: the last frame has been handed on, an
 //! error, or the body is dropped because the client left. Bytes are never copied or re-cut here.
 
+use super::connection_ends::ReplicaEnd;
 use super::deadline::Deadline;
 use super::hygiene;
 use super::pool::Pool;
@@ -233,8 +234,18 @@ impl<W: Watch> ResponseBody<W> {
         let Some(open) = self.open.take() else {
             return;
         };
+        let is_tunnel = self.source.is_tunnel();
+        if let Source::Http1(download, _) = &mut self.source {
+            download.connection.end = match end {
+                End::Complete | End::Silent if is_tunnel => ReplicaEnd::Tunnel,
+                // Otherwise it is said below.
+                End::Complete => ReplicaEnd::Answered,
+                End::Broken => ReplicaEnd::Failed,
+                End::Stalled | End::Silent => ReplicaEnd::Late,
+            };
+        }
         if end == End::Complete
-            && !self.source.is_tunnel()
+            && !is_tunnel
             && let Source::Http1(download, pool) =
                 core::mem::replace(&mut self.source, Source::Own(None))
             && let Some(connection) = download.into_reusable()

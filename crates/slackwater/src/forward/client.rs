@@ -7,6 +7,7 @@ use super::body::{ResponseBody, Watch};
 use super::client_cert;
 use super::client_http1;
 use super::client_http2;
+use super::connection_ends::ClientEnd;
 use super::counts::ConnectionCounts;
 use super::deadline::Deadlines;
 use super::inbound::Inbound;
@@ -155,10 +156,10 @@ impl Clients {
     }
 
     /// A connection has ended.
-    pub(super) fn remove(&self) {
+    pub(super) fn remove(&self, end: ClientEnd) {
         let open = self.open.get() - 1;
         self.open.set(open);
-        self.counts.ended.add_one();
+        self.counts.ended.add_one(end);
         if open == 0 {
             self.all_gone.notify_waiters();
         }
@@ -244,8 +245,12 @@ async fn speaks_http2(inbound: &Inbound) -> Option<bool> {
             }
             match inbound.poll_read_more(cx) {
                 Poll::Ready(Ok(true)) => (),
-                Poll::Ready(Ok(false) | Err(_)) => return Poll::Ready(None),
+                Poll::Ready(more) => {
+                    inbound.session.ended_by(ClientEnd::of_read(&more));
+                    return Poll::Ready(None);
+                }
                 Poll::Pending if inbound.session.phase() >= Phase::Draining => {
+                    inbound.session.ended_by(ClientEnd::Drain);
                     return Poll::Ready(None);
                 }
                 Poll::Pending => return Poll::Pending,

@@ -7,6 +7,7 @@ use super::body::{ResponseBody, Watch};
 use super::buffers;
 use super::client::Handler;
 use super::client::Phase;
+use super::connection_ends::ClientEnd;
 use super::date;
 use super::hygiene::Refusal;
 use super::inbound::{Inbound, Turn};
@@ -14,7 +15,7 @@ use super::origin::Origin;
 use super::out::Out;
 use super::request_body::RequestBody;
 use super::sender::{BodySender, Fill};
-use super::session::Busy;
+use super::session::{Busy, Session};
 use super::stream::Stream;
 use super::tunnel::relay;
 use crate::http1::{
@@ -39,12 +40,19 @@ pub(super) async fn serve<H: Handler>(inbound: &Rc<Inbound>, origin: &Origin, ha
                 // In a box, so that idle connections do not carry its size around.
                 match Box::pin(exchange(inbound, limits, head, origin, handler)).await {
                     After::GoOn => (),
-                    After::Linger => break,
-                    After::End => return shut(inbound).await,
+                    After::Linger => {
+                        answered(&inbound.session);
+                        break;
+                    }
+                    After::End => {
+                        answered(&inbound.session);
+                        return shut(inbound).await;
+                    }
                     After::Lost => return,
                 }
             }
             Some(Err(bad)) => {
+                inbound.session.ended_by(ClientEnd::Protocol);
                 let busy = Busy::new(&inbound.session);
                 let response = refuse::<H::Watch>(refusal(bad));
                 handler.unreadable(&response, origin);
@@ -62,6 +70,14 @@ pub(super) async fn serve<H: Handler>(inbound: &Rc<Inbound>, origin: &Origin, ha
         }
     }
     linger(inbound).await;
+}
+
+/// The connection ends after a response.
+fn answered(session: &Session) {
+    session.ended_by(match session.phase() {
+        Phase::Serving => ClientEnd::Answered,
+        _ => ClientEnd::Drain,
+    });
 }
 
 /// What becomes of a connection after a response.
@@ -113,12 +129,16 @@ async fn next_head(
             }
             match inbound.poll_read_more(cx) {
                 Poll::Ready(Ok(true)) => (),
-                Poll::Ready(Ok(false) | Err(_)) => return Poll::Ready(None),
+                Poll::Ready(more) => {
+                    inbound.session.ended_by(ClientEnd::of_read(&more));
+                    return Poll::Ready(None);
+                }
                 // What had arrived is read, so whoever is closed here had sent nothing.
                 Poll::Pending
                     if inbound.session.phase() >= Phase::Draining
                         && inbound.unread.borrow().is_empty() =>
                 {
+                    inbound.session.ended_by(ClientEnd::Drain);
                     return Poll::Ready(None);
                 }
                 Poll::Pending => return Poll::Pending,
@@ -168,9 +188,11 @@ async fn exchange<H: Handler>(
         })
         .await
     };
-    match response {
-        Some(response) => respond(inbound, response, asked, &busy).await,
-        None => After::Lost,
+    if let Some(response) = response {
+        respond(inbound, response, asked, &busy).await
+    } else {
+        inbound.session.ended_by(ClientEnd::Client);
+        After::Lost
     }
 }
 
@@ -254,6 +276,7 @@ async fn respond<W: Watch>(
     if is_tunnel {
         let (end, is_relayed) = relay(inbound, out, &mut body).await;
         body.end_tunnel(end);
+        inbound.session.ended_by(ClientEnd::Tunnel);
         return if is_relayed { After::End } else { After::Lost };
     }
     buffers::take_headers_back(headers);
@@ -291,6 +314,7 @@ fn poll_send<W: Watch>(
 ) -> Poll<bool> {
     loop {
         let Ok(fill) = sender.fill(cx, body, out) else {
+            inbound.session.ended_by(ClientEnd::Broken);
             // What came before the error is for the client nevertheless.
             let _ = inbound.poll_flush(out, cx);
             return Poll::Ready(false);
@@ -298,14 +322,21 @@ fn poll_send<W: Watch>(
         match inbound.poll_flush(out, cx) {
             Poll::Ready(Ok(())) if fill == Fill::Done => return Poll::Ready(true),
             Poll::Ready(Ok(())) if fill == Fill::Full => (),
-            Poll::Ready(Err(_)) => return Poll::Ready(false),
+            Poll::Ready(Err(_)) => {
+                inbound.session.ended_by(ClientEnd::Client);
+                return Poll::Ready(false);
+            }
             flushed @ (Poll::Ready(Ok(())) | Poll::Pending) => {
                 busy.await_replica(flushed.is_ready() && body.awaits_replica());
-                let has_left = body.poll_untaken(cx).is_ready()
-                    || inbound.poll_discard(cx).is_ready()
+                if body.poll_untaken(cx).is_ready() {
+                    inbound.session.ended_by(ClientEnd::Broken);
+                    return Poll::Ready(false);
+                }
+                let has_left = inbound.poll_discard(cx).is_ready()
                     || inbound.poll_left(cx).is_ready()
                     || inbound.is_broken();
                 return if has_left {
+                    inbound.session.ended_by(ClientEnd::Client);
                     Poll::Ready(false)
                 } else {
                     Poll::Pending

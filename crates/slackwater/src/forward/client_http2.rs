@@ -6,6 +6,7 @@
 use super::body::ResponseBody;
 use super::buffers;
 use super::client::{ClientSettings, Clients, Handler};
+use super::connection_ends::ClientEnd;
 use super::date;
 use super::http2_body::{Incoming, Outgoing, Reader, Unsent, Writer, owners};
 use super::http2_wire::{Notes, Wire};
@@ -85,6 +86,13 @@ pub(super) async fn serve<H: Handler>(
         })
     });
     let served = session.carry(pin!(serving), |_| wants_end.set(true)).await;
+    match connection.borrow().ended() {
+        Some(Ended::Closed | Ended::Told(_)) => session.ended_by(ClientEnd::Client),
+        Some(Ended::Failed(_)) => session.ended_by(ClientEnd::Failed),
+        Some(Ended::ByUs(_)) => session.ended_by(ClientEnd::Protocol),
+        // It was ended from here, and that is said already.
+        None => (),
+    }
     // What a client did wrong it was told, and is to hear; that it left is its own affair.
     let was_told = matches!(connection.borrow().ended(), Some(Ended::ByUs(_)));
     if served.is_some() && was_told {

@@ -3,10 +3,14 @@
 //! Each count has one writer, the worker that owns it; so a load and a store do, and no request pays for a locked
 //! instruction.
 
+use super::connection_ends::{ClientEnd, ClientEnds};
 use crate::admin::{ConnectionFacts, RequestCounts};
 use crate::latency_histogram::LatencyHistogram;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use core::time::Duration;
 use http::StatusCode;
+use std::sync::LazyLock;
+use std::time::Instant;
 
 /// A count with one writer and any number of readers.
 #[derive(Debug, Default)]
@@ -36,20 +40,58 @@ impl Level {
     }
 }
 
+/// A moment or none, with one writer and any number of readers.
+#[derive(Debug, Default)]
+pub(crate) struct Moment {
+    /// From [`BASE`] on, and one more; 0: none.
+    ns: AtomicU64,
+}
+
+static BASE: LazyLock<Instant> = LazyLock::new(Instant::now);
+
+impl Moment {
+    pub(crate) fn set(&self, at: Option<Instant>) {
+        let ns = at.map_or(0, |at| {
+            let since = at.saturating_duration_since(*BASE);
+            u64::try_from(since.as_nanos()).map_or(u64::MAX, |ns| ns.saturating_add(1))
+        });
+        self.ns.store(ns, Relaxed);
+    }
+
+    /// How long ago it was; nothing if there is none.
+    pub(crate) fn age(&self) -> Duration {
+        let ns = self.ns.load(Relaxed).checked_sub(1);
+        ns.map_or(Duration::ZERO, |ns| {
+            BASE.elapsed().saturating_sub(Duration::from_nanos(ns))
+        })
+    }
+}
+
 /// A worker's connections with clients.
 #[derive(Debug, Default)]
 pub(crate) struct ConnectionCounts {
     pub(crate) begun: Count,
-    pub(crate) ended: Count,
+    pub(crate) ended: ClientEnds,
 }
 
 impl ConnectionCounts {
+    /// Those of all workers that have ended, by why.
+    pub(crate) fn ended<'c>(workers: impl Iterator<Item = &'c Self>) -> Vec<(&'static str, u64)> {
+        let mut sums = ClientEnd::ALL.map(|end| (end.as_str(), 0));
+        for worker in workers {
+            for ((_, sum), ended) in sums.iter_mut().zip(worker.ended.read()) {
+                *sum += ended;
+            }
+        }
+        sums.into()
+    }
+
     /// Of all workers.
     pub(crate) fn sum<'c>(workers: impl Iterator<Item = &'c Self>) -> ConnectionFacts {
         let mut sum = ConnectionFacts::default();
         for worker in workers {
             // In this order none has ended that has not begun.
-            let ended = worker.ended.read();
+            let ended = worker.ended.read().iter().sum();
             let begun = worker.begun.read();
             sum.begun += begun;
             sum.open += begun.saturating_sub(ended);
@@ -107,5 +149,22 @@ impl ReplicaCounts {
             shed: self.shed.read(),
             client_gone: self.client_gone.read(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_moment_ages_and_none_does_not() {
+        let moment = Moment::default();
+        assert_eq!(moment.age(), Duration::ZERO);
+        let at = *BASE;
+        moment.set(Some(at));
+        let (least, age, most) = (at.elapsed(), moment.age(), at.elapsed());
+        assert!(least <= age && age <= most, "{least:?} {age:?} {most:?}");
+        moment.set(None);
+        assert_eq!(moment.age(), Duration::ZERO);
     }
 }

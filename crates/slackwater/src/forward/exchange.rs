@@ -8,6 +8,7 @@
 use super::answer::{Unstarted, says_unstarted, unmark};
 use super::body::{ResponseBody, Source, Watch};
 use super::connect::{ReplicaAddress, Target};
+use super::connection_ends::{ReplicaEnd, ReplicaEnds};
 use super::deadline::{Deadline, Deadlines};
 use super::failure::{Cause, Failure};
 use super::hygiene;
@@ -15,7 +16,7 @@ use super::multiplex::{self, Multiplex, Place};
 use super::patience::{Patience, Ticks};
 use super::pool::Pool;
 use super::repeat::{Attempt, Ending};
-use super::replica_http1::{Connection, Download, Sending};
+use super::replica_http1::{Connection, Download, NoResponse, Sending};
 use super::replica_http2;
 use super::request_body::{Progress, RequestBody, Wait};
 use super::rest::{Unheard, read_rest};
@@ -63,6 +64,8 @@ pub(crate) struct ReplicaOptions {
     pub(crate) may_be_agent: bool,
     /// The form of the PROXY header that tells it whose a connection is; `None`: there is none. HTTP/1.1 only.
     pub(crate) proxy_protocol: Option<Version>,
+    /// Where it is counted why connections end.
+    pub(crate) ends: Arc<ReplicaEnds>,
 }
 
 impl ReplicaOptions {
@@ -82,6 +85,7 @@ impl ReplicaOptions {
             head_fields_max: limits.head_fields_max as usize,
             may_be_agent: true,
             proxy_protocol: settings.proxy_protocol,
+            ends: Arc::default(),
         }
     }
 }
@@ -404,11 +408,20 @@ impl Replica {
         );
         let head = match sent.await {
             Ok(head) => head,
-            Err(failed) => return Err(Attempt::http1(failed, sending, request, has_body, again)),
+            Err(failed) => {
+                connection.end = match &failed {
+                    Ok(NoResponse::Client) => ReplicaEnd::GivenUp,
+                    Ok(_) => ReplicaEnd::Failed,
+                    Err(Cause::FirstByte) => ReplicaEnd::Late,
+                    Err(_) => ReplicaEnd::GivenUp,
+                };
+                return Err(Attempt::http1(failed, sending, request, has_body, again));
+            }
         };
         if head.status == StatusCode::SWITCHING_PROTOCOLS
             && !is_what_was_asked(upgrade.as_ref(), head.upgrade.as_ref())
         {
+            connection.end = ReplicaEnd::Failed;
             // Whatever the replica speaks now, it is not what the client understands.
             return Err(Attempt {
                 cause: Cause::Switched,

@@ -31,6 +31,7 @@ mod client_cert;
 mod client_http1;
 mod client_http2;
 mod connect;
+mod connection_ends;
 mod counts;
 mod date;
 mod deadline;
@@ -75,7 +76,8 @@ pub(crate) use answer::{
 pub(crate) use body::{End, ResponseBody, Watch};
 pub(crate) use client::{ClientSettings, Clients, Handler, Phase};
 pub(crate) use connect::{ReplicaAddress, Target, connect, reach};
-pub(crate) use counts::{ConnectionCounts, Count, Level, ReplicaCounts};
+pub(crate) use connection_ends::ReplicaEnds;
+pub(crate) use counts::{ConnectionCounts, Count, Level, Moment, ReplicaCounts};
 pub(crate) use deadline::Deadlines;
 pub(crate) use exchange::{Replica, ReplicaOptions, Reply};
 pub(crate) use failure::{Cause, Failure};

@@ -6,6 +6,7 @@
 
 use super::buffers;
 use super::connect::{Target, connect};
+use super::connection_ends::{ReplicaEnd, ReplicaEnds};
 use super::deadline::Deadlines;
 use super::exchange::ReplicaOptions;
 use super::http2_body::{Reader, Writer, owners};
@@ -20,6 +21,7 @@ use core::time::Duration;
 use http::{HeaderMap, Method, Uri};
 use std::io;
 use std::rc::Rc;
+use std::sync::Arc;
 use tokio::sync::Mutex;
 
 /// Connections to one replica at most, from one worker.
@@ -68,6 +70,9 @@ struct Load {
     answered_at: Cell<u64>,
     /// No more requests on it.
     is_given_up: Cell<bool>,
+    /// Why it ends, where that is for us to say.
+    end: Cell<ReplicaEnd>,
+    ends: Arc<ReplicaEnds>,
     deadlines: Rc<Deadlines>,
 }
 
@@ -94,6 +99,7 @@ impl Place {
         let load = &self.0.load;
         if load.answered_at.get() <= sent_at {
             load.is_given_up.set(true);
+            load.end.set(ReplicaEnd::Late);
         }
     }
 
@@ -206,10 +212,13 @@ impl Multiplex {
     pub(super) fn sweep(&self) {
         let now = self.deadlines.now();
         self.open.borrow_mut().retain(|link| {
-            let idle = now.saturating_sub(link.load.idle_since.get());
-            link.check().is_ok()
-                && !link.load.is_given_up.get()
-                && (link.load.streams.get() > 0 || idle <= self.idle_ticks)
+            let load = &link.load;
+            let idle = now.saturating_sub(load.idle_since.get());
+            let is_idle = load.streams.get() == 0 && idle > self.idle_ticks;
+            if is_idle {
+                load.end.set(ReplicaEnd::Idle);
+            }
+            link.check().is_ok() && !load.is_given_up.get() && !is_idle
         });
     }
 
@@ -223,6 +232,8 @@ impl Multiplex {
             heard_at: Cell::new(now),
             answered_at: Cell::new(now),
             is_given_up: Cell::new(false),
+            end: Cell::new(ReplicaEnd::Retired),
+            ends: Arc::clone(&options.ends),
             deadlines: Rc::clone(&self.deadlines),
         });
         let connection = Rc::new(RefCell::new(Connection::new(self.config)));
@@ -269,6 +280,13 @@ async fn run(mut wire: Wire<Rc<Load>>, connection: Shared, load: Rc<Load>) {
     })
     .await;
     load.is_given_up.set(true);
+    let is_busy = load.streams.get() > 0;
+    load.ends.add_one(match connection.borrow().ended() {
+        Some(Ended::Failed(io::ErrorKind::TimedOut)) => ReplicaEnd::Late,
+        Some(Ended::Closed | Ended::Told(_)) if !is_busy => ReplicaEnd::Closed,
+        Some(_) => ReplicaEnd::Failed,
+        None => load.end.get(),
+    });
     if let Some(ended) = connection.borrow().ended() {
         tracing::trace!(%ended, "a connection to a replica ended");
     }

@@ -6,6 +6,7 @@
 //! client's requests alone; those of clients that are gone grow old.
 
 use super::connect::{Target, connect};
+use super::connection_ends::ReplicaEnd;
 use super::deadline::Deadlines;
 use super::exchange::ReplicaOptions;
 use super::replica_http1::Connection;
@@ -49,19 +50,25 @@ impl Pool {
         while let Some(place) = idle.iter().rposition(is_his) {
             let Idle { mut connection, .. } = idle.remove(place);
             if connection.is_usable() {
+                connection.end = ReplicaEnd::default();
                 return Some(connection);
             }
+            connection.close(ReplicaEnd::Closed);
         }
         None
     }
 
     /// Keeps a connection that has carried a whole exchange; closes it if enough are kept.
-    pub(super) fn give_back(&self, connection: Connection) {
+    pub(super) fn give_back(&self, mut connection: Connection) {
         let mut idle = self.idle.borrow_mut();
         if connection.client.is_some() && idle.len() >= self.idle_max.get().max(1) {
             // Perhaps of a client that is gone; nobody else can use it.
-            idle.remove(0);
+            idle.remove(0).connection.close(ReplicaEnd::Surplus);
         }
+        connection.end = match self.idle_max.get() {
+            0 => ReplicaEnd::Retired,
+            _ => ReplicaEnd::Surplus,
+        };
         if idle.len() < self.idle_max.get() {
             let since = self.deadlines.now();
             idle.push(Idle { connection, since });
@@ -71,14 +78,22 @@ impl Pool {
     /// Closes what is idle, and keeps nothing from now on.
     pub(super) fn retire(&self) {
         self.idle_max.set(0);
-        self.idle.borrow_mut().clear();
+        for Idle { connection, .. } in self.idle.take() {
+            connection.close(ReplicaEnd::Retired);
+        }
     }
 
     /// Closes what has been idle for too long, or has been closed by the replica.
     pub(super) fn sweep(&self) {
         let now = self.deadlines.now();
         self.idle.borrow_mut().retain_mut(|idle| {
-            idle.connection.is_usable() && now.saturating_sub(idle.since) <= self.idle_ticks
+            let is_usable = idle.connection.is_usable();
+            idle.connection.end = if is_usable {
+                ReplicaEnd::Idle
+            } else {
+                ReplicaEnd::Closed
+            };
+            is_usable && now.saturating_sub(idle.since) <= self.idle_ticks
         });
     }
 
@@ -90,7 +105,7 @@ impl Pool {
         options: &ReplicaOptions,
     ) -> io::Result<Connection> {
         let stream = connect(target, client.as_deref(), options.connect).await?;
-        let mut connection = Connection::new(stream);
+        let mut connection = Connection::new(stream, &options.ends);
         connection.client = client;
         Ok(connection)
     }

@@ -4,6 +4,7 @@
 //! sent; then the rest of the request goes on while the response is read.
 
 use super::buffers;
+use super::connection_ends::{ReplicaEnd, ReplicaEnds};
 use super::hygiene;
 use super::out::Out;
 use super::request_body::RequestBody;
@@ -30,6 +31,15 @@ pub(super) struct Connection {
     pub(super) out: Out,
     /// Whose it is alone, where its PROXY header says so.
     pub(super) client: Option<Arc<Ends>>,
+    /// Why it ends, if it does now.
+    pub(super) end: ReplicaEnd,
+    ends: Arc<ReplicaEnds>,
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.ends.add_one(self.end);
+    }
 }
 
 /// Why there is no response.
@@ -67,12 +77,14 @@ impl fmt::Display for NoResponse {
 impl core::error::Error for NoResponse {}
 
 impl Connection {
-    pub(super) fn new(stream: Stream) -> Self {
+    pub(super) fn new(stream: Stream, ends: &Arc<ReplicaEnds>) -> Self {
         Self {
             stream,
             unread: Bytes::new(),
             out: Out::default(),
             client: None,
+            end: ReplicaEnd::default(),
+            ends: Arc::clone(ends),
         }
     }
 
@@ -83,6 +95,11 @@ impl Connection {
         self.unread.is_empty()
             && self.out.is_empty()
             && buffers::poll_read(&mut self.stream, &mut cx).is_pending()
+    }
+
+    /// Closes it, for this reason.
+    pub(super) fn close(mut self, end: ReplicaEnd) {
+        self.end = end;
     }
 
     /// Reads behind what has been read; `false` if the replica has ended.
@@ -363,16 +380,14 @@ impl Download {
     /// The connection, if it is fit for another request: both sides of the exchange are complete.
     pub(super) fn into_reusable(self) -> Option<Connection> {
         let Self {
-            connection,
+            mut connection,
             keep_alive,
-            upload: None,
+            upload,
             ..
-        } = self
-        else {
-            return None;
-        };
-        (keep_alive && connection.unread.is_empty() && connection.out.is_empty())
-            .then_some(connection)
+        } = self;
+        connection.end = ReplicaEnd::Answered;
+        let is_done = connection.unread.is_empty() && connection.out.is_empty();
+        (keep_alive && upload.is_none() && is_done).then_some(connection)
     }
 
     /// Goes on sending the request. That it can't be sent to its end leaves the response as it is.

@@ -5,6 +5,7 @@
 //! replica has a deadline elsewhere. One that passes here is looked at again: it may have been moved since.
 
 use super::client::{Clients, Phase};
+use super::connection_ends::ClientEnd;
 use super::deadline::Deadline;
 use super::origin::Origin;
 use super::resets::Resets;
@@ -37,6 +38,7 @@ pub(super) struct Session {
     pub(super) resets: Rc<Resets>,
     in_head: Cell<bool>,
     moved_at: Cell<u64>,
+    end: Cell<Option<ClientEnd>>,
 }
 
 /// Why we ended a client's connection that had requests on it.
@@ -72,7 +74,20 @@ impl Session {
             resets: Rc::default(),
             in_head: Cell::new(false),
             moved_at: Cell::new(0),
+            end: Cell::new(None),
         }
+    }
+
+    /// The connection ends, or is to end as soon as it can, for this reason, unless there was one before.
+    pub(super) fn ended_by(&self, end: ClientEnd) {
+        self.end.set(self.end.get().or(Some(end)));
+    }
+
+    /// It ends before it has carried a request, for this reason, unless it had to end anyway.
+    fn refused_by(&self, end: ClientEnd) {
+        let unasked = [ClientEnd::Drain, ClientEnd::CutOff];
+        let before = self.end.get().filter(|before| unasked.contains(before));
+        self.end.set(before.or(Some(end)));
     }
 
     /// Waits until the handshake is done; `None` if it failed, or took too long.
@@ -88,7 +103,11 @@ impl Session {
             handshakes.count_timed_out();
         }
         self.deadline.arm(self.clients.idle_ticks);
-        ended.flatten()
+        let secured = ended.flatten();
+        if secured.is_none() {
+            self.refused_by(ClientEnd::Handshake);
+        }
+        secured
     }
 
     /// Reads the PROXY header that the connection has to begin with, within the time for a head, and puts what it tells
@@ -117,6 +136,7 @@ impl Session {
             "it may not come from there".to_owned()
         };
         origin.rules.proxy_headers_refused.add_one();
+        self.refused_by(ClientEnd::ProxyHeader);
         tracing::debug!(from = %origin.peer, why = refused, "no PROXY header");
         false
     }
@@ -155,10 +175,12 @@ impl Session {
                 };
                 if phase >= end && !asked_to_end {
                     asked_to_end = true;
+                    self.ended_by(ClientEnd::Drain);
                     ask_to_end(connection.as_mut());
                 }
                 if phase == Phase::Stopped {
                     self.cut.set(Cut::Off);
+                    self.end.set(Some(ClientEnd::CutOff));
                     return Poll::Ready(None);
                 }
                 if let Poll::Ready(ended) = connection.as_mut().poll(cx) {
@@ -167,6 +189,7 @@ impl Session {
                 if self.resets.is_flood() {
                     tracing::debug!("a client takes its requests back, again and again");
                     self.cut.set(Cut::Off);
+                    self.ended_by(ClientEnd::Resets);
                     return Poll::Ready(None);
                 }
                 if self.deadline.poll_passed(cx).is_pending() {
@@ -240,11 +263,17 @@ impl Session {
             };
             if left == 0 {
                 self.cut.set(Cut::ClientStalled);
+                self.ended_by(ClientEnd::Stalled);
                 return Overdue::Close;
             }
             self.deadline.arm(left);
             return Overdue::NotYet;
         }
+        self.ended_by(if self.in_head.get() {
+            ClientEnd::HeadLate
+        } else {
+            ClientEnd::Idle
+        });
         if self.http2.get() && !asked_to_end {
             self.deadline.arm(self.clients.head_ticks);
             return Overdue::AskToEnd;
@@ -255,7 +284,9 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        self.clients.remove();
+        // Whoever says nothing was dropped with its worker.
+        self.clients
+            .remove(self.end.get().unwrap_or(ClientEnd::CutOff));
     }
 }
 

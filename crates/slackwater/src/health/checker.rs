@@ -38,6 +38,9 @@ pub(crate) struct ReplicaHealth {
     pub(crate) verdict: Verdict,
     pub(crate) checks_passed: u64,
     pub(crate) checks_failed: u64,
+    /// How often it was up and then down, and how often it came back.
+    pub(crate) went_down: u64,
+    pub(crate) came_back: u64,
     /// Why the last check failed that did.
     pub(crate) last_failure: Option<String>,
 }
@@ -147,6 +150,11 @@ impl Checker {
     ) {
         self.verdicts.send_if_modified(|health| {
             let own = health.entry(replica.address).or_default();
+            match (own.verdict, verdict) {
+                (Verdict::Up, Verdict::Down) => own.went_down += 1,
+                (Verdict::Down, Verdict::Up) => own.came_back += 1,
+                _ => (),
+            }
             own.verdict = verdict;
             match failure {
                 None => own.checks_passed += 1,

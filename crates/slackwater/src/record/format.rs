@@ -2,10 +2,13 @@
 //! is whole.
 
 use crate::crc32c::crc32c;
-use slackwater_sim::recording::{Bytes, Malformed, put_text, put_varint};
+use slackwater_sim::recording::{Bytes, Malformed, Request, put_text, put_varint};
 
-/// What a file begins with; the last byte is the version.
-pub(super) const MAGIC: [u8; 8] = *b"slkwrec\x01";
+/// What a file begins with; the last byte is the version. Of version 1 streams do not say which fields of requests they hold, and
+/// hold no requests.
+pub(super) const MAGIC: [u8; 8] = *b"slkwrec\x02";
+/// The first version that there was.
+pub(super) const VERSION_MIN: u8 = 1;
 /// No block is longer: what claims to be is none.
 pub(super) const BLOCK_MAX: usize = 1 << 20;
 /// Before a block's content: its length and checksum.
@@ -45,6 +48,8 @@ pub(crate) struct StreamHead {
     pub(crate) policy: String,
     /// All settings of the policy and of what is around it, in TOML.
     pub(crate) settings: String,
+    /// The fields of requests whose values are recorded.
+    pub(crate) fields: Vec<String>,
 }
 
 /// Why a recording is over.
@@ -103,6 +108,10 @@ impl Block<'_> {
                 put_text(&mut block, &head.service, NAME_MAX);
                 put_text(&mut block, &head.policy, NAME_MAX);
                 put_text(&mut block, &head.settings, TEXT_MAX);
+                put_varint(&mut block, head.fields.len() as u64);
+                for field in &head.fields {
+                    put_text(&mut block, field, NAME_MAX);
+                }
             }
             Self::Events { stream, events } => {
                 block.push(EVENTS);
@@ -120,8 +129,8 @@ impl Block<'_> {
     }
 }
 
-/// What a block's content says.
-pub(super) fn parse(content: &[u8]) -> Result<Block<'_>, Malformed> {
+/// What a block's content says in a file of that version.
+pub(super) fn parse(content: &[u8], version: u8) -> Result<Block<'_>, Malformed> {
     let mut bytes = Bytes::new(content);
     let block = match bytes.byte()? {
         HEAD => Block::Head(Head {
@@ -136,6 +145,10 @@ pub(super) fn parse(content: &[u8]) -> Result<Block<'_>, Malformed> {
             service: bytes.text()?.to_owned(),
             policy: bytes.text()?.to_owned(),
             settings: bytes.text()?.to_owned(),
+            fields: match version {
+                VERSION_MIN => Vec::new(),
+                _ => fields(&mut bytes)?,
+            },
         }),
         EVENTS => Block::Events {
             stream: bytes.number()?,
@@ -153,6 +166,16 @@ pub(super) fn parse(content: &[u8]) -> Result<Block<'_>, Malformed> {
     } else {
         Err(Malformed("a block is longer than what it says"))
     }
+}
+
+fn fields(bytes: &mut Bytes<'_>) -> Result<Vec<String>, Malformed> {
+    let count: usize = bytes.number()?;
+    if count > Request::FIELDS_MAX {
+        return Err(Malformed("a stream names more fields than are recorded"));
+    }
+    (0..count)
+        .map(|_| bytes.text().map(str::to_owned))
+        .collect()
 }
 
 /// The content of the first block of `bytes`, and what comes after it; why there is none.

@@ -3,26 +3,34 @@
 //! A [`Recorder`] goes around each policy of each worker (`slackwater_sim::recording`); blocks of events go by a bounded queue
 //! to a thread that writes them (`writer`). Nobody waits for it: where the queue is full, or the file is as large as it may
 //! be, the recording ends there, and says so. What is written up to there is whole. The file is described in `docs/replay.md`;
-//! `format` writes and reads its blocks, `read` all of it.
+//! `format` writes and reads its blocks, `read` all of it. What requests were like goes there only if it is asked for
+//! (`requests`).
 
 mod format;
 mod read;
+mod requests;
 #[cfg(test)]
 mod tests;
 mod writer;
 
+pub(crate) use format::StreamHead;
 pub(crate) use read::{Ending, RecordedStream, Recording, read};
 pub(crate) use writer::{Recorder, Writing};
 
+use crate::config::holds_secrets;
 use crate::fault::Fault;
 use crate::toml_reader::values::bytes;
+use http::HeaderName;
+use slackwater_sim::recording::Request;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use toml::de::DeValue;
 
 /// Flags of the commands that can be recorded.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct RecordArgs {
-    /// Record what policies are told and which replicas they pick, for `slackwater sim replay`
+    /// Record what policies are told and which replicas they pick, for `slackwater sim replay`; `serve` leaves a file that is there
+    /// and takes FILE.2, FILE.3…
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
     /// The recording ends when the file is this large, from 64KiB to 4095MiB
@@ -31,6 +39,12 @@ pub(crate) struct RecordArgs {
     /// Write the recording over a file that is there already
     #[arg(long, requires = "record")]
     record_force: bool,
+    /// Record of each request its method, its status and how large its body and its response's were, too
+    #[arg(long, requires = "record")]
+    record_requests: bool,
+    /// And what it said in this field, up to 64 bytes of it; up to 8 times; none that holds secrets
+    #[arg(long, value_name = "NAME", requires = "record", value_parser = field)]
+    record_header: Vec<HeaderName>,
 }
 
 /// Room for the heads of a few streams, and some events.
@@ -42,10 +56,38 @@ fn size(text: &str) -> Result<u32, String> {
         .ok_or_else(|| "expected a size from 64KiB to 4095MiB, such as \"256MiB\"".to_owned())
 }
 
+/// A field that may be recorded.
+fn field(name: &str) -> Result<HeaderName, String> {
+    let field = HeaderName::try_from(name);
+    let field = field.map_err(|_| "expected the name of a field, such as x-tenant".to_owned())?;
+    if field.as_str().len() > Request::TEXT_MAX {
+        return Err(format!(
+            "expected a name of at most {} bytes",
+            Request::TEXT_MAX
+        ));
+    }
+    if holds_secrets(&field) {
+        return Err("it holds secrets, which are never recorded".to_owned());
+    }
+    Ok(field)
+}
+
 fn numbered(path: &Path, number: u32) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".{number}"));
     name.into()
+}
+
+/// What becomes of a file that is there already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Existing {
+    /// Nothing: it is an error. Somebody is there to name another file.
+    Refused,
+    /// It stays as it is, unless it may be written over, and the recording goes into the first of `FILE.2` to `FILE.99` that is not
+    /// there: who is started again, perhaps after a crash, is to serve.
+    Kept,
+    /// The same, and it is not written over: the process that this one takes over from still writes it.
+    InUse,
 }
 
 impl RecordArgs {
@@ -53,21 +95,44 @@ impl RecordArgs {
     ///
     /// # Errors
     ///
-    /// The file is there already, or cannot be written; the system gives no thread.
-    ///
-    /// A process that takes over from another one with the same arguments, which still writes, has a file of its own: the
-    /// first of `FILE.2` to `FILE.99` that is not there.
-    pub(crate) fn start(&self, takes_over: bool) -> Result<Option<Writing>, Fault> {
+    /// The file is there already and that is `Refused`, or it cannot be written; more fields are named than are recorded; the system
+    /// gives no thread.
+    pub(crate) fn start(&self, existing: Existing) -> Result<Option<Writing>, Fault> {
         let Some(path) = &self.record else {
             return Ok(None);
         };
-        let mut path = path.clone();
-        if takes_over {
-            let mut others = (2..100).map(|number| numbered(&path, number));
-            if let Some(free) = others.find(|other| other.symlink_metadata().is_err()) {
-                path = free;
+        let fields = self.fields()?;
+        let is_forced = self.record_force && existing != Existing::InUse;
+        if is_forced || existing == Existing::Refused {
+            return Writing::start(path, self.record_max, is_forced, fields).map(Some);
+        }
+        let others = (2..100).map(|number| numbered(path, number));
+        let mut paths = core::iter::once(path.clone()).chain(others);
+        let Some(free) = paths.find(|path| path.symlink_metadata().is_err()) else {
+            let path = path.display();
+            tracing::error!(%path, "nothing is recorded: the file and 98 beside it are there already");
+            return Ok(None);
+        };
+        tracing::info!(path = %free.display(), "recording");
+        Writing::start(&free, self.record_max, false, fields).map(Some)
+    }
+
+    /// What is recorded of requests: these fields, beside the rest; `None`: nothing.
+    fn fields(&self) -> Result<Option<Arc<[HeaderName]>>, Fault> {
+        let mut fields = Vec::new();
+        for field in &self.record_header {
+            if !fields.contains(field) {
+                fields.push(field.clone());
             }
         }
-        Writing::start(&path, self.record_max, self.record_force && !takes_over).map(Some)
+        if fields.len() > Request::FIELDS_MAX {
+            return Err(Fault::usage(format!(
+                "--record-header: {} fields are named, of which at most {} are recorded",
+                fields.len(),
+                Request::FIELDS_MAX
+            )));
+        }
+        let is_wanted = self.record_requests || !fields.is_empty();
+        Ok(is_wanted.then(|| fields.into()))
     }
 }

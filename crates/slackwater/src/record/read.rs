@@ -1,6 +1,8 @@
 //! A recording as it is read: up to its end, or as far as it is whole.
 
-use super::format::{Block, END_BYTES, End, Head, MAGIC, StreamHead, first_block, parse};
+use super::format::{
+    Block, END_BYTES, End, Head, MAGIC, StreamHead, VERSION_MIN, first_block, parse,
+};
 use std::collections::BTreeMap;
 
 /// A recording.
@@ -35,14 +37,14 @@ pub(crate) enum Ending {
 ///
 /// They are none, or one of another version. The message says what is strange.
 pub(crate) fn read(bytes: &[u8]) -> Result<Recording, String> {
-    let [name @ .., version] = MAGIC;
+    let [name @ .., newest] = MAGIC;
     let rest = bytes.strip_prefix(name.as_slice());
-    let (found, mut rest) = rest
+    let (&version, mut rest) = rest
         .and_then(<[u8]>::split_first)
         .ok_or("is no recording of slackwater's")?;
-    if *found != version {
+    if !(VERSION_MIN..=newest).contains(&version) {
         return Err(format!(
-            "is a recording of version {found}, this command reads version {version}"
+            "is a recording of version {version}, this command reads versions {VERSION_MIN} to {newest}"
         ));
     }
     let mut streams = Vec::<RecordedStream>::new();
@@ -52,7 +54,7 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Recording, String> {
         let at = bytes.len() - rest.len();
         let block = first_block(rest).and_then(|(content, after)| {
             rest = after;
-            parse(content)
+            parse(content, version)
         });
         let block = match block {
             Ok(block) => block,

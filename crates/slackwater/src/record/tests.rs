@@ -1,9 +1,10 @@
 //! Recordings of the tests' own: whole, full, torn and spoiled.
 
-use super::format::{BLOCK_MAX, Block, END_BYTES, End, MAGIC, StreamHead, first_block};
-use super::read::{Ending, read};
-use super::{RecordArgs, Writing};
+use super::format::{BLOCK_MAX, Block, END_BYTES, End, Head, MAGIC, StreamHead, first_block};
+use super::read::{Ending, Recording, read};
+use super::{Existing, RecordArgs, Writing};
 use crate::config::Config;
+use crate::fault::Fault;
 use core::time::Duration;
 use slackwater_core::policy::{Decision, Outcome, Policy, Query};
 use slackwater_core::{Instant, ReplicaIds, SplitMix64};
@@ -21,7 +22,7 @@ impl Scratch {
     }
 
     fn start(&self, size_max: u32) -> Writing {
-        Writing::start(&self.0, size_max, false).expect("it can be written")
+        Writing::start(&self.0, size_max, false, None).expect("it can be written")
     }
 
     fn bytes(&self) -> Vec<u8> {
@@ -38,6 +39,19 @@ impl Drop for Scratch {
 fn config() -> Config {
     let text = "listen = \"127.0.0.1:0\"\nreplicas = [\"127.0.0.1:1\"]\n";
     Config::of_text("test", text.to_owned()).expect("a valid configuration")
+}
+
+fn stream_head(number: u32) -> StreamHead {
+    StreamHead {
+        number,
+        since_ns: 0,
+        worker: 0,
+        seed: 1,
+        service: "web".to_owned(),
+        policy: "prequal".to_owned(),
+        settings: String::new(),
+        fields: vec!["x-tenant".to_owned()],
+    }
 }
 
 /// Records so many queries of one policy.
@@ -98,37 +112,49 @@ fn the_file_is_its_owners_and_is_not_written_over() {
         .mode();
     assert_eq!(mode & 0o777, 0o600);
     let before = scratch.bytes();
-    let told = Writing::start(&scratch.0, u32::MAX, false).expect_err("it is there");
+    let told = Writing::start(&scratch.0, u32::MAX, false, None).expect_err("it is there");
     assert!(told.to_string().contains("--record-force"), "{told}");
     assert_eq!(scratch.bytes(), before);
-    let writing = Writing::start(&scratch.0, u32::MAX, true).expect("it is forced");
+    let writing = Writing::start(&scratch.0, u32::MAX, true, None).expect("it is forced");
     record(&writing, "one", 1);
     drop(writing);
     assert_ne!(scratch.bytes(), before);
 }
 
 #[test]
-fn who_takes_over_writes_beside() {
+fn a_file_that_is_there_is_refused_or_stays_beside() {
     let scratch = Scratch::new("beside");
-    let args = RecordArgs {
+    let args = |is_forced| RecordArgs {
         record: Some(scratch.0.clone()),
         record_max: u32::MAX,
-        record_force: false,
+        record_force: is_forced,
+        ..RecordArgs::default()
     };
-    let first = args.start(false).expect("it can be written");
-    let beside = Scratch(super::numbered(&scratch.0, 2));
-    let second = args.start(true).expect("it can be written");
-    drop((first, second));
-    assert_eq!(
-        read(&beside.bytes()).expect("a recording").end,
-        Ending::Said(End::Complete)
-    );
-    assert!(
-        RecordArgs::default()
-            .start(false)
-            .expect("nothing to do")
-            .is_none()
-    );
+    let beside = [2, 3, 4].map(|number| Scratch(super::numbered(&scratch.0, number)));
+    let start = |is_forced, existing| {
+        let writing = args(is_forced).start(existing).expect("it can be written");
+        drop(writing.expect("there is a free one"));
+    };
+    let are_there = || beside.each_ref().map(|it| it.0.exists());
+    start(false, Existing::Kept);
+    assert!(scratch.0.exists() && are_there() == [false; 3]);
+    let first = scratch.bytes();
+    start(false, Existing::Kept);
+    start(false, Existing::InUse);
+    assert_eq!(are_there(), [true, true, false]);
+    start(true, Existing::InUse);
+    assert_eq!(are_there(), [true; 3], "its predecessor still writes it");
+    assert_eq!(scratch.bytes(), first);
+    assert!(args(false).start(Existing::Refused).is_err());
+    fs::write(&scratch.0, "mine").expect("it can be written");
+    start(true, Existing::Kept);
+    assert_ne!(scratch.bytes(), b"mine");
+    for recorded in &beside {
+        let read = read(&recorded.bytes()).expect("a recording");
+        assert_eq!(read.end, Ending::Said(End::Complete));
+    }
+    let nothing = RecordArgs::default().start(Existing::Kept);
+    assert!(nothing.expect("nothing to do").is_none());
 }
 
 #[test]
@@ -175,14 +201,157 @@ fn a_torn_file_is_read_to_its_last_whole_block() {
     }
     assert!(lengths.is_sorted_by(|a, b| a <= b || *b == events.len()));
     assert_eq!(lengths.last(), Some(&events.len()));
+}
 
-    for place in (MAGIC.len()..bytes.len()).step_by(97) {
+/// A file of two streams and some blocks of theirs, and where each block ends.
+fn small_file() -> (Vec<u8>, Vec<usize>) {
+    let head = Head {
+        started_ms: 1_790_000_000_000,
+        software: "slackwater 0.1.0".to_owned(),
+    };
+    let events = |stream, events| Block::Events { stream, events };
+    let blocks = [
+        Block::Head(head),
+        Block::Stream(stream_head(7)),
+        events(7, &[1, 2, 3]),
+        Block::Stream(stream_head(9)),
+        events(9, &[4, 5]),
+        events(7, &[6]),
+        Block::End(End::Complete),
+    ];
+    let (mut bytes, mut ends) = (MAGIC.to_vec(), Vec::new());
+    for block in &blocks {
+        bytes.extend(block.framed());
+        ends.push(bytes.len());
+    }
+    (bytes, ends)
+}
+
+/// The events of each stream.
+fn events_of(recording: &Recording) -> Vec<&[u8]> {
+    let streams = recording.streams.iter();
+    streams.map(|stream| &*stream.events).collect()
+}
+
+#[test]
+fn a_file_that_is_cut_anywhere_is_read_as_far_as_it_is_whole() {
+    let (bytes, ends) = small_file();
+    let whole = read(&bytes).expect("a recording");
+    assert_eq!(events_of(&whole), [&[1, 2, 3, 6][..], &[4, 5]]);
+    let by_blocks: [&[&[u8]]; 6] = [
+        &[],
+        &[&[]],
+        &[&[1, 2, 3]],
+        &[&[1, 2, 3], &[]],
+        &[&[1, 2, 3], &[4, 5]],
+        &[&[1, 2, 3, 6], &[4, 5]],
+    ];
+    for cut in 0..bytes.len() {
+        let blocks = ends.partition_point(|end| *end <= cut);
+        let Some(expected) = blocks.checked_sub(1).map(|last| by_blocks[last]) else {
+            assert!(read(&bytes[..cut]).is_err(), "{cut}: there is no head");
+            continue;
+        };
+        let recording = read(&bytes[..cut]).expect("its head is whole");
+        assert_eq!(events_of(&recording), expected, "{cut}");
+        let Ending::Torn { at, why } = recording.end else {
+            panic!("{cut}: {recording:?}");
+        };
+        assert_eq!((at, why), (ends[blocks - 1], "it is cut off"), "{cut}");
+    }
+}
+
+#[test]
+fn a_bit_that_was_flipped_ends_a_file_before_its_block() {
+    let (bytes, ends) = small_file();
+    for bit in MAGIC.len() * 8..bytes.len() * 8 {
         let mut spoiled = bytes.clone();
-        spoiled[place] ^= 0x10;
-        if let Ok(read) = read(&spoiled) {
-            assert!(matches!(read.end, Ending::Torn { .. }), "{place}");
+        spoiled[bit / 8] ^= 1 << (bit % 8);
+        let blocks = ends.partition_point(|end| *end <= bit / 8);
+        match read(&spoiled) {
+            Err(_) => assert_eq!(blocks, 0, "bit {bit}: only without a head"),
+            Ok(recording) => {
+                assert!(matches!(recording.end, Ending::Torn { at, .. } if at == ends[blocks - 1]));
+            }
         }
     }
+}
+
+#[test]
+fn a_file_of_the_first_version_is_read_and_has_no_fields() {
+    let (mut bytes, _) = small_file();
+    bytes.truncate(MAGIC.len());
+    bytes[MAGIC.len() - 1] = 1;
+    let head = Head {
+        started_ms: 0,
+        software: "slackwater 0.1.0".to_owned(),
+    };
+    bytes.extend(Block::Head(head).framed());
+    let fieldless = StreamHead {
+        fields: Vec::new(),
+        ..stream_head(0)
+    };
+    // The count of fields is the last byte, which there was not.
+    let framed = Block::Stream(fieldless).framed();
+    let (content, _) = first_block(&framed).expect("it is whole");
+    let content = &content[..content.len() - 1];
+    let length = u32::try_from(content.len()).expect("few");
+    bytes.extend(length.to_le_bytes());
+    bytes.extend(crate::crc32c::crc32c([content]).to_le_bytes());
+    bytes.extend(content);
+    let events = [0x80 | 0x40 | 9];
+    bytes.extend(
+        Block::Events {
+            stream: 0,
+            events: &events,
+        }
+        .framed(),
+    );
+    bytes.extend(Block::End(End::Complete).framed());
+    let recording = read(&bytes).expect("a recording");
+    assert_eq!(recording.end, Ending::Said(End::Complete));
+    assert_eq!(events_of(&recording), [&events[..]]);
+    assert!(recording.streams[0].head.fields.is_empty());
+    // As one of the second version the same stream is not whole.
+    bytes[MAGIC.len() - 1] = 2;
+    let recording = read(&bytes).expect("its head is whole");
+    assert!(matches!(recording.end, Ending::Torn { .. }));
+}
+
+#[test]
+fn fields_are_named_each_once_and_none_that_holds_secrets() {
+    for refused in [
+        "authorization",
+        "Cookie",
+        "set-cookie",
+        "proxy-authorization",
+    ] {
+        let told = super::field(refused).expect_err(refused);
+        assert!(told.contains("secrets"), "{told}");
+    }
+    assert!(super::field("x tenant").is_err());
+    assert!(super::field(&"x".repeat(65)).is_err());
+    let args = |names: &[&str], requests| RecordArgs {
+        record_header: names
+            .iter()
+            .map(|name| super::field(name).expect("a name"))
+            .collect(),
+        record_requests: requests,
+        ..RecordArgs::default()
+    };
+    let fields = |names: &[&str], requests| {
+        let fields = args(names, requests).fields()?;
+        Ok::<_, Fault>(fields.map(|fields| fields.len()))
+    };
+    assert_eq!(fields(&[], false).expect("few"), None);
+    assert_eq!(fields(&[], true).expect("few"), Some(0));
+    assert_eq!(fields(&["x-a", "X-A", "x-b"], false).expect("few"), Some(2));
+    let many = ["a", "b", "c", "d", "e", "f", "g", "h", "i"];
+    let told = fields(&many, false).expect_err("nine").to_string();
+    assert!(
+        told.contains("9 fields are named, of which at most 8"),
+        "{told}"
+    );
 }
 
 #[test]
@@ -191,11 +360,13 @@ fn what_is_no_recording_is_told() {
     assert_eq!(told(b""), "is no recording of slackwater's");
     assert_eq!(told(b"#!/bin/sh\nexit"), "is no recording of slackwater's");
     let mut newer = MAGIC;
-    newer[7] = 2;
+    newer[7] = 3;
     assert_eq!(
         told(&newer),
-        "is a recording of version 2, this command reads version 1"
+        "is a recording of version 3, this command reads versions 1 to 2"
     );
+    newer[7] = 0;
+    assert!(told(&newer).contains("version 0"));
     assert!(told(&MAGIC).contains("has no head"));
 }
 
@@ -205,18 +376,7 @@ fn blocks_that_do_not_belong_are_not_taken() {
     drop(scratch.start(u32::MAX));
     let bytes = scratch.bytes();
     let head = bytes[..bytes.len() - END_BYTES].to_vec();
-    let stream = |number| {
-        Block::Stream(StreamHead {
-            number,
-            since_ns: 0,
-            worker: 0,
-            seed: 1,
-            service: "web".to_owned(),
-            policy: "prequal".to_owned(),
-            settings: String::new(),
-        })
-        .framed()
-    };
+    let stream = |number| Block::Stream(stream_head(number)).framed();
     let events = Block::Events {
         stream: 7,
         events: &[1, 2],

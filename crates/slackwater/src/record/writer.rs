@@ -1,10 +1,12 @@
 //! The thread that writes a recording, and what workers need of it.
 
 use super::format::{Block, END_BYTES, End, FRAME_BYTES, Head, MAGIC, StreamHead};
+use super::requests::Requests;
 use crate::config::ServiceConfig;
 use crate::fault::Fault;
 use crate::seed::draw_seed;
 use core::sync::atomic::{AtomicU8, AtomicU32, Ordering::Relaxed};
+use http::HeaderName;
 use slackwater_core::policy::Policy;
 use slackwater_sim::recording::{Sink, Stream, record};
 use std::fs::{File, OpenOptions};
@@ -36,20 +38,38 @@ pub(crate) struct Recorder {
     shared: Arc<Shared>,
 }
 
+/// What the thread is told. Blocks are put together there: that is no work of those who serve.
+#[derive(Debug)]
+enum Message {
+    /// A stream begins.
+    Stream(Box<StreamHead>),
+    /// It goes on.
+    Events { stream: u32, events: Vec<u8> },
+    /// The process ends.
+    Over,
+}
+
 #[derive(Debug)]
 struct Shared {
-    blocks: SyncSender<Vec<u8>>,
+    blocks: SyncSender<Message>,
     /// [`RUNNING`], or the [`End`].
     end: AtomicU8,
     began: Instant,
     /// The next stream's number.
     next: AtomicU32,
     streams: Mutex<Vec<Stream>>,
+    /// What is recorded of requests: these fields, beside the rest; `None`: nothing.
+    fields: Option<Arc<[HeaderName]>>,
 }
 
 impl Writing {
     /// Opens the file and begins.
-    pub(super) fn start(path: &Path, size_max: u32, is_forced: bool) -> Result<Self, Fault> {
+    pub(super) fn start(
+        path: &Path,
+        size_max: u32,
+        is_forced: bool,
+        fields: Option<Arc<[HeaderName]>>,
+    ) -> Result<Self, Fault> {
         let fault = |error: &io::Error| {
             let advice = if error.kind() == io::ErrorKind::AlreadyExists {
                 "; name another one, or give --record-force to write over it"
@@ -69,6 +89,7 @@ impl Writing {
             began: Instant::now(),
             next: AtomicU32::new(0),
             streams: Mutex::default(),
+            fields,
         });
         let mut writer = Writer {
             file,
@@ -98,7 +119,7 @@ impl Drop for Writing {
         }
         shared.end_with(End::Complete);
         // The thread takes what waits and then looks at why. It has ended already where the file could not be written.
-        let _ = shared.blocks.send(Vec::new());
+        let _ = shared.blocks.send(Message::Over);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -106,6 +127,11 @@ impl Drop for Writing {
 }
 
 impl Recorder {
+    /// Tells what requests were like; `None`: that is not recorded.
+    pub(crate) fn requests(&self) -> Option<Requests> {
+        self.shared.fields.clone().map(Requests::new)
+    }
+
     /// A worker's policy of that service, recorded from now on.
     pub(crate) fn record(
         &self,
@@ -125,8 +151,11 @@ impl Recorder {
             service: service.name.clone(),
             policy: policy.name().to_owned(),
             settings: service.policy_toml(),
+            fields: (shared.fields.iter().flat_map(|fields| fields.iter()))
+                .map(ToString::to_string)
+                .collect(),
         };
-        shared.send(Block::Stream(head).framed());
+        shared.send(Message::Stream(Box::new(head)));
         let (policy, stream) = record(policy, seed, number, Arc::clone(shared) as _);
         let mut streams = shared.lock();
         streams.retain(|stream| !stream.is_over());
@@ -141,11 +170,11 @@ impl Shared {
     }
 
     /// Whether it is still to be written.
-    fn send(&self, block: Vec<u8>) -> bool {
+    fn send(&self, message: Message) -> bool {
         if self.end.load(Relaxed) != RUNNING {
             return false;
         }
-        let is_sent = self.blocks.try_send(block).is_ok();
+        let is_sent = self.blocks.try_send(message).is_ok();
         if !is_sent {
             self.end_with(End::Behind);
         }
@@ -163,8 +192,7 @@ impl Shared {
 
 impl Sink for Shared {
     fn take(&self, stream: u32, events: Vec<u8>) -> bool {
-        let events = &events;
-        self.send(Block::Events { stream, events }.framed())
+        self.send(Message::Events { stream, events })
     }
 }
 
@@ -202,12 +230,17 @@ impl Writer {
         self.write(&Block::Head(head).framed())
     }
 
-    /// Until there is nothing more to come. An empty block says that the process ends.
-    fn write_all(&mut self, queue: &Receiver<Vec<u8>>) {
-        for block in queue {
-            if block.is_empty() {
-                break;
-            }
+    /// Until there is nothing more to come.
+    fn write_all(&mut self, queue: &Receiver<Message>) {
+        for message in queue {
+            let block = match message {
+                Message::Stream(head) => Block::Stream(*head).framed(),
+                Message::Events { stream, events } => {
+                    let events = &events;
+                    Block::Events { stream, events }.framed()
+                }
+                Message::Over => break,
+            };
             // From the first that does not fit on nothing is written, so that no stream has a gap.
             if self.room < (block.len() + END_BYTES) as u64 {
                 self.shared.end_with(End::Full);

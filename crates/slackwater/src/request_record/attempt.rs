@@ -6,6 +6,7 @@ use core::time::Duration;
 use http::StatusCode;
 use slackwater_core::policy::{Explanation, Outcome};
 use slackwater_tower::client::PickView;
+use slackwater_tower::response::GrpcStatus;
 
 /// What an attempt is to its request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,9 +32,13 @@ impl AttemptKind {
         Self::Trial,
     ];
 
-    /// The client may get its answer in place of the first one's.
-    pub(super) const fn is_copy(self) -> bool {
-        matches!(self, Self::Hedge | Self::Tie)
+    /// What it is as a second copy, whose answer the client may get in place of the first one's.
+    pub(super) const fn copy(self) -> Option<CopyKind> {
+        match self {
+            Self::Hedge => Some(CopyKind::Hedge),
+            Self::Tie => Some(CopyKind::Tie),
+            Self::First | Self::Retry | Self::Trial => None,
+        }
     }
 
     pub(crate) const fn as_str(self) -> &'static str {
@@ -77,6 +82,8 @@ pub(crate) struct Attempt {
     /// When the head of the response was here.
     pub(crate) head: Option<Duration>,
     pub(crate) status: Option<StatusCode>,
+    /// Of a gRPC call, how the replica says that it ended.
+    pub(crate) grpc_status: Option<GrpcStatus>,
     /// `None`: it is still out.
     pub(crate) end: Option<AttemptEnd>,
 }

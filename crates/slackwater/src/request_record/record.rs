@@ -2,6 +2,8 @@
 
 use super::attempt::Attempt;
 use super::recorder::Recorder;
+use crate::admin::ResponseClass;
+use crate::exemplars::Reference;
 use crate::forward::{Cut, Progress};
 use crate::traces::Traced;
 use core::cell::{Cell, OnceCell};
@@ -10,8 +12,10 @@ use core::net::IpAddr;
 use core::time::Duration;
 use http::uri::Authority;
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri, Version, header};
-use slackwater_core::ReplicaId;
+use slackwater_core::{Instant as CoreInstant, ReplicaId};
+use slackwater_sim::recording::Stream;
 use slackwater_tower::client::PickView;
+use slackwater_tower::response::GrpcStatus;
 use std::rc::Rc;
 use std::time::{Instant, SystemTime};
 
@@ -61,10 +65,39 @@ pub(crate) trait Directory: Debug {
 
     /// What users call the replica that has this part; `None` once it has left.
     fn name(&self, part: ReplicaId) -> Option<Box<str>>;
+
+    /// Which of how many parts of its replica that is, counted from 1; `None` of a replica that is one to its policy, or has
+    /// left.
+    fn part(&self, part: ReplicaId) -> Option<(usize, usize)> {
+        let _ = part;
+        None
+    }
+
+    /// Where what its policy is told is written down; `None`: nowhere.
+    fn recording(&self) -> Option<&Stream> {
+        None
+    }
+
+    /// Has a request stand for those that its histograms have counted with it.
+    fn exemplify(&self, record: &Record, reference: Reference) {
+        let _ = (record, reference);
+    }
+}
+
+/// A request's second copy.
+#[derive(Debug)]
+pub(super) struct SecondCopy {
+    pub(super) kind: CopyKind,
+    /// What the client gets is its response.
+    pub(super) won: bool,
+    pub(super) replica: Box<str>,
+    pub(super) pick: PickView,
+    pub(super) sent: Duration,
+    pub(super) connect: Option<Duration>,
 }
 
 /// One request. What is told of "the replica" is of the attempt whose response is passed on or, as long as there is none, of
-/// the last one.
+/// the last one that is no second copy. What the client gets is not known before something is passed on.
 #[derive(Debug)]
 pub(crate) struct Record {
     recorder: Rc<Recorder>,
@@ -78,26 +111,36 @@ pub(crate) struct Record {
     pub(crate) host: Option<HeaderValue>,
     pub(crate) referer: Option<HeaderValue>,
     pub(crate) user_agent: Option<HeaderValue>,
+    /// The first value of each field that a consumer wants, in the order of its list.
+    pub(crate) values: Box<[Option<HeaderValue>]>,
     /// Drawn when it is first asked for, unless the request came with one or was given one.
     id: OnceCell<HeaderValue>,
     pub(crate) service: Option<Rc<str>>,
     pub(crate) directory: Option<Rc<dyn Directory>>,
     pub(crate) replica: Option<Box<str>>,
-    /// How many there were, second copies among them.
+    /// How many there were, second copies and trials among them.
     pub(crate) attempts: u32,
-    /// What became of its second copy.
-    pub(super) copy: Option<(CopyKind, &'static str)>,
+    pub(super) copy: Option<Box<SecondCopy>>,
     /// Who had a copy of it as a trial.
     pub(crate) shadow: Option<Box<str>>,
     /// Why it went there.
     pub(crate) pick: Option<PickView>,
-    /// Once there is a head.
+    /// When the first replica that it was sent to was picked, on its balancer's clock.
+    pub(crate) first_picked: Option<CoreInstant>,
+    /// What the client gets; `None`: nothing yet.
     pub(crate) status: Option<StatusCode>,
+    /// The same of a gRPC call, as far as it is told.
+    pub(crate) grpc_status: Option<GrpcStatus>,
+    /// What the client gets is a replica's response.
+    pub(crate) is_passed_on: bool,
+    /// It is an answer of our own, and stands for a failure.
+    pub(super) is_own_failure: bool,
     pub(crate) error: Option<HeaderValue>,
     pub(crate) upload: Option<Rc<Progress>>,
     pub(crate) bytes_out: u64,
     pub(crate) queue: Option<Duration>,
     pub(crate) connect: Option<Duration>,
+    /// When a replica's response went on to the client.
     pub(crate) first_byte: Option<Duration>,
     pub(crate) ended: Option<Ended>,
     /// Once it is over.
@@ -111,6 +154,19 @@ pub(crate) struct Record {
     pub(crate) path_of_route: Option<String>,
     /// Which of them is told of as the request's.
     pub(crate) leading: Option<usize>,
+    /// Where histograms have counted it.
+    pub(crate) counted: Counted,
+    /// A decision of it is kept.
+    kept: Cell<bool>,
+}
+
+/// Under which class histograms have counted a request, and how long it took to them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counted {
+    /// To the head of its response.
+    pub(crate) first_byte: Option<(ResponseClass, Duration)>,
+    /// To its end.
+    pub(crate) total: Option<(ResponseClass, Duration)>,
 }
 
 impl Record {
@@ -135,6 +191,7 @@ impl Record {
             host: host(request.uri(), headers),
             referer: headers.get(header::REFERER).cloned(),
             user_agent: headers.get(header::USER_AGENT).cloned(),
+            values: recorder.values(headers),
             id: id.map_or_else(OnceCell::new, OnceCell::from),
             service: None,
             directory: None,
@@ -143,7 +200,11 @@ impl Record {
             copy: None,
             shadow: None,
             pick: None,
+            first_picked: None,
             status: None,
+            grpc_status: None,
+            is_passed_on: false,
+            is_own_failure: false,
             error: None,
             upload: None,
             bytes_out: 0,
@@ -157,6 +218,8 @@ impl Record {
             traced: None,
             path_of_route: None,
             leading: None,
+            counted: Counted::default(),
+            kept: Cell::new(false),
         }
     }
 
@@ -165,14 +228,24 @@ impl Record {
         self.id.get_or_init(|| self.recorder.ids().draw())
     }
 
+    /// A decision of it is kept: it can be looked up by its id.
+    pub(crate) fn keep(&self) {
+        self.kept.set(true);
+    }
+
+    /// Whether one is.
+    pub(crate) fn is_kept(&self) -> bool {
+        self.kept.get()
+    }
+
     pub(super) const fn recorder(&self) -> &Rc<Recorder> {
         &self.recorder
     }
 
     /// What became of a second copy that was sent for this.
     pub(crate) fn copy(&self, kind: CopyKind) -> Option<&'static str> {
-        let copy = self.copy.filter(|(sent_for, _)| *sent_for == kind);
-        copy.map(|(_, end)| end)
+        let copy = self.copy.as_ref().filter(|copy| copy.kind == kind);
+        copy.map(|copy| if copy.won { "won" } else { "lost" })
     }
 
     /// How it ended: if nobody said, then the client was cut off, or else it left.
@@ -184,10 +257,40 @@ impl Record {
         })
     }
 
-    /// It failed: a status of 500 and above, or a response that broke off, stalled or was cut off.
+    /// It failed: a status of 500 and above, a gRPC status that blames the server, or a response that broke off, stalled or was
+    /// cut off. An answer of our own to a gRPC call counts as what it would be without gRPC.
     pub(crate) fn failed(&self) -> bool {
-        self.status.is_some_and(|status| status.is_server_error())
-            || matches!(self.ended(), Ended::Broken | Ended::Stalled | Ended::CutOff)
+        let by_status = if self.is_passed_on {
+            self.status.is_some_and(|status| status.is_server_error())
+                || self.grpc_status.is_some_and(GrpcStatus::blames_server)
+        } else {
+            self.is_own_failure
+        };
+        by_status || matches!(self.ended(), Ended::Broken | Ended::Stalled | Ended::CutOff)
+    }
+
+    /// The response of the attempt at that place among them is what the client gets.
+    pub(crate) fn is_answered_by(&self, place: usize) -> bool {
+        self.is_passed_on && self.leading == Some(place)
+    }
+
+    /// From its head to what the client gets or, if that is nothing, to its end.
+    pub(crate) fn waited(&self) -> Duration {
+        self.first_byte.unwrap_or_else(|| self.total())
+    }
+
+    /// The response that is passed on is its second copy's: what is told of the replica is of that one.
+    pub(super) fn lead_by_copy(&mut self) {
+        let Some(copy) = &mut self.copy else {
+            return;
+        };
+        copy.won = true;
+        self.replica = Some(core::mem::take(&mut copy.replica));
+        self.pick = Some(copy.pick);
+        self.queue = Some(copy.sent);
+        self.connect = copy.connect;
+        let is_copy = |attempt: &Attempt| attempt.kind.copy().is_some();
+        self.leading = self.tries.iter().rposition(is_copy);
     }
 
     /// From its head to its end.

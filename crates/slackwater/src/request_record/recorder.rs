@@ -9,12 +9,18 @@ use core::cell::Cell;
 use core::fmt::Debug;
 use core::net::IpAddr;
 use http::uri::Authority;
-use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode};
 use http_body::Body;
 use std::rc::Rc;
 
-/// The most consumers that there are.
-pub(super) const CONSUMERS_MAX: usize = 4;
+/// How many consumers there may be.
+pub(super) const CONSUMERS: usize = 3;
+
+/// Who hears of requests.
+pub(crate) type Consumers = [Option<Box<dyn Consumer>>; CONSUMERS];
+
+/// What each of them noted; `None`: it wants nothing of a request.
+pub(super) type Marks = [Option<u8>; CONSUMERS];
 
 /// How much of a request is noted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -39,6 +45,11 @@ pub(crate) struct Wish {
 pub(crate) trait Consumer: Debug {
     /// What may be wanted of a request, by what it says of itself; `None`: nothing, whatever becomes of it.
     fn wants(&self, headers: &HeaderMap) -> Option<Wish>;
+
+    /// Fields whose values it wants in records. At most one consumer wants any.
+    fn fields(&self) -> &[HeaderName] {
+        &[]
+    }
 
     /// A request is over. Some of its attempts may not be.
     fn over(&self, record: &Record, mark: u8) {
@@ -70,21 +81,20 @@ pub(crate) struct Refused<'a> {
 /// One worker's records.
 #[derive(Debug)]
 pub(crate) struct Recorder {
-    consumers: Vec<Box<dyn Consumer>>,
+    consumers: Consumers,
+    /// Fields whose values are kept.
+    fields: Box<[HeaderName]>,
     ids: Ids,
     /// `None`: nothing is traced.
     tracer: Option<Rc<Tracer>>,
 }
 
 impl Recorder {
-    /// Records for these, of whom there are at most four.
-    pub(crate) fn new(
-        mut consumers: Vec<Box<dyn Consumer>>,
-        ids: Ids,
-        tracer: Option<Rc<Tracer>>,
-    ) -> Rc<Self> {
-        consumers.truncate(CONSUMERS_MAX);
+    /// Records for these.
+    pub(crate) fn new(consumers: Consumers, ids: Ids, tracer: Option<Rc<Tracer>>) -> Rc<Self> {
+        let fields = consumers.iter().flatten().flat_map(|it| it.fields());
         Rc::new(Self {
+            fields: fields.cloned().collect(),
             consumers,
             ids,
             tracer,
@@ -101,6 +111,12 @@ impl Recorder {
         &self.ids
     }
 
+    /// What a request says in the fields whose values are kept.
+    pub(super) fn values(&self, headers: &HeaderMap) -> Box<[Option<HeaderValue>]> {
+        let values = self.fields.iter().map(|name| headers.get(name).cloned());
+        values.collect()
+    }
+
     /// A request has come, which is named `id` if it has a name already. `cut` will say at its end whether its connection was
     /// ended by us.
     pub(crate) fn begin<B>(
@@ -111,10 +127,11 @@ impl Recorder {
         listener: &Authority,
         cut: &Rc<Cell<Cut>>,
     ) -> Story {
-        let mut marks = [None; CONSUMERS_MAX];
+        let mut marks = Marks::default();
         let mut most = traced.as_ref().map(|_| Detail::Attempts);
         for (consumer, mark) in self.consumers.iter().zip(&mut marks) {
-            if let Some(wish) = consumer.wants(request.headers()) {
+            let wish = consumer.as_ref().map(|it| it.wants(request.headers()));
+            if let Some(wish) = wish.flatten() {
                 *mark = Some(wish.mark);
                 most = most.max(Some(wish.detail));
             }
@@ -133,7 +150,8 @@ impl Recorder {
         client: IpAddr,
         listener: &Authority,
     ) {
-        if self.consumers.is_empty() {
+        let mut consumers = self.consumers.iter().flatten().peekable();
+        if consumers.peek().is_none() {
             return;
         }
         let refused = Refused {
@@ -144,16 +162,12 @@ impl Recorder {
             error: answer.headers().get(X_SLACKWATER_ERROR),
             id: self.ids.draw(),
         };
-        (self.consumers.iter()).for_each(|consumer| consumer.refused(&refused));
+        consumers.for_each(|consumer| consumer.refused(&refused));
     }
 
-    pub(super) fn tell(
-        &self,
-        marks: [Option<u8>; CONSUMERS_MAX],
-        tell: impl Fn(&dyn Consumer, u8),
-    ) {
-        for (consumer, mark) in self.consumers.iter().zip(marks) {
-            if let Some(mark) = mark {
+    pub(super) fn tell(&self, marks: Marks, tell: impl Fn(&dyn Consumer, u8)) {
+        for told in self.consumers.iter().zip(marks) {
+            if let (Some(consumer), Some(mark)) = told {
                 tell(&**consumer, mark);
             }
         }

@@ -1,8 +1,10 @@
 //! Handles on a record, for whoever carries the request and its attempts.
 
 use super::attempt::{Attempt, AttemptEnd, AttemptKind};
-use super::record::{CopyKind, Directory, Ended, Record};
-use super::recorder::{CONSUMERS_MAX, Detail};
+use super::record::{Directory, Ended, Record, SecondCopy};
+use super::recorder::{Detail, Marks};
+use crate::admin::ResponseClass;
+use crate::exemplars::Reference;
 use crate::forward::{Progress, ReplicaAddress, X_SLACKWATER_ERROR};
 use crate::routes::Route;
 use crate::traces;
@@ -10,16 +12,17 @@ use core::cell::{Cell, RefCell};
 use core::time::Duration;
 use http::{HeaderMap, Response, StatusCode};
 use http_body::Body;
+use slackwater_core::Instant as CoreInstant;
 use slackwater_core::policy::{Explanation, Outcome};
 use slackwater_tower::client::PickView;
+use slackwater_tower::response::GrpcStatus;
 use std::rc::Rc;
 
 /// A record that is being made.
 #[derive(Debug)]
 struct Shared {
     detail: Detail,
-    /// What each consumer noted; `None`: it wants nothing of this request.
-    marks: [Option<u8>; CONSUMERS_MAX],
+    marks: Marks,
     /// Stories that are told of it.
     stories: Cell<usize>,
     record: RefCell<Record>,
@@ -32,6 +35,11 @@ impl Drop for Shared {
             consumer.finished(&record, mark);
         });
         traces::finish(&record);
+        if let Some(directory) = &record.directory
+            && let Some(reference) = Reference::of(&record)
+        {
+            directory.exemplify(&record, reference);
+        }
     }
 }
 
@@ -69,11 +77,7 @@ impl Drop for Story {
 }
 
 impl Story {
-    pub(super) fn begin(
-        record: Record,
-        detail: Detail,
-        marks: [Option<u8>; CONSUMERS_MAX],
-    ) -> Self {
+    pub(super) fn begin(record: Record, detail: Detail, marks: Marks) -> Self {
         Self(Some(Rc::new(Shared {
             detail,
             marks,
@@ -90,70 +94,91 @@ impl Story {
         });
     }
 
-    /// The request is sent to a replica, which was chosen so. Of several attempts the last one is told.
-    pub(crate) fn attempt(&self, replica: &str, pick: &PickView, upload: Option<Rc<Progress>>) {
+    /// The request, or a second copy of it, is sent to a replica, which was chosen so. Of several attempts the last one is told.
+    pub(crate) fn attempt(
+        &self,
+        kind: AttemptKind,
+        replica: &str,
+        pick: &PickView,
+        upload: Option<Rc<Progress>>,
+    ) {
         self.note(|record| {
+            record.attempts += 1;
+            let sent = record.began.elapsed();
+            if let Some(kind) = kind.copy() {
+                record.copy = Some(Box::new(SecondCopy {
+                    kind,
+                    won: false,
+                    replica: replica.into(),
+                    pick: *pick,
+                    sent,
+                    connect: None,
+                }));
+                return;
+            }
             record.replica = Some(replica.into());
             record.pick = Some(*pick);
             record.leading = record.tries.len().checked_sub(1);
-            record.attempts += 1;
-            record.queue = Some(record.began.elapsed());
+            record.queue = Some(sent);
             record.upload = upload;
             record.connect = None;
-            record.status = None;
-            record.first_byte = None;
         });
     }
 
-    /// A second copy of it is sent, while the first is out.
-    pub(crate) fn copied(&self, kind: CopyKind) {
+    /// A replica was picked for it at that time.
+    pub(crate) fn picked(&self, at: CoreInstant) {
         self.note(|record| {
-            record.attempts += 1;
-            record.copy = Some((kind, "lost"));
+            record.first_picked.get_or_insert(at);
         });
-    }
-
-    /// The head of the second copy's response is here, and it is the one that is passed on.
-    pub(crate) fn copy_won(&self, replica: &str, pick: Option<&PickView>, status: StatusCode) {
-        self.note(|record| {
-            record.copy = record.copy.map(|(kind, _)| (kind, "won"));
-            record.replica = Some(replica.into());
-            record.pick = pick.copied();
-            let is_copy = |attempt: &Attempt| attempt.kind.is_copy();
-            record.leading = record.tries.iter().rposition(is_copy);
-            record.connect = None;
-        });
-        self.head(status);
     }
 
     /// A copy of it is sent to that replica, which is out, to see how it does.
     pub(crate) fn tried_out(&self, replica: &str) {
-        self.note(|record| record.shadow = Some(replica.into()));
-    }
-
-    /// A new connection was made for it, which took so long.
-    pub(crate) fn connected(&self, took: Duration) {
-        self.note(|record| record.connect = Some(took));
-    }
-
-    /// The head of a replica's response is here.
-    pub(crate) fn head(&self, status: StatusCode) {
         self.note(|record| {
-            record.status = Some(status);
-            record.first_byte = Some(record.began.elapsed());
+            record.attempts += 1;
+            record.shadow = Some(replica.into());
         });
     }
 
-    /// This goes back to the client: if it is no replica's response but one of our own, it is complete with that. `status`
-    /// is what it stands for; gRPC has statuses of its own.
-    pub(crate) fn answer<B: Body>(&self, status: StatusCode, response: &Response<B>) {
+    /// A new connection was made for that attempt, which took so long.
+    pub(crate) fn connected(&self, kind: AttemptKind, took: Duration) {
+        self.note(|record| match (kind.copy(), &mut record.copy) {
+            (Some(_), Some(copy)) => copy.connect = Some(took),
+            _ => record.connect = Some(took),
+        });
+    }
+
+    /// The client gets the response of that attempt, which is the last one or the second copy. Of a gRPC call its head may
+    /// say how it ended.
+    pub(crate) fn pass_on(&self, kind: AttemptKind, grpc_status: Option<GrpcStatus>) {
         self.note(|record| {
-            if record.status.is_none() {
-                record.status = Some(status);
-                record.bytes_out = response.body().size_hint().exact().unwrap_or_default();
-                record.error = response.headers().get(X_SLACKWATER_ERROR).cloned();
-                record.ended = Some(Ended::Complete);
+            if kind.copy().is_some() {
+                record.lead_by_copy();
             }
+            record.is_passed_on = true;
+            record.grpc_status = grpc_status;
+        });
+    }
+
+    /// The trailers of that response say how a gRPC call ended.
+    pub(crate) fn grpc_ended(&self, status: GrpcStatus) {
+        self.note(|record| record.grpc_status = Some(status));
+    }
+
+    /// This goes back to the client: if it is no replica's response but one of our own, it is complete with that.
+    /// `stands_for` is its status without gRPC, which has statuses of its own.
+    pub(crate) fn answer<B: Body>(&self, stands_for: StatusCode, response: &Response<B>) {
+        self.note(|record| {
+            record.status = Some(response.status());
+            if record.is_passed_on {
+                record.first_byte = Some(record.began.elapsed());
+                return;
+            }
+            record.is_own_failure = stands_for.is_server_error();
+            record.grpc_status = GrpcStatus::of(response.headers());
+            record.bytes_out = response.body().size_hint().exact().unwrap_or_default();
+            record.error = response.headers().get(X_SLACKWATER_ERROR).cloned();
+            record.ended = Some(Ended::Complete);
         });
     }
 
@@ -161,6 +186,22 @@ impl Story {
     pub(crate) fn passed(&self, bytes: usize) {
         // A usize has at most 64 bits.
         self.note(|record| record.bytes_out += bytes as u64);
+    }
+
+    /// A histogram of times to heads has counted it so.
+    pub(crate) fn first_byte_counted(&self, class: ResponseClass, took: Duration) {
+        self.note(|record| record.counted.first_byte = Some((class, took)));
+    }
+
+    /// And one of times to ends.
+    pub(crate) fn total_counted(&self, class: ResponseClass, took: Duration) {
+        self.note(|record| record.counted.total = Some((class, took)));
+    }
+
+    /// As if it had begun so much earlier.
+    #[cfg(test)]
+    pub(crate) fn goes_on_for(&self, span: Duration) {
+        self.note(|record| record.began -= span);
     }
 
     /// How it ended.
@@ -210,6 +251,7 @@ impl Story {
             connect: None,
             head: None,
             status: None,
+            grpc_status: None,
             end: None,
         });
         drop(record);
@@ -250,12 +292,18 @@ impl AttemptNotes {
         self.note(|attempt, _| attempt.due_after = Some(span));
     }
 
-    /// The head of its response is here.
-    pub(crate) fn head(&self, status: StatusCode) {
+    /// The head of its response is here. Of a gRPC call it may say how that ended.
+    pub(crate) fn head(&self, status: StatusCode, grpc_status: Option<GrpcStatus>) {
         self.note(|attempt, now| {
             attempt.head = Some(now);
             attempt.status = Some(status);
+            attempt.grpc_status = grpc_status;
         });
+    }
+
+    /// The trailers of its response say how a gRPC call ended.
+    pub(crate) fn grpc_ended(&self, status: GrpcStatus) {
+        self.note(|attempt, _| attempt.grpc_status = Some(status));
     }
 
     /// It has ended, and that is all that is noted of it.

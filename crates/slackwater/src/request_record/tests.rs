@@ -45,21 +45,21 @@ impl Consumer for Listener {
             )
         });
         let tries = tries.collect::<Vec<_>>().join(", ");
-        let leading = record.leading;
+        let leading = record.leading.filter(|place| record.is_answered_by(*place));
         self.heard
             .borrow_mut()
             .push(format!("{mark} [{tries}] {leading:?}"));
     }
 }
 
-fn begin(wishes: &[Option<Wish>]) -> (Story, Heard) {
+fn begin(wishes: [Option<Wish>; 3]) -> (Story, Heard) {
     let heard = Heard::default();
-    let consumers = wishes.iter().map(|wish| {
+    let consumers = wishes.map(|wish| {
         let heard = Rc::clone(&heard);
-        Box::new(Listener { wish: *wish, heard }) as Box<dyn Consumer>
+        Some(Box::new(Listener { wish, heard }) as Box<dyn Consumer>)
     });
     let ids = Ids::new(&RequestIdSettings::default());
-    let recorder = Recorder::new(consumers.collect(), ids, None);
+    let recorder = Recorder::new(consumers, ids, None);
     let request = Request::get("/").body(()).expect("a request");
     let client = || IpAddr::from([10, 0, 0, 9]);
     let listener = Authority::from_static("10.0.0.1:80");
@@ -80,20 +80,20 @@ fn pick() -> PickView {
 fn attempt(story: &Story, kind: AttemptKind, replica: &str) -> AttemptNotes {
     let notes = story.begin_attempt(kind, replica, &pick(), story.explanation());
     if kind != AttemptKind::Trial {
-        story.attempt(replica, &pick(), None);
+        story.attempt(kind, replica, &pick(), None);
     }
     notes
 }
 
 #[test]
 fn there_is_a_record_only_if_somebody_wants_one_and_only_those_hear_of_it() {
-    let (story, heard) = begin(&[None, None]);
+    let (story, heard) = begin([None, None, None]);
     assert!(format!("{story:?}").contains("None"), "{story:?}");
-    attempt(&story, AttemptKind::First, "a").head(StatusCode::OK);
+    attempt(&story, AttemptKind::First, "a").head(StatusCode::OK, None);
     drop(story);
     assert_eq!(*heard.borrow(), [""; 0]);
 
-    let (story, heard) = begin(&[None, wish(Detail::Summary, 7), None]);
+    let (story, heard) = begin([None, wish(Detail::Summary, 7), None]);
     drop(story);
     assert_eq!(*heard.borrow(), ["7 over 0", "7 [] None"]);
 }
@@ -105,7 +105,7 @@ fn attempts_are_noted_where_somebody_wants_them_and_choices_likewise() {
         (Detail::Attempts, 1, false),
         (Detail::Choices, 1, true),
     ] {
-        let (story, heard) = begin(&[wish(Detail::Summary, 1), wish(detail, 2)]);
+        let (story, heard) = begin([wish(Detail::Summary, 1), wish(detail, 2), None]);
         assert_eq!(story.explanation().is_some(), explains, "{detail:?}");
         drop(attempt(&story, AttemptKind::First, "a"));
         drop(story);
@@ -116,13 +116,13 @@ fn attempts_are_noted_where_somebody_wants_them_and_choices_likewise() {
 
 #[test]
 fn each_attempt_has_its_own_end_and_the_last_of_them_ends_the_record() {
-    let (story, heard) = begin(&[wish(Detail::Attempts, 1)]);
+    let (story, heard) = begin([wish(Detail::Attempts, 1), None, None]);
     let mut first = attempt(&story, AttemptKind::First, "a");
     first.connected(Duration::from_millis(1));
     first.end(Outcome::Unreachable, || Some("no connection".into()));
     let mut second = attempt(&story, AttemptKind::Retry, "b");
-    second.head(StatusCode::OK);
-    story.head(StatusCode::OK);
+    second.head(StatusCode::OK, None);
+    story.pass_on(AttemptKind::Retry, None);
     let mut trial = attempt(&story, AttemptKind::Trial, "c");
     second.end(Outcome::Success, || None);
     story.end(Ended::Complete);
@@ -138,13 +138,12 @@ fn each_attempt_has_its_own_end_and_the_last_of_them_ends_the_record() {
 
 #[test]
 fn a_second_copy_that_wins_is_the_one_that_leads() {
-    let (story, heard) = begin(&[wish(Detail::Attempts, 1)]);
+    let (story, heard) = begin([wish(Detail::Attempts, 1), None, None]);
     let mut first = attempt(&story, AttemptKind::First, "a");
-    let mut copy = story.begin_attempt(AttemptKind::Hedge, "b", &pick(), None);
+    let mut copy = attempt(&story, AttemptKind::Hedge, "b");
     copy.due_after(Duration::from_millis(9));
-    story.copied(CopyKind::Hedge);
-    copy.head(StatusCode::OK);
-    story.copy_won("b", Some(&pick()), StatusCode::OK);
+    copy.head(StatusCode::OK, None);
+    story.pass_on(AttemptKind::Hedge, None);
     first.end(Outcome::Dropped, || Some("the other copy won".into()));
     copy.end(Outcome::Success, || None);
     drop(story);
@@ -156,7 +155,7 @@ fn a_second_copy_that_wins_is_the_one_that_leads() {
 
 #[test]
 fn a_story_is_over_with_its_last_handle() {
-    let (story, heard) = begin(&[wish(Detail::Summary, 1)]);
+    let (story, heard) = begin([wish(Detail::Summary, 1), None, None]);
     let of_the_body = story.clone();
     drop(story);
     assert_eq!(heard.borrow().len(), 0);

@@ -6,6 +6,7 @@
 
 mod control;
 mod counts;
+mod handed_over;
 mod orders;
 mod reload;
 mod routing;
@@ -23,11 +24,12 @@ use crate::admin::Meaning;
 use crate::config::{Config, Loaded, Overrides};
 use crate::fault::Fault;
 use crate::process::{Signals, Wish, Wishes, log_remark, run_configured};
-use crate::record::RecordArgs;
+use crate::record::{Existing, RecordArgs};
 use crate::supervisor;
 use crate::traces::Exporter;
 use crate::upgrade::{Inherited, Program, Upgrade};
 use control::Desk;
+use handed_over::HandedOver;
 use reload::Reloaded;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -67,34 +69,50 @@ pub(crate) struct Args {
 /// Runs `slackwater serve`.
 pub(crate) fn run(args: Args) -> Result<(), Fault> {
     let record = args.record.clone();
+    let mut inherited = Inherited::take()?;
+    let handed_over = inherited.overrides();
+    let handed_over = handed_over.map(|told| handed_over::understand(&told));
+    let HandedOver { settings, orders } = handed_over.transpose()?.unwrap_or_default();
+    let outside = Outside {
+        inherited,
+        orders,
+        ..Outside::default()
+    };
     // Before the first look, so that no change is missed.
-    let mut written = Written::new(args);
+    let mut written = Written::new(args, settings);
     let Loaded { config, remarks } = written.load()?;
     let (log, connections_max) = (config.log.clone(), config.limits.connections_max);
-    let work = serve(config, &mut written, &record);
+    let work = serve(config, &mut written, outside, &record);
     run_configured(&log, &remarks, connections_max, work)
 }
 
-async fn serve(config: Config, written: &mut Written, record: &RecordArgs) -> Result<(), Fault> {
+async fn serve(
+    config: Config,
+    written: &mut Written,
+    mut outside: Outside,
+    record: &RecordArgs,
+) -> Result<(), Fault> {
     let mut signals = Signals::new()?;
     let mut wishes = Wishes::new()?;
     let program = Program::of_this_process();
-    let mut outside = Outside {
-        inherited: Inherited::take()?,
-        ..Outside::default()
-    };
     let access_log = AccessLog::start(&config.access_log)?;
     outside.access_log = access_log.as_ref().map(|log| log.switch().clone());
     let spans = Exporter::start(&config.tracing)?;
     outside.spans = spans.as_ref().map(|spans| spans.switch().clone());
     // Ends last, when the policies are gone.
-    let recording = record.start(outside.inherited.is_passed_on())?;
+    let existing = if outside.inherited.is_passed_on() {
+        Existing::InUse
+    } else {
+        Existing::Kept
+    };
+    let recording = record.start(existing)?;
     outside.recorder = recording.as_ref().map(|it| it.recorder().clone());
     // Before anything is served: whoever asked for an admin server wants to look at what happens.
     let admin_listener = config.admin.listen.map(|address| outside.admin(address));
     let admin_listener = admin_listener.transpose()?;
     let fleets = sources::find(&config).await?;
     let mut running = start(&config, fleets, &mut outside)?;
+    control::take_over(&running, written, outside.orders.keys());
     let (control, mut desk) = Desk::new(&running);
     let mut admin = admin_listener
         .map(|listener| running.run_admin(listener, &control))
@@ -119,7 +137,6 @@ async fn serve(config: Config, written: &mut Written, record: &RecordArgs) -> Re
                     continue;
                 }
                 Wish::Upgrade => {
-                    control::tell_end(&running);
                     match running.passed() {
                         Ok(passed) => upgrade.begin(&program, &passed),
                         Err(error) => tracing::error!("no upgrade: sockets cannot be passed: {error}"),
@@ -130,6 +147,10 @@ async fn serve(config: Config, written: &mut Written, record: &RecordArgs) -> Re
             },
             () = written.changed() => tracing::info!("the configuration's file has changed"),
             asking = desk.next() => {
+                if upgrade.is_under_way() {
+                    control::put_off(asking);
+                    continue;
+                }
                 tokio::select! {
                     () = signals.next() => break false,
                     () = control::carry_out(&mut running, written, &desk, asking) => continue,
@@ -147,6 +168,8 @@ async fn serve(config: Config, written: &mut Written, record: &RecordArgs) -> Re
             _ = read_again(&mut running, written, &desk) => (),
         }
     };
+    // Whoever still wants something hears that it is not done.
+    drop(desk);
     if succeeded {
         // Its successor answers at the same address; what waits there is its.
         let admin = admin.take();

@@ -38,7 +38,7 @@ impl Order {
 
 /// What is wanted of a service's replicas, by their addresses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Orders(BTreeMap<SocketAddr, Order>);
+pub(crate) struct Orders(BTreeMap<SocketAddr, Order>);
 
 impl Orders {
     pub(super) fn of(&self, replica: &ReplicaConfig) -> Option<&Order> {
@@ -95,6 +95,11 @@ impl Orders {
             orders.0.insert(replica.address, order);
         }
         orders
+    }
+
+    /// These, as somebody has them who took them over.
+    pub(super) fn restore(&mut self, address: SocketAddr, order: Order) {
+        self.0.insert(address, order);
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (&SocketAddr, &Order)> {

@@ -6,7 +6,7 @@
 //! began with.
 
 use super::orders::Orders;
-use super::running::{Listener, Running, ServiceSource, numbered, parts};
+use super::running::{Listener, Running, ServiceSource, next_number, numbered, parts};
 use super::service::Followed;
 use super::service::ServiceView;
 use super::sources::{Opened, Sources, hear};
@@ -131,7 +131,8 @@ impl Running {
         }
         let mut sources = Vec::with_capacity(services.len());
         for (service, settings) in services.into_iter().zip(&next.services) {
-            if service.kept.is_some() {
+            let kept = service.kept.and_then(|place| before.get(place));
+            if kept.is_some() {
                 reloaded.services_kept += 1;
             } else {
                 reloaded.services_started.push(settings.name.clone());
@@ -141,6 +142,7 @@ impl Running {
                 Feed::Changed(opened, fleets) => Arc::new(opened.follow(settings, fleets)),
             };
             sources.push(ServiceSource {
+                number: kept.map_or_else(next_number, |kept| kept.number),
                 discovery,
                 health: service.health,
                 orders: service.orders,

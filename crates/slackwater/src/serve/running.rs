@@ -4,6 +4,7 @@
 //! configuration to another is in `reload`.
 
 use super::counts::DoorCounts;
+use super::handed_over;
 use super::orders::Orders;
 use super::service::{Followed, ServiceView, WorkerPlace};
 use super::status::{ServiceParts, Workers};
@@ -26,6 +27,8 @@ use crate::traces;
 use crate::upgrade::{Inherited, Passed};
 use crate::worker_threads::WorkerThreads;
 use core::net::SocketAddr;
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::collections::BTreeMap;
 use std::io;
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -64,6 +67,8 @@ pub(crate) struct Outside {
     pub(crate) pulse: Pulse,
     /// Where what policies are told and say is written down.
     pub(crate) recorder: Option<Recorder>,
+    /// What is wanted of single replicas from the start on, by service.
+    pub(crate) orders: BTreeMap<String, Orders>,
     /// Another admin server than its own tells of it.
     pub(crate) is_told_of: bool,
 }
@@ -119,10 +124,12 @@ pub(crate) fn start(
     let mut sources = Vec::with_capacity(fleets.len());
     for ((place, service), discovery) in config.services.iter().enumerate().zip(fleets) {
         let health = running.check(service, &discovery, tls.client(place))?;
+        let orders = outside.orders.remove(&service.name).unwrap_or_default();
         sources.push(ServiceSource {
+            number: next_number(),
             discovery,
             health,
-            orders: watch::Sender::default(),
+            orders: watch::Sender::new(Arc::new(orders)),
         });
     }
     let mut views = Vec::with_capacity(usize::from(workers));
@@ -178,9 +185,17 @@ pub(crate) fn start(
 /// What all workers know of a service's replicas.
 #[derive(Debug)]
 pub(super) struct ServiceSource {
+    /// Of the service that the workers have.
+    pub(super) number: u64,
     pub(super) discovery: Arc<Discovery>,
     pub(super) health: watch::Receiver<Health>,
     pub(super) orders: watch::Sender<Arc<Orders>>,
+}
+
+/// What the next service that begins is known by, in the whole process: `demo` has two proxies in it.
+pub(super) fn next_number() -> u64 {
+    static BEGUN: AtomicU64 = AtomicU64::new(0);
+    BEGUN.fetch_add(1, Relaxed)
 }
 
 /// The services as the status has them; `views` are those of each worker, in the order of the configuration.
@@ -191,6 +206,7 @@ pub(super) fn parts(
 ) -> Vec<ServiceParts> {
     let services = config.services.iter().zip(sources).enumerate();
     let parts = services.map(|(index, (service, source))| ServiceParts {
+        number: source.number,
         config: Arc::new(service.clone()),
         discovery: source.discovery,
         health: source.health,
@@ -262,11 +278,11 @@ impl Running {
         Ok(thread)
     }
 
-    /// What a successor gets: clones of all sockets.
+    /// What a successor gets: clones of all sockets, and what is changed at run time.
     ///
     /// # Errors
     ///
-    /// The process has no descriptors left.
+    /// The process has no descriptors left, or no memory.
     pub(super) fn passed(&self) -> io::Result<Arc<Passed>> {
         let mut passed = Passed::default();
         for listener in &self.listeners.open {
@@ -276,6 +292,9 @@ impl Running {
         }
         if let Some((configured, socket)) = &self.admin {
             passed.add_admin(*configured, socket)?;
+        }
+        if let Some(overrides) = handed_over::told(&self.status.overrides()) {
+            passed.add_overrides(&overrides)?;
         }
         Ok(Arc::new(passed))
     }

@@ -3,7 +3,7 @@
 //! Facts are read straight from each worker's balancers (a short lock, taken now and then) and counts; no worker has to
 //! answer anything, so the status comes also when workers are busy.
 
-use super::counts::DoorCounts;
+use super::counts::{DoorCounts, UnroutedCounts};
 use super::orders::Orders;
 use super::service::ServiceView;
 use super::silence::{Key, Silent, SilentReplica};
@@ -19,10 +19,9 @@ use crate::config::{
 use crate::discovery::{Discovery, Fleet};
 use crate::forward::{ConnectionCounts, unreadable_requests};
 use crate::health::{Health, ReplicaHealth};
+use crate::latency_histogram::Latencies;
 use crate::log::lost_lines;
 use crate::traces;
-use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
 use slackwater_core::policy::ReplicaView;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -32,6 +31,8 @@ use tokio::sync::watch;
 /// One service of the process, and each worker's part of it.
 #[derive(Clone, Debug)]
 pub(super) struct ServiceParts {
+    /// No other service of the process has it, and no earlier one of this name.
+    pub(super) number: u64,
     pub(super) config: Arc<ServiceConfig>,
     pub(super) discovery: Arc<Discovery>,
     pub(super) health: watch::Receiver<Health>,
@@ -150,7 +151,7 @@ impl Workers {
 }
 
 impl StatusSource for Workers {
-    fn facts(&self) -> BoxFuture<'_, Facts> {
+    fn facts(&self) -> Facts {
         let services = self.services();
         let tls = self
             .tls
@@ -158,7 +159,7 @@ impl StatusSource for Workers {
             .unwrap_or_else(PoisonError::into_inner)
             .clone();
         let unreadable: Vec<_> = self.counts.iter().map(|it| &*it.unreadable).collect();
-        core::future::ready(Facts {
+        Facts {
             role: "serve",
             services: services.iter().map(ServiceParts::facts).collect(),
             certificates: tls
@@ -170,18 +171,20 @@ impl StatusSource for Workers {
             client_connections: ConnectionCounts::sum(
                 self.counts.iter().map(|it| &*it.connections),
             ),
+            client_ends: ConnectionCounts::ended(self.counts.iter().map(|it| &*it.connections)),
             proxy_headers_refused: self.proxy_headers_refused(),
             unreadable_requests: unreadable_requests(&unreadable),
+            unrouted_requests: UnroutedCounts::sum(self.counts.iter().map(|it| &*it.unrouted)),
             own_load: None,
             own_queue: None,
+            own_waits: Latencies::default(),
             own_ties: None,
             reloads: Some(self.reloads()),
             overrides: self.override_facts(&services),
             log_lost: lost_lines(),
             access_log_lost: self.access_log.as_ref().map(Switch::dropped),
             spans: self.spans.as_ref().map(traces::Switch::counts),
-        })
-        .boxed()
+        }
     }
 }
 
@@ -190,6 +193,7 @@ impl ServiceParts {
         let fleet = self.discovery.fleet();
         ServiceFacts {
             name: self.config.name.clone(),
+            number: self.number,
             policy: self.config.policy.name,
             discovery: Some(self.discovery.state()),
             replicas: self.replicas(&fleet),
@@ -217,6 +221,7 @@ impl ServiceParts {
                 drained: orders.is_drained(replica),
                 tier: replica.tier,
                 health: found(replica),
+                behind: None,
             })
             .collect()
     }
@@ -227,6 +232,8 @@ fn facts(health: &ReplicaHealth) -> HealthFacts {
         verdict: health.verdict.as_str().to_owned(),
         checks_passed: health.checks_passed,
         checks_failed: health.checks_failed,
+        went_down: health.went_down,
+        came_back: health.came_back,
         last_failure: health.last_failure.clone(),
     }
 }

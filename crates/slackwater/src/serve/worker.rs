@@ -135,6 +135,7 @@ pub(super) fn run(parts: WorkerParts, ready: impl FnOnce(Result<Vec<ServiceView>
                     access_log.as_ref(),
                     archive.as_deref(),
                     spans.as_ref(),
+                    policy_recorder.as_ref(),
                 ),
                 policy_recorder,
                 deadlines: Deadlines::new(shortest_timeout(&plan.config)),
@@ -163,12 +164,18 @@ fn recorder(
     access_log: Option<&Switch>,
     archive: Option<&Archive>,
     spans: Option<&traces::Switch>,
+    policy_recorder: Option<&PolicyRecorder>,
 ) -> Rc<Recorder> {
     let lines = access_log.map(|log| Box::new(log.lines()) as Box<dyn Consumer>);
     let keeper = archive.map(|archive| Box::new(archive.keeper()) as Box<dyn Consumer>);
-    let consumers = lines.into_iter().chain(keeper).collect();
+    let requests = policy_recorder.and_then(PolicyRecorder::requests);
+    let requests = requests.map(|requests| Box::new(requests) as Box<dyn Consumer>);
     let tracer = spans.map(traces::Switch::tracer);
-    Recorder::new(consumers, Ids::new(&config.request_id), tracer)
+    Recorder::new(
+        [lines, keeper, requests],
+        Ids::new(&config.request_id),
+        tracer,
+    )
 }
 
 /// The one that deadlines must be exact enough for.
@@ -334,7 +341,7 @@ impl Worker {
                 Rc::clone(&table),
                 draw_seed(),
                 Rc::clone(&self.recorder),
-                Arc::clone(&self.counts.unreadable),
+                &self.counts,
             ));
             self.doors.push((number, Rc::clone(&routing)));
             let settings = ClientSettings {

@@ -30,7 +30,8 @@ pub(super) struct Read {
 }
 
 impl Written {
-    pub(super) fn new(args: Args) -> Self {
+    /// `set` is what is set at run time from the start on.
+    pub(super) fn new(args: Args, set: SettingOverrides) -> Self {
         let Args {
             config,
             watch,
@@ -45,7 +46,7 @@ impl Written {
             file: config,
             overrides,
             source: None,
-            set: SettingOverrides::default(),
+            set,
         }
     }
 

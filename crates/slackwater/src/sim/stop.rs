@@ -30,8 +30,9 @@ impl Stop {
         let watch = move || {
             runtime.block_on(async {
                 signals.next().await;
-                told.0.store(true, Ordering::Relaxed);
+                // Said before the flag is up: whoever sees it may be the first to write what was lost.
                 let _ = writeln!(std::io::stderr(), "stopping; once more to stop at once");
+                told.0.store(true, Ordering::Relaxed);
                 signals.next().await;
             });
             std::process::exit(EXIT_CODE);

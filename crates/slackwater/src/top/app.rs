@@ -12,6 +12,10 @@ use std::time::Instant;
 /// A replica's page is brought up to date so often.
 const DETAILS_EVERY: Duration = Duration::from_secs(2);
 
+/// Figures that are older than so many intervals, and than this, are no longer news.
+const STALE_INTERVALS: u32 = 3;
+const STALE_AFTER: Duration = Duration::from_secs(3);
+
 /// Letters that a filter has at most.
 const FILTER_MAX: usize = 64;
 
@@ -88,6 +92,8 @@ pub(super) struct App {
     /// Of the server, for the title.
     pub(super) address: String,
     pub(super) link: Link,
+    /// The last figures: of when, by the server's clock, and when they came.
+    heard: Option<(u64, Instant)>,
     pub(super) page: Page,
     pub(super) service: usize,
     pub(super) order: Order,
@@ -102,6 +108,8 @@ pub(super) struct App {
     /// While the picture stands still: what came last.
     paused: Option<(Option<Fleet>, Option<Tick>)>,
     details: Option<Details>,
+    /// What has to be asked for at the next opportunity.
+    wanted: Vec<Ask>,
     pub(super) hits: Hits,
 }
 
@@ -112,6 +120,7 @@ impl App {
             model: Model::default(),
             address,
             link: Link::Live,
+            heard: None,
             page: Page::Fleet,
             service: 0,
             order: Order::default(),
@@ -123,6 +132,7 @@ impl App {
             is_over: false,
             paused: None,
             details: None,
+            wanted: Vec::new(),
             hits: Hits::default(),
         }
     }
@@ -135,18 +145,29 @@ impl App {
         self.paused.is_some()
     }
 
-    /// Another fleet, or the first. What of the services' last minutes has to be asked for.
-    pub(super) fn take_fleet(&mut self, fleet: Fleet) -> Vec<Ask> {
+    /// For how long no figures have come although the stream runs: the workers hang, or the whole process. `None` while they
+    /// come, and where the stream is known to be broken.
+    pub(super) fn silent_for(&self, now: Instant) -> Option<Duration> {
+        let interval = Duration::from_millis(self.model.fleet().interval_ms);
+        let usual = interval.saturating_mul(STALE_INTERVALS).max(STALE_AFTER);
+        let (_, heard_at) = self.heard?;
+        let age = now.saturating_duration_since(heard_at);
+        (self.link == Link::Live && age > usual).then_some(age)
+    }
+
+    /// Another fleet, or the first. The services' last minutes are asked for next.
+    pub(super) fn take_fleet(&mut self, fleet: Fleet) {
         if let Some((waiting, tick)) = &mut self.paused {
             *waiting = Some(fleet);
             *tick = None;
-            return Vec::new();
+            return;
         }
         let is_first = self.model.fleet().services.is_empty();
         let chosen = self
             .selected
             .and_then(|index| self.model.row(self.service, index));
         let chosen = chosen.map(|row| row.name.to_owned());
+        let shown = self.model.service_name(self.service).to_owned();
         let is_demo = fleet.demo.is_some();
         self.model.take_fleet(fleet);
         if is_first && is_demo {
@@ -155,9 +176,10 @@ impl App {
         if self.page == Page::Sides && !self.has_sides() {
             self.page = Page::Fleet;
         }
+        // The service that is shown and the replica that was chosen may have got another place.
         let services = &self.model.fleet().services;
-        self.service = self.service.min(services.len().saturating_sub(1));
-        // The replica that was chosen may have got another place.
+        let place = services.iter().position(|service| service.name == shown);
+        self.service = place.unwrap_or(0);
         let replicas = services.get(self.service).map(|service| &service.replicas);
         self.selected = chosen.and_then(|name| {
             let mut replicas = replicas?.iter();
@@ -166,14 +188,24 @@ impl App {
         if self.page == Page::Replica && self.selected.is_none() {
             self.page = self.home();
         }
+        self.want_histories();
+    }
+
+    /// Asks for the last minutes of all services.
+    fn want_histories(&mut self) {
+        let services = &self.model.fleet().services;
         let asks = services.iter().map(|service| Ask {
             service: service.name.clone(),
             ..Ask::default()
         });
-        asks.collect()
+        self.wanted = asks.collect();
     }
 
-    pub(super) fn take_tick(&mut self, tick: Tick) {
+    /// The next figures. A server repeats its last ones to whoever comes anew: those are no news.
+    pub(super) fn take_tick(&mut self, tick: Tick, now: Instant) {
+        if self.heard.is_none_or(|(at_ms, _)| at_ms != tick.at_ms) {
+            self.heard = Some((tick.at_ms, now));
+        }
         self.link = Link::Live;
         match &mut self.paused {
             Some((_, waiting)) => *waiting = Some(tick),
@@ -207,8 +239,14 @@ impl App {
         }
     }
 
-    /// What the replica's page shows has to be asked for, if it is time for it.
+    /// What has to be asked for now: last minutes that are missing, and what the replica's page shows if it is time for it.
     pub(super) fn ask(&mut self, now: Instant) -> Vec<Ask> {
+        let mut asks = core::mem::take(&mut self.wanted);
+        asks.extend(self.ask_details(now));
+        asks
+    }
+
+    fn ask_details(&mut self, now: Instant) -> Vec<Ask> {
         if self.page != Page::Replica || self.is_paused() || self.link != Link::Live {
             return Vec::new();
         }
@@ -462,12 +500,14 @@ impl App {
         match self.paused.take() {
             None => self.paused = Some((None, None)),
             Some((fleet, tick)) => {
-                if let Some(fleet) = fleet {
-                    // The last minutes come with the ticks from here on.
-                    let _ = self.take_fleet(fleet);
+                // What the server has kept of the meantime is asked for.
+                match fleet {
+                    Some(fleet) => self.take_fleet(fleet),
+                    None => self.want_histories(),
                 }
+                self.model.forget_rates();
                 if let Some(tick) = tick {
-                    self.take_tick(tick);
+                    self.model.take_tick(tick);
                 }
             }
         }

@@ -1,9 +1,7 @@
 //! Hears the server for as long as the screen is there: when the stream breaks, it is tried again, later each time.
 
-use super::address::Address;
-use super::client::{Failure, Stream};
 use super::message::{Fleet, Tick};
-use super::sse::Event;
+use crate::admin_client::{Address, Event, Failure, Stream};
 use core::time::Duration;
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
@@ -96,8 +94,8 @@ pub(super) fn read<T: DeserializeOwned>(event: &Event) -> Result<T, Failure> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::address;
     use super::*;
+    use crate::admin_client::address;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpListener;
 

@@ -1,17 +1,15 @@
 //! The screen as it runs: the stream, the keys, signals and the clock in one loop, a picture after each.
 
-use super::address::Address;
 use super::app::{Answer, App, Ask, Link, Wanted};
-use super::client::{self, Failure, Stream};
 use super::keys::{self, Action};
 use super::listen::{Heard, listen};
 use super::screen::{self, Theme};
 use super::terminal::{Taken, fault, give_back_on_panic, read_events};
-use super::words::clean;
+use crate::admin_client::{Address, Failure, Stream, encode, json};
 use crate::fault::Fault;
+use crate::output::clean;
 use crate::process::Signals;
 use core::time::Duration;
-use percent::encode;
 use ratatui::crossterm::event::{Event, KeyEventKind, MouseButton, MouseEventKind};
 use ratatui::layout::Position;
 use serde::de::DeserializeOwned;
@@ -50,7 +48,6 @@ pub(super) async fn run(
     let mut clock = tokio::time::interval(CLOCK);
     clock.set_missed_tick_behavior(MissedTickBehavior::Skip);
     while !app.is_over {
-        let mut asks = Vec::new();
         tokio::select! {
             event = keys.recv() => match event {
                 Some(Ok(event)) => {
@@ -61,14 +58,13 @@ pub(super) async fn run(
                 Some(Err(error)) => return Err(fault(&error)),
                 None => return Err(fault(&io::Error::from(io::ErrorKind::UnexpectedEof))),
             },
-            Some(heard) = heard.recv() => asks = take_heard(&mut app, heard),
+            Some(heard) = heard.recv() => take_heard(&mut app, heard, Instant::now()),
             Some((ask, answer)) = answers.recv() => app.take_answer(&ask, answer),
             _ = clock.tick() => {}
             () = signals.next() => break,
             _ = hang_up.recv() => break,
         }
-        asks.extend(app.ask(Instant::now()));
-        for ask in asks {
+        for ask in app.ask(Instant::now()) {
             tokio::spawn(answer(address.clone(), ask, answers_out.clone()));
         }
         let drawn = taken.terminal.draw(|frame| {
@@ -103,19 +99,18 @@ fn take_event(app: &mut App, event: &Event) -> Option<Action> {
     }
 }
 
-/// What the server said; what has to be asked for after that.
-fn take_heard(app: &mut App, heard: Heard) -> Vec<Ask> {
+/// What the server said.
+fn take_heard(app: &mut App, heard: Heard, now: Instant) {
     match heard {
-        Heard::Fleet(fleet) => return app.take_fleet(*fleet),
-        Heard::Tick(tick) => app.take_tick(*tick),
+        Heard::Fleet(fleet) => app.take_fleet(*fleet),
+        Heard::Tick(tick) => app.take_tick(*tick, now),
         Heard::Lost { why, wait } => {
             app.link = Link::Lost {
                 why: clean(&why),
-                retry_at: Instant::now() + wait,
+                retry_at: now + wait,
             };
         }
     }
-    Vec::new()
 }
 
 /// Asks, and hands on what came.
@@ -144,40 +139,10 @@ async fn get<T: DeserializeOwned>(
         path.push_str(&encode(replica));
     }
     path.push_str(rest);
-    let answer = client::json(address, &path).await;
+    let answer = json(address, &path).await;
     let read = answer.and_then(|bytes| {
         let read = serde_json::from_slice(&bytes);
         read.map_err(|error| Failure::Strange(format!("its answer cannot be read: {error}")))
     });
     read.map_err(|failure| clean(&failure.to_string()))
-}
-
-/// Names in a query.
-mod percent {
-    use core::fmt::Write as _;
-
-    /// The text with everything encoded but what never needs it.
-    pub(super) fn encode(text: &str) -> String {
-        let mut encoded = String::with_capacity(text.len());
-        for byte in text.bytes() {
-            if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-                encoded.push(byte.into());
-            } else {
-                // Writing to a string cannot fail.
-                let _ = write!(encoded, "%{byte:02X}");
-            }
-        }
-        encoded
-    }
-
-    #[cfg(test)]
-    mod tests {
-        use super::*;
-
-        #[test]
-        fn names_are_encoded_byte_by_byte() {
-            assert_eq!(encode("10.0.0.1:8080"), "10.0.0.1%3A8080");
-            assert_eq!(encode("replica 0 & ä"), "replica%200%20%26%20%C3%A4");
-        }
-    }
 }

@@ -3,15 +3,13 @@
 //!
 //! | | |
 //! |---|---|
-//! | what is asked for | this file, `address` |
-//! | what the server says | `client` carries it, `sse` cuts it, `message` reads it, `listen` keeps it coming |
+//! | what is asked for | this file |
+//! | what the server says | [`admin_client`](crate::admin_client) carries it, `message` reads it, `listen` keeps it coming |
 //! | what is known | `model`, with the last minutes in `trend`; `rows` filters and sorts |
 //! | what is on the screen | `app` by `keys`; `screen` draws it; `live` runs it on a `terminal` |
 //! | one picture as text | `plain`; `words` are shared |
 
-mod address;
 mod app;
-mod client;
 mod keys;
 mod listen;
 mod live;
@@ -22,18 +20,15 @@ mod rows;
 #[cfg(test)]
 mod samples;
 mod screen;
-mod sse;
 mod terminal;
 mod trend;
 mod words;
 
+use crate::admin_client::{Address, Event, Failure, Stream, address, block_on};
 use crate::fault::Fault;
 use crate::output::print;
-use address::Address;
-use client::{Failure, Stream};
 use model::Model;
 use screen::Theme;
-use sse::Event;
 use std::io::{self, IsTerminal};
 
 const EXAMPLES: &str = "\
@@ -67,11 +62,7 @@ pub(crate) struct Args {
 
 /// Runs `slackwater top`.
 pub(crate) fn run(args: Args) -> Result<(), Fault> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Fault::runtime(format!("cannot start: {error}")))?;
-    runtime.block_on(top(args))
+    block_on(top(args))
 }
 
 async fn top(args: Args) -> Result<(), Fault> {
@@ -82,10 +73,7 @@ async fn top(args: Args) -> Result<(), Fault> {
         mouse,
     } = args;
     let authority = address.authority();
-    let told = |failure: Failure| {
-        let why = words::clean(&failure.to_string());
-        Fault::runtime(format!("the admin server at {authority}: {why}"))
-    };
+    let told = |failure: Failure| failure.at(&address);
     let mut stream = Stream::open(&address).await.map_err(told)?;
     if json {
         let (fleet, tick) = first(&mut stream).await.map_err(told)?;

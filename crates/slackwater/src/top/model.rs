@@ -12,6 +12,9 @@ pub(super) struct Model {
     tick: Option<Tick>,
     /// One for each service.
     trends: Vec<Trend>,
+    /// How long the process had been up at the last tick: less than that, and it is another one, whatever its number. In a
+    /// container they all have the same.
+    uptime_ms: u64,
 }
 
 /// One replica now.
@@ -94,7 +97,7 @@ impl Model {
         if !is_same_process || names(&fleet) != names(&self.fleet) {
             self.trends.clear();
         }
-        self.trends.iter_mut().for_each(Trend::forget_replicas);
+        self.forget_rates();
         self.trends
             .resize_with(fleet.services.len(), Trend::default);
         self.fleet = fleet;
@@ -106,10 +109,19 @@ impl Model {
         if tick.revision != self.fleet.revision {
             return;
         }
+        if tick.uptime_ms < self.uptime_ms {
+            self.trends.fill_with(Trend::default);
+        }
+        self.uptime_ms = tick.uptime_ms;
         for (trend, service) in self.trends.iter_mut().zip(&tick.services) {
             trend.take(&tick, service);
         }
         self.tick = Some(tick);
+    }
+
+    /// Forgets what each replica was sent: the fleet is another one, or ticks were left out.
+    pub(super) fn forget_rates(&mut self) {
+        self.trends.iter_mut().for_each(Trend::forget_replicas);
     }
 
     /// What the server has kept of a service.
@@ -300,6 +312,23 @@ mod tests {
         fleet.process += 1;
         model.take_fleet(fleet);
         assert_eq!(model.trend(0).unwrap().points().len(), 0);
+    }
+
+    #[test]
+    fn a_process_of_the_same_number_that_is_up_for_less_begins_anew() {
+        let mut model = samples::serve();
+        let again = |model: &mut Model, uptime_ms: u64| {
+            let mut tick = samples::serve_tick();
+            tick.at_ms += uptime_ms;
+            tick.uptime_ms = uptime_ms;
+            model.take_fleet(samples::serve_fleet());
+            model.take_tick(tick);
+            model.trend(0).unwrap().points().len()
+        };
+        let up = samples::serve_tick().uptime_ms;
+        // A reconnect keeps what was heard before.
+        assert_eq!(again(&mut model, up + 1_000), 2);
+        assert_eq!(again(&mut model, 500), 1);
     }
 
     #[test]

@@ -4,6 +4,7 @@ use super::message::Latency;
 use super::model::Model;
 use super::words::{UNKNOWN, age, clean, cut, latency_if_any, percent, percent_of, rate};
 use crate::demo::words;
+use crate::text_table::text_table;
 use core::fmt::Write as _;
 use core::time::Duration;
 
@@ -86,26 +87,7 @@ fn rows(model: &Model, service: usize, text: &mut String) {
         ]
         .map(|cell| cut(&clean(&cell), CELL_MAX))
     });
-    let table: Vec<[String; HEADS.len()]> = core::iter::once(HEADS.map(str::to_owned))
-        .chain(cells)
-        .collect();
-    let width = |column: usize| -> usize {
-        let cells = table.iter().map(|row| row[column].chars().count());
-        cells.max().unwrap_or(0)
-    };
-    let widths: [usize; HEADS.len()] = core::array::from_fn(width);
-    for row in &table {
-        let mut line = String::new();
-        for (column, (cell, width)) in row.iter().zip(widths).enumerate() {
-            let _ = if column < FIGURES_FROM {
-                write!(line, "{cell:<width$}  ")
-            } else {
-                write!(line, "{cell:>width$}  ")
-            };
-        }
-        text.push_str(line.trim_end());
-        text.push('\n');
-    }
+    text.push_str(&text_table(HEADS, cells, FIGURES_FROM));
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! Figures as the table writes them: short, so that a column is not wider than it has to be. On top of the demo's words.
 
+pub(super) use crate::output::clean;
+
 use crate::demo::words;
 
 /// What is written where nothing is known.
@@ -81,18 +83,6 @@ pub(super) fn wrapped(text: &str, columns: usize) -> Vec<String> {
     lines
 }
 
-/// The text without what a terminal would obey: it comes from another machine.
-pub(super) fn clean(text: &str) -> String {
-    let printable = |character: char| {
-        if character.is_control() {
-            '\u{fffd}'
-        } else {
-            character
-        }
-    };
-    text.chars().map(printable).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -120,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn text_is_cut_and_cleaned() {
+    fn text_is_cut_and_wrapped() {
         assert_eq!(cut("replica 10", 10), "replica 10");
         assert_eq!(cut("replica 10", 9), "replica …");
         assert_eq!(cut("ab", 1), "…");
@@ -130,9 +120,5 @@ mod tests {
             ["a bc", "def", "longer", "g"]
         );
         assert!(wrapped(" ", 4).is_empty());
-        assert_eq!(
-            clean("a\u{1b}[2Jb\n\u{9b}c"),
-            "a\u{fffd}[2Jb\u{fffd}\u{fffd}c"
-        );
     }
 }

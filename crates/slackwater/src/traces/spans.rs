@@ -8,7 +8,9 @@ use super::tracer::Traced;
 use crate::request_record::{Attempt, AttemptKind, Ended, Record};
 use core::time::Duration;
 use http::{Method, Version};
-use slackwater_core::policy::Outcome;
+use slackwater_core::policy::{Explanation, Outcome};
+use slackwater_tower::response::GrpcStatus;
+use std::borrow::Cow;
 
 /// Who waited for less did not wait.
 const QUEUED_MIN: Duration = Duration::from_millis(1);
@@ -52,6 +54,7 @@ fn server_span(record: &Record, traced: &Traced) -> Span {
     if let Some(status) = status {
         said.number("http.response.status_code", status.into());
     }
+    grpc_ended(&mut said, record.grpc_status);
     let uploaded = record.upload.as_ref().map_or(0, |upload| upload.bytes());
     said.number("http.request.body.size", uploaded);
     said.number("http.response.body.size", record.bytes_out);
@@ -80,11 +83,15 @@ fn failure(record: &Record) -> Option<String> {
         return None;
     }
     let own = record.error.as_ref().and_then(|error| error.to_str().ok());
-    let told = match record.ended() {
-        cut @ (Ended::Broken | Ended::Stalled | Ended::CutOff) => cut.as_str(),
-        _ => record.status.as_ref().map_or("", |status| status.as_str()),
+    let by_grpc = record.grpc_status.filter(|status| status.blames_server());
+    let told = match (record.ended(), by_grpc) {
+        (cut @ (Ended::Broken | Ended::Stalled | Ended::CutOff), _) => cut.as_str().into(),
+        (_, Some(status)) => grpc_name(status),
+        _ => record
+            .status
+            .map_or("".into(), |status| status.as_u16().to_string().into()),
     };
-    Some(own.unwrap_or(told).to_owned())
+    Some(own.map_or_else(|| told.into_owned(), str::to_owned))
 }
 
 fn server_events(record: &Record) -> Vec<Event> {
@@ -139,21 +146,23 @@ fn attempt_span(record: &Record, place: usize, address: &str, own: Span) -> Span
     if let Some(status) = status {
         said.number("http.response.status_code", status.into());
     }
+    grpc_ended(&mut said, attempt.grpc_status);
     if place > 0 && attempt.kind == AttemptKind::Retry {
         said.number("http.request.resend_count", number(place) - 1);
     }
     let is_refusal = status.is_some_and(|status| status >= 400);
     let failure = outcome.filter(|outcome| outcome.is_failure() || *outcome == Outcome::PushedBack);
-    let failure = match (is_refusal, status, failure) {
-        (true, Some(status), _) => Some(status.to_string()),
-        (_, _, failure) => failure.map(|outcome| outcome.as_str().to_owned()),
+    let failure = match (status, attempt.grpc_status) {
+        (Some(status), _) if is_refusal => Some(status.to_string()),
+        (_, Some(status)) if !status.is_ok() => Some(grpc_name(status).into_owned()),
+        _ => failure.map(|outcome| outcome.as_str().to_owned()),
     };
     said.optional("error.type", failure.as_deref());
     said.optional("slackwater.service", record.service.as_deref());
     said.text("slackwater.replica", &*attempt.replica);
     said.number("slackwater.attempt.number", number(place));
     said.text("slackwater.attempt.kind", attempt.kind.as_str());
-    said.boolean("slackwater.attempt.answered", is_answer(record, place));
+    said.boolean("slackwater.attempt.answered", record.is_answered_by(place));
     said.optional("slackwater.attempt.outcome", outcome.map(Outcome::as_str));
     said.optional(
         "slackwater.attempt.cause",
@@ -162,7 +171,7 @@ fn attempt_span(record: &Record, place: usize, address: &str, own: Span) -> Span
     if let Some(took) = attempt.connect {
         said.micros("slackwater.attempt.connect_us", took);
     }
-    pick(&mut said, attempt);
+    pick(&mut said, record, attempt);
     let mut events = Vec::new();
     if !attempt.pick.probing.is_zero() {
         let mut said = Attributes::default();
@@ -186,8 +195,16 @@ fn attempt_span(record: &Record, place: usize, address: &str, own: Span) -> Span
 }
 
 /// Why it went there, and by what report.
-fn pick(said: &mut Attributes, attempt: &Attempt) {
+fn pick(said: &mut Attributes, record: &Record, attempt: &Attempt) {
     let pick = &attempt.pick;
+    if let Some(due_after) = attempt.due_after {
+        said.micros("slackwater.attempt.due_after_us", due_after);
+    }
+    let explained = attempt.explanation.as_deref();
+    let explained = explained.and_then(Explanation::runner_up);
+    let runner_up = explained.or(pick.runner_up).zip(record.directory.as_ref());
+    let runner_up = runner_up.and_then(|(replica, directory)| directory.name(replica));
+    said.optional("slackwater.pick.runner_up", runner_up.as_deref());
     said.text("slackwater.pick.reason", pick.reason.as_str());
     said.number("slackwater.pick.candidates", pick.candidates.into());
     if let Some(limit) = pick.rif_limit {
@@ -202,11 +219,22 @@ fn pick(said: &mut Attributes, attempt: &Attempt) {
     }
     said.micros("slackwater.report.age_us", report.age);
     said.boolean("slackwater.report.hot", report.hot);
+    if report.uses_left != u32::MAX {
+        said.number("slackwater.report.uses_left", report.uses_left.into());
+    }
+    said.boolean("slackwater.report.local", report.local);
 }
 
-/// Whether its response is the one that the client got.
-fn is_answer(record: &Record, place: usize) -> bool {
-    record.leading == Some(place) && record.tries[place].head.is_some()
+/// How a gRPC call ended, by its name.
+fn grpc_ended(said: &mut Attributes, status: Option<GrpcStatus>) {
+    if let Some(status) = status {
+        said.text("rpc.response.status_code", &*grpc_name(status));
+    }
+}
+
+fn grpc_name(status: GrpcStatus) -> Cow<'static, str> {
+    let name = status.name().map(Cow::Borrowed);
+    name.unwrap_or_else(|| status.code().to_string().into())
 }
 
 /// As the access log counts attempts: from 1.
@@ -306,6 +334,7 @@ mod tests {
                 "error.",
                 "http.",
                 "network.",
+                "rpc.",
                 "server.",
                 "slackwater.",
                 "url.",

@@ -44,6 +44,11 @@ impl Upgrade {
         self.0 = Some(Try { handing, hold });
     }
 
+    /// Whether a try is under way: what a successor was told is what it goes by.
+    pub(crate) const fn is_under_way(&self) -> bool {
+        self.0.is_some()
+    }
+
     /// Waits for the end of the try that is under way, for ever if there is none. `true`: another process has taken over.
     pub(crate) async fn ended(&mut self) -> bool {
         let Some(Try { handing, .. }) = &mut self.0 else {

@@ -2,7 +2,8 @@
 //!
 //! The old one begins with a greeting that names the form of what follows, sends each socket with its purpose, and ends
 //! the list. The new one answers once, when it serves. A message that is not known ends the conversation: versions that
-//! say something else have to have another greeting.
+//! say something else have to have another greeting. What an older version does not know is said, and announced in the
+//! greeting, only where there is something of it to say, so that all others still understand each other.
 
 use core::mem::MaybeUninit;
 use core::time::Duration;
@@ -20,10 +21,12 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 const MESSAGE_BYTES_MAX: usize = 256;
 
 const GREETING: &str = "slackwater hand-over 1";
+/// The same, with a file of what is changed at run time.
+const GREETING_WITH_OVERRIDES: &str = "slackwater hand-over 2";
 const END: &str = "end";
 const SERVING: &str = "serving";
 
-/// What a socket that is passed is for.
+/// What a descriptor that is passed is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     /// Requests. The address as it is configured, which with port 0 is not the socket's own.
@@ -32,7 +35,11 @@ pub(crate) enum Purpose {
     Admin(core::net::SocketAddr),
     /// Probes over UDP, likewise.
     Probes(core::net::SocketAddr),
+    /// What is changed at run time: no socket but a file in memory.
+    Overrides,
 }
+
+const OVERRIDES: &str = "overrides";
 
 impl Purpose {
     fn to_message(&self) -> String {
@@ -40,10 +47,14 @@ impl Purpose {
             Self::Requests(address) => format!("requests {address}"),
             Self::Admin(address) => format!("admin {address}"),
             Self::Probes(address) => format!("probes {address}"),
+            Self::Overrides => OVERRIDES.to_owned(),
         }
     }
 
     fn of_message(message: &str) -> Option<Self> {
+        if message == OVERRIDES {
+            return Some(Self::Overrides);
+        }
         let (purpose, address) = message.split_once(' ')?;
         let address = address.parse().ok()?;
         match purpose {
@@ -99,7 +110,14 @@ impl Channel {
         &self,
         sockets: impl IntoIterator<Item = (&'a Purpose, BorrowedFd<'a>)>,
     ) -> io::Result<()> {
-        self.send(GREETING, None)?;
+        let sockets: Vec<_> = sockets.into_iter().collect();
+        let has_overrides = sockets.iter().any(|(it, _)| **it == Purpose::Overrides);
+        let greeting = if has_overrides {
+            GREETING_WITH_OVERRIDES
+        } else {
+            GREETING
+        };
+        self.send(greeting, None)?;
         for (purpose, socket) in sockets {
             self.send(&purpose.to_message(), Some(socket))?;
         }
@@ -110,7 +128,7 @@ impl Channel {
     pub(super) fn receive_sockets(&self) -> io::Result<Vec<(Purpose, OwnedFd)>> {
         let invalid = |what: String| io::Error::new(io::ErrorKind::InvalidData, what);
         let (greeting, _) = self.receive()?;
-        if greeting != GREETING {
+        if ![GREETING, GREETING_WITH_OVERRIDES].contains(&greeting.as_str()) {
             return Err(invalid(format!(
                 "sockets come in a form that this version does not know: {greeting:?}"
             )));
@@ -196,6 +214,7 @@ fn retried<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> io::Result<T> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs::File;
     use std::io::{Read, Write};
     use std::net::{TcpListener, TcpStream};
 
@@ -234,13 +253,38 @@ mod tests {
     }
 
     #[test]
+    fn only_what_older_versions_do_not_know_has_another_greeting() {
+        let file = File::open("/dev/null").expect("on every system");
+        let requests = Purpose::Requests("[::1]:80".parse().expect("an address"));
+        for (purposes, greeting) in [
+            (vec![], "slackwater hand-over 1"),
+            (vec![requests.clone()], "slackwater hand-over 1"),
+            (vec![requests, Purpose::Overrides], "slackwater hand-over 2"),
+        ] {
+            let send = |old: &Channel| {
+                old.send_sockets(purposes.iter().map(|it| (it, file.as_fd())))
+                    .expect("sent");
+            };
+            let (old, new) = ends(PATIENCE);
+            send(&old);
+            let (said, _) = new.receive().expect("a greeting");
+            assert_eq!(said, greeting);
+            let (old, new) = ends(PATIENCE);
+            send(&old);
+            let received = new.receive_sockets().expect("understood");
+            let names: Vec<_> = received.into_iter().map(|(purpose, _)| purpose).collect();
+            assert_eq!(names, purposes);
+        }
+    }
+
+    #[test]
     fn an_end_a_silence_and_another_form_are_errors() {
         let (old, new) = ends(Duration::from_millis(20));
         let error = old.receive_serving().expect_err("nothing was said");
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
-        old.send("slackwater hand-over 2", None).expect("sent");
+        old.send("slackwater hand-over 3", None).expect("sent");
         let error = new.receive_sockets().expect_err("another form");
-        assert!(error.to_string().contains("hand-over 2"), "{error}");
+        assert!(error.to_string().contains("hand-over 3"), "{error}");
         new.send("sorry", None).expect("sent");
         let error = old.receive_serving().expect_err("no such word");
         assert!(error.to_string().contains("sorry"), "{error}");

@@ -10,8 +10,10 @@ use super::successor::{self, Announce};
 use crate::fault::Fault;
 use core::net::SocketAddr;
 use listenfd::ListenFd;
-use std::io;
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _};
 use std::net::{TcpListener, UdpSocket};
+use std::os::fd::OwnedFd;
 
 /// The name that a socket has to have in its socket unit (`FileDescriptorName=`) to be the admin server's.
 const ADMIN: &str = "admin";
@@ -22,8 +24,12 @@ pub(crate) struct Inherited {
     requests: Vec<Socket>,
     admin: Vec<Socket>,
     probes: Vec<Socket<UdpSocket>>,
+    overrides: Option<String>,
     announce: Option<Announce>,
 }
+
+/// What is changed at run time takes no more than so many bytes: 1,024 settings and every replica.
+const OVERRIDES_BYTES_MAX: u64 = 64 << 20;
 
 #[derive(Debug)]
 struct Socket<S = TcpListener> {
@@ -49,6 +55,10 @@ impl Inherited {
             inherited.announce = Some(received.announce);
             for (purpose, socket) in received.sockets {
                 let (list, address) = match purpose {
+                    Purpose::Overrides => {
+                        inherited.overrides = Some(read_overrides(socket)?);
+                        continue;
+                    }
                     Purpose::Requests(address) => (&mut inherited.requests, address),
                     Purpose::Admin(address) => (&mut inherited.admin, address),
                     Purpose::Probes(address) => {
@@ -130,6 +140,11 @@ impl Inherited {
         take(&mut self.probes, address)
     }
 
+    /// What a predecessor says is changed at run time; `None`: nothing, or there is none.
+    pub(crate) fn overrides(&mut self) -> Option<String> {
+        self.overrides.take()
+    }
+
     /// Ends the taking: whatever is left. From a predecessor it is just closed, for that one still serves it until it
     /// ends, and connections that wait there are its.
     ///
@@ -147,6 +162,20 @@ impl Inherited {
             ))),
             _ => Ok(self.announce),
         }
+    }
+}
+
+fn read_overrides(file: OwnedFd) -> Result<String, Fault> {
+    let mut file = File::from(file);
+    let mut text = String::new();
+    // Whoever wrote it has left it at its end.
+    let read = file.rewind();
+    let read = read.and_then(|()| file.take(OVERRIDES_BYTES_MAX).read_to_string(&mut text));
+    match read {
+        Ok(_) => Ok(text),
+        Err(error) => Err(Fault::runtime(format!(
+            "what is changed at run time cannot be taken over: {error}"
+        ))),
     }
 }
 
@@ -216,6 +245,7 @@ mod tests {
             requests: vec![Socket { address, socket }],
             admin: Vec::new(),
             probes: Vec::new(),
+            overrides: None,
             announce,
         }
     }

@@ -5,9 +5,11 @@ use super::successor::MARK;
 use core::fmt;
 use core::net::SocketAddr;
 use core::time::Duration;
+use rustix::fs::{MemfdFlags, memfd_create};
 use std::env;
 use std::ffi::OsString;
-use std::io;
+use std::fs::File;
+use std::io::{self, Write as _};
 use std::net::TcpListener;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -61,7 +63,7 @@ fn locate(name: &Path) -> io::Result<PathBuf> {
     }
 }
 
-/// Sockets that are passed on, as clones: this process goes on with its own.
+/// Sockets that are passed on, as clones: this process goes on with its own. And what is to be said beside them.
 #[derive(Debug, Default)]
 pub(crate) struct Passed(Vec<(Purpose, OwnedFd)>);
 
@@ -91,6 +93,20 @@ impl Passed {
         socket: &impl AsFd,
     ) -> io::Result<()> {
         self.add(Purpose::Probes(configured), socket)
+    }
+
+    /// Adds what is changed at run time, in the words that a successor reads it in.
+    ///
+    /// # Errors
+    ///
+    /// The system has no descriptor or no memory left.
+    pub(crate) fn add_overrides(&mut self, text: &str) -> io::Result<()> {
+        // Of any length, unlike a message, and nobody else can read it.
+        let file = memfd_create("slackwater-overrides", MemfdFlags::CLOEXEC)?;
+        let mut file = File::from(file);
+        file.write_all(text.as_bytes())?;
+        self.0.push((Purpose::Overrides, file.into()));
+        Ok(())
     }
 
     fn add(&mut self, purpose: Purpose, socket: &impl AsFd) -> io::Result<()> {

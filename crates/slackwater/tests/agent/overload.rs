@@ -75,6 +75,9 @@ async fn the_urgent_go_first_and_all_count_as_in_flight() {
     ];
     assert_eq!(agent.rif().await, 5, "what waits is load, too");
     assert_eq!(agent.count("sent").await, 1);
+    let status = agent.status().await;
+    assert_eq!(status["replicas"][0]["in_flight"], 5);
+    assert_eq!(status["services"][0]["name"], "(agent)");
     exchange.answer("first").await;
     assert_eq!(first.answer().await.unwrap().text(), "first");
     // Each worker has connections of its own.

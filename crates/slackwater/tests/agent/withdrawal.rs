@@ -19,6 +19,8 @@ async fn withdrawn(agent: &Agent, is: bool) {
     assert_eq!(agent.http_report().await.draining, is);
     let ready = fetch(agent.admin, "/readyz").await.status;
     assert_eq!(ready, if is { 503 } else { 200 });
+    let known = &agent.status().await["replicas"][0];
+    assert_eq!(known["available"], !is, "{known}");
 }
 
 async fn assert_serves(agent: &Agent, server: &Server) {

@@ -8,10 +8,10 @@ use std::net::TcpStream;
 use std::time::Instant;
 
 /// The live data of a running demo.
-struct Live(BufReader<TcpStream>);
+pub(crate) struct Live(BufReader<TcpStream>);
 
 impl Live {
-    fn open(running: &Running) -> Self {
+    pub(crate) fn open(running: &Running) -> Self {
         let mut stream = TcpStream::connect(running.page).unwrap();
         stream.set_read_timeout(Some(LIMIT)).unwrap();
         write!(stream, "GET /events HTTP/1.1\r\nhost: demo\r\n\r\n").unwrap();
@@ -19,7 +19,7 @@ impl Live {
     }
 
     /// The next event of that name that satisfies the condition.
-    fn wait(&mut self, name: &str, condition: impl Fn(&Value) -> bool) -> Value {
+    pub(crate) fn wait(&mut self, name: &str, condition: impl Fn(&Value) -> bool) -> Value {
         let start = Instant::now();
         let (event, mut is_it) = (format!("event: {name}"), false);
         loop {
@@ -179,7 +179,8 @@ fn a_replica_stalls_or_fails_on_both_sides_until_all_is_reset() {
     let start = Instant::now();
     for side in ["prequal", "round_robin"] {
         let found = loop {
-            let (code, found) = running.get(&format!("/decisions?service={side}&failed=true"));
+            let (code, found) =
+                running.get(&format!("/decisions?service={side}&failed=true&limit=1"));
             assert_eq!(code, 200, "{found}");
             let found: Value = serde_json::from_str(&found).unwrap();
             if found["matching"].as_u64() > Some(0) {

@@ -7,12 +7,12 @@ mod knobs;
 
 use core::net::SocketAddr;
 use core::time::Duration;
+use knobs::Live;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
-use std::time::Instant;
 
 /// Far longer than any of these runs takes; reached only when something is broken.
 const LIMIT: Duration = Duration::from_mins(1);
@@ -68,22 +68,6 @@ impl Running {
             self.page,
             &format!("GET {path} HTTP/1.1\r\nhost: demo\r\n\r\n"),
         )
-    }
-
-    /// The picture, once it satisfies the condition.
-    fn picture_with(&self, condition: impl Fn(&Value) -> bool) -> Value {
-        let start = Instant::now();
-        loop {
-            let (status, body) = self.get("/demo/status.json");
-            if status == 200 {
-                let picture: Value = serde_json::from_str(&body).unwrap();
-                if condition(&picture) {
-                    return picture;
-                }
-                assert!(start.elapsed() < LIMIT, "{body}");
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        }
     }
 
     fn signal(&self, name: &str) {
@@ -215,18 +199,19 @@ fn the_page_and_its_figures_are_served_while_it_runs_and_ctrl_c_ends_it_with_a_s
             "the page needs nothing from elsewhere: {source}"
         );
     }
-    let picture = running.picture_with(|picture| {
-        picture["sides"][1]["requests"].as_u64() > Some(20)
-            && picture["history"]
-                .as_array()
-                .is_some_and(|seconds| !seconds.is_empty())
+    let tick = Live::open(&running).wait("tick", |tick| {
+        let side = &tick["demo"]["sides"][1];
+        // Figures of the whole run are put together once a second.
+        side["requests"].as_u64() > Some(20)
+            && side["overall"]["p99_us"].as_u64() > Some(0)
+            && tick["services"][1]["probes"]["answered"].as_u64() > Some(0)
     });
-    assert_eq!(picture["phase"], "running");
-    assert_eq!(picture["sides"][0]["policy"], "least_loaded");
-    assert_eq!(picture["replicas"].as_array().unwrap().len(), 4);
-    assert!(picture["replicas"][0]["capacity_cores"].as_f64() > Some(0.0));
-    assert!(picture["sides"][1]["balancer"]["probes_answered"].as_u64() > Some(0));
-    assert!(picture["sides"][1]["overall"]["latency"]["p99_ms"].as_f64() > Some(0.0));
+    assert_eq!(tick["phase"], "serving");
+    let demo = &tick["demo"];
+    assert_eq!(demo["sides"][0]["policy"], "least_loaded");
+    let capacities = demo["replicas"]["capacity_milli"].as_array().unwrap();
+    assert_eq!(capacities.len(), 4);
+    assert!(capacities.iter().all(|it| it.as_u64() > Some(0)), "{demo}");
     for (path, part) in [
         ("/status", "\"least_loaded\""),
         ("/status", "\"prequal\""),

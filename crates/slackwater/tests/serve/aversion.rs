@@ -251,8 +251,11 @@ async fn no_more_are_out_than_may_be() {
     assert_eq!(count(&status, "ejections"), 0);
 }
 
-#[tokio::test]
-async fn who_answers_nothing_is_on_probation_where_that_is_on() {
+pub(crate) const PROBATION: &str = "latency_probation.enabled = true\n\
+                ejection.back_off = \"1m\"\nejection.back_off_max = \"1m\"";
+
+/// Four, of which the first answers nothing any more when it is told so.
+pub(crate) async fn who_stalls() -> (Vec<Replica>, Arc<AtomicBool>) {
     let stalls = Arc::new(AtomicBool::new(false));
     let now = Arc::clone(&stalls);
     let stalled = Replica::scripted(move |mut connection| {
@@ -265,26 +268,35 @@ async fn who_answers_nothing_is_on_probation_where_that_is_on() {
         }
     })
     .await;
-    let well = [says(200).await.0, says(200).await.0, says(200).await.0];
-    let addresses: Vec<_> = core::iter::once(&stalled)
-        .chain(&well)
-        .map(|replica| replica.address)
-        .collect();
-    let toml = "latency_probation.enabled = true\n\
-                ejection.back_off = \"1m\"\nejection.back_off_max = \"1m\"";
-    let proxy = Proxy::start(&addresses, toml);
+    let mut replicas = vec![stalled];
+    for _ in 0..3 {
+        replicas.push(says(200).await.0);
+    }
+    (replicas, stalls)
+}
+
+/// Sends requests until it is on probation.
+pub(crate) async fn probation(proxy: &Proxy, stalls: &AtomicBool) -> Value {
     let mut client = Client::connect(proxy.address).await;
     assert_eq!(failures(&mut client, "GET", 40).await, 0);
     stalls.store(true, Ordering::SeqCst);
     let mut waiting = Vec::new();
-    let status = until("it is on probation", async || {
+    until("it is on probation", async || {
         let mut client = Client::connect(proxy.address).await;
         client.send("GET / HTTP/1.1\r\nhost: x\r\n\r\n").await;
         waiting.push(client);
-        let status = status(&proxy).await;
+        let status = status(proxy).await;
         (state(&status, 0) == "on_probation").then_some(status)
     })
-    .await;
+    .await
+}
+
+#[tokio::test]
+async fn who_answers_nothing_is_on_probation_where_that_is_on() {
+    let (replicas, stalls) = who_stalls().await;
+    let addresses: Vec<_> = replicas.iter().map(|replica| replica.address).collect();
+    let proxy = Proxy::start(&addresses, PROBATION);
+    let status = probation(&proxy, &stalls).await;
     assert_eq!(status["replicas"][0]["available"], false);
     assert_eq!(count(&status, "probations"), 1);
     assert_eq!(count(&status, "ejections"), 0);

@@ -1,5 +1,7 @@
 //! What is changed at run time, at the admin server: who may, and what becomes of requests.
 
+mod command;
+mod handed_over;
 mod refusals;
 mod replicas;
 mod settings;
@@ -29,6 +31,10 @@ impl Token {
         std::fs::write(&self.0, text).unwrap();
     }
 
+    fn path(&self) -> &str {
+        self.0.to_str().unwrap()
+    }
+
     pub(crate) fn section(&self) -> String {
         format!("[admin]\ntoken_file = \"{}\"\n", self.0.display())
     }
@@ -51,14 +57,14 @@ pub(crate) fn config(replicas: &[&Replica], more: &str) -> String {
 }
 
 /// A proxy before these replicas at which `TOKEN` may change something.
-fn controlled(name: &str, replicas: &[&Replica]) -> (Proxy, Written, Token) {
+pub(crate) fn controlled(name: &str, replicas: &[&Replica]) -> (Proxy, Written, Token) {
     let token = Token::new(name);
     let written = Written::new(name, &config(replicas, &token.section()));
     (written.serve(&[]), written, token)
 }
 
 /// Sends a request to the admin server; the status and the body of its answer.
-async fn send(proxy: &Proxy, request: &str, headers: &str, body: &str) -> (u16, String) {
+pub(crate) async fn send(proxy: &Proxy, request: &str, headers: &str, body: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(proxy.admin).await.unwrap();
     let length = body.len();
     let text = format!(
@@ -82,7 +88,7 @@ async fn ask(proxy: &Proxy, path: &str, body: &Value) -> (u16, String) {
 }
 
 /// The same, of which it is known that it is done.
-async fn done(proxy: &Proxy, path: &str, body: &Value) -> Value {
+pub(crate) async fn done(proxy: &Proxy, path: &str, body: &Value) -> Value {
     let (status, text) = ask(proxy, path, body).await;
     assert_eq!(status, 200, "{path} {body}: {text}");
     serde_json::from_str(&text).unwrap()

@@ -1,5 +1,7 @@
 //! Why a replica was picked, as whoever asks the admin server hears it: the same story as in the access log, under the same id.
 
+mod absent;
+
 use crate::access_log::Log;
 use crate::aversion::{failures, stands};
 use crate::clients::{Client, get};
@@ -14,7 +16,7 @@ const ALL: &str = "[decisions]\nsample = 1\n";
 const NAMED: &str = "[request_id]\nheader = \"x-request-id\"\n";
 
 /// The decisions that are asked for, once there are so many.
-async fn decisions(proxy: &Proxy, query: &str, count: usize) -> Vec<Value> {
+pub(crate) async fn decisions(proxy: &Proxy, query: &str, count: usize) -> Vec<Value> {
     until("the decisions are there", async || {
         let page = proxy.admin_page(&format!("/decisions?{query}")).await;
         let page: Value = serde_json::from_str(&page).unwrap();

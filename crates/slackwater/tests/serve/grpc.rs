@@ -2,12 +2,12 @@
 
 use crate::access_log::Log;
 use crate::clients::{Answer, Client};
-use crate::proxy::Proxy;
+use crate::proxy::{Proxy, until};
 use crate::replicas::{Replica, nobody};
 use crate::routes::services;
 
 /// A replica that answers everything with the gRPC status, in the head if there is no body, or else in the trailers.
-async fn says(status: &'static str, has_body: bool) -> Replica {
+pub(crate) async fn says(status: &'static str, has_body: bool) -> Replica {
     let fields = "content-type: application/grpc\r\n";
     let last = format!("grpc-status: {status}\r\n");
     let answer = if has_body {
@@ -61,6 +61,34 @@ async fn a_status_that_blames_the_server_is_a_failure() {
             "the policy keeps away from it: {sent}, body: {has_body}"
         );
         assert_eq!(failed, sent, "body: {has_body}");
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_fails_is_a_failed_request_of_the_service() {
+    for (status, has_body, class) in [
+        ("14", false, "grpc_failed"),
+        ("14", true, "grpc_failed"),
+        ("5", true, "2xx"),
+    ] {
+        let replica = says(status, has_body).await;
+        let proxy = Proxy::start(&[replica.address], "[retries]\nattempts_max = 1\n");
+        let mut client = Client::connect(proxy.address).await;
+        let fields = "host: x\r\nte: trailers\r\nconnection: close, te\r\n";
+        client
+            .send(&format!("GET / HTTP/1.1\r\n{fields}\r\n"))
+            .await;
+        client.rest().await;
+        until(class, async || {
+            let status = proxy.admin_page("/status").await;
+            let status: serde_json::Value = serde_json::from_str(&status).unwrap_or_default();
+            // Heads are counted by their status.
+            let classes = status["services"][0]["latency"].as_array()?;
+            let ended = classes.iter().find(|it| it["requests"] == 1)?;
+            assert_eq!(ended["class"], class, "body: {has_body}");
+            Some(())
+        })
+        .await;
     }
 }
 
@@ -128,8 +156,9 @@ async fn a_call_without_a_response_hears_a_status_of_its_own_protocol() {
     let fixed = call(&proxy, "/fixed", "application/grpc").await;
     assert_eq!((fixed.status, fixed.text()), (503, "mine"));
     let lines = log.lines(7).await;
-    for (line, status) in lines.iter().step_by(2).zip([504, 502, 404]) {
-        assert_eq!(line["status"], status, "what it stands for: {line}");
+    for (line, status) in lines.iter().step_by(2).zip([4, 14, 12]) {
+        assert_eq!(line["status"], 200, "as it was on the wire: {line}");
+        assert_eq!(line["grpc_status"], status, "{line}");
         assert_eq!(line["bytes_out"], 0, "{line}");
     }
 }

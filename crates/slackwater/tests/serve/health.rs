@@ -12,7 +12,7 @@ use std::sync::Arc;
 use tokio::sync::Notify;
 
 /// A replica that answers checks, which come without cookies, with a status that can be changed, and others with its name.
-async fn checked(name: &'static str, status: u16) -> (Replica, Arc<AtomicU16>) {
+pub(crate) async fn checked(name: &'static str, status: u16) -> (Replica, Arc<AtomicU16>) {
     let status = Arc::new(AtomicU16::new(status));
     let now = Arc::clone(&status);
     let replica = Replica::scripted(move |mut connection| {
@@ -35,7 +35,7 @@ async fn checked(name: &'static str, status: u16) -> (Replica, Arc<AtomicU16>) {
     (replica, status)
 }
 
-const HTTP: &str = "[health]\ncheck = \"http\"\npath = \"/check\"\nhost = \"checked.example\"\ninterval = \"20ms\"\n";
+pub(crate) const HTTP: &str = "[health]\ncheck = \"http\"\npath = \"/check\"\nhost = \"checked.example\"\ninterval = \"20ms\"\n";
 
 /// Waits until the status calls the replicas this, in their order.
 async fn verdicts(proxy: &Proxy, expected: &[&str]) {

@@ -12,11 +12,11 @@ use std::sync::{Arc, Mutex};
 use tokio::sync::Notify;
 
 /// After one request the next one's time is known, and everything is paid for.
-const EAGER: &str =
+pub(crate) const EAGER: &str =
     "[hedge]\nenabled = true\nbudget = 1\nsamples_min = 1\nslow_share = 1\ndelay_min = \"50ms\"\n";
 
 /// Two replicas that answer at once, but for requests to `/late…`: whichever has the first copy of one waits to be told.
-struct Pair {
+pub(crate) struct Pair {
     replicas: [Replica; 2],
     state: Arc<State>,
 }
@@ -53,7 +53,7 @@ const FAILED: &str = "HTTP/1.1 500 Oh\r\ncontent-length: 6\r\n\r\nfailed";
 const BUSY: &str = "HTTP/1.1 429 Later\r\ncontent-length: 0\r\n\r\n";
 
 impl Pair {
-    async fn new() -> Self {
+    pub(crate) async fn new() -> Self {
         Self::with(State::default()).await
     }
 
@@ -69,7 +69,7 @@ impl Pair {
         }
     }
 
-    fn addresses(&self) -> [SocketAddr; 2] {
+    pub(crate) fn addresses(&self) -> [SocketAddr; 2] {
         self.replicas.each_ref().map(|replica| replica.address)
     }
 
@@ -144,7 +144,7 @@ async fn serve(mut connection: Connection, state: Arc<State>) {
 }
 
 /// Asks twice, so that there is a time after which a request is late.
-async fn teach(proxy: &Proxy) {
+pub(crate) async fn teach(proxy: &Proxy) {
     for _ in 0..2 {
         assert_eq!(get(proxy.address, "/").await.text(), "at once");
     }
@@ -165,7 +165,7 @@ async fn once(proxy: &Proxy, count: &str, go_on: &Notify) {
 }
 
 /// The answer to a late request whose first copy goes on once a second one was withheld, for that reason.
-async fn ask_withheld(pair: &Pair, proxy: &Proxy, reason: &str) -> Answer {
+pub(crate) async fn ask_withheld(pair: &Pair, proxy: &Proxy, reason: &str) -> Answer {
     let withheld =
         format!("slackwater_hedges_withheld_total{{service=\"default\",reason=\"{reason}\"}}");
     let before = metric(proxy, &withheld).await;

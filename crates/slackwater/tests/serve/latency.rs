@@ -2,7 +2,7 @@
 
 use crate::clients::{Client, get};
 use crate::proxy::{Proxy, until};
-use crate::reload::status;
+use crate::reload::{Written, reload, status};
 use crate::replicas::Replica;
 use core::time::Duration;
 use serde_json::Value;
@@ -77,7 +77,7 @@ async fn each_request_is_counted_once_by_what_became_of_it() {
     let breaking = "GET /breaking HTTP/1.1\r\nhost: x\r\n\r\n";
     client.send(breaking).await;
     assert!(client.rest().await.ends_with(b"half"));
-    let expected = [&expected[..], &[("incomplete", 1)]].concat();
+    let expected = [&expected[..], &[("broken", 1)]].concat();
     becomes(&proxy, &expected).await;
     // What this proxy answers itself is an answer, too.
     drop(replica);
@@ -90,8 +90,62 @@ async fn each_request_is_counted_once_by_what_became_of_it() {
     assert_eq!(after["2xx"], 2);
 }
 
+/// What ticks have told of the service, all together.
+async fn told(proxy: &Proxy, what: &str) -> u64 {
+    let history = proxy.admin_page("/history?service=default").await;
+    let history: Value = serde_json::from_str(&history).unwrap_or_default();
+    let requests = history[what].as_array().into_iter().flatten();
+    requests.filter_map(Value::as_u64).sum()
+}
+
 #[tokio::test]
-async fn a_client_that_leaves_leaves_a_request_without_a_class() {
+async fn live_data_leave_out_no_request_of_a_service_that_begins_anew() {
+    let replica = versatile().await;
+    let config = |first_byte: &str| {
+        let replica = replica.address;
+        format!(
+            "listen = \"127.0.0.1:0\"\nreplicas = [\"{replica}\"]\ntimeouts.first_byte = \"{first_byte}\"\n"
+        )
+    };
+    let written = Written::new("anew", &config("20s"));
+    let proxy = written.serve(&[]);
+    until("it looks", async || {
+        proxy
+            .admin_page("/history?service=default")
+            .await
+            .contains("\"requests\":[0")
+            .then_some(())
+    })
+    .await;
+    for _ in 0..2 {
+        get(proxy.address, "/").await;
+    }
+    until("they are told", async || {
+        (told(&proxy, "requests").await == 2).then_some(())
+    })
+    .await;
+    written.become_text(&config("21s"));
+    reload(&proxy);
+    // More than there were before, so that no count has fallen when somebody looks again. A worker may take the new service a
+    // moment later than the status does.
+    let counted = async || {
+        let counted = classes(&status(&proxy).await);
+        counted.get("2xx").copied().unwrap_or_default()
+    };
+    until("three are counted anew", async || {
+        get(proxy.address, "/").await;
+        (counted().await >= 3).then_some(())
+    })
+    .await;
+    let expected = 2 + counted().await;
+    until("all are told", async || {
+        (told(&proxy, "requests").await == expected).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_is_no_failure() {
     let go_on = Arc::new(Notify::new());
     let replica = Replica::slow(&go_on, "late").await;
     let proxy = Proxy::start(&[replica.address], "");
@@ -103,9 +157,42 @@ async fn a_client_that_leaves_leaves_a_request_without_a_class() {
     .await;
     becomes(&proxy, &[]).await;
     drop(client);
-    becomes(&proxy, &[("incomplete", 1)]).await;
+    becomes(&proxy, &[("client_gone", 1)]).await;
     let first_byte = &status(&proxy).await["services"][0]["latency"][0]["first_byte_us"];
     assert!(first_byte.is_null(), "there was no head: {first_byte}");
+    until("it is told", async || {
+        (told(&proxy, "requests").await == 1).then_some(())
+    })
+    .await;
+    assert_eq!(told(&proxy, "failed").await, 0);
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_the_line_is_no_failure() {
+    let go_on = Arc::new(Notify::new());
+    let replica = Replica::slow(&go_on, "late").await;
+    let toml = "[queue]\nrequests_max = 1\nwait_max = \"20s\"";
+    let proxy = Proxy::start(&[replica.address], toml);
+    let mut first = Client::connect(proxy.address).await;
+    first.send("GET /slow HTTP/1.1\r\nhost: x\r\n\r\n").await;
+    until("it is on its way", async || {
+        (proxy.sum("/in_flight").await == 1).then_some(())
+    })
+    .await;
+    let mut second = Client::connect(proxy.address).await;
+    second.send("GET / HTTP/1.1\r\nhost: x\r\n\r\n").await;
+    until("it waits", async || {
+        let waiting = &status(&proxy).await["services"][0]["line"]["waiting"];
+        (*waiting == 1).then_some(())
+    })
+    .await;
+    drop(second);
+    becomes(&proxy, &[("client_gone", 1)]).await;
+    until("it is told", async || {
+        (told(&proxy, "requests").await == 1).then_some(())
+    })
+    .await;
+    assert_eq!(told(&proxy, "failed").await, 0);
 }
 
 #[tokio::test]

@@ -204,7 +204,10 @@ async fn backups_serve_while_nobody_else_passes_its_checks() {
 }
 
 /// A replica that answers probes, and the same as in the file.
-async fn probed(name: &'static str, tier: u8) -> (Replica, Load, AbortOnDropHandle<()>, String) {
+pub(crate) async fn probed(
+    name: &'static str,
+    tier: u8,
+) -> (Replica, Load, AbortOnDropHandle<()>, String) {
     let replica = Replica::scripted(move |mut connection| async move {
         while connection.head().await.is_some() {
             connection.answer(name).await;

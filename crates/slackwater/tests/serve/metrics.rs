@@ -2,7 +2,7 @@
 
 use crate::clients::{Client, get};
 use crate::proxy::{Proxy, until};
-use crate::replicas::Replica;
+use crate::replicas::{Replica, nobody};
 
 /// The value of the first series that begins so; `None` if there is none.
 async fn series(proxy: &Proxy, begin: &str) -> Option<f64> {
@@ -44,7 +44,11 @@ async fn histograms_count_what_was_answered() {
     let of_class = "{service=\"default\",class=\"2xx\"";
     let of_replica = format!("{{service=\"default\",replica=\"{}\"", replica.address);
     let request = format!("slackwater_request_duration_seconds_count{of_class}}}");
-    assert_eq!(series(&proxy, &request).await, None, "before the first one");
+    assert_eq!(
+        series(&proxy, &request).await,
+        Some(0.0),
+        "before the first one"
+    );
     for _ in 0..3 {
         get(proxy.address, "/").await;
     }
@@ -55,6 +59,145 @@ async fn histograms_count_what_was_answered() {
     becomes(&proxy, &all, 3.0).await;
     let head = format!("slackwater_replica_head_seconds_count{of_replica}}}");
     becomes(&proxy, &head, 3.0).await;
+}
+
+/// The end of the first bucket's line that has such an exemplar, once there is one.
+async fn exemplar(proxy: &Proxy, histogram: &str, labels: &str) -> String {
+    until(&format!("{histogram} has {labels}"), async || {
+        let metrics = proxy.open_metrics().await;
+        let mut lines = metrics.lines().filter(|line| line.starts_with(histogram));
+        let exemplar = format!(" # {{{labels}}} ");
+        lines.find_map(|line| Some(line.split_once(&exemplar)?.1.to_owned()))
+    })
+    .await
+}
+
+#[tokio::test]
+async fn buckets_lead_to_requests_that_can_be_looked_up() {
+    const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
+    let replica = Replica::echo("a").await;
+    let collector = nobody().await;
+    let proxy = Proxy::start(
+        &[replica.address],
+        &format!(
+            "[decisions]\nsample = 0\nheader = \"x-explain\"\n[request_id]\nheader = \"x-request-id\"\n\
+             [tracing]\nendpoint = \"http://{collector}\"\nsample = 0\n"
+        ),
+    );
+    let mut client = Client::connect(proxy.address).await;
+    assert_eq!(client.get("/").await.status, 200);
+    let count = "slackwater_request_duration_seconds_count{service=\"default\",class=\"2xx\"}";
+    becomes(&proxy, count, 1.0).await;
+    assert!(
+        !proxy.open_metrics().await.contains(" # {"),
+        "nobody can look it up"
+    );
+    for (fields, labels) in [
+        (
+            "x-request-id: mine\r\nx-explain: 1".to_owned(),
+            "request_id=\"mine\"".to_owned(),
+        ),
+        (
+            format!("x-request-id: other\r\ntraceparent: 00-{TRACE}-b7ad6b7169203331-01"),
+            format!("trace_id=\"{TRACE}\""),
+        ),
+    ] {
+        client
+            .send(&format!("GET / HTTP/1.1\r\nhost: x\r\n{fields}\r\n\r\n"))
+            .await;
+        assert_eq!(client.answer().await.status, 200);
+        let now = std::time::SystemTime::UNIX_EPOCH
+            .elapsed()
+            .unwrap()
+            .as_secs_f64();
+        for histogram in [
+            "slackwater_request_duration_seconds",
+            "slackwater_request_first_byte_seconds",
+        ] {
+            let end = exemplar(&proxy, histogram, &labels).await;
+            let (took, at) = end.split_once(' ').unwrap();
+            assert!(took.parse::<f64>().unwrap() > 0.0, "{end}");
+            assert!((at.parse::<f64>().unwrap() - now).abs() < 60.0, "{end}");
+        }
+    }
+    let decision = proxy.admin_page("/decisions?id=mine").await;
+    let decision: serde_json::Value = serde_json::from_str(&decision).unwrap();
+    assert_eq!(decision["decisions"][0]["id"], "mine");
+    assert!(!proxy.admin_page("/metrics").await.contains(" # {"));
+}
+
+/// Waits until connections with clients have ended so often for this reason.
+async fn client_ends(proxy: &Proxy, reason: &str, count: f64) {
+    let begin = format!("slackwater_client_connections_ended_total{{reason=\"{reason}\"}}");
+    becomes(proxy, &begin, count).await;
+}
+
+#[tokio::test]
+async fn connections_with_clients_end_for_reasons_that_are_told_apart() {
+    let replica = Replica::echo("a").await;
+    let proxy = Proxy::start(&[replica.address], "");
+    let mut client = Client::connect(proxy.address).await;
+    assert_eq!(client.get("/").await.status, 200);
+    drop(client);
+    client_ends(&proxy, "client", 1.0).await;
+    let last = "GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
+    for (text, reason) in [(last, "answered"), ("GET / HTTP/9.9\r\n\r\n", "protocol")] {
+        let mut client = Client::connect(proxy.address).await;
+        client.send(text).await;
+        client.rest().await;
+        client_ends(&proxy, reason, 1.0).await;
+    }
+    let impatient = "[timeouts]\nidle = \"50ms\"\nhead = \"50ms\"\n";
+    let impatient = Proxy::start(&[replica.address], impatient);
+    for (text, reason) in [("", "idle"), ("GET / HT", "head_late")] {
+        let mut client = Client::connect(impatient.address).await;
+        client.send(text).await;
+        client.rest().await;
+        client_ends(&impatient, reason, 1.0).await;
+    }
+    // Each has ended for one reason, and none is there any more.
+    for (proxy, begun) in [(&proxy, 3.0), (&impatient, 2.0)] {
+        becomes(proxy, "slackwater_client_connections_begun_total ", begun).await;
+        becomes(proxy, "slackwater_client_connections ", 0.0).await;
+    }
+}
+
+/// A replica that answers one request on each connection, or does not, as the path says.
+async fn wilful() -> Replica {
+    Replica::scripted(|mut connection| async move {
+        let head = connection.head().await.unwrap_or_default();
+        match head.split(' ').nth(1).unwrap_or_default() {
+            "/close" => {
+                let last = "HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n";
+                connection.send(last).await;
+            }
+            "/silent" => {
+                connection.more().await;
+            }
+            "/leave" => connection.answer("yes, and bye").await,
+            _ => (),
+        }
+    })
+    .await
+}
+
+#[tokio::test]
+async fn connections_to_replicas_end_for_reasons_that_are_told_apart() {
+    let replica = wilful().await;
+    let quick = "[timeouts]\nfirst_byte = \"50ms\"\n[retries]\nattempts_max = 1\n";
+    let proxy = Proxy::start(&[replica.address], quick);
+    for (path, status, reason) in [
+        ("/close", 204, "answered"),
+        ("/break", 502, "failed"),
+        ("/silent", 504, "late"),
+        ("/leave", 200, "closed"),
+    ] {
+        assert_eq!(get(proxy.address, path).await.status, status, "{path}");
+        let begin = format!(
+            "slackwater_replica_connections_ended_total{{service=\"default\",reason=\"{reason}\"}}"
+        );
+        becomes(&proxy, &begin, 1.0).await;
+    }
 }
 
 #[tokio::test]

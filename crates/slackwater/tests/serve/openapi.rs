@@ -7,11 +7,12 @@ use crate::reload::Written;
 use crate::replicas::Replica;
 use core::net::SocketAddr;
 use serde_json::{Value, json};
+use slackwater_tower::server::{Load, respond_udp};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Stdio};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, UdpSocket};
 
 /// Sends a request to an admin server, and reads the whole answer.
 async fn ask(admin: SocketAddr, method: &str, path: &str, body: Option<&Value>) -> Answer {
@@ -19,7 +20,7 @@ async fn ask(admin: SocketAddr, method: &str, path: &str, body: Option<&Value>) 
     let body = body.map_or_else(String::new, Value::to_string);
     let length = body.len();
     let mut text = format!(
-        "{method} {path} HTTP/1.1\r\nhost: admin\r\nconnection: close\r\nauthorization: Bearer {TOKEN}\r\n"
+        "{method} {path} HTTP/1.1\r\nhost: {admin}\r\nconnection: close\r\nauthorization: Bearer {TOKEN}\r\n"
     );
     if method != "GET" {
         text += "content-type: application/json\r\n";
@@ -199,18 +200,17 @@ async fn what_is_served_is_described_and_the_other_way_round() {
         assert_eq!(is_described, body.is_object(), "{path} {body}");
         asked.insert(path);
     }
-    let changes = described(&document, "serve").into_iter();
-    let changes: BTreeSet<_> = changes
+    let asked: BTreeSet<_> = asked.into_iter().map(str::to_owned).collect();
+    assert_eq!(asked, changes(&document, "serve"));
+}
+
+/// The paths of a role that change something.
+fn changes(document: &Value, role: &str) -> BTreeSet<String> {
+    let changes = described(document, role).into_iter();
+    changes
         .filter(|(_, methods)| methods.contains("POST"))
         .map(|(path, _)| path)
-        .collect();
-    assert_eq!(
-        asked
-            .into_iter()
-            .map(str::to_owned)
-            .collect::<BTreeSet<_>>(),
-        changes
-    );
+        .collect()
 }
 
 #[tokio::test]
@@ -218,22 +218,26 @@ async fn events_are_as_described() {
     let replica = Replica::echo("one").await;
     let proxy = Proxy::start(&[replica.address], "");
     let document = document(proxy.admin).await;
+    first_events(proxy.admin, &document).await;
+}
+
+/// Reads the stream until each event that is described has come, as it is described.
+async fn first_events(admin: SocketAddr, document: &Value) -> BTreeSet<String> {
     let content = &document["paths"]["/events"]["get"]["responses"]["200"]["content"];
     let events = content["text/event-stream"]["x-events"]
         .as_object()
         .unwrap();
-    let mut stream = TcpStream::connect(proxy.admin).await.unwrap();
-    stream
-        .write_all(b"GET /events HTTP/1.1\r\nhost: admin\r\n\r\n")
-        .await
-        .unwrap();
+    let mut stream = TcpStream::connect(admin).await.unwrap();
+    let request = format!("GET /events HTTP/1.1\r\nhost: {admin}\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
     let mut text = String::new();
     let mut seen = BTreeSet::new();
     until("each event has come", async || {
         let mut bytes = vec![0; 64 << 10];
         let read = stream.read(&mut bytes).await.unwrap();
         text += core::str::from_utf8(&bytes[..read]).unwrap();
-        while let Some((event, rest)) = text.split_once("\n\n") {
+        while let Some(end) = text.find("\n\n") {
+            let event: String = text.drain(..end + 2).collect();
             let mut lines = event.lines();
             let name = lines
                 .find_map(|line| line.strip_prefix("event: "))
@@ -241,7 +245,7 @@ async fn events_are_as_described() {
             let data = lines.find_map(|line| line.strip_prefix("data: "));
             if let Some((name, data)) = name.zip(data) {
                 let data: Value = serde_json::from_str(data).unwrap();
-                let validator = closed(&document, &events[&name]);
+                let validator = closed(document, &events[&name]);
                 let mistakes: Vec<_> = validator
                     .iter_errors(&data)
                     .map(|it| format!("{}: {it}", it.instance_path()))
@@ -249,11 +253,67 @@ async fn events_are_as_described() {
                 assert!(mistakes.is_empty(), "{name}: {mistakes:#?}");
                 seen.insert(name);
             }
-            text = rest.to_owned();
         }
         (seen.len() == events.len()).then_some(())
     })
     .await;
+    seen
+}
+
+/// A replica that is asked for its load at a socket of its own.
+async fn probed(replica: &Replica) -> String {
+    let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    let probe = socket.local_addr().unwrap();
+    tokio::spawn(async move {
+        let _ = respond_udp(socket, Load::new(), None).await;
+    });
+    let address = replica.address;
+    format!("{{ address = \"{address}\", probe = \"{probe}\" }}")
+}
+
+#[tokio::test]
+async fn decisions_are_as_described() {
+    let failing = Replica::scripted(|mut connection| async move {
+        while connection.head().await.is_some() {
+            let refusal = "HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\n\r\n";
+            connection.send(refusal).await;
+        }
+    });
+    let replicas = [
+        Replica::echo("one").await,
+        Replica::echo("two").await,
+        failing.await,
+    ];
+    let mut list = Vec::new();
+    for replica in &replicas {
+        list.push(probed(replica).await);
+    }
+    let proxy = Proxy::of_file(&format!(
+        "replicas = [{}]\ndiscovery.warm_up = 0\n[decisions]\nsample = 1\n",
+        list.join(", ")
+    ));
+    let document = document(proxy.admin).await;
+    let operation = &document["paths"]["/decisions"]["get"];
+    // One with each of these, so that little is left that could be described wrongly.
+    let wanted: [&dyn Fn(&Value) -> bool; 3] = [
+        &|decision| decision["attempts"][1]["kind"] == "retry",
+        &|decision| decision["attempts"][0]["runner_up"]["rif"].is_u64(),
+        &|decision| decision["attempts"][0]["candidates"][1]["rif"].is_u64(),
+    ];
+    until("there are decisions of all kinds", async || {
+        crate::clients::get(proxy.address, "/").await;
+        let answer = ask(proxy.admin, "GET", "/decisions?limit=1000", None).await;
+        check(&document, operation, "/decisions", &answer);
+        let found: Value = serde_json::from_slice(&answer.body).unwrap();
+        let all = found["decisions"].as_array().unwrap();
+        let has = |is: &&dyn Fn(&Value) -> bool| all.iter().any(is);
+        wanted.iter().all(has).then_some(())
+    })
+    .await;
+    for path in ["/decisions?format=text", "/decisions?reason=why"] {
+        let answer = ask(proxy.admin, "GET", path, None).await;
+        check(&document, operation, path, &answer);
+    }
 }
 
 #[tokio::test]
@@ -309,4 +369,33 @@ async fn a_demo_serves_what_is_described_of_it() {
     })
     .await;
     check_reads(admin, "demo", &service).await;
+    let document = document(admin).await;
+    let mut asked = BTreeSet::new();
+    for (path, body, status) in [
+        ("/demo/load", json!({"rate": 30}), 200),
+        ("/demo/load", json!({"rate": 1e9}), 400),
+        (
+            "/demo/replica",
+            json!({"replica": 1, "taken_percent": 50, "fault": "failing", "failing_percent": 9}),
+            200,
+        ),
+        ("/demo/replica", json!({"replica": 1, "fault": "gone"}), 400),
+        ("/demo/policy", json!({"side": 1, "policy": "random"}), 200),
+        ("/demo/policy", json!({"side": 2, "policy": "random"}), 400),
+        ("/demo/weather", json!({"on": false}), 200),
+        ("/demo/reset", json!({}), 200),
+        ("/demo/reset", json!({"all": true}), 400),
+    ] {
+        let operation = &document["paths"][path]["post"];
+        let answer = ask(admin, "POST", path, Some(&body)).await;
+        assert_eq!(answer.status, status, "{path} {body}: {}", answer.text());
+        check(&document, operation, path, &answer);
+        let takes = &operation["requestBody"]["content"]["application/json"]["schema"];
+        let is_described = closed(&document, takes).is_valid(&body);
+        assert_eq!(is_described, status == 200, "{path} {body}");
+        asked.insert(path.to_owned());
+    }
+    assert_eq!(asked, changes(&document, "demo"));
+    let first = first_events(admin, &document).await;
+    assert!(first.contains("tick"), "{first:?}");
 }

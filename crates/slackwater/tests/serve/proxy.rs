@@ -139,12 +139,13 @@ impl Proxy {
 
     /// A page of the admin server.
     pub(crate) async fn admin_page(&self, path: &str) -> String {
-        let mut stream = TcpStream::connect(self.admin).await.unwrap();
-        let request = format!("GET {path} HTTP/1.1\r\nhost: admin\r\nconnection: close\r\n\r\n");
-        stream.write_all(request.as_bytes()).await.unwrap();
-        let mut page = String::new();
-        stream.read_to_string(&mut page).await.unwrap();
-        page.split_once("\r\n\r\n").unwrap().1.to_owned()
+        admin_page(self.admin, path, "").await
+    }
+
+    /// The metrics in the form that has exemplars.
+    pub(crate) async fn open_metrics(&self) -> String {
+        let accept = "accept: application/openmetrics-text\r\n";
+        admin_page(self.admin, "/metrics", accept).await
     }
 
     /// The sum of a count over all replicas; `pointer` leads to it from a replica's entry in the status.
@@ -185,6 +186,17 @@ impl Drop for Proxy {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// A page of an admin server, asked for with these fields.
+async fn admin_page(admin: SocketAddr, path: &str, fields: &str) -> String {
+    let mut stream = TcpStream::connect(admin).await.unwrap();
+    let request =
+        format!("GET {path} HTTP/1.0\r\nhost: admin\r\n{fields}connection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut page = String::new();
+    stream.read_to_string(&mut page).await.unwrap();
+    page.split_once("\r\n\r\n").unwrap().1.to_owned()
 }
 
 /// A file of its own with this text.

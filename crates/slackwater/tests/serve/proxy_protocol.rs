@@ -6,7 +6,7 @@ use crate::replicas::Replica;
 use tokio::io::AsyncWriteExt;
 
 /// A proxy whose only listener takes connections from `trust`.
-fn start(replica: &Replica, trust: &str, rest: &str) -> Proxy {
+pub(crate) fn start(replica: &Replica, trust: &str, rest: &str) -> Proxy {
     let address = replica.address;
     Proxy::of_file(&format!(
         "[[listeners]]\naddress = \"127.0.0.1:0\"\nproxy_protocol = \"required\"\n\

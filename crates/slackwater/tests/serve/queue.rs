@@ -12,7 +12,7 @@ use std::time::Instant;
 use tokio::sync::{Notify, Semaphore};
 
 /// A replica that answers with the request's path, each request after it was let go.
-async fn held() -> (Replica, Arc<Semaphore>, Arc<Notify>) {
+pub(crate) async fn held() -> (Replica, Arc<Semaphore>, Arc<Notify>) {
     let (go, came) = (Arc::new(Semaphore::new(0)), Arc::new(Notify::new()));
     let (wait, tell) = (Arc::clone(&go), Arc::clone(&came));
     let replica = Replica::scripted(move |mut connection| {
@@ -47,7 +47,10 @@ async fn queued(proxy: &Proxy, requests: u64) {
     .await;
 }
 
-fn ask(address: SocketAddr, path: &'static str) -> tokio::task::JoinHandle<clients::Answer> {
+pub(crate) fn ask(
+    address: SocketAddr,
+    path: &'static str,
+) -> tokio::task::JoinHandle<clients::Answer> {
     tokio::spawn(async move { get(address, path).await })
 }
 

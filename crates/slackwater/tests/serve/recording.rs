@@ -1,9 +1,9 @@
 //! `--record`: what is in the file of a proxy with two workers, a reload and an end, and that it can be replayed.
 
-use crate::clients::get;
+use crate::clients::{Client, get};
 use crate::proxy::{Proxy, slackwater, until};
 use crate::reload::{Written, reload};
-use crate::replicas::Replica;
+use crate::replicas::{Replica, nobody};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
@@ -73,9 +73,8 @@ async fn each_worker_and_each_configuration_is_a_stream_that_can_be_replayed() {
     let shown = file.replayed();
     for told in [
         "4 streams; it ends because the process ended",
-        "default: policy prequal, 4 streams",
-        "2 streams of another policy or other settings than the first",
-        "40 picks, all the same",
+        "\ndefault: policy prequal, 2 streams\n  20 picks, all the same",
+        "\ndefault: policy least_loaded, 2 streams",
         &format!("{}: ", one.address),
         &format!("{}: ", two.address),
     ] {
@@ -83,23 +82,60 @@ async fn each_worker_and_each_configuration_is_a_stream_that_can_be_replayed() {
     }
 }
 
-#[test]
-fn a_file_that_is_there_is_not_written_over() {
-    let file = Recording::new("there");
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_requests_what_is_named_is_recorded_and_nothing_else() {
+    let (one, dead) = (Replica::echo("one").await, nobody().await);
+    let config = format!(
+        "listen = \"127.0.0.1:0\"\npolicy = \"round_robin\"\nreplicas = [\"{}\", \"{}\"]\nprobe.transport = \"none\"\nretries.attempts_max = 2\n",
+        one.address, dead
+    );
+    let (written, file) = (Written::new("named", &config), Recording::new("named"));
+    let mut proxy = written.serve(&["--record", file.name(), "--record-header", "X-Tenant"]);
+    let mut client = Client::connect(proxy.address).await;
+    let long = "k".repeat(70);
+    for (method, tenant) in [("POST", "acme"), ("POST", "acme"), ("PUT", long.as_str())] {
+        let fields = format!("host: secret-host\r\nx-tenant: {tenant}\r\nx-other: secret-other");
+        let head = format!("{method} /secret-path HTTP/1.1\r\n{fields}\r\ncontent-length: 5");
+        client.send(&format!("{head}\r\n\r\nhello")).await;
+        assert_eq!(client.answer().await.status, 200);
+    }
+    proxy.signal("TERM");
+    assert!(proxy.ended().await.success());
+
+    let bytes = std::fs::read(&file.0).unwrap();
+    let holds = |text: &str| {
+        bytes
+            .windows(text.len())
+            .any(|window| window == text.as_bytes())
+    };
+    assert!(holds("acme") && holds("x-tenant") && holds(&long[..64]));
+    for secret in ["secret", "hello", &long[..65]] {
+        assert!(!holds(secret), "{secret}");
+    }
+    let shown = file.replayed();
+    for told in [
+        "3 requests: POST 66.7 %, PUT 33.3 %; 2xx 100.0 %; bytes of bodies (p50, p99) 5, 5 in and",
+        "    by x-tenant: 2 values\n      \"acme\": 2, p50",
+        "all the same",
+    ] {
+        assert!(shown.contains(told), "{told}: {shown}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_is_started_again_serves_and_records_beside() {
+    let one = Replica::echo("one").await;
+    let config = format!(
+        "listen = \"127.0.0.1:0\"\nreplicas = [\"{}\"]\nprobe.transport = \"none\"\n",
+        one.address
+    );
+    let (written, file) = (Written::new("there", &config), Recording::new("there"));
+    let beside = Recording(format!("{}.2", file.name()).into());
     std::fs::write(&file.0, "mine").unwrap();
-    let arguments = [
-        "serve",
-        "--listen",
-        "127.0.0.1:0",
-        "--replicas",
-        "127.0.0.1:1",
-    ];
-    let more = ["--admin", "none", "--record", file.name()];
-    let output = slackwater(&[&arguments[..], &more].concat())
-        .output()
-        .unwrap();
-    assert_eq!(output.status.code(), Some(1), "{output:?}");
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(told.contains("--record-force"), "{told}");
+    let mut proxy = written.serve(&["--record", file.name()]);
+    ask(&proxy, 3).await;
+    proxy.signal("TERM");
+    assert!(proxy.ended().await.success());
     assert_eq!(std::fs::read_to_string(&file.0).unwrap(), "mine");
+    assert!(beside.replayed().contains("3 picks, all the same"));
 }

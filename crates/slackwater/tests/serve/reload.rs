@@ -5,7 +5,7 @@ use crate::proxy::{Proxy, until};
 use crate::replicas::{Replica, nobody};
 use core::net::SocketAddr;
 use core::sync::atomic::{AtomicBool, Ordering};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
@@ -27,6 +27,10 @@ impl Written {
         let new = self.0.with_extension("new");
         std::fs::write(&new, text).unwrap();
         std::fs::rename(new, &self.0).unwrap();
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
     }
 
     pub(crate) fn serve(&self, more: &[&str]) -> Proxy {

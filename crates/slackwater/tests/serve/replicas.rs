@@ -148,6 +148,11 @@ impl Replica {
         .await
     }
 
+    /// Listens no more.
+    pub(crate) fn stop(&self) {
+        self.task.abort();
+    }
+
     /// Connections that it has had so far.
     pub(crate) fn connections(&self) -> usize {
         self.accepted.load(Ordering::SeqCst)

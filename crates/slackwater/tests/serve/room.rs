@@ -10,11 +10,14 @@ use http_body_util::BodyExt;
 use std::sync::Arc;
 use tokio::sync::{Notify, Semaphore};
 
-fn ask(address: SocketAddr, path: &'static str) -> tokio::task::JoinHandle<clients::Answer> {
+pub(crate) fn ask(
+    address: SocketAddr,
+    path: &'static str,
+) -> tokio::task::JoinHandle<clients::Answer> {
     tokio::spawn(async move { get(address, path).await })
 }
 
-async fn in_flight(proxy: &Proxy, count: u64) {
+pub(crate) async fn in_flight(proxy: &Proxy, count: u64) {
     until(&format!("{count} are in flight"), async || {
         (proxy.sum("/in_flight").await == count).then_some(())
     })

@@ -41,6 +41,39 @@ pub(crate) fn name_in(answer: &Answer) -> &str {
 }
 
 #[tokio::test]
+async fn what_no_service_had_is_counted_by_what_was_answered() {
+    let web = Replica::echo("web").await;
+    let toml = services(&[("web", web.address)])
+        + "[[routes]]\npath_prefix = \"/old\"\nredirect = { status = 308, to = \"https://{host}/new\" }\n\
+           [[routes]]\npath_prefix = \"/closed\"\nrespond.status = 403\n\
+           [[routes]]\npath_prefix = \"/web\"\nservice = \"web\"\nlimits.body_bytes_max = 1\n";
+    let proxy = Proxy::of_file(&toml);
+    let counted = async || {
+        let status = crate::reload::status(&proxy).await;
+        let names = ["no_route", "redirected", "responded", "refused"];
+        let counted = names.map(|name| status["unrouted_requests"][name].as_u64().unwrap());
+        let latency = &status["services"][0]["latency"];
+        (counted, latency[0]["class"].as_str().map(str::to_owned))
+    };
+    assert_eq!(counted().await, ([0; 4], None));
+    for (path, more, status) in [
+        ("/", "", 404),
+        ("/", "", 404),
+        ("/old", "", 308),
+        ("/closed", "", 403),
+        ("/closed", "expect: a-lot\r\n", 417),
+    ] {
+        let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\n{more}\r\n");
+        assert_eq!(ask(&proxy, &request).await.status, status, "{path} {more}");
+    }
+    assert_eq!(counted().await, ([2, 1, 1, 1], None));
+    // What is refused on its way to a service is that service's.
+    let large = "POST /web HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\nab";
+    assert_eq!(ask(&proxy, large).await.status, 413);
+    assert_eq!(counted().await, ([2, 1, 1, 1], Some("4xx".to_owned())));
+}
+
+#[tokio::test]
 async fn requests_go_by_host_path_method_and_field_and_the_first_route_decides() {
     let (web, api) = (Replica::echo("web").await, Replica::echo("api").await);
     let toml = services(&[("web", web.address), ("api", api.address)])

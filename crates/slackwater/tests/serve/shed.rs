@@ -9,7 +9,7 @@ use crate::replicas::Replica;
 use crate::routes::{ask, services};
 
 /// An agent that turns everything away for this reason, with the text that goes with it.
-async fn sheds(mark: &'static str, line: &'static str) -> Replica {
+pub(crate) async fn sheds(mark: &'static str, line: &'static str) -> Replica {
     Replica::scripted(move |mut connection| async move {
         while connection.head().await.is_some() {
             let length = line.len() + 1;

@@ -11,17 +11,17 @@ use tokio::net::UdpSocket;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
-const TIED: &str = "[tie]\nenabled = true\ndelay = \"20ms\"\n";
+pub(crate) const TIED: &str = "[tie]\nenabled = true\ndelay = \"20ms\"\n";
 
 /// A server that answers each request when it is told to; at `/break` the `other` one breaks off.
-struct Server {
-    replica: Replica,
-    go_on: Arc<Notify>,
+pub(crate) struct Server {
+    pub(crate) replica: Replica,
+    pub(crate) go_on: Arc<Notify>,
     heads: Arc<Mutex<Vec<String>>>,
 }
 
 impl Server {
-    async fn new(name: &'static str) -> Self {
+    pub(crate) async fn new(name: &'static str) -> Self {
         let (go_on, heads) = (Arc::new(Notify::new()), Arc::new(Mutex::new(Vec::new())));
         let (told, notes) = (Arc::clone(&go_on), Arc::clone(&heads));
         let replica = Replica::scripted(move |mut connection| {
@@ -59,7 +59,7 @@ impl Server {
             .count()
     }
 
-    async fn is_asked(&self, path: &str) {
+    pub(crate) async fn is_asked(&self, path: &str) {
         until("the server is asked", async || {
             (self.asked(path) > 0).then_some(())
         })
@@ -68,14 +68,14 @@ impl Server {
 }
 
 /// Two agents before a server each, and a proxy before them.
-struct Site {
-    servers: [Server; 2],
-    agents: [Proxy; 2],
-    proxy: Proxy,
+pub(crate) struct Site {
+    pub(crate) servers: [Server; 2],
+    pub(crate) agents: [Proxy; 2],
+    pub(crate) proxy: Proxy,
 }
 
 impl Site {
-    async fn new(keys: &str) -> Self {
+    pub(crate) async fn new(keys: &str) -> Self {
         let servers = [Server::new("one").await, Server::new("other").await];
         let agents = servers
             .each_ref()
@@ -89,20 +89,20 @@ impl Site {
     }
 
     /// Takes the only place at the server behind that agent.
-    async fn fill(&self, number: usize) -> JoinHandle<Answer> {
+    pub(crate) async fn fill(&self, number: usize) -> JoinHandle<Answer> {
         let address = self.agents[number].address;
         let asking = tokio::spawn(async move { get(address, "/full").await });
         self.servers[number].is_asked("/full").await;
         asking
     }
 
-    fn ask(&self, path: &'static str) -> JoinHandle<Answer> {
+    pub(crate) fn ask(&self, path: &'static str) -> JoinHandle<Answer> {
         let address = self.proxy.address;
         tokio::spawn(async move { get(address, path).await })
     }
 
     /// A request waits at the agent.
-    async fn waits_at(&self, number: usize) {
+    pub(crate) async fn waits_at(&self, number: usize) {
         until("it waits", async || {
             let status = status(&self.agents[number]).await;
             (status["own_queue"]["waiting"]["interactive"] == 1).then_some(())

@@ -17,7 +17,7 @@ const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 const PARENT: &str = "b7ad6b7169203331";
 
 /// A collector, and a section by which it gets the spans of all requests.
-async fn collector(protocol: &str) -> (Collector, String) {
+pub(crate) async fn collector(protocol: &str) -> (Collector, String) {
     let collector = Collector::default();
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
     let served = match protocol {
@@ -83,7 +83,7 @@ impl Witness {
 }
 
 /// The spans of the one trace that arrives, once they are so many: the request's, and its attempts' in their order.
-async fn spans(collector: &Collector, count: usize) -> (Span, Vec<Span>) {
+pub(crate) async fn spans(collector: &Collector, count: usize) -> (Span, Vec<Span>) {
     until("the spans have arrived", async || {
         (collector.received().len() >= count).then_some(())
     })
@@ -196,7 +196,7 @@ async fn a_request_is_one_story_in_its_spans_its_line_its_decision_and_what_its_
         assert_eq!(lines[0]["reason"], attempt.text("slackwater.pick.reason"));
         let decision = proxy.admin_page("/decisions?id=abc").await;
         assert!(
-            decision.contains(&format!("\"trace_id\": \"{}\"", server.trace)),
+            decision.contains(&format!("\"trace_id\":\"{}\"", server.trace)),
             "{decision}"
         );
     }

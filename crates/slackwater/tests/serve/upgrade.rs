@@ -39,16 +39,20 @@ impl Drop for File {
 }
 
 /// A successor, which is nobody's child and ends with this.
-struct Successor(u32);
+pub(crate) struct Successor(u32);
 
 impl Successor {
-    fn signal(&self, name: &str) {
+    pub(crate) const fn id(&self) -> u32 {
+        self.0
+    }
+
+    pub(crate) fn signal(&self, name: &str) {
         let _ = Command::new("kill")
             .args([&format!("-{name}"), &self.0.to_string()])
             .status();
     }
 
-    async fn ended(&self) {
+    pub(crate) async fn ended(&self) {
         until("the successor has ended", async || {
             let status =
                 std::fs::read_to_string(format!("/proc/{}/stat", self.0)).unwrap_or_default();
@@ -66,13 +70,13 @@ impl Drop for Successor {
 }
 
 /// Which process answers now.
-async fn process(proxy: &Proxy) -> u32 {
+pub(crate) async fn process(proxy: &Proxy) -> u32 {
     let status: serde_json::Value =
         serde_json::from_str(&proxy.admin_page("/status").await).unwrap();
     status["process"].as_u64().unwrap().try_into().unwrap()
 }
 
-async fn successor_of(proxy: &Proxy, old: u32) -> Successor {
+pub(crate) async fn successor_of(proxy: &Proxy, old: u32) -> Successor {
     proxy.log_line("another process has taken over");
     Successor(
         until("another process answers", async || {

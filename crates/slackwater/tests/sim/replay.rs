@@ -54,7 +54,8 @@ fn a_recorded_demo_makes_the_same_picks_again_on_both_sides() {
         "--policy",
         "prequal",
     ]);
-    assert_eq!(stdout(&own), stdout(&one));
+    let told = "\nprequal under prequal: that was its own policy, and is played exactly above\n";
+    assert_eq!(stdout(&own), stdout(&one) + told);
 }
 
 #[test]
@@ -92,9 +93,91 @@ fn another_policy_is_told_with_the_models_error() {
             "{figure}: {p99}"
         );
     }
+    // A second has too few queries for its tail to say anything.
+    assert_eq!(p99["verdict"], "too few queries");
+    assert!(
+        p99["queries_beyond"].as_u64().is_some_and(|it| it < 10),
+        "{p99}"
+    );
+    assert!(shown.contains("p99: only ") && shown.contains(" which is too few to say anything\n"));
+    assert_ne!(changed["figures"][0]["verdict"], "too few queries");
 
     let again = sim(&arguments);
     assert_eq!(stdout(&again), shown, "the same seeds say the same");
+}
+
+#[test]
+fn what_requests_were_like_is_shown_where_it_was_recorded() {
+    let scratch = Scratch::new("replay-requests");
+    let fields = [
+        "--record-header",
+        "x-demo-request",
+        "--record-header",
+        "x-none",
+    ];
+    let file = record(&scratch, &fields);
+    let output = sim(&["replay", &file, "--show"]);
+    let shown = stdout(&output);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    for told in [
+        "recorded by slackwater ",
+        " requests: GET 100.0 %; 2xx 100.0 %; bytes of bodies (p50, p99) 0, 0 in and ",
+        "    by x-none: 1 value\n      none: ",
+        "  worker 0: policy prequal, from ",
+        "  picks by rule: ",
+        "    [prequal]",
+    ] {
+        assert!(shown.contains(told), "{told}: {shown}");
+    }
+    // Each request of the demo has a number of its own, of which a few are told.
+    let numbers = shown.matches("    by x-demo-request: ").count();
+    assert_eq!(
+        (numbers, shown.matches("\n      \"").count()),
+        (2, 16),
+        "{shown}"
+    );
+    assert!(
+        !shown.contains("all the same"),
+        "nothing was played: {shown}"
+    );
+
+    // What is written down beside them changes no pick, and is told by a replay as well.
+    let json = scratch.path("replay.json");
+    let output = sim(&["replay", &file, "--json", &json]);
+    assert_eq!(stdout(&output).matches(" picks, all the same").count(), 2);
+    let text = fs::read_to_string(&json).expect("it was written");
+    let figures: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    let service = &figures["services"][0];
+    let requests = &service["requests"];
+    assert_eq!(requests["by_method"]["GET"], requests["count"]);
+    assert_eq!(
+        requests["by_field"]["x-none"][0]["value"],
+        serde_json::Value::Null
+    );
+    assert_eq!(
+        requests["count"], service["queries_sent"],
+        "each has its record"
+    );
+}
+
+#[test]
+fn fields_that_hold_secrets_are_not_recorded() {
+    let output = Command::new(env!("CARGO_BIN_EXE_slackwater"))
+        .args([
+            "demo",
+            "--record",
+            "never.rec",
+            "--record-header",
+            "Authorization",
+        ])
+        .output()
+        .expect("the command runs");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        stderr(&output).contains("it holds secrets, which are never recorded"),
+        "{}",
+        stderr(&output)
+    );
 }
 
 #[test]

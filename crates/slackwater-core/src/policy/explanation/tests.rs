@@ -1,5 +1,9 @@
 //! What each policy tells of its choices, and that to tell changes nothing.
 
+mod compared;
+mod outs;
+mod reasons;
+
 use super::*;
 use crate::draw::SplitMix64;
 use crate::health::{HealthConfig, HealthSettings, build};
@@ -18,9 +22,14 @@ const MS: Duration = Duration::from_millis(1);
 /// A policy with a fleet, driven by hand.
 struct Rig {
     policy: Box<dyn Policy>,
+    ids: ReplicaIds,
     replicas: Vec<ReplicaId>,
     now: Instant,
     draw: SplitMix64,
+    /// Says so in its reports.
+    draining: Option<ReplicaId>,
+    /// Know no latency of their own.
+    without_latency: Vec<ReplicaId>,
 }
 
 impl Rig {
@@ -38,9 +47,43 @@ impl Rig {
         }
         Self {
             policy,
+            ids,
             replicas,
             now: Instant::EPOCH,
             draw: SplitMix64::new(5),
+            draining: None,
+            without_latency: Vec::new(),
+        }
+    }
+
+    /// With health around it.
+    fn guarded(policy: &str, replicas: usize) -> Self {
+        let config: HealthConfig = HealthSettings::default().validate().expect("valid");
+        let entry = POLICIES.iter().find(|entry| entry.name == policy);
+        let entry = entry.expect("a policy of that name");
+        Self::of(build(entry, &PolicySettings::default(), &config), replicas)
+    }
+
+    fn join(&mut self) -> ReplicaId {
+        let replica = self.ids.allocate().expect("room");
+        self.policy.add_replica(self.now, replica);
+        self.replicas.push(replica);
+        replica
+    }
+
+    fn end(&mut self, pick: Pick, outcome: Outcome) {
+        self.policy
+            .handle_query_done(self.now, pick.ticket, outcome);
+    }
+
+    /// So many queries that end so at the replica at this place, as they have been everywhere else.
+    fn serve(&mut self, place: usize, outcome: Outcome, queries: usize) {
+        let mut others = self.replicas.clone();
+        others.remove(place);
+        for _ in 0..queries {
+            let pick = self.pick(Query::retry(&others));
+            self.now += MS;
+            self.end(pick, outcome);
         }
     }
 
@@ -84,7 +127,11 @@ impl Rig {
     /// The replica at place i has i in flight and a latency of 10 + i ms.
     fn report(&self, replica: ReplicaId) -> LoadReport {
         let place = u32::try_from(self.place(replica)).expect("few");
-        LoadReport::new(Rif::new(place), Some(10 * MS + MS * place))
+        let latency = Some(10 * MS + MS * place);
+        let latency = latency.filter(|_| !self.without_latency.contains(&replica));
+        let mut report = LoadReport::new(Rif::new(place), latency);
+        report.draining = self.draining == Some(replica);
+        report
     }
 
     fn explained(&mut self, query: Query<'_>) -> (Pick, Explanation) {
@@ -191,170 +238,4 @@ fn every_policy_tells_of_the_one_that_it_chose_as_it_was_before_the_choice() {
             candidate(&explanation, runner_up);
         }
     }
-}
-
-#[test]
-fn what_is_compared_is_what_decided() {
-    for (policy, count) in [
-        ("power_of_d", 2),
-        ("polled_power_of_d", 2),
-        ("peak_ewma", 2),
-        ("least_loaded", 6),
-        ("els", 6),
-        ("weighted_round_robin", 6),
-        ("rif_then_latency", 6),
-        ("prequal_sync", 3),
-    ] {
-        let mut rig = Rig::new(policy, 6);
-        rig.warm();
-        let (pick, explanation) = rig.explained(Query::first());
-        let candidates = explanation.candidates();
-        assert_eq!(candidates.len(), count, "{policy}: {explanation:?}");
-        let best = candidates.iter().min_by_key(|candidate| candidate.rank());
-        let best = best.expect("candidates").rank();
-        let chosen = candidate(&explanation, pick.ticket.replica());
-        let is_drawn = pick.reason == PickReason::Weighted || pick.reason == PickReason::Turn;
-        assert!(
-            is_drawn || chosen.rank() == best,
-            "{policy}: {explanation:?}"
-        );
-        let is_scored = |candidate: &Candidate| match (policy, candidate.score) {
-            ("peak_ewma", Some(Score::Nanoseconds(ns))) => ns > 0,
-            ("polled_power_of_d", Some(Score::Rif(_))) => true,
-            ("els", Some(Score::Weight(part))) => part > 0 && part < 1_000_000,
-            ("weighted_round_robin", Some(Score::Weight(weight))) => weight > 0,
-            (_, score) => score.is_none(),
-        };
-        assert!(
-            candidates.iter().all(is_scored),
-            "{policy}: {explanation:?}"
-        );
-    }
-}
-
-#[test]
-fn the_pool_is_told_with_its_limit_uses_and_scores() {
-    for (policy, is_scored) in [("prequal", false), ("linear", true), ("c3", true)] {
-        let mut rig = Rig::new(policy, 6);
-        rig.warm();
-        let before = rig.policy.snapshot(rig.now);
-        let (pick, explanation) = rig.explained(Query::first());
-        assert!(pick.chosen.is_some(), "{policy} chose by a report");
-        let mut told: Vec<_> = (explanation.candidates().iter())
-            .filter_map(|candidate| candidate.report)
-            .collect();
-        told.sort_by_key(|report| core::cmp::Reverse(report.age));
-        assert_eq!(told, before.pool, "{policy}");
-        for candidate in explanation.candidates() {
-            assert_eq!(candidate.score.is_some(), is_scored, "{policy}");
-        }
-        let best = explanation.candidates().iter().min_by_key(|it| it.rank());
-        assert_eq!(
-            best.map(|best| best.replica),
-            Some(pick.ticket.replica()),
-            "{policy}"
-        );
-    }
-}
-
-#[test]
-fn who_has_had_the_query_is_told_as_avoided_and_a_pinned_one_compares_nobody() {
-    for policy in ["prequal", "rif_then_latency", "linear"] {
-        let mut rig = Rig::new(policy, 4);
-        rig.warm();
-        let tried = [rig.replicas[0], rig.replicas[1]];
-        let (_, explanation) = rig.explained(Query::retry(&tried));
-        for candidate in explanation.candidates() {
-            assert_eq!(
-                candidate.avoided,
-                tried.contains(&candidate.replica),
-                "{policy}"
-            );
-        }
-        let (pick, explanation) = rig.explained(Query::pinned(rig.replicas[3]));
-        assert_eq!(pick.reason, PickReason::Pinned);
-        assert_eq!((explanation.considered(), explanation.available()), (0, 4));
-    }
-}
-
-#[test]
-fn who_is_out_is_told_with_the_reason() {
-    for entry in POLICIES {
-        let mut rig = Rig::new(entry.name, 4);
-        let out = rig.replicas[2];
-        rig.policy.set_available(rig.now, out, false);
-        let (_, explanation) = rig.explained(Query::first());
-        assert_eq!(explanation.available(), 3, "{}", entry.name);
-        let taken_out = Out {
-            replica: out,
-            why: OutReason::TakenOut,
-            share_millionths: 0,
-        };
-        assert_eq!(explanation.outs(), [taken_out], "{}", entry.name);
-        assert_eq!(explanation.out(), 1);
-    }
-}
-
-#[test]
-fn a_replica_that_health_has_ejected_is_told_so() {
-    let config: HealthConfig = HealthSettings::default().validate().expect("valid");
-    let entry = POLICIES.iter().find(|entry| entry.name == "round_robin");
-    let entry = entry.expect("a policy");
-    let mut rig = Rig::of(build(entry, &PolicySettings::default(), &config), 5);
-    let bad = rig.replicas[1];
-    let mut told = None;
-    for _ in 0..5_000 {
-        rig.now += MS;
-        let (pick, explanation) = rig.explained(Query::first());
-        let is_bad = pick.ticket.replica() == bad;
-        let outcome = if is_bad {
-            Outcome::Failed
-        } else {
-            Outcome::Success
-        };
-        rig.policy.handle_query_done(rig.now, pick.ticket, outcome);
-        told = explanation.outs().first().copied().or(told);
-        if told.is_some_and(|out| out.why == OutReason::Health(HealthState::Ejected)) {
-            break;
-        }
-    }
-    let told = told.expect("it is told of");
-    assert_eq!(told.replica, bad);
-    assert_eq!(told.why.as_str(), "ejected");
-    assert_eq!(told.share_millionths, 0);
-}
-
-#[test]
-fn of_many_candidates_the_best_are_told_and_the_chosen_one() {
-    let mut rig = Rig::new("least_loaded", 100);
-    for _ in 0..90 {
-        let _ = rig.pick(Query::first());
-    }
-    let (pick, explanation) = rig.explained(Query::first());
-    assert_eq!(explanation.considered(), 100);
-    assert_eq!(explanation.candidates().len(), Explanation::CANDIDATES_MAX);
-    let idle = explanation
-        .candidates()
-        .iter()
-        .filter(|it| it.in_flight == 0);
-    assert_eq!(idle.count(), 10, "all that are idle");
-    candidate(&explanation, pick.ticket.replica());
-
-    let mut rig = Rig::new("els", 100);
-    for _ in 0..50 {
-        let (pick, explanation) = rig.explained(Query::first());
-        candidate(&explanation, pick.ticket.replica());
-    }
-}
-
-#[test]
-fn of_many_that_are_out_the_first_are_told_and_all_are_counted() {
-    let mut rig = Rig::new("random", 50);
-    for place in 0..40 {
-        let out = rig.replicas[place];
-        rig.policy.set_available(rig.now, out, false);
-    }
-    let (_, explanation) = rig.explained(Query::first());
-    assert_eq!(explanation.outs().len(), Explanation::OUTS_MAX);
-    assert_eq!((explanation.out(), explanation.available()), (40, 10));
 }

@@ -147,9 +147,10 @@ impl<R: PoolRule> Pooled<R> {
             };
             return Some((choice, Some(best.index)));
         }
+        let replica = client.random(now, query, draw)?;
         let choice = Choice {
-            replica: client.random(now, query, draw)?,
-            reason: client.fleet.reason_or_panic(PickReason::Fallback),
+            replica,
+            reason: client.fleet.reason_for(replica, PickReason::Fallback),
             rif_limit,
             candidates,
             chosen: None,
@@ -208,19 +209,22 @@ impl<R: PoolRule> Keep for Pooled<R> {
         &mut self,
         now: Instant,
         query: Query<'_>,
-        client: &Client,
+        client: &mut Client,
         explanation: &mut Explanation,
     ) {
+        self.expire(now, client);
         let rif_limit = self.rule.rif_limit(client);
         let order = self.rule.order(rif_limit, client);
-        for (report, load) in self.pool.loads(now, self.report_age_max_ns) {
+        for (report, load) in self.pool.loads() {
             let replica = report.replica;
+            let place = order(replica, load);
+            let report = Some(report.view(now, rif_limit));
+            let in_flight = client.fleet.in_flight(replica);
             explanation.consider(Candidate {
-                replica,
-                report: Some(report.view(now, rif_limit)),
-                in_flight: client.fleet.in_flight(replica),
-                score: self.rule.score(order(replica, load).first),
+                score: self.rule.score(place.first),
                 avoided: !query.allows(replica),
+                place: (place.first, place.second),
+                ..Candidate::new(replica, report, in_flight)
             });
         }
     }

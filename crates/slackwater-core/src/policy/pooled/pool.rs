@@ -182,16 +182,10 @@ impl Pool {
         rank::stand_in_ns(&mut self.scratch_ns)
     }
 
-    /// The reports that have not reached `age_max_ns`, as rules compare them.
-    pub(super) fn loads(
-        &mut self,
-        now: Instant,
-        age_max_ns: u64,
-    ) -> impl Iterator<Item = (&PooledReport, Load)> {
+    /// The reports, as rules compare them.
+    pub(super) fn loads(&mut self) -> impl Iterator<Item = (&PooledReport, Load)> {
         let stand_in_ns = self.stand_in_ns();
-        let is_fresh = move |report: &&PooledReport| now.ns_since(report.received_at) < age_max_ns;
-        let fresh = self.reports.iter().filter(is_fresh);
-        fresh.map(move |report| (report, report.load(stand_in_ns)))
+        (self.reports.iter()).map(move |report| (report, report.load(stand_in_ns)))
     }
 
     fn ranks(

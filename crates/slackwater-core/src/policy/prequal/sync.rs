@@ -55,11 +55,11 @@ impl PrequalSync {
 
     /// Chance, where probing has nothing to say. `[S2]`
     fn fall_back(&mut self, now: Instant, query: Query<'_>, draw: &mut dyn Draw) -> Option<Pick> {
-        let reason = self.fleet.reason_or_panic(PickReason::Fallback);
         let Some(replica) = self.fleet.random(query, draw) else {
             self.counters.no_replica += 1;
             return None;
         };
+        let reason = self.fleet.reason_for(replica, PickReason::Fallback);
         Some(self.picked(now, replica, reason))
     }
 
@@ -98,17 +98,23 @@ impl PrequalSync {
         self.fleet.explain(explanation);
         let rif_limit = self.reported.limit(self.config.rif_limit_quantile);
         let scaled_limit = rif_limit.map(|rif| scaled_rif(rif, LoadScale::ONE));
+        let is_usable = |answer: &RoundAnswer| self.fleet.is_available(answer.replica);
+        let stand_in_ns = stand_in_ns(round.answers().filter(is_usable));
         for answer in round.answers() {
-            let rif = scaled_rif(answer.rif, answer.load_scale);
-            let hot = scaled_limit.is_some_and(|limit| rif >= limit);
+            let place = hot_cold::place(scaled_load(&answer, stand_in_ns), scaled_limit);
+            let report = answer.view(hot_cold::is_hot(place.first));
+            let avoided = !is_usable(&answer);
             explanation.consider(Candidate {
-                replica: answer.replica,
-                report: Some(answer.view(hot)),
-                in_flight: self.fleet.in_flight(answer.replica),
-                score: None,
-                avoided: !self.fleet.is_available(answer.replica),
+                avoided,
+                place: (place.first, place.second),
+                ..self.candidate(report)
             });
         }
+    }
+
+    fn candidate(&self, report: PooledView) -> Candidate {
+        let in_flight = self.fleet.in_flight(report.replica);
+        Candidate::new(report.replica, Some(report), in_flight)
     }
 
     /// The best of the usable answers by the hot-cold rule on scaled load. `[S1]` `[S3]`
@@ -121,10 +127,7 @@ impl PrequalSync {
         let scaled_limit = rif_limit.map(|rif| scaled_rif(rif, LoadScale::ONE));
         let stand_in_ns = stand_in_ns(answers.clone());
         let ranks = (0_u32..).zip(answers.clone()).map(|(index, answer)| {
-            let load = Load {
-                rif: scaled_rif(answer.rif, answer.load_scale),
-                latency_ns: scaled_latency_ns(&answer).unwrap_or(stand_in_ns),
-            };
+            let load = scaled_load(&answer, stand_in_ns);
             PoolRank::new(index, hot_cold::place(load, scaled_limit))
         });
         let best = rank::best(ranks, draw)?;
@@ -199,6 +202,22 @@ fn draw_targets(
     }
 }
 
+/// It was chosen by chance: nobody was compared.
+fn explain_chance(pick: &Pick, explanation: Option<&mut Explanation>) {
+    if let Some(explanation) = explanation {
+        let chosen = Candidate::new(pick.ticket.replica(), None, 0);
+        explanation.choose(chosen, PickReason::Random, None);
+    }
+}
+
+/// What is compared of an answer.
+fn scaled_load(answer: &RoundAnswer, stand_in_ns: u64) -> Load {
+    Load {
+        rif: scaled_rif(answer.rif, answer.load_scale),
+        latency_ns: scaled_latency_ns(answer).unwrap_or(stand_in_ns),
+    }
+}
+
 /// RIF in 1/1024, so that scaling loses nothing.
 const fn scaled_rif(rif: Rif, scale: LoadScale) -> u64 {
     rif.count() as u64 * scale.in_1024ths() as u64
@@ -239,13 +258,16 @@ impl Policy for PrequalSync {
         now: Instant,
         query: Query<'_>,
         draw: &mut dyn Draw,
-        explanation: Option<&mut Explanation>,
+        mut explanation: Option<&mut Explanation>,
     ) -> Decision {
-        if let Some(explanation) = explanation {
+        if let Some(explanation) = &mut explanation {
             self.fleet.explain(explanation);
         }
         if let Some(replica) = self.fleet.pinned(query) {
-            return Decision::Pick(self.picked(now, replica, PickReason::Pinned));
+            if let Some(explanation) = explanation {
+                explanation.choose_pinned(replica);
+            }
+            return Decision::Pick(self.picked(now, replica, query.pin_reason()));
         }
         let panic = self.fleet.in_panic();
         let probe_set = if panic {
@@ -262,7 +284,10 @@ impl Policy for PrequalSync {
         );
         if self.targets.len() < 2 {
             return match self.fall_back(now, query, draw) {
-                Some(pick) => Decision::Pick(pick),
+                Some(pick) => {
+                    explain_chance(&pick, explanation);
+                    Decision::Pick(pick)
+                }
                 None => Decision::NoReplica,
             };
         }
@@ -282,10 +307,10 @@ impl Policy for PrequalSync {
         round: ProbeRound,
         query: Query<'_>,
         draw: &mut dyn Draw,
-        explanation: Option<&mut Explanation>,
+        mut explanation: Option<&mut Explanation>,
     ) -> Option<Pick> {
         self.learn(now, &round);
-        if let Some(explanation) = explanation {
+        if let Some(explanation) = &mut explanation {
             self.explain(&round, explanation);
         }
         let usable = round
@@ -293,11 +318,14 @@ impl Policy for PrequalSync {
             .filter(|answer| self.fleet.is_available(answer.replica));
         let probing = now.saturating_since(round.started_at);
         let Some(chosen) = self.choose(usable, draw) else {
-            return Some(Pick {
-                probing,
-                ..self.fall_back(now, query, draw)?
-            });
+            let pick = self.fall_back(now, query, draw)?;
+            explain_chance(&pick, explanation);
+            return Some(Pick { probing, ..pick });
         };
+        if let Some(explanation) = explanation {
+            let candidate = self.candidate(chosen.report);
+            explanation.choose(candidate, chosen.reason, chosen.runner_up);
+        }
         Some(Pick {
             rif_limit: chosen.rif_limit,
             candidates: chosen.candidates,

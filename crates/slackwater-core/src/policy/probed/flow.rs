@@ -1,6 +1,6 @@
 //! The way of a query, a probe and a timeout through a policy that probes asynchronously. `[A1]` `[A2]` `[A3]`
 
-use super::{Keep, Probed};
+use super::{Choice, Keep, Probed};
 use crate::draw::Draw;
 use crate::policy::Policy;
 use crate::policy::explanation::{Candidate, Explanation};
@@ -11,6 +11,19 @@ use crate::replica::ReplicaId;
 use crate::report::LoadReport;
 use crate::time::Instant;
 use core::time::Duration;
+
+impl<K: Keep> Probed<K> {
+    /// What was chosen, before the query is charged to it.
+    fn explain_choice(&self, choice: &Choice, explanation: &mut Explanation) {
+        let rule = match choice.chosen {
+            Some(_) => choice.reason,
+            None => K::WITHOUT_REPORTS,
+        };
+        let in_flight = self.client.fleet.in_flight(choice.replica);
+        let chosen = Candidate::new(choice.replica, choice.chosen, in_flight);
+        explanation.choose(chosen, rule, choice.runner_up);
+    }
+}
 
 impl<K: Keep> Policy for Probed<K> {
     fn name(&self) -> &'static str {
@@ -66,11 +79,16 @@ impl<K: Keep> Policy for Probed<K> {
         if let Some(explanation) = &mut explanation {
             self.client.fleet.explain(explanation);
         }
-        let choice = if let Some(replica) = self.client.fleet.pinned(query) {
-            Some(self.kept.charge_pinned(now, replica, &mut self.client))
+        let pinned = self.client.fleet.pinned(query);
+        let choice = if let Some(replica) = pinned {
+            let choice = self.kept.charge_pinned(now, replica, &mut self.client);
+            Some(Choice {
+                reason: query.pin_reason(),
+                ..choice
+            })
         } else {
             if let Some(explanation) = &mut explanation {
-                (self.kept).explain(now, query, &self.client, explanation);
+                (self.kept).explain(now, query, &mut self.client, explanation);
             }
             self.kept.choose(now, query, &mut self.client, draw)
         };
@@ -82,14 +100,10 @@ impl<K: Keep> Policy for Probed<K> {
             let probes = self.probes_owed.step(self.client.config.probe_rate);
             self.want_probes(probes);
         }
-        if let (Some(explanation), Some(report)) = (explanation, choice.chosen) {
-            explanation.choose(Candidate {
-                replica: choice.replica,
-                report: Some(report),
-                in_flight: self.client.fleet.in_flight(choice.replica),
-                score: None,
-                avoided: false,
-            });
+        match explanation {
+            Some(explanation) if pinned.is_some() => explanation.choose_pinned(choice.replica),
+            Some(explanation) => self.explain_choice(&choice, explanation),
+            None => {}
         }
         self.client.counters.picks.count(choice.reason);
         self.client.fleet.query_sent(choice.replica);

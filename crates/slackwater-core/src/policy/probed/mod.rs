@@ -53,6 +53,8 @@ pub trait Keep: Debug + Send {
     /// Each choice compares all replicas with each other, so that what it knows of them has to be of one kind: while any is
     /// silent that may be chosen, all reports come with the client's own latencies, and are marked local. `[A13]`
     const COMPARES_ALL: bool = false;
+    /// The rule where no report helps.
+    const WITHOUT_REPORTS: PickReason = PickReason::Random;
 
     /// Chooses, and charges the choice to what is kept; `None` if there is no replica that the query may go to.
     fn choose(
@@ -68,7 +70,7 @@ pub trait Keep: Debug + Send {
         &mut self,
         now: Instant,
         query: Query<'_>,
-        client: &Client,
+        client: &mut Client,
         explanation: &mut Explanation,
     );
 

@@ -115,6 +115,9 @@ impl SlowPrequal {
             }
             None => match self.random(now, attempt, avoid, draw) {
                 Some(replica) if self.available.is_empty() => (replica, PickReason::Panic),
+                Some(replica) if !self.available.contains(&replica) => {
+                    (replica, PickReason::LastResort)
+                }
                 Some(replica) => (replica, PickReason::Fallback),
                 None => {
                     self.counters.no_replica += 1;

@@ -1,6 +1,6 @@
 //! Bytes to events. What was written by nobody is refused: nothing panics, and nothing grows beyond what was read.
 
-use super::{Context, STRANGER, kind, report, said};
+use super::{Context, STRANGER, kind, report, request, said};
 use crate::recording::bytes::{Bytes, Malformed};
 use crate::recording::event::{Asked, Event, Said};
 use core::time::Duration;
@@ -20,6 +20,9 @@ impl Decoder {
     /// No [`Encoder`](super::Encoder) wrote these bytes after those that this has read before.
     pub fn take(&mut self, bytes: &mut Bytes<'_>) -> Result<(Instant, Event<'static>), Malformed> {
         let first = bytes.byte()?;
+        if first & kind::FREE != 0 {
+            return Err(Malformed("an event is of a kind that is not known"));
+        }
         if first & kind::SAME_TIME == 0 {
             let at_ns = self.0.at_ns.checked_add(bytes.varint()?);
             self.0.at_ns = at_ns.ok_or(Malformed("a time is beyond the end of time"))?;
@@ -103,6 +106,10 @@ impl Decoder {
                 probe: probe(bytes)?,
             },
             kind::TIMEOUT => Event::Timeout,
+            kind::REQUEST => Event::Request {
+                sent_at_ns: self.since(bytes)?,
+                request: Cow::Owned(request::request(bytes, &mut self.0.texts)?),
+            },
             _ => return Err(Malformed("an event is of a kind that is not known")),
         })
     }
@@ -138,18 +145,26 @@ impl Decoder {
                 attempt: Attempt::First,
                 avoid: Cow::Borrowed(&[]),
                 pinned: None,
+                has_room: false,
             });
         }
         let attempt = one_of(&Attempt::ALL, bytes.byte()?)?;
         let avoid = self.several(bytes)?;
-        let pinned = match bytes.byte()? {
+        let pin = bytes.byte()?;
+        let pinned = match pin {
             0 => None,
-            _ => Some(self.replica(bytes)?),
+            1 | 2 => Some(self.replica(bytes)?),
+            _ => {
+                return Err(Malformed(
+                    "a query belongs to somebody in a way that is not known",
+                ));
+            }
         };
         Ok(Asked {
             attempt,
             avoid: Cow::Owned(avoid),
             pinned,
+            has_room: pin == 2,
         })
     }
 

@@ -1,6 +1,7 @@
 //! Events to bytes.
 
 use super::report::{put_report, whole_ns};
+use super::request::put_request;
 use super::{Context, kind, said};
 use crate::recording::bytes::{put_text, put_varint};
 use crate::recording::event::{Asked, Event, Said};
@@ -97,6 +98,13 @@ impl Encoder {
             }
             Event::ProbeLost { probe } | Event::ProbeUnsent { probe } => put_probe(to, *probe),
             Event::Timeout => (),
+            Event::Request {
+                sent_at_ns,
+                request,
+            } => {
+                self.put_since(to, *sent_at_ns);
+                put_request(to, &mut self.0.texts, request);
+            }
         }
     }
 
@@ -122,7 +130,7 @@ impl Encoder {
         }
         match asked.pinned {
             Some(pinned) => {
-                to.push(1);
+                to.push(1 + u8::from(asked.has_room));
                 self.put_replica(to, pinned);
             }
             None => to.push(0),
@@ -173,6 +181,7 @@ fn kind_of(event: &Event<'_>) -> (u8, bool) {
         Event::ProbeLost { .. } => (kind::PROBE_LOST, false),
         Event::ProbeUnsent { .. } => (kind::PROBE_UNSENT, false),
         Event::Timeout => (kind::TIMEOUT, false),
+        Event::Request { .. } => (kind::REQUEST, false),
     }
 }
 

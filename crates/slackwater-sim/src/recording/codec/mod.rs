@@ -1,11 +1,15 @@
-//! Events as bytes. What both sides keep: the time, who is in the fleet, and reports' rarer fields that were seen lately.
+//! Events as bytes. What both sides keep: the time, who is in the fleet, and reports' rarer fields and requests' texts that were
+//! seen lately.
 //!
 //! An event is a byte that says which it is, the time since the one before, and its fields. Both sides keep the same
 //! [`Context`], so that what was said once is not said again.
 
 mod decode;
 mod encode;
+#[cfg(test)]
+mod properties;
 mod report;
+mod request;
 #[cfg(test)]
 mod tests;
 
@@ -13,6 +17,7 @@ pub use decode::Decoder;
 pub use encode::Encoder;
 
 use report::Seen;
+use request::Texts;
 use slackwater_core::ReplicaId;
 
 /// Which event it is: the lower five bits of its first byte.
@@ -34,8 +39,11 @@ mod kind {
     pub(super) const PROBE_LOST: u8 = 14;
     pub(super) const PROBE_UNSENT: u8 = 15;
     pub(super) const TIMEOUT: u8 = 16;
+    pub(super) const REQUEST: u8 = 17;
 
     pub(super) const MASK: u8 = 0x1f;
+    /// Nobody sets it yet.
+    pub(super) const FREE: u8 = 0x20;
     /// It happened at the time of the one before: no time follows.
     pub(super) const SAME_TIME: u8 = 0x80;
     /// Its usual form: a first try that may go anywhere; no probe, no trial; available.
@@ -58,6 +66,7 @@ struct Context {
     /// How often somebody has joined.
     joined: u64,
     seen: Seen,
+    texts: Texts,
 }
 
 impl Context {

@@ -1,7 +1,7 @@
 //! Every event there and back, what costs how much, and bytes that nobody wrote.
 
 use super::{Decoder, Encoder, STRANGER};
-use crate::recording::{Asked, Bytes, Event, Said};
+use crate::recording::{Asked, Bytes, Event, Request, Said};
 use core::time::Duration;
 use slackwater_core::policy::{Attempt, Outcome, PickReason, ProbeId, Query, RoundReply};
 use slackwater_core::{
@@ -32,7 +32,23 @@ fn full_report() -> LoadReport {
     report
 }
 
+fn request(fields: &[Option<&str>]) -> Event<'static> {
+    let fields = fields.iter().map(|field| field.map(str::to_owned));
+    let request = Request {
+        method: "GET".to_owned(),
+        status: (fields.len() != 1).then_some(204),
+        bytes_in: 0,
+        bytes_out: u64::MAX,
+        fields: fields.collect(),
+    };
+    Event::Request {
+        sent_at_ns: 0,
+        request: Cow::Owned(request),
+    }
+}
+
 /// Every kind of event in each of its forms.
+#[expect(clippy::too_many_lines, reason = "one of each")]
 fn all_events() -> Vec<Event<'static>> {
     let [a, b, c] = replicas();
     let plain = || Asked::new(Query::first());
@@ -40,6 +56,7 @@ fn all_events() -> Vec<Event<'static>> {
         attempt: Attempt::Hedge,
         avoid: Cow::Owned(vec![a, STRANGER]),
         pinned: Some(c),
+        has_room: false,
     };
     let probe = ProbeId::from_bits(u64::MAX - 5);
     let pick = |replica, reason| Said::Pick { replica, reason };
@@ -68,6 +85,10 @@ fn all_events() -> Vec<Event<'static>> {
         Event::Query {
             asked: hedge.clone(),
             said: Said::NoReplica,
+        },
+        Event::Query {
+            asked: Asked::new(Query::with_room(a)),
+            said: pick(a, PickReason::Room),
         },
         Event::Query {
             asked: plain(),
@@ -130,8 +151,16 @@ fn all_events() -> Vec<Event<'static>> {
         Event::ProbeLost { probe },
         Event::ProbeUnsent { probe },
         Event::Timeout,
-        Event::Remove { replica: b },
     ]);
+    events.extend(
+        [
+            &[][..],
+            &[Some("acme"), None, Some("")],
+            &[Some("GET"), Some("acme"), Some("grün")],
+        ]
+        .map(request),
+    );
+    events.push(Event::Remove { replica: b });
     events
 }
 
@@ -179,6 +208,52 @@ fn what_a_report_says_again_costs_two_bytes() {
         first == second && length(1) > 30,
         "the first says all: {first}"
     );
+}
+
+#[test]
+fn what_requests_say_again_costs_a_byte_or_two_and_long_texts_are_cut() {
+    let long = "ü".repeat(99);
+    let said = [Some(long.as_str()), Some("acme"), None];
+    let length = |times: usize| encoded(&vec![request(&said); times]).len();
+    let again = length(5) - length(3);
+    assert!(
+        again <= 2 * 28,
+        "ten of them the bytes that went out: {again}"
+    );
+    assert!(length(1) > 64 + 4, "the first says all");
+
+    let bytes = encoded(&[request(&said)]);
+    let (_, event) = Decoder::default()
+        .take(&mut Bytes::new(&bytes))
+        .expect("written");
+    let Event::Request { request, .. } = event else {
+        panic!("{event:?}");
+    };
+    let cut = request.fields[0].as_deref().expect("it had one");
+    assert!(
+        long.starts_with(cut) && cut.len() == Request::TEXT_MAX,
+        "{cut}"
+    );
+}
+
+#[test]
+fn requests_say_no_more_than_they_may() {
+    let many = vec![Some("x"); Request::FIELDS_MAX + 3];
+    let bytes = encoded(&[request(&many)]);
+    let (_, event) = Decoder::default()
+        .take(&mut Bytes::new(&bytes))
+        .expect("written");
+    assert_eq!(event, request(&many[..Request::FIELDS_MAX]));
+    // A count of nine, and a text of 65 bytes, nobody wrote.
+    let mut bytes = encoded(&[request(&[])]);
+    *bytes.last_mut().expect("the count") = 9;
+    bytes.extend([0; 9]);
+    assert!(Decoder::default().take(&mut Bytes::new(&bytes)).is_err());
+    let mut bytes = encoded(&[request(&[Some("y")])]);
+    bytes.truncate(bytes.len() - 2);
+    bytes.push(65);
+    bytes.extend([b'y'; 65]);
+    assert!(Decoder::default().take(&mut Bytes::new(&bytes)).is_err());
 }
 
 #[test]
@@ -238,4 +313,25 @@ fn bytes_that_nobody_wrote_are_refused_and_never_panic() {
         let (mut decoder, mut rest) = (Decoder::default(), Bytes::new(&whole[..cut]));
         while !rest.is_empty() && decoder.take(&mut rest).is_ok() {}
     }
+}
+
+#[test]
+fn bits_that_mean_nothing_yet_are_refused() {
+    let mut bytes = encoded(&[Event::Timeout]);
+    bytes[0] |= 0x20;
+    assert!(Decoder::default().take(&mut Bytes::new(&bytes)).is_err());
+
+    let asked = Asked {
+        attempt: Attempt::Retry,
+        avoid: Cow::Borrowed(&[]),
+        pinned: Some(STRANGER),
+        has_room: false,
+    };
+    let said = Said::NoReplica;
+    let mut bytes = encoded(&[Event::Query { asked, said }]);
+    assert!(Decoder::default().take(&mut Bytes::new(&bytes)).is_ok());
+    // Kind, attempt, none to avoid, and that it is pinned.
+    assert_eq!(bytes[3], 1);
+    bytes[3] = 3;
+    assert!(Decoder::default().take(&mut Bytes::new(&bytes)).is_err());
 }

@@ -2,9 +2,14 @@
 
 use super::*;
 use crate::random::{Purpose, Stream};
-use slackwater_core::policy::{Outcome, PickReason};
+use crate::scenario::News;
+use slackwater_core::policy::PickReason;
 
 const SECOND: u64 = 1_000_000_000;
+
+fn model(history: &History) -> Option<Model> {
+    Model::of(history, &AtomicBool::new(false))
+}
 
 /// A replica of so many cores, which change after half of the time, and what became of Poisson queries there.
 fn past(rate: f64, seconds: u64, cores: [f64; 2], seed: u64) -> (History, Vec<f64>) {
@@ -55,7 +60,9 @@ fn past(rate: f64, seconds: u64, cores: [f64; 2], seed: u64) -> (History, Vec<f6
             client: 0,
             attempt: Attempt::First,
             reason: PickReason::Turn,
+            is_shadow: false,
             replica: 0,
+            pinned: None,
             arrived_at: ns(*arrived),
             sent_at: ns(*arrived),
             end: Some((ns(*ended), Outcome::Success)),
@@ -67,7 +74,7 @@ fn past(rate: f64, seconds: u64, cores: [f64; 2], seed: u64) -> (History, Vec<f6
 #[test]
 fn what_a_replica_could_do_is_found_again() {
     let (history, true_costs) = past(55.0, 30, [2.4, 1.2], 1);
-    let model = Model::of(&history).expect("enough to say something");
+    let model = model(&history).expect("enough to say something");
     let found = model.mean_cost.as_secs_f64() * 1e3;
     let truth = mean(&true_costs) / 1e6;
     assert!(
@@ -87,7 +94,7 @@ fn what_a_replica_could_do_is_found_again() {
 #[test]
 fn costs_are_those_of_the_queries_that_came() {
     let (history, true_costs) = past(40.0, 30, [1.5, 1.5], 2);
-    let model = Model::of(&history).expect("enough to say something");
+    let model = model(&history).expect("enough to say something");
     let tape = model.scenario.tape.as_ref().expect("it has one");
     assert_eq!(
         (tape.queries.len(), model.queries),
@@ -104,7 +111,7 @@ fn costs_are_those_of_the_queries_that_came() {
 #[test]
 fn played_again_the_past_takes_as_long_as_it_did() {
     let (history, _) = past(50.0, 30, [2.4, 1.6], 5);
-    let model = Model::of(&history).expect("enough to say something");
+    let model = model(&history).expect("enough to say something");
     let policy = crate::PolicyChoice::shipped("random").expect("it is listed");
     let played = crate::run(&model.scenario, &policy, 1);
     assert_eq!(played.queries, model.queries as u64);
@@ -125,7 +132,7 @@ fn failures_stay_where_and_when_they_were() {
             *outcome = Outcome::Failed;
         }
     }
-    let model = Model::of(&history).expect("enough to say something");
+    let model = model(&history).expect("enough to say something");
     let tape = model.scenario.tape.as_ref().expect("it has one");
     let fails = |tenths: u64| {
         let place = tape.step_at(0, 0, tenths * SECOND / 10);
@@ -145,6 +152,161 @@ fn failures_stay_where_and_when_they_were() {
 fn too_little_says_nothing() {
     let (mut history, _) = past(55.0, 20, [2.0, 2.0], 4);
     history.queries.truncate(80);
-    assert!(Model::of(&history).is_none());
-    assert!(Model::of(&History::default()).is_none());
+    assert!(model(&history).is_none());
+    assert!(model(&History::default()).is_none());
+}
+
+#[test]
+fn retries_and_copies_are_load_that_is_not_measured() {
+    let (mut history, _) = past(50.0, 30, [2.0, 2.0], 6);
+    for (place, query) in history.queries.iter_mut().enumerate() {
+        match place % 5 {
+            1 => query.attempt = Attempt::Retry,
+            2 => query.attempt = Attempt::Hedge,
+            3 => query.is_shadow = true,
+            _ => continue,
+        }
+        if place % 2 == 0 {
+            query.end = query.end.map(|(at, _)| (at, Outcome::Dropped));
+        }
+    }
+    history.queries[0].pinned = Some(0);
+    let model = model(&history).expect("enough to say something");
+    let tape = model.scenario.tape.as_ref().expect("it has one");
+    // What came after the last that counts is not played.
+    let all = history.queries.len();
+    assert!((all - 4..=all).contains(&tape.queries.len()));
+    let (measured, load): (Vec<_>, Vec<_>) = tape.queries.iter().partition(|it| it.is_measured);
+    let of_kind = |kind: usize| {
+        (0..history.queries.len())
+            .filter(|place| place % 5 == kind)
+            .count()
+    };
+    assert_eq!(measured.len(), of_kind(0) + of_kind(4));
+    assert_eq!(model.queries, measured.len());
+    assert_eq!(model.recorded.count(), measured.len() as u64);
+    assert_eq!(tape.queries[0].pinned, Some(0));
+    for kind in Attempt::ALL {
+        assert!(tape.queries.iter().any(|it| it.attempt == kind), "{kind:?}");
+    }
+    // What was done for a copy that was given up is what it costs.
+    let costs = |of: &[&TapeQuery]| mean(&of.iter().map(|it| it.cost_ns).collect::<Vec<_>>());
+    let ratio = costs(&load) / costs(&measured);
+    assert!((0.8..1.25).contains(&ratio), "{ratio}");
+    let told = model.assumptions.join("\n");
+    let [retries, hedges, shadows] = [1, 2, 3].map(of_kind);
+    let kinds =
+        format!("{retries} retries, {hedges} second copies and {shadows} copies for trials");
+    assert!(told.contains(&kinds), "{told}");
+    assert!(told.contains("1 queries belong to a replica"), "{told}");
+}
+
+#[test]
+fn the_fleet_is_what_policies_heard_of_it() {
+    let (mut history, _) = past(50.0, 30, [2.0, 2.0], 7);
+    let heard = |at_ns, part, news| TapeNews {
+        at_ns,
+        client: 0,
+        part,
+        news,
+    };
+    let begins = history.queries[0].arrived_at;
+    history.parts = vec![0, 0];
+    history.news = vec![
+        heard(0, 0, News::Joined),
+        heard(begins + 9, 1, News::Joined),
+        heard(begins + 5, 0, News::Withdrawn),
+    ];
+    history.changes = 1;
+    let model = model(&history).expect("enough to say something");
+    let tape = model.scenario.tape.as_ref().expect("it has one");
+    assert_eq!(tape.parts, [0, 0]);
+    let expected = [
+        heard(0, 0, News::Joined),
+        heard(5, 0, News::Withdrawn),
+        heard(9, 1, News::Joined),
+    ];
+    assert_eq!(
+        tape.news, expected,
+        "from the first query on, in the order of time"
+    );
+    assert!(
+        model
+            .assumptions
+            .join("\n")
+            .contains("heard of 1 changes of the fleet")
+    );
+}
+
+#[test]
+fn a_past_that_is_long_enough_is_told_by_blocks() {
+    let (history, _) = past(50.0, 32, [2.0, 2.0], 8);
+    let found = model(&history).expect("enough to say something");
+    assert_eq!(found.recorded_by_block.len(), 6);
+    let sum: u64 = found.recorded_by_block.iter().map(Latencies::count).sum();
+    assert_eq!(sum, found.recorded.count());
+    let policy = crate::PolicyChoice::shipped("random").expect("it is listed");
+    let played = crate::run(&found.scenario, &policy, 1);
+    let counts = |blocks: &[Latencies]| blocks.iter().map(Latencies::count).collect::<Vec<_>>();
+    assert_eq!(
+        counts(&played.latency_by_block),
+        counts(&found.recorded_by_block)
+    );
+
+    let (short, _) = past(50.0, 20, [2.0, 2.0], 8);
+    let found = model(&short).expect("enough to say something");
+    assert!(found.recorded_by_block.is_empty());
+}
+
+#[test]
+fn what_was_given_up_is_load_and_in_no_latency() {
+    let (mut history, _) = past(50.0, 30, [2.0, 2.0], 9);
+    // Every tenth had a second copy that was answered first.
+    for query in history.queries.iter_mut().step_by(10) {
+        query.end = query.end.map(|(at, _)| (at, Outcome::Dropped));
+    }
+    history.queries[5].end = None;
+    let found = model(&history).expect("enough to say something");
+    let tape = found.scenario.tape.as_ref().expect("it has one");
+    let (all, given_up) = (history.queries.len(), history.queries.len().div_ceil(10));
+    let measured = tape.queries.iter().filter(|it| it.is_measured).count();
+    assert_eq!(measured, all - given_up - 1);
+    assert_eq!(found.recorded.count(), measured as u64);
+    // One or two came before the first that counts, or after the last.
+    assert!((all - 2..=all).contains(&tape.queries.len()));
+    let told = found.assumptions.join("\n");
+    let expected = format!("{} first tries were given up", given_up + 1);
+    assert!(told.contains(&expected), "{told}");
+}
+
+#[test]
+fn of_a_past_that_is_too_long_the_beginning_is_played() {
+    let (mut history, _) = past(50.0, 30, [2.0, 2.0], 10);
+    let whole = model(&history).expect("enough to say something");
+    assert!(!whole.assumptions.join("\n").contains(" alone are played"));
+    // As many replicas as leave 20 s for each.
+    history.replicas.resize(20_000, String::new());
+    let stop = AtomicBool::new(true);
+    assert!(Model::of(&history, &stop).is_none(), "it was to stop");
+    let bound = PIECES_MAX / history.replicas.len() as Time * PIECE_NS;
+    assert_eq!(bound, 20 * SECOND);
+}
+
+#[test]
+fn at_the_end_of_time_nothing_overflows() {
+    let (mut history, _) = past(50.0, 30, [2.0, 2.0], 10);
+    for query in &mut history.queries {
+        let late = |at| at + (u64::MAX - 40 * SECOND);
+        (query.arrived_at, query.sent_at) = (late(query.arrived_at), late(query.sent_at));
+        query.end = query.end.map(|(at, outcome)| (late(at), outcome));
+    }
+    let last = history.queries.len() - 1;
+    history.queries[last].arrived_at = u64::MAX;
+    history.queries[last].end = Some((u64::MAX, Outcome::Success));
+    let found = model(&history).expect("enough to say something");
+    assert!(found.queries >= last, "{}", found.queries);
+    // From the beginning of time to its end is too long for any model.
+    history.queries[0].arrived_at = 0;
+    let cut = model(&history);
+    assert!(cut.is_none(), "one query came within the first days");
 }

@@ -4,11 +4,12 @@ use super::*;
 use crate::config::RequestIdSettings;
 use crate::forward::X_SLACKWATER_ERROR;
 use crate::request_record::ids::Ids;
-use crate::request_record::{Directory, Recorder, Story};
+use crate::request_record::{AttemptKind, Directory, Recorder, Story};
 use http::uri::Authority;
 use http::{HeaderName, Request, Response, StatusCode};
 use slackwater_core::policy::PickReason;
 use slackwater_core::{Quantile, ReplicaId, ReplicaIds};
+use slackwater_tower::response::GRPC_STATUS;
 use std::rc::Rc;
 
 fn recorder(settings: &AccessLogSettings) -> (Rc<Recorder>, Arc<Queue>) {
@@ -19,7 +20,7 @@ fn recorder(settings: &AccessLogSettings) -> (Rc<Recorder>, Arc<Queue>) {
         ..RequestIdSettings::default()
     };
     (
-        Recorder::new(vec![Box::new(lines)], Ids::new(&ids), None),
+        Recorder::new([Some(Box::new(lines)), None, None], Ids::new(&ids), None),
         queue,
     )
 }
@@ -64,6 +65,10 @@ fn begin(recorder: &Rc<Recorder>, request: http::request::Builder) -> Story {
     )
 }
 
+fn grpc_status(said: &'static str) -> HeaderMap {
+    HeaderMap::from_iter([(GRPC_STATUS, HeaderValue::from_static(said))])
+}
+
 fn lines(queue: &Queue) -> Vec<serde_json::Value> {
     let mut lines = Vec::new();
     queue.exchange(&mut lines);
@@ -80,11 +85,10 @@ fn a_record_is_written_once_with_what_became_of_it() {
     let (recorder, queue) = recorder(&json());
     let story = begin(&recorder, Request::post("/a?secret=1").header("host", "x"));
     story.route(&"web".into(), &Rc::new(Nobody));
-    story.attempt("one", &pick(PickReason::Cold), None);
-    story.connected(Duration::from_micros(7));
-    story.head(StatusCode::BAD_GATEWAY);
-    story.attempt("two", &pick(PickReason::Fallback), None);
-    story.head(StatusCode::OK);
+    story.attempt(AttemptKind::First, "one", &pick(PickReason::Cold), None);
+    story.connected(AttemptKind::First, Duration::from_micros(7));
+    story.attempt(AttemptKind::Retry, "two", &pick(PickReason::Fallback), None);
+    story.pass_on(AttemptKind::Retry, None);
     story.answer(
         StatusCode::OK,
         &Response::new(String::from("not ours to count")),
@@ -129,7 +133,7 @@ fn a_record_that_hears_nothing_lost_its_client() {
     let kind = HeaderValue::from_static("no_replica");
     answer.headers_mut().insert(X_SLACKWATER_ERROR, kind);
     let story = begin(&recorder, Request::get("/"));
-    story.attempt("one", &pick(PickReason::Cold), None);
+    story.attempt(AttemptKind::First, "one", &pick(PickReason::Cold), None);
     story.answer(answer.status(), &answer);
     drop(story);
     let line = &lines(&queue)[0];
@@ -183,24 +187,55 @@ fn of_a_sample_of_none_failures_are_left() {
         always_slower_than: Duration::from_hours(1),
         ..json()
     });
-    for (status, ended, written) in [
-        (200, Ended::Complete, false),
-        (404, Ended::Complete, false),
-        (500, Ended::Complete, true),
-        (200, Ended::Broken, true),
-        (200, Ended::Stalled, true),
-        (200, Ended::CutOff, true),
-        (200, Ended::ClientGone, false),
-        (200, Ended::ClientStalled, false),
+    for (status, grpc, ended, written) in [
+        (200, "", Ended::Complete, false),
+        (200, "0", Ended::Complete, false),
+        (200, "5", Ended::Complete, false),
+        (200, "13", Ended::Complete, true),
+        (404, "", Ended::Complete, false),
+        (500, "", Ended::Complete, true),
+        (200, "", Ended::Broken, true),
+        (200, "", Ended::Stalled, true),
+        (200, "", Ended::CutOff, true),
+        (200, "", Ended::ClientGone, false),
+        (200, "", Ended::ClientStalled, false),
     ] {
         let story = begin(&recorder, Request::get("/"));
-        story.head(StatusCode::from_u16(status).expect("a status"));
+        let mut response = Response::new(String::new());
+        *response.status_mut() = StatusCode::from_u16(status).expect("a status");
+        let told = GrpcStatus::of(&grpc_status(grpc));
+        story.pass_on(AttemptKind::First, told);
+        story.answer(response.status(), &response);
         story.end(ended);
         drop(story);
         assert_eq!(
             lines(&queue).len(),
             usize::from(written),
-            "{status} {ended:?}"
+            "{status} {grpc} {ended:?}"
         );
+    }
+}
+
+#[test]
+fn an_answer_of_our_own_is_told_as_its_client_gets_it() {
+    let (recorder, queue) = recorder(&AccessLogSettings {
+        sample: Quantile::ZERO,
+        always_slower_than: Duration::from_hours(1),
+        ..json()
+    });
+    // To a gRPC call it is status 200, and counts as what it stands for: what it is in gRPC may blame the server all the same.
+    for (stands_for, written) in [(503, true), (404, false)] {
+        let mut answer = Response::new(String::new());
+        *answer.headers_mut() = grpc_status("12");
+        let story = begin(&recorder, Request::get("/"));
+        let stands_for = StatusCode::from_u16(stands_for).expect("a status");
+        story.answer(stands_for, &answer);
+        drop(story);
+        let lines = lines(&queue);
+        let told = lines
+            .first()
+            .map(|line| (&line["status"], &line["grpc_status"]));
+        let expected = (&200.into(), &12.into());
+        assert_eq!(told, written.then_some(expected), "{stands_for}");
     }
 }

@@ -11,7 +11,7 @@ pub(crate) use wire::{
     SettingOverridden, SettingsChange, SettingsChanged,
 };
 
-use super::guard::is_json;
+use super::guard::{is_from_here, says_json};
 use super::reply::{Reply, json, refusal, reply};
 use super::router::Asked;
 use super::server::AdminServer;
@@ -19,7 +19,7 @@ use crate::config::AdminToken;
 use core::net::SocketAddr;
 use core::time::Duration;
 use futures_util::FutureExt;
-use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, ORIGIN, WWW_AUTHENTICATE};
+use http::header::{AUTHORIZATION, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use serde::de::DeserializeOwned;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -136,12 +136,9 @@ impl Control {
                  again",
             ));
         };
-        if is_from_elsewhere(headers) {
+        if let Err(refused) = is_from_here(headers) {
             self.count_refusal(peer);
-            return Err(refusal(
-                StatusCode::FORBIDDEN,
-                "this comes from another site's page, which may change nothing here",
-            ));
+            return Err(refused);
         }
         if !bearer(headers).is_some_and(|offered| token.is(offered)) {
             self.count_refusal(peer);
@@ -251,35 +248,13 @@ fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
         .then(|| token.trim_ascii())
 }
 
-/// Whether a browser sends it for a page that does not come from here.
-fn is_from_elsewhere(headers: &HeaderMap) -> bool {
-    let text = |name| {
-        headers
-            .get(name)
-            .and_then(|value: &HeaderValue| value.to_str().ok())
-    };
-    let Some(origin) = headers.get(ORIGIN) else {
-        return false;
-    };
-    let here = origin.to_str().ok().and_then(|origin| {
-        origin
-            .strip_prefix("http://")
-            .or_else(|| origin.strip_prefix("https://"))
-    });
-    here.is_none() || here != text(HOST)
-}
-
 /// What the body says.
 #[expect(clippy::result_large_err, reason = "the reply is what is sent")]
 fn read_body<T: DeserializeOwned + Default>(asked: &Asked, may_be_empty: bool) -> Result<T, Reply> {
     if may_be_empty && asked.body.is_empty() {
         return Ok(T::default());
     }
-    let content_type = asked.headers.get(CONTENT_TYPE);
-    if !content_type.is_some_and(|it| is_json(it.as_bytes())) {
-        let why = "expected a JSON object, and the header content-type: application/json";
-        return Err(refusal(StatusCode::UNSUPPORTED_MEDIA_TYPE, why));
-    }
+    says_json(&asked.headers)?;
     serde_json::from_slice(&asked.body).map_err(|error| {
         let status = if error.is_data() {
             StatusCode::UNPROCESSABLE_ENTITY

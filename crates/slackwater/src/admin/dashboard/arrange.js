@@ -6,7 +6,7 @@ import { troubleText } from "./model.js";
 /** @typedef {import("./model.js").Replica} Replica */
 
 /** The orders there are: the key, and its words. */
-export const ORDERS = [["name", "name"], ["rif", "requests in flight"], ["latency", "latency"], ["share", "share"], ["state", "state"]];
+export const ORDERS = [["given", "as configured"], ["name", "name"], ["rif", "requests in flight"], ["latency", "latency"], ["share", "share"], ["state", "state"]];
 
 /** @type {Record<string, (replica: Replica) => number>} what comes first has the most */
 const KEYS = {
@@ -15,6 +15,9 @@ const KEYS = {
   share: (replica) => replica.share,
   state: (replica) => stateOf(replica.state).grave + (replica.hot ? 0.5 : 0) + (troubleText(replica.trouble) ? 10 : 0),
 };
+
+/** Numbers in names as numbers. */
+const NAMES = new Intl.Collator("en", { numeric: true });
 
 /**
  * Those that match a filter: all of its words are in the name, the address, the state, the trouble, or are `hot` or `cold`.
@@ -38,6 +41,7 @@ export function matching(replicas, filter) {
  */
 export function arranged(replicas, sort, filter) {
   const found = matching(replicas, filter);
+  if (sort === "name") return found.slice().sort((a, b) => NAMES.compare(a.name, b.name) || a.index - b.index);
   const key = KEYS[sort];
   if (!key) return found;
   return found.slice().sort((a, b) => key(b) - key(a) || a.index - b.index);

@@ -2,6 +2,7 @@
 // that it keeps: how full it is, and whether it may be chosen.
 
 import { label, level, theme } from "./canvas.js";
+import { heatColour, limitText } from "./columns.js";
 import { rootScale } from "./scales.js";
 import { count, stateOf } from "./words.js";
 import { troubleText } from "./model.js";
@@ -9,35 +10,39 @@ import { troubleText } from "./model.js";
 const HEADING = 20;
 const SKYLINE = { low: 44, tall: 84 };
 const GAP = 2;
-const SIZES = [24, 22, 20, 18, 16, 14, 12, 10, 8];
+const PITCH_MAX = 26;
 const CELLS_MAX = { low: 300, tall: 520 };
 
 /** @param {number} width @param {number} count @param {boolean} tall */
 export function layout(width, count, tall) {
   const kind = tall ? "tall" : "low";
-  const rows = (/** @type {number} */ size) => Math.max(1, Math.ceil(count / perRowOf(width, size)));
-  const size = SIZES.find((size) => rows(size) * (size + GAP) <= CELLS_MAX[kind]) ?? SIZES[SIZES.length - 1];
-  const perRow = perRowOf(width, size);
-  const pitch = size + GAP;
+  // As large as the room allows, and as wide as it is.
+  const rowsOf = (/** @type {number} */ perRow) => Math.max(1, Math.ceil(count / perRow));
+  let perRow = Math.max(1, Math.ceil(width / PITCH_MAX));
+  while (rowsOf(perRow) * Math.round(width / perRow) > CELLS_MAX[kind] && perRow < count) perRow++;
+  const pitch = width / perRow;
+  const rowPitch = Math.max(1, Math.round(pitch));
   const top = 2 * HEADING + SKYLINE[kind] + 6;
   return {
-    height: top + rows(size) * pitch,
+    height: top + rowsOf(perRow) * rowPitch,
     perRow,
-    pitch,
-    size,
+    pitch: rowPitch,
     top,
     skyline: SKYLINE[kind],
+    /** A cell's left and top end, width and height. @param {number} place @returns {[number, number, number, number]} */
+    boxOf(place) {
+      const [column, row] = [place % perRow, Math.floor(place / perRow)];
+      const left = Math.round(column * pitch);
+      return [left, top + row * rowPitch, Math.max(1, Math.round((column + 1) * pitch) - left - GAP), Math.max(1, rowPitch - GAP)];
+    },
     /** @param {number} x @param {number} y */
     placeAt(x, y) {
-      const [column, row] = [Math.floor(x / pitch), Math.floor((y - top) / pitch)];
+      const [column, row] = [Math.floor(x / pitch), Math.floor((y - top) / rowPitch)];
       const place = row * perRow + column;
       return column >= 0 && column < perRow && row >= 0 && place < count ? place : null;
     },
   };
 }
-
-/** @param {number} width @param {number} size */
-const perRowOf = (width, size) => Math.max(1, Math.floor((width + GAP) / (size + GAP)));
 
 /**
  * @param {CanvasRenderingContext2D} draw
@@ -47,42 +52,42 @@ const perRowOf = (width, size) => Math.max(1, Math.floor((width + GAP) / (size +
 export function paint(draw, width, scene) {
   const { replicas, limit, frame } = scene;
   const colours = theme();
-  const { perRow, pitch, size, top, skyline } = layout(width, replicas.length, scene.tall);
+  const { boxOf, skyline } = layout(width, replicas.length, scene.tall);
   paintSkyline(draw, width, skyline, scene);
   // A cell is full at the limit; without one at that of the fleet beside it, or else at the most that anybody has.
-  const full = limit ?? frame.limit ?? frame.rifMost;
-  const legend = limit === null ? `Each replica: full with ${full} in flight${frame.limit === null ? "" : ", the limit of the other side"}` : "Each replica: how much of its room below the limit is taken; full and bright: hot";
-  label(draw, legend, 0, HEADING + skyline + 15, colours.soft);
+  const full = Math.max(1, limit ?? frame.limit ?? frame.rifMost);
+  label(draw, legendText(limit, frame.limit, full), 0, HEADING + skyline + 15, colours.soft);
   replicas.forEach((replica, place) => {
-    const [x, y] = [(place % perRow) * pitch, top + Math.floor(place / perRow) * pitch];
+    const [x, y, wide, high] = boxOf(place);
     const { out, sign } = stateOf(replica.state);
     const troubled = troubleText(replica.trouble) !== "";
-    const part = full > 0 ? Math.min(1, replica.rif / full) : 1;
+    const height = Math.round(Math.min(1, replica.rif / full) * high);
     draw.fillStyle = colours.well;
-    draw.fillRect(x, y, size, size);
-    draw.fillStyle = colourOf(replica);
-    draw.globalAlpha = out ? 0.35 : replica.hot || (limit === null && part === 1) ? 1 : 0.75;
-    const height = Math.round(part * size);
-    draw.fillRect(x, y + size - height, size, height);
-    draw.globalAlpha = 1;
-    if (out || troubled) frameCell(draw, x, y, size, colours.alarm, 1.5);
+    draw.fillRect(x, y, wide, high);
+    if (height > 0) {
+      draw.fillStyle = heatColour(replica);
+      draw.globalAlpha = out ? 0.35 : 0.85;
+      draw.fillRect(x, y + high - height, wide, height);
+      draw.globalAlpha = 1;
+    }
+    if (out || troubled) frameCell(draw, [x, y, wide, high], colours.alarm, 1.5);
     const mark = sign || (troubled ? "▲" : "");
-    if (mark && size >= 12) label(draw, mark, x + size / 2, y + size / 2 + 0.5, out || troubled ? colours.alarm : colours.ink, "center");
-    if (replica.index === scene.pointed || replica.index === scene.chosen) frameCell(draw, x - 1, y - 1, size + 2, colours.ink, 2);
+    if (mark && high >= 12) label(draw, mark, x + wide / 2, y + high / 2 + 0.5, out || troubled ? colours.alarm : colours.ink, "center");
+    if (replica.index === scene.pointed || replica.index === scene.chosen) frameCell(draw, [x - 1, y - 1, wide + 2, high + 2], colours.ink, 2);
   });
 }
 
-/** @param {import("./model.js").Replica} replica */
-function colourOf(replica) {
-  const colours = theme();
-  return stateOf(replica.state).out || replica.hot === null ? colours.second : replica.hot ? colours.hot : colours.cold;
+/** @param {number | null} limit @param {number | null} besides the limit of the fleet beside it @param {number} full */
+function legendText(limit, besides, full) {
+  if (limit === null) return `Each replica: full with ${full} in flight${besides ? ", the limit of the other side" : ""}`;
+  return limit === 0 ? "Each replica: full with 1 in flight" : "Each replica: how much of its room below the limit is taken; full: hot";
 }
 
-/** @param {CanvasRenderingContext2D} draw @param {number} x @param {number} y @param {number} size @param {string} colour @param {number} width */
-function frameCell(draw, x, y, size, colour, width) {
+/** @param {CanvasRenderingContext2D} draw @param {[number, number, number, number]} box @param {string} colour @param {number} line its width */
+function frameCell(draw, [x, y, wide, high], colour, line) {
   draw.strokeStyle = colour;
-  draw.lineWidth = width;
-  draw.strokeRect(x + width / 2, y + width / 2, size - width, size - width);
+  draw.lineWidth = line;
+  draw.strokeRect(x + line / 2, y + line / 2, wide - line, high - line);
   draw.lineWidth = 1;
 }
 
@@ -100,7 +105,7 @@ function paintSkyline(draw, width, height, scene) {
   const sorted = scene.replicas.slice().sort((a, b) => b.rif - a.rif || a.index - b.index);
   const hot = sorted.filter((replica) => replica.hot).length;
   const most = `Requests in flight, the most first: up to ${count(sorted[0]?.rif ?? 0)}`;
-  const text = limit === null ? most : `${most}; ${count(hot)} of ${count(sorted.length)} hot, from the limit of ${limit} on`;
+  const text = limit === null ? most : limit === 0 ? `${most}; ${limitText(limit)}` : `${most}; ${count(hot)} of ${count(sorted.length)} hot, from the limit of ${limit} on`;
   label(draw, text, 0, 9, colours.soft);
   if (limit !== null) {
     draw.fillStyle = colours.room;
@@ -123,7 +128,7 @@ function paintSkyline(draw, width, height, scene) {
     from = to;
   };
   sorted.forEach((replica, place) => {
-    const now = colourOf(replica);
+    const now = heatColour(replica);
     if (now !== colour) {
       flush(place);
       colour = now;

@@ -1,6 +1,6 @@
 // A chart over time with its legend, which is a table of what the lines are at: so nothing is in the picture alone.
 
-import { attributes, element, fillList, headRow, setText } from "./dom.js";
+import { attributes, element, fillList, headRow, setText, widthOf } from "./dom.js";
 import * as trend from "./trend.js";
 
 const HEIGHT = 150;
@@ -45,6 +45,6 @@ export class Chart {
   }
 
   repaint() {
-    if (this.trend) trend.paint(this.canvas, this.plot.clientWidth, this.height, this.trend);
+    if (this.trend) trend.paint(this.canvas, widthOf(this.plot), this.height, this.trend);
   }
 }

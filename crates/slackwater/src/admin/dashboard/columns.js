@@ -99,14 +99,9 @@ export function paint(draw, width, scene) {
   replicas.forEach((replica, place) => {
     const x = middle(place);
     const out = stateOf(replica.state).out;
-    const colour = out || replica.hot === null ? colours.second : replica.hot ? colours.hot : colours.cold;
-    const [height, ours] = [rif(replica.rif), rif(replica.ours)];
-    draw.fillStyle = colour;
-    draw.globalAlpha = out ? 0.35 : 0.45;
-    draw.fillRect(x - bar / 2, rifBase - height, bar, height);
-    // Of it, what this process sent there is darker.
-    draw.globalAlpha = out ? 0.35 : 1;
-    draw.fillRect(x - bar / 2, rifBase - ours, bar, ours);
+    draw.fillStyle = heatColour(replica);
+    draw.globalAlpha = out ? 0.35 : 0.85;
+    draw.fillRect(x - bar / 2, rifBase - rif(replica.rif), bar, rif(replica.rif));
     draw.globalAlpha = 1;
     if (replica.p50 !== null && replica.p99 !== null) {
       const [low, high] = [latency(replica.p50), latency(replica.p99)];
@@ -126,6 +121,13 @@ export function paint(draw, width, scene) {
     draw.fillRect(x - bar / 2, shareBase - part, bar, part);
     paintSign(draw, replica, x, shareBase + 11, pitch);
   });
+  // Above all bars, so that neighbours' ends do not hide them.
+  for (const [place, replica] of replicas.entries()) {
+    if (!replica.reported || (replica.ours === 0 && replica.rif === 0)) continue;
+    const wide = Math.min(pitch, bar + 6);
+    draw.fillStyle = colours.ink;
+    draw.fillRect(middle(place) - wide / 2, Math.round(rifBase - rif(replica.ours)) - 1, wide, 2);
+  }
 
   if (limit !== null) {
     const y = rifBase - rif(limit);
@@ -136,15 +138,8 @@ export function paint(draw, width, scene) {
     draw.lineTo(right, Math.round(y) + 0.5);
     draw.stroke();
     draw.setLineDash([]);
-    const text = `limit ${limit}: hot from here on`;
-    const wide = draw.measureText(text).width + 8;
-    if (wide < right - GUTTER) {
-      draw.fillStyle = colours.card;
-      draw.globalAlpha = 0.85;
-      draw.fillRect(right - wide, y - 16, wide, 14);
-      draw.globalAlpha = 1;
-      label(draw, text, right - 4, y - 9, colours.ink, "right");
-    }
+    const text = limitText(limit);
+    if (draw.measureText(text).width < right - GUTTER - 120) label(draw, text, right, 9, colours.ink, "right");
   }
   if (replicas.length && share(equal) > 2 && share(equal) < shareHeight - 12) {
     draw.strokeStyle = colours.soft;
@@ -157,6 +152,20 @@ export function paint(draw, width, scene) {
     label(draw, percent(equal), GUTTER - 6, shareBase - share(equal), colours.soft, "right");
   }
   paintNames(draw, scene, pitch, whole, middle);
+}
+
+/** @param {number} limit */
+export const limitText = (limit) => (limit === 0 ? "the limit is 0: next to nothing is in flight" : `╌╌ limit ${limit}: hot from here on`);
+
+/**
+ * What the policy believes of a replica: cold or hot, by its last report. Grey where it goes by no limit or may not
+ * choose it; and where a limit of 0 makes all hot, those that have nothing to do.
+ * @param {import("./model.js").Replica} replica
+ */
+export function heatColour(replica) {
+  const colours = theme();
+  const idle = replica.hot && replica.rif === 0;
+  return stateOf(replica.state).out || replica.hot === null || idle ? colours.second : replica.hot ? colours.hot : colours.cold;
 }
 
 /**

@@ -11,6 +11,7 @@ const LIMIT = 25;
 const KINDS = [
   ["all", "all that were kept", {}],
   ["failed", "failed", { failed: "true" }],
+  ["quick", "slower than 10 ms", { slower_than: "10ms" }],
   ["slow", "slower than 100 ms", { slower_than: "100ms" }],
   ["slower", "slower than 1 s", { slower_than: "1s" }],
 ];
@@ -21,6 +22,14 @@ const KINDS = [
  * @property {number} matching
  * @property {any[]} decisions
  */
+
+/** An agent chooses nobody, and has no decisions to ask for. */
+let areThere = true;
+
+/** @param {boolean} there whether the process has decisions at all */
+export function setDecisions(there) {
+  areThere = there;
+}
 
 export class DecisionsView {
   /**
@@ -39,27 +48,31 @@ export class DecisionsView {
       this.kind.append(option);
     }
     this.kind.addEventListener("change", () => void this.ask());
+    this.id = element("input", "id");
+    attributes(this.id, { type: "search", placeholder: "as the access log has it", autocomplete: "off", spellcheck: "false" });
+    this.id.addEventListener("change", () => void this.ask());
     this.summary = element("p", "summary");
     this.rows = element("tbody");
-    this.table = element("table", "decisions", headRow(["request", "when", "answered", "took", "replica", "why there", "tries"]), this.rows);
+    this.table = element("table", "decisions", headRow(["request", "service", "when", "answered", "took", "replica", "why there", "tries"]), this.rows);
     attributes(this.table, { "aria-labelledby": id });
     this.box = element("div", "table-box", this.table);
     attributes(this.box, { tabindex: "0", role: "region", "aria-labelledby": id });
-    this.root = element("section", "card", element("div", "card-head", this.title, element("label", "", "show ", this.kind)), this.box, this.summary);
+    this.root = element("section", "card", element("div", "card-head", this.title, element("div", "tools", element("label", "", "id ", this.id), element("label", "", "show ", this.kind))), this.box, this.summary);
     this.root.hidden = true;
     /** @type {Record<string, string>} */
     this.about = {};
     this.key = "";
     /** @type {any[]} */
     this.shown = [];
-    this.absent = false;
+    /** Questions asked so far. */
+    this.asked = 0;
     this.timer = 0;
   }
 
   /** Begins to ask for a service's, or a replica's. @param {Record<string, string>} about */
   follow(about) {
     const key = JSON.stringify(about);
-    if (key === this.key) return;
+    if (!areThere || key === this.key) return;
     this.about = about;
     this.key = key;
     setShown(this.root, false);
@@ -75,15 +88,29 @@ export class DecisionsView {
   async ask() {
     window.clearTimeout(this.timer);
     const { key } = this;
-    if (!key || this.absent) return;
-    if (!document.hidden) {
-      const parameters = KINDS.find(([kind]) => kind === this.kind.value)?.[2] ?? {};
-      const answer = await fetch(`/decisions?${new URLSearchParams({ ...this.about, ...parameters, limit: String(LIMIT) })}`).catch(() => null);
-      // A process without them is not asked again.
-      if (answer?.status === 404) this.absent = true;
-      if (answer?.ok && this.key === key) this.show(await answer.json());
+    if (!key) return;
+    const asked = ++this.asked;
+    try {
+      if (!document.hidden) await this.askOnce(asked);
+    } catch {
+      if (asked === this.asked) setText(this.summary, "No answer; trying again. What is listed is what was known.");
     }
-    if (this.key === key && !this.absent) this.timer = window.setTimeout(() => void this.ask(), EVERY_MS);
+    if (asked === this.asked && this.key === key) this.timer = window.setTimeout(() => void this.ask(), EVERY_MS);
+  }
+
+  /** @param {number} asked which of the questions it is: an answer to an older one is none */
+  async askOnce(asked) {
+    const id = this.id.value.trim();
+    const parameters = id ? { id } : (KINDS.find(([kind]) => kind === this.kind.value)?.[2] ?? {});
+    const answer = await fetch(`/decisions?${new URLSearchParams({ ...this.about, ...parameters, limit: String(LIMIT) })}`);
+    const told = answer.ok ? await answer.json() : (await answer.text()).trim();
+    if (asked !== this.asked) return;
+    if (answer.ok) this.show(told);
+    // A process without them is not asked again, until it is another one.
+    else if (answer.status === 404) {
+      setShown(this.root, false);
+      this.stop();
+    } else setText(this.summary, `Answered with ${answer.status}: ${told}`);
   }
 
   /** @param {Found} found */
@@ -93,13 +120,15 @@ export class DecisionsView {
     const none = found.kept ? "None of those that were kept is like that." : "None is kept yet. Which are is said by [decisions] in the configuration.";
     const text = found.decisions.length ? `The newest ${count(found.decisions.length)} of ${count(found.matching)}; ${plural(found.kept, "decision")} in memory.` : none;
     setText(this.summary, text);
+    // Where all are of one service, that need not be said.
+    this.table.classList.toggle("of-one", "service" in this.about);
     // An empty box would still be a place to tab to.
     setShown(this.box, found.decisions.length > 0);
     const make = () => {
       const open = button("", "link", () => this.open(Array.prototype.indexOf.call(this.rows.children, made)));
       const head = element("th", "", open);
       head.scope = "row";
-      const made = element("tr", "", head, ...Array.from({ length: 6 }, () => element("td")));
+      const made = element("tr", "", head, ...Array.from({ length: 7 }, () => element("td")));
       return made;
     };
     fillList(this.rows, found.decisions, make, (made, decision) => {
@@ -107,7 +136,7 @@ export class DecisionsView {
       const told = tries.find((/** @type {any} */ one) => one.answered) ?? tries.at(-1);
       setText(made.cells[0].firstElementChild, `${decision.method} ${decision.path}`);
       const texts = [
-        timeOf(decision.time), decision.status ? String(decision.status) : "nothing", span(decision.total_us), told?.replica ?? "–",
+        decision.service ?? "–", timeOf(decision.time), decision.status ? String(decision.status) : "nothing", span(decision.total_us), told?.replica ?? "–",
         told ? reasonName(told.reason) : (decision.error ?? "–"), triesText(tries),
       ];
       texts.forEach((text, i) => setText(made.cells[i + 1], text));

@@ -60,11 +60,12 @@ export class DemoView {
     this.reset = button("Reset", "knob", () => this.post("/demo/reset", {}));
     attributes(this.reset, { id: "reset", title: "Everything as it was at the start" });
 
+    this.calm = element("p", "about calm", "No replica is in trouble now.");
     this.now = element("ul", "troubles");
     attributes(this.now, { "aria-label": "Troubles there are now" });
     const first = element("div", "knob-row", element("span", "range", rateLabel, this.rate, this.rateText), weather, this.reset);
     const second = element("div", "knob-row", targetLabel, this.trouble.root);
-    this.knobs = element("section", "card knobs", element("div", "card-head start", element("h2", "", "Make trouble"), element("p", "about", "and see which side notices. Both get the same requests at the same times, and the same troubles at the same replicas.")), first, second, this.now, this.said);
+    this.knobs = element("section", "card knobs", element("div", "card-head start", element("h2", "", "Make trouble"), element("p", "about", "and see which side notices. Both get the same requests at the same times, and the same troubles at the same replicas.")), first, second, this.calm, this.now, this.said);
     this.root = element("div", "demo", this.verdict, this.overall, this.doubt, this.knobs);
     this.policies = [0, 1].map((side) => this.policyChooser(side));
   }
@@ -117,6 +118,8 @@ export class DemoView {
       if (document.activeElement !== chooser) chooser.value = services[side].policy;
     });
     const troubled = replicas.filter((replica) => troubleText(replica.trouble));
+    setShown(this.calm, !troubled.length);
+    setShown(this.now, troubled.length > 0);
     fillList(this.now, troubled, makeTrouble(this), (made, replica) => {
       made.dataset.replica = String(replica.index);
       setText(made.firstElementChild, `▲ ${replica.name}: ${troubleText(replica.trouble)}`);

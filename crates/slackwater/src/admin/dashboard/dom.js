@@ -1,5 +1,27 @@
 // Elements, made and changed in one way: text goes in as text, and nothing is written that stands there already.
 
+/** @type {WeakMap<Element, number>} */
+const widths = new WeakMap();
+let whenWider = () => {};
+const observer = new ResizeObserver((entries) => {
+  for (const { target, contentRect } of entries) widths.set(target, contentRect.width);
+  whenWider();
+});
+
+/** @param {() => void} act when an element whose width was asked for has another one */
+export function onWidth(act) {
+  whenWider = act;
+}
+
+/** The width inside an element, which is measured once and then followed: to measure while writing lays the page out each time. @param {Element} node */
+export function widthOf(node) {
+  const known = widths.get(node);
+  if (known !== undefined) return known;
+  widths.set(node, node.clientWidth);
+  observer.observe(node);
+  return node.clientWidth;
+}
+
 /** @param {string} id @returns {any} */
 export const byId = (id) => document.getElementById(id);
 
@@ -77,4 +99,14 @@ export function headRow(names) {
     return cell;
   });
   return element("thead", "", element("tr", "", ...cells));
+}
+
+/** What a path of the process says; none where it does not answer, or with an error. @param {string} path @returns {Promise<any>} */
+export async function fetchJson(path) {
+  try {
+    const answer = await fetch(path);
+    return answer.ok ? await answer.json() : null;
+  } catch {
+    return null;
+  }
 }

@@ -1,11 +1,11 @@
 // The fleet of one service on the page: the picture, what is said of the replica pointed at, the same as a table, and the
 // keys that go through it.
 
-import { arranged } from "./arrange.js";
+import { ORDERS, arranged } from "./arrange.js";
 import { begin } from "./canvas.js";
 import * as cells from "./cells.js";
 import * as columns from "./columns.js";
-import { attributes, button, element, fillList, headRow, setShown, setText } from "./dom.js";
+import { attributes, button, element, fillList, headRow, setShown, setText, widthOf } from "./dom.js";
 import { share, shared } from "./shared.js";
 import { count, percent, plural, rate, span, stateOf } from "./words.js";
 import { troubleText } from "./model.js";
@@ -33,18 +33,20 @@ export class FleetView {
     this.readout = element("p", "readout");
     this.canvas = element("canvas");
     attributes(this.canvas, { "aria-hidden": "true" });
-    this.option = element("div", "quiet");
-    attributes(this.option, { role: "option", id: `${id}-option`, "aria-selected": "false" });
-    this.plot = element("div", "plot", this.canvas, this.option);
-    attributes(this.plot, { role: "listbox", tabindex: "0", "aria-labelledby": `${id}-title`, "aria-activedescendant": `${id}-option` });
+    // In turn: a reader tells of another element, not of the same one with another text.
+    this.options = [0, 1].map((which) => attributes(element("div", "quiet"), { role: "option", id: `${id}-option-${which}`, "aria-selected": "false", hidden: "" }));
+    this.plot = element("div", "plot", this.canvas, ...this.options);
+    attributes(this.plot, { role: "listbox", tabindex: "0", "aria-labelledby": `${id}-title` });
     this.table = element("table", "figures-table");
     this.rows = element("tbody");
-    this.table.append(headRow(["replica", "state", "hot or cold", "in flight", "ours", "latency", "p99 here", "share", "requests/s", "failed", ""]), this.rows);
+    this.table.append(headRow(["replica", "state", "hot or cold", "in flight, reported", "ours", "latency", "p99 here", "share", "requests/s", "failed", ""]), this.rows);
     this.more = element("p", "summary");
     this.tableBox = element("div", "table-box", this.table, this.more);
     attributes(this.tableBox, { tabindex: "0", role: "region", "aria-label": "The fleet as a table" });
     this.none = element("p", "none");
-    this.root = element("section", "card fleet", element("div", "card-head", this.title, this.summary), this.readout, this.plot, this.none, this.tableBox);
+    this.key = element("ul", "fleet-key");
+    attributes(this.key, { "aria-label": "What the picture shows" });
+    this.root = element("section", "card fleet", element("div", "card-head", this.title, this.summary), this.readout, this.plot, this.key, this.none, this.tableBox);
     attributes(this.root, { "aria-labelledby": `${id}-title` });
     this.plot.addEventListener("pointermove", (/** @type {PointerEvent} */ event) => share({ pointed: this.at(event) }));
     this.plot.addEventListener("pointerleave", () => share({ pointed: null }));
@@ -73,7 +75,7 @@ export class FleetView {
   /** @param {KeyboardEvent} event */
   handleKey(event) {
     if (!this.shown.length || event.altKey || event.ctrlKey || event.metaKey) return;
-    const { perRow } = this.picture.layout(this.canvas.clientWidth, this.shown.length, this.tall);
+    const { perRow } = this.picture.layout(widthOf(this.plot), this.shown.length, this.tall);
     const place = this.shown.findIndex((replica) => replica.index === shared.pointed);
     const last = this.shown.length - 1;
     const row = perRow >= this.shown.length ? 1 : perRow;
@@ -102,6 +104,11 @@ export class FleetView {
     setShown(this.none, empty !== "");
     setShown(this.plot, !shared.table && this.shown.length > 0);
     setShown(this.readout, !shared.table && this.shown.length > 0);
+    setShown(this.key, !shared.table && this.shown.length > 0);
+    fillList(this.key, keysOf(service, this.picture === cells), makeKey, (made, [kind, colour, text]) => {
+      attributes(made.firstElementChild, { "data-kind": kind, "data-colour": colour });
+      setText(made.lastElementChild, text);
+    });
     setShown(this.tableBox, shared.table && this.shown.length > 0);
     if (shared.table) this.fillTable();
     this.repaint();
@@ -112,19 +119,35 @@ export class FleetView {
     if (!service || !frame) return;
     const pointed = this.shown.findIndex((replica) => replica.index === shared.pointed);
     const replica = this.shown[pointed];
-    const idle = `${plural(this.shown.length, "replica")} by ${shared.sort === "rif" ? "requests in flight" : shared.sort}. Point at one, or use the arrow keys; Enter opens it.`;
+    const order = ORDERS.find(([key]) => key === shared.sort)?.[1] ?? "";
+    const idle = `${plural(this.shown.length, "replica")} ${shared.sort === "given" ? order : `by ${order}`}. Point at one, or use the arrow keys; Enter opens it.`;
     setText(this.readout, replica ? replicaText(replica, service.limit) : idle);
     this.readout.classList.toggle("idle", !replica);
-    setText(this.option, replica ? replicaText(replica, service.limit) : idle);
-    attributes(this.option, { "aria-posinset": String(pointed + 1), "aria-setsize": String(this.shown.length), "aria-selected": String(pointed >= 0) });
+    this.showOption(replica, pointed, replica ? replicaText(replica, service.limit) : idle);
     if (shared.table || !this.shown.length) return;
-    const width = this.plot.clientWidth;
+    const width = widthOf(this.plot);
     const draw = begin(this.canvas, width, this.picture.layout(width, this.shown.length, this.tall).height);
     if (!draw) return;
     this.picture.paint(draw, width, {
       replicas: this.shown, limit: service.limit, frame, pointed: shared.pointed, fleet: service.replicas.length,
       chosen: shared.chosen?.replica ?? null, tall: this.tall,
     });
+  }
+
+  /** What a screen reader has of the replica pointed at. @param {import("./model.js").Replica | undefined} replica @param {number} place @param {string} text */
+  showOption(replica, place, text) {
+    const name = replica?.name ?? "";
+    if (this.option === undefined || this.optionOf !== name) {
+      const [now, before] = this.option === this.options[0] ? [1, 0] : [0, 1];
+      this.option = this.options[now];
+      setShown(this.option, true);
+      setShown(this.options[before], false);
+      attributes(this.plot, { "aria-activedescendant": this.option.id });
+      this.optionOf = name;
+    }
+    setText(this.option, text);
+    const posinset = replica ? String(place + 1) : null;
+    attributes(this.option, { "aria-posinset": posinset, "aria-setsize": posinset && String(this.shown.length), "aria-selected": String(Boolean(replica)) });
   }
 
   fillTable() {
@@ -140,7 +163,7 @@ export class FleetView {
       made.dataset.replica = String(replica.index);
       setText(made.cells[0].firstElementChild, replica.name);
       const texts = [
-        stateOf(replica.state).text, heatText(replica), count(replica.rif), count(replica.ours), span(replica.latency),
+        stateOf(replica.state).text, heatText(replica), replica.reported ? count(replica.rif) : "–", count(replica.ours), span(replica.latency),
         span(replica.p99), percent(replica.share), rate(replica.rate), count(replica.failed), troubleText(replica.trouble),
       ];
       texts.forEach((text, i) => setText(made.cells[i + 1], text));
@@ -150,13 +173,38 @@ export class FleetView {
   }
 }
 
+const makeKey = () => element("li", "", element("i", "key"), element("span"));
+
+/**
+ * What is drawn how: the kind of the mark, its colour, its words.
+ * @param {import("./model.js").Service} service
+ * @param {boolean} asCells
+ * @returns {[string, string, string][]}
+ */
+export function keysOf({ limit, replicas }, asCells) {
+  const reported = replicas.some((replica) => replica.reported);
+  const out = replicas.some((replica) => stateOf(replica.state).out);
+  const troubled = out || replicas.some((replica) => troubleText(replica.trouble));
+  /** @type {[string, string, string][]} */
+  const keys = [];
+  if (!reported) keys.push(["area", "second", "ours in flight; they report nothing"]);
+  else if (limit === null) keys.push(["area", "second", "in flight, by its last report"]);
+  else keys.push(["area", "cold", "cold"], ["area", "hot", "hot: in flight, by its last report"]);
+  if (reported && !asCells) keys.push(["thin", "ink", "ours there now"]);
+  if (asCells && troubled) keys.push(["frame", "alarm", "cannot be chosen, or in trouble"]);
+  if (!asCells && limit !== null && out) keys.push(["pale", "second", "cannot be chosen"]);
+  if (!asCells) keys.push(["dot", "second", reported ? "latency that it expects" : "median seen here"], ["range", "second", "p50 to p99 seen here"]);
+  return keys;
+}
+
 /** @param {import("./model.js").Replica} replica */
 export const heatText = (replica) => (replica.hot === null ? "–" : replica.hot ? "hot" : "cold");
 
 /** @param {import("./model.js").Service} service */
 function roomText(service) {
   const { limit } = service;
-  if (limit === null) return "";
+  // At a limit of 0 nobody has room, and everybody has.
+  if (!limit) return "";
   const room = service.replicas.reduce((sum, replica) => sum + (stateOf(replica.state).out ? 0 : Math.max(0, limit - replica.rif)), 0);
   return `; room for ${plural(room, "request")} below the limit`;
 }
@@ -169,7 +217,8 @@ export function replicaText(replica, limit) {
   const trouble = troubleText(replica.trouble);
   if (trouble) parts.push(`▲ ${trouble}`);
   const heat = replica.hot === null ? "" : replica.hot ? `, hot (limit ${limit})` : limit === null ? ", cold" : `, cold (limit ${limit})`;
-  parts.push(`${count(replica.rif)} in flight${replica.ours < replica.rif ? `, ${count(replica.ours)} ours` : ""}${heat}`);
+  parts.push(replica.reported ? `${count(replica.rif)} in flight by its report${heat}` : "never reported");
+  parts.push(`${count(replica.ours)} of ours there`);
   parts.push(`latency ${span(replica.latency)}`);
   parts.push(`${percent(replica.share)} of requests`);
   if (replica.failed) parts.push(`${count(replica.failed)} failed`);

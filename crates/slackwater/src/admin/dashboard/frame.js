@@ -25,7 +25,7 @@ export class Frame {
     for (const service of services) {
       rif = Math.max(rif, (service.limit ?? 0) * 1.4);
       for (const replica of service.replicas) {
-        rif = Math.max(rif, replica.rif);
+        rif = Math.max(rif, replica.rif, replica.ours);
         share = Math.max(share, replica.share);
         most = Math.max(most, replica.latency ?? 0, replica.p99 ?? 0);
         if (replica.latency) least = Math.min(least, replica.latency);

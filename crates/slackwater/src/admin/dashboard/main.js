@@ -2,9 +2,9 @@
 
 import { ORDERS } from "./arrange.js";
 import { forgetTheme } from "./canvas.js";
-import { DecisionsView } from "./decisions_view.js";
+import { DecisionsView, setDecisions } from "./decisions_view.js";
 import { DemoView, spokenDemo } from "./demo_view.js";
-import { attributes, byId, element, fillList, setShown, setText } from "./dom.js";
+import { attributes, byId, element, fetchJson, fillList, onWidth, setShown, setText } from "./dom.js";
 import { Frame } from "./frame.js";
 import { Model } from "./model.js";
 import { showOwn } from "./own_view.js";
@@ -16,6 +16,7 @@ import { DemoTrends, ServiceTrends } from "./trends_view.js";
 import { clock, count, percent, plural, rate, span, stateOf } from "./words.js";
 
 const SPEAK_EVERY_MS = 20_000;
+const HISTORY_EVERY_MS = 5_000;
 const THEMES = ["system", "light", "dark"];
 
 const model = new Model();
@@ -27,7 +28,10 @@ const replica = new ReplicaView(post, closeReplica, new DecisionsView("replica-d
 let sides = [];
 /** @type {ServiceTrends | DemoTrends | null} */
 let trends = null;
+let historyAskedAt = 0;
 let spokenAt = 0;
+/** @type {import("./stream.js").Link} */
+let spokenLink = "connecting";
 let asked = false;
 
 byId("sheet").append(replica.root);
@@ -79,34 +83,60 @@ function arrange() {
 
 /** The past of what is shown, once for each service. */
 async function askHistory() {
+  historyAskedAt = Date.now();
   for (const service of shownServices()) {
     if (service.hasHistory) continue;
     service.hasHistory = true;
-    const query = new URLSearchParams({ service: service.name });
-    const answer = await fetch(`/history?${query}`).catch(() => null);
-    if (answer?.ok) model.handleHistory(service, await answer.json());
+    const history = await fetchJson(`/history?${new URLSearchParams({ service: service.name })}`);
+    if (history) model.handleHistory(service, history);
+    else service.hasHistory = false;
     soon();
   }
 }
 
-/** The replica that is opened, by name. */
-const chosenName = () => (shared.chosen ? model.services[shared.chosen.service]?.told.replicas[shared.chosen.replica]?.name : undefined);
+/** The names of what is shown and of what is opened: places may be another's in the next fleet. */
+function namesShown() {
+  const shown = model.services[shared.service];
+  const of = shared.chosen && model.services[shared.chosen.service];
+  return { service: shown?.name, opened: of && [of.name, of.told.replicas[shared.chosen?.replica ?? -1]?.name] };
+}
+
+/** The service that the address names, if it does. */
+function serviceInAddress() {
+  try {
+    const name = decodeURIComponent(location.hash.slice(1));
+    return model.services.findIndex((service) => service.name === name);
+  } catch {
+    return -1;
+  }
+}
 
 /** @param {any} fleet */
 function handleFleet(fleet) {
-  const opened = chosenName();
+  const before = namesShown();
   const anew = model.handleFleet(fleet);
-  // At its place there may be another one now.
-  if (!anew && opened !== chosenName()) closeReplica();
-  if (anew) {
-    closeReplica();
-    const named = model.services.findIndex((service) => service.name === decodeURIComponent(location.hash.slice(1)));
-    share({ service: Math.max(0, named), chosen: null, pointed: null });
-  }
-  if (shared.service >= model.services.length) share({ service: 0 });
+  setDecisions(fleet.role !== "agent");
+  const place = anew ? serviceInAddress() : model.services.findIndex((service) => service.name === before.service);
+  // A side of the demo keeps its place when it has another policy, and with it another name.
+  share({ service: model.isDemo ? 0 : Math.max(0, place), pointed: null });
+  if (anew) closeReplica();
+  else follow(before.opened);
+  // Of the time without a connection nothing is known here.
+  for (const service of model.services) service.hasHistory = false;
+  replica.renew();
   arrange();
   void askHistory();
   followDecisions();
+}
+
+/** Goes on showing an opened replica at its new place, or closes it if it is gone. @param {any[] | null | undefined} opened the names of its service and of it */
+function follow(opened) {
+  if (!opened || !shared.chosen) return;
+  const [of, name] = opened;
+  const service = model.isDemo ? shared.chosen.service : model.services.findIndex((service) => service.name === of);
+  const found = model.services[service]?.told.replicas.findIndex((/** @type {any} */ replica) => replica.name === name) ?? -1;
+  if (found < 0) closeReplica();
+  else share({ chosen: { service, replica: found } });
 }
 
 /** Of the service that is shown; of both sides of the demo. */
@@ -117,7 +147,10 @@ function followDecisions() {
 
 /** @param {any} tick */
 function handleTick(tick) {
-  if (model.handleTick(tick)) soon();
+  if (!model.handleTick(tick)) return;
+  soon();
+  // Of another process with the same number, or the last answer was none.
+  if (Date.now() - historyAskedAt > HISTORY_EVERY_MS && shownServices().some((service) => !service.hasHistory)) void askHistory();
 }
 
 /** Draws at the next frame, once however often it was asked. */
@@ -180,8 +213,8 @@ function handleLink(link, quietMs) {
   const texts = {
     connecting: ["connecting", ""],
     live: ["live", ""],
-    silent: ["no figures", `No figures come: the last were ${since}. The process runs, but its workers do not answer.`],
-    lost: ["connection lost", model.tick ? `The connection is lost; trying again. What is shown is from ${since}.` : "Nobody answers; trying again."],
+    silent: ["no figures", `No figures come; the last were ${since}.`],
+    lost: ["connection lost", model.tick ? `The connection is lost; trying again. What is shown is from ${since}.` : "No connection; trying again."],
   };
   const [short, long] = texts[link];
   const phase = model.tick?.phase;
@@ -190,6 +223,17 @@ function handleLink(link, quietMs) {
   setText(byId("banner"), long);
   setShown(byId("banner"), long !== "");
   document.body.classList.toggle("stale", link === "lost" || link === "silent");
+  // Once: the clock in the banner would be read out each second.
+  if (link !== spokenLink) setText(byId("spoken"), short);
+  spokenLink = link;
+}
+
+/** What a service that was chosen needs. */
+function showService() {
+  byId("services").value = String(shared.service);
+  void askHistory();
+  followDecisions();
+  soon();
 }
 
 function setUpTools() {
@@ -205,8 +249,19 @@ function setUpTools() {
     closeReplica();
     share({ service: Number(byId("services").value), pointed: null });
     location.hash = encodeURIComponent(model.services[shared.service].name);
-    void askHistory();
-    followDecisions();
+    showService();
+  });
+  window.addEventListener("hashchange", () => {
+    const found = serviceInAddress();
+    if (found < 0 || found === shared.service) return;
+    closeReplica();
+    share({ service: found, pointed: null });
+    showService();
+  });
+  // The address names the service; the link is not to write over it.
+  byId("skip").addEventListener("click", (/** @type {Event} */ event) => {
+    event.preventDefault();
+    byId("main").focus();
   });
   byId("help-open").addEventListener("click", () => byId("help").showModal());
   byId("help-close").addEventListener("click", () => byId("help").close());
@@ -278,5 +333,5 @@ setUpTools();
 setUpTheme();
 document.addEventListener("keydown", handleKey);
 document.addEventListener("visibilitychange", soon);
-new ResizeObserver(soon).observe(byId("main"));
+onWidth(soon);
 new Stream("/events", { fleet: handleFleet, tick: handleTick, link: handleLink });

@@ -40,6 +40,7 @@ pub(super) const ASSETS: &[Asset] = &[
     module("/dashboard/model.js", include_str!("model.js")),
     module("/dashboard/own_view.js", include_str!("own_view.js")),
     module("/dashboard/plane.js", include_str!("plane.js")),
+    module("/dashboard/recent.js", include_str!("recent.js")),
     module(
         "/dashboard/replica_view.js",
         include_str!("replica_view.js"),
@@ -69,6 +70,7 @@ const fn module(path: &'static str, body: &'static str) -> Asset {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use slackwater_core::policy::{POLICIES, PickReason};
     use std::path::Path;
 
     /// What stands between quotation marks after `before`.
@@ -104,6 +106,15 @@ mod tests {
             }
             let elsewhere = body.replace("http://www.w3.org/2000/svg", "");
             assert!(!elsewhere.contains("://"), "{path} names another place");
+        }
+    }
+
+    #[test]
+    fn every_reason_and_every_policy_has_words() {
+        let words = include_str!("words.js");
+        let reasons = PickReason::ALL.into_iter().map(PickReason::as_str);
+        for name in reasons.chain(POLICIES.iter().map(|policy| policy.name)) {
+            assert!(words.contains(&format!("\n  {name}: [")), "{name}");
         }
     }
 

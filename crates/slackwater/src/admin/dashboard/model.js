@@ -1,6 +1,7 @@
 // What the page knows: the fleet and the newest tick, put together, and the last minutes of each service.
 // The only place that knows how the messages of `/events` and `/history` are written.
 
+import { Recent } from "./recent.js";
 import { Series } from "./series.js";
 import { shortNames } from "./words.js";
 
@@ -14,17 +15,17 @@ export const WINDOW_MS = 300_000;
  * @property {string} short its name where there is little room
  * @property {string} address
  * @property {string} state
- * @property {number} rif requests in flight: as reported, or ours where those are more
- * @property {number} ours of these, this process's
+ * @property {number} rif requests in flight, as it reported last; ours where it never did
+ * @property {number} ours requests of this process that are there now
  * @property {boolean} reported whether it ever reported
  * @property {number | null} latency as reported, or as seen where it does not report
  * @property {number | null} p50
  * @property {number | null} p99
  * @property {number | null} age ms since it reported
- * @property {boolean | null} hot
- * @property {number} share of the requests sent in the interval, 0 to 1
- * @property {number} rate requests sent there per second
- * @property {number} failed in the interval
+ * @property {boolean | null} hot whether that report has reached the limit; `null` where there is no report or no limit
+ * @property {number} share of the requests sent in the last seconds, 0 to 1
+ * @property {number} rate requests sent there per second, over the last seconds
+ * @property {number} failed of those that ended there in the last seconds
  * @property {number} allowed the part of its usual load that it may have, 0 to 1
  * @property {Trouble | null} trouble in the demo
  */
@@ -49,6 +50,7 @@ export class Service {
     this.tick = null;
     /** @type {Replica[]} */
     this.replicas = [];
+    this.recent = new Recent();
     this.hasHistory = false;
     this.told = told;
     this.rename(told);
@@ -104,21 +106,36 @@ export class Model {
       service.index = index;
       service.rename(told);
       // Its columns were those of another fleet.
-      if (changed) [service.tick, service.replicas] = [null, []];
+      if (changed) [service.tick, service.replicas, service.recent] = [null, [], new Recent()];
       return service;
     });
     if (anew) this.tick = null;
     return anew;
   }
 
+  /** What was of another process. */
+  forget() {
+    for (const service of this.services) {
+      service.series = new Series(service.series.capacity);
+      service.recent = new Recent();
+      service.hasHistory = false;
+    }
+  }
+
   /** @param {any} tick @returns {boolean} whether it could be taken: it goes by the fleet that is known */
   handleTick(tick) {
     if (!this.fleet || tick.revision !== this.fleet.revision || tick.services.length !== this.services.length) return false;
+    // In a container a process has the same number each time.
+    if (this.tick && tick.uptime_ms < this.tick.uptime_ms) this.forget();
     this.tick = tick;
     this.services.forEach((service, index) => {
       service.tick = tick.services[index];
+      const { sent, failed } = service.tick.replicas;
+      service.recent.push(tick.at_ms, tick.interval_ms, sent, failed);
       service.replicas = replicasOf(this.fleet, service, tick);
-      const values = sample(service.tick);
+      const values = sample(service.tick, tick.interval_ms);
+      // What did not occur is left out of a tick.
+      for (const name of service.series.columns.keys()) if (/^(picks|probes)\./.test(name)) values[name] ??= 0;
       if (tick.demo) values.trouble = service.replicas.some((replica) => troubleText(replica.trouble)) ? 1 : 0;
       service.series.push(tick.at_ms, values);
     });
@@ -126,28 +143,33 @@ export class Model {
   }
 
   /**
-   * The past of a service, from before the page was opened.
+   * The past of a service, from before the page was opened, or while it had no connection.
    * @param {Service} service
    * @param {any} history
    */
   handleHistory(service, history) {
-    const past = new Series(service.series.capacity);
     const { at_ms: at, picks, probes } = history;
     const seen = service.series;
-    const first = seen.at[0] ?? Infinity;
+    const known = new Set(seen.at);
+    const seconds = Math.max(history.interval_ms, 1) / 1000;
+    /** @type {[number, Record<string, number | null>][]} */
+    const samples = [];
     for (let i = 0; i < at.length; i++) {
-      if (at[i] >= first) break;
+      if (known.has(at[i])) continue;
       const of = (/** @type {any} */ columns, /** @type {string} */ prefix) =>
-        Object.entries(columns).map(([name, column]) => [`${prefix}.${name}`, /** @type {any} */ (column)[i]]);
-      past.push(at[i], {
+        Object.entries(columns).map(([name, column]) => [`${prefix}.${name}`, /** @type {any} */ (column)[i] / seconds]);
+      samples.push([at[i], {
         rate: history.rate[i], errors: errorsOf(history.failed[i], history.requests[i]),
         p50: history.p50_us[i], p99: history.p99_us[i], p999: history.p999_us[i], limit: history.rif_limit[i],
-        hedges: history.hedges[i], retries: history.retries[i], shed: history.shed[i], queued: history.queued[i],
+        hedges: history.hedges[i] / seconds, retries: history.retries[i] / seconds,
+        shed: history.shed[i] / seconds, queued: history.queued[i] / seconds,
         ...Object.fromEntries([...of(picks, "picks"), ...of(grouped(probes), "probes")]),
-      });
+      }]);
     }
     const names = [...seen.columns.keys()];
-    seen.at.forEach((moment, i) => past.push(moment, Object.fromEntries(names.map((name) => [name, seen.column(name)[i]]))));
+    seen.at.forEach((moment, i) => samples.push([moment, Object.fromEntries(names.map((name) => [name, seen.column(name)[i]]))]));
+    const past = new Series(seen.capacity);
+    for (const [moment, values] of samples.sort(([a], [b]) => a - b)) past.push(moment, values);
     service.series = past;
     service.hasHistory = true;
   }
@@ -173,8 +195,9 @@ export function grouped(probes) {
   return found;
 }
 
-/** What the series keep of a tick. @param {any} told @returns {Record<string, number | null>} */
-function sample(told) {
+/** What the series keep of a tick; counts by the second. @param {any} told @param {number} ms @returns {Record<string, number | null>} */
+function sample(told, ms) {
+  const seconds = Math.max(ms, 1) / 1000;
   /** @type {Record<string, number | null>} */
   const values = {
     rate: told.rate, errors: errorsOf(told.failed, told.requests),
@@ -182,32 +205,29 @@ function sample(told) {
     limit: told.rif_limit?.median ?? null,
   };
   const { admission } = told;
-  values.hedges = admission.hedges ?? 0;
-  values.retries = admission.retries ?? 0;
-  values.queued = admission.queued ?? 0;
-  values.shed = SHED.reduce((sum, name) => sum + (admission[name] ?? 0), 0);
-  for (const [reason, picks] of Object.entries(told.picks)) values[`picks.${reason}`] = /** @type {number} */ (picks);
-  for (const [kind, probes] of Object.entries(grouped(told.probes))) values[`probes.${kind}`] = probes;
+  for (const name of ["hedges", "retries", "queued"]) values[name] = (admission[name] ?? 0) / seconds;
+  values.shed = SHED.reduce((sum, name) => sum + (admission[name] ?? 0), 0) / seconds;
+  for (const [reason, picks] of Object.entries(told.picks)) values[`picks.${reason}`] = /** @type {number} */ (picks) / seconds;
+  for (const [kind, probes] of Object.entries(grouped(told.probes))) values[`probes.${kind}`] = probes / seconds;
   return values;
 }
 
-const SHED = ["shed_queue_full", "shed_wait_over", "shed_replicas_full"];
+const SHED = ["shed_queue_full", "shed_wait_over", "shed_deadline", "shed_replicas_full"];
 
 /** @param {any} fleet @param {Service} service @param {any} tick @returns {Replica[]} */
 function replicasOf(fleet, service, tick) {
   const columns = service.tick.replicas;
-  const seconds = Math.max(tick.interval_ms, 1) / 1000;
-  const sent = columns.sent.reduce((/** @type {number} */ sum, /** @type {number} */ of) => sum + of, 0);
+  const { sent, failed, seconds } = service.recent;
+  const all = sent.reduce((sum, of) => sum + of, 0);
   return service.told.replicas.map((/** @type {any} */ told, /** @type {number} */ i) => {
     const [rif, ours] = [columns.rif[i], columns.in_flight[i]];
     return {
       index: i, name: told.name, short: service.short?.[i] ?? told.name, address: told.address,
       state: fleet.states[columns.state[i]] ?? "available",
-      // What it said last may be older than what we have sent there since.
-      rif: Math.max(rif ?? 0, ours), ours, reported: rif !== null,
+      rif: rif ?? ours, ours, reported: rif !== null,
       latency: columns.latency_us[i] ?? columns.p50_us[i], p50: columns.p50_us[i], p99: columns.p99_us[i],
-      age: columns.report_age_ms[i], hot: columns.hot[i] === null ? null : columns.hot[i] === 1,
-      share: sent > 0 ? columns.sent[i] / sent : 0, rate: columns.sent[i] / seconds, failed: columns.failed[i],
+      age: columns.report_age_ms[i], hot: columns.hot[i] === null || service.limit === null ? null : columns.hot[i] === 1,
+      share: all > 0 ? sent[i] / all : 0, rate: sent[i] / seconds, failed: failed[i],
       allowed: (columns.share[i] ?? 1000) / 1000,
       trouble: tick.demo ? troubleOf(fleet, tick.demo, i) : null,
     };

@@ -3,8 +3,9 @@
 // there, the leftmost.
 
 import { begin, label, level, theme } from "./canvas.js";
+import { heatColour } from "./columns.js";
 import { logMarks, logScale, rootMarks, rootScale } from "./scales.js";
-import { shortCount, spanMark, stateOf } from "./words.js";
+import { shortCount, spanMark } from "./words.js";
 
 const GUTTER = 46;
 const TOP = 20;
@@ -17,6 +18,7 @@ const AGE_MAX_MS = 1_000;
 /**
  * @typedef {object} PlaneScene
  * @property {import("./model.js").Service} service
+ * @property {number | null} limit of that worker
  * @property {import("./rule.js").Report[]} pool of one worker
  * @property {import("./rule.js").Report | null} next
  * @property {import("./frame.js").Frame} frame
@@ -34,8 +36,11 @@ function scales(width, height, frame) {
   };
 }
 
-/** Within a whole number of requests, replicas are spread a little, always the same way. @param {number} index */
-const spread = (index) => ((index * 0.618034) % 1) - 0.5;
+/** More dots than that are small, and spread over more room. */
+const FEW = 200;
+
+/** Within a whole number of requests, replicas are spread a little, always the same way. @param {number} index @param {number} all */
+const spread = (index, all) => (((index * 0.618034) % 1) - 0.5) * (all > FEW ? 20 : 5);
 
 /**
  * The replica nearest to a point, if one is near.
@@ -45,9 +50,10 @@ const spread = (index) => ((index * 0.618034) % 1) - 0.5;
 export function replicaAt(scene, width, height, px, py) {
   const { x, y } = scales(width, height, scene.frame);
   let [found, best] = [/** @type {number | null} */ (null), 12 ** 2];
-  for (const replica of scene.service.replicas) {
+  const { replicas } = scene.service;
+  for (const replica of replicas) {
     if (replica.latency === null) continue;
-    const distance = (x(replica.rif) - px) ** 2 + (y(replica.latency) - py) ** 2;
+    const distance = (x(replica.rif) + spread(replica.index, replicas.length) - px) ** 2 + (y(replica.latency) - py) ** 2;
     if (distance < best) [found, best] = [replica.index, distance];
   }
   return found;
@@ -66,12 +72,15 @@ export function paint(canvas, width, height, scene) {
   const colours = theme();
   const { x, y } = scales(width, height, frame);
   const [base, right] = [height - BOTTOM, width - RIGHT];
-  const limit = service.limit;
+  // At a limit of 0 there is nothing on its cold side.
+  const limit = scene.limit || null;
+  // Between the last that is cold and the first that is hot.
+  const border = limit === null ? 0 : (x(limit - 1) + x(limit)) / 2;
   if (limit !== null) {
     draw.fillStyle = colours["hot-ground"];
-    draw.fillRect(x(limit), TOP, right - x(limit), base - TOP);
+    draw.fillRect(border, TOP, right - border, base - TOP);
     draw.fillStyle = colours.room;
-    draw.fillRect(GUTTER, TOP, x(limit) - GUTTER, base - TOP);
+    draw.fillRect(GUTTER, TOP, border - GUTTER, base - TOP);
   }
   for (const mark of logMarks(frame.latencyLeast, frame.latencyMost, base - TOP, 18)) {
     level(draw, GUTTER, y(mark), right - GUTTER, colours.line);
@@ -83,19 +92,18 @@ export function paint(canvas, width, height, scene) {
     label(draw, shortCount(mark), x(mark), base + 12, colours.soft, mark === frame.rifMost ? "right" : "center");
   }
   label(draw, "requests in flight →", right, base + 26, colours.soft, "right");
-  if (limit === null || x(limit) > 110) label(draw, "↑ latency", 0, 8, colours.soft);
+  if (limit === null || border > 110) label(draw, "↑ latency", 0, 8, colours.soft);
 
-  const many = service.replicas.length > 200;
+  const many = service.replicas.length > FEW;
   const fair = 1 / Math.max(1, service.replicas.length);
   for (const replica of service.replicas) {
     if (replica.latency === null) continue;
-    const out = stateOf(replica.state).out;
     // By area, so that twice the share is twice the ink.
     const size = many ? 1.8 : Math.min(9, 1.5 + 3.5 * Math.sqrt(replica.share / fair));
-    draw.fillStyle = out || replica.hot === null ? colours.second : replica.hot ? colours.hot : colours.cold;
+    draw.fillStyle = heatColour(replica);
     draw.globalAlpha = many ? 0.4 : pool.length ? 0.28 : 0.6;
     draw.beginPath();
-    draw.arc(x(replica.rif) + spread(replica.index) * 5, y(replica.latency), size, 0, 2 * Math.PI);
+    draw.arc(x(replica.rif) + spread(replica.index, service.replicas.length), y(replica.latency), size, 0, 2 * Math.PI);
     draw.fill();
   }
   for (const report of pool) {
@@ -105,15 +113,15 @@ export function paint(canvas, width, height, scene) {
     draw.strokeStyle = colours.card;
     draw.lineWidth = 1.5;
     draw.beginPath();
-    draw.arc(x(report.rif) + spread(report.replica) * 5, y(report.latency_us), 5, 0, 2 * Math.PI);
+    draw.arc(x(report.rif) + spread(report.replica, service.replicas.length), y(report.latency_us), 5, 0, 2 * Math.PI);
     draw.fill();
     draw.stroke();
   }
   draw.globalAlpha = 1;
   draw.lineWidth = 1;
-  if (limit !== null) paintLimit(draw, limit, x(limit), base, right);
+  if (limit !== null) paintLimit(draw, limit, border, base, right);
   if (next?.latency_us) {
-    const [nx, ny] = [x(next.rif) + spread(next.replica) * 5, y(next.latency_us)];
+    const [nx, ny] = [x(next.rif) + spread(next.replica, service.replicas.length), y(next.latency_us)];
     ring(draw, nx, ny, 9, colours.ink, 2);
     const text = `next: ${service.replicas[next.replica]?.short ?? next.replica}`;
     const left = nx + 14 + draw.measureText(text).width > right;
@@ -121,7 +129,7 @@ export function paint(canvas, width, height, scene) {
   }
   for (const index of [scene.chosen, scene.pointed]) {
     const replica = index === null ? undefined : service.replicas[index];
-    if (replica && replica.latency !== null) ring(draw, x(replica.rif) + spread(replica.index) * 5, y(replica.latency), 12, colours.ink, 1.2);
+    if (replica && replica.latency !== null) ring(draw, x(replica.rif) + spread(replica.index, service.replicas.length), y(replica.latency), 12, colours.ink, 1.2);
   }
 }
 

@@ -1,7 +1,7 @@
 // One replica, opened: what it is, how it did over the last minutes, its last decisions, and in the demo its troubles.
 
 import { Chart } from "./chart.js";
-import { attributes, button, element, row, setShown, setText } from "./dom.js";
+import { attributes, button, element, fetchJson, fillList, row, setShown, setText } from "./dom.js";
 import { heatText } from "./fleet_view.js";
 import { Series } from "./series.js";
 import { TroubleKnobs } from "./trouble.js";
@@ -10,6 +10,9 @@ import { WINDOW_MS, troubleText } from "./model.js";
 
 const PLACES = 1_000;
 const HEIGHT = 110;
+
+/** @param {import("./model.js").Service} service @param {number} index */
+const keyOf = (service, index) => `${service.name}/${service.told.replicas[index]?.name}`;
 
 export class ReplicaView {
   /**
@@ -51,32 +54,36 @@ export class ReplicaView {
    * Opens a replica: its past is asked for.
    * @param {import("./model.js").Service} service
    * @param {number} index
+   * @param {boolean} [focus] whether it gets the focus
    */
-  async open(service, index) {
+  async open(service, index, focus = true) {
     const replica = service.told.replicas[index];
-    const key = `${service.name}/${replica.name}`;
+    const key = keyOf(service, index);
     this.series = new Series(PLACES);
     this.lastAt = 0;
     this.key = key;
     this.root.hidden = false;
-    this.title.focus();
+    if (focus) this.title.focus();
     this.decisions.follow({ service: service.name, replica: replica.name });
     const query = new URLSearchParams({ service: service.name, replica: replica.name });
-    const answer = await fetch(`/history?${query}`).catch(() => null);
-    if (!answer?.ok || this.key !== key) return;
-    const history = await answer.json();
-    if (this.key !== key) return;
+    const history = await fetchJson(`/history?${query}`);
+    if (!history || this.key !== key) return;
     const later = this.series;
     this.series = new Series(PLACES);
     const seconds = history.interval_ms / 1000;
     for (let i = 0; i < history.at_ms.length; i++) {
       this.series.push(history.at_ms[i], {
-        rif: history.rif[i] === null ? null : Math.max(history.rif[i], history.in_flight[i]), ours: history.in_flight[i], latency: history.latency_us[i],
+        rif: history.rif[i], ours: history.in_flight[i], latency: history.latency_us[i],
         p50: history.p50_us[i], p99: history.p99_us[i], rate: history.sent[i] / seconds, failed: history.failed[i] / seconds,
       });
     }
     const names = [...later.columns.keys()];
     later.at.forEach((at, i) => this.series.push(at, Object.fromEntries(names.map((name) => [name, later.column(name)[i]]))));
+  }
+
+  /** Its past has to be asked for again. */
+  renew() {
+    this.key = "";
   }
 
   close() {
@@ -93,6 +100,8 @@ export class ReplicaView {
   show(model, service, index) {
     const replica = service.replicas[index];
     if (this.root.hidden || !replica) return;
+    // Another one was chosen meanwhile.
+    if (keyOf(service, index) !== this.key) void this.open(service, index, false);
     const { limit } = service;
     setText(this.title, replica.name);
     const facts = [
@@ -105,10 +114,13 @@ export class ReplicaView {
     ];
     const { tier, weight } = service.told.replicas[index];
     if (tier > 0) facts.push(["tier", String(tier)]);
-    if (weight !== 100) facts.push(["weight", String(weight)]);
+    if (weight !== 1) facts.push(["weight", String(weight)]);
     const trouble = troubleText(replica.trouble);
     if (trouble) facts.push(["trouble", trouble]);
-    this.facts.replaceChildren(...facts.map(([name, value]) => row(name, [value])));
+    fillList(this.facts, facts, () => row("", [""]), (made, [name, value]) => {
+      setText(made.cells[0], name);
+      setText(made.cells[1], value);
+    });
     setShown(this.troubleBox, Boolean(replica.trouble));
     if (replica.trouble) this.trouble.show(index, replica.name, model.fleet, replica.trouble);
 

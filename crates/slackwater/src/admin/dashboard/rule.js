@@ -46,3 +46,17 @@ export function nextPick(policy, pool) {
   const next = RULED.includes(policy) && pool.length >= 2 ? order[0] : null;
   return { order, next, cold };
 }
+
+/**
+ * The limit that a worker's reports were told hot and cold by, as far as they show it: the fleet's, where that fits them. Each
+ * worker has a limit of its own, and only the median of all is known here.
+ * @param {Report[]} pool of one worker
+ * @param {number | null} limit the median
+ * @returns {number | null}
+ */
+export function limitOf(pool, limit) {
+  if (limit === null) return null;
+  const least = pool.reduce((least, { hot, rif }) => (hot ? least : Math.max(least, rif + 1)), 0);
+  const most = pool.reduce((most, { hot, rif }) => (hot ? Math.min(most, rif) : most), Infinity);
+  return Math.max(least, Math.min(most, limit));
+}

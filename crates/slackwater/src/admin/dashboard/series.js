@@ -43,10 +43,13 @@ export class Series {
     return this.column(name).at(-1) ?? null;
   }
 
-  /** The largest value that is still there. @param {string} name */
-  most(name) {
+  /** The largest value that is still there, or of the newest time alone. @param {string} name @param {number} [windowMs] */
+  most(name, windowMs = Infinity) {
+    const from = (this.at.at(-1) ?? 0) - windowMs;
     let most = null;
-    for (const value of this.column(name)) if (value !== null && (most === null || value > most)) most = value;
+    this.column(name).forEach((value, i) => {
+      if (value !== null && this.at[i] >= from && (most === null || value > most)) most = value;
+    });
     return most;
   }
 }

@@ -3,7 +3,7 @@
 /** @typedef {{pointed: number | null, chosen: {service: number, replica: number} | null, sort: string, filter: string, table: boolean, service: number}} Shared */
 
 /** @type {Shared} */
-export const shared = { pointed: null, chosen: null, sort: "name", filter: "", table: false, service: 0 };
+export const shared = { pointed: null, chosen: null, sort: "given", filter: "", table: false, service: 0 };
 
 /** @type {Set<() => void>} */
 const listeners = new Set();

@@ -76,7 +76,7 @@ function figures(service) {
   if (admission.ties) found.push(["tied", count(admission.ties), "Tied requests in the last interval"]);
   if (admission.retries) found.push(["retries", count(admission.retries), "Further tries in the last interval"]);
   if (admission.queued) found.push(["queued", count(admission.queued), "Requests that had to wait for a place in the last interval"]);
-  const shed = ["shed_queue_full", "shed_wait_over", "shed_replicas_full"].reduce((sum, name) => sum + (admission[name] ?? 0), 0);
+  const shed = ["shed_queue_full", "shed_wait_over", "shed_deadline", "shed_replicas_full"].reduce((sum, name) => sum + (admission[name] ?? 0), 0);
   if (shed) found.push(["turned away", count(shed), "Requests answered with 503 for want of room", true]);
   if (tick.no_replica) found.push(["no replica", count(tick.no_replica), "Requests for which there was nobody", true]);
   return found;
@@ -87,8 +87,8 @@ function loadFigures(service, load) {
   const { recent } = load;
   const failed = recent.requests ? recent.errors / recent.requests : null;
   return [
-    ["p99", span(recent.p99_us), "99 % of the requests of the last 10 s took less, from when they should have been sent"],
-    ["p50", span(recent.p50_us), "Half of the requests of the last 10 s took less"],
+    ["p50", span(recent.p50_us), "Half of the requests of the last 10 s took less, from when they should have been sent"],
+    ["p99", span(recent.p99_us), "99 % of the requests of the last 10 s took less"],
     ["p99.9", span(recent.p999_us), "99.9 % of the requests of the last 10 s took less"],
     ["errors", percent(failed), "Of the requests of the last 10 s", recent.errors > 0],
     ["requests/s", rate(service.tick.rate), "Requests that ended in the last interval, per second"],

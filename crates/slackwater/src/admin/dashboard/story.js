@@ -1,8 +1,7 @@
 // A decision told as a story: what was asked, which tries there were and when, and for each who was compared and why one won.
 
 import { attributes, element, headRow, row, setText } from "./dom.js";
-import { inOrder } from "./rule.js";
-import { plural, reasonText, span } from "./words.js";
+import { percent, plural, reasonText, span } from "./words.js";
 
 /** What tries are for. */
 const KINDS = {
@@ -27,7 +26,7 @@ export function tell(decision, close) {
   const answered = decision.status ? `answered with ${decision.status}` : "not answered";
   const kept = [decision.kept ?? []].flat().map((why) => KEPT[/** @type {keyof typeof KEPT} */ (why)] ?? why).join(", ");
   const lead = element("p", decision.failed ? "problem" : "", `${answered} after ${span(decision.total_us)}${decision.error ? `: ${decision.error}` : ""}`);
-  const facts = [["id", decision.id], ["when", decision.time], ["service", decision.service ? `${decision.service}, by ${decision.policy}` : "none"], ["client", decision.client], ["host", decision.host], ["kept because", kept]];
+  const facts = [["id", decision.id], ["trace", decision.trace_id], ["when", decision.time], ["service", decision.service ? `${decision.service}, by ${decision.policy}` : "none"], ["client", decision.client], ["host", decision.host], ["kept because", kept]];
   const rows = facts.filter(([, value]) => value).map(([name, value]) => row(name, [String(value)]));
   const attempts = decision.attempts ?? [];
   return [
@@ -77,11 +76,12 @@ function why(attempt, place, attempts) {
     element("h3", "", `${which}${attempt.replica}?`),
     element("p", "rule", element("b", "", sentence(reasonText(attempt.reason))), ruleText(attempt)),
   ];
-  const candidates = attempt.candidates ?? [attempt.chosen, attempt.runner_up].filter(Boolean);
+  const known = attempt.chosen ? [{ replica: attempt.replica, ...attempt.chosen, chosen: true }, attempt.runner_up].filter(Boolean) : [];
+  const candidates = attempt.candidates?.length ? attempt.candidates : known;
   if (candidates.length) parts.push(candidateTable(attempt, candidates));
   const outs = attempt.outs ?? [];
   if (outs.length) {
-    const rows = outs.map((/** @type {any} */ one) => row(one.replica, [one.why.replaceAll("_", " "), one.share === undefined ? "–" : String(one.share)]));
+    const rows = outs.map((/** @type {any} */ one) => row(one.replica, [one.why.replaceAll("_", " "), percent(one.share)]));
     parts.push(element("p", "summary", `Out, or not with their whole share: ${plural(attempt.out ?? outs.length, "replica")}`));
     parts.push(element("div", "table-box", element("table", "candidates", headRow(["replica", "why", "share"]), element("tbody", "", ...rows))));
   }
@@ -94,9 +94,12 @@ const sentence = (text) => `${text[0].toUpperCase()}${text.slice(1)}.`;
 /** @param {any} attempt */
 function ruleText(attempt) {
   const texts = [];
+  if (attempt.rule) texts.push(`of those, ${reasonText(attempt.rule)}`);
   if (attempt.reports !== undefined) texts.push(`${plural(attempt.reports, "report")} to choose from`);
   if (attempt.rif_limit !== undefined) texts.push(`hot with ${attempt.rif_limit} in flight or more`);
-  if (attempt.available !== undefined) texts.push(`${plural(attempt.available, "replica")} could be chosen`);
+  // Where nothing was explained, such as of a trial, it is 0 without a meaning.
+  if (attempt.available) texts.push(`${plural(attempt.available, "replica")} could be chosen`);
+  if (attempt.connect_us !== undefined) texts.push(`connecting took ${span(attempt.connect_us)}`);
   if (attempt.probing_us) texts.push(`asking took ${span(attempt.probing_us)}`);
   if (attempt.due_after_us !== undefined) texts.push(`due after ${span(attempt.due_after_us)}`);
   return texts.length ? ` ${sentence(texts.join("; "))}` : "";
@@ -112,13 +115,13 @@ const COLUMNS = [
 /** @param {any} attempt @param {any[]} candidates */
 function candidateTable(attempt, candidates) {
   const ruled = ["cold", "hot"].includes(attempt.reason);
-  const sorted = ruled ? inOrder(candidates.map((one) => ({ worker: 0, age_ms: 0, uses_left: 0, hot: false, ...one, latency_us: one.latency_us ?? null }))) : candidates.slice();
-  if (attempt.reason === "lowest_score" || attempt.reason === "lowest_cost") sorted.sort((a, b) => (/** @type {any} */ (a).score_us ?? Infinity) - (/** @type {any} */ (b).score_us ?? Infinity));
   const columns = COLUMNS.filter(([field]) => candidates.some((one) => one[field] !== undefined && one[field] !== false) || (field === "hot" && ruled));
-  const rows = sorted.map((/** @type {any} */ one) => {
-    const chosen = one.replica === attempt.replica;
-    const line = row(one.replica, columns.map(([field, , write]) => (one[field] === undefined || one[field] === null ? "–" : write(one[field]))));
-    const mark = chosen ? "chosen" : one.replica === attempt.runner_up?.replica ? "runner-up" : "";
+  const rows = candidates.map((/** @type {any} */ one) => {
+    // A replica with a weight is several parts, each compared by itself.
+    const isSecond = one.replica === attempt.runner_up?.replica && one.part === attempt.runner_up?.part;
+    const chosen = Boolean(one.chosen);
+    const line = row(one.parts ? `${one.replica}, part ${one.part} of ${one.parts}` : one.replica, columns.map(([field, , write]) => (one[field] === undefined || one[field] === null ? "–" : write(one[field]))));
+    const mark = chosen ? "chosen" : isSecond ? "runner-up" : "";
     line.prepend(element("td", "next", mark));
     line.classList.toggle("is-next", chosen);
     line.classList.toggle("is-hot", Boolean(one.hot));
@@ -127,7 +130,7 @@ function candidateTable(attempt, candidates) {
   const table = element("table", "candidates pool", headRow(["", "replica", ...columns.map(([, head]) => head)]), element("tbody", "", ...rows));
   const caption = element("caption");
   const more = (attempt.considered ?? 0) > candidates.length ? ` of ${attempt.considered}` : "";
-  setText(caption, `Compared: ${candidates.length}${more}${ruled ? ", in the order of the rule" : ""}`);
+  setText(caption, `Compared: ${candidates.length}${more}, the best first`);
   table.prepend(caption);
   const box = element("div", "table-box", table);
   return attributes(box, { tabindex: "0", role: "region", "aria-label": "Candidates" });

@@ -21,6 +21,8 @@ export class Stream {
     this.heardAt = Date.now();
     this.openedAt = Date.now();
     this.tries = 0;
+    /** When the last tick that was heard was made. */
+    this.newest = -1;
     /** @type {Link} */
     this.link = "connecting";
     /** @type {EventSource | null} */
@@ -40,10 +42,16 @@ export class Stream {
       this.hear.fleet(fleet);
     });
     source.addEventListener("tick", (event) => {
-      this.heardAt = Date.now();
+      const tick = JSON.parse(/** @type {MessageEvent} */ (event).data);
+      // Whoever connects is told the last tick again, which may be old.
+      const fresh = tick.at_ms !== this.newest;
+      this.newest = tick.at_ms;
       this.tries = 0;
-      this.say("live");
-      this.hear.tick(JSON.parse(/** @type {MessageEvent} */ (event).data));
+      if (fresh) {
+        this.heardAt = Date.now();
+        this.say("live");
+      } else if (this.link !== "live") this.say("silent");
+      this.hear.tick(tick);
     });
     source.addEventListener("error", () => {
       // Whether the browser tries again by itself is its own affair; so that it is the same everywhere, we do.

@@ -8,6 +8,13 @@ import { WINDOW_MS } from "./model.js";
 const GUTTER = 46;
 const TOP = 8;
 const BOTTOM = 18;
+const GAP_MS = 5_000;
+/** Shorter windows, for a time that has just begun. */
+const WINDOWS_MS = [60_000, 120_000];
+/** Between two times on the axis. */
+const STEPS_MS = [15_000, 30_000, 60_000, 150_000];
+/** So far apart that they are read, in pixels. */
+const STEP_MIN = 70;
 
 /**
  * @typedef {object} Line
@@ -28,7 +35,7 @@ const BOTTOM = 18;
  * @property {number} [least] the axis reaches at least so far
  * @property {{series: import("./series.js").Series, column: string}} [band] where it is above 0, the ground is tinted
  * @property {number} now ms
- * @property {number} [windowMs]
+ * @property {number} [windowMs] at most
  */
 
 /**
@@ -41,7 +48,7 @@ export function paint(canvas, width, height, trend) {
   const draw = begin(canvas, width, height);
   if (!draw) return;
   const colours = theme();
-  const windowMs = trend.windowMs ?? WINDOW_MS;
+  const windowMs = windowOf(trend);
   const [left, right, base] = [GUTTER, width - (trend.lines.some((line) => line.mark) ? 8 : 4), height - BOTTOM];
   const from = trend.now - windowMs;
   const x = (/** @type {number} */ at) => left + ((at - from) / windowMs) * (right - left);
@@ -51,7 +58,7 @@ export function paint(canvas, width, height, trend) {
     level(draw, left, y(mark), right - left, colours.line);
     label(draw, trend.write(mark), left - 6, y(mark), colours.soft, "right");
   }
-  const step = windowMs > 120_000 ? 60_000 : 15_000;
+  const step = STEPS_MS.find((step) => (step / windowMs) * (right - left) >= STEP_MIN) ?? windowMs;
   for (let back = 0; back <= windowMs; back += step) {
     const at = x(trend.now - back);
     label(draw, back ? `−${clock(back)}` : "now", at, height - 7, colours.soft, back === 0 ? "right" : back === windowMs ? "left" : "center");
@@ -65,6 +72,13 @@ export function paint(canvas, width, height, trend) {
   draw.restore();
 }
 
+/** As much time as there are figures of, in whole steps; at first that is little. @param {Trend} trend @returns {number} ms */
+export function windowOf(trend) {
+  const most = trend.windowMs ?? WINDOW_MS;
+  const first = Math.min(...trend.lines.map(({ series }) => series.at[0] ?? Infinity));
+  return WINDOWS_MS.find((ms) => ms < most && trend.now - first <= ms) ?? most;
+}
+
 /**
  * @param {CanvasRenderingContext2D} draw
  * @param {{series: import("./series.js").Series, column: string}} band
@@ -76,7 +90,7 @@ function paintBand(draw, { series, column }, x, [top, base], from) {
   const values = series.column(column);
   draw.fillStyle = theme()["alarm-ground"];
   for (let i = 1; i < values.length; i++) {
-    if (!values[i] || series.at[i] < from) continue;
+    if (!values[i] || series.at[i] < from || isGap(series, i)) continue;
     const start = x(Math.max(series.at[i - 1], from));
     draw.fillRect(start, top, x(series.at[i]) - start + 0.5, base - top);
   }
@@ -114,6 +128,9 @@ function upward(trend, from, length, base) {
   return { y: (/** @type {number} */ value) => base - (value / top) * length, marks };
 }
 
+/** Whether nothing was heard before a sample for so long that nothing is drawn there. @param {import("./series.js").Series} series @param {number} i */
+const isGap = (series, i) => i > 0 && series.at[i] - series.at[i - 1] > GAP_MS;
+
 /**
  * @param {CanvasRenderingContext2D} draw
  * @param {Line} line
@@ -133,8 +150,9 @@ function paintLine(draw, line, x, y, from) {
   for (let i = 0; i < values.length; i++) {
     const value = values[i];
     if (series.at[i] < from - 2_000) continue;
-    if (value === null) pen = false;
-    else if (pen) draw.lineTo(x(series.at[i]), y(value));
+    if (value === null || isGap(series, i)) pen = false;
+    if (value === null) continue;
+    if (pen) draw.lineTo(x(series.at[i]), y(value));
     else {
       draw.moveTo(x(series.at[i]), y(value));
       pen = true;
@@ -155,11 +173,28 @@ function paintLine(draw, line, x, y, from) {
 function paintStack(draw, trend, x, y, from) {
   const series = trend.lines[0]?.series;
   if (!series?.length) return;
-  let start = series.at.findIndex((at) => at >= from - 2_000);
-  if (start < 0) start = 0;
-  const sums = new Array(series.length - start).fill(0);
-  for (const line of trend.lines) {
-    const values = line.series.column(line.column);
+  let start = Math.max(0, series.at.findIndex((at) => at >= from - 2_000));
+  while (start < series.length) {
+    let end = start + 1;
+    while (end < series.length && !isGap(series, end)) end++;
+    paintPiece(draw, trend, x, y, start, end);
+    start = end;
+  }
+}
+
+/**
+ * A part of a stack without gaps.
+ * @param {CanvasRenderingContext2D} draw
+ * @param {Trend} trend
+ * @param {(at: number) => number} x
+ * @param {(value: number) => number} y
+ * @param {number} start
+ * @param {number} end
+ */
+function paintPiece(draw, trend, x, y, start, end) {
+  const sums = new Array(end - start).fill(0);
+  for (const { series, column, colour, width } of trend.lines) {
+    const values = series.column(column);
     draw.beginPath();
     for (let i = 0; i < sums.length; i++) draw.lineTo(x(series.at[start + i]), y(sums[i]));
     for (let i = sums.length - 1; i >= 0; i--) {
@@ -167,8 +202,8 @@ function paintStack(draw, trend, x, y, from) {
       draw.lineTo(x(series.at[start + i]), y(sums[i]));
     }
     draw.closePath();
-    draw.fillStyle = theme()[line.colour];
-    draw.globalAlpha = line.width ?? 1;
+    draw.fillStyle = theme()[colour];
+    draw.globalAlpha = width ?? 1;
     draw.fill();
     draw.globalAlpha = 1;
   }

@@ -1,8 +1,8 @@
 // The last minutes: latency, requests, errors, picks by reason, probes, second copies and retries.
 
 import { Chart } from "./chart.js";
-import { element, setShown } from "./dom.js";
-import { count, percent, rate, reasonName, shortCount, span, spanMark } from "./words.js";
+import { element, setShown, setText } from "./dom.js";
+import { percent, rate, reasonName, shortCount, span, spanMark } from "./words.js";
 
 /** @typedef {import("./model.js").Service} Service */
 /** @typedef {import("./trend.js").Line} Line */
@@ -13,8 +13,8 @@ const DEMO_WINDOW_MS = 120_000;
 
 const NOW_MOST = ["now", "most"];
 
-/** @param {Service} service @param {string} column @param {(value: any) => string} write */
-const nowAndMost = ({ series }, column, write) => [write(series.last(column)), write(series.most(column))];
+/** @param {Service} service @param {string} column @param {(value: any) => string} write @param {number} [windowMs] */
+const nowAndMost = ({ series }, column, write, windowMs) => [write(series.last(column)), write(series.most(column, windowMs))];
 const ifAny = (/** @type {(value: number) => string} */ write) => (/** @type {number | null} */ value) => (value === null ? "–" : write(value));
 
 /** Latency of one service: three quantiles. */
@@ -85,13 +85,13 @@ class Picks {
       const colour = known ? String(known[0]) : "second";
       const last = series.last(`picks.${reason}`) ?? 0;
       lines.push({ series, column: `picks.${reason}`, colour, width: alpha });
-      entries.push({ name: reasonName(reason), colour, kind, values: [count(last), sum ? percent(last / sum) : "–"] });
+      entries.push({ name: reasonName(reason), colour, kind, values: [rate(last), sum ? percent(last / sum) : "–"] });
     }
     this.chart.show({ lines, stacked: true, write: shortCount, now, windowMs }, entries.reverse());
   }
 }
 
-/** Counts of one service by kind, as lines. */
+/** Counts of one service by kind, per second, as lines. */
 class Kinds {
   /** @param {string} title @param {[string, string, string, Entry["kind"]][]} kinds their words, columns, colours */
   constructor(title, kinds) {
@@ -104,18 +104,18 @@ class Kinds {
     const { series } = service;
     const kinds = this.kinds.filter(([, column], i) => i < 2 || (series.most(column) ?? 0) > 0);
     const lines = kinds.map(([, column, colour, kind]) => ({ series, column, colour, width: kind === "line" ? 1.8 : 1.2, dash: kind === "dash" ? [4, 3] : [] }));
-    const entries = kinds.map(([name, column, colour, kind]) => ({ name, colour, kind, values: nowAndMost(service, column, ifAny(count)) }));
+    const entries = kinds.map(([name, column, colour, kind]) => ({ name, colour, kind, values: nowAndMost(service, column, ifAny(rate), windowMs) }));
     this.chart.show({ lines, write: shortCount, now, windowMs }, entries);
   }
 }
 
 const errors = () => new Single("Errors", "5xx, or no answer", "errors", percent, { colour: "alarm", least: 0.01, mark: percent });
 const requests = () => new Single("Requests per second", "ended", "rate", rate, { colour: "ink", least: 1, mark: shortCount });
-const probes = () => new Kinds("Probes", [
+const probes = () => new Kinds("Probes per second", [
   ["sent", "probes.sent", "second", "line"], ["answered", "probes.answered", "cold", "thin"], ["lost", "probes.lost", "alarm", "line"],
   ["answered late", "probes.answered_late", "hot", "dash"], ["skipped", "probes.skipped", "second", "dash"],
 ]);
-const copies = () => new Kinds("Further tries", [
+const copies = () => new Kinds("Further tries per second", [
   ["second copies", "hedges", "first", "line"], ["retries", "retries", "hot", "line"], ["queued", "queued", "second", "dash"], ["turned away", "shed", "alarm", "line"],
 ]);
 
@@ -124,7 +124,7 @@ export class ServiceTrends {
   constructor() {
     this.copies = copies();
     this.probes = probes();
-    this.parts = [new Latency(), requests(), errors(), new Picks("What decided"), this.probes, this.copies];
+    this.parts = [new Latency(), requests(), errors(), new Picks("What decided, picks per second"), this.probes, this.copies];
     this.root = element("div", "trends", ...this.parts.map((part) => part.chart.root));
   }
 
@@ -164,7 +164,7 @@ class Both {
         lines.unshift({ series: service.series, column, colour, width: thin ? 1 : 2.2, dash: index === 0 ? [] : [6, 3] });
         const name = this.columns.length > 1 ? `${service.name}, ${column}` : service.name;
         const kind = thin ? "thin" : index === 0 ? "line" : "dash";
-        entries.push({ name, colour, kind, values: nowAndMost(service, column, this.write) });
+        entries.push({ name, colour, kind, values: nowAndMost(service, column, this.write, DEMO_WINDOW_MS) });
       });
     });
     const [{ series }] = services;
@@ -190,13 +190,13 @@ export class DemoTrends {
   show(services, now) {
     for (const part of this.both) part.show(services, now);
     this.picks.forEach((part, index) => {
-      part.chart.title.textContent = `What decided: ${services[index].name}`;
+      setText(part.chart.title, `What decided: ${services[index].name}, picks per second`);
       part.show(services[index], now, DEMO_WINDOW_MS);
     });
     const probing = services.find((service) => (service.series.most("probes.sent") ?? 0) > 0);
     setShown(this.probes.chart.root, Boolean(probing));
     if (probing) {
-      this.probes.chart.title.textContent = `Probes: ${probing.name}`;
+      setText(this.probes.chart.title, `Probes per second: ${probing.name}`);
       this.probes.show(probing, now, DEMO_WINDOW_MS);
     }
   }

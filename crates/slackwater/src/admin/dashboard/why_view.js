@@ -1,13 +1,16 @@
 // Why the next request goes where it goes: the hot-cold plane, the rule in a sentence, and the pool in the rule's order.
 
-import { attributes, element, fillList, headRow, setShown, setText } from "./dom.js";
+import { attributes, element, fillList, headRow, setShown, setText, widthOf } from "./dom.js";
 import * as plane from "./plane.js";
-import { nextPick } from "./rule.js";
+import { limitOf, nextPick } from "./rule.js";
 import { share, shared } from "./shared.js";
-import { plural, policyOf, span } from "./words.js";
+import { troubleText } from "./model.js";
+import { count, percent, plural, policyOf, span, stateOf } from "./words.js";
 
 const HEIGHT = 250;
 const ROWS_MAX = 16;
+/** Of those with the most in flight, where a policy keeps no pool. */
+const FULLEST_MAX = 8;
 
 export class WhyView {
   /** @param {string} id @param {(replica: number) => void} open */
@@ -32,7 +35,10 @@ export class WhyView {
     this.table = element("table", "pool", headRow(["", "report of", "in flight", "latency", "age", "uses left", "hot or cold"]), this.rows);
     this.caption = element("caption", "", "The pool: reports to choose from, in the order of the rule");
     this.table.prepend(this.caption);
-    this.root = element("section", "card why", element("div", "card-head", this.title, this.workersBox), this.rule, this.plot, element("div", "pool-box", this.table));
+    this.fullRows = element("tbody");
+    this.fullest = element("table", "pool fullest", headRow(["replica", "ours in flight", "p99 here", "share of requests", "state"]), this.fullRows);
+    this.fullest.prepend(element("caption", "", "The fullest now"));
+    this.root = element("section", "card why", element("div", "card-head", this.title, this.workersBox), this.rule, this.plot, element("div", "pool-box", this.table, this.fullest));
     attributes(this.root, { "aria-labelledby": this.title.id });
     this.plot.addEventListener("pointermove", (/** @type {PointerEvent} */ event) => share({ pointed: this.at(event) }));
     this.plot.addEventListener("pointerleave", () => share({ pointed: null }));
@@ -40,12 +46,14 @@ export class WhyView {
       const found = this.at(event);
       if (found !== null) this.open(found);
     });
-    this.rows.addEventListener("pointermove", (/** @type {PointerEvent} */ event) => share({ pointed: rowOf(event) }));
-    this.rows.addEventListener("pointerleave", () => share({ pointed: null }));
-    this.rows.addEventListener("click", (/** @type {PointerEvent} */ event) => {
-      const found = rowOf(event);
-      if (found !== null) this.open(found);
-    });
+    for (const rows of [this.rows, this.fullRows]) {
+      rows.addEventListener("pointermove", (/** @type {PointerEvent} */ event) => share({ pointed: rowOf(event) }));
+      rows.addEventListener("pointerleave", () => share({ pointed: null }));
+      rows.addEventListener("click", (/** @type {PointerEvent} */ event) => {
+        const found = rowOf(event);
+        if (found !== null) this.open(found);
+      });
+    }
   }
 
   /** @param {PointerEvent} event */
@@ -76,31 +84,58 @@ export class WhyView {
     /** @type {import("./rule.js").Report[]} */
     const pool = service.tick.pool.filter((/** @type {any} */ report) => report.worker === this.worker);
     const { order, next, cold } = nextPick(service.policy, pool);
-    this.scene = { service, frame, pool, next, pointed: shared.pointed, chosen: shared.chosen?.replica ?? null };
+    const limit = limitOf(pool, service.limit);
+    this.scene = { service, frame, limit, pool, next, pointed: shared.pointed, chosen: shared.chosen?.replica ?? null };
     const name = (/** @type {number} */ index) => service.replicas[index]?.name ?? String(index);
-    this.sayRule(service, pool, next, cold, name);
+    this.sayRule(service, limit, pool, next, cold, name);
     const pooled = pool.length > 0;
     setShown(this.table, pooled);
     setText(this.caption, next ? "The pool: reports to choose from, in the order of the rule" : "Reports to choose from, the newest first");
-    fillList(this.rows, order.slice(0, ROWS_MAX), makeRow, (made, report, place) => fillRow(made, report, place === 0 && next !== null, name, service.limit));
+    fillList(this.rows, order.slice(0, ROWS_MAX), makeRow, (made, report, place) => fillRow(made, report, place === 0 && next !== null, name, limit));
+    this.showFullest(service, pooled);
     this.repaint();
+  }
+
+  /** In the pool's place, for policies that keep none: where requests are. @param {import("./model.js").Service} service @param {boolean} pooled */
+  showFullest(service, pooled) {
+    const shown = !pooled && !policyOf(service.policy).pooled && service.replicas.length > 1;
+    setShown(this.fullest, shown);
+    if (!shown) return;
+    const sorted = service.replicas.slice().sort((a, b) => b.ours - a.ours || a.index - b.index).slice(0, FULLEST_MAX);
+    const make = () => element("tr", "", element("th"), element("td", "", element("span", "number"), element("span", "meter", element("i"))), ...Array.from({ length: 3 }, () => element("td")));
+    const most = Math.max(1, sorted[0]?.ours ?? 0);
+    fillList(this.fullRows, sorted, make, (made, replica) => {
+      made.dataset.replica = String(replica.index);
+      const { cells } = made;
+      cells[0].scope = "row";
+      setText(cells[0], replica.name);
+      setText(cells[1].firstElementChild, count(replica.ours));
+      cells[1].lastElementChild.firstElementChild.style.width = `${Math.round((replica.ours / most) * 100)}%`;
+      const trouble = troubleText(replica.trouble);
+      [span(replica.p99), percent(replica.share), trouble ? `▲ ${trouble}` : stateOf(replica.state).text].forEach((text, i) => setText(cells[i + 2], text));
+    });
   }
 
   /**
    * @param {import("./model.js").Service} service
+   * @param {number | null} limit of this worker
    * @param {import("./rule.js").Report[]} pool
    * @param {import("./rule.js").Report | null} next
    * @param {number} cold
    * @param {(index: number) => string} name
    */
-  sayRule(service, pool, next, cold, name) {
-    const { limit } = service;
+  sayRule(service, limit, pool, next, cold, name) {
     let parts = [policyOf(service.policy).about];
     if (next && !next.hot) {
       const of = limit === null ? "" : ` (fewer than ${limit} in flight)`;
       parts = [
         cold === pool.length ? `All ${plural(cold, "report")} are ` : `${cold} of ${plural(pool.length, "report")} ${cold === 1 ? "is" : "are"} `, element("b", "cold", "cold"), `${of}. Of these, `,
-        element("b", "", name(next.replica)), ` has the lowest latency, ${span(next.latency_us)}: the next pick.`,
+        element("b", "", name(next.replica)), next.latency_us === null ? " is the next pick." : ` has the lowest latency, ${span(next.latency_us)}: the next pick.`,
+      ];
+    } else if (next && limit === 0) {
+      parts = [
+        "The limit is 0, since next to nothing is in flight: all count as ", element("b", "hot", "hot"), `. Of the reports with the fewest, ${next.rif}, `,
+        element("b", "", name(next.replica)), next.latency_us === null ? " is the next pick." : `'s has the lowest latency, ${span(next.latency_us)}: the next pick.`,
       ];
     } else if (next) {
       parts = [
@@ -109,8 +144,9 @@ export class WhyView {
       ];
     } else if (pool.length === 1) parts.push(" Just one report is left in the pool: chance decides until there are two.");
     else if (policyOf(service.policy).pooled && !pool.length) parts.push(" The pool is empty at this moment: chance decides.");
-    this.rule.replaceChildren(...parts);
-    const text = this.rule.textContent ?? "";
+    const text = parts.map((part) => (typeof part === "string" ? part : part.textContent)).join("");
+    // What stands there already stays, so that it can be marked.
+    if (this.rule.textContent !== text) this.rule.replaceChildren(...parts);
     attributes(this.canvas, { "aria-label": `Replicas by requests in flight and latency. ${text}` });
   }
 
@@ -118,8 +154,8 @@ export class WhyView {
     if (!this.scene) return;
     this.scene.pointed = shared.pointed;
     this.scene.chosen = shared.chosen?.replica ?? null;
-    for (const row of this.rows.children) row.classList.toggle("pointed", Number(row.dataset.replica) === shared.pointed);
-    plane.paint(this.canvas, this.plot.clientWidth, HEIGHT, this.scene);
+    for (const row of [...this.rows.children, ...this.fullRows.children]) row.classList.toggle("pointed", Number(row.dataset.replica) === shared.pointed);
+    plane.paint(this.canvas, widthOf(this.plot), HEIGHT, this.scene);
   }
 }
 
@@ -160,5 +196,5 @@ function fillRow(made, report, next, name, limit) {
   setText(cells[4].firstElementChild, `${report.age_ms} ms`);
   cells[4].lastElementChild.firstElementChild.style.width = `${Math.max(0, 100 - report.age_ms / 10)}%`;
   setText(cells[5], report.uses_left === null ? "∞" : String(report.uses_left));
-  setText(cells[6], `${report.hot ? "hot" : "cold"}${report.local ? ", own count" : ""}`);
+  setText(cells[6], `${report.hot ? "hot" : "cold"}${report.local ? ", ours" : ""}`);
 }

@@ -61,7 +61,8 @@ const STATES = {
   held_back: { sign: "▾", text: "held back", out: false, grave: 4 },
   on_probation: { sign: "!", text: "on probation", out: true, grave: 5 },
   draining: { sign: "↓", text: "draining", out: true, grave: 5 },
-  not_in_use: { sign: "·", text: "not in use", out: true, grave: 1 },
+  out: { sign: "·", text: "not in use: its weight is 0", out: true, grave: 1 },
+  unavailable: { sign: "✕", text: "cannot be chosen", out: true, grave: 5 },
   lost: { sign: "∅", text: "lost: answers no probes any more", out: true, grave: 6 },
   ejected: { sign: "✕", text: "ejected for its failures", out: true, grave: 7 },
   down: { sign: "✕", text: "down by its health checks", out: true, grave: 8 },
@@ -75,7 +76,7 @@ const REASONS = {
   cold: ["cold, lowest latency", "of the cold reports, its latency was the lowest"],
   hot: ["all hot, lowest RIF", "all reports were hot, and its requests in flight were the fewest"],
   fallback: ["too few reports, random", "fewer than two reports were usable: chance"],
-  panic: ["none available, random", "no replica was available, so all were: chance"],
+  panic: ["none available, so any", "no replica was available, so all were"],
   sole_answer: ["only answer", "it was the only one that answered"],
   random: ["random", "chance, which is the policy"],
   turn: ["its turn", "it was its turn"],
@@ -86,6 +87,8 @@ const REASONS = {
   weighted: ["by weight", "chance, in proportion to weights"],
   pinned: ["pinned", "the request was pinned to it"],
   trial: ["trial", "it is out of the choice, and the request was to show how it does"],
+  last_resort: ["last resort", "it was not available, but all that were had had the request"],
+  room: ["first with room", "all were full, and it was the first to have room"],
 };
 
 /** @param {string} reason */

@@ -34,7 +34,7 @@ struct ServiceSample {
     counts: Box<[(u8, u32)]>,
 }
 
-/// A replica at one tick: 28 bytes.
+/// A replica at one tick: 32 bytes.
 #[derive(Clone, Copy, Debug)]
 struct ReplicaSample {
     latency_us: u32,
@@ -42,8 +42,8 @@ struct ReplicaSample {
     p99_us: u32,
     rif: u32,
     sent: u32,
-    in_flight: u16,
-    failed: u16,
+    in_flight: u32,
+    failed: u32,
     state: u8,
 }
 
@@ -280,15 +280,14 @@ impl ReplicaSample {
             value.unwrap_or(UNKNOWN)
         };
         let count = |value: Option<&u64>| u32::try_from(*value?).ok();
-        let small = |value: Option<&u64>| u16::try_from(*value?).ok();
         Some(Self {
             latency_us: narrow(*columns.latency_us.get(place)?),
             p50_us: narrow(*columns.p50_us.get(place)?),
             p99_us: narrow(*columns.p99_us.get(place)?),
             rif: columns.rif.get(place)?.unwrap_or(UNKNOWN),
             sent: count(columns.sent.get(place)).unwrap_or(u32::MAX),
-            in_flight: small(columns.in_flight.get(place)).unwrap_or(u16::MAX),
-            failed: small(columns.failed.get(place)).unwrap_or(u16::MAX),
+            in_flight: count(columns.in_flight.get(place)).unwrap_or(u32::MAX),
+            failed: count(columns.failed.get(place)).unwrap_or(u32::MAX),
             state: *columns.state.get(place)?,
         })
     }

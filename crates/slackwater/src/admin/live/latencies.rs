@@ -1,11 +1,11 @@
 //! How long requests took, in an interval and over the last seconds: differences between readings of histograms.
 
-use super::messages::Latency;
+use super::messages::{Fleet, Latency};
 use crate::admin::facts::ServiceFacts;
 use crate::admin::latency::{LatencyFacts, RESPONSE_CLASSES, ResponseClass};
 use crate::latency_histogram::Latencies;
 use core::time::Duration;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use tokio::time::Instant;
 
 /// What the last seconds are.
@@ -17,6 +17,9 @@ const SPACING: Duration = Duration::from_secs(2);
 /// One service's histograms at one moment, over all workers.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Histograms {
+    service: String,
+    /// Another one: the service began anew, and all this with it.
+    number: u64,
     /// Requests as their clients saw them, by class.
     totals: [Latencies; RESPONSE_CLASSES],
     /// By replica: until the head of its response.
@@ -32,9 +35,16 @@ impl Histograms {
             }
         }
         Self {
+            service: service.name.clone(),
+            number: service.number,
             totals: LatencyFacts::sum(&service.workers).total,
             heads,
         }
+    }
+
+    /// Whether an earlier reading is of the same service, and so may be subtracted.
+    pub(super) fn goes_on(&self, before: &Self) -> bool {
+        self.service == before.service && self.number == before.number
     }
 
     /// All that came after an earlier reading, whatever became of it.
@@ -75,39 +85,70 @@ pub(super) fn micros(latency: Duration) -> u64 {
     u64::try_from(latency.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// Readings of the last seconds, all of the same fleet.
+/// Readings of the last seconds, by service, all of one service with the same number and of the same replicas.
 #[derive(Debug, Default)]
-pub(super) struct Window(VecDeque<(Instant, Vec<Histograms>)>);
+pub(super) struct Window(BTreeMap<String, VecDeque<(Instant, Histograms)>>);
 
 impl Window {
-    /// Keeps a reading: those of all services, in the order of the fleet.
+    /// Keeps a reading.
     pub(super) fn push(&mut self, now: Instant, histograms: &[Histograms]) {
-        let last = self.0.back().map(|(at, _)| *at);
-        if last.is_some_and(|at| now.duration_since(at) < SPACING) {
-            return;
+        let is_old = |(at, _): &(Instant, Histograms)| now.duration_since(*at) >= LENGTH;
+        for service in histograms {
+            let readings = self.0.entry(service.service.clone()).or_default();
+            let last = readings.back().map(|(at, _)| *at);
+            if last.is_some_and(|at| now.duration_since(at) < SPACING) {
+                continue;
+            }
+            // The newest of those that are old enough is where the last seconds begin.
+            while readings.get(1).is_some_and(is_old) {
+                readings.pop_front();
+            }
+            readings.push_back((now, service.clone()));
         }
-        let is_old = |(at, _): &(Instant, Vec<Histograms>)| now.duration_since(*at) >= LENGTH;
-        // The newest of those that are old enough is where the last seconds begin.
-        while self.0.get(1).is_some_and(is_old) {
-            self.0.pop_front();
-        }
-        self.0.push_back((now, histograms.to_vec()));
     }
 
-    /// The fleet is another one.
-    pub(super) fn clear(&mut self) {
-        self.0.clear();
+    /// Forgets services that are gone, or whose replicas are others.
+    pub(super) fn set_fleet(&mut self, before: &Fleet, now: &Fleet) {
+        self.0.retain(|name, _| {
+            let replicas = |fleet: &Fleet| {
+                let mut services = fleet.services.iter();
+                let service = services.find(|service| service.name == *name)?;
+                let replicas = service.replicas.iter().map(|it| it.name.clone());
+                Some(replicas.collect::<Vec<_>>())
+            };
+            let now = replicas(now);
+            now.is_some() && now == replicas(before)
+        });
+    }
+
+    /// Takes services that have begun anew since the last reading as having had nothing at that moment.
+    pub(super) fn begin_anew(&mut self, histograms: &[Histograms]) {
+        for service in histograms {
+            if let Some(readings) = self.0.get_mut(&service.service)
+                && let Some((at, last)) = readings.back()
+                && !service.goes_on(last)
+            {
+                let nothing = Histograms {
+                    service: service.service.clone(),
+                    number: service.number,
+                    heads: vec![Latencies::default(); service.heads.len()],
+                    ..Histograms::default()
+                };
+                *readings = VecDeque::from([(*at, nothing)]);
+            }
+        }
     }
 
     /// How a service was when the last seconds began.
-    pub(super) fn beginning(&self, service: usize) -> Option<&Histograms> {
-        self.0.front()?.1.get(service)
+    pub(super) fn beginning(&self, service: &str) -> Option<&Histograms> {
+        Some(&self.0.get(service)?.front()?.1)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::admin::live::messages::{FleetReplica, FleetService};
     use crate::latency_histogram::LatencyHistogram;
 
     fn latencies(latencies_ms: &[u64]) -> Latencies {
@@ -116,6 +157,15 @@ mod tests {
             histogram.add(Duration::from_millis(*ms));
         }
         histogram.read()
+    }
+
+    fn named(service: &str, number: u64, good_ms: &[u64]) -> Histograms {
+        Histograms {
+            service: service.to_owned(),
+            number,
+            heads: vec![latencies(good_ms)],
+            ..histograms(good_ms, &[])
+        }
     }
 
     fn histograms(good_ms: &[u64], bad_ms: &[u64]) -> Histograms {
@@ -146,7 +196,7 @@ mod tests {
         for second in 0..30_usize {
             let now = start + Duration::from_secs(second as u64);
             window.push(now, &[histograms(&vec![1; second], &[])]);
-            let begun = window.beginning(0).expect("a reading");
+            let begun = window.beginning("").expect("a reading");
             let begun = begun.since(&Histograms::default()).count();
             let length = second as u64 - begun;
             if second >= 12 {
@@ -154,9 +204,65 @@ mod tests {
             } else {
                 assert_eq!(begun, 0, "{second}");
             }
-            assert!(window.0.len() <= 7);
+            assert!(window.0[""].len() <= 7);
         }
-        window.clear();
-        assert!(window.beginning(0).is_none());
+    }
+
+    fn fleet(services: &[(&str, &[&str])]) -> Fleet {
+        let services = services.iter().map(|(name, replicas)| FleetService {
+            name: (*name).to_owned(),
+            policy: "prequal".to_owned(),
+            replicas: (replicas.iter())
+                .map(|name| FleetReplica {
+                    name: (*name).to_owned(),
+                    address: (*name).to_owned(),
+                    tier: 0,
+                    weight: 1,
+                })
+                .collect(),
+        });
+        Fleet {
+            revision: 1,
+            role: "serve".to_owned(),
+            version: "1".to_owned(),
+            process: 1,
+            interval_ms: 1_000,
+            states: Vec::new(),
+            services: services.collect(),
+            demo: None,
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_last_seconds_of_a_service_are_of_the_same_replicas() {
+        let mut window = Window::default();
+        let readings = ["a", "b", "c"].map(|name| named(name, 1, &[5]));
+        window.push(Instant::now(), &readings);
+        let before = fleet(&[("a", &["x"]), ("b", &["x"]), ("c", &["x"])]);
+        let mut now = fleet(&[("a", &["x"]), ("b", &["x", "y"])]);
+        now.services[0].replicas[0].weight = 3;
+        window.set_fleet(&before, &now);
+        let known = ["a", "b", "c"].map(|name| window.beginning(name).is_some());
+        assert_eq!(known, [true, false, false]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_last_seconds_of_a_service_that_began_anew_begin_with_nothing() {
+        let mut window = Window::default();
+        let start = Instant::now();
+        window.push(start, &[named("a", 1, &[5; 30]), named("b", 2, &[5; 30])]);
+        let now = [named("a", 3, &[7; 4]), named("b", 2, &[5; 31])];
+        window.begin_anew(&now);
+        let since = |service: usize, name: &str| {
+            let begun = window.beginning(name).expect("a reading");
+            let now = &now[service];
+            let heads = now.heads[0].clone() - &begun.heads[0];
+            (now.since(begun).count(), heads.count())
+        };
+        assert_eq!(since(0, "a"), (4, 4));
+        assert_eq!(since(1, "b"), (1, 1), "it went on");
+        // What was before is not looked at again.
+        assert_eq!(window.0["a"].len(), 1);
+        assert_eq!(window.0["a"][0].0, start);
     }
 }

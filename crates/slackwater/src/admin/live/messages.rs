@@ -22,6 +22,7 @@ pub(in crate::admin) struct Fleet {
     pub(super) interval_ms: u64,
     pub(super) states: Vec<String>,
     pub(super) services: Vec<FleetService>,
+    #[cfg_attr(test, schemars(with = "Option<crate::demo::DemoFleet>"))]
     pub(super) demo: Option<Value>,
 }
 
@@ -58,7 +59,9 @@ pub(in crate::admin) struct Tick {
     pub(super) phase: Phase,
     pub(super) own_load: Option<LoadStatus>,
     pub(super) own_queue: Option<QueueStatus>,
+    pub(super) unrouted: Counts,
     pub(super) services: Vec<ServiceTick>,
+    #[cfg_attr(test, schemars(with = "Option<crate::demo::DemoTick>"))]
     pub(super) demo: Option<Value>,
 }
 
@@ -99,14 +102,21 @@ pub(in crate::admin) struct Classes {
     pub(super) client: u64,
     #[serde(rename = "5xx")]
     pub(super) server: u64,
-    pub(super) none: u64,
+    pub(super) grpc_failed: u64,
+    pub(super) broken: u64,
+    pub(super) client_gone: u64,
 }
 
 impl Classes {
     /// All of them.
     pub(super) const fn sum(&self) -> u64 {
         let answered = self.informational + self.success + self.redirect + self.client;
-        answered + self.server + self.none
+        answered + self.failed() + self.client_gone
+    }
+
+    /// Those that the service is to blame for.
+    pub(super) const fn failed(&self) -> u64 {
+        self.server + self.grpc_failed + self.broken
     }
 }
 

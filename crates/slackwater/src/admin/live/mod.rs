@@ -18,8 +18,7 @@ pub(super) use hub::Events;
 use super::facts::{Facts, Lifecycle, StatusSource};
 use super::query::Query;
 use super::reply::{Reply, ReplyBody, json, refusal, reply};
-use super::router::Connection;
-use super::server::FACTS_TIMEOUT;
+use super::router::Asked;
 use bytes::Bytes;
 use core::fmt;
 use core::time::Duration;
@@ -35,9 +34,6 @@ use serde_json::Value;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 use tokio::time::{Instant, MissedTickBehavior};
-
-/// Readers hear something at least so often.
-const HEARTBEAT: Duration = Duration::from_secs(15);
 
 /// What the owner adds to live data.
 pub(crate) trait Extra: Send + Sync + 'static {
@@ -105,17 +101,9 @@ impl Live {
     pub(super) async fn run(&self) {
         let mut beats = tokio::time::interval(self.interval);
         beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut heard_at = Instant::now();
         loop {
             beats.tick().await;
-            let facts = tokio::time::timeout(FACTS_TIMEOUT, self.source.facts()).await;
-            if let Ok(facts) = facts {
-                heard_at = Instant::now();
-                self.look(&facts);
-            } else if heard_at.elapsed() >= HEARTBEAT {
-                heard_at = Instant::now();
-                self.hub.send(&Bytes::from_static(b": still here\n\n"));
-            }
+            self.look(&self.source.facts());
         }
     }
 
@@ -125,17 +113,19 @@ impl Live {
         let uptime = now.duration_since(self.started_at);
         let look = Look::new(facts, self.lifecycle.phase(), uptime);
         let mut known = self.lock();
+        let known = &mut *known;
         let mut fleet = look.fleet(self.interval, self.extra.as_ref().map(|it| it.fleet()));
         fleet.revision = known.fleet.as_ref().map_or(1, |known| known.revision);
         if known.fleet.as_ref() != Some(&fleet) {
-            if known.fleet.is_some() {
+            if let Some(before) = &known.fleet {
                 fleet.revision += 1;
+                known.window.set_fleet(before, &fleet);
             }
             known.history.set_fleet(&fleet);
-            known.window.clear();
             self.hub.send(&event("fleet", &fleet));
             known.fleet = Some(fleet.clone());
         }
+        known.window.begin_anew(look.histograms());
         if let Some((at, before)) = &known.last {
             let interval = now.duration_since(*at);
             let tick = look.tick(before, interval, since_1970_ms(), &fleet, &known.window);
@@ -158,7 +148,12 @@ impl Live {
     }
 
     /// The stream, for another reader.
-    pub(super) fn listen(&self, connection: Connection) -> Reply {
+    pub(super) fn listen(&self, asked: Asked) -> Reply {
+        if asked.is_head {
+            // Else a connection that carries no stream would be let off its time.
+            return stream();
+        }
+        let connection = asked.connection;
         let known = self.lock();
         let fleet = known.fleet.iter().map(|fleet| event("fleet", fleet));
         let tick = known
@@ -174,11 +169,8 @@ impl Live {
             return refused;
         };
         connection.streams.cancel();
-        let mut stream = reply(StatusCode::OK, "text/event-stream", "");
+        let mut stream = stream();
         *stream.body_mut() = ReplyBody::Events(events);
-        // Some proxies would wait for the end.
-        let headers = stream.headers_mut();
-        headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
         stream
     }
 
@@ -217,6 +209,15 @@ impl Live {
     fn lock(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The head of the stream.
+fn stream() -> Reply {
+    let mut stream = reply(StatusCode::OK, "text/event-stream", "");
+    // Some proxies would wait for the end.
+    let headers = stream.headers_mut();
+    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
+    stream
 }
 
 fn unknown(what: fmt::Arguments<'_>) -> Reply {

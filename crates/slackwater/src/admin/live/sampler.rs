@@ -93,13 +93,15 @@ impl Look {
         fleet: &Fleet,
         window: &Window,
     ) -> Tick {
-        let services = self.parts().enumerate().map(|(place, part)| {
-            let before = before.parts();
-            let before = { before }.find(|before| before.service.name == part.service.name);
+        let services = self.parts().map(|part| {
+            let mut before = before.parts();
+            // One that has begun anew has had nothing before.
+            let before = before.find(|before| part.histograms.goes_on(before.histograms));
             let workers = self.status.workers.iter();
             let workers = workers.filter(|worker| worker.service == part.service.name);
             let workers: Vec<_> = workers.collect();
-            service_tick(before, part, window.beginning(place), &workers, interval)
+            let begun = window.beginning(&part.service.name);
+            service_tick(before, part, begun, &workers, interval)
         });
         Tick {
             revision: fleet.revision,
@@ -109,6 +111,10 @@ impl Look {
             phase: self.status.phase,
             own_load: self.status.own_load.clone(),
             own_queue: self.status.own_queue.clone(),
+            unrouted: all_risen(
+                Some(&named(&before.status.unrouted_requests)),
+                &named(&self.status.unrouted_requests),
+            ),
             services: services.collect(),
             demo: None,
         }
@@ -130,7 +136,6 @@ fn service_tick(
     } else {
         classes_of(&ended)
     };
-    let gone = ended.iter().map(|it| it.client_gone).sum::<u64>();
     let requests = classes.sum();
     let counts = &now.service.counts;
     let counted = before.map(|before| &before.service.counts);
@@ -150,7 +155,7 @@ fn service_tick(
     let rif_limit = rif_limit(workers);
     ServiceTick {
         requests,
-        failed: classes.server + classes.none.saturating_sub(gone),
+        failed: classes.failed(),
         rate: per_second(requests, interval),
         classes,
         latency: told(&now.histograms.since(seen)),
@@ -176,20 +181,27 @@ fn classes_seen(now: &Histograms, before: &Histograms) -> Classes {
         redirect: class(ResponseClass::Redirect),
         client: class(ResponseClass::Client),
         server: class(ResponseClass::Server),
-        none: class(ResponseClass::Incomplete),
+        grpc_failed: class(ResponseClass::GrpcFailed),
+        broken: class(ResponseClass::Broken),
+        client_gone: class(ResponseClass::ClientGone),
     }
 }
 
 /// As replicas answered.
 fn classes_of(ended: &[Ended]) -> Classes {
+    let sum = |of: fn(&Ended) -> u64| ended.iter().map(of).sum::<u64>();
     let class = |class: usize| ended.iter().map(|it| it.classes[class]).sum::<u64>();
+    let grpc_failed = sum(|it| it.grpc_failures);
     Classes {
         informational: class(0),
-        success: class(1),
+        // Their status says nothing else.
+        success: class(1).saturating_sub(grpc_failed),
         redirect: class(2),
         client: class(3),
         server: class(4),
-        none: ended.iter().map(|it| it.unanswered + it.client_gone).sum(),
+        grpc_failed,
+        broken: sum(|it| it.unanswered),
+        client_gone: sum(|it| it.client_gone),
     }
 }
 

@@ -126,6 +126,15 @@ mod tests {
     }
 
     #[test]
+    fn the_dashboard_has_words_for_every_state() {
+        let words = include_str!("../dashboard/words.js");
+        for state in State::ALL {
+            let line = format!("\n  {}: {{ sign: ", state.as_str());
+            assert!(words.contains(&line), "{}", state.as_str());
+        }
+    }
+
+    #[test]
     fn a_number_is_a_place_and_no_name_comes_twice() {
         for (place, state) in State::ALL.into_iter().enumerate() {
             assert_eq!(usize::from(state.code()), place);

@@ -79,6 +79,16 @@ pub(super) const FAMILIES: &[Family] = &[
             }
         },
     ),
+    Family::histogram(
+        "slackwater_own_wait_seconds",
+        "An agent's queue: how long requests waited, of those that had to; however that ended.",
+        &[],
+        |it, out| {
+            if it.status.own_queue.is_some() {
+                out.latencies(&[], &it.own_waits, None);
+            }
+        },
+    ),
     Family::counter(
         "slackwater_own_queued",
         "An agent's queue: requests that had to wait.",

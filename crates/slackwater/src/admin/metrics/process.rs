@@ -65,7 +65,7 @@ pub(super) const FAMILIES: &[Family] = &[
     ),
     Family::gauge(
         "slackwater_workers",
-        "Workers that answered.",
+        "Workers of the process.",
         &[],
         |it, out| {
             let workers = it.status.workers.iter().map(|worker| worker.worker + 1);
@@ -129,6 +129,30 @@ pub(super) const FAMILIES: &[Family] = &[
             }
         },
     ),
+    Family::gauge(
+        "slackwater_overrides",
+        "What is changed at run time, over what the configuration says; absent where nothing can be.",
+        &[Label {
+            name: "kind",
+            meaning: "`setting`: keys that are set; `replica`: replicas that are drained or have another weight",
+        }],
+        |it, out| {
+            if let Some(overrides) = &it.status.overrides {
+                out.count(&["setting"], overrides.settings);
+                out.count(&["replica"], overrides.replicas);
+            }
+        },
+    ),
+    Family::counter(
+        "slackwater_overrides_refused",
+        "Requests to change something whose sender did not know the token; absent where nothing can be changed.",
+        &[],
+        |it, out| {
+            if let Some(overrides) = &it.status.overrides {
+                out.count(&[], overrides.refused);
+            }
+        },
+    ),
     Family::counter(
         "slackwater_log_lost_lines",
         "Lines of the log that were not written.",
@@ -182,6 +206,24 @@ pub(super) const FAMILIES: &[Family] = &[
         |it, out| out.count(&[], it.status.client_connections.begun),
     ),
     Family::counter(
+        "slackwater_client_connections_ended",
+        "Connections with clients that have ended, by what came first.",
+        &[Label {
+            name: "reason",
+            meaning: "`client`: it closed, or left; `failed`; `answered`: after an answer, as the client asked, or as the rest of \
+                      its request was not read; `idle`: it carried nothing for too long; `head_late`: a head did not come in \
+                      time; `stalled`: the client took nothing for too long; `resets`: it took back too many requests; \
+                      `protocol`: what came is no HTTP; `broken`: a response broke off; `tunnel`: one ended; `handshake`: no \
+                      TLS; `proxy_header`: none, or not from there; `drain`: the process ends; `cut_off`: the time for that \
+                      was over",
+        }],
+        |it, out| {
+            for (reason, ended) in &it.client_ends {
+                out.count(&[reason], *ended);
+            }
+        },
+    ),
+    Family::counter(
         "slackwater_proxy_headers_refused",
         "Connections closed for want of the PROXY header that they had to begin with.",
         &[],
@@ -197,6 +239,27 @@ pub(super) const FAMILIES: &[Family] = &[
         |it, out| {
             for unreadable in &it.status.unreadable_requests {
                 out.count(&[&unreadable.status.to_string()], unreadable.requests);
+            }
+        },
+    ),
+    Family::counter(
+        "slackwater_unrouted_requests",
+        "Requests that no service had.",
+        &[Label {
+            name: "answer",
+            meaning: "`no_route`: no route is for them (404); `doubtful_path`: it can be read in two ways (400); `redirected`, \
+                      `responded`: by their route; `refused`: not fit even for that",
+        }],
+        |it, out| {
+            let unrouted = &it.status.unrouted_requests;
+            for (answer, requests) in [
+                ("no_route", unrouted.no_route),
+                ("doubtful_path", unrouted.doubtful_path),
+                ("refused", unrouted.refused),
+                ("redirected", unrouted.redirected),
+                ("responded", unrouted.responded),
+            ] {
+                out.count(&[answer], requests);
             }
         },
     ),

@@ -40,7 +40,8 @@ pub(in crate::admin) struct Label {
 /// A service, by its name.
 pub(super) const SERVICE: Label = Label {
     name: "service",
-    meaning: "what the configuration calls it; `default` where it has no name",
+    meaning: "what the configuration calls it; `default` where it has no name; `(agent)` of an agent, whose replica is its \
+              server: what it counts there, the proxies that sent it have counted as well",
 };
 
 /// A replica.

@@ -16,7 +16,7 @@ fn each(it: &Scrape<'_>, out: &mut Samples<'_>, value: fn(&ReplicaStatus) -> u64
 /// Of each, and of those beyond the bound together.
 fn counts(it: &Scrape<'_>, out: &mut Samples<'_>, value: fn(&RequestCounts) -> u64) {
     for row in &it.replicas {
-        out.count(&row.labels(), value(&row.requests));
+        out.count(&row.labels(), value(&row.counted.requests));
     }
 }
 
@@ -26,7 +26,7 @@ fn split<const N: usize>(
     values: fn(&RequestCounts) -> [(&'static str, u64); N],
 ) {
     for row in &it.replicas {
-        for (value, count) in values(&row.requests) {
+        for (value, count) in values(&row.counted.requests) {
             out.count(&[row.service, row.name, value], count);
         }
     }
@@ -40,7 +40,41 @@ fn reported(it: &Scrape<'_>, out: &mut Samples<'_>, value: fn(&ReportedStatus) -
     }
 }
 
+/// Whether a replica is in some trouble.
+type Trouble = fn(&ReplicaStatus) -> bool;
+
+/// Why a replica may get no requests, as its gauges below say it of one.
+const TROUBLES: [(&str, Trouble); 5] = [
+    ("drained", |it| it.drained),
+    ("draining", |it| it.draining),
+    ("silent", |it| it.silent),
+    ("lost", |it| it.lost),
+    ("down", |it| {
+        it.health.as_ref().is_some_and(|it| it.verdict == "down")
+    }),
+];
+
 pub(super) const FAMILIES: &[Family] = &[
+    Family::gauge(
+        "slackwater_replicas_troubled",
+        "Replicas of the service of which that is so, also those without series of their own.",
+        &[
+            SERVICE,
+            Label {
+                name: "trouble",
+                meaning: "`drained`, `draining`, `silent`, `lost`, or `down` by its health checks, as below",
+            },
+        ],
+        |it: &Scrape<'_>, out| {
+            for service in &it.status.services {
+                for (trouble, is_so) in TROUBLES {
+                    let replicas = it.status.replicas.iter();
+                    let own = replicas.filter(|it| it.service == service.name && is_so(it));
+                    out.count(&[&service.name, trouble], own.count() as u64);
+                }
+            }
+        },
+    ),
     Family::gauge(
         "slackwater_replica_available",
         "1 if every worker may choose the replica.",
@@ -58,6 +92,12 @@ pub(super) const FAMILIES: &[Family] = &[
         "It gets requests only while nobody of a lower tier can take them.",
         OF_REPLICA,
         |it, out| each(it, out, |replica| replica.tier.into()),
+    ),
+    Family::gauge(
+        "slackwater_replica_drained",
+        "1 if an operator wants the replica to get no new requests.",
+        OF_REPLICA,
+        |it, out| each(it, out, |replica| replica.drained.into()),
     ),
     Family::gauge(
         "slackwater_replica_draining",
@@ -102,9 +142,29 @@ pub(super) const FAMILIES: &[Family] = &[
         ],
         |it, out| {
             for row in &it.replicas {
-                if let Some((passed, failed)) = row.checks {
+                if let Some((passed, failed)) = row.counted.checks {
                     out.count(&[row.service, row.name, "passed"], passed);
                     out.count(&[row.service, row.name, "failed"], failed);
+                }
+            }
+        },
+    ),
+    Family::counter(
+        "slackwater_replica_health_changes",
+        "How often the replica's health checks said something else than before; absent where there are none.",
+        &[
+            SERVICE,
+            REPLICA,
+            Label {
+                name: "to",
+                meaning: "`down`: it was up; `up`: it was down",
+            },
+        ],
+        |it, out| {
+            for (row, replica) in it.each_replica() {
+                if let Some(health) = &replica.health {
+                    out.count(&[row.service, row.name, "down"], health.went_down);
+                    out.count(&[row.service, row.name, "up"], health.came_back);
                 }
             }
         },
@@ -139,11 +199,12 @@ pub(super) const FAMILIES: &[Family] = &[
     ),
     Family::histogram(
         "slackwater_replica_head_seconds",
-        "From the choice of the replica to the head of its response, as this process sees it.",
+        "From the choice of the replica to the head of its response, as this process sees it; of an agent, from the arrival of \
+         the request, what it waited in the queue included.",
         OF_REPLICA,
         |it, out| {
             for row in &it.replicas {
-                out.latencies(&row.labels(), &row.heads);
+                out.latencies(&row.labels(), &row.counted.heads, None);
             }
         },
     ),

@@ -1,17 +1,28 @@
 //! What became of requests to a service, as their clients see it and before a replica had them.
 
-use super::super::facts::{AdmissionCounts, LineFacts};
-use super::super::latency::ResponseClass;
+use super::super::facts::{AdmissionCounts, BudgetFacts, LineFacts};
+use super::super::latency::{LatencyFacts, ResponseClass, ServiceExemplars};
 use super::registry::{Family, Label, OF_SERVICE, SERVICE};
 use super::scrape::Scrape;
 use super::text::Samples;
+use crate::exemplars::Exemplars;
 use crate::latency_histogram::Latencies;
 
 const CLASS: Label = Label {
     name: "class",
-    meaning: "`1xx` to `5xx`: the status of a complete response, the replica's or our own; `incomplete`: the replica broke \
-              off or fell silent, or the client left",
+    meaning: "`1xx` to `5xx`: the status of a complete response, the replica's or our own; `grpc_failed`: one with 2xx whose \
+              gRPC status blames the server; `broken`: the replica broke off or fell silent; `client_gone`: the client left, \
+              or was cut off",
 };
+
+const OF_BUDGET: &[Label] = &[
+    SERVICE,
+    Label {
+        name: "budget",
+        meaning: "`retry`: further tries at once, as a share of the requests that wait for their response; `hedge`, `tie`: \
+                  second copies that requests have paid for, up to `burst` for each worker; absent where it is off",
+    },
+];
 
 const REASON: &str = "reason";
 
@@ -29,6 +40,15 @@ fn line(it: &Scrape<'_>, out: &mut Samples<'_>, value: fn(&LineFacts) -> u64) {
     }
 }
 
+fn budgets(it: &Scrape<'_>, out: &mut Samples<'_>, millionths: fn(&BudgetFacts) -> u64) {
+    for (service, budgets) in it.status.services.iter().zip(&it.budgets) {
+        for budget in budgets {
+            let copies = millionths(budget) as f64 / 1e6;
+            out.number(&[&service.name, budget.name], copies);
+        }
+    }
+}
+
 fn split<const N: usize>(
     it: &Scrape<'_>,
     out: &mut Samples<'_>,
@@ -41,16 +61,22 @@ fn split<const N: usize>(
     }
 }
 
-fn by_class<'l>(
-    it: &'l Scrape<'_>,
+fn by_class(
+    it: &Scrape<'_>,
     out: &mut Samples<'_>,
-    latencies: impl Fn(usize) -> [&'l Latencies; ResponseClass::ALL.len()],
+    latencies: fn(&LatencyFacts) -> &[Latencies],
+    exemplars: fn(&ServiceExemplars) -> &[Exemplars],
 ) {
-    for (number, service) in it.status.services.iter().enumerate() {
-        if number < it.latencies.len() {
-            for (class, latencies) in ResponseClass::ALL.iter().zip(latencies(number)) {
-                out.latencies(&[&service.name, class.as_str()], latencies);
-            }
+    // An agent keeps no such accounts.
+    if it.status.role == "agent" {
+        return;
+    }
+    let counted = it.latencies.iter().map(latencies);
+    let counted = counted.zip(it.exemplars.iter().map(exemplars));
+    for (service, (latencies, exemplars)) in it.status.services.iter().zip(counted) {
+        let classes = ResponseClass::ALL.iter().zip(latencies).zip(exemplars);
+        for ((class, latencies), exemplars) in classes {
+            out.latencies(&[&service.name, class.as_str()], latencies, Some(exemplars));
         }
     }
 }
@@ -60,13 +86,13 @@ pub(super) const FAMILIES: &[Family] = &[
         "slackwater_request_duration_seconds",
         "From a request's head to the end of its response, or to where that broke off. Its count is that of requests.",
         &[SERVICE, CLASS],
-        |it: &Scrape<'_>, out| by_class(it, out, |number| it.latencies[number].total.each_ref()),
+        |it: &Scrape<'_>, out| by_class(it, out, |it| &it.total, |it| &it.total),
     ),
     Family::histogram(
         "slackwater_request_first_byte_seconds",
         "From a request's head to the head of its response, all tries together.",
         &[SERVICE, CLASS],
-        |it, out| by_class(it, out, |number| it.latencies[number].first_byte.each_ref()),
+        |it, out| by_class(it, out, |it| &it.first_byte, |it| &it.first_byte),
     ),
     Family::gauge(
         "slackwater_tier",
@@ -92,6 +118,30 @@ pub(super) const FAMILIES: &[Family] = &[
         OF_SERVICE,
         |it, out| line(it, out, |line| line.waiting),
     ),
+    Family::gauge(
+        "slackwater_queue_waiting_age_seconds",
+        "For how long the oldest request has waited for a place in the service; 0 if none does.",
+        OF_SERVICE,
+        |it, out| {
+            for service in &it.status.services {
+                if let Some(line) = &service.line {
+                    out.number(&[&service.name], line.age_us as f64 / 1e6);
+                }
+            }
+        },
+    ),
+    Family::histogram(
+        "slackwater_queue_wait_seconds",
+        "How long requests waited for a place in the service, of those that had to; however that ended.",
+        OF_SERVICE,
+        |it, out| {
+            for (service, waits) in it.status.services.iter().zip(&it.waits) {
+                if service.line.is_some() {
+                    out.latencies(&[&service.name], waits, None);
+                }
+            }
+        },
+    ),
     Family::counter(
         "slackwater_queued",
         "Requests that had to wait for a place in the service.",
@@ -105,7 +155,8 @@ pub(super) const FAMILIES: &[Family] = &[
             SERVICE,
             Label {
                 name: REASON,
-                meaning: "`queue_full`; `wait_over`: they had waited for `queue.wait_max`; `replicas_full`: no replica had \
+                meaning: "`queue_full`; `wait_over`: they had waited for `queue.wait_max`; `deadline`: for as long as they had \
+                          time; `replicas_full`: no replica had \
                           room for another connection",
             },
         ],
@@ -114,10 +165,23 @@ pub(super) const FAMILIES: &[Family] = &[
                 [
                     ("queue_full", counts.shed_queue_full),
                     ("wait_over", counts.shed_wait_over),
+                    ("deadline", counts.shed_deadline),
                     ("replicas_full", counts.shed_replicas_full),
                 ]
             });
         },
+    ),
+    Family::gauge(
+        "slackwater_budget_left_requests",
+        "Further copies of requests that the budget would pay for now.",
+        OF_BUDGET,
+        |it, out| budgets(it, out, |budget| budget.left_millionths),
+    ),
+    Family::gauge(
+        "slackwater_budget_size_requests",
+        "The same if nothing were spent.",
+        OF_BUDGET,
+        |it, out| budgets(it, out, |budget| budget.size_millionths),
     ),
     Family::counter(
         "slackwater_retries_over_budget",
@@ -191,6 +255,27 @@ pub(super) const FAMILIES: &[Family] = &[
         "Tied requests without a second copy, because too many had not been dropped.",
         OF_SERVICE,
         |it, out| each(it, out, |counts| counts.ties_over_budget),
+    ),
+    Family::counter(
+        "slackwater_replica_connections_ended",
+        "Connections to the service's replicas that have ended.",
+        &[
+            SERVICE,
+            Label {
+                name: REASON,
+                meaning: "`idle`: it carried nothing for too long; `surplus`: enough were kept; `closed`: by the replica, while it \
+                          carried nothing; `answered`: after a response, as the replica asked; `failed`: it broke, or what \
+                          came was no response; `late`: the replica was silent for too long; `given_up`: what it carried was \
+                          not wanted any more; `tunnel`: one ended; `retired`: the replica left the fleet",
+            },
+        ],
+        |it, out| {
+            for (service, ends) in it.status.services.iter().zip(&it.replica_ends) {
+                for (reason, ended) in ends {
+                    out.count(&[&service.name, reason], *ended);
+                }
+            }
+        },
     ),
     Family::counter(
         "slackwater_shadow_trials",

@@ -2,10 +2,12 @@
 
 use super::registry::{Family, Kind};
 use super::scrape::Scrape;
+use crate::exemplars::{Exemplar, Exemplars};
 use crate::latency_histogram::Latencies;
 use core::fmt::Write;
 use http::HeaderMap;
 use http::header::ACCEPT;
+use std::time::SystemTime;
 
 /// Which text is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,24 +76,51 @@ impl Samples<'_> {
         self.sample(suffix, labels, None, value);
     }
 
-    /// Latencies; none at all if there were none.
-    pub(super) fn latencies(&mut self, labels: &[&str], latencies: &Latencies) {
+    /// Latencies, with a request that stands for those in each bucket where there is one. Also where there are none yet: who reads a count
+    /// for the first time does not know what it was before, and would miss the first ones.
+    pub(super) fn latencies(
+        &mut self,
+        labels: &[&str],
+        latencies: &Latencies,
+        exemplars: Option<&Exemplars>,
+    ) {
         let count = latencies.count();
-        if count == 0 {
-            return;
-        }
         let mut bound = String::new();
-        for (bound_us, up_to) in latencies.up_to_bounds() {
+        let mut first = 0;
+        for (bucket, (bound_us, up_to)) in latencies.up_to_bounds().enumerate() {
             if is_told(bound_us) {
                 bound.clear();
                 // With a point, as OpenMetrics wants it. A string takes everything, here and below.
                 let _ = write!(bound, "{:?}", bound_us as f64 / 1e6);
                 self.sample("_bucket", labels, Some(&bound), up_to);
+                self.exemplify(exemplars.and_then(|it| it.newest(first..=bucket)));
+                first = bucket + 1;
             }
         }
         self.sample("_bucket", labels, Some("+Inf"), count);
+        self.exemplify(exemplars.and_then(|it| it.newest(first..=usize::MAX)));
         self.sample("_sum", labels, None, latencies.sum().as_secs_f64());
         self.sample("_count", labels, None, count);
+    }
+
+    /// Adds to the sample before it a request that stands for it, where the format has that.
+    fn exemplify(&mut self, exemplar: Option<&Exemplar>) {
+        let Some(exemplar) = exemplar.filter(|_| self.format == Format::OpenMetrics) else {
+            return;
+        };
+        // The end of the sample's line.
+        self.text.pop();
+        self.text.push_str(" # {");
+        let mut before = "";
+        for (name, value) in exemplar.reference.labels() {
+            push_label(self.text, before, name, &value);
+            before = ",";
+        }
+        let at = exemplar.at.duration_since(SystemTime::UNIX_EPOCH);
+        let at_ms = at.unwrap_or_default().as_millis();
+        let (seconds, ms) = (at_ms / 1_000, at_ms % 1_000);
+        let latency_s = exemplar.latency.as_secs_f64();
+        let _ = writeln!(self.text, "}} {latency_s} {seconds}.{ms:03}");
     }
 
     const fn suffix(&self) -> &'static str {
@@ -137,16 +166,12 @@ impl Samples<'_> {
         self.text.push_str(suffix);
         let labels = self.family.labels.iter().map(|label| label.name);
         let labels = labels.zip(values.iter().copied());
-        let mut before = '{';
+        let mut before = "{";
         for (name, value) in labels.chain(bound.map(|bound| ("le", bound))) {
-            self.text.push(before);
-            self.text.push_str(name);
-            self.text.push_str("=\"");
-            push_escaped(self.text, value);
-            self.text.push('"');
-            before = ',';
+            push_label(self.text, before, name, value);
+            before = ",";
         }
-        if before == ',' {
+        if before == "," {
             self.text.push('}');
         }
         let _ = writeln!(self.text, " {value}");
@@ -160,6 +185,14 @@ const fn is_told(bound_us: u64) -> bool {
         leading /= 10;
     }
     matches!(leading, 10 | 25 | 50)
+}
+
+fn push_label(text: &mut String, before: &str, name: &str, value: &str) {
+    text.push_str(before);
+    text.push_str(name);
+    text.push_str("=\"");
+    push_escaped(text, value);
+    text.push('"');
 }
 
 fn push_escaped(text: &mut String, value: &str) {

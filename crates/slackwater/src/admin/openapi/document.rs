@@ -44,6 +44,13 @@ impl Schemas {
                 let schema = schema(generator).to_value();
                 json!({ "application/json": { "schema": schema } })
             }
+            Shape::JsonOrText(schema) => {
+                let schema = schema(generator).to_value();
+                json!({
+                    "application/json": { "schema": schema },
+                    REFUSAL: { "schema": { "type": "string" } },
+                })
+            }
             Shape::Events(events) => {
                 let events = events.iter();
                 let schemas: Map<_, _> = events
@@ -66,6 +73,20 @@ impl Schemas {
             let answer = json!({ "description": about, "content": content });
             answers.insert(status.to_string(), answer);
         }
+        for (status, about) in [
+            (
+                "400",
+                "There is a body, or the query is no list of parameters",
+            ),
+            (
+                "403",
+                "Over loopback: the host that is asked for is another machine's",
+            ),
+        ] {
+            let content = json!({ REFUSAL: { "schema": { "type": "string" } } });
+            let answer = json!({ "description": about, "content": content });
+            answers.entry(status).or_insert(answer);
+        }
         let mut told = json!({
             "operationId": id(operation),
             "summary": operation.summary,
@@ -79,14 +100,15 @@ impl Schemas {
                     "in": "query",
                     "required": parameter.is_required,
                     "description": parameter.about,
-                    "schema": { "type": parameter.kind },
+                    "schema": parameter.kind.schema(),
                 })
             });
             told["parameters"] = parameters.collect();
         }
         if let Some(body) = operation.body {
             let content = Self::content(body, &mut self.read);
-            told["requestBody"] = json!({ "content": content });
+            told["requestBody"] =
+                json!({ "content": content, "required": !operation.may_be_empty });
         }
         if operation.needs_token {
             told["security"] = json!([{ "token": [] }]);
@@ -280,6 +302,22 @@ fn every_schema_is_one_and_every_field_of_the_status_is_described() {
     for (field, schema) in leaves {
         assert!(schema["description"].is_string(), "{field}");
     }
+    let told = (schemas.iter())
+        .filter(|(name, _)| name.starts_with("Decision") || name.starts_with("Demo"));
+    for (name, schema) in told {
+        let fields = schema["properties"].as_object().into_iter().flatten();
+        for (field, schema) in fields {
+            assert!(schema["description"].is_string(), "{name}.{field}");
+        }
+    }
+    let undescribed = (document["paths"].as_object().expect("paths").iter())
+        .flat_map(|(path, operations)| {
+            let operations = operations.as_object().expect("operations").values();
+            operations.map(move |operation| (path, operation.to_string()))
+        })
+        .filter(|(_, operation)| operation.contains(r#""schema":{"type":"object"}"#))
+        .map(|(path, _)| path.as_str());
+    assert_eq!(undescribed.collect::<Vec<_>>(), ["/openapi.json"]);
 }
 
 #[test]

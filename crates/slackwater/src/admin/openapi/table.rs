@@ -6,7 +6,12 @@ use crate::admin::control::{
 };
 use crate::admin::live::messages::{Fleet, ReplicaHistory, ServiceHistory, Tick};
 use crate::admin::status::Status;
+use crate::decisions::{Found, LIMIT_MAX};
+use crate::demo::{InForce, LoadBody, PolicyBody, ReplicaBody, ResetBody, WeatherBody};
+use crate::request_record::AttemptKind;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde_json::{Value, json};
+use slackwater_core::policy::PickReason;
 
 /// The sub-commands that have an admin server.
 pub(super) const ALL: &[&str] = &["serve", "agent", "demo"];
@@ -22,6 +27,8 @@ pub(super) struct Operation {
     pub(super) parameters: &'static [Parameter],
     /// What it takes; `None`: no body.
     pub(super) body: Option<Shape>,
+    /// The body may be empty, which says nothing.
+    pub(super) may_be_empty: bool,
     /// What it answers with 200.
     pub(super) answer: Shape,
     /// What else, with what that means.
@@ -34,9 +41,31 @@ pub(super) struct Operation {
 pub(super) struct Parameter {
     pub(super) name: &'static str,
     pub(super) is_required: bool,
-    /// JSON Schema's name of its type.
-    pub(super) kind: &'static str,
+    /// What it may be.
+    pub(super) kind: Kind,
     pub(super) about: &'static str,
+}
+
+/// What a parameter may be.
+#[derive(Clone, Copy)]
+pub(super) enum Kind {
+    Text,
+    YesOrNo,
+    /// A whole number, from 1 to so many.
+    UpTo(usize),
+    /// One of these.
+    OneOf(fn() -> Vec<&'static str>),
+}
+
+impl Kind {
+    pub(super) fn schema(self) -> Value {
+        match self {
+            Self::Text => json!({ "type": "string" }),
+            Self::YesOrNo => json!({ "type": "boolean" }),
+            Self::UpTo(most) => json!({ "type": "integer", "minimum": 1, "maximum": most }),
+            Self::OneOf(names) => json!({ "type": "string", "enum": names() }),
+        }
+    }
 }
 
 /// Makes the schema of a type.
@@ -58,18 +87,19 @@ pub(super) enum Shape {
     Plain(&'static [&'static str]),
     /// JSON of a type of ours.
     Json(Schemas),
-    /// JSON that has a description of its own.
+    /// JSON that says itself what it is.
     AnyJson,
+    /// The same, or in sentences.
+    JsonOrText(Schemas),
     /// A stream of events: the name of each, and its JSON.
     Events(&'static [(&'static str, Schemas)]),
 }
 
-const fn json<T: JsonSchema>() -> Shape {
+const fn of<T: JsonSchema>() -> Shape {
     Shape::Json(SchemaGenerator::subschema_for::<T>)
 }
 
 const TEXT: Shape = Shape::Plain(&["text/plain"]);
-const SILENT: (u16, &str) = (503, "The workers have not told their part within 2 s");
 
 /// What everything that changes something may be answered.
 const REFUSALS: &[(u16, &str)] = &[
@@ -99,6 +129,7 @@ const fn read(path: &'static str, summary: &'static str, answer: Shape) -> Opera
         summary,
         parameters: &[],
         body: None,
+        may_be_empty: false,
         answer,
         others: &[],
         needs_token: false,
@@ -121,51 +152,58 @@ const fn change(
     }
 }
 
-const fn text(name: &'static str, about: &'static str) -> Parameter {
+const fn parameter(name: &'static str, kind: Kind, about: &'static str) -> Parameter {
     Parameter {
         name,
         is_required: false,
-        kind: "string",
+        kind,
         about,
     }
 }
 
-/// A knob of the demo: docs/live.md has what it takes and what it answers.
-const fn knob(path: &'static str, summary: &'static str) -> Operation {
+/// A knob of the demo, which answers what is in force then.
+const fn knob(path: &'static str, summary: &'static str, body: Shape) -> Operation {
     Operation {
         method: "post",
         roles: &["demo"],
-        body: Some(Shape::AnyJson),
+        body: Some(body),
         others: &[
-            (400, "It cannot be done; the body says why"),
+            (
+                400,
+                "It cannot be had; the body says why, and nothing has changed",
+            ),
             (
                 403,
                 "Another site's page has sent it, or the host is no address",
             ),
+            (408, "The body was not here in time"),
+            (413, "The body is too long"),
             (415, "The body is not said to be JSON"),
+            (
+                500,
+                "It could not be done, or not all of it; the body says why",
+            ),
+            (
+                503,
+                "The demo is over, or it took too long and may still come",
+            ),
         ],
-        ..read(path, summary, Shape::AnyJson)
+        ..read(path, summary, of::<InForce>())
     }
 }
 
 /// All of them.
 pub(super) const OPERATIONS: &[Operation] = &[
-    Operation {
-        others: &[SILENT],
-        ..read(
-            "/status",
-            "The status of the process, of its services and replicas",
-            json::<Status>(),
-        )
-    },
-    Operation {
-        others: &[SILENT],
-        ..read(
-            "/metrics",
-            "The same in numbers, for Prometheus",
-            Shape::Plain(&["text/plain", "application/openmetrics-text"]),
-        )
-    },
+    read(
+        "/status",
+        "The status of the process, of its services and replicas",
+        of::<Status>(),
+    ),
+    read(
+        "/metrics",
+        "The same in numbers, for Prometheus",
+        Shape::Plain(&["text/plain", "application/openmetrics-text"]),
+    ),
     read("/healthz", "200 as long as the process runs", TEXT),
     Operation {
         others: &[(
@@ -188,72 +226,94 @@ pub(super) const OPERATIONS: &[Operation] = &[
     Operation {
         parameters: &[
             Parameter {
-                name: "service",
                 is_required: true,
-                kind: "string",
-                about: "Its name, as in the fleet",
+                ..parameter("service", Kind::Text, "Its name, as in the fleet")
             },
-            Parameter {
-                name: "replica",
-                is_required: false,
-                kind: "string",
-                about: "The name of one of its replicas, as in the fleet; left out: the service as a whole",
-            },
+            parameter(
+                "replica",
+                Kind::Text,
+                "The name of one of its replicas, as in the fleet; left out: the service as a whole",
+            ),
         ],
         others: &[
             (400, "A parameter is missing or strange"),
             (404, "There is no such service or replica"),
+            (503, "Nothing is known yet"),
         ],
         ..read(
             "/history",
             "A service or a replica over the last minutes",
-            json::<History>(),
+            of::<History>(),
         )
     },
     Operation {
         roles: &["serve", "demo"],
         parameters: &[
-            text("id", "Of the request with this id"),
-            text("service", "Of this service"),
-            text("replica", "Of requests that this replica had, among others"),
-            text(
+            parameter("id", Kind::Text, "Of the request with this id"),
+            parameter("service", Kind::Text, "Of this service"),
+            parameter(
+                "replica",
+                Kind::Text,
+                "Of requests that this replica had, among others",
+            ),
+            parameter(
                 "reason",
+                Kind::OneOf(|| PickReason::ALL.map(PickReason::as_str).to_vec()),
                 "With an attempt that was sent there for this reason",
             ),
-            text("attempt", "With an attempt of this kind"),
-            text("failed", "Of requests that failed, or not: true or false"),
-            text("slower_than", "Of requests that took longer, such as 100ms"),
-            text("limit", "At most so many, the newest"),
-            text("format", "json, or text: in sentences"),
+            parameter(
+                "attempt",
+                Kind::OneOf(|| AttemptKind::ALL.map(AttemptKind::as_str).to_vec()),
+                "With an attempt of this kind",
+            ),
+            parameter("failed", Kind::YesOrNo, "Of requests that failed, or not"),
+            parameter(
+                "slower_than",
+                Kind::Text,
+                "Of requests that waited so long or longer for the head of a response, such as 100ms",
+            ),
+            parameter(
+                "limit",
+                Kind::UpTo(LIMIT_MAX),
+                "At most so many, the newest; 100 unless told",
+            ),
+            parameter(
+                "format",
+                Kind::OneOf(|| vec!["json", "text"]),
+                "Data, or sentences (text/plain)",
+            ),
         ],
         others: &[(400, "A parameter is strange; the body says which")],
         ..read(
             "/decisions",
-            "Why replicas were picked: docs/decisions.md has the fields",
-            Shape::AnyJson,
+            "Why replicas were picked",
+            Shape::JsonOrText(SchemaGenerator::subschema_for::<Found<'static>>),
         )
     },
-    knob("/demo/load", "Requests/s to each side"),
-    knob("/demo/replica", "A replica's troubles, on both sides"),
-    knob("/demo/policy", "A side's policy"),
-    knob("/demo/weather", "Whether slow episodes come by themselves"),
-    knob("/demo/reset", "Everything as it was at the start"),
-    Operation {
-        roles: &["demo"],
-        others: &[(503, "There is no picture yet")],
-        ..read(
-            "/demo/status.json",
-            "What the demo's page shows",
-            Shape::AnyJson,
-        )
-    },
+    knob("/demo/load", "Requests/s to each side", of::<LoadBody>()),
+    knob(
+        "/demo/replica",
+        "A replica's troubles, on both sides",
+        of::<ReplicaBody>(),
+    ),
+    knob("/demo/policy", "A side's policy", of::<PolicyBody>()),
+    knob(
+        "/demo/weather",
+        "Whether slow episodes come by themselves",
+        of::<WeatherBody>(),
+    ),
+    knob(
+        "/demo/reset",
+        "Everything as it was at the start",
+        of::<ResetBody>(),
+    ),
     read("/openapi.json", "This document", Shape::AnyJson),
     Operation {
         roles: SERVE,
         ..read(
             "/overrides",
             "What is changed at run time, and since when",
-            json::<Overrides>(),
+            of::<Overrides>(),
         )
     },
     Operation {
@@ -275,25 +335,31 @@ pub(super) const OPERATIONS: &[Operation] = &[
     change(
         "/replica",
         "Drains a replica, or gives it another weight",
-        json::<ReplicaChange>(),
-        json::<ReplicaOverridden>(),
+        of::<ReplicaChange>(),
+        of::<ReplicaOverridden>(),
     ),
     change(
         "/settings",
         "Sets keys of a service over what the file and the flags say",
-        json::<SettingsChange>(),
-        json::<SettingsChanged>(),
+        of::<SettingsChange>(),
+        of::<SettingsChanged>(),
     ),
-    change(
-        "/reload",
-        "Reads the configuration again, as SIGHUP does",
-        json::<Reload>(),
-        json::<Reloaded>(),
-    ),
-    change(
-        "/overrides/clear",
-        "Takes back what was changed at run time; answers what that was",
-        json::<Clear>(),
-        json::<Overrides>(),
-    ),
+    Operation {
+        may_be_empty: true,
+        ..change(
+            "/reload",
+            "Reads the configuration again, as SIGHUP does",
+            of::<Reload>(),
+            of::<Reloaded>(),
+        )
+    },
+    Operation {
+        may_be_empty: true,
+        ..change(
+            "/overrides/clear",
+            "Takes back what was changed at run time; answers what that was",
+            of::<Clear>(),
+            of::<Overrides>(),
+        )
+    },
 ];

@@ -1,17 +1,17 @@
 //! Requests and connections: which are answered, what they are told if not, and how many there may be for how long.
 
-use super::{exchange, get, server, start};
+use super::{Board, exchange, facts, get, server, start};
 use crate::admin::asset::Asset;
 use crate::admin::reply::reply;
 use crate::admin::router::Connection;
-use crate::admin::{AdminServer, Facts, Lifecycle, StatusSource, bind};
+use crate::admin::{AdminServer, Facts, Lifecycle, bind};
 use bytes::Bytes;
-use futures_util::future::BoxFuture;
-use http::StatusCode;
+use http::header::CONTENT_TYPE;
+use http::{Method, StatusCode};
 use http_body_util::Full;
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 #[test]
 fn wrong_paths_methods_and_bodies_are_told_what_there_is() {
@@ -59,6 +59,27 @@ fn wrong_paths_methods_and_bodies_are_told_what_there_is() {
     };
     assert_eq!(post(16 << 10).body.len(), 16 << 10);
     assert_eq!(post((16 << 10) + 1).status, 413);
+}
+
+#[test]
+fn a_page_whose_name_was_made_to_point_here_reads_nothing() {
+    let admin = start(server(Facts::default(), &Lifecycle::default()).asset(PAGE));
+    let ask = |path: &str, host: &str| {
+        let text = format!("GET {path} HTTP/1.1\r\nhost: {host}\r\n\r\n");
+        exchange(admin.address(), &text)
+    };
+    for path in ["/status", "/", "/nowhere"] {
+        let refused = ask(path, "evil.example:9900");
+        assert_eq!(refused.status, 403, "{path}");
+        assert!(
+            refused.body.starts_with("header host: "),
+            "{}",
+            refused.body
+        );
+    }
+    for host in ["localhost:9900", "127.0.0.1", "admin"] {
+        assert_eq!(ask("/status", host).status, 200, "{host}");
+    }
 }
 
 const PAGE: Asset = Asset {
@@ -195,35 +216,19 @@ fn connections_beyond_the_cap_wait_for_their_turn() {
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
 }
 
-/// Never has its facts ready.
-struct Stuck;
-
-impl StatusSource for Stuck {
-    fn facts(&self) -> BoxFuture<'_, Facts> {
-        Box::pin(core::future::pending())
+#[tokio::test]
+async fn only_a_stream_lasts_longer_than_other_answers_may() {
+    let board = Board(Arc::new(Mutex::new(facts())));
+    let server = AdminServer::new(Arc::new(board), Lifecycle::default(), 1);
+    for (method, streams) in [(Method::HEAD, false), (Method::GET, true)] {
+        let request = http::Request::builder().method(&method).uri("/events");
+        let request = request.body(Full::<Bytes>::default()).expect("a request");
+        let connection = Connection::default();
+        let answer = server.router().answer(request, connection.clone()).await;
+        assert_eq!(answer.status(), StatusCode::OK, "{method}");
+        assert_eq!(answer.headers()[CONTENT_TYPE], "text/event-stream");
+        assert_eq!(connection.streams.is_cancelled(), streams, "{method}");
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_source_that_does_not_answer_is_not_waited_for() {
-    let server = AdminServer::new(Arc::new(Stuck), Lifecycle::default(), 1);
-    let ask = async |path: &str| {
-        let request = http::Request::get(path).body(Full::<Bytes>::default());
-        let request = request.expect("a request");
-        server
-            .router()
-            .answer(request, Connection::default())
-            .await
-            .status()
-    };
-    for path in ["/status", "/metrics", "/history?service=web"] {
-        assert_eq!(ask(path).await, StatusCode::SERVICE_UNAVAILABLE, "{path}");
-    }
-    assert_eq!(
-        ask("/healthz").await,
-        StatusCode::OK,
-        "it lives all the same"
-    );
 }
 
 #[test]

@@ -1,9 +1,12 @@
 //! The metrics, read back by a strict reader of the text formats, and the documentation of metrics and status, compared
 //! with what is really there.
 
+use super::text_formats::parse_metrics;
 use super::{exchange, facts, get, latencies, server, start};
 use crate::admin::facts::Facts;
-use crate::admin::metrics::{Family as Defined, Format, Kind, SUBJECTS, Scrape, families, render};
+use crate::admin::metrics::{
+    Family as Defined, Folding, Format, Kind, SUBJECTS, Scrape, families, render,
+};
 use crate::admin::status::Status;
 use crate::admin::{Lifecycle, Phase};
 use core::fmt::Write;
@@ -11,70 +14,10 @@ use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// One family of an exposition.
-#[derive(Debug, Default)]
-struct Family {
-    kind: String,
-    help: String,
-    samples: Vec<(String, f64)>,
-}
-
-pub(super) fn scraped(facts: &Facts, replicas_max: u32, format: Format) -> String {
+pub(super) fn scraped(facts: &Facts, replicas_max: usize, format: Format) -> String {
     let status = Status::new(facts, Phase::Serving, Duration::ZERO);
-    render(&Scrape::new(facts, &status, replicas_max), format)
-}
-
-/// Reads an exposition, strictly: HELP and TYPE before samples, samples of a family together, values that are numbers, no
-/// sample twice, `# EOF` at the end of one of the formats and not of the other.
-fn parse_metrics(text: &str, format: Format) -> BTreeMap<String, Family> {
-    let mut families: BTreeMap<String, Family> = BTreeMap::new();
-    let mut current = String::new();
-    let mut seen = BTreeSet::new();
-    let body = match format {
-        Format::OpenMetrics => text.strip_suffix("# EOF\n").expect("the end is marked"),
-        Format::Prometheus => text,
-    };
-    for line in body.lines() {
-        if let Some(help) = line.strip_prefix("# HELP ") {
-            let (name, help) = help.split_once(' ').expect("a name and a text");
-            current = name.to_owned();
-            let family = Family {
-                help: help.to_owned(),
-                ..Family::default()
-            };
-            assert!(
-                families.insert(current.clone(), family).is_none(),
-                "{name} twice"
-            );
-        } else if let Some(kind) = line.strip_prefix("# TYPE ") {
-            let (name, kind) = kind.split_once(' ').expect("a name and a kind");
-            assert_eq!(name, current);
-            families.get_mut(name).expect("HELP comes first").kind = kind.to_owned();
-        } else if let Some(unit) = line.strip_prefix("# UNIT ") {
-            let (name, unit) = unit.split_once(' ').expect("a name and a unit");
-            assert_eq!(format, Format::OpenMetrics, "{line}");
-            assert!(name == current && name.ends_with(unit), "{line}");
-        } else {
-            let (sample, value) = line.rsplit_once(' ').expect("a sample and a value");
-            let value: f64 = value.parse().expect("a number");
-            assert!(seen.insert(sample.to_owned()), "{sample} twice");
-            let (name, labels) = sample.split_once('{').unwrap_or((sample, "}"));
-            assert!(
-                labels.ends_with('}') && labels.matches('"').count() % 2 == 0,
-                "{line}"
-            );
-            let family = families.get_mut(&current).expect("HELP comes first");
-            let suffixes: &[&str] = match (family.kind.as_str(), format) {
-                ("counter", Format::OpenMetrics) => &["_total"],
-                ("histogram", _) => &["_bucket", "_sum", "_count"],
-                _ => &[""],
-            };
-            let suffix = name.strip_prefix(current.as_str());
-            assert!(suffix.is_some_and(|it| suffixes.contains(&it)), "{line}");
-            family.samples.push((sample.to_owned(), value));
-        }
-    }
-    families
+    let mut folding = Folding::new(replicas_max);
+    render(&Scrape::new(facts, &status, &mut folding), format)
 }
 
 /// What an exposition calls it.
@@ -163,11 +106,31 @@ fn metrics_agree_with_the_status() {
 }
 
 #[test]
+fn buckets_have_the_newest_request_that_can_be_looked_up_where_the_format_has_that() {
+    let found = scraped(&facts(), 1_000, Format::OpenMetrics);
+    let with: Vec<_> = found.lines().filter(|line| line.contains(" # ")).collect();
+    let trace = format!("{:032x}", 2);
+    let expected = [
+        format!(
+            "slackwater_request_duration_seconds_bucket{{service=\"web\",class=\"2xx\",le=\"0.05\"}} 4 # \
+             {{trace_id=\"{trace}\",request_id=\"a\\\"1\"}} 0.04 1700000000.002"
+        ),
+        "slackwater_request_first_byte_seconds_bucket{service=\"web\",class=\"2xx\",le=\"0.005\"} 4 # \
+         {request_id=\"a\\\"1\"} 0.003 1700000000.002"
+            .to_owned(),
+    ];
+    assert_eq!(with, expected);
+    let plain = scraped(&facts(), 1_000, Format::Prometheus);
+    assert!(!plain.contains(" # "));
+}
+
+#[test]
 fn buckets_count_all_that_did_not_exceed_their_bounds() {
     let found = scraped(&facts(), 1_000, Format::OpenMetrics);
     let told: Vec<_> = (found.lines())
         .filter_map(|line| {
             let line = line.strip_prefix("slackwater_request_duration_seconds_")?;
+            let line = line.split(" # ").next()?;
             let (sample, value) = line.rsplit_once(' ')?;
             let of_class = sample.replace("service=\"web\",class=\"2xx\"", "");
             (of_class != sample).then(|| (of_class, value.parse::<f64>().expect("a number")))
@@ -178,6 +141,9 @@ fn buckets_count_all_that_did_not_exceed_their_bounds() {
         .map(|(it, value)| (it.as_str(), *value))
         .collect();
     // Two workers with 30 ms and 40 ms each.
+    // What nobody has counted yet is told as well.
+    let none = "slackwater_request_duration_seconds_count{service=\"web\",class=\"5xx\"} 0\n";
+    assert!(found.contains(none), "{found}");
     for (sample, value) in [
         ("bucket{,le=\"0.0001\"}", 0.0),
         ("bucket{,le=\"0.025\"}", 0.0),
@@ -266,6 +232,69 @@ fn replicas_beyond_the_bound_are_told_together() {
     assert!(of("requests", other).is_some_and(|sent| sent > 0.0));
     let all = scraped(&many(9), 1_000, Format::OpenMetrics);
     assert!(!all.contains("(other)"));
+}
+
+/// The sum of what all others of `web` were sent, and how many series of their own there are, scrape after scrape.
+fn told(folding: &mut Folding, facts: &Facts) -> (Option<f64>, usize) {
+    let status = Status::new(facts, Phase::Serving, Duration::ZERO);
+    let text = render(&Scrape::new(facts, &status, folding), Format::OpenMetrics);
+    let found = parse_metrics(&text, Format::OpenMetrics);
+    let sent = &found["slackwater_requests"].samples;
+    let other = sent
+        .iter()
+        .find(|(it, _)| it.contains("\"web\",replica=\"(other)\""));
+    let own = sent
+        .iter()
+        .filter(|(it, _)| it.contains("\"web\"") && !it.contains("(other)"));
+    (other.map(|it| it.1), own.count())
+}
+
+/// Those at such places.
+fn keep<T>(all: &mut Vec<T>, is_there: impl Fn(&usize) -> bool) {
+    let mut places = 0..all.len();
+    all.retain(|_| places.next().is_some_and(|place| is_there(&place)));
+}
+
+/// Without some of the replicas of `web`.
+fn without(facts: &Facts, gone: &[usize]) -> Facts {
+    let mut left = facts.clone();
+    let is_there = |place: &usize| !gone.contains(place);
+    let web = &mut left.services[0];
+    keep(&mut web.replicas, is_there);
+    for worker in &mut web.workers {
+        keep(&mut worker.requests, is_there);
+        keep(&mut worker.heads, is_there);
+        keep(&mut worker.ids, is_there);
+    }
+    left
+}
+
+#[test]
+fn what_replicas_beyond_the_bound_count_never_falls() {
+    let all = many(9);
+    let mut folding = Folding::new(4);
+    assert_eq!(told(&mut folding, &all), (Some(10.0), 4), "two each");
+    // One of the others leaves; and one with series of its own, whose place another one takes.
+    assert_eq!(told(&mut folding, &without(&all, &[8])), (Some(10.0), 4));
+    assert_eq!(told(&mut folding, &without(&all, &[0, 8])), (Some(10.0), 4));
+    // Who has series of its own keeps them, whoever comes.
+    assert_eq!(told(&mut folding, &all), (Some(14.0), 4));
+    assert_eq!(
+        told(&mut folding, &without(&all, &[5, 6, 7, 8])),
+        (Some(14.0), 4)
+    );
+    // Also when there is room for all.
+    assert_eq!(
+        told(&mut folding, &without(&all, &[0, 5, 6, 7, 8])),
+        (Some(14.0), 4)
+    );
+    let mut anew = all.clone();
+    anew.services[0].number += 1;
+    assert_eq!(
+        told(&mut folding, &anew),
+        (Some(10.0), 4),
+        "as all its counts"
+    );
 }
 
 #[test]

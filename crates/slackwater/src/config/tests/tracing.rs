@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::config::otel_variables::tests::variables;
+use crate::toml_reader::Severity;
 
 /// What a file with this section says, where these variables are set.
 fn load(section: &str, set: &[(&str, &str)]) -> Result<Loaded, Mistakes> {
@@ -71,7 +72,7 @@ fn what_the_file_says_goes_before_the_environment() {
 }
 
 #[test]
-fn the_environment_can_turn_it_off_and_be_mistaken() {
+fn the_environment_can_turn_it_off_and_what_is_wrong_there_is_told_and_left_aside() {
     let off = [ENDPOINT, ("OTEL_SDK_DISABLED", "true")];
     let loaded = load("[tracing]\nsample = 1\n", &off).expect("valid");
     assert_eq!(loaded.config.tracing.endpoint, None);
@@ -97,9 +98,45 @@ fn the_environment_can_turn_it_off_and_be_mistaken() {
             "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT: tracing.timeout: found",
         ),
     ] {
-        let mistakes = load("[tracing]\n", &[ENDPOINT, (name, said)]).expect_err("mistaken");
-        assert!(mistakes.to_string().starts_with(told), "{mistakes}");
+        let loaded = load("[tracing]\n", &[ENDPOINT, (name, said)]).expect("valid");
+        let [remark] = &loaded.remarks[..] else {
+            panic!("one remark: {:?}", loaded.remarks);
+        };
+        assert_eq!(remark.severity, Severity::Warning);
+        let about = remark.about.to_string();
+        assert!(about.starts_with(told), "{about}");
+        assert!(about.ends_with("; it is left aside"), "{about}");
+        let without = settings("[tracing]\n", &[ENDPOINT]);
+        assert_eq!(loaded.config.tracing, without, "{name}");
     }
+    // Where nothing is left to send spans to, nothing is traced.
+    for (name, said) in [
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", "collector:4317"),
+        ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://collector/v1"),
+    ] {
+        let loaded = load("[tracing]\n", &[(name, said)]).expect("valid");
+        assert_eq!(loaded.config.tracing.endpoint, None);
+        assert_eq!(loaded.remarks.len(), 2, "{:?}", loaded.remarks);
+    }
+    for (name, said) in [
+        ("OTEL_EXPORTER_OTLP_HEADERS", "grpc-timeout=1"),
+        ("OTEL_EXPORTER_OTLP_CERTIFICATE", "/nowhere/ca.pem"),
+    ] {
+        let loaded = load("[tracing]\n", &[ENDPOINT, (name, said)]).expect("valid");
+        let told = loaded.remarks.iter().map(|it| it.about.to_string());
+        let told: Vec<_> = told.filter(|it| it.starts_with(name)).collect();
+        assert_eq!(told.len(), 1, "{:?}", loaded.remarks);
+        let tracing = loaded.config.tracing;
+        assert!(tracing.endpoint.is_some() && tracing.tls.ca.is_none());
+        assert_eq!(tracing.headers.read(), Ok(Vec::new()));
+    }
+    let many: Vec<_> = (0..65).map(|at| format!("k{at}=v")).collect();
+    let many = [ENDPOINT, ("OTEL_RESOURCE_ATTRIBUTES", &*many.join(","))];
+    let loaded = load("[tracing]\nresource = { a = \"file\" }\n", &many).expect("valid");
+    assert_eq!(loaded.remarks.len(), 1);
+    assert_eq!(loaded.config.tracing.resource.len(), 1);
+    // What the file says wrong is a mistake.
+    assert!(load("[tracing]\nsample = \"always_on\"\n", &[ENDPOINT]).is_err());
 }
 
 #[test]

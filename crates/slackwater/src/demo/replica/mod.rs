@@ -54,9 +54,12 @@ impl World {
     /// which a replica at its fair share has too little now and then.
     const UTILISATION: f64 = 0.62;
 
+    /// The least capacity of a replica on average: a twentieth of a core, where a request of 20 ms takes 400 ms.
+    const CAPACITY_MIN: Cores = Cores::from_milli(50);
+
     /// The world of the demo: the default neighbours and costs, and capacity in proportion to the load, so that it is
-    /// as busy at any rate: 1.4 cores for each of 10 replicas at 400 requests/s. A replica has at least one core: one
-    /// request alone runs at full speed there, and a rate so low that this matters gives a fleet that idles.
+    /// as busy at any rate: 1.4 cores for each of 10 replicas at 400 requests/s. With less than one core a request takes
+    /// longer even alone. A rate so low that [`CAPACITY_MIN`](Self::CAPACITY_MIN) matters gives a fleet that idles.
     pub(crate) fn for_load(
         seed: u64,
         replicas: usize,
@@ -65,7 +68,7 @@ impl World {
     ) -> Self {
         let costs = Costs::new(seed, Costs::MEAN_BEFORE_CLIP);
         let busy_cores = requests_per_second * costs.mean().as_secs_f64() / replicas as f64;
-        let capacity_mean = Cores::from_f64(busy_cores / Self::UTILISATION).max(Cores::ONE);
+        let capacity_mean = Cores::from_f64(busy_cores / Self::UTILISATION).max(Self::CAPACITY_MIN);
         let neighbourhood = Neighbourhood {
             capacity_mean,
             ..Neighbourhood::default()
@@ -104,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn capacity_follows_the_load_but_a_replica_has_at_least_a_core() {
+    fn capacity_follows_the_load_down_to_a_twentieth_of_a_core() {
         let cores = |replicas, rate| {
             World::for_load(1, replicas, rate, Instant::now())
                 .neighbourhood
@@ -112,8 +115,9 @@ mod tests {
         };
         assert!((1.39..1.41).contains(&cores(10, 400.0).as_f64()));
         assert!((2.78..2.82).contains(&cores(5, 400.0).as_f64()));
-        assert_eq!(cores(10, 1.0), Cores::ONE);
-        assert_eq!(cores(10, f64::NAN), Cores::ONE);
+        assert!((0.34..0.36).contains(&cores(10, 100.0).as_f64()));
+        assert_eq!(cores(10, 1.0), Cores::from_milli(50));
+        assert_eq!(cores(10, f64::NAN), Cores::from_milli(50));
     }
 
     #[tokio::test(start_paused = true)]

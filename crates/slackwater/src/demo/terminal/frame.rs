@@ -108,10 +108,10 @@ fn head(picture: &Picture, page: &str, layout: &Layout) -> Vec<Line> {
         picture.replicas.len(),
         words::rate(picture.rate)
     );
-    let elapsed = words::clock(picture.elapsed.0);
+    let elapsed = words::clock(picture.elapsed);
     let clock = match (picture.phase, picture.length) {
         (Phase::Stopping, _) => format!("{elapsed}, waiting for the last answers"),
-        (Phase::Running, Some(length)) => format!("{elapsed} of {}", words::clock(length.0)),
+        (Phase::Running, Some(length)) => format!("{elapsed} of {}", words::clock(length)),
         (Phase::Running, None) => elapsed,
     };
     let title = Line::default()

@@ -63,7 +63,7 @@ impl Screen {
     pub(super) fn show(&mut self, picture: &Picture) {
         match self {
             Self::Table(table) => table.draw(picture),
-            Self::Lines { due } if picture.elapsed.0 >= *due => {
+            Self::Lines { due } if picture.elapsed >= *due => {
                 *due += LINE_EVERY;
                 write_out(&format!("{}\n", plain_line(picture)));
             }
@@ -132,7 +132,7 @@ impl Drop for Table {
 
 /// The picture as one line of plain text.
 pub(super) fn plain_line(picture: &Picture) -> String {
-    let mut text = format!("{:>6}", words::clock(picture.elapsed.0));
+    let mut text = format!("{:>6}", words::clock(picture.elapsed));
     for (side, name) in picture.sides.iter().zip(picture.names()) {
         let ms = |quantile: fn(&super::picture::Quantiles) -> f64| {
             words::ms_if_any(side.recent.latency.as_ref().map(quantile))

@@ -3,7 +3,7 @@
 use super::frame::{Size, frame};
 use super::plain_line;
 use crate::demo::picture::{
-    Balancer, Phase, Picture, Quantiles, Recent, ReplicaState, Second, Seconds, Side, Weather,
+    Balancer, Phase, Picture, Quantiles, Recent, ReplicaState, Second, Side, Weather,
 };
 use crate::demo::replica::trouble::{Fault, Trouble};
 use core::time::Duration;
@@ -58,8 +58,8 @@ fn picture(first: Side, second: Side) -> Picture {
     };
     Picture {
         phase: Phase::Running,
-        elapsed: Seconds(Duration::from_millis(23_400)),
-        length: Some(Seconds(Duration::from_secs(30))),
+        elapsed: Duration::from_millis(23_400),
+        length: Some(Duration::from_secs(30)),
         rate: 400.0,
         weather: true,
         turns: 0,

@@ -200,17 +200,34 @@ async fn clear_all(
     Ok(cleared)
 }
 
-/// Says what a successor does not know.
-pub(super) fn tell_end(running: &Running) {
+/// What was changed in the process before is in force here. `lost` are services that it was changed of and that are no more.
+pub(super) fn take_over<'s>(
+    running: &Running,
+    written: &mut Written,
+    lost: impl Iterator<Item = &'s String>,
+) {
+    let mut gone = written.set.forget_absent(&running.config);
+    gone.extend(lost.cloned());
+    for service in gone {
+        tracing::warn!(service, "is gone, and so is what was set of it at run time");
+    }
+    running.status.set_settings(&written.set);
     let set = running.status.overrides();
     let (settings, replicas) = (set.settings.len(), set.replicas.len());
     if settings + replicas > 0 {
-        tracing::warn!(
+        tracing::info!(
             settings,
             replicas,
-            "what is changed at run time ends with this process: its successor goes by the file"
+            "changed at run time in the process before, and in force still"
         );
     }
+}
+
+/// Does not carry it out: a successor has been told what is in force, and would not hear of it.
+pub(super) fn put_off(asking: Asking) {
+    let why = "another process is taking over, and would not hear of it; ask again in a moment";
+    tracing::warn!(peer = %asking.by, "nothing was changed: {why}");
+    let _ = asking.answer.send(Err(Refused::Failed(why.to_owned())));
 }
 
 /// Why something could not be taken.

@@ -4,11 +4,12 @@
 
 mod mirror;
 
+use super::counts::{DoorCounts, UnroutedCounts};
 use super::service::{Flight, Service, Tries};
 use crate::config::{Connect, ReplicaProtocol};
 use crate::forward::{
-    Handler, Origin, Patience, Refusal, RequestBody, ResponseBody, UnreadableCounts, is_grpc_call,
-    no_route, own_response, prepare_request, refuse, say_in_grpc, too_large,
+    Count, Handler, Origin, Patience, Refusal, RequestBody, ResponseBody, UnreadableCounts,
+    is_grpc_call, no_route, own_response, prepare_request, refuse, say_in_grpc, too_large,
 };
 use crate::request_record::{Recorder, Story};
 use crate::routes::{
@@ -76,6 +77,7 @@ pub(super) struct Routing {
     mirrors: Mirrors,
     recorder: Rc<Recorder>,
     unreadable: Arc<UnreadableCounts>,
+    unrouted: Arc<UnroutedCounts>,
 }
 
 impl Routing {
@@ -84,14 +86,15 @@ impl Routing {
         table: Rc<Table>,
         seed: u64,
         recorder: Rc<Recorder>,
-        unreadable: Arc<UnreadableCounts>,
+        counts: &DoorCounts,
     ) -> Self {
         Self {
             table: RefCell::new(table),
             draw: RefCell::new(SplitMix64::new(seed)),
             mirrors: Mirrors::default(),
             recorder,
-            unreadable,
+            unreadable: Arc::clone(&counts.unreadable),
+            unrouted: Arc::clone(&counts.unrouted),
         }
     }
 
@@ -110,6 +113,7 @@ impl Routing {
     ) -> Answer {
         let chosen = forward.services.choose(&mut *self.draw.borrow_mut());
         let Some(service) = table.services.get(chosen) else {
+            self.unrouted.no_route.add_one();
             return no_route();
         };
         story.route(service.name(), service.directory());
@@ -121,17 +125,18 @@ impl Routing {
         let protocol = service.protocol();
         let prepared = prepare_request(&mut request, protocol, forward.connect, origin);
         if let Err(refusal) = prepared {
-            return refuse(refusal);
+            return service.refused(refuse(refusal), story);
         }
         service.tell_ends(&mut request, origin);
         self.recorder.ids().pass_on(id, request.headers_mut());
         // What a tunnel is for has no path, and its host is the replica's affair.
         if *request.method() != Method::CONNECT && !rewrite(&forward.rewrite, &mut request, origin)
         {
-            return refuse(Refusal {
+            let refusal = Refusal {
                 status: StatusCode::BAD_REQUEST,
                 reason: "the target is not valid",
-            });
+            };
+            return service.refused(refuse(refusal), story);
         }
         // Not before: a client must not be able to have them removed as its connection's own.
         forward.request_headers.apply(request.headers_mut());
@@ -139,7 +144,7 @@ impl Routing {
         if let Some(bytes_max) = bounds.body_bytes_max
             && !request.body_mut().limit(bytes_max.into())
         {
-            return too_large();
+            return service.refused(too_large(), story);
         }
         let ends = bounds.total.map(|total| Instant::now() + total);
         let said = time_left(request.headers()).map(|left| Instant::now() + left);
@@ -177,7 +182,6 @@ impl Handler for Routing {
         let is_grpc_call = is_grpc_call(request.headers());
         let mut answer = self.answer(request, origin, (id.as_ref(), &story)).await;
         ids.answer(id.as_ref(), answer.headers_mut());
-        // The log has the status that tells most.
         let status = answer.status();
         if is_grpc_call {
             say_in_grpc(&mut answer);
@@ -208,23 +212,49 @@ impl Routing {
                 (number, route)
             }
             Found::Doubtful => {
+                self.unrouted.doubtful_path.add_one();
                 return refuse(Refusal {
                     status: StatusCode::BAD_REQUEST,
                     reason: "the path can be read in two ways that lead to different places",
                 });
             }
-            Found::None => return no_route(),
+            Found::None => {
+                self.unrouted.no_route.add_one();
+                return no_route();
+            }
         };
         let mut answer = match &route.then {
             Action::Forward(forward) => {
                 self.forward(&table, (number, forward), request, origin, told)
                     .await
             }
-            Action::Redirect(redirect) => redirected(redirect, route, request, origin),
-            Action::Respond(response) => respond(response, request, origin),
+            Action::Redirect(redirect) => {
+                let answer = redirected(redirect, route, request, origin);
+                self.answered(answer, &self.unrouted.redirected)
+            }
+            Action::Respond(response) => {
+                let answer = respond(response, request, origin);
+                self.answered(answer, &self.unrouted.responded)
+            }
         };
         route.response_headers.apply(answer.headers_mut());
         answer
+    }
+}
+
+impl Routing {
+    /// Counts a route's own answer, or that the request was not fit for it.
+    fn answered(&self, answer: Result<Answer, Refusal>, count: &Count) -> Answer {
+        match answer {
+            Ok(answer) => {
+                count.add_one();
+                answer
+            }
+            Err(refusal) => {
+                self.unrouted.refused.add_one();
+                refuse(refusal)
+            }
+        }
     }
 }
 
@@ -248,12 +278,10 @@ fn redirected(
     route: &Route,
     mut request: Box<Request<RequestBody>>,
     origin: &Origin,
-) -> Answer {
+) -> Result<Answer, Refusal> {
     // Before it is taken out, where nobody vouches for it.
     let scheme = origin.client_scheme(request.headers());
-    if let Err(refusal) = check(&mut request, origin) {
-        return refuse(refusal);
-    }
+    check(&mut request, origin)?;
     let uri = request.uri();
     // OPTIONS may ask about the server as a whole.
     let path = Some(uri.path())
@@ -271,24 +299,22 @@ fn redirected(
         query: uri.query(),
     });
     let Ok(location) = HeaderValue::try_from(location) else {
-        return refuse(Refusal {
+        return Err(Refusal {
             status: StatusCode::BAD_REQUEST,
             reason: "the target is not valid",
         });
     };
     let mut answer = own_response(redirect.status, Bytes::new());
     answer.headers_mut().insert(header::LOCATION, location);
-    answer
+    Ok(answer)
 }
 
 fn respond(
     response: &FixedResponse,
     mut request: Box<Request<RequestBody>>,
     origin: &Origin,
-) -> Answer {
-    if let Err(refusal) = check(&mut request, origin) {
-        return refuse(refusal);
-    }
+) -> Result<Answer, Refusal> {
+    check(&mut request, origin)?;
     let mut answer = own_response(response.status, response.body.clone());
     if !response.body.is_empty() {
         let content_type = response.content_type.clone();
@@ -296,5 +322,5 @@ fn respond(
             .headers_mut()
             .insert(header::CONTENT_TYPE, content_type);
     }
-    answer
+    Ok(answer)
 }

@@ -4,20 +4,24 @@
 //! that response; one that is dropped before is of a request whose client has left. Moments that somebody has read anyway are
 //! taken over: for most requests the clock is not looked at once more.
 
-use crate::admin::{LatencyFacts, RESPONSE_CLASSES, ResponseClass};
+use crate::admin::{LatencyFacts, RESPONSE_CLASSES, ResponseClass, ServiceExemplars};
+use crate::exemplars::{Exemplar, Reference};
 use crate::latency_histogram::LatencyHistogram;
+use crate::request_record::{Record, Story};
 use core::array::from_fn;
 use http::StatusCode;
 use slackwater_core::Instant;
 use slackwater_tower::clock::Clock;
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// What a worker knows of a service's requests, by what became of them.
 #[derive(Debug, Default)]
 pub(super) struct ServiceLatency {
     first_byte: [LatencyHistogram; RESPONSE_CLASSES],
     total: [LatencyHistogram; RESPONSE_CLASSES],
+    /// Of requests that can be looked up; nobody else comes near the lock but whoever reads.
+    exemplars: Mutex<ServiceExemplars>,
 }
 
 impl ServiceLatency {
@@ -26,6 +30,29 @@ impl ServiceLatency {
         LatencyFacts {
             first_byte: from_fn(|class| self.first_byte[class].read()),
             total: from_fn(|class| self.total[class].read()),
+        }
+    }
+
+    /// Requests that stand for others. Whoever reads them before [`Self::read`] finds each of them counted there.
+    pub(super) fn exemplars(&self) -> ServiceExemplars {
+        let exemplars = self.exemplars.lock();
+        exemplars.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// This request, which has been counted, stands for others from now on.
+    pub(super) fn exemplify(&self, record: &Record, reference: Reference) {
+        let exemplars = self.exemplars.lock();
+        let mut exemplars = exemplars.unwrap_or_else(PoisonError::into_inner);
+        let of = |latency, reference| Exemplar {
+            reference,
+            latency,
+            at: record.at + latency,
+        };
+        if let Some((class, latency)) = record.counted.first_byte {
+            exemplars.first_byte[class.index()].keep(of(latency, reference.clone()));
+        }
+        if let Some((class, latency)) = record.counted.total {
+            exemplars.total[class.index()].keep(of(latency, reference));
         }
     }
 }
@@ -54,15 +81,18 @@ pub(super) struct Account {
     book: Option<Rc<Book>>,
     began: Instant,
     class: ResponseClass,
+    /// Hears how it was counted.
+    story: Story,
 }
 
 impl Account {
     /// A request has come.
-    pub(super) fn open(book: &Rc<Book>, began: Instant) -> Self {
+    pub(super) fn open(book: &Rc<Book>, began: Instant, story: &Story) -> Self {
         Self {
             book: Some(Rc::clone(book)),
             began,
-            class: ResponseClass::Incomplete,
+            class: ResponseClass::ClientGone,
+            story: story.clone(),
         }
     }
 
@@ -70,7 +100,9 @@ impl Account {
     pub(super) fn head(&mut self, status: StatusCode, at: Instant) {
         self.class = ResponseClass::of(status);
         if let Some(book) = &self.book {
-            book.latency.first_byte[self.class.index()].add(at.saturating_since(self.began));
+            let took = at.saturating_since(self.began);
+            book.latency.first_byte[self.class.index()].add(took);
+            self.story.first_byte_counted(self.class, took);
         }
     }
 
@@ -79,14 +111,26 @@ impl Account {
         self.close(self.class, at);
     }
 
-    /// The rest of its response will not come, or is not wanted.
+    /// Its response was complete at that moment, and its gRPC status blames the server.
+    pub(super) fn complete_as_failed(mut self, at: Instant) {
+        self.close(self.class.with_grpc_failure(), at);
+    }
+
+    /// The rest of its response will not come.
     pub(super) fn break_off(mut self, at: Instant) {
-        self.close(ResponseClass::Incomplete, at);
+        self.close(ResponseClass::Broken, at);
+    }
+
+    /// The rest of its response is not wanted.
+    pub(super) fn leave(mut self, at: Instant) {
+        self.close(ResponseClass::ClientGone, at);
     }
 
     fn close(&mut self, class: ResponseClass, at: Instant) {
         if let Some(book) = self.book.take() {
-            book.latency.total[class.index()].add(at.saturating_since(self.began));
+            let took = at.saturating_since(self.began);
+            book.latency.total[class.index()].add(took);
+            self.story.total_counted(class, took);
         }
     }
 }
@@ -94,7 +138,7 @@ impl Account {
 impl Drop for Account {
     fn drop(&mut self) {
         if let Some(now) = self.book.as_ref().map(|book| book.clock.now()) {
-            self.close(ResponseClass::Incomplete, now);
+            self.close(ResponseClass::ClientGone, now);
         }
     }
 }

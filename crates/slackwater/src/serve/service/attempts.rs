@@ -14,10 +14,11 @@ use crate::routes::RetryRules;
 use core::cell::Cell;
 use core::net::IpAddr;
 use core::time::Duration;
-use http::{Request, Response, StatusCode};
+use http::{Request, Response};
 use http_body::Body;
 use slackwater_core::policy::Query;
 use slackwater_core::{Instant as CoreInstant, ReplicaId};
+use slackwater_tower::response::grpc_failed;
 use slackwater_tower::wire::tie::TIE;
 use std::rc::Rc;
 use tokio::time::Instant;
@@ -67,7 +68,7 @@ impl Service {
         tries: Tries<'_>,
     ) -> Reply {
         let mut began = self.balancer.now();
-        let account = Account::open(&self.book, began);
+        let account = Account::open(&self.book, began, story);
         let permit = match &self.gate {
             None => None,
             Some(gate) => match gate.enter(tries.patience.ends).await {
@@ -77,7 +78,7 @@ impl Service {
                 }
                 Err(shed) => {
                     let response = shed.answer();
-                    self.settle(account, response.status());
+                    self.settle(account, &response);
                     return response;
                 }
             },
@@ -98,16 +99,27 @@ impl Service {
                 }
             }
             // An answer of our own, or one that is complete, holds no place any more.
-            None => self.settle(account, status),
+            None => self.settle(account, &response),
         }
         response
     }
 
+    /// An answer of our own to a request that is for this service, and counts as its.
+    pub(in crate::serve) fn refused(&self, answer: Reply, story: &Story) -> Reply {
+        let account = Account::open(&self.book, self.balancer.now(), story);
+        self.settle(account, &answer);
+        answer
+    }
+
     /// A request's response is here, and complete.
-    fn settle(&self, mut account: Account, status: StatusCode) {
+    fn settle(&self, mut account: Account, response: &Reply) {
         let now = self.balancer.now();
-        account.head(status, now);
-        account.complete(now);
+        account.head(response.status(), now);
+        if grpc_failed(response.headers()) {
+            account.complete_as_failed(now);
+        } else {
+            account.complete(now);
+        }
     }
 
     async fn attempt(
@@ -262,7 +274,7 @@ impl<'s> Attempts<'s> {
             let number = u32::try_from(attempt).unwrap_or(u32::MAX);
             let wait = has_other.then(|| self.wait(&setback, number, waits));
             let Some(wait) = wait.flatten() else {
-                return setback.into_response();
+                return setback.into_response(self.story);
             };
             let _place = match wait {
                 Wait::None => None,
@@ -275,11 +287,11 @@ impl<'s> Attempts<'s> {
                 }
             };
             let Some(mut next) = self.service.pick_with_room(&tried, self.story).await else {
-                return setback.into_response();
+                return setback.into_response(self.story);
             };
             let Some(mut request) = setback.take_request() else {
                 next.cancel();
-                return setback.into_response();
+                return setback.into_response(self.story);
             };
             // From here on it has no twin.
             request.headers_mut().remove(TIE);
@@ -332,10 +344,10 @@ enum Wait<'r> {
 }
 
 impl Setback {
-    fn into_response(self) -> Reply {
+    fn into_response(self, story: &Story) -> Reply {
         match self {
             Self::Failed(failure) => answer(Some(&failure.cause)),
-            Self::Refused(unwanted) => Unwanted::into_response(*unwanted),
+            Self::Refused(unwanted) => Unwanted::pass_on(*unwanted, story),
         }
     }
 }

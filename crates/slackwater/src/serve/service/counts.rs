@@ -1,7 +1,8 @@
 //! What a worker did with a service's requests before any replica had them, or in place of that.
 
 use crate::admin::{AdmissionCounts, LineFacts};
-use crate::forward::{Count, Level};
+use crate::forward::{Count, Level, Moment};
+use crate::latency_histogram::LatencyHistogram;
 
 /// A worker's counts for one service; the meaning of each is in [`AdmissionCounts`].
 #[derive(Debug, Default)]
@@ -20,11 +21,22 @@ pub(in crate::serve) struct ServiceCounts {
     pub(super) shadow_trials: Count,
     pub(super) shed_queue_full: Count,
     pub(super) shed_wait_over: Count,
+    pub(super) shed_deadline: Count,
     pub(super) shed_replicas_full: Count,
     pub(super) queued: Count,
     /// Where there is a door.
     pub(super) inside: Level,
     pub(super) waiting: Level,
+    pub(super) oldest: Moment,
+    /// Of those who stood in line, however that ended.
+    pub(super) waits: LatencyHistogram,
+    /// Requests whose response has not begun.
+    pub(super) awaited: Level,
+    /// Further tries that are out, of those that the budget pays for.
+    pub(super) retries_out: Level,
+    /// What the budgets for second copies have to pay with, in millionths of a copy.
+    pub(super) hedges_saved: Level,
+    pub(super) ties_saved: Level,
     pub(in crate::serve) mirrored: Count,
     pub(in crate::serve) mirror_skipped: Count,
 }
@@ -35,6 +47,7 @@ impl ServiceCounts {
         LineFacts {
             inside: self.inside.read(),
             waiting: self.waiting.read(),
+            age_us: u64::try_from(self.oldest.age().as_micros()).unwrap_or(u64::MAX),
         }
     }
 
@@ -44,6 +57,7 @@ impl ServiceCounts {
             queued: self.queued.read(),
             shed_queue_full: self.shed_queue_full.read(),
             shed_wait_over: self.shed_wait_over.read(),
+            shed_deadline: self.shed_deadline.read(),
             shed_replicas_full: self.shed_replicas_full.read(),
             retries_over_budget: self.retries_over_budget.read(),
             hedges: self.hedges.read(),

@@ -10,9 +10,10 @@
 //! weight adds or removes some, and the others stay what they were. Of several tiers one is in use (`tiers`).
 
 use super::super::orders::Orders;
+use super::absent::Absent;
 use super::flight::Member;
 use super::room::Rooms;
-use super::tiers::{self, Standing};
+use super::tiers::{self, Standing, TierInUse};
 use super::weights;
 use crate::config::ReplicaConfig;
 use crate::discovery::Fleet;
@@ -22,9 +23,9 @@ use crate::tls::{Client, Connector};
 use core::cell::{Cell, RefCell};
 use core::net::SocketAddr;
 use core::num::NonZeroU32;
-use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use core::time::Duration;
 use slackwater_core::ReplicaId;
+use slackwater_core::policy::Explanation;
 use slackwater_sim::recording::Stream;
 use slackwater_tower::client::{Balancer, ReplicaAddrs};
 use std::collections::{BTreeMap, BTreeSet};
@@ -89,25 +90,8 @@ pub(super) struct Members {
     tiers_told: Notify,
     /// The tier in use; `None`: any.
     tier: Arc<TierInUse>,
-}
-
-/// The tier in use, where the admin server can read it.
-#[derive(Debug, Default)]
-pub(super) struct TierInUse(AtomicU8);
-
-impl TierInUse {
-    const ANY: u8 = u8::MAX;
-
-    /// `None`: any.
-    pub(super) fn read(&self) -> Option<u8> {
-        Some(self.0.load(Relaxed)).filter(|tier| *tier != Self::ANY)
-    }
-
-    /// Whether that is another one than before.
-    fn set(&self, tier: Option<u8>) -> bool {
-        let tier = tier.unwrap_or(Self::ANY);
-        self.0.swap(tier, Relaxed) != tier
-    }
+    /// Those that are down or drained, for whoever asks why a replica was picked.
+    absent: RefCell<Absent>,
 }
 
 impl Members {
@@ -139,6 +123,7 @@ impl Members {
             tier_max: Cell::default(),
             tiers_told: Notify::new(),
             tier: Arc::default(),
+            absent: RefCell::default(),
         }
     }
 
@@ -148,6 +133,11 @@ impl Members {
 
     pub(super) fn tier(&self) -> Arc<TierInUse> {
         Arc::clone(&self.tier)
+    }
+
+    /// What is told of the parts is written down there.
+    pub(super) const fn recording(&self) -> Option<&Stream> {
+        self.recording.as_ref()
     }
 
     /// For whoever joins from now on.
@@ -201,9 +191,27 @@ impl Members {
     }
 
     fn settle_all(&self) {
-        for member in self.by_address.borrow().values() {
+        let by_address = self.by_address.borrow();
+        let mut absent = self.absent.borrow_mut();
+        absent.clear();
+        for member in by_address.values() {
             self.settle(member);
+            absent.add(&member.parts, self.why_absent(&member.config));
         }
+    }
+
+    /// Why the operator, or a check, has taken a replica out of the choice; `None` if neither has.
+    fn why_absent(&self, replica: &ReplicaConfig) -> Option<&'static str> {
+        if is_down(&self.health.borrow(), replica.address) {
+            Some("down")
+        } else {
+            self.is_drained(replica).then_some("drained")
+        }
+    }
+
+    /// Says why those could not be chosen that were taken out of the choice here.
+    pub(super) fn tell_absent(&self, told: &mut Explanation) {
+        self.absent.borrow().tell(told);
     }
 
     fn settle(&self, member: &Member) {
@@ -215,10 +223,9 @@ impl Members {
 
     /// Whether it is none of those that nobody is to be sent to.
     pub(super) fn may_choose(&self, member: &Member) -> bool {
-        let is_down = is_down(&self.health.borrow(), member.config.address);
         let tier = self.tier.read();
-        let is_out = is_down || self.is_drained(&member.config);
-        !is_out && tier.is_none_or(|tier| tier == member.config.tier)
+        let is_in_use = tier.is_none_or(|tier| tier == member.config.tier);
+        is_in_use && self.why_absent(&member.config).is_none()
     }
 
     /// Whether the operator wants it to get no new requests. While nobody is drained this is a look at a flag.

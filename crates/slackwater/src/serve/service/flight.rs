@@ -19,8 +19,8 @@ use http::{HeaderMap, Request, Response, StatusCode};
 use slackwater_core::overload::Shed;
 use slackwater_core::policy::{Explanation, Outcome};
 use slackwater_core::{Instant as CoreInstant, ReplicaId};
-use slackwater_tower::client::{Lease, PickView};
-use slackwater_tower::response::{grpc_failed, head_outcome, trailers_outcome};
+use slackwater_tower::client::Lease;
+use slackwater_tower::response::{GrpcStatus, Said, read_head, read_trailers};
 use slackwater_tower::wire::asks::set_time_left;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -55,8 +55,12 @@ pub(in crate::serve) struct Flight {
     /// There until it ends.
     lease: Option<Lease>,
     member: Rc<Member>,
+    /// What it is to its request.
+    kind: AttemptKind,
     /// What the response's head or its trailers say.
     told: Outcome,
+    /// How a gRPC call ended, as far as it is told.
+    grpc_status: Option<GrpcStatus>,
     /// Another attempt has taken its place.
     is_discarded: bool,
     /// The policy learns from what a response says of its replica's load.
@@ -70,7 +74,7 @@ pub(in crate::serve) struct Flight {
     /// What becomes of itself.
     notes: AttemptNotes,
     /// What the choice was made from, until it sets out.
-    explanation: Option<Box<Explanation>>,
+    pub(super) explanation: Option<Box<Explanation>>,
     /// When the head of its response was there, on the balancer's clock.
     head_at: Option<CoreInstant>,
     /// The request's, once its response is the one that is passed on.
@@ -147,13 +151,16 @@ impl Unwanted {
         Hint::of(self.reply.response().headers())
     }
 
-    pub(super) fn into_response(self) -> Response<ResponseBody<Box<Flight>>> {
+    /// For want of a better one it is the request's.
+    pub(super) fn pass_on(mut self, story: &Story) -> Response<ResponseBody<Box<Flight>>> {
+        self.flight.pass_on(story);
         self.reply.into_response(self.flight)
     }
 
     /// Gives it up.
-    pub(super) fn discard(self) {
-        discard(self.into_response());
+    pub(super) fn discard(mut self) {
+        self.flight.is_discarded = true;
+        discard(self.reply.into_response(self.flight));
     }
 }
 
@@ -164,7 +171,6 @@ pub(super) fn discard(response: Response<ResponseBody<Box<Flight>>>) {
         return;
     };
     flight.is_discarded = true;
-    flight.story = Story::default();
     read_rest(body);
 }
 
@@ -173,7 +179,9 @@ impl Flight {
         Self {
             lease: Some(lease),
             member,
+            kind: AttemptKind::First,
             told: Outcome::Success,
+            grpc_status: None,
             is_discarded: false,
             is_learning,
             permit: None,
@@ -192,18 +200,9 @@ impl Flight {
         self.race = Some(Rc::clone(is_decided));
     }
 
-    /// It has won.
-    pub(super) fn leave_race(&mut self) {
-        self.race = None;
-    }
-
-    /// Why the policy has chosen the replica; `None` once the attempt has ended.
-    pub(super) fn view(&self) -> Option<PickView> {
-        self.lease.as_ref().map(|lease| *lease.view())
-    }
-
     /// It sets out for this request, which notes what becomes of it.
     pub(super) fn begin(&mut self, kind: AttemptKind, story: &Story) {
+        self.kind = kind;
         if let Some(lease) = &self.lease {
             let (name, explanation) = (&self.member.config.name, self.explanation.take());
             self.notes = story.begin_attempt(kind, name, lease.view(), explanation);
@@ -216,13 +215,9 @@ impl Flight {
         self.notes.due_after(due_after);
     }
 
-    /// Keeps what the choice was made from, until it sets out.
-    pub(super) fn explain(&mut self, explanation: Option<Box<Explanation>>) {
-        self.explanation = explanation;
-    }
-
-    /// From here on its response is the request's.
-    pub(super) fn take_story(&mut self, story: &Story) {
+    /// Its response is the one that the client gets.
+    pub(super) fn pass_on(&mut self, story: &Story) {
+        story.pass_on(self.kind, self.grpc_status);
         self.story = story.clone();
         self.race = None;
     }
@@ -273,10 +268,10 @@ impl Flight {
         story: &Story,
     ) -> Result<Response<ResponseBody<Box<Self>>>, Setback> {
         self.member.counts().sent.add_one();
-        self.story = story.clone();
         if let Some(lease) = &self.lease {
             let upload = request.body().progress();
-            story.attempt(&self.member.config.name, lease.view(), upload);
+            story.attempt(self.kind, &self.member.config.name, lease.view(), upload);
+            story.picked(lease.picked_at());
         }
         if let Some(wanted) = patience.wanted {
             let left = wanted.saturating_duration_since(Instant::now());
@@ -288,14 +283,13 @@ impl Flight {
             Ok(mut reply) => {
                 let status = reply.status();
                 if let Some(took) = reply.connect_took() {
-                    story.connected(took);
+                    story.connected(self.kind, took);
                     self.notes.connected(took);
                     self.member.counts().connections.add_one();
                 }
-                story.head(status);
-                self.notes.head(status);
-                self.told = head_outcome(status, reply.headers());
-                self.count_grpc_failure(reply.headers());
+                let said = read_head(status, reply.headers());
+                self.notes.head(status, said.grpc_status);
+                self.hear(said);
                 if self.is_learning {
                     self.learn(reply.headers_mut());
                 }
@@ -308,6 +302,10 @@ impl Flight {
                         flight: self,
                     };
                     return Err(Setback::Refused(Box::new(unwanted)));
+                }
+                // Of two copies neither is the request's before it has won.
+                if self.race.is_none() {
+                    self.pass_on(story);
                 }
                 Ok(reply.into_response(self))
             }
@@ -344,9 +342,11 @@ impl Flight {
         }
     }
 
-    /// Counts a gRPC status that blames the replica. After what was told: of a success nothing has to be looked up again.
-    fn count_grpc_failure(&self, headers: &HeaderMap) {
-        if self.told != Outcome::Success && grpc_failed(headers) {
+    /// Its response says that of its query, and perhaps how a gRPC call ended.
+    fn hear(&mut self, said: Said) {
+        self.told = said.outcome;
+        self.grpc_status = said.grpc_status.or(self.grpc_status);
+        if said.grpc_status.is_some_and(GrpcStatus::blames_server) {
             self.member.counts().grpc_failures.add_one();
         }
     }
@@ -411,7 +411,7 @@ impl Flight {
     }
 
     fn end_because(&mut self, outcome: Outcome, cause: impl FnOnce() -> Option<Box<str>>) {
-        self.end_with(outcome, Account::break_off, cause);
+        self.end_with(outcome, Account::leave, cause);
     }
 
     /// `close`s the request's account, if it has that, with the moment that the policy hears of.
@@ -437,8 +437,12 @@ impl Watch for Box<Flight> {
     }
 
     fn trailers(&mut self, trailers: &mut HeaderMap) {
-        self.told = trailers_outcome(trailers, self.told);
-        self.count_grpc_failure(trailers);
+        let said = read_trailers(trailers, self.told);
+        if let Some(status) = said.grpc_status {
+            self.story.grpc_ended(status);
+            self.notes.grpc_ended(status);
+        }
+        self.hear(said);
         if self.is_learning {
             self.learn(trailers);
         }
@@ -451,6 +455,7 @@ impl Watch for Box<Flight> {
             End::Stalled | End::Silent => Ended::Stalled,
         });
         let is_discarded = self.is_discarded;
+        let has_failed_in_grpc = self.grpc_status.is_some_and(GrpcStatus::blames_server);
         let outcome = match end {
             End::Complete => self.told,
             End::Silent => Outcome::Success,
@@ -466,6 +471,7 @@ impl Watch for Box<Flight> {
         self.end_with(
             outcome,
             match end {
+                End::Complete if has_failed_in_grpc => Account::complete_as_failed,
                 End::Complete | End::Silent => Account::complete,
                 End::Broken | End::Stalled => Account::break_off,
             },

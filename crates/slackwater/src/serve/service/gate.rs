@@ -62,11 +62,15 @@ impl Drop for Permit {
 }
 
 /// Whoever waits tells of it when it no longer does.
-struct Leaving<'g>(&'g Gate);
+struct Leaving<'g> {
+    gate: &'g Gate,
+    since: Instant,
+}
 
 impl Drop for Leaving<'_> {
     fn drop(&mut self) {
-        self.0.tell_waiting();
+        self.gate.counts.waits.add(self.since.elapsed());
+        self.gate.tell_waiting();
     }
 }
 
@@ -117,8 +121,9 @@ impl Gate {
     async fn wait(self: &Rc<Self>, ends: Option<Instant>) -> Result<Permit, Shed> {
         self.counts.queued.add_one();
         // Dropped after its place in line is.
-        let _told = Leaving(self);
-        let in_line = self.line.join();
+        let since = Instant::now();
+        let _told = Leaving { gate: self, since };
+        let in_line = self.line.join(since);
         self.tell_waiting();
         let left = |ends: Instant| ends.saturating_duration_since(Instant::now());
         let wait = ends.map_or(self.wait_max, |ends| self.wait_max.min(left(ends)));
@@ -128,10 +133,11 @@ impl Gate {
             .ok()
             .filter(|_| ends.is_none_or(|ends| !left(ends).is_zero()));
         permit.ok_or_else(|| {
-            self.counts.shed_wait_over.add_one();
             if ends.is_some_and(|ends| left(ends).is_zero()) {
+                self.counts.shed_deadline.add_one();
                 Shed::Deadline
             } else {
+                self.counts.shed_wait_over.add_one();
                 Shed::WaitOver
             }
         })
@@ -144,6 +150,8 @@ impl Gate {
 
     fn tell_waiting(&self) {
         self.counts.waiting.set(self.line.len() as u64);
+        let oldest = self.line.oldest().map(Instant::into_std);
+        self.counts.oldest.set(oldest);
     }
 
     const fn has_room(&self) -> bool {
@@ -224,6 +232,8 @@ mod tests {
             assert!(now(fifth.as_mut()).is_none());
             assert!(now(fourth.as_mut()).is_some());
             assert_eq!(gate.counts.queued.read(), 3);
+            assert_eq!(gate.counts.waits.read().count(), 2, "one still waits");
+            assert_eq!(gate.counts.line().waiting, 1);
         });
     }
 
@@ -257,6 +267,8 @@ mod tests {
             assert_eq!(gate.enter(None).await.err(), Some(Shed::WaitOver));
             assert_eq!(began.elapsed(), Duration::from_secs(1));
             assert_eq!(gate.counts.shed_wait_over.read(), 1);
+            let waits = gate.counts.waits.read();
+            assert_eq!((waits.count(), waits.sum()), (1, Duration::from_secs(1)));
             assert!(gate.line.is_empty());
             drop(inside);
             assert_eq!(gate.inside.get(), 0);
@@ -280,7 +292,8 @@ mod tests {
             tokio::time::advance(Duration::from_millis(300)).await;
             assert_eq!(late.await.err(), Some(Shed::Deadline));
             assert_eq!(gate.inside.get(), 0);
-            assert_eq!(gate.counts.shed_wait_over.read(), 2);
+            assert_eq!(gate.counts.shed_deadline.read(), 2);
+            assert_eq!(gate.counts.shed_wait_over.read(), 0);
         });
     }
 

@@ -45,10 +45,11 @@ impl Hedging {
     pub(super) fn begin(&self, route: usize, request: &Request<RequestBody>) -> Watching<'_> {
         let class = self.classes.borrow_mut().of(route, request);
         let (watch, new_method) = match class {
-            Class::Number(class) => (
-                Some(self.hedger.borrow_mut().begin(self.now(), class)),
-                None,
-            ),
+            Class::Number(class) => {
+                let watch = self.hedger.borrow_mut().begin(self.now(), class);
+                self.tell_saved();
+                (Some(watch), None)
+            }
             Class::New(method) => (None, Some(method)),
         };
         if watch.as_ref().is_none_or(|watch| watch.due_at().is_none()) {
@@ -67,11 +68,17 @@ impl Hedging {
         self.classes.replace(Classes::new(classes_max));
         let hedger = Hedger::new(self.settings.rules.clone(), classes_max);
         self.hedger.replace(hedger);
+        self.tell_saved();
     }
 
     /// A second copy is on its way.
     pub(super) fn sent(&self) {
         self.counts.hedges.add_one();
+    }
+
+    fn tell_saved(&self) {
+        let saved = self.hedger.borrow().saved_millionths();
+        self.counts.hedges_saved.set(saved);
     }
 
     fn now(&self) -> slackwater_core::Instant {
@@ -110,6 +117,8 @@ impl<'h> Watching<'h> {
         let before = hedger.counters();
         let is_to_be = hedger.handle_due(self.hedging.now(), watch);
         let after = hedger.counters();
+        drop(hedger);
+        self.hedging.tell_saved();
         let counts = &self.hedging.counts;
         if after.withheld_budget > before.withheld_budget {
             counts.hedges_over_budget.add_one();
@@ -124,6 +133,7 @@ impl<'h> Watching<'h> {
     pub(super) fn unsent(&mut self) {
         if let Some(watch) = &mut self.watch {
             self.hedging.hedger.borrow_mut().handle_unsent(watch);
+            self.hedging.tell_saved();
         }
     }
 

@@ -8,6 +8,7 @@ use core::future::poll_fn;
 use core::task::{Poll, Waker};
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use tokio::time::Instant;
 
 /// Those who wait, in a worker; `P` is a place.
 #[derive(Debug)]
@@ -24,6 +25,7 @@ struct Waiting<P> {
 
 #[derive(Debug)]
 struct Waiter<P> {
+    since: Instant,
     /// Taken for it.
     place: RefCell<Option<P>>,
     waker: RefCell<Option<Waker>>,
@@ -54,9 +56,16 @@ impl<P> Line<P> {
         self.0.borrow().waiters.is_empty()
     }
 
-    /// Takes the last place in it.
-    pub(super) fn join(&self) -> InLine<'_, P> {
+    /// Since when the first in it has waited.
+    pub(super) fn oldest(&self) -> Option<Instant> {
+        let waiting = self.0.borrow();
+        waiting.waiters.values().next().map(|first| first.since)
+    }
+
+    /// Takes the last place in it, now.
+    pub(super) fn join(&self, now: Instant) -> InLine<'_, P> {
         let waiter = Rc::new(Waiter {
+            since: now,
             place: RefCell::new(None),
             waker: RefCell::new(None),
         });
@@ -141,15 +150,17 @@ mod tests {
     use super::testing::now;
     use super::*;
     use core::pin::pin;
+    use core::time::Duration;
 
     #[test]
     fn those_who_stay_are_called_in_order_however_many_leave_from_between() {
         const MANY: usize = 10_000;
         let line = Line::default();
+        let began = Instant::now();
         // Those who stay are few, and one of them stands at each end.
         let (mut stay, mut leave) = (Vec::new(), Vec::new());
         for number in 0..MANY {
-            let in_line = line.join();
+            let in_line = line.join(began + Duration::from_millis(number as u64));
             if number % 1_000 == 0 || number == MANY - 1 {
                 stay.push((number, in_line));
             } else {
@@ -162,11 +173,13 @@ mod tests {
         leave.into_iter().rev().for_each(drop);
         drop(rest);
         assert_eq!(line.len(), stay.len());
+        assert_eq!(line.oldest(), Some(began));
         for (number, in_line) in &stay {
             assert!(line.call_first(|| Some(*number)));
             let place = now(pin!(in_line.called()));
             assert_eq!(place, Some(*number));
         }
         assert!(line.is_empty() && !line.call_first(|| Some(0)));
+        assert_eq!(line.oldest(), None);
     }
 }

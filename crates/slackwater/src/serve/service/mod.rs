@@ -4,9 +4,11 @@
 //! `retries` says whether there may be another one. A service is made from its configuration alone and shares nothing with others, so
 //! that one can be put in another's place between requests; those that run keep the one that they began with.
 
+mod absent;
 mod account;
 mod attempts;
 mod availability;
+mod budgets;
 mod copying;
 mod counts;
 mod fleet;
@@ -30,22 +32,24 @@ use super::orders::Orders;
 use crate::admin::WorkerFacts;
 use crate::config::{Limits, ReplicaProtocol, ServiceConfig};
 use crate::discovery::Fleet;
+use crate::exemplars::Reference;
 use crate::fault::Fault;
-use crate::forward::{Deadlines, Origin, ReplicaCounts, ReplicaOptions, RequestBody};
+use crate::forward::{Deadlines, Origin, ReplicaCounts, ReplicaEnds, ReplicaOptions, RequestBody};
 use crate::health::Health;
 use crate::latency_histogram::Latencies;
 use crate::record::Recorder;
-use crate::request_record::{Directory, Story};
+use crate::request_record::{Directory, Record, Story};
 use crate::seed::draw_seed;
 use crate::tls::Client;
 use account::{Book, ServiceLatency};
 use availability::Availability;
+use budgets::Budgets;
 use bytes::Bytes;
 use core::future::poll_fn;
 use core::net::IpAddr;
 use core::time::Duration;
 use counts::ServiceCounts;
-use fleet::{Members, Roster, TierInUse};
+use fleet::{Members, Roster};
 use gate::Gate;
 use hedging::Hedging;
 use http::{HeaderMap, Request};
@@ -54,11 +58,13 @@ use room::Rooms;
 use slackwater_core::health::build;
 use slackwater_core::policy::{Explanation, Query};
 use slackwater_core::{Instant as CoreInstant, ReplicaId};
+use slackwater_sim::recording::Stream;
 use slackwater_tower::client::{Balancer, DriveGuard, Lease, Picked, Round};
 use standings::Standings;
 use std::rc::Rc;
 use std::sync::Arc;
 use sticky::Sticky;
+use tiers::TierInUse;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tying::Tying;
@@ -73,6 +79,8 @@ pub(super) struct ServiceView {
     roster: Roster,
     tier: Arc<TierInUse>,
     admission: Arc<ServiceCounts>,
+    budgets: Budgets,
+    ends: Arc<ReplicaEnds>,
     latency: Arc<ServiceLatency>,
     /// Not everybody may come in.
     has_line: bool,
@@ -81,7 +89,9 @@ pub(super) struct ServiceView {
 impl ServiceView {
     /// What the worker knows, in the order of `fleet`. It may not have heard of all of them yet.
     pub(super) fn facts(&self, fleet: &Fleet) -> WorkerFacts {
-        let roster = fleet::lock(&self.roster).clone();
+        let overview = self.balancer.overview();
+        // The worker wants it only when its fleet changes.
+        let roster = fleet::lock(&self.roster);
         let seats = fleet.replicas().iter();
         let seats: Vec<_> = seats.map(|replica| roster.get(&replica.address)).collect();
         let requests = |counts: &Arc<ReplicaCounts>| counts.read();
@@ -95,13 +105,17 @@ impl ServiceView {
             tier: self.tier.read(),
             admission: self.admission.read(),
             line: self.has_line.then(|| self.admission.line()),
+            waits: self.admission.waits.read(),
+            budgets: self.budgets.facts(&self.admission),
+            replica_ends: self.ends.read(),
+            exemplars: self.latency.exemplars(),
             latency: Box::new(self.latency.read()),
             heads: (seats.iter())
                 .map(|seat| seat.map_or_else(Latencies::default, |seat| seat.counts.heads.read()))
                 .collect(),
-            reported: self.balancer.reported(),
-            counters: self.balancer.counters(),
-            snapshot: self.balancer.snapshot(),
+            reported: overview.reported,
+            counters: overview.counters,
+            snapshot: overview.snapshot,
         }
     }
 }
@@ -131,6 +145,7 @@ pub(super) struct Followed {
 pub(super) struct Names {
     policy: &'static str,
     members: Rc<Members>,
+    latency: Arc<ServiceLatency>,
 }
 
 impl Directory for Names {
@@ -141,6 +156,20 @@ impl Directory for Names {
     fn name(&self, part: ReplicaId) -> Option<Box<str>> {
         let member = self.members.find(part)?;
         Some(member.config.name.as_str().into())
+    }
+
+    fn part(&self, part: ReplicaId) -> Option<(usize, usize)> {
+        let member = self.members.find(part)?;
+        let place = member.parts.iter().position(|&other| other == part)?;
+        (member.parts.len() > 1).then_some((place + 1, member.parts.len()))
+    }
+
+    fn recording(&self) -> Option<&Stream> {
+        self.members.recording()
+    }
+
+    fn exemplify(&self, record: &Record, reference: Reference) {
+        self.latency.exemplify(record, reference);
     }
 }
 
@@ -171,6 +200,8 @@ pub(super) struct Service {
     /// Absent: each request stands for itself.
     sticky: Option<Rc<Sticky>>,
     admission: Arc<ServiceCounts>,
+    budgets: Budgets,
+    ends: Arc<ReplicaEnds>,
     book: Rc<Book>,
     /// Absent: nobody watches how requests go.
     standings: Option<Standings>,
@@ -223,6 +254,7 @@ impl Service {
         let balancer = Balancer::new(policy, prober::new(config, tls.as_ref(), &fleets)?);
         let admission = Arc::<ServiceCounts>::default();
         let mut options = ReplicaOptions::new(&config.replica, &config.timeouts, limits);
+        let ends = Arc::clone(&options.ends);
         let connections_max = (config.replica.connections_max)
             .map(|max| gate::share(max, worker.index, worker.workers));
         if let Some(max) = connections_max {
@@ -252,11 +284,13 @@ impl Service {
                 sticky.set_homes(homes.homes());
             }
         };
+        let book = Book::new(balancer.clock());
         Ok(Self {
             name: config.name.as_str().into(),
             directory: Rc::new(Names {
                 policy: config.policy.name,
                 members: Rc::clone(&members),
+                latency: Arc::clone(&book.latency),
             }),
             reads_orca: config.policy.name == READS_ORCA,
             sends_shadow_trials: config.passive_health.shadow_trials,
@@ -269,7 +303,9 @@ impl Service {
             tying: Tying::new(&config.tie, &admission),
             retries: Retries::new(&config.retries, draw_seed(), &admission),
             admission,
-            book: Book::new(balancer.clock()),
+            budgets: Budgets::new(config),
+            ends,
+            book,
             standings: (!config.passive_health.is_off()).then(|| Standings::new(worker.index)),
             first_byte: config.timeouts.first_byte,
             _availability: Availability::follow(health, Rc::clone(&members), tier_changed),
@@ -287,6 +323,8 @@ impl Service {
             roster: self.members.roster(),
             tier: self.members.tier(),
             admission: Arc::clone(&self.admission),
+            budgets: self.budgets.clone(),
+            ends: Arc::clone(&self.ends),
             latency: Arc::clone(&self.book.latency),
             has_line: self.gate.is_some(),
         }
@@ -387,7 +425,10 @@ impl Service {
         };
         let member = self.members.find(lease.replica())?;
         let mut flight = Box::new(Flight::new(lease, member, self.reads_orca));
-        flight.explain(explanation);
+        if let Some(told) = &mut explanation {
+            self.members.tell_absent(told);
+        }
+        flight.explanation = explanation;
         Some(flight)
     }
 

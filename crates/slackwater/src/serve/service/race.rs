@@ -9,7 +9,7 @@ use super::attempts::{Attempts, Reply};
 use super::copying::{Copying, Next};
 use super::flight::{Flight, Member, Setback, discard};
 use crate::forward::{RequestBody, Twin};
-use crate::request_record::{Ended, Story};
+use crate::request_record::{AttemptKind, Ended};
 use core::cell::Cell;
 use core::future::pending;
 use core::pin::pin;
@@ -18,8 +18,7 @@ use http::{HeaderName, HeaderValue, Request, StatusCode};
 use slackwater_core::ReplicaId;
 use slackwater_core::policy::Outcome;
 use slackwater_core::tail::WatchEnd;
-use slackwater_tower::client::PickView;
-use slackwater_tower::response::head_outcome;
+use slackwater_tower::response::{GrpcStatus, head_outcome};
 use std::rc::Rc;
 use tokio::time::{Instant, sleep_until};
 
@@ -39,7 +38,7 @@ pub(super) struct Lost {
 struct Second {
     member: Rc<Member>,
     part: Option<ReplicaId>,
-    pick: Option<PickView>,
+    kind: AttemptKind,
     sent: Result<Reply, Setback>,
 }
 
@@ -112,7 +111,7 @@ impl Attempts<'_> {
                     let is_alone = lost.is_first_dropped();
                     match second {
                         None => copying.unsent(),
-                        Some(Second { member, part, pick, sent: Ok(reply) })
+                        Some(Second { part, kind, sent: Ok(reply), .. })
                             if is_alone || is_answer(&reply) =>
                         {
                             is_decided.set(true);
@@ -121,7 +120,7 @@ impl Attempts<'_> {
                             }
                             copying.end(WatchEnd::Superseded);
                             self.served.set(part);
-                            return Ok(self.second_won(reply, &member, pick.as_ref()));
+                            return Ok(self.second_won(reply, kind));
                         }
                         Some(Second { member, sent: Err(setback), .. }) if is_alone => {
                             lost.second_failed(&setback, &member, &mut copying);
@@ -163,23 +162,19 @@ impl Attempts<'_> {
         due_after: Duration,
         (is_decided, is_copied): (&Rc<Cell<bool>>, &Cell<bool>),
     ) -> Option<Second> {
-        let kind = next.kind();
+        let kind = AttemptKind::from(next.kind());
         let mut next = next.flight(self.service, avoid, self.story).await?;
         let (member, part) = (Rc::clone(next.member()), next.part());
-        let pick = next.view();
         is_copied.set(true);
-        self.story.copied(kind);
-        next.begin_copy(kind.into(), due_after, self.story);
+        next.begin_copy(kind, due_after, self.story);
         next.enter_race(is_decided);
         let patience = self.patience(2);
-        // It is not the request's unless it wins.
-        let story = Story::default();
-        let sent = next.send(request, patience, self.rules(1), &story).await;
+        let sent = next.send(request, patience, self.rules(1), self.story);
         Some(Second {
             member,
             part,
-            pick,
-            sent,
+            kind,
+            sent: sent.await,
         })
     }
 
@@ -187,9 +182,7 @@ impl Attempts<'_> {
         self.served.set(part);
         // An error may come sooner than an answer would.
         let is_answer = is_answer(&reply);
-        if let Some(flight) = reply.body_mut().watch_mut() {
-            flight.leave_race();
-        }
+        self.pass_on(&mut reply, AttemptKind::First);
         if is_answer {
             copying.answered(reply.headers());
         } else {
@@ -198,15 +191,20 @@ impl Attempts<'_> {
         reply
     }
 
-    fn second_won(&self, mut reply: Reply, member: &Member, pick: Option<&PickView>) -> Reply {
-        let status = reply.status();
-        self.story.copy_won(&member.config.name, pick, status);
-        match reply.body_mut().watch_mut() {
-            Some(flight) => flight.take_story(self.story),
-            None => self.story.end(Ended::Complete),
-        }
+    fn second_won(&self, mut reply: Reply, kind: AttemptKind) -> Reply {
+        self.pass_on(&mut reply, kind);
         mark(&mut reply, "2");
         reply
+    }
+
+    /// The client gets this response, of the attempt of that kind.
+    fn pass_on(&self, reply: &mut Reply, kind: AttemptKind) {
+        if let Some(flight) = reply.body_mut().watch_mut() {
+            return flight.pass_on(self.story);
+        }
+        // It has no body, and nobody is left who would say so.
+        self.story.pass_on(kind, GrpcStatus::of(reply.headers()));
+        self.story.end(Ended::Complete);
     }
 }
 

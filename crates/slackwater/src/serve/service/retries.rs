@@ -10,7 +10,7 @@ use super::counts::ServiceCounts;
 use crate::config::RetrySettings;
 use crate::forward::Cause;
 use crate::routes::RetryRules;
-use core::cell::{Cell, RefCell};
+use core::cell::RefCell;
 use core::time::Duration;
 use http::{HeaderMap, HeaderName, Method, Request, Response, header};
 use slackwater_core::SplitMix64;
@@ -28,8 +28,6 @@ pub(super) struct Retries {
     backoff: Backoff,
     budget: RefCell<RetryBudget>,
     draw: RefCell<SplitMix64>,
-    /// Requests whose response has not begun.
-    awaited: Cell<u32>,
     counts: Arc<ServiceCounts>,
 }
 
@@ -39,7 +37,8 @@ pub(super) struct Awaited<'r>(&'r Retries);
 
 impl Drop for Awaited<'_> {
     fn drop(&mut self) {
-        self.0.awaited.set(self.0.awaited.get() - 1);
+        let awaited = &self.0.counts.awaited;
+        awaited.set(awaited.read().saturating_sub(1));
     }
 }
 
@@ -50,6 +49,7 @@ pub(super) struct Place<'r>(&'r Retries);
 impl Drop for Place<'_> {
     fn drop(&mut self) {
         self.0.budget.borrow_mut().end();
+        self.0.tell_out();
     }
 }
 
@@ -71,7 +71,6 @@ impl Retries {
             budget: RefCell::new(RetryBudget::new(settings.budget.clone())),
             rules: settings.rules.clone(),
             draw: RefCell::new(SplitMix64::new(seed)),
-            awaited: Cell::new(0),
             counts: Arc::clone(counts),
         }
     }
@@ -83,17 +82,25 @@ impl Retries {
 
     /// Counts a request as one whose response has not begun.
     pub(super) fn await_response(&self) -> Awaited<'_> {
-        self.awaited.set(self.awaited.get() + 1);
+        let awaited = &self.counts.awaited;
+        awaited.set(awaited.read() + 1);
         Awaited(self)
     }
 
     /// A place in the budget, if there is one; otherwise that is counted.
     pub(super) fn place(&self) -> Option<Place<'_>> {
-        if self.budget.borrow_mut().begin(self.awaited.get()) {
+        let awaited = u32::try_from(self.counts.awaited.read()).unwrap_or(u32::MAX);
+        if self.budget.borrow_mut().begin(awaited) {
+            self.tell_out();
             return Some(Place(self));
         }
         self.counts.retries_over_budget.add_one();
         None
+    }
+
+    fn tell_out(&self) {
+        let out = self.budget.borrow().retries();
+        self.counts.retries_out.set(out.into());
     }
 
     /// The wait before retry number `retry`, from 0; `None` if the replica asks for too long a wait, or if there is

@@ -72,7 +72,7 @@ impl Rooms {
     /// Waits for a place at any replica. `None`, which is counted: there was none in time, or too many wait already.
     pub(super) async fn wait(&self, deadline: Instant) -> Option<Spot> {
         let waited = if self.line.len() < WAITING_MAX {
-            let in_line = self.line.join();
+            let in_line = self.line.join(Instant::now());
             tokio::time::timeout_at(deadline, in_line.called())
                 .await
                 .ok()

@@ -7,7 +7,10 @@ use super::Service;
 use super::flight::Flight;
 use crate::request_record::Story;
 use slackwater_core::ReplicaId;
-use slackwater_core::policy::{Attempt, Query};
+use slackwater_core::policy::Query;
+
+/// Why a replica was passed over: all the connections are taken that there may be.
+const FULL: &str = "full";
 
 /// So often the policy is asked for another replica.
 const ASKED_MAX: usize = 8;
@@ -36,11 +39,8 @@ impl Service {
         let deadline = rooms.deadline();
         loop {
             let spot = rooms.wait(deadline).await?;
-            let query = Query {
-                attempt: Attempt::Retry,
-                avoid: &[],
-                pinned: self.members.part_at(spot.address()),
-            };
+            let part = self.members.part_at(spot.address());
+            let query = part.map_or(Query::retry(&[]), Query::with_room);
             let Some(mut flight) = self.pick(query, story).await else {
                 spot.forget();
                 return None;
@@ -75,6 +75,10 @@ impl Service {
                 break;
             }
             if next.enter() {
+                if let Some(told) = &mut next.explanation {
+                    let full = avoid[tried.len()..].iter();
+                    full.for_each(|&part| told.pass_over(part, FULL));
+                }
                 return Some(next);
             }
             last = next;

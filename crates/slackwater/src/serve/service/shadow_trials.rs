@@ -30,12 +30,12 @@ impl Service {
         let Some(member) = self.members.find(lease.replica()) else {
             return;
         };
-        story.tried_out(&member.config.name);
         let mut flight = Box::new(Flight::new(lease, member, self.reads_orca));
         if !flight.enter() {
             return flight.cancel();
         }
         self.admission.shadow_trials.add_one();
+        story.tried_out(&flight.member().config.name);
         flight.begin(AttemptKind::Trial, story);
         set_priority(request.headers_mut(), Priority::Shadow);
         tokio::task::spawn_local(async move {

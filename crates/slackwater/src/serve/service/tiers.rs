@@ -5,8 +5,28 @@
 //! answered any counts as there. Where there is nobody at all, tiers mean nothing either: everybody may be chosen, as ever when nobody may be.
 
 use super::fleet::Members;
+use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use core::time::Duration;
 use std::rc::Rc;
+
+/// The tier in use, where the admin server can read it.
+#[derive(Debug, Default)]
+pub(super) struct TierInUse(AtomicU8);
+
+impl TierInUse {
+    const ANY: u8 = u8::MAX;
+
+    /// `None`: any.
+    pub(super) fn read(&self) -> Option<u8> {
+        Some(self.0.load(Relaxed)).filter(|tier| *tier != Self::ANY)
+    }
+
+    /// Whether that is another one than before.
+    pub(super) fn set(&self, tier: Option<u8>) -> bool {
+        let tier = tier.unwrap_or(Self::ANY);
+        self.0.swap(tier, Relaxed) != tier
+    }
+}
 
 /// What is known of one replica that has a weight.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

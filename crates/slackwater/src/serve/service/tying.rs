@@ -41,12 +41,24 @@ pub(super) struct Tying {
 impl Tying {
     /// `None`: no request is tied.
     pub(super) fn new(settings: &TyingSettings, counts: &Arc<ServiceCounts>) -> Option<Self> {
-        settings.enabled.then(|| Self {
-            delay: settings.delay,
-            budget: RefCell::new(TieBudget::new(settings.budget, settings.burst)),
-            names: RefCell::default(),
-            counts: Arc::clone(counts),
+        settings.enabled.then(|| {
+            let tying = Self {
+                delay: settings.delay,
+                budget: RefCell::new(TieBudget::new(settings.budget, settings.burst)),
+                names: RefCell::default(),
+                counts: Arc::clone(counts),
+            };
+            tying.with_budget(|_| ());
+            tying
         })
+    }
+
+    /// Pays in or out, and tells what is there afterwards.
+    fn with_budget<T>(&self, change: impl FnOnce(&mut TieBudget) -> T) -> T {
+        let mut budget = self.budget.borrow_mut();
+        let changed = change(&mut budget);
+        self.counts.ties_saved.set(budget.saved_millionths());
+        changed
     }
 
     /// A second copy is on its way.
@@ -72,7 +84,7 @@ impl Service {
     /// nobody else. Whoever asks replicas before each choice would keep the first copy waiting for that: there is none, either.
     pub(super) fn tie(&self, first: &Flight, story: &Story) -> Option<Tied<'_>> {
         let tying = self.tying.as_ref()?;
-        tying.budget.borrow_mut().earn();
+        tying.with_budget(TieBudget::earn);
         let avoid = &first.member().parts;
         let mut explanation = story.explanation();
         let (now, query) = (self.balancer.now(), Query::hedge(avoid));
@@ -82,7 +94,10 @@ impl Service {
         };
         let member = self.members.find(lease.replica())?;
         let mut second = Box::new(Flight::new(lease, member, self.reads_orca));
-        second.explain(explanation);
+        if let Some(told) = &mut explanation {
+            self.members.tell_absent(told);
+        }
+        second.explanation = explanation;
         let name = tying.names.borrow_mut().draw();
         let Some(name) = name.filter(|_| self.members.may_choose(second.member())) else {
             second.cancel();
@@ -142,7 +157,7 @@ impl<'s> Tied<'s> {
 
     /// Pays for the second copy; `false`, and counted, if there is not enough.
     pub(super) fn pay(&mut self) -> bool {
-        self.is_paid = self.tying.budget.borrow_mut().pay();
+        self.is_paid = self.tying.with_budget(TieBudget::pay);
         if !self.is_paid {
             self.tying.counts.ties_over_budget.add_one();
         }
@@ -152,7 +167,7 @@ impl<'s> Tied<'s> {
     /// The second copy was not sent after all, or one of both was dropped: nothing was done twice.
     pub(super) fn refund(&mut self) {
         if core::mem::take(&mut self.is_paid) {
-            self.tying.budget.borrow_mut().refund();
+            self.tying.with_budget(TieBudget::refund);
         }
     }
 

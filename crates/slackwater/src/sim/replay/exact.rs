@@ -2,8 +2,9 @@
 
 use crate::config::{RecordedPolicy, read_recorded_policy};
 use crate::fault::Fault;
-use crate::record::{RecordedStream, Recording};
+use crate::record::{RecordedStream, Recording, StreamHead};
 use crate::sim::stop::Stop;
+use core::time::Duration;
 use slackwater_core::Instant;
 use slackwater_core::health::build;
 use slackwater_sim::recording::{Bytes, Decoder, Event};
@@ -13,17 +14,18 @@ use slackwater_sim::replay::history::{History, Reader};
 /// How many events are played between two looks at whether to stop.
 const EVENTS_BETWEEN_LOOKS: u64 = 16_384;
 
-/// A service as it was recorded, and what came of playing it again.
+/// A service as it was recorded under one configuration, and what came of playing it again.
 #[derive(Debug)]
 pub(super) struct Service {
     pub(super) name: String,
-    /// The policy of its first stream.
     pub(super) policy: RecordedPolicy,
-    /// Streams; a worker has one more each time that the service is configured anew.
+    /// When its first stream began, on the recording's clock.
+    pub(super) since: Duration,
+    /// One for each worker, and for each time that it was configured like this again.
     pub(super) streams: usize,
-    /// Of `streams`, those of another policy or other settings than the first.
-    pub(super) reconfigured: usize,
     pub(super) history: History,
+    /// The fields of requests whose values were recorded.
+    pub(super) fields: Vec<String>,
     pub(super) events: u64,
     /// Bytes of events.
     pub(super) bytes: u64,
@@ -33,7 +35,8 @@ pub(super) struct Service {
     pub(super) difference: Option<(u16, Difference)>,
 }
 
-/// Plays all streams of each service.
+/// Plays all streams of each service. One that was configured anew counts as another one from then on: what is to be said of a
+/// policy is to be said of its own time.
 pub(super) fn play(
     recording: &Recording,
     only: Option<&str>,
@@ -46,13 +49,13 @@ pub(super) fn play(
         }
         let policy = policy_of(stream)?;
         let name = &stream.head.service;
-        let place = services.iter().position(|service| service.name == *name);
+        let place = (services.iter()).position(|it| it.name == *name && it.policy == policy);
         let place = place.unwrap_or_else(|| {
-            services.push(Service::new(name, policy.clone()));
+            services.push(Service::new(&stream.head, policy));
             services.len() - 1
         });
         if let Some(service) = services.get_mut(place) {
-            service.play(stream, &policy, stop)?;
+            service.play(stream, stop)?;
         }
     }
     Ok(services)
@@ -69,12 +72,13 @@ fn policy_of(stream: &RecordedStream) -> Result<RecordedPolicy, Fault> {
 }
 
 impl Service {
-    fn new(name: &str, policy: RecordedPolicy) -> Self {
+    fn new(head: &StreamHead, policy: RecordedPolicy) -> Self {
         Self {
-            name: name.to_owned(),
+            name: head.service.clone(),
+            fields: head.fields.clone(),
             policy,
+            since: Duration::from_nanos(head.since_ns),
             streams: 0,
-            reconfigured: 0,
             history: History::default(),
             events: 0,
             bytes: 0,
@@ -84,29 +88,20 @@ impl Service {
         }
     }
 
-    fn play(
-        &mut self,
-        stream: &RecordedStream,
-        policy: &RecordedPolicy,
-        stop: &Stop,
-    ) -> Result<(), Fault> {
+    fn play(&mut self, stream: &RecordedStream, stop: &Stop) -> Result<(), Fault> {
         let head = &stream.head;
         let client = u32::try_from(self.streams).unwrap_or(u32::MAX);
         self.streams += 1;
-        self.reconfigured += usize::from(self.policy != *policy);
         self.bytes += stream.events.len() as u64;
+        let policy = &self.policy;
         let built = build(policy.entry, &policy.settings, &policy.health);
         let mut player = Some(Player::new(built, head.seed));
         let mut reader = Reader::new(client, head.since_ns);
         let (mut decoder, mut rest) = (Decoder::default(), Bytes::new(&stream.events));
         let mut events = 0;
         while !rest.is_empty() {
-            let (at, event) = decoder.take(&mut rest).map_err(|malformed| {
-                Fault::runtime(format!(
-                    "service {}, worker {}: event {events} cannot be read: {malformed}",
-                    head.service, head.worker
-                ))
-            })?;
+            let (at, event) = (decoder.take(&mut rest))
+                .map_err(|malformed| super::unreadable(head, events, malformed))?;
             self.play_event(&mut player, head.worker, at, &event);
             reader.read(&mut self.history, at, &event);
             events += 1;
@@ -114,6 +109,7 @@ impl Service {
                 return Err(Stop::fault("nothing was compared"));
             }
         }
+        reader.finish(&mut self.history);
         self.events += events;
         if let Some(player) = player {
             self.count(&player);

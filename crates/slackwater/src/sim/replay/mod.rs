@@ -3,6 +3,7 @@
 
 mod exact;
 mod model;
+mod show;
 mod text;
 
 use super::effort::HowOften;
@@ -11,8 +12,9 @@ use super::stop::Stop;
 use crate::fault::Fault;
 use crate::json_output::JsonOutput;
 use crate::output::print;
-use crate::record::{Recording, read};
+use crate::record::{Recording, StreamHead, read};
 use exact::Service;
+use slackwater_sim::recording::Malformed;
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
@@ -21,6 +23,7 @@ Examples:
   slackwater demo --seconds 60 --record demo.rec
   slackwater sim replay demo.rec                            the same picks, one by one
   slackwater sim replay demo.rec --service prequal          of one service only
+  slackwater sim replay demo.rec --show                     what it holds, with the settings, and nothing played
   slackwater sim replay demo.rec --policy peak_ewma         what would have been, by a model of the replicas
   slackwater sim replay demo.rec --policy peak_ewma --seeds 10 --json replay.json
 
@@ -37,6 +40,9 @@ pub(super) struct Args {
     /// Only this service's
     #[arg(long, value_name = "NAME")]
     service: Option<String>,
+    /// Show what it holds, with the settings, and play nothing
+    #[arg(long, conflicts_with_all = ["policy", "json"])]
+    show: bool,
     /// What would have been under this policy, with the settings that were recorded
     #[arg(long, value_name = "NAME")]
     policy: Option<String>,
@@ -64,6 +70,13 @@ pub(super) fn run(args: &Args) -> Result<(), Fault> {
     if let Some(policy) = &args.policy {
         policies::check("--policy", policy)?;
     }
+    if args.show {
+        let stop = Stop::on_signals()?;
+        let services = show::read(&recording, args.service.as_deref(), &stop)?;
+        let services: String = services.iter().map(show::Held::text).collect();
+        let head = text::recording(&file.to_string(), &recording);
+        return print(&format!("{head}{services}"));
+    }
     let json = args.json.clone().map(JsonOutput::open).transpose()?;
     let is_told = !json.as_ref().is_some_and(JsonOutput::is_stdout);
     let stop = Stop::on_signals()?;
@@ -75,8 +88,14 @@ pub(super) fn run(args: &Args) -> Result<(), Fault> {
     }
     let mut changed = Vec::new();
     for service in &services {
-        let other = args.policy.as_deref();
-        if let Some(policy) = other.filter(|policy| !model::is_own(service, policy)) {
+        let Some(policy) = args.policy.as_deref() else {
+            continue;
+        };
+        if model::is_own(service, policy) {
+            if is_told {
+                print(&model::own_text(service))?;
+            }
+        } else {
             let seeds = args.how_often.seeds();
             let service = model::play(service, args, policy, seeds, &stop)?;
             if is_told {
@@ -89,6 +108,14 @@ pub(super) fn run(args: &Args) -> Result<(), Fault> {
         json.write(&text::figures(&services, &changed))?;
     }
     agree(&services)
+}
+
+/// What is said of a stream whose events cannot be read on.
+fn unreadable(head: &StreamHead, events: u64, malformed: Malformed) -> Fault {
+    Fault::runtime(format!(
+        "service {}, worker {}: event {events} cannot be read: {malformed}",
+        head.service, head.worker
+    ))
 }
 
 /// A service that was not recorded is named with those that were.

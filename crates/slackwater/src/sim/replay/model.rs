@@ -4,6 +4,7 @@ use super::Args;
 use super::exact::Service;
 use super::text::{number, span};
 use crate::fault::Fault;
+use crate::output::clean;
 use crate::sim::policies::{self, Around};
 use crate::sim::progress::Meter;
 use crate::sim::stop::Stop;
@@ -12,7 +13,7 @@ use core::time::Duration;
 use serde::Serialize;
 use slackwater_core::policy::{POLICIES, PolicyEntry};
 use slackwater_sim::interval::Estimate;
-use slackwater_sim::replay::compare::{Row, Verdict, rows};
+use slackwater_sim::replay::compare::{Recorded, Row, Verdict, rows};
 use slackwater_sim::replay::model::Model;
 use slackwater_sim::runner::{Job, run_all};
 use slackwater_sim::{Measured, PolicyChoice, Seeds};
@@ -26,7 +27,7 @@ pub(super) struct Changed {
     policy: String,
     model: Model,
     rows: Vec<Row>,
-    /// The share of queries that are errors, as recorded and by the model under both.
+    /// The share of first tries that failed, as recorded and by the model under both.
     errors: [f64; 3],
     /// The mean share of each replica, by the model under the recorded policy and the other one.
     shares: Vec<[f64; 2]>,
@@ -42,10 +43,13 @@ pub(super) fn play(
     seeds: Seeds,
     stop: &Stop,
 ) -> Result<Changed, Fault> {
-    let model = Model::of(&service.history).ok_or_else(|| {
+    let model = Model::of(&service.history, stop.flag()).ok_or_else(|| {
+        if stop.is_set() {
+            return Stop::fault("nothing was compared");
+        }
         Fault::runtime(format!(
-            "service {}: fewer than 100 queries were answered, which is too little for a model",
-            service.name
+            "service {} under {}: fewer than 100 queries were answered, which is too little for a model",
+            service.name, service.policy.entry.name
         ))
     })?;
     let recorded = choice(service, service.policy.entry.name)?;
@@ -73,8 +77,12 @@ pub(super) fn play(
         return Err(Stop::fault("nothing was compared"));
     }
     let (same, changed) = runs.split_at(seed_list.len());
-    let rows = rows(&model.recorded, same, changed)
-        .ok_or_else(|| Fault::runtime("nothing was measured"))?;
+    let recorded = Recorded {
+        all: &model.recorded,
+        by_block: &model.recorded_by_block,
+    };
+    let rows =
+        rows(recorded, same, changed).ok_or_else(|| Fault::runtime("nothing was measured"))?;
     Ok(Changed {
         service: service.name.clone(),
         recorded_policy: service.policy.entry.name,
@@ -98,6 +106,12 @@ fn choice(service: &Service, name: &str) -> Result<PolicyChoice, Fault> {
     policies::choice("--policy", name, &around)
 }
 
+/// What is said in the model's place of a service that had this policy.
+pub(super) fn own_text(service: &Service) -> String {
+    let (name, policy) = (clean(&service.name), service.policy.entry.name);
+    format!("\n{name} under {policy}: that was its own policy, and is played exactly above\n")
+}
+
 /// Whether only the exact replay says something of this policy: it is the service's own.
 pub(super) fn is_own(service: &Service, name: &str) -> bool {
     let own: &PolicyEntry = service.policy.entry;
@@ -107,9 +121,9 @@ pub(super) fn is_own(service: &Service, name: &str) -> bool {
 }
 
 fn recorded_errors(service: &Service) -> f64 {
-    let queries = &service.history.queries;
-    let failed = queries.iter().filter(|query| query.failed()).count();
-    failed as f64 / queries.len().max(1) as f64
+    let settled = service.history.queries.iter().filter(|it| it.is_settled());
+    let failed = settled.clone().filter(|query| query.failed()).count();
+    failed as f64 / settled.count().max(1) as f64
 }
 
 fn errors(runs: &[Measured]) -> f64 {
@@ -151,7 +165,8 @@ impl Changed {
         let queries = number(model.queries as u64);
         writeln!(
             to,
-            "\n{service} under {policy} in place of {recorded_policy}, by a model: {queries} queries of {} in the mean, {seeds} seeds",
+            "\n{} under {policy} in place of {recorded_policy}, by a model: {queries} queries of {} in the mean, {seeds} seeds",
+            clean(service),
             span(model.mean_cost)
         )?;
         writeln!(to, "  taken for granted:")?;
@@ -174,14 +189,14 @@ impl Changed {
                 row.name.to_owned(),
                 span(row.recorded),
                 ms(Some(row.same_ms)),
-                format!("{:+.0} %", (row.error - 1.0) * 100.0),
+                error(row.error),
                 ms(row.other_ms),
                 change(row.change),
             ]);
         }
         let [recorded, same, other] = self.errors.map(|share| format!("{:.2} %", share * 100.0));
         lines.push(vec![
-            "errors".to_owned(),
+            "failed".to_owned(),
             recorded,
             same,
             String::new(),
@@ -192,12 +207,17 @@ impl Changed {
         for row in &self.rows {
             writeln!(to, "  {}", self.sentence(row))?;
         }
+        writeln!(
+            to,
+            "  how far the model misses {policy} is not known: under {recorded_policy} it is known, and may be less"
+        )?;
         let shares = self.replicas.iter().zip(&self.shares).take(32);
         for (name, [same, other]) in shares {
             let (same, other) = (same * 100.0, other * 100.0);
             writeln!(
                 to,
-                "    {name}: {same:.1} % modelled, {other:.1} % under {policy}"
+                "    {}: {same:.1} % modelled, {other:.1} % under {policy}",
+                clean(name)
             )?;
         }
         Ok(())
@@ -205,20 +225,36 @@ impl Changed {
 
     fn sentence(&self, row: &Row) -> String {
         let (name, policy) = (row.name, &self.policy);
-        let error = format!("{:.0} %", (row.error - 1.0).abs() * 100.0);
+        let error = format!("{:.0} %", (row.error.value - 1.0).abs() * 100.0);
+        let error_max = format!("{:.0} %", (row.error_max() - 1.0) * 100.0);
         match (row.verdict(), row.change) {
             (Some(Verdict::Lower | Verdict::Higher), Some(change)) => {
                 let would = Duration::from_secs_f64(row.recorded.as_secs_f64() * change.value);
                 format!(
-                    "{name} would have been about {} under {policy} in place of {}; the model is off by {error}",
+                    "{name} would have been about {} under {policy} in place of {}; under {} the model misses what was by {error}, perhaps by {error_max}{}",
                     span(would),
-                    span(row.recorded)
+                    span(row.recorded),
+                    self.recorded_policy,
+                    match change.interval {
+                        Some(_) => "",
+                        None => "; one seed and no blocks of time say nothing of chance",
+                    }
                 )
             }
             (Some(Verdict::Unknown), _) => format!(
-                "{name}: the difference is less than the model's error of {error}, so this says nothing"
+                "{name}: the difference is less than the model's error, perhaps {error_max}, so this says nothing"
             ),
-            _ => format!("{name}: no difference beyond chance; the model is off by {error}"),
+            (Some(Verdict::TooFew), _) => format!(
+                "{name}: only {} queries took longer, which is too few to say anything{}",
+                row.beyond,
+                match row.blocks {
+                    (_, 0) => String::new(),
+                    (some, all) => format!("; they came in {some} of {all} blocks of time"),
+                }
+            ),
+            _ => {
+                format!("{name}: no difference beyond chance; the model misses what was by {error}")
+            }
         }
     }
 
@@ -228,7 +264,9 @@ impl Changed {
             figure: row.name,
             recorded_ms: row.recorded.as_secs_f64() * 1e3,
             modelled_ms: row.same_ms.value,
-            model_error: row.error - 1.0,
+            queries_beyond: row.beyond,
+            model_error: row.error.value - 1.0,
+            model_error_interval: (row.error.interval).map(|(low, high)| [low - 1.0, high - 1.0]),
             modelled_other_ms: row.other_ms.map(|it| it.value),
             change: row.change.map(|it| it.value),
             change_interval: row.change.and_then(|it| it.interval).map(<[f64; 2]>::from),
@@ -255,6 +293,7 @@ const fn word(verdict: Verdict) -> &'static str {
         Verdict::Higher => "higher",
         Verdict::Alike => "alike",
         Verdict::Unknown => "less than the model's error",
+        Verdict::TooFew => "too few queries",
     }
 }
 
@@ -270,7 +309,7 @@ pub(super) struct ChangedFigures<'c> {
     cores: &'c [f64],
     assumptions: &'c [String],
     figures: Vec<RowFigures>,
-    /// As recorded, by the model, by the model under the other policy.
+    /// Of first tries that were not given up: as recorded, by the model, by the model under the other policy.
     error_shares: [f64; 3],
 }
 
@@ -279,7 +318,10 @@ struct RowFigures {
     figure: &'static str,
     recorded_ms: f64,
     modelled_ms: f64,
+    /// Recorded ones that took longer: below 100 nothing is said.
+    queries_beyond: u64,
     model_error: f64,
+    model_error_interval: Option<[f64; 2]>,
     modelled_other_ms: Option<f64>,
     change: Option<f64>,
     change_interval: Option<[f64; 2]>,
@@ -290,6 +332,16 @@ fn ms(estimate: Option<Estimate>) -> String {
     estimate.map_or_else(String::new, |estimate| {
         span(Duration::from_secs_f64(estimate.value.max(0.0) / 1e3))
     })
+}
+
+/// `-26 % [-41, +3]`.
+fn error(Estimate { value, interval }: Estimate) -> String {
+    let percent = |factor: f64| format!("{:+.0}", (factor - 1.0) * 100.0);
+    let value = percent(value);
+    match interval {
+        Some((low, high)) => format!("{value} % [{}, {}]", percent(low), percent(high)),
+        None => format!("{value} %"),
+    }
 }
 
 /// `× 0.42 [0.40, 0.44]`.

@@ -8,7 +8,7 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 fn serve() -> App {
     let mut app = App::new("127.0.0.1:9900".to_owned());
     app.take_fleet(samples::serve_fleet());
-    app.take_tick(samples::serve_tick());
+    app.take_tick(samples::serve_tick(), Instant::now());
     app.hits.list.height = 10;
     app
 }
@@ -16,7 +16,7 @@ fn serve() -> App {
 fn demo() -> App {
     let mut app = App::new("127.0.0.1:9900".to_owned());
     app.take_fleet(samples::demo_fleet());
-    app.take_tick(samples::demo_tick());
+    app.take_tick(samples::demo_tick(), Instant::now());
     app
 }
 
@@ -131,7 +131,8 @@ fn a_chosen_replica_is_found_again_in_another_fleet() {
 #[test]
 fn services_go_round_and_are_asked_for_their_last_minutes() {
     let mut app = App::new(String::new());
-    let asks = app.take_fleet(two_services());
+    app.take_fleet(two_services());
+    let asks = app.ask(Instant::now());
     let names: Vec<&str> = asks.iter().map(|ask| ask.service.as_str()).collect();
     assert_eq!(names, ["web", "api"]);
     app.take_answer(&asks[1], Answer::History(Ok(samples::service_history())));
@@ -151,6 +152,45 @@ fn services_go_round_and_are_asked_for_their_last_minutes() {
     press(&mut app, "2");
     app.take_fleet(samples::serve_fleet());
     assert_eq!(app.service, 0);
+}
+
+#[test]
+fn a_service_that_is_shown_stays_shown_wherever_a_reload_puts_it() {
+    let mut app = App::new(String::new());
+    app.take_fleet(two_services());
+    press(&mut app, "2");
+    let mut fleet = two_services();
+    fleet.revision = 2;
+    fleet.services.swap(0, 1);
+    app.take_fleet(fleet);
+    assert_eq!(app.service, 0);
+    assert_eq!(app.model().service_name(app.service), "api");
+}
+
+#[test]
+fn figures_that_do_not_come_are_missed() {
+    let start = Instant::now();
+    let mut app = App::new(String::new());
+    assert_eq!(app.silent_for(start), None);
+    app.take_fleet(samples::serve_fleet());
+    let mut tick = samples::serve_tick();
+    app.take_tick(tick.clone(), start);
+    let later = |seconds: u64| start + Duration::from_secs(seconds);
+    assert_eq!(app.silent_for(later(3)), None);
+    assert_eq!(app.silent_for(later(4)), Some(Duration::from_secs(4)));
+    // Whoever connects anew hears the last figures again: they are as old as before.
+    app.take_fleet(samples::serve_fleet());
+    app.take_tick(tick.clone(), later(60));
+    assert_eq!(app.silent_for(later(61)), Some(Duration::from_secs(61)));
+    tick.at_ms += 1_000;
+    app.take_tick(tick, later(62));
+    assert_eq!(app.silent_for(later(63)), None);
+    // A stream that broke has words of its own.
+    app.link = Link::Lost {
+        why: String::new(),
+        retry_at: later(99),
+    };
+    assert_eq!(app.silent_for(later(99)), None);
 }
 
 #[test]
@@ -180,6 +220,8 @@ fn a_demo_begins_with_both_sides_and_twins_stay_chosen() {
 fn a_replicas_page_asks_for_its_last_minutes_now_and_then() {
     let mut app = serve();
     let start = Instant::now();
+    // The service's last minutes, once.
+    assert_eq!(app.ask(start).len(), 1);
     assert_eq!(app.ask(start), []);
     press(&mut app, "j⏎");
     let asks = app.ask(start);
@@ -222,7 +264,7 @@ fn while_it_is_paused_the_picture_stands_still_and_then_is_the_last_one() {
     press(&mut app, " ");
     let mut tick = samples::serve_tick();
     tick.uptime_ms = 1;
-    app.take_tick(tick.clone());
+    app.take_tick(tick.clone(), Instant::now());
     assert_ne!(app.model().tick().unwrap().uptime_ms, 1);
     let mut fleet = samples::serve_fleet();
     fleet.revision = 2;
@@ -230,11 +272,16 @@ fn while_it_is_paused_the_picture_stands_still_and_then_is_the_last_one() {
     app.take_fleet(fleet);
     tick.revision = 2;
     tick.uptime_ms = 2;
-    app.take_tick(tick);
+    app.take_tick(tick, Instant::now());
     assert_eq!(app.rows().len(), 20);
+    app.wanted.clear();
     press(&mut app, " ");
     assert_eq!(app.rows().len(), 1);
     assert_eq!(app.model().tick().unwrap().uptime_ms, 2);
+    // What happened meanwhile is asked for, of the same fleet too.
+    assert_eq!(app.ask(Instant::now()).len(), 1);
+    press(&mut app, "  ");
+    assert_eq!(app.ask(Instant::now()).len(), 1);
 }
 
 #[test]

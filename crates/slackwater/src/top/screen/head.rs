@@ -36,10 +36,18 @@ pub(super) fn title(app: &App, canvas: &mut Canvas<'_>, now: Instant) {
         line = line.ending_at(canvas.width().saturating_sub(1), Ink::Strong, "paused");
     }
     canvas.line(&line);
-    if let Link::Lost { why, retry_at } = &app.link {
-        let left = retry_at.saturating_duration_since(now).as_secs_f64().ceil();
-        let text = format!(" connection lost: {why}; next try in {left:.0} s");
-        canvas.line(&Line::default().with(Ink::Alarm, text));
+    let trouble = match &app.link {
+        Link::Lost { why, retry_at } => {
+            let left = retry_at.saturating_duration_since(now).as_secs_f64().ceil();
+            Some(format!(" connection lost: {why}; next try in {left:.0} s"))
+        }
+        Link::Live => app.silent_for(now).map(|silence| {
+            let since = words::clock(silence);
+            format!(" no figures for {since}: what is shown is that old")
+        }),
+    };
+    if let Some(trouble) = trouble {
+        canvas.line(&Line::default().with(Ink::Alarm, trouble));
     }
 }
 

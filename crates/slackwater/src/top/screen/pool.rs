@@ -9,6 +9,9 @@ use super::events::limit_words;
 use crate::demo::terminal::line::{Ink, Line};
 use crate::demo::words;
 
+/// Policies that choose by the hot-cold rule among the reports that are shown.
+const RULED: [&str; 2] = ["prequal", "rif_then_latency"];
+
 /// The page.
 pub(super) fn draw(app: &mut App, canvas: &mut Canvas<'_>) {
     app.hits.list = canvas.area();
@@ -37,7 +40,7 @@ pub(super) fn draw(app: &mut App, canvas: &mut Canvas<'_>) {
         plural("report", tick.pool.len()),
         words::count(workers.len() as u64),
         plural("worker", workers.len()),
-        if policy == "prequal" {
+        if RULED.contains(&policy) {
             "; ▶ goes first"
         } else {
             ""
@@ -146,13 +149,16 @@ fn sorted(pool: &[Report]) -> Vec<&Report> {
 }
 
 /// The cold ones by latency, then the hot ones by RIF `[A7]`. An unknown latency counts as the median of those that the worker
-/// knows.
+/// knows, the lower one of two `[A7]`.
 fn rank(report: &Report, pool: &[Report]) -> (bool, u64, u64) {
     let latency = report.latency_us.unwrap_or_else(|| {
         let of_worker = pool.iter().filter(|other| other.worker == report.worker);
         let mut known: Vec<u64> = of_worker.filter_map(|other| other.latency_us).collect();
         known.sort_unstable();
-        known.get(known.len() / 2).copied().unwrap_or(0)
+        known
+            .get(known.len().saturating_sub(1) / 2)
+            .copied()
+            .unwrap_or(0)
     });
     if report.hot {
         (true, report.rif, latency)
@@ -163,7 +169,7 @@ fn rank(report: &Report, pool: &[Report]) -> (bool, u64, u64) {
 
 /// The first of each worker, where the policy goes by that order and has the two reports that it needs `[A8]`.
 fn next_ones<'a>(policy: &str, sorted: &[&'a Report]) -> Vec<&'a Report> {
-    if policy != "prequal" {
+    if !RULED.contains(&policy) {
         return Vec::new();
     }
     let of_one_worker = sorted.chunk_by(|left, right| left.worker == right.worker);
@@ -220,6 +226,19 @@ mod tests {
         let next: Vec<(u64, u64)> = next.iter().map(|next| (next.worker, next.rif)).collect();
         // The third worker has too few.
         assert_eq!(next, [(0, 0), (1, 8)]);
+        assert_eq!(next_ones("rif_then_latency", &sorted).len(), 2);
         assert!(next_ones("linear", &sorted).is_empty());
+    }
+
+    #[test]
+    fn an_unknown_latency_counts_as_the_lower_of_two_in_the_middle() {
+        // As 10, it is lower than 30; as 30, the one with fewer in flight would go first.
+        let pool = [
+            report(0, 9, Some(10), true),
+            report(0, 1, Some(30), false),
+            report(0, 5, None, false),
+        ];
+        let sorted = sorted(&pool);
+        assert_eq!(next_ones("prequal", &sorted)[0].rif, 5);
     }
 }

@@ -22,16 +22,17 @@ const LARGE: (u16, u16) = (200, 60);
 fn app_of(fleet: Fleet, tick: Tick) -> App {
     let mut app = App::new("127.0.0.1:9900".to_owned());
     app.take_fleet(fleet);
-    app.take_tick(tick);
+    app.take_tick(tick, Instant::now());
     app
 }
 
 fn serve() -> App {
     let mut app = app_of(samples::serve_fleet(), samples::serve_tick());
-    for ask in app.take_fleet(samples::serve_fleet()) {
+    app.take_fleet(samples::serve_fleet());
+    for ask in app.ask(Instant::now()) {
         app.take_answer(&ask, Answer::History(Ok(samples::service_history())));
     }
-    app.take_tick(samples::serve_tick());
+    app.take_tick(samples::serve_tick(), Instant::now());
     app
 }
 
@@ -197,8 +198,11 @@ fn a_lost_connection_and_a_pause_are_told_until_they_are_over() {
     assert!(lost.contains(banner), "{lost}");
     // What was known stays.
     assert!(lost.contains("10.0.0.1:8080"), "{lost}");
-    app.take_tick(samples::serve_tick());
+    app.take_tick(samples::serve_tick(), Instant::now());
     assert!(!text(&drawn(&mut app, SMALL)).contains("connection lost"));
+    let late = now + Duration::from_secs(75);
+    let silent = text(&drawn_in(&mut app, SMALL, theme, late));
+    assert!(silent.contains("no figures for 1:1"), "{silent}");
     app.act(Action::Pause);
     assert!(text(&drawn(&mut app, SMALL)).contains("paused\n"));
     app.act(Action::Pause);
@@ -347,7 +351,7 @@ fn any_size_and_any_strange_message_can_be_drawn() {
                     app.take_answer(&ask, Answer::History(Ok(History::default())));
                 }
                 drawn(&mut app, size);
-                app.take_tick(strange.clone());
+                app.take_tick(strange.clone(), Instant::now());
                 drawn(&mut app, size);
                 app.is_helping = true;
                 drawn(&mut app, size);

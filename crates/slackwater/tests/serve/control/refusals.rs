@@ -1,9 +1,13 @@
 //! Who may not, and what is mistaken: nothing is changed, and it is said why.
 
 use super::{TOKEN, ask, bearer, config, controlled, done, overrides, send};
+use crate::clients::Client;
+use crate::proxy::until;
 use crate::reload::{Written, reload, status};
 use crate::replicas::Replica;
 use serde_json::json;
+use std::sync::Arc;
+use tokio::sync::Notify;
 
 const CHANGES: [&str; 4] = ["/replica", "/settings", "/reload", "/overrides/clear"];
 
@@ -235,4 +239,26 @@ async fn what_is_mistaken_is_said_to_be_so_and_changes_nothing() {
     );
     assert_eq!(shown["services"][0]["policy"], "round_robin");
     assert_eq!(shown["reloads"]["taken"], 0);
+}
+
+#[tokio::test]
+async fn a_process_that_stops_says_so_and_changes_nothing() {
+    let go_on = Arc::new(Notify::new());
+    let one = Replica::slow(&go_on, "one").await;
+    let (mut proxy, _written, _token) = controlled("stopping", &[&one]);
+    let mut held = Client::connect(proxy.address).await;
+    held.send("GET /slow HTTP/1.1\r\nhost: test\r\n\r\n").await;
+    until("the request is out", async || {
+        (proxy.sum("/in_flight").await == 1).then_some(())
+    })
+    .await;
+    proxy.signal("TERM");
+    proxy.log_line("stopping");
+    let change = json!({"replica": one.address.to_string(), "drained": true});
+    let (refused, why) = ask(&proxy, "/replica", &change).await;
+    assert_eq!(refused, 503, "{why}");
+    assert!(why.contains("the process is stopping"), "{why}");
+    go_on.notify_one();
+    assert_eq!(held.answer().await.status, 200);
+    assert_eq!(proxy.ended().await.code(), Some(0));
 }

@@ -5,4 +5,4 @@ mod hostile;
 mod probes;
 mod reload;
 mod replicas;
-mod rig;
+pub(crate) mod rig;

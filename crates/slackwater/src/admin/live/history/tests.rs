@@ -145,6 +145,20 @@ fn a_large_fleet_keeps_a_shorter_time_of_each_replica() {
 }
 
 #[test]
+fn counts_of_a_replica_are_kept_whole() {
+    let (fleet, mut history) = (fleet(), History::new(SECOND));
+    let mut said = tick(1);
+    let columns = &mut said.services[0].replicas;
+    columns.in_flight[0] = 70_000;
+    columns.failed[0] = 80_000;
+    history.push(&fleet, &said);
+    let name = &fleet.services[0].replicas[0].name;
+    let past = history.of_replica(&fleet, "web", name);
+    let past = past.expect("it is there");
+    assert_eq!((past.in_flight[0], past.failed[0]), (70_000, 80_000));
+}
+
+#[test]
 fn a_replica_that_came_later_has_the_newest_times() {
     let (mut fleet, mut history) = (fleet(), History::new(SECOND));
     let late = fleet.services[0].replicas.pop().expect("twenty");
@@ -156,5 +170,5 @@ fn a_replica_that_came_later_has_the_newest_times() {
         .of_replica(&fleet, "web", &late.name)
         .expect("it is there");
     assert_eq!(past.at_ms, [3]);
-    assert_eq!(size_of::<ReplicaSample>(), 28, "as documented");
+    assert_eq!(size_of::<ReplicaSample>(), 32, "as documented");
 }

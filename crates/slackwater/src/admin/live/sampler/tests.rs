@@ -1,9 +1,9 @@
 //! Ticks, from facts before and after; and the samples of the documentation.
 
 use super::*;
-use crate::admin::LatencyFacts;
-use crate::admin::live::messages::{ReplicaHistory, ServiceHistory};
+use crate::admin::live::messages::{Latency, ReplicaHistory, ServiceHistory};
 use crate::admin::tests::facts;
+use crate::admin::{LatencyFacts, ServiceFacts};
 use crate::latency_histogram::LatencyHistogram;
 use core::fmt::Debug;
 use serde::Serialize;
@@ -31,6 +31,7 @@ fn tick(before: &Facts, now: &Facts) -> Tick {
     let fleet = now.fleet(SECOND, None);
     let mut window = Window::default();
     window.push(Instant::now(), look(before).histograms());
+    window.begin_anew(now.histograms());
     now.tick(&look(before), 2 * SECOND, 1_000, &fleet, &window)
 }
 
@@ -58,7 +59,7 @@ fn counts_are_those_of_the_interval() {
     assert_eq!((service.requests, service.failed), (8, 3));
     assert!((service.rate - 4.0).abs() < 1e-9);
     let classes = service.classes;
-    assert_eq!((classes.success, classes.client, classes.none), (4, 1, 3));
+    assert_eq!((classes.success, classes.client, classes.broken), (4, 1, 3));
     assert_eq!(service.replicas.sent, [7, 0, 0, 0, 0]);
     assert_eq!(service.replicas.failed, [0, 0, 3, 0, 0]);
     assert_eq!(service.no_replica, 6);
@@ -109,14 +110,24 @@ fn requests_are_those_of_clients_where_these_are_counted() {
     let worker = &mut now.services[0].workers[0];
     worker.latency.total[ResponseClass::Success.index()] += &histogram(&[30, 30, 30]);
     worker.latency.total[ResponseClass::Server.index()] += &histogram(&[2]);
-    worker.latency.total[ResponseClass::Incomplete.index()] += &histogram(&[2, 2, 2]);
+    worker.latency.total[ResponseClass::Broken.index()] += &histogram(&[2]);
+    worker.latency.total[ResponseClass::GrpcFailed.index()] += &histogram(&[2]);
+    worker.latency.total[ResponseClass::ClientGone.index()] += &histogram(&[2]);
     worker.heads[1] += &histogram(&[12]);
     worker.requests[1].responses_2xx += 100;
-    // Of those that were broken off, one by its client.
-    worker.requests[1].client_gone += 1;
-    let service = &tick(&before, &now).services[0];
-    assert_eq!((service.requests, service.failed), (7, 1 + 2));
-    assert_eq!((service.classes.success, service.classes.none), (3, 3));
+    // Attempts say nothing of requests: of one that is sent twice both may be given up.
+    worker.requests[1].client_gone += 2;
+    now.unrouted_requests.no_route += 9;
+    let said = tick(&before, &now);
+    assert_eq!(said.unrouted, [("no_route".to_owned(), 9)].into());
+    let service = &said.services[0];
+    assert_eq!((service.requests, service.failed), (7, 3));
+    let classes = service.classes;
+    assert_eq!((classes.success, classes.server), (3, 1));
+    assert_eq!(
+        (classes.grpc_failed, classes.broken, classes.client_gone),
+        (1, 1, 1)
+    );
     let latency = service.latency.expect("seven");
     assert_eq!(
         (latency.count, latency.p50_us, latency.p99_us),
@@ -131,6 +142,37 @@ fn requests_are_those_of_clients_where_these_are_counted() {
         [None, Some(12_500), None, None, None]
     );
     assert_eq!(tick(&now, &now).services[0].latency, None);
+}
+
+#[test]
+fn a_service_that_began_anew_has_had_nothing_before() {
+    let in_all = |service: &ServiceTick| {
+        let quantiles = |latency: Option<Latency>| latency.map(|it| (it.count, it.p50_us));
+        let replicas = &service.replicas;
+        (
+            service.requests,
+            quantiles(service.latency),
+            quantiles(service.latency_10s),
+            (replicas.sent.clone(), replicas.p50_us.clone()),
+            service.picks.clone(),
+        )
+    };
+    let empty = Facts {
+        services: vec![ServiceFacts {
+            workers: Vec::new(),
+            ..facts().services.remove(0)
+        }],
+        ..facts()
+    };
+    let now = facts();
+    let alone = in_all(&tick(&empty, &now).services[0]);
+    assert_eq!(alone.1, Some((6, 30_000)));
+    // With less of what is quick, and no more of what is slow, than it has now.
+    let mut before = facts();
+    before.services[0].number = 0;
+    assert_eq!(in_all(&tick(&before, &now).services[0]), alone);
+    before.services[0].number = now.services[0].number;
+    assert_eq!(tick(&before, &now).services[0].requests, 0, "it went on");
 }
 
 #[test]

@@ -15,11 +15,11 @@ const MARK: &[u8] = "\u{feff}".as_bytes();
 
 /// One event.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Event {
+pub(crate) struct Event {
     /// `message` unless the stream names it.
-    pub(super) name: String,
+    pub(crate) name: String,
     /// Its lines, joined by LF.
-    pub(super) data: String,
+    pub(crate) data: String,
 }
 
 /// The stream cannot be read any further.

@@ -1,13 +1,15 @@
-//! The admin server's client: a stream of events, and single answers in JSON. Every wait has an end, every answer a size.
+//! The connection to an admin server: a stream of events, and single answers. Every wait has an end, every answer a size.
 
 use super::address::Address;
 use super::sse::{self, Event};
+use crate::fault::Fault;
+use crate::output::clean;
 use bytes::Bytes;
 use core::fmt;
 use core::time::Duration;
-use http::header::{ACCEPT, CONTENT_TYPE, HOST};
-use http::{Request, Response, StatusCode};
-use http_body_util::{BodyExt, Empty, Limited};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST};
+use http::{HeaderValue, Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
@@ -18,6 +20,8 @@ use tokio::time::timeout;
 
 /// A connection and the head of an answer have to be here by then, each.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+/// The answer to a change comes when it is done, which may take host names that are resolved and fleets that are heard of.
+const CHANGE_TIMEOUT: Duration = Duration::from_secs(40);
 /// A stream that says nothing for so long is broken: the server says that it is still there every 15 s.
 const SILENCE_MAX: Duration = Duration::from_secs(40);
 /// Whole answers may have so many bytes.
@@ -27,7 +31,7 @@ const REFUSAL_BYTES_MAX: usize = 4 << 10;
 
 /// Why there is nothing to be heard. Its text completes "… at ADDRESS".
 #[derive(Debug)]
-pub(super) enum Failure {
+pub(crate) enum Failure {
     /// The name has no address, or nobody listens there.
     Connect(io::Error),
     /// No connection, or no answer, in time.
@@ -58,9 +62,17 @@ impl fmt::Display for Failure {
     }
 }
 
+impl Failure {
+    /// The end of a sub-command that asked there.
+    pub(crate) fn at(&self, address: &Address) -> Fault {
+        let (authority, why) = (address.authority(), clean(&self.to_string()));
+        Fault::runtime(format!("the admin server at {authority}: {why}"))
+    }
+}
+
 /// An open stream of events.
 #[derive(Debug)]
-pub(super) struct Stream {
+pub(crate) struct Stream {
     body: Incoming,
     reader: sse::Reader,
     /// Read, and not asked for yet; the last is the next.
@@ -70,8 +82,9 @@ pub(super) struct Stream {
 
 impl Stream {
     /// Opens the stream.
-    pub(super) async fn open(address: &Address) -> Result<Self, Failure> {
-        let (answer, connection) = ask(address, "/events", "text/event-stream").await?;
+    pub(crate) async fn open(address: &Address) -> Result<Self, Failure> {
+        let wanted = Wanted::read("/events", "text/event-stream");
+        let (answer, connection) = ask(address, wanted).await?;
         let kind = answer.headers().get(CONTENT_TYPE);
         if !kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream")) {
             let what = "its /events is no stream of events: it is something else than slackwater";
@@ -86,7 +99,7 @@ impl Stream {
     }
 
     /// The next event.
-    pub(super) async fn next(&mut self) -> Result<Event, Failure> {
+    pub(crate) async fn next(&mut self) -> Result<Event, Failure> {
         loop {
             if let Some(event) = self.events.pop() {
                 return Ok(event);
@@ -103,9 +116,82 @@ impl Stream {
     }
 }
 
+/// What somebody wants of the server.
+#[derive(Debug)]
+pub(crate) struct Wanted<'w> {
+    path: &'w str,
+    accept: &'static str,
+    /// A header that says who wants it.
+    authorization: Option<&'w HeaderValue>,
+    /// JSON that says what is to be changed; `None`: nothing, it is only read.
+    change: Option<Bytes>,
+}
+
+impl<'w> Wanted<'w> {
+    /// A path that is read.
+    pub(crate) const fn read(path: &'w str, accept: &'static str) -> Self {
+        Self {
+            path,
+            accept,
+            authorization: None,
+            change: None,
+        }
+    }
+
+    /// A path that changes something; `body` is JSON.
+    pub(crate) fn change(path: &'w str, body: Bytes) -> Self {
+        Self {
+            change: Some(body),
+            ..Self::read(path, "application/json")
+        }
+    }
+
+    /// The same, by somebody who says this.
+    pub(crate) fn by(self, authorization: Option<&'w HeaderValue>) -> Self {
+        Self {
+            authorization,
+            ..self
+        }
+    }
+
+    /// Whether it changes something.
+    pub(crate) const fn is_change(&self) -> bool {
+        self.change.is_some()
+    }
+
+    const fn patience(&self) -> Duration {
+        match self.change {
+            Some(_) => CHANGE_TIMEOUT,
+            None => ANSWER_TIMEOUT,
+        }
+    }
+
+    fn request(self, address: &Address) -> Result<Request<Full<Bytes>>, http::Error> {
+        let is_change = self.change.is_some();
+        let method = if is_change { Method::POST } else { Method::GET };
+        let mut request = Request::builder()
+            .method(method)
+            .uri(self.path)
+            .header(HOST, address.authority())
+            .header(ACCEPT, self.accept);
+        if let Some(authorization) = self.authorization {
+            request = request.header(AUTHORIZATION, authorization);
+        }
+        if is_change {
+            request = request.header(CONTENT_TYPE, "application/json");
+        }
+        request.body(Full::new(self.change.unwrap_or_default()))
+    }
+}
+
 /// Asks for a path that answers with JSON.
-pub(super) async fn json(address: &Address, path: &str) -> Result<Bytes, Failure> {
-    let (answer, _connection) = ask(address, path, "application/json").await?;
+pub(crate) async fn json(address: &Address, path: &str) -> Result<Bytes, Failure> {
+    answer(address, Wanted::read(path, "application/json")).await
+}
+
+/// Asks for something that has a whole answer.
+pub(crate) async fn answer(address: &Address, wanted: Wanted<'_>) -> Result<Bytes, Failure> {
+    let (answer, _connection) = ask(address, wanted).await?;
     timeout(ANSWER_TIMEOUT, whole(answer, ANSWER_BYTES_MAX))
         .await
         .map_err(|_| Failure::Late)?
@@ -124,9 +210,9 @@ impl Drop for Connection {
 /// The answer's head, where it is 200.
 async fn ask(
     address: &Address,
-    path: &str,
-    accept: &'static str,
+    wanted: Wanted<'_>,
 ) -> Result<(Response<Incoming>, Connection), Failure> {
+    let (path, patience) = (wanted.path, wanted.patience());
     let open = TcpStream::connect((address.host.as_str(), address.port));
     let open = timeout(ANSWER_TIMEOUT, open)
         .await
@@ -139,12 +225,10 @@ async fn ask(
         let _ = connection.await;
     });
     let connection = Connection(task.abort_handle());
-    let request = Request::get(path)
-        .header(HOST, address.authority())
-        .header(ACCEPT, accept)
-        .body(Empty::<Bytes>::new())
+    let request = wanted
+        .request(address)
         .map_err(|error| Failure::Strange(format!("{path} cannot be asked for: {error}")))?;
-    let answer = timeout(ANSWER_TIMEOUT, sender.send_request(request)).await;
+    let answer = timeout(patience, sender.send_request(request)).await;
     let answer = answer
         .map_err(|_| Failure::Late)?
         .map_err(Failure::Broken)?;

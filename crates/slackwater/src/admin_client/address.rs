@@ -8,15 +8,15 @@ const HOST: &str = "127.0.0.1";
 
 /// An admin server's address. The name in it is not resolved yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Address {
+pub(crate) struct Address {
     /// A name or an address; one of version 6 without its brackets.
-    pub(super) host: String,
-    pub(super) port: u16,
+    pub(crate) host: String,
+    pub(crate) port: u16,
 }
 
 impl Address {
     /// As a URL and a `host` header have it.
-    pub(super) fn authority(&self) -> String {
+    pub(crate) fn authority(&self) -> String {
         let Self { host, port } = self;
         if host.contains(':') {
             format!("[{host}]:{port}")
@@ -31,7 +31,7 @@ impl Address {
 /// # Errors
 ///
 /// What is wrong with it, for the command line's own message.
-pub(super) fn parse(text: &str) -> Result<Address, String> {
+pub(crate) fn parse(text: &str) -> Result<Address, String> {
     if text.starts_with("https://") {
         return Err("admin servers speak plain HTTP; leave out https://".to_owned());
     }

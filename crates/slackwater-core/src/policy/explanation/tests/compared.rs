@@ -1,0 +1,192 @@
+//! Who was compared, in which order, and who came second.
+
+use super::*;
+
+#[test]
+fn what_is_compared_is_what_decided() {
+    for (policy, count) in [
+        ("power_of_d", 2),
+        ("polled_power_of_d", 2),
+        ("peak_ewma", 2),
+        ("least_loaded", 6),
+        ("els", 6),
+        ("weighted_round_robin", 6),
+        ("rif_then_latency", 6),
+        ("prequal_sync", 3),
+    ] {
+        let mut rig = Rig::new(policy, 6);
+        rig.warm();
+        let (pick, explanation) = rig.explained(Query::first());
+        let candidates = explanation.candidates();
+        assert_eq!(candidates.len(), count, "{policy}: {explanation:?}");
+        let is_drawn = matches!(pick.reason, PickReason::Weighted | PickReason::Turn);
+        assert!(
+            is_drawn || candidates[0].replica == pick.ticket.replica(),
+            "{policy}: {explanation:?}"
+        );
+        let is_scored = |candidate: &Candidate| match (policy, candidate.score) {
+            ("peak_ewma", Some(Score::Nanoseconds(ns))) => ns > 0,
+            ("polled_power_of_d", Some(Score::Rif(_))) => true,
+            ("els", Some(Score::Weight(part))) => part > 0 && part < 1_000_000,
+            ("weighted_round_robin", Some(Score::Weight(weight))) => weight > 0,
+            (_, score) => score.is_none(),
+        };
+        assert!(
+            candidates.iter().all(is_scored),
+            "{policy}: {explanation:?}"
+        );
+    }
+}
+
+#[test]
+fn the_pool_is_told_with_its_limit_uses_and_scores() {
+    for (policy, is_scored) in [("prequal", false), ("linear", true), ("c3", true)] {
+        let mut rig = Rig::new(policy, 6);
+        rig.warm();
+        let before = rig.policy.snapshot(rig.now);
+        let (pick, explanation) = rig.explained(Query::first());
+        assert!(pick.chosen.is_some(), "{policy} chose by a report");
+        let mut told: Vec<_> = (explanation.candidates().iter())
+            .filter_map(|candidate| candidate.report)
+            .collect();
+        let oldest_first = |report: &PooledView| (core::cmp::Reverse(report.age), report.replica);
+        let mut pool = before.pool;
+        told.sort_by_key(oldest_first);
+        pool.sort_by_key(oldest_first);
+        assert_eq!(told, pool, "{policy}");
+        for candidate in explanation.candidates() {
+            assert_eq!(candidate.score.is_some(), is_scored, "{policy}");
+        }
+        let best = explanation.candidates()[0].replica;
+        assert_eq!(best, pick.ticket.replica(), "{policy}");
+    }
+}
+
+#[test]
+fn who_has_had_the_query_is_told_as_avoided_and_a_pinned_one_compares_nobody() {
+    for policy in ["prequal", "rif_then_latency", "linear"] {
+        let mut rig = Rig::new(policy, 4);
+        rig.warm();
+        let tried = [rig.replicas[0], rig.replicas[1]];
+        let (_, explanation) = rig.explained(Query::retry(&tried));
+        for candidate in explanation.candidates() {
+            assert_eq!(
+                candidate.avoided,
+                tried.contains(&candidate.replica),
+                "{policy}"
+            );
+        }
+        let pinned = rig.replicas[3];
+        let (pick, explanation) = rig.explained(Query::pinned(pinned));
+        assert_eq!(pick.reason, PickReason::Pinned);
+        assert_eq!((explanation.considered(), explanation.available()), (0, 4));
+        let of_it = (explanation.chosen(), explanation.rule());
+        assert_eq!(of_it, (Some(pinned), None), "{policy}");
+    }
+}
+
+#[test]
+fn of_many_candidates_the_best_are_told_and_the_chosen_one() {
+    let mut rig = Rig::new("least_loaded", 100);
+    for _ in 0..90 {
+        let _ = rig.pick(Query::first());
+    }
+    let (pick, explanation) = rig.explained(Query::first());
+    assert_eq!(explanation.considered(), 100);
+    assert_eq!(explanation.candidates().len(), Explanation::CANDIDATES_MAX);
+    let idle = explanation
+        .candidates()
+        .iter()
+        .filter(|it| it.in_flight == 0);
+    assert_eq!(idle.count(), 10, "all that are idle");
+    candidate(&explanation, pick.ticket.replica());
+
+    for policy in ["els", "weighted_round_robin"] {
+        let mut rig = Rig::new(policy, 100);
+        for _ in 0..50 {
+            let (pick, explanation) = rig.explained(Query::first());
+            let chosen = candidate(&explanation, pick.ticket.replica());
+            let Some(Score::Weight(weight)) = chosen.score else {
+                panic!("{policy}: {chosen:?}")
+            };
+            assert!(weight > 0, "{policy}");
+        }
+    }
+}
+
+#[test]
+fn the_best_is_first_the_chosen_one_is_marked_and_whoever_compares_has_a_runner_up() {
+    for entry in POLICIES {
+        let mut rig = Rig::new(entry.name, 6);
+        // A latency that is not known has a stand-in, which has its place among the others.
+        rig.without_latency = alloc::vec![rig.replicas[1], rig.replicas[4]];
+        rig.warm();
+        for _ in 0..40 {
+            let (pick, explanation) = rig.explained(Query::first());
+            let (name, replica) = (entry.name, pick.ticket.replica());
+            assert_eq!(explanation.chosen(), Some(replica), "{name}");
+            assert_eq!(explanation.rule(), Some(pick.reason), "{name}");
+            let candidates = explanation.candidates();
+            let places = candidates.iter().map(|it| it.place);
+            assert!(places.is_sorted(), "{name}: {explanation:?}");
+            if matches!(
+                name,
+                "random" | "round_robin" | "els" | "weighted_round_robin"
+            ) {
+                assert_eq!(explanation.runner_up(), None, "{name}");
+            } else {
+                let first_two = [0, 1].map(|place| candidates[place].replica);
+                let runner_up = explanation.runner_up().expect("a second one");
+                assert_eq!(first_two, [replica, runner_up], "{name}: {explanation:?}");
+                let known = pick.runner_up.unwrap_or(runner_up);
+                assert_eq!(known, runner_up, "{name}: the policy's own word");
+            }
+            rig.now += MS;
+            rig.end(pick, Outcome::Success);
+            rig.answer_probes();
+        }
+    }
+}
+
+#[test]
+fn the_cold_and_the_hot_are_counted_also_where_not_all_are_told() {
+    let mut rig = Rig::new("rif_then_latency", 100);
+    for _ in 0..200 {
+        rig.now += 2 * MS;
+        let pick = rig.pick(Query::first());
+        rig.end(pick, Outcome::Success);
+        rig.answer_probes();
+    }
+    let pool = rig.policy.snapshot(rig.now).pool;
+    let (_, explanation) = rig.explained(Query::first());
+    let told = explanation.candidates().len();
+    assert_eq!(told, Explanation::CANDIDATES_MAX);
+    let hot = pool.iter().filter(|report| report.hot).count();
+    assert!(hot > told, "{hot}");
+    assert_eq!(explanation.hot() as usize, hot);
+    assert_eq!(explanation.cold() as usize, pool.len() - hot);
+
+    let tried = [rig.replicas[98], rig.replicas[99]];
+    let (_, explanation) = rig.explained(Query::retry(&tried));
+    let could_have_it = explanation.considered() - 2;
+    assert_eq!(explanation.cold() + explanation.hot(), could_have_it);
+}
+
+#[test]
+fn the_weights_are_those_by_which_one_was_drawn() {
+    let mut rig = Rig::new("els", 3);
+    rig.serve(0, Outcome::Success, 150);
+    rig.serve(1, Outcome::Success, 150);
+    rig.serve(2, Outcome::Failed, 150);
+    let weights = |explanation: &Explanation| -> Vec<_> {
+        let candidates = explanation.candidates().iter();
+        candidates.filter_map(|it| it.score).collect()
+    };
+    let (_, all) = rig.explained(Query::first());
+    let excluded = candidate(&all, rig.replicas[2]);
+    assert_eq!(excluded.score, Some(Score::Weight(0)), "it fails always");
+    let others = [rig.replicas[0], rig.replicas[1]];
+    let (pick, alone) = rig.explained(Query::retry(&others));
+    assert_eq!(pick.ticket.replica(), rig.replicas[2]);
+    assert_eq!(weights(&alone), [Score::Weight(1_000_000)]);
+}

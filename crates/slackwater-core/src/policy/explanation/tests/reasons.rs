@@ -1,0 +1,86 @@
+//! Why one was chosen, where it was for want of others.
+
+use super::*;
+
+#[test]
+fn in_a_panic_the_rule_is_told_that_decided_among_all() {
+    for entry in POLICIES {
+        let mut rig = Rig::new(entry.name, 4);
+        rig.warm();
+        let usual = rig.pick(Query::first());
+        let usual_reason = usual.reason;
+        rig.end(usual, Outcome::Success);
+        for &replica in &rig.replicas {
+            rig.policy.set_available(rig.now, replica, false);
+        }
+        let (pick, told) = rig.explained(Query::first());
+        assert_eq!((pick.reason, told.available()), (PickReason::Panic, 0));
+        let expected = match entry.name {
+            // Nothing is kept of reports of those that may not be chosen.
+            "prequal" | "prequal_sync" | "linear" | "c3" => PickReason::Random,
+            "rif_then_latency" => PickReason::LeastLoaded,
+            _ => usual_reason,
+        };
+        assert_eq!(told.rule(), Some(expected), "{}", entry.name);
+        if expected.is_comparison() {
+            let best = told.candidates()[0].replica;
+            assert_eq!(best, pick.ticket.replica(), "{}", entry.name);
+        }
+    }
+}
+
+#[test]
+fn one_that_may_not_be_chosen_is_told_to_be_the_last_resort() {
+    for entry in POLICIES {
+        let mut rig = Rig::new(entry.name, 4);
+        rig.warm();
+        let out = rig.replicas[3];
+        rig.policy.set_available(rig.now, out, false);
+        let tried: Vec<_> = rig.replicas[..3].into();
+        let before = rig.policy.counters().picks;
+        let (pick, told) = rig.explained(Query::retry(&tried));
+        let name = entry.name;
+        assert_eq!(pick.ticket.replica(), out, "{name}");
+        assert_eq!(pick.reason, PickReason::LastResort, "{name}");
+        assert_eq!((told.available(), told.out()), (3, 1), "{name}");
+        let after = rig.policy.counters().picks;
+        let counts = [before, after].map(|picks| picks.of(PickReason::LastResort));
+        assert_eq!(counts, [0, 1], "{name}");
+        // Where one is left that may be chosen, it is no last resort.
+        rig.end(pick, Outcome::Success);
+        let (pick, _) = rig.explained(Query::retry(&tried[1..]));
+        assert_eq!(pick.ticket.replica(), rig.replicas[0], "{name}");
+        assert_ne!(pick.reason, PickReason::LastResort, "{name}");
+    }
+}
+
+#[test]
+fn a_query_that_has_waited_for_room_is_not_told_to_belong_there() {
+    for entry in POLICIES {
+        let mut rig = Rig::new(entry.name, 4);
+        rig.warm();
+        let place = rig.replicas[2];
+        let (pick, told) = rig.explained(Query::with_room(place));
+        let name = entry.name;
+        assert_eq!(
+            (pick.reason, pick.ticket.replica()),
+            (PickReason::Room, place)
+        );
+        assert_eq!((told.chosen(), told.rule()), (Some(place), None), "{name}");
+        let picks = rig.policy.counters().picks;
+        let of = [PickReason::Room, PickReason::Pinned].map(|reason| picks.of(reason));
+        assert_eq!(of, [1, 0], "{name}");
+    }
+}
+
+#[test]
+fn while_nobody_has_reported_ones_own_queries_decide_and_are_told_to() {
+    let mut rig = Rig::new("polled_power_of_d", 4);
+    let (pick, told) = rig.explained(Query::first());
+    assert_eq!(pick.reason, PickReason::LeastLoaded);
+    assert_eq!(told.rule(), Some(PickReason::LeastLoaded));
+    assert!(told.candidates().iter().all(|it| it.score.is_none()));
+    rig.answer_probes();
+    let (pick, _) = rig.explained(Query::first());
+    assert_eq!(pick.reason, PickReason::LowestRif);
+}

@@ -1,0 +1,286 @@
+//! Fleets as clients heard of them once: each of its own, at its own time, part by part.
+//!
+//! A replica of weight three is three parts to a policy, at one machine. Names of parts are the same for all clients that know
+//! them at the same time, as in one fleet. Clairvoyants hear nothing: they know the machines.
+
+use super::Engine;
+use super::balancing::Balancing;
+use super::query::slot_number;
+use crate::machine::Time;
+use crate::scenario::{News, Scenario, Tape, TapeNews};
+use slackwater_core::{Instant, ReplicaId, ReplicaIds};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// Who knows what of the fleet.
+#[derive(Debug)]
+pub(super) struct Heard {
+    tape: Arc<Tape>,
+    ids: ReplicaIds,
+    parts: Vec<Part>,
+    /// The parts of each replica.
+    of_replicas: Vec<Vec<u32>>,
+}
+
+/// A part of a replica.
+#[derive(Debug, Default)]
+struct Part {
+    /// Its name, while anybody knows it.
+    id: Option<ReplicaId>,
+    /// The clients that know it.
+    known_to: BTreeSet<u32>,
+}
+
+impl Heard {
+    /// `None`: the scenario's clients hear all the same.
+    pub(super) fn new(scenario: &Scenario) -> Option<Self> {
+        let tape = scenario
+            .tape
+            .as_ref()
+            .filter(|tape| !tape.news.is_empty())?;
+        let mut of_replicas = vec![Vec::new(); scenario.replicas()];
+        for (part, &replica) in (0..).zip(&tape.parts) {
+            if let Some(parts) = of_replicas.get_mut(replica as usize) {
+                parts.push(part);
+            }
+        }
+        Some(Self {
+            tape: Arc::clone(tape),
+            ids: ReplicaIds::new(),
+            parts: tape.parts.iter().map(|_| Part::default()).collect(),
+            of_replicas,
+        })
+    }
+
+    /// The place of each piece of news, and when it comes.
+    pub(super) fn times(&self) -> Vec<(usize, Time)> {
+        let news = self.tape.news.iter().enumerate();
+        news.map(|(place, news)| (place, news.at_ns)).collect()
+    }
+
+    /// What a client calls a replica: a part of it that it knows.
+    fn name_of(&self, client: u32, replica: u32) -> Option<ReplicaId> {
+        let parts = self.of_replicas.get(replica as usize)?;
+        let mut parts = parts
+            .iter()
+            .filter_map(|part| self.parts.get(*part as usize));
+        parts.find(|part| part.known_to.contains(&client))?.id
+    }
+}
+
+impl Engine {
+    /// What a client calls a replica, while it knows it.
+    pub(super) fn name_of(&self, client: u32, replica: u32) -> Option<ReplicaId> {
+        match &self.heard {
+            Some(heard) => heard.name_of(client, replica),
+            None => self.replicas.all().get(replica as usize)?.id,
+        }
+    }
+
+    /// A client hears what it heard once.
+    pub(super) fn hear(&mut self, place: usize) {
+        let (Some(heard), Balancing::Own { clients, .. }) = (&mut self.heard, &mut self.balancing)
+        else {
+            return;
+        };
+        let Some(&TapeNews {
+            client: number,
+            part: place,
+            news,
+            ..
+        }) = heard.tape.news.get(place)
+        else {
+            return;
+        };
+        let (Some(client), Some(part)) = (
+            clients.get_mut(number as usize),
+            heard.parts.get_mut(place as usize),
+        ) else {
+            return;
+        };
+        let now = Instant::from_nanos(self.now);
+        match (news, part.id) {
+            (News::Joined, known) => {
+                let Some(id) = known.or_else(|| heard.ids.allocate()) else {
+                    return;
+                };
+                part.id = Some(id);
+                if part.known_to.insert(number) {
+                    client.policy.add_replica(now, id);
+                    let replica = heard.tape.parts.get(place as usize);
+                    let replica = replica.map_or(0, |replica| *replica as usize);
+                    self.replicas.name(replica, id);
+                }
+            }
+            (_, None) => (),
+            (News::Left, Some(id)) => {
+                if part.known_to.remove(&number) {
+                    client.policy.remove_replica(now, id);
+                }
+                if part.known_to.is_empty() {
+                    part.id = None;
+                    heard.ids.release(id);
+                }
+            }
+            (News::Offered, Some(id)) => client.policy.set_available(now, id, true),
+            (News::Withdrawn, Some(id)) => client.policy.set_available(now, id, false),
+        }
+        self.poll_client(slot_number(number as usize));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::scenario::{
+        Cost, Group, Load, Network, News, Scenario, Service, Sharing, Tape, TapeNews, TapeQuery,
+        TapeStep,
+    };
+    use crate::{Measured, PolicyChoice, run};
+    use core::time::Duration;
+    use slackwater_core::policy::Attempt;
+
+    const MS: u64 = 1_000_000;
+
+    /// Two replicas with room for all; a query each millisecond, at two clients in turn.
+    fn scenario(parts: &[u32], news: &[(u64, u32, u32, News)]) -> Scenario {
+        let news = news.iter().map(|&(at_ms, client, part, news)| TapeNews {
+            at_ns: at_ms * MS,
+            client,
+            part,
+            news,
+        });
+        let step = TapeStep {
+            from_ns: 0,
+            cores: 100.0,
+            fails: 0.0,
+            failure_cost_ns: 0.0,
+        };
+        let query = |at: u32| TapeQuery::first(u64::from(at) * MS, at % 2, 1e5);
+        let tape = Tape {
+            queries: (0..400).map(query).collect(),
+            replicas: vec![vec![step]; 2],
+            parts: parts.to_vec(),
+            news: news.collect(),
+            block: Duration::ZERO,
+        };
+        let sharing = Sharing {
+            cores: 1.0,
+            bucket: 0.0,
+            burst: 1.0,
+            contention_loss: 0.0,
+        };
+        Scenario {
+            load: Load::even(1_000.0, 2),
+            cost: Cost::Fixed(Duration::from_millis(1)),
+            fleet: vec![Group::healthy(2, Service::Shared(sharing))],
+            antagonists: None,
+            network: Network::NONE,
+            events: Vec::new(),
+            deadline: Duration::from_secs(10),
+            cancel_expired: false,
+            tape: Some(tape.into()),
+            warmup: Duration::ZERO,
+            span: Duration::from_millis(400),
+        }
+    }
+
+    fn played(scenario: &Scenario) -> Measured {
+        let policy = PolicyChoice::shipped("round_robin").expect("it is listed");
+        run(scenario, &policy, 1)
+    }
+
+    fn joined(at_ms: u64, parts: core::ops::Range<u32>) -> Vec<(u64, u32, u32, News)> {
+        let clients = |part| [0, 1].map(|client| (at_ms, client, part, News::Joined));
+        parts.flat_map(clients).collect()
+    }
+
+    #[test]
+    fn a_replica_gets_as_much_as_it_has_parts() {
+        let measured = played(&scenario(&[0, 0, 0, 1], &joined(0, 0..4)));
+        assert_eq!(measured.queries_by_replica, [300, 100]);
+    }
+
+    #[test]
+    fn each_client_knows_what_it_heard_when_it_heard_it() {
+        let mut news = joined(0, 0..2);
+        // Client 0 is without replica 1 for a quarter of the time, client 1 has it in the fleet for half of it.
+        news.extend([
+            (100, 0, 1, News::Withdrawn),
+            (200, 0, 1, News::Offered),
+            (200, 1, 1, News::Left),
+        ]);
+        let measured = played(&scenario(&[0, 1], &news));
+        assert_eq!(measured.queries_by_replica, [275, 125]);
+        assert_eq!((measured.queries, measured.errors), (400, 0));
+
+        // Whoever comes back is not the one that left; whoever knows nobody turns away.
+        news.extend([
+            (300, 1, 1, News::Joined),
+            (350, 1, 0, News::Left),
+            (375, 1, 1, News::Left),
+        ]);
+        let measured = played(&scenario(&[0, 1], &news));
+        assert_eq!(measured.queries_by_replica.iter().sum::<u64>(), 387);
+        assert_eq!(
+            measured.errors, 13,
+            "every other millisecond of the last 25"
+        );
+    }
+
+    #[test]
+    fn a_query_that_belongs_to_a_replica_goes_there_if_it_may() {
+        let mut scenario = scenario(&[0, 1, 1], &joined(0, 0..3));
+        let mut tape = (**scenario.tape.as_ref().expect("it has one")).clone();
+        tape.queries
+            .iter_mut()
+            .for_each(|query| query.pinned = Some(1));
+        scenario.tape = Some(tape.clone().into());
+        assert_eq!(played(&scenario).queries_by_replica, [0, 400]);
+        // By turns, where it does not know that replica.
+        tape.news.truncate(2);
+        scenario.tape = Some(tape.into());
+        assert_eq!(played(&scenario).queries_by_replica, [400, 0]);
+    }
+
+    #[test]
+    fn what_is_not_measured_is_load_all_the_same() {
+        let mut scenario = scenario(&[0], &joined(0, 0..1));
+        let mut tape = (**scenario.tape.as_ref().expect("it has one")).clone();
+        tape.replicas[0][0].cores = 1.0;
+        // Copies of 50 ms each at the same time as every 100th query, of which there are two.
+        let copies = [0, 100, 200, 300].map(|at| TapeQuery {
+            attempt: Attempt::Hedge,
+            is_measured: false,
+            ..TapeQuery::first(at * MS, 0, 50e6)
+        });
+        tape.queries.extend(copies);
+        tape.queries.sort_by_key(|query| query.at_ns);
+        scenario.tape = Some(tape.into());
+        let measured = played(&scenario);
+        assert_eq!(
+            (measured.queries, measured.queries_by_replica[0]),
+            (400, 400)
+        );
+        let [calm, loaded] = [0.4, 0.9].map(|q| measured.latency.quantile(q).as_micros());
+        assert_eq!(
+            (calm, loaded),
+            (100, 200),
+            "half of the time it shares with a copy"
+        );
+    }
+
+    #[test]
+    fn latencies_are_told_by_block_where_that_is_asked_for() {
+        let mut scenario = scenario(&[0], &joined(0, 0..1));
+        assert!(played(&scenario).latency_by_block.is_empty());
+        let mut tape = (**scenario.tape.as_ref().expect("it has one")).clone();
+        tape.block = Duration::from_millis(150);
+        scenario.tape = Some(tape.into());
+        let blocks = played(&scenario).latency_by_block;
+        let counts: Vec<_> = blocks
+            .iter()
+            .map(crate::measure::Latencies::count)
+            .collect();
+        assert_eq!(counts, [150, 150, 100]);
+    }
+}

@@ -1,0 +1,289 @@
+//! Any list of events: what is written is read, what is cut off is read as far as it is whole, what was tampered with ends.
+
+use super::{Decoder, Encoder, STRANGER};
+use crate::recording::{Asked, Bytes, Event, Request, Said};
+use core::time::Duration;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use slackwater_core::policy::{Attempt, Outcome, PickReason, ProbeId, ProbeRound, RoundReply};
+use slackwater_core::{Instant, LoadReport, LoadScale, ReplicaId, ReplicaIds, Rif};
+use std::borrow::Cow;
+
+/// What an event is made of: which, and numbers for its fields, small ones and large ones.
+type Seed = (u8, Vec<u64>);
+
+fn seeds() -> impl Strategy<Value = Vec<Seed>> {
+    let number = prop_oneof![0..5_u64, 0..2_000_u64, any::<u64>()];
+    vec((any::<u8>(), vec(number, 12)), 0..40)
+}
+
+/// Makes events of numbers, of those alone that there can be: nobody leaves who is not there.
+struct Maker {
+    ids: ReplicaIds,
+    members: Vec<ReplicaId>,
+    now_ns: u64,
+}
+
+/// One of a list.
+fn one<T: Copy>(all: &[T], number: u64) -> T {
+    all[usize::try_from(number % all.len() as u64).expect("less than the list")]
+}
+
+fn small(number: u64) -> u32 {
+    u32::try_from(number >> 32).expect("32 bits")
+        ^ u32::try_from(number & 0xffff_ffff).expect("32 bits")
+}
+
+fn scale(number: u64) -> LoadScale {
+    LoadScale::from_1024ths(1 + u16::try_from(number % 4_096).expect("few"))
+}
+
+fn text(number: u64) -> String {
+    let letters = ["", "GET", "acme", "ü", "0123456789", "x-y_z"];
+    let times = usize::try_from(number / 7 % 7).expect("few");
+    one(&letters, number).repeat(times)
+}
+
+fn report(n: &[u64]) -> LoadReport {
+    let latency = (!n[0].is_multiple_of(3)).then(|| Duration::from_nanos(n[1]));
+    let mut report = LoadReport::new(Rif::new(small(n[2])), latency);
+    report.draining = n[3].is_multiple_of(5);
+    report.load_scale = scale(n[4]);
+    let has = |bit: u64| n[5] >> bit & 1 == 1;
+    report.incarnation = has(0).then_some(n[6]);
+    report.error_millionths = has(1).then_some(small(n[7]));
+    report.cpu_millionths = has(2).then_some(small(n[8]));
+    report.query_rate_millis = has(3).then_some(small(n[9]));
+    report.capacity_millirif = has(4).then_some(small(n[10]));
+    report.cost = has(5).then_some(Duration::from_nanos(n[11]));
+    report
+}
+
+impl Maker {
+    fn replica(&self, number: u64) -> ReplicaId {
+        let members = self.members.len() as u64;
+        let place = usize::try_from(number % (members + 1)).expect("few");
+        self.members.get(place).copied().unwrap_or(STRANGER)
+    }
+
+    fn asked(&self, n: &[u64]) -> Asked<'static> {
+        let avoid = (0..n[0] % 4).map(|more| self.replica(n[1].wrapping_add(more)));
+        let pinned = n[3].is_multiple_of(2).then(|| self.replica(n[4]));
+        Asked {
+            attempt: one(&Attempt::ALL, n[2]),
+            avoid: Cow::Owned(avoid.collect()),
+            pinned,
+            // Of a place that was waited for alone.
+            has_room: pinned.is_some() && n[3].is_multiple_of(4),
+        }
+    }
+
+    fn pick(&self, n: &[u64]) -> Option<(ReplicaId, PickReason)> {
+        let is_some = !n[0].is_multiple_of(4);
+        is_some.then(|| (self.replica(n[1]), one(&PickReason::ALL, n[2])))
+    }
+
+    fn said(&self, n: &[u64]) -> Said {
+        if n[3].is_multiple_of(5) {
+            let targets = (0..n[0] % 6).map(|more| self.replica(n[1].wrapping_add(more)));
+            return Said::Probe {
+                targets: targets.collect(),
+            };
+        }
+        (self.pick(n)).map_or(Said::NoReplica, |(replica, reason)| Said::Pick {
+            replica,
+            reason,
+        })
+    }
+
+    fn reply(&self, n: u64) -> (ReplicaId, RoundReply) {
+        let reply = match n % 4 {
+            0 => RoundReply::Lost,
+            some => RoundReply::Answered {
+                rif: Rif::new(small(n)),
+                latency: (some > 1).then(|| Duration::from_nanos(n)),
+                load_scale: scale(n),
+                draining: some == 3,
+            },
+        };
+        (self.replica(n), reply)
+    }
+
+    fn event(&mut self, kind: u8, n: &[u64]) -> Event<'static> {
+        let replica = self.replica(n[0]);
+        let probe = ProbeId::from_bits(n[1]);
+        let outcome = one(&Outcome::ALL, n[2]);
+        let before = self.now_ns - n[3].min(self.now_ns);
+        let heard = Cow::Owned(report(n));
+        match kind % 18 {
+            0 => Event::Named {
+                replica,
+                name: Cow::Owned(text(n[4])),
+            },
+            1 => {
+                let replica = self.ids.allocate().expect("room");
+                self.members.push(replica);
+                Event::Add { replica }
+            }
+            2 => {
+                if let Some(place) = self.members.iter().position(|member| *member == replica) {
+                    self.members.remove(place);
+                    self.ids.release(replica);
+                }
+                Event::Remove { replica }
+            }
+            3 => Event::Available {
+                replica,
+                available: n[4].is_multiple_of(2),
+            },
+            4 => Event::Query {
+                asked: self.asked(&n[4..]),
+                said: self.said(&n[6..]),
+            },
+            5 => Event::Trial {
+                said: self.pick(&n[6..]),
+            },
+            6 => Event::Head {
+                sent_at_ns: before,
+                outcome,
+            },
+            7 => Event::Done {
+                sent_at_ns: before,
+                outcome,
+            },
+            8 => {
+                let count = usize::try_from(n[5]).unwrap_or(0) % (ProbeRound::MAX_PROBES + 2);
+                let replies = n.iter().cycle().take(count);
+                Event::Round {
+                    started_at_ns: before,
+                    asked: self.asked(&n[4..]),
+                    replies: replies.map(|n| self.reply(*n)).collect(),
+                    said: self.pick(&n[6..]),
+                }
+            }
+            9 => Event::Poll {
+                probe: n[4].is_multiple_of(2).then_some((probe, replica)),
+            },
+            10 => Event::Report {
+                probe,
+                report: heard,
+            },
+            11 => Event::SiblingReport {
+                replica,
+                report: heard,
+            },
+            12 => Event::SiblingQueries {
+                replica,
+                queries: small(n[4]),
+            },
+            13 => Event::CarriedReport {
+                replica,
+                report: heard,
+            },
+            14 => Event::ProbeLost { probe },
+            15 => Event::ProbeUnsent { probe },
+            16 => Event::Timeout,
+            _ => Event::Request {
+                sent_at_ns: before,
+                request: Cow::Owned(Request {
+                    method: text(n[4]),
+                    status: Some(100 + u16::try_from(n[5] % 500).expect("few")),
+                    bytes_in: n[6],
+                    bytes_out: n[7],
+                    fields: (n[8..].iter())
+                        .map(|n| (!n.is_multiple_of(3)).then(|| text(*n)))
+                        .collect(),
+                }),
+            },
+        }
+    }
+}
+
+/// The events of such numbers, and their bytes, with where each ends.
+fn made(seeds: &[Seed]) -> (Vec<(u64, Event<'static>)>, Vec<u8>, Vec<usize>) {
+    let mut maker = Maker {
+        ids: ReplicaIds::new(),
+        members: Vec::new(),
+        now_ns: 0,
+    };
+    let (mut encoder, mut bytes) = (Encoder::default(), Vec::new());
+    let (mut events, mut ends) = (Vec::new(), vec![0]);
+    for (kind, numbers) in seeds {
+        let passed = if *kind > 128 { 0 } else { numbers[0] };
+        maker.now_ns = maker.now_ns.saturating_add(passed);
+        let event = maker.event(*kind, numbers);
+        encoder.put(&mut bytes, Instant::from_nanos(maker.now_ns), &event);
+        events.push((maker.now_ns, event));
+        ends.push(bytes.len());
+    }
+    (events, bytes, ends)
+}
+
+/// What is read of bytes, and whether it ended with a mistake.
+fn read(bytes: &[u8]) -> (Vec<(u64, Event<'static>)>, bool) {
+    let (mut decoder, mut rest) = (Decoder::default(), Bytes::new(bytes));
+    let mut events = Vec::new();
+    while !rest.is_empty() {
+        let Ok((at, event)) = decoder.take(&mut rest) else {
+            return (events, true);
+        };
+        events.push((at.as_nanos(), event));
+    }
+    (events, false)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        failure_persistence: None,
+        ..ProptestConfig::with_cases(64)
+    })]
+
+    #[test]
+    fn what_is_written_is_read(seeds in seeds()) {
+        let (events, bytes, _) = made(&seeds);
+        prop_assert_eq!(read(&bytes), (events, false));
+    }
+
+    #[test]
+    fn what_is_cut_off_is_read_as_far_as_it_is_whole(seeds in seeds(), cut in any::<prop::sample::Index>()) {
+        let (events, bytes, ends) = made(&seeds);
+        let cut = cut.index(bytes.len() + 1);
+        let whole = ends.partition_point(|end| *end <= cut) - 1;
+        let (found, is_torn) = read(&bytes[..cut]);
+        prop_assert_eq!(found, &events[..whole]);
+        prop_assert_eq!(is_torn, cut != ends[whole]);
+    }
+
+    #[test]
+    fn what_was_tampered_with_is_no_more_than_there_are_bytes(
+        seeds in seeds(),
+        flips in vec(any::<prop::sample::Index>(), 1..6),
+    ) {
+        let (_, mut bytes, _) = made(&seeds);
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let bits = bytes.len() * 8;
+        for flip in flips {
+            let bit = flip.index(bits);
+            bytes[bit / 8] ^= 1 << (bit % 8);
+        }
+        let (events, _) = read(&bytes);
+        prop_assert!(events.len() <= bytes.len());
+        let listed = |event: &Event<'_>| match event {
+            Event::Query { asked, said: Said::Probe { targets } } => asked.avoid.len() + targets.len(),
+            Event::Query { asked, .. } => asked.avoid.len(),
+            Event::Round { asked, replies, .. } => asked.avoid.len() + replies.len(),
+            Event::Named { name, .. } => name.len(),
+            _ => 0,
+        };
+        let kept: usize = events.iter().map(|(_, event)| listed(event)).sum();
+        prop_assert!(kept <= bytes.len(), "{kept} of {}", bytes.len());
+    }
+
+    #[test]
+    fn bytes_of_nobody_are_read_without_harm(bytes in vec(any::<u8>(), 0..2_000)) {
+        let (events, _) = read(&bytes);
+        prop_assert!(events.len() <= bytes.len());
+    }
+}

@@ -1,0 +1,209 @@
+//! Streams of the tests' own, and what they tell.
+
+use super::*;
+use crate::recording::Asked;
+use slackwater_core::policy::Query;
+use slackwater_core::{LoadReport, LoadScale, ReplicaIds, Rif};
+use std::borrow::Cow;
+
+const MS: u64 = 1_000_000;
+
+const ANSWERED: RoundReply = RoundReply::Answered {
+    rif: Rif::ZERO,
+    latency: None,
+    load_scale: LoadScale::ONE,
+    draining: false,
+};
+
+fn name(replica: ReplicaId, name: &str) -> Event<'_> {
+    let name = Cow::Borrowed(name);
+    Event::Named { replica, name }
+}
+
+fn query(said: Said) -> Event<'static> {
+    let asked = Asked::new(Query::first());
+    Event::Query { asked, said }
+}
+
+fn pick(replica: ReplicaId) -> Said {
+    let reason = PickReason::Cold;
+    Said::Pick { replica, reason }
+}
+
+fn round(began_at_ms: u64, replica: ReplicaId) -> Event<'static> {
+    Event::Round {
+        started_at_ns: began_at_ms * MS,
+        asked: Asked::new(Query::first()),
+        replies: vec![(replica, RoundReply::Lost), (replica, ANSWERED)],
+        said: Some((replica, PickReason::Hot)),
+    }
+}
+
+fn done(picked_at_ms: u64, outcome: Outcome) -> Event<'static> {
+    Event::Done {
+        sent_at_ns: picked_at_ms * MS,
+        outcome,
+    }
+}
+
+#[test]
+fn streams_come_together_on_one_clock_and_by_replicas_names() {
+    let mut ids = ReplicaIds::new();
+    let [a, b] = [(); 2].map(|()| ids.allocate().expect("room"));
+    let probe = ProbeId::from_bits(3);
+    let wanted = Some((probe, a));
+    let report = Cow::Owned(LoadReport::new(Rif::ZERO, None));
+    let targets = vec![a, b];
+    let first = vec![
+        (0, Event::Add { replica: a }),
+        (0, name(a, "one")),
+        (5, query(pick(a))),
+        (5, Event::Poll { probe: wanted }),
+        (7, Event::Report { probe, report }),
+        (9, done(5, Outcome::Success)),
+        (9, query(pick(b))),
+    ];
+    let second = vec![
+        (0, Event::Add { replica: b }),
+        (0, name(b, "one")),
+        (1, query(Said::Probe { targets })),
+        (3, round(1, b)),
+        (8, done(3, Outcome::Broken)),
+    ];
+    let mut history = History::default();
+    for (client, (since, events)) in (0..).zip([(0, first), (100 * MS, second)]) {
+        let mut reader = Reader::new(client, since);
+        for (at_ms, event) in events {
+            reader.read(&mut history, Instant::from_nanos(at_ms * MS), &event);
+        }
+        reader.finish(&mut history);
+    }
+    let named = ["one", "r1"];
+    assert_eq!(history.replicas, named, "who has no name goes by its id");
+    let short: Vec<_> = (history.queries.iter())
+        .map(|query| (query.client, query.replica, query.latency(), query.failed()))
+        .collect();
+    let ms = |ms| Some(Duration::from_millis(ms));
+    let expected = [
+        (0, 0, ms(4), false),
+        (0, 1, None, false),
+        (1, 0, ms(7), true),
+    ];
+    assert_eq!(short, expected);
+    let last = history.queries[2];
+    assert_eq!((last.arrived_at, last.sent_at), (101 * MS, 103 * MS));
+    assert_eq!(history.ended_at(), 108 * MS);
+    assert_eq!(history.round_trips.mean(), Duration::from_millis(2));
+    let probes = (history.probes, history.probes_answered, history.probes_lost);
+    assert_eq!(probes, (3, 2, 1));
+    assert_eq!(history.latencies().count(), 2);
+    assert_eq!(
+        history.changes, 0,
+        "each fleet was there from the beginning"
+    );
+}
+
+#[test]
+fn parts_of_a_replica_are_told_apart_and_taken_up_again() {
+    let mut ids = ReplicaIds::new();
+    let [a, b, c] = [(); 3].map(|()| ids.allocate().expect("room"));
+    let add = |replica| Event::Add { replica };
+    let available = |replica, available| Event::Available { replica, available };
+    let remove = |replica| Event::Remove { replica };
+    // Two parts of one, named after both have joined; one of them leaves, and a third takes its place.
+    let first = vec![
+        (0, add(a)),
+        (0, add(b)),
+        (1, available(b, false)),
+        (1, name(a, "heavy")),
+        (1, name(b, "heavy")),
+        (5, query(pick(b))),
+        (6, remove(a)),
+        (7, add(c)),
+        (7, name(c, "heavy")),
+        (8, add(c)),
+        (8, remove(a)),
+    ];
+    let second = vec![(0, add(a)), (0, name(a, "heavy")), (2, available(a, true))];
+    let mut history = History::default();
+    for (client, (since, events)) in (0..).zip([(0, first), (100 * MS, second)]) {
+        let mut reader = Reader::new(client, since);
+        for (at_ms, event) in events {
+            reader.read(&mut history, Instant::from_nanos(at_ms * MS), &event);
+        }
+        reader.finish(&mut history);
+    }
+    assert_eq!(
+        (&*history.replicas, &*history.parts),
+        (&["heavy".to_owned()][..], &[0, 0][..])
+    );
+    let news: Vec<_> = (history.news.iter())
+        .map(|it| (it.at_ns / MS, it.client, it.part, it.news))
+        .collect();
+    let expected = [
+        (0, 0, 0, News::Joined),
+        (0, 0, 1, News::Joined),
+        (1, 0, 1, News::Withdrawn),
+        (6, 0, 0, News::Left),
+        (7, 0, 0, News::Joined),
+        // The stream is over.
+        (8, 0, 1, News::Left),
+        (8, 0, 0, News::Left),
+        (100, 1, 0, News::Joined),
+        (102, 1, 0, News::Offered),
+        (102, 1, 0, News::Left),
+    ];
+    assert_eq!(news, expected);
+    // Twice c joined and a left, of which one each says nothing to the model; all count as changes.
+    assert_eq!((history.changes, history.withdrawals), (4, 1));
+}
+
+#[test]
+fn copies_are_nobodys_and_trials_of_real_queries_are_somebodys() {
+    let mut ids = ReplicaIds::new();
+    let [a, b] = [(); 2].map(|()| ids.allocate().expect("room"));
+    let said = Some((a, PickReason::Trial));
+    let trial = Said::Pick {
+        replica: a,
+        reason: PickReason::Trial,
+    };
+    let pinned = Asked::new(Query::pinned(b));
+    let events = [
+        (0, Event::Add { replica: a }),
+        (0, name(a, "one")),
+        (1, Event::Trial { said }),
+        (2, query(trial)),
+        (
+            3,
+            Event::Query {
+                asked: pinned,
+                said: pick(a),
+            },
+        ),
+        (4, done(1, Outcome::Success)),
+        (4, done(2, Outcome::Success)),
+        (5, done(3, Outcome::Dropped)),
+    ];
+    let mut history = History::default();
+    let mut reader = Reader::new(0, 0);
+    for (at_ms, event) in &events {
+        reader.read(&mut history, Instant::from_nanos(at_ms * MS), event);
+    }
+    let told: Vec<_> = (history.queries.iter())
+        .map(|it| {
+            (
+                it.is_first(),
+                it.latency().map(|it| it.as_millis()),
+                it.pinned,
+            )
+        })
+        .collect();
+    assert_eq!(
+        told,
+        [
+            (false, None, None),
+            (true, Some(2), None),
+            (true, None, Some(1))
+        ]
+    );
+}

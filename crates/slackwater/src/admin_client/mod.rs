@@ -1,0 +1,26 @@
+//! What the sub-commands share that talk to the admin server of a running process: where it is, what is asked of it, and what it
+//! says.
+//!
+//! What comes from there comes from another machine: every wait has an end, every answer a size, and nothing of it reaches a
+//! terminal before it is [`clean`](crate::output::clean).
+
+pub(crate) mod address;
+mod client;
+mod percent;
+mod sse;
+
+pub(crate) use address::Address;
+pub(crate) use client::{Failure, Stream, Wanted, answer, json};
+pub(crate) use percent::encode;
+pub(crate) use sse::Event;
+
+use crate::fault::Fault;
+
+/// Runs what talks to an admin server to its end, on this thread.
+pub(crate) fn block_on<T>(work: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Fault::runtime(format!("cannot start: {error}")))?;
+    runtime.block_on(work)
+}

@@ -1,0 +1,561 @@
+//! The sub-command `slackwater admin`: what the admin server of a running `serve` offers to whoever has the process in hand, from
+//! a shell. Each command is one request, and `docs/admin.md` says what it does; here is how it is asked for, and told.
+
+mod setting;
+mod token;
+mod words;
+
+use crate::admin::{Overrides, Reloaded, ReplicaOverridden, SettingsChanged};
+use crate::admin_client::{self, Address, Failure, Wanted, address, block_on, encode};
+use crate::fault::Fault;
+use crate::output::print;
+use crate::toml_reader::values::parse_duration;
+use bytes::Bytes;
+use core::time::Duration;
+use http::{HeaderValue, StatusCode};
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
+use setting::Setting;
+use std::path::PathBuf;
+use std::time::Instant;
+use token::{Token, VARIABLE};
+use words::{Status, clean_lines, counted};
+
+/// Between two looks at a replica whose requests are waited for.
+const LOOK_INTERVAL: Duration = Duration::from_millis(200);
+
+const JSON: &str = "application/json";
+const TEXT: &str = "text/plain";
+
+const EXAMPLES: &str = "\
+Examples:
+  slackwater admin status                              the serve on this machine, at 127.0.0.1:9900
+  slackwater admin decisions --slower-than 100ms       why slow requests went where they went
+  export SLACKWATER_ADMIN_TOKEN=$(cat /etc/slackwater/token)
+  slackwater admin drain 10.0.0.1:8080 --wait 30s      before that replica is stopped
+  slackwater admin undrain 10.0.0.1:8080
+  slackwater admin weight 10.0.0.1:8080 3              instead of what its fleet says
+  slackwater admin policy least_loaded --dry-run
+  slackwater admin set prequal.pool_capacity=32 hedge.enabled=true
+  slackwater admin overrides --json
+  slackwater admin clear
+  slackwater admin reload --admin lb-3.example.com --token-file /etc/slackwater/token
+
+What changes something needs the token in the file that admin.token_file of that serve names: by
+--token-file, or in the environment as SLACKWATER_ADMIN_TOKEN. What is changed outlives reloads and
+upgrades, and ends with a restart; what is to stay belongs in the configuration.
+Exit codes: 0 done, 1 nobody answers there or it could not be done, 2 what was asked for is
+mistaken, or the token is.";
+
+/// Arguments of `slackwater admin`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Where the status is served: admin.listen of a serve
+    #[arg(long, global = true, value_name = "ADDRESS", default_value = "127.0.0.1:9900", value_parser = address::parse)]
+    admin: Address,
+    /// A file with the token, in place of the one in the environment
+    #[arg(long, global = true, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    /// Write the answer in JSON, as the server tells it
+    #[arg(long, global = true)]
+    json: bool,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// Show how the process, its services and their replicas do
+    Status,
+    /// Tell why replicas were picked, for requests whose decisions are kept
+    Decisions(Filter),
+    /// Show what is changed at run time, and since when
+    Overrides,
+    /// Write the configuration in force, as a file; needs the token
+    Config,
+    /// Give a replica no new requests; those that it has end
+    Drain {
+        #[command(flatten)]
+        replica: ReplicaName,
+        /// Wait until this process has no more requests there, so long at most
+        #[arg(long, value_name = "DURATION", value_parser = duration)]
+        wait: Option<Duration>,
+    },
+    /// Let a drained replica have requests again
+    Undrain(ReplicaName),
+    /// Give a replica another weight
+    Weight {
+        #[command(flatten)]
+        replica: ReplicaName,
+        /// From 0 (none of the requests) to 65535, or "fleet": as its fleet says
+        #[arg(value_name = "WEIGHT", value_parser = weight)]
+        weight: Weight,
+    },
+    /// Have a service go by another policy
+    Policy {
+        /// Its name; slackwater serve --help lists them
+        policy: String,
+        #[command(flatten)]
+        how: How,
+    },
+    /// Set keys of a service over what the file and the flags say
+    Set {
+        /// A key as in the configuration, and its value
+        #[arg(required = true, value_name = "KEY=VALUE", value_parser = Setting::parse)]
+        settings: Vec<Setting>,
+        #[command(flatten)]
+        how: How,
+    },
+    /// Let keys of a service be as the file and the flags say
+    Unset {
+        /// A key as in the configuration
+        #[arg(required = true, value_name = "KEY")]
+        keys: Vec<String>,
+        #[command(flatten)]
+        how: How,
+    },
+    /// Have the configuration read again, as SIGHUP does
+    Reload {
+        /// Change nothing, and say what would be
+        #[arg(long)]
+        dry_run: bool,
+    },
+    /// Take back what was changed at run time
+    Clear {
+        /// Of this service only
+        #[arg(long, value_name = "NAME")]
+        service: Option<String>,
+    },
+}
+
+#[derive(Debug, clap::Args)]
+struct ReplicaName {
+    /// The replica's name, or its address
+    replica: String,
+    /// Whose replica it is; may be left out where there is one service
+    #[arg(long, value_name = "NAME")]
+    service: Option<String>,
+}
+
+#[derive(Debug, clap::Args)]
+struct How {
+    /// Whose settings they are; may be left out where there is one service
+    #[arg(long, value_name = "NAME")]
+    service: Option<String>,
+    /// Change nothing, and say what would be
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// Which decisions are asked for; the server knows what there is of each.
+#[derive(Debug, clap::Args)]
+struct Filter {
+    /// Of the request with this id, as the access log has it
+    #[arg(long)]
+    id: Option<String>,
+    /// Of requests for this service
+    #[arg(long, value_name = "NAME")]
+    service: Option<String>,
+    /// With an attempt at this replica
+    #[arg(long, value_name = "NAME")]
+    replica: Option<String>,
+    /// With an attempt that went where it went for this reason, such as hot
+    #[arg(long)]
+    reason: Option<String>,
+    /// With an attempt of this kind: first, retry, hedge, tie or trial
+    #[arg(long, value_name = "KIND")]
+    attempt: Option<String>,
+    /// Of requests that failed (true), or that did not (false)
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
+    failed: Option<bool>,
+    /// Of requests that took so long or longer, such as 50ms
+    #[arg(long, value_name = "DURATION")]
+    slower_than: Option<String>,
+    /// At most so many, the newest
+    #[arg(long, value_name = "COUNT")]
+    limit: Option<u32>,
+}
+
+/// A weight in place of the fleet's; `None`: as that says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Weight(Option<u16>);
+
+fn weight(text: &str) -> Result<Weight, String> {
+    if text == "fleet" {
+        return Ok(Weight(None));
+    }
+    let weight = text.parse().map(|weight| Weight(Some(weight)));
+    weight.map_err(|_| "expected a whole number from 0 to 65535, or fleet".to_owned())
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    let span = parse_duration(text).and_then(Result::ok);
+    span.ok_or_else(|| "expected a duration such as 30s or 1.5m".to_owned())
+}
+
+/// Runs `slackwater admin`.
+pub(crate) fn run(args: Args) -> Result<(), Fault> {
+    let token = Token::find(args.token_file.as_deref())?;
+    let server = Server {
+        address: args.admin,
+        token,
+    };
+    let text = block_on(server.carry_out(args.command, args.json))?;
+    print(&text)
+}
+
+/// Who is asked, and by whom.
+#[derive(Debug)]
+struct Server {
+    address: Address,
+    token: Option<Token>,
+}
+
+impl Server {
+    /// What is to be said when it is done.
+    async fn carry_out(&self, command: Command, is_json: bool) -> Result<String, Fault> {
+        match command {
+            Command::Status => {
+                let authority = self.address.authority();
+                let tell = |status: &Status| words::status(status, &authority);
+                self.told("/status", is_json, tell).await
+            }
+            Command::Decisions(filter) => {
+                let (form, accept) = if is_json {
+                    ("json", JSON)
+                } else {
+                    ("text", TEXT)
+                };
+                let answer = self.read(&filter.path(form), accept).await?;
+                Ok(clean_lines(&text(&answer)))
+            }
+            Command::Overrides => {
+                let tell = |told: &Overrides| {
+                    words::overrides(told)
+                        .unwrap_or_else(|| "nothing is changed at run time\n".to_owned())
+                };
+                self.told("/overrides", is_json, tell).await
+            }
+            Command::Config if is_json => Err(Fault::usage(
+                "--json: the configuration is a file in TOML; leave --json out",
+            )),
+            Command::Config => {
+                let wanted = Wanted::read("/config", "application/toml");
+                let answer = self.ask(wanted.by(self.authorization())).await?;
+                Ok(clean_lines(&text(&answer)))
+            }
+            Command::Drain { replica, wait } => {
+                let change = replica.change("drained", true.into());
+                let answer = self.change("/replica", &change).await?;
+                let told: ReplicaOverridden = self.understand(&answer)?;
+                if let Some(patience) = wait {
+                    self.wait(&told, patience).await?;
+                }
+                self.tell(&answer, is_json, words::replica)
+            }
+            Command::Undrain(replica) => {
+                let change = replica.change("drained", false.into());
+                self.changed("/replica", &change, is_json, words::replica)
+                    .await
+            }
+            Command::Weight { replica, weight } => {
+                let change = replica.change("weight", weight.0.into());
+                self.changed("/replica", &change, is_json, words::replica)
+                    .await
+            }
+            Command::Policy { policy, how } => {
+                let set = Map::from_iter([("policy".to_owned(), policy.into())]);
+                self.set(set, how, is_json).await
+            }
+            Command::Set { settings, how } => self.set(Setting::all(settings), how, is_json).await,
+            Command::Unset { keys, how } => {
+                let keys = keys.into_iter().map(|key| (key, Value::Null));
+                self.set(keys.collect(), how, is_json).await
+            }
+            Command::Reload { dry_run } => {
+                let change = json!({ "dry_run": dry_run });
+                let tell = |told: &Reloaded| words::reloaded(told);
+                self.changed("/reload", &change, is_json, tell).await
+            }
+            Command::Clear { service } => {
+                let change = json!({ "service": service });
+                let tell = |told: &Overrides| match words::overrides(told) {
+                    Some(tables) => format!("taken back:\n{tables}"),
+                    None => "there was nothing to take back\n".to_owned(),
+                };
+                self.changed("/overrides/clear", &change, is_json, tell)
+                    .await
+            }
+        }
+    }
+
+    async fn set(&self, set: Map<String, Value>, how: How, is_json: bool) -> Result<String, Fault> {
+        let change = json!({ "service": how.service, "set": set, "dry_run": how.dry_run });
+        let tell = |told: &SettingsChanged| words::settings(told);
+        self.changed("/settings", &change, is_json, tell).await
+    }
+
+    /// Waits until this process has no more requests at a replica.
+    async fn wait(&self, drained: &ReplicaOverridden, patience: Duration) -> Result<(), Fault> {
+        let begun = Instant::now();
+        let mut is_idle = false;
+        loop {
+            tokio::time::sleep(LOOK_INTERVAL).await;
+            let status: Status = self.understand(&self.read("/status", JSON).await?)?;
+            let replica = status.replicas.iter().find(|it| it.is(drained));
+            // One that has left the fleet has none that could be seen.
+            let in_flight = replica.map_or(0, words::Replica::in_flight);
+            let was_idle = core::mem::replace(&mut is_idle, in_flight == 0);
+            // Twice: at the first look a worker may not have heard of it yet.
+            if is_idle && was_idle {
+                return Ok(());
+            }
+            if begun.elapsed() >= patience {
+                return Err(Fault::runtime(format!(
+                    "{}: drained, but after {patience:?} it still has {}; wait longer, or stop it all the same",
+                    words::named(drained),
+                    counted(in_flight, "request"),
+                )));
+            }
+        }
+    }
+
+    /// What a path says, in words.
+    async fn told<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        is_json: bool,
+        tell: impl FnOnce(&T) -> String,
+    ) -> Result<String, Fault> {
+        let answer = self.read(path, JSON).await?;
+        self.tell(&answer, is_json, tell)
+    }
+
+    /// What has become of a change, in words.
+    async fn changed<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        change: &Value,
+        is_json: bool,
+        tell: impl FnOnce(&T) -> String,
+    ) -> Result<String, Fault> {
+        let answer = self.change(path, change).await?;
+        self.tell(&answer, is_json, tell)
+    }
+
+    fn tell<T: DeserializeOwned>(
+        &self,
+        answer: &[u8],
+        is_json: bool,
+        tell: impl FnOnce(&T) -> String,
+    ) -> Result<String, Fault> {
+        let told = self.understand(answer)?;
+        if is_json {
+            return Ok(clean_lines(&text(answer)));
+        }
+        Ok(tell(&told))
+    }
+
+    fn understand<T: DeserializeOwned>(&self, answer: &[u8]) -> Result<T, Fault> {
+        let read = serde_json::from_slice(answer);
+        read.map_err(|error| {
+            let why = format!("its answer cannot be read, so it may be another version: {error}");
+            Failure::Strange(why).at(&self.address)
+        })
+    }
+
+    async fn read(&self, path: &str, accept: &'static str) -> Result<Bytes, Fault> {
+        self.ask(Wanted::read(path, accept)).await
+    }
+
+    async fn change(&self, path: &str, change: &Value) -> Result<Bytes, Fault> {
+        let wanted = Wanted::change(path, change.to_string().into());
+        self.ask(wanted.by(self.authorization())).await
+    }
+
+    /// The token, for what needs it: it goes over the wire as it is, so nothing else has it.
+    fn authorization(&self) -> Option<&HeaderValue> {
+        self.token.as_ref().map(Token::authorization)
+    }
+
+    async fn ask(&self, wanted: Wanted<'_>) -> Result<Bytes, Fault> {
+        let is_change = wanted.is_change();
+        let answer = admin_client::answer(&self.address, wanted).await;
+        answer.map_err(|failure| self.fault(&failure, is_change))
+    }
+
+    /// What went wrong, and what to do.
+    fn fault(&self, failure: &Failure, is_change: bool) -> Fault {
+        let place = format!("the admin server at {}", self.address.authority());
+        match failure {
+            Failure::Refused(StatusCode::UNAUTHORIZED, _) => Fault::usage(match self.token {
+                Some(_) => format!(
+                    "{place} does not know this token, expected the one in the file that its admin.token_file names"
+                ),
+                None => format!(
+                    "{place} wants a token: name its file with --token-file, or have it in the environment as {VARIABLE}"
+                ),
+            }),
+            // As its router says of a path.
+            Failure::Refused(StatusCode::NOT_FOUND, why) if why.starts_with("there is no /") => {
+                Fault::usage(format!(
+                    "{place} has nothing of that: it is an agent, a demo or an older slackwater; serve has it"
+                ))
+            }
+            Failure::Refused(status, why) if status.is_client_error() => {
+                Fault::usage(format!("{place}: {}", clean_lines(why).trim_end()))
+            }
+            Failure::Late if is_change => Fault::runtime(format!(
+                "{place}: no answer in time; it may be done all the same, which slackwater admin overrides shows"
+            )),
+            failure => failure.at(&self.address),
+        }
+    }
+}
+
+impl ReplicaName {
+    fn change(&self, what: &str, value: Value) -> Value {
+        let mut change = json!({ "service": self.service, "replica": self.replica });
+        change[what] = value;
+        change
+    }
+}
+
+impl Filter {
+    fn path(&self, form: &str) -> String {
+        let Self {
+            id,
+            service,
+            replica,
+            reason,
+            attempt,
+            failed,
+            slower_than,
+            limit,
+        } = self;
+        let mut path = format!("/decisions?format={form}");
+        for (name, value) in [
+            ("id", id.clone()),
+            ("service", service.clone()),
+            ("replica", replica.clone()),
+            ("reason", reason.clone()),
+            ("attempt", attempt.clone()),
+            ("failed", failed.map(|failed| failed.to_string())),
+            ("slower_than", slower_than.clone()),
+            ("limit", limit.map(|limit| limit.to_string())),
+        ] {
+            if let Some(value) = value {
+                path += "&";
+                path += name;
+                path += "=";
+                path += &encode(&value);
+            }
+        }
+        path
+    }
+}
+
+fn text(answer: &[u8]) -> String {
+    String::from_utf8_lossy(answer).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::AsyncReadExt;
+    use tokio::net::TcpListener;
+
+    fn fault(failure: &Failure, is_change: bool) -> Fault {
+        let server = Server {
+            address: address::parse("lb:1").expect("an address"),
+            token: None,
+        };
+        server.fault(failure, is_change)
+    }
+
+    #[test]
+    fn what_is_mistaken_is_told_apart_from_what_cannot_be_done() {
+        let refused = |status: u16, why: &str| {
+            let status = StatusCode::from_u16(status).expect("a status");
+            fault(&Failure::Refused(status, why.to_owned()), true)
+        };
+        for (status, why, told) in [
+            (401, "x", "the admin server at lb:1 wants a token"),
+            (404, "there is no /replica here", "it is an agent, a demo"),
+            (
+                404,
+                "there is no service \"a\"\n",
+                "lb:1: there is no service \"a\"",
+            ),
+            (422, "a: 1\nb: 2\n", "lb:1: a: 1\nb: 2"),
+        ] {
+            let Fault::Usage(text) = refused(status, why) else {
+                panic!("{status} {why}");
+            };
+            assert!(text.contains(told), "{text}");
+            assert!(!text.ends_with('\n'));
+        }
+        let Fault::Runtime(text) = refused(503, "stopping\n") else {
+            panic!("it could not be done");
+        };
+        assert!(text.ends_with("it answered 503 Service Unavailable: stopping"));
+        for (is_change, is_told) in [(true, true), (false, false)] {
+            let text = fault(&Failure::Late, is_change).to_string();
+            assert_eq!(text.contains("may be done all the same"), is_told, "{text}");
+        }
+    }
+
+    /// The head of the request that a command sends.
+    async fn said(command: Command) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("bound").to_string();
+        let server = Server {
+            address: address::parse(&address).expect("an address"),
+            token: Some(Token::of("0123456789abcdef")),
+        };
+        let asked = tokio::spawn(async move { server.carry_out(command, false).await });
+        let (mut stream, _) = listener.accept().await.expect("somebody asks");
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            head.push(stream.read_u8().await.expect("a whole head"));
+        }
+        drop(stream);
+        let outcome = asked.await.expect("no panic");
+        assert!(outcome.is_err(), "nobody has answered");
+        String::from_utf8(head).expect("text")
+    }
+
+    #[tokio::test]
+    async fn the_token_is_said_where_it_is_needed_and_nowhere_else() {
+        let clear = || Command::Clear { service: None };
+        for (command, is_said) in [
+            (Command::Status, false),
+            (Command::Overrides, false),
+            (Command::Config, true),
+            (clear(), true),
+        ] {
+            let head = said(command).await;
+            let token = "authorization: Bearer 0123456789abcdef\r\n";
+            assert_eq!(head.contains(token), is_said, "{head}");
+        }
+        let head = said(clear()).await;
+        assert!(
+            head.starts_with("POST /overrides/clear HTTP/1.1\r\n"),
+            "{head}"
+        );
+        assert!(
+            head.contains("content-type: application/json\r\n"),
+            "{head}"
+        );
+    }
+
+    #[test]
+    fn weights_are_numbers_or_the_fleets() {
+        assert_eq!(weight("fleet"), Ok(Weight(None)));
+        assert_eq!(weight("65535"), Ok(Weight(Some(65_535))));
+        for odd in ["65536", "-1", "1.5", ""] {
+            assert!(weight(odd).is_err(), "{odd}");
+        }
+    }
+}

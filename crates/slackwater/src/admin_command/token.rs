@@ -1,0 +1,91 @@
+//! The token that whoever changes something has to know: from a file or from the environment, and never on a command line,
+//! which everybody on the machine can read.
+
+use crate::config::AdminToken;
+use crate::fault::Fault;
+use crate::toml_reader::read_bounded;
+use core::fmt;
+use http::HeaderValue;
+use std::env;
+use std::path::Path;
+
+/// Where the token is where no file is named.
+pub(super) const VARIABLE: &str = "SLACKWATER_ADMIN_TOKEN";
+
+/// A token, ready to be said. It shows itself nowhere.
+pub(super) struct Token(HeaderValue);
+
+impl Token {
+    /// The token in `file`, or else in the environment; `None` where there is neither.
+    ///
+    /// # Errors
+    ///
+    /// What is there is no token.
+    pub(super) fn find(file: Option<&Path>) -> Result<Option<Self>, Fault> {
+        let Some(file) = file else {
+            let value = env::var_os(VARIABLE).filter(|value| !value.is_empty());
+            let token = value.map(|value| Self::read(value.as_encoded_bytes(), &VARIABLE));
+            return token.transpose();
+        };
+        let shown = format!("--token-file {}", file.display());
+        let bytes = read_bounded(file).map_err(|why| Fault::usage(format!("{shown}: {why}")))?;
+        Self::read(&bytes, &shown).map(Some)
+    }
+
+    fn read(text: &[u8], place: &dyn fmt::Display) -> Result<Self, Fault> {
+        let text = text.trim_ascii();
+        let value = AdminToken::new(text)
+            .and_then(|_| HeaderValue::from_bytes(&[b"Bearer ", text].concat()).ok());
+        let mut value = value.ok_or_else(|| {
+            let expected = AdminToken::EXPECTED;
+            Fault::usage(format!("{place} does not hold a token, {expected}"))
+        })?;
+        value.set_sensitive(true);
+        Ok(Self(value))
+    }
+
+    /// This one.
+    #[cfg(test)]
+    pub(super) fn of(text: &str) -> Self {
+        Self::read(text.as_bytes(), &"a test").expect("a token")
+    }
+
+    /// The header `authorization` that says it.
+    pub(super) const fn authorization(&self) -> &HeaderValue {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token(..)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_said_and_not_shown() {
+        let token = Token::read(b" 0123456789abcdef\n", &"here").expect("16 characters");
+        assert_eq!(token.authorization(), "Bearer 0123456789abcdef");
+        assert_eq!(
+            format!("{token:?} {:?}", token.authorization()),
+            "Token(..) Sensitive"
+        );
+    }
+
+    #[test]
+    fn what_no_header_can_carry_is_told_with_its_place_and_not_repeated() {
+        for odd in ["secret", "0123456789abcdef\nx-more: 1", ""] {
+            let why = Token::read(odd.as_bytes(), &"--token-file t").expect_err(odd);
+            let why = why.to_string();
+            assert!(
+                why.starts_with("--token-file t does not hold a token, expected from 16"),
+                "{why}"
+            );
+            assert!(!why.contains("secret"), "{why}");
+        }
+    }
+}

@@ -1,0 +1,379 @@
+//! What an admin server answers, in words. All of it comes from another machine, so nothing of it is shown as it is.
+
+use crate::access_log::date::Date;
+use crate::admin::{Meaning, Overrides, Reloaded, ReplicaOverridden, SettingsChanged};
+use crate::demo::words::{clock, count};
+use crate::output::clean;
+use crate::text_table::text_table;
+use core::fmt::Write as _;
+use core::time::Duration;
+use serde::Deserialize;
+use std::time::UNIX_EPOCH;
+
+/// What is written where nothing is said.
+const NOTHING: &str = "–";
+
+/// Of the status, what is shown here.
+#[derive(Debug, Deserialize)]
+pub(super) struct Status {
+    version: String,
+    role: String,
+    process: u32,
+    phase: String,
+    uptime_ms: u64,
+    overrides: Option<Changes>,
+    reloads: Option<Reloads>,
+    services: Vec<Service>,
+    pub(super) replicas: Vec<Replica>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Changes {
+    allowed: bool,
+    settings: u64,
+    replicas: u64,
+}
+
+#[derive(Debug, Deserialize)]
+struct Reloads {
+    failure: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Service {
+    name: String,
+    policy: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each holds or not, whatever the others do"
+)]
+pub(super) struct Replica {
+    service: String,
+    name: String,
+    address: String,
+    weight: u32,
+    drained: bool,
+    available: bool,
+    draining: bool,
+    lost: bool,
+    in_flight: u64,
+}
+
+impl Replica {
+    /// Whether it is the one that an answer is about.
+    pub(super) fn is(&self, told: &ReplicaOverridden) -> bool {
+        let told = (&told.service, &told.replica, &told.address);
+        (&self.service, &self.name, &self.address) == told
+    }
+
+    /// Requests that this process has there.
+    pub(super) const fn in_flight(&self) -> u64 {
+        self.in_flight
+    }
+
+    const fn state(&self) -> &'static str {
+        match self {
+            Self { drained: true, .. } => "drained",
+            Self { draining: true, .. } => "draining",
+            Self { lost: true, .. } => "lost",
+            Self {
+                available: true, ..
+            } => "available",
+            _ => "unavailable",
+        }
+    }
+}
+
+/// How a process, its services and their replicas do.
+pub(super) fn status(status: &Status, address: &str) -> String {
+    let up = clock(Duration::from_millis(status.uptime_ms));
+    let mut text = format!(
+        "slackwater {} {} at {address}, process {}, {}, up {up}\n",
+        clean(&status.role),
+        clean(&status.version),
+        status.process,
+        clean(&status.phase),
+    );
+    // Writing to a string cannot fail.
+    let _ = match &status.overrides {
+        Some(Changes {
+            allowed: false,
+            settings: 0,
+            replicas: 0,
+        }) => writeln!(text, "nothing can be changed: there is no admin.token_file"),
+        Some(changes) => writeln!(
+            text,
+            "changed at run time: {} and {}",
+            counted(changes.settings, "setting"),
+            counted(changes.replicas, "replica")
+        ),
+        None => Ok(()),
+    };
+    if let Some(failure) = status.reloads.as_ref().and_then(|it| it.failure.as_ref()) {
+        let _ = writeln!(
+            text,
+            "the configuration was not taken when it was read last: {}",
+            clean_lines(failure).trim_end()
+        );
+    }
+    for service in &status.services {
+        let _ = writeln!(
+            text,
+            "\n{}: {}",
+            clean(&service.name),
+            clean(&service.policy)
+        );
+        let replicas = status.replicas.iter();
+        let rows = replicas.filter(|it| it.service == service.name).map(|it| {
+            [
+                clean(&it.name),
+                clean(&it.address),
+                it.state().to_owned(),
+                count(it.weight.into()),
+                count(it.in_flight),
+            ]
+        });
+        let heads = ["REPLICA", "ADDRESS", "STATE", "WEIGHT", "IN FLIGHT"];
+        text += &text_table(heads, rows, 3);
+    }
+    text
+}
+
+/// What is in force of one replica.
+pub(super) fn replica(told: &ReplicaOverridden) -> String {
+    let state = if told.drained {
+        "drained"
+    } else {
+        "takes requests"
+    };
+    format!("{}: {state}, weight {}\n", named(told), weight(told))
+}
+
+/// A replica, as one line names it.
+pub(super) fn named(told: &ReplicaOverridden) -> String {
+    let (service, name) = (clean(&told.service), clean(&told.replica));
+    if told.replica == told.address {
+        format!("{service}, {name}")
+    } else {
+        format!("{service}, {name} at {}", clean(&told.address))
+    }
+}
+
+fn weight(told: &ReplicaOverridden) -> String {
+    let weight = told.weight.map(|weight| count(weight.into()));
+    weight.unwrap_or_else(|| "as its fleet says".to_owned())
+}
+
+/// What other settings mean.
+pub(super) fn settings(told: &SettingsChanged) -> String {
+    let mut text = preface(told.dry_run);
+    if told.changed.is_empty() {
+        text += "that is in force already\n";
+    }
+    for changed in &told.changed {
+        let shown = |value: &Option<String>| value.as_deref().map_or(NOTHING.to_owned(), clean);
+        let (from, to) = (shown(&changed.from), shown(&changed.to));
+        let _ = writeln!(text, "{}: {from} → {to}", clean(&changed.key));
+    }
+    text + &meaning(&told.meaning)
+}
+
+/// What reading the configuration again means.
+pub(super) fn reloaded(told: &Reloaded) -> String {
+    let mut text = preface(told.dry_run);
+    let is_same = Meaning {
+        remarks: Vec::new(),
+        ..told.meaning.clone()
+    } == Meaning::default();
+    if is_same {
+        text += "no service begins anew, and no listener\n";
+    }
+    text + &meaning(&told.meaning)
+}
+
+fn preface(is_dry_run: bool) -> String {
+    if is_dry_run {
+        "dry run, nothing is changed; it would be:\n".to_owned()
+    } else {
+        String::new()
+    }
+}
+
+fn meaning(meaning: &Meaning) -> String {
+    let mut text = String::new();
+    for (what, names) in [
+        ("services that begin anew", &meaning.services_started),
+        ("services that end", &meaning.services_ended),
+        ("listeners that open", &meaning.listeners_opened),
+        ("listeners that close", &meaning.listeners_closed),
+        ("stays as it was until a restart", &meaning.need_restart),
+    ] {
+        if !names.is_empty() {
+            let _ = writeln!(text, "{what}: {}", clean(&names.join(", ")));
+        }
+    }
+    for remark in &meaning.remarks {
+        let _ = writeln!(text, "remark: {}", clean(remark));
+    }
+    text
+}
+
+/// What is changed at run time; `None`: nothing.
+pub(super) fn overrides(told: &Overrides) -> Option<String> {
+    let settings = told.settings.iter().map(|it| {
+        let before = it.instead_of.as_deref().map_or(NOTHING.to_owned(), clean);
+        [
+            clean(&it.service),
+            clean(&it.key),
+            clean(&it.value),
+            before,
+            date(Some(it.since_ms)),
+        ]
+    });
+    let replicas = told.replicas.iter().map(|it| {
+        [
+            clean(&it.service),
+            clean(&it.replica),
+            clean(&it.address),
+            if it.drained { "yes" } else { "no" }.to_owned(),
+            weight(it),
+            date(it.since_ms),
+        ]
+    });
+    let mut tables = Vec::new();
+    if !told.settings.is_empty() {
+        let heads = ["SERVICE", "KEY", "VALUE", "INSTEAD OF", "SINCE"];
+        tables.push(text_table(heads, settings, 5));
+    }
+    if !told.replicas.is_empty() {
+        let heads = [
+            "SERVICE", "REPLICA", "ADDRESS", "DRAINED", "WEIGHT", "SINCE",
+        ];
+        tables.push(text_table(heads, replicas, 6));
+    }
+    (!tables.is_empty()).then(|| tables.join("\n"))
+}
+
+fn date(since_ms: Option<u64>) -> String {
+    let at = since_ms.and_then(|ms| UNIX_EPOCH.checked_add(Duration::from_millis(ms)));
+    at.map_or(NOTHING.to_owned(), |at| Date::of(at).rfc3339().to_string())
+}
+
+/// `1 replica`, `2 replicas`.
+pub(super) fn counted(number: u64, noun: &str) -> String {
+    let ending = if number == 1 { "" } else { "s" };
+    format!("{} {noun}{ending}", count(number))
+}
+
+/// Many lines, each ended.
+pub(super) fn clean_lines(text: &str) -> String {
+    let lines = text.lines().map(clean);
+    lines.fold(String::new(), |text, line| text + &line + "\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::admin::SettingOverridden;
+
+    fn drained(address: &str, weight: Option<u16>) -> ReplicaOverridden {
+        ReplicaOverridden {
+            service: "web".to_owned(),
+            replica: "a".to_owned(),
+            address: address.to_owned(),
+            drained: true,
+            weight,
+            since_ms: Some(1_500),
+        }
+    }
+
+    #[test]
+    fn a_replica_is_named_with_its_address_where_that_is_not_its_name() {
+        assert_eq!(
+            replica(&drained("10.0.0.1:80", Some(1_500))),
+            "web, a at 10.0.0.1:80: drained, weight 1,500\n"
+        );
+        let plain = ReplicaOverridden {
+            drained: false,
+            ..drained("a", None)
+        };
+        assert_eq!(
+            replica(&plain),
+            "web, a: takes requests, weight as its fleet says\n"
+        );
+    }
+
+    #[test]
+    fn what_is_changed_is_in_tables_and_nothing_is_nothing() {
+        assert_eq!(overrides(&Overrides::default()), None);
+        let told = Overrides {
+            settings: vec![SettingOverridden {
+                service: "web".to_owned(),
+                key: "policy".to_owned(),
+                value: "\"random\"".to_owned(),
+                instead_of: None,
+                since_ms: 0,
+            }],
+            replicas: vec![drained("10.0.0.1:80", None)],
+        };
+        assert_eq!(
+            overrides(&told).expect("two tables"),
+            "SERVICE  KEY     VALUE     INSTEAD OF  SINCE\n\
+             web      policy  \"random\"  –           1970-01-01T00:00:00.000000Z\n\n\
+             SERVICE  REPLICA  ADDRESS      DRAINED  WEIGHT             SINCE\n\
+             web      a        10.0.0.1:80  yes      as its fleet says  1970-01-01T00:00:01.500000Z\n"
+        );
+    }
+
+    #[test]
+    fn what_comes_from_elsewhere_cannot_write_to_the_terminal() {
+        let nasty = "\u{1b}[2J\u{9b}".to_owned();
+        let status_of = Status {
+            version: nasty.clone(),
+            role: nasty.clone(),
+            process: 1,
+            phase: nasty.clone(),
+            uptime_ms: 61_000,
+            overrides: None,
+            reloads: Some(Reloads {
+                failure: Some(nasty.clone() + "\n" + &nasty),
+            }),
+            services: vec![Service {
+                name: nasty.clone(),
+                policy: nasty.clone(),
+            }],
+            replicas: vec![Replica {
+                service: nasty.clone(),
+                name: nasty.clone(),
+                address: nasty.clone(),
+                weight: 1,
+                drained: false,
+                available: true,
+                draining: false,
+                lost: false,
+                in_flight: 3,
+            }],
+        };
+        let meaning = Meaning {
+            services_started: vec![nasty.clone()],
+            remarks: vec![nasty.clone()],
+            ..Meaning::default()
+        };
+        let of_settings = settings(&SettingsChanged {
+            dry_run: true,
+            changed: vec![crate::admin::Changed {
+                key: nasty.clone(),
+                from: None,
+                to: Some(nasty),
+            }],
+            meaning,
+        });
+        for text in [status(&status_of, "x:1"), of_settings] {
+            let is_unsafe = |letter: &char| letter.is_control() && *letter != '\n';
+            assert_eq!(text.chars().find(is_unsafe), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! What a request costs that nobody keeps, as the allocator sees it.
+
+use super::*;
+use crate::counting_allocator::calls_of;
+
+#[test]
+fn a_request_that_is_not_kept_allocates_nothing() {
+    let share = Quantile::from_millionths(10_000).expect("a share");
+    let ring = roomy();
+    let settings = settings(|it| (it.sample, it.header) = (share, Some(ASKS)));
+    let sampling = Sampling::seeded(share, 11);
+    let keeper = Keeper::with(sampling, &settings, Arc::clone(&ring));
+    let ids = Ids::new(&RequestIdSettings::default());
+    let recorder = Recorder::new([None, Some(Box::new(keeper)), None], ids, None);
+    let request = Request::get("http://shop.example/x").header("user-agent", "curl");
+    let request = request.body(()).expect("a request");
+    let listener = Authority::from_static("10.0.0.1:80");
+    let cut = Rc::default();
+    let (service, directory) = (Rc::from("web"), Rc::new(Names));
+    let pick = PickView::without_report(replica(0), PickReason::Turn);
+    let response = Response::new(String::new());
+    let client = || IpAddr::from([10, 0, 0, 9]);
+    let mut quiet = 0;
+    for _ in 0..1_000 {
+        let (calls, ()) = calls_of(|| {
+            let id = recorder.ids().of(request.headers());
+            let told = (id.as_ref(), None);
+            let story = recorder.begin(&request, told, client, &listener, &cut);
+            story.route(&service, &directory);
+            let explanation = story.explanation();
+            let mut notes = story.begin_attempt(FIRST, "replica-0", &pick, explanation);
+            let of_the_body = story.clone();
+            of_the_body.attempt(FIRST, "replica-0", &pick, None);
+            notes.connected(Duration::from_millis(1));
+            notes.head(StatusCode::OK, None);
+            of_the_body.pass_on(FIRST, None);
+            story.answer(StatusCode::OK, &response);
+            drop(story);
+            of_the_body.passed(2);
+            of_the_body.end(Ended::Complete);
+            notes.end(Outcome::Success, || None);
+        });
+        quiet += usize::from(calls == 0);
+    }
+    let kept = ring.decisions().len();
+    assert!((1..100).contains(&kept), "{kept}");
+    assert_eq!(quiet, 1_000 - kept);
+}

@@ -1,0 +1,128 @@
+//! What is changed at run time, from one process to the one that takes over: it is in force from the first request on.
+//!
+//! It is told as `GET /overrides` tells it, so that processes of different versions understand each other as far as their
+//! admin servers do.
+
+use super::orders::{Order, Orders};
+use crate::admin::Overrides;
+use crate::config::{SettingOverride, SettingOverrides};
+use crate::fault::Fault;
+use core::net::SocketAddr;
+use core::time::Duration;
+use std::collections::BTreeMap;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// What a process was told by the one before.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct HandedOver {
+    pub(super) settings: SettingOverrides,
+    /// By service.
+    pub(super) orders: BTreeMap<String, Orders>,
+}
+
+/// What to tell a successor; `None`: nothing is changed.
+pub(super) fn told(overrides: &Overrides) -> Option<String> {
+    if overrides.settings.is_empty() && overrides.replicas.is_empty() {
+        return None;
+    }
+    // Plain data: it can be written.
+    serde_json::to_string(overrides).ok()
+}
+
+/// What a predecessor has told.
+///
+/// # Errors
+///
+/// It is not understood.
+pub(super) fn understand(told: &str) -> Result<HandedOver, Fault> {
+    let fault = |what: &dyn core::fmt::Display| {
+        Fault::runtime(format!(
+            "what is changed at run time is told in a way that this version does not know: {what}; clear it with POST \
+             /overrides/clear, and upgrade then"
+        ))
+    };
+    let overrides: Overrides = serde_json::from_str(told).map_err(|error| fault(&error))?;
+    let mut handed_over = HandedOver::default();
+    for it in overrides.settings {
+        let set = SettingOverride {
+            value: it.value,
+            since: at(it.since_ms),
+            instead_of: it.instead_of,
+        };
+        handed_over.settings.restore(it.service, it.key, set);
+    }
+    for it in overrides.replicas {
+        let address: SocketAddr = (it.address.parse())
+            .map_err(|_| fault(&format_args!("{:?} is no address", it.address)))?;
+        let order = Order {
+            name: it.replica,
+            is_drained: it.drained,
+            weight: it.weight,
+            since: at(it.since_ms.unwrap_or_default()),
+        };
+        let orders = handed_over.orders.entry(it.service).or_default();
+        orders.restore(address, order);
+    }
+    Ok(handed_over)
+}
+
+fn at(since_ms: u64) -> SystemTime {
+    let at = UNIX_EPOCH.checked_add(Duration::from_millis(since_ms));
+    at.unwrap_or(UNIX_EPOCH)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::admin::{ReplicaOverridden, SettingOverridden};
+    use crate::discovery::tests::replica;
+
+    #[test]
+    fn what_is_told_is_understood_and_nothing_is_not_told() {
+        assert_eq!(told(&Overrides::default()), None);
+        let overrides = Overrides {
+            settings: vec![SettingOverridden {
+                service: "web".to_owned(),
+                key: "policy".to_owned(),
+                value: "\"random\"".to_owned(),
+                instead_of: Some("\"prequal\"".to_owned()),
+                since_ms: 7,
+            }],
+            replicas: vec![ReplicaOverridden {
+                service: "web".to_owned(),
+                replica: replica(1).name,
+                address: replica(1).address.to_string(),
+                drained: true,
+                weight: Some(3),
+                since_ms: Some(8),
+            }],
+        };
+        let text = told(&overrides).expect("something");
+        let understood = understand(&text).expect("the same version");
+        let settings: Vec<_> = understood.settings.iter().collect();
+        let set = SettingOverride {
+            value: "\"random\"".to_owned(),
+            since: at(7),
+            instead_of: Some("\"prequal\"".to_owned()),
+        };
+        assert_eq!(settings, [("web", "policy", &set)]);
+        let orders = Orders::default().with(&replica(1), Some(true), Some(Some(3)), at(8));
+        assert_eq!(
+            understood.orders,
+            BTreeMap::from([("web".to_owned(), orders)])
+        );
+    }
+
+    #[test]
+    fn what_is_not_understood_is_refused_and_not_left_out() {
+        for odd in [
+            "",
+            "{}",
+            r#"{"settings": [], "replicas": [{"service": "a", "replica": "b", "address": "c", "drained": true,
+                "weight": null, "since_ms": 1}]}"#,
+        ] {
+            let why = understand(odd).expect_err(odd).to_string();
+            assert!(why.contains("upgrade then"), "{why}");
+        }
+    }
+}

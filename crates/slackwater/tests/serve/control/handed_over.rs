@@ -1,0 +1,194 @@
+//! What is changed at run time and a new process in place of the running one: it is handed over, or nothing is.
+
+use super::{Token, ask, config, controlled, done, overrides};
+use crate::clients::get;
+use crate::proxy::{Proxy, until};
+use crate::reload::{Written, status};
+use crate::replicas::Replica;
+use crate::upgrade::{process, successor_of};
+use serde_json::{Value, json};
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+#[tokio::test]
+async fn what_is_changed_is_in_force_in_the_next_process_and_the_one_after() {
+    let (one, two) = (Replica::echo("one").await, Replica::echo("two").await);
+    let (mut proxy, _written, _token) = controlled("handed-over", &[&one, &two]);
+    let drained = one.address.to_string();
+    done(
+        &proxy,
+        "/settings",
+        &json!({"set": {"policy": "least_loaded", "retries.attempts_max": 4}}),
+    )
+    .await;
+    for change in [
+        json!({"replica": drained, "drained": true}),
+        json!({"replica": two.address.to_string(), "weight": 7}),
+    ] {
+        done(&proxy, "/replica", &change).await;
+    }
+    let before = overrides(&proxy).await;
+    assert_eq!(before["settings"].as_array().map(Vec::len), Some(2));
+
+    let first = process(&proxy).await;
+    proxy.signal("USR2");
+    let line = proxy.log_line("changed at run time in the process before");
+    assert!(
+        line.contains("settings=2") && line.contains("replicas=2"),
+        "{line}"
+    );
+    let second = successor_of(&proxy, first).await;
+    assert_eq!(proxy.ended().await.code(), Some(0));
+    assert_eq!(overrides(&proxy).await, before, "also since when");
+    for _ in 0..10 {
+        let answer = get(proxy.address, "/").await;
+        assert!(answer.text().starts_with("two"), "{}", answer.text());
+    }
+    let shown = status(&proxy).await;
+    assert_eq!(shown["services"][0]["policy"], "least_loaded");
+    assert_eq!(
+        shown["replicas"][0]["requests"]["sent"], 0,
+        "from the first one on"
+    );
+    assert_eq!(shown["replicas"][1]["weight"], 7);
+    assert_eq!(shown["overrides"]["replicas"], 2);
+
+    // And it is taken back as ever, for those to come, too.
+    let cleared = done(&proxy, "/overrides/clear", &json!({})).await;
+    assert_eq!(cleared, before);
+    assert_eq!(status(&proxy).await["services"][0]["policy"], "round_robin");
+    second.signal("USR2");
+    let third = successor_of(&proxy, second.id()).await;
+    second.ended().await;
+    let none = json!({"settings": [], "replicas": []});
+    assert_eq!(overrides(&proxy).await, none);
+    drop(third);
+}
+
+#[tokio::test]
+async fn a_file_that_does_not_go_with_it_is_refused_and_what_is_of_no_service_any_more_is_not() {
+    let one = Replica::echo("one").await;
+    let token = Token::new("handed-over-not");
+    let text = |services: &[&str], probe: &str| {
+        let replica = one.address;
+        let of = |name: &&str| {
+            format!(
+                "[services.{name}]\npolicy = \"random\"\nreplicas = [\"{replica}\"]\nprobe.transport = \"{probe}\"\n"
+            )
+        };
+        let all: String = services.iter().map(of).collect();
+        let routes = "[[routes]]\nservice = \"web\"\n";
+        format!(
+            "listen = \"127.0.0.1:0\"\nworkers = 1\n{all}{routes}{}",
+            token.section()
+        )
+    };
+    let written = Written::new("handed-over-not", &text(&["web", "api"], "udp"));
+    let proxy = written.serve(&[]);
+    let old = process(&proxy).await;
+    let settings = json!({"service": "web", "set": {"policy": "prequal_sync"}});
+    done(&proxy, "/settings", &settings).await;
+    let replica = json!({"service": "api", "replica": one.address.to_string(), "weight": 3});
+    done(&proxy, "/replica", &replica).await;
+
+    // A policy that asks replicas, and nobody who may be asked.
+    written.become_text(&text(&["web", "api"], "none"));
+    proxy.signal("USR2");
+    let line = proxy.log_line("has not taken over");
+    assert!(line.contains("exit status: 2"), "{line}");
+    assert_eq!(process(&proxy).await, old);
+    assert_eq!(
+        overrides(&proxy).await["settings"][0]["value"],
+        "\"prequal_sync\""
+    );
+
+    written.become_text(&text(&["web"], "udp"));
+    proxy.signal("USR2");
+    let line = proxy.log_line("what was set of it");
+    assert!(line.contains("service=\"api\""), "{line}");
+    let new = successor_of(&proxy, old).await;
+    let set = overrides(&proxy).await;
+    assert_eq!(set["settings"][0]["value"], "\"prequal_sync\"");
+    assert_eq!(set["replicas"], json!([]));
+    drop(new);
+}
+
+/// A name for the program that another file can be given; gone at the end, with what is beside it.
+struct Name(PathBuf);
+
+impl Name {
+    fn new() -> Self {
+        let name = format!("slackwater-name-{}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        let _ = std::fs::remove_dir_all(&folder);
+        std::fs::create_dir(&folder).unwrap();
+        symlink(env!("CARGO_BIN_EXE_slackwater"), folder.join("slackwater")).unwrap();
+        Self(folder)
+    }
+
+    fn program(&self) -> PathBuf {
+        self.0.join("slackwater")
+    }
+
+    /// From now on it is a program that says its number and nothing else.
+    fn become_silent(&self) -> PathBuf {
+        let (new, number) = (self.0.join("new"), self.0.join("number"));
+        let told = number.with_extension("told");
+        let script = format!(
+            "#!/bin/sh\necho $$ > {0}\nmv {0} {1}\nexec sleep 1000\n",
+            told.display(),
+            number.display()
+        );
+        std::fs::write(&new, script).unwrap();
+        std::fs::set_permissions(&new, std::fs::Permissions::from_mode(0o700)).unwrap();
+        std::fs::rename(&new, self.program()).unwrap();
+        number
+    }
+}
+
+impl Drop for Name {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+async fn weight(proxy: &Proxy, replica: &Replica, weight: u16) -> (u16, String) {
+    let change = json!({"replica": replica.address.to_string(), "weight": weight});
+    ask(proxy, "/replica", &change).await
+}
+
+async fn number(file: &Path) -> String {
+    until("the program runs", async || {
+        std::fs::read_to_string(file).ok()
+    })
+    .await
+}
+
+#[tokio::test]
+async fn nothing_is_changed_while_another_process_takes_over() {
+    let (one, token, name) = (
+        Replica::echo("one").await,
+        Token::new("put-off"),
+        Name::new(),
+    );
+    let written = Written::new("put-off", &config(&[&one], &token.section()));
+    let mut command = Command::new(name.program());
+    let args = ["serve", "--admin", "127.0.0.1:0", "--config"];
+    let proxy = Proxy::spawn_command(command.args(args).arg(written.path()));
+    let told = name.become_silent();
+    proxy.signal("USR2");
+    let silent = number(&told).await;
+    let (refused, why) = weight(&proxy, &one, 3).await;
+    assert_eq!(refused, 503, "{why}");
+    assert!(why.contains("another process is taking over"), "{why}");
+    assert_eq!(overrides(&proxy).await["replicas"], json!([]));
+
+    let killed = Command::new("kill").args(["-KILL", silent.trim()]).status();
+    assert!(killed.unwrap().success());
+    proxy.log_line("has not taken over");
+    let (done, told) = weight(&proxy, &one, 3).await;
+    assert_eq!(done, 200, "{told}");
+    let told: Value = serde_json::from_str(&told).unwrap();
+    assert_eq!(told["weight"], 3);
+}

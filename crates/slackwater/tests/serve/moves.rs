@@ -1,0 +1,163 @@
+//! Every metric moves: what each tells of is brought about, over real sockets, and it takes another value than at the start.
+
+mod agent;
+mod fleet;
+mod health;
+mod probes;
+mod requests;
+mod tail;
+
+use crate::clients::get;
+use crate::proxy::{Proxy, until};
+use core::cell::RefCell;
+use futures_util::future::LocalBoxFuture;
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+use tokio::task::LocalSet;
+
+/// Those that stay as they are here, and why.
+const STAY: [(&str, &str); 11] = [
+    ("slackwater_build_info", "always 1"),
+    ("slackwater_workers", "those that a process begins with"),
+    (
+        "slackwater_log_lost_lines_total",
+        "moves in `logging`, where nobody reads",
+    ),
+    (
+        "slackwater_probes_unsent_total",
+        "the system's own queue has to be full",
+    ),
+    (
+        "slackwater_own_limit_requests",
+        "fixed here; learned in the tests of the queue",
+    ),
+    ("process_start_time_seconds", "there is one start"),
+    (
+        "process_resident_memory_bytes",
+        "compared with the system's in `metrics`",
+    ),
+    ("process_virtual_memory_bytes", "the system's own affair"),
+    ("process_max_fds", "a limit"),
+    ("process_threads", "those that a process begins with"),
+    (
+        "slackwater_certificate_expiry_timestamp_seconds",
+        "compared with the certificate in `tls`",
+    ),
+];
+
+/// Each metric of the page, which is that of the registry.
+fn registry() -> BTreeSet<&'static str> {
+    let page = include_str!("../../../../docs/metrics.md");
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| `"));
+    let names = rows.filter_map(|row| row.split('`').next());
+    names.collect()
+}
+
+/// Those that have moved.
+#[derive(Default)]
+struct Moved(RefCell<BTreeSet<&'static str>>);
+
+impl Moved {
+    /// A process whose metrics are to be watched.
+    async fn watch<'m>(&'m self, proxy: &'m Proxy) -> Watched<'m> {
+        Watched {
+            proxy,
+            first: samples(proxy).await,
+            moved: self,
+        }
+    }
+}
+
+/// Each sample's value.
+type Samples = BTreeMap<String, f64>;
+
+async fn samples(proxy: &Proxy) -> Samples {
+    let page = proxy.admin_page("/metrics").await;
+    let lines = page.lines().filter(|line| !line.starts_with('#'));
+    let samples = lines.map(|line| {
+        let (sample, value) = line.rsplit_once(' ').unwrap();
+        (sample.to_owned(), value.parse().unwrap())
+    });
+    samples.collect()
+}
+
+/// A process, and its metrics when it was first looked at.
+struct Watched<'m> {
+    proxy: &'m Proxy,
+    first: Samples,
+    moved: &'m Moved,
+}
+
+/// Whether a sample is one of that metric, or how many there are of it.
+fn is_of(sample: &str, metric: &str) -> bool {
+    let name = sample.split('{').next().unwrap_or_default();
+    let suffix = name.strip_prefix(metric);
+    suffix.is_some_and(|suffix| suffix.is_empty() || suffix == "_count")
+}
+
+impl Watched<'_> {
+    async fn has_moved(&self, metric: &str) -> bool {
+        let now = samples(self.proxy).await;
+        let value = |samples: &Samples, name: &str| samples.get(name).copied().unwrap_or(0.0);
+        let names = self.first.keys().chain(now.keys());
+        let mut own = names.filter(|name| is_of(name, metric));
+        own.any(|name| (value(&self.first, name) - value(&now, name)).abs() > 1e-12)
+    }
+
+    /// Waits until each of these has another value than at the start, while `act` is done again and again. What is not
+    /// there counts as 0.
+    async fn moves_while(&self, metrics: &[&'static str], mut act: impl AsyncFnMut()) {
+        let known = registry();
+        for metric in metrics {
+            assert!(known.contains(metric), "there is no {metric}");
+            until(&format!("{metric} moves"), async || {
+                act().await;
+                self.has_moved(metric).await.then_some(())
+            })
+            .await;
+        }
+        self.moved.0.borrow_mut().extend(metrics);
+    }
+
+    async fn moves(&self, metrics: &[&'static str]) {
+        self.moves_while(metrics, async || ()).await;
+    }
+
+    /// The same, while requests are made.
+    async fn moves_with_requests(&self, metrics: &[&'static str]) {
+        let address = self.proxy.address;
+        self.moves_while(metrics, async || {
+            get(address, "/").await;
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn every_metric_moves() {
+    let all = Rc::new(Moved::default());
+    let local = LocalSet::new();
+    // Each part of it by itself: they wait more than they do.
+    let run = |part: fn(Rc<Moved>) -> LocalBoxFuture<'static, ()>| {
+        local.spawn_local(part(Rc::clone(&all)))
+    };
+    let tasks = [
+        run(|moved| Box::pin(async move { requests::all(&moved).await })),
+        run(|moved| Box::pin(async move { tail::all(&moved).await })),
+        run(|moved| Box::pin(async move { probes::all(&moved).await })),
+        run(|moved| Box::pin(async move { health::all(&moved).await })),
+        run(|moved| Box::pin(async move { fleet::all(&moved).await })),
+        run(|moved| Box::pin(async move { agent::all(&moved).await })),
+    ];
+    local.await;
+    for task in tasks {
+        task.await.expect("its metrics move");
+    }
+    let mut found = all.0.take();
+    for (metric, why) in STAY {
+        assert!(found.insert(metric), "{metric} moves after all: {why}");
+    }
+    let missing: Vec<_> = registry().difference(&found).copied().collect();
+    assert!(missing.is_empty(), "these do not move: {missing:?}");
+    assert_eq!(found.len(), registry().len());
+}

@@ -1,0 +1,58 @@
+//! An agent, and what a proxy before two of them counts.
+
+use super::Moved;
+use crate::clients::Client;
+use crate::ties::{Site, TIED};
+
+pub(super) async fn all(moved: &Moved) {
+    let site = Site::new(TIED).await;
+    let (first, second) = (&site.agents[0], &site.agents[1]);
+    let (before_first, before_second) = (moved.watch(first).await, moved.watch(second).await);
+    let before_both = moved.watch(&site.proxy).await;
+    let full = [site.fill(0).await, site.fill(1).await];
+    let answer = site.ask("/work");
+    before_first
+        .moves(&[
+            "slackwater_own_rif_requests",
+            "slackwater_own_started_requests",
+            "slackwater_own_waiting_requests",
+            "slackwater_own_waiting_age_seconds",
+            "slackwater_own_queued_total",
+        ])
+        .await;
+    site.waits_at(1).await;
+    // It has less time than there is.
+    let mut client = Client::connect(first.address).await;
+    client
+        .send("GET /soon HTTP/1.1\r\nhost: x\r\nx-slackwater-timeout-ms: 20\r\n\r\n")
+        .await;
+    assert_eq!(client.answer().await.status, 503);
+    before_first.moves(&["slackwater_own_shed_total"]).await;
+    site.servers[1].go_on.notify_one();
+    site.servers[1].is_asked("/work").await;
+    before_first
+        .moves(&["slackwater_own_ties_total", "slackwater_own_wait_seconds"])
+        .await;
+    site.servers[1].go_on.notify_one();
+    assert_eq!(answer.await.unwrap().status, 200);
+    before_both.moves(&["slackwater_ties_dropped_total"]).await;
+    before_second
+        .moves(&[
+            "slackwater_own_latency_seconds",
+            "slackwater_replica_head_seconds",
+        ])
+        .await;
+    site.servers[0].go_on.notify_one();
+    for full in full {
+        assert_eq!(full.await.unwrap().status, 200);
+    }
+    // The server goes.
+    let Site {
+        servers: [server, _],
+        ..
+    } = &site;
+    server.replica.stop();
+    before_first
+        .moves(&["slackwater_own_draining", "slackwater_ready"])
+        .await;
+}

@@ -1,0 +1,58 @@
+//! The page of an agent before a replica that works: what it says of itself.
+
+use super::tab::Tab;
+use super::{Stage, WINDOW, access};
+use crate::loopback::behaviour::Behaviour;
+use crate::loopback::load::Load;
+use crate::loopback::pair::Pair;
+use crate::loopback::ports::FreePorts;
+use std::fs;
+
+/// So many requests each second, each of which takes so long: five are in flight on average.
+const RATE: u32 = 50;
+const SERVICE_MS: u64 = 100;
+
+/// Longer than any check takes; it is ended before.
+const LOAD_SECONDS: u32 = 300;
+
+pub(super) fn run(stage: &mut Stage<'_>) {
+    const STEP: &str = "agent";
+    let played = play(stage);
+    stage.note(STEP, "what it says of itself", played);
+}
+
+fn play(stage: &Stage<'_>) -> Result<String, String> {
+    let mut ports = FreePorts::default();
+    let mut pair = Pair::new("page".to_owned(), &mut ports)?;
+    drop(ports);
+    let behaviour = Behaviour {
+        room: 64,
+        service_ms: SERVICE_MS,
+        ..Behaviour::default()
+    };
+    pair.start_replica(&stage.programs, &behaviour)?;
+    let file = stage.folder.join("agent.toml");
+    fs::write(&file, "").map_err(|error| format!("{}: {error}", file.display()))?;
+    pair.start_agent(&stage.programs, &file)?;
+    let arguments = [("--rate", RATE), ("--seconds", LOAD_SECONDS)];
+    let arguments = arguments.map(|(name, value)| [name.to_owned(), value.to_string()]);
+    let url = format!("http://{}/", pair.agent);
+    let seen = stage.folder.join("load-agent.json");
+    let _load = Load::start(
+        &stage.programs,
+        "load",
+        &url,
+        seen,
+        arguments.as_flattened(),
+    )?;
+    let mut tab = Tab::open(stage.browser, pair.agent_admin, WINDOW)?;
+    let said = tab.wait(
+        "its own load",
+        "(() => { const said = Object.fromEntries([...document.querySelectorAll('#own:not([hidden]) dl > div')].map((one) => [...one.children].map((part) => part.textContent))); \
+          const rate = parseFloat(document.querySelector('.side .figures dd').textContent); \
+          return said['answers to probes'] === 'takes requests' && Number(said['in flight']) > 0 && parseFloat(said.latency) >= 50 && rate > 0 && said; })()",
+    )?;
+    let quiet = access::quiet(&mut tab);
+    tab.close()?;
+    quiet.map(|quiet| format!("{said}; {quiet}"))
+}

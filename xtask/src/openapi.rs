@@ -1,0 +1,36 @@
+//! `cargo xtask openapi`: what a validator that others have written says of our `OpenAPI` document.
+//!
+//! That the document says what is served, the tests see to; this sees to it that other tools can read it. It is not among what CI
+//! runs, since it takes Python and a package of it.
+
+use crate::command::{first_line, root};
+use crate::run::say;
+use std::process::Command;
+
+const USAGE: &str = "cargo xtask openapi";
+const DOCUMENT: &str = "docs/openapi.json";
+
+/// Runs it.
+pub(crate) fn run(options: &[&str]) -> Result<(), String> {
+    const VALIDATOR: &str = "openapi-spec-validator";
+    if !options.is_empty() {
+        return Err(USAGE.to_owned());
+    }
+    let version = first_line(VALIDATOR, &["--version"]);
+    if !version.starts_with(VALIDATOR) {
+        return Err(format!(
+            "there is no {VALIDATOR}, so {DOCUMENT} cannot be checked; install it (pipx install {VALIDATOR})"
+        ));
+    }
+    let output = Command::new(VALIDATOR)
+        .args(["--schema", "3.1", "--validation-errors", "all", DOCUMENT])
+        .current_dir(root())
+        .output()
+        .map_err(|error| format!("{VALIDATOR}: {error}"))?;
+    if !output.status.success() {
+        let text = [output.stdout, output.stderr].concat();
+        return Err(String::from_utf8_lossy(&text).into_owned());
+    }
+    say(&format!("{version}: {DOCUMENT} is valid"));
+    Ok(())
+}
