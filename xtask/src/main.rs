@@ -13,8 +13,11 @@ mod promtool;
 mod provenance;
 mod report;
 mod results;
+mod room;
 mod run;
+mod spread;
 mod story;
+mod table;
 mod tidy;
 mod troubles;
 
@@ -40,6 +43,10 @@ cargo xtask CHORE
   story   slow requests under load, told three times: their lines in the access log, their decisions, their spans at a
           collector; fails if they disagree (half a minute)
           [--short] [--keep] [--slackwater FILE] [--report FILE]
+  room    each policy before replicas that burn CPU under quotas, beside neighbours, or at twice the cost; as root, for cgroups
+          (a minute with --short, else a quarter of an hour for each of ten rounds)
+          [--short] [--keep] [--case NAME] [--policies NAME,...] [--rounds N] [--seconds N] [--seed N] [--load PERCENT]
+          [--cost-us N] [--threads N] [--workers N] [--period-ms N] [--slackwater FILE] [--out FOLDER]
   conformance
           h2spec, gRPC's interop tests, grpcurl, curl and Chromium through serve, in plain and over TLS (two minutes)
           [--keep] [--slackwater FILE] [--report FILE]
@@ -64,6 +71,7 @@ fn main() -> ExitCode {
         ["chaos", ref options @ ..] => chaos::run(options),
         [replica::CHORE, ref options @ ..] => replica::run(options),
         ["troubles", ref options @ ..] => troubles::run(options),
+        ["room", ref options @ ..] => room::run(options),
         ["story", ref options @ ..] => story::run(options),
         ["conformance", ref options @ ..] => conformance::run(options),
         ["promtool", ref options @ ..] => promtool::run(options),

@@ -3,6 +3,7 @@
 use super::pair::Programs;
 use super::processes::Process;
 use core::time::Duration;
+use rustix::process::Pid;
 use serde_json::Value;
 use std::path::PathBuf;
 use std::process::Command;
@@ -28,6 +29,10 @@ impl Load {
         command.args(arguments).arg("--json").arg(&file);
         let process = programs.processes.start(name, &mut command)?;
         Ok(Self { process, file })
+    }
+
+    pub(crate) const fn pid(&self) -> Pid {
+        self.process.pid()
     }
 
     /// Waits for its end; what it saw, as it wrote it.

@@ -7,7 +7,7 @@ use super::processes::{Process, Processes, wait_for};
 use super::replica::{CHORE, COUNTS};
 use core::net::SocketAddr;
 use core::time::Duration;
-use rustix::process::{Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
@@ -62,10 +62,20 @@ impl Pair {
         let mut command = Command::new(xtask);
         command.args([CHORE, &self.replica.port().to_string()]);
         command.args(behaviour.arguments());
+        self.start_replica_as(programs, &mut command, COUNTS)
+    }
+
+    /// The same with another program, which listens at [`replica`](Self::replica) and is ready when it answers `path` with 200.
+    pub(crate) fn start_replica_as(
+        &mut self,
+        programs: &Programs<'_>,
+        command: &mut Command,
+        path: &str,
+    ) -> Result<(), String> {
         let name = format!("replica-{}", self.name);
-        let process = programs.processes.start(&name, &mut command)?;
+        let process = programs.processes.start(&name, command)?;
         let process = self.replica_process.insert(process);
-        await_answer(process, self.replica, COUNTS)
+        await_answer(process, self.replica, path)
     }
 
     /// Starts the agent and waits until it takes requests.
@@ -83,6 +93,16 @@ impl Pair {
         let process = programs.processes.start(&name, &mut command)?;
         let process = self.agent_process.insert(process);
         await_answer(process, self.agent_admin, "/healthz")
+    }
+
+    /// The replica's process, while it is there.
+    pub(crate) fn replica_pid(&self) -> Option<Pid> {
+        self.replica_process.as_ref().map(Process::pid)
+    }
+
+    /// The agent's process, while it is there.
+    pub(crate) fn agent_pid(&self) -> Option<Pid> {
+        self.agent_process.as_ref().map(Process::pid)
     }
 
     /// Kills the replica.

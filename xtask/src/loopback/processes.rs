@@ -43,6 +43,16 @@ impl Processes {
 
     /// From now on Ctrl-C and SIGTERM end every process, then this one, and remove `folder` unless it is to be kept.
     pub(crate) fn end_on_signals(&self, folder: PathBuf, keep: bool) -> Result<(), String> {
+        self.end_on_signals_and(folder, keep, || ())
+    }
+
+    /// The same, and then `ending`, for what is dropped otherwise.
+    pub(crate) fn end_on_signals_and(
+        &self,
+        folder: PathBuf,
+        keep: bool,
+        ending: impl FnOnce() + Send + 'static,
+    ) -> Result<(), String> {
         use tokio::signal::unix::{SignalKind, signal};
         let describe = |error| format!("signals cannot be awaited: {error}");
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -69,6 +79,7 @@ impl Processes {
             for &pid in running.values() {
                 let _ = kill_process_group(pid, Signal::KILL);
             }
+            ending();
             crate::folder::leave(&folder, keep);
             std::process::exit(130);
         });

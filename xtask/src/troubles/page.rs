@@ -6,6 +6,7 @@ use super::results::{Results, Row};
 use crate::provenance::{commit, date, machine};
 use crate::report::Page;
 use crate::run::say;
+use crate::table::markdown;
 use core::fmt::Write as _;
 use serde_json::{Value, json};
 use std::fs;
@@ -146,26 +147,7 @@ fn table(rows: &[&Row], columns: &[Column]) -> String {
         let values = columns.iter().map(|column| cell(row, *column));
         cells.push(names.map(str::to_owned).chain(values).collect());
     }
-    let width = |column: usize| {
-        let widths = cells.iter().map(|row| row[column].chars().count());
-        widths.max().unwrap_or_default()
-    };
-    let widths: Vec<_> = (0..cells[0].len()).map(width).collect();
-    let mut text = String::new();
-    for (number, row) in cells.iter().enumerate() {
-        for (cell, width) in row.iter().zip(&widths) {
-            // Writing to a string does not fail.
-            let _ = write!(text, "| {cell:width$} ");
-        }
-        text += "|\n";
-        if number == 0 {
-            for width in &widths {
-                let _ = write!(text, "|{:-<1$}", "", width + 2);
-            }
-            text += "|\n";
-        }
-    }
-    text
+    markdown(&cells)
 }
 
 fn cell(row: &Row, column: Column) -> String {

@@ -3,6 +3,7 @@
 use super::columns::Column;
 use super::measure::Found;
 use super::plan::{Round, Variant};
+use crate::spread::Spread;
 
 /// Of one round and variant, all runs.
 #[derive(Debug)]
@@ -17,14 +18,6 @@ pub(super) struct Row {
 #[derive(Debug, Default)]
 pub(super) struct Results {
     pub(super) rows: Vec<Row>,
-}
-
-/// The middle, the least and the most of some runs.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Spread {
-    pub(super) median: f64,
-    pub(super) least: f64,
-    pub(super) most: f64,
 }
 
 impl Results {
@@ -63,14 +56,7 @@ impl Results {
 impl Row {
     /// A column over all runs; `None` where no run has it.
     pub(super) fn spread(&self, column: Column) -> Option<Spread> {
-        let values = self.found.iter().filter_map(|(_, found)| found.of(column));
-        let mut values: Vec<f64> = values.collect();
-        values.sort_by(f64::total_cmp);
-        Some(Spread {
-            median: *values.get(values.len() / 2)?,
-            least: *values.first()?,
-            most: *values.last()?,
-        })
+        Spread::of(self.found.iter().filter_map(|(_, found)| found.of(column)))
     }
 
     /// The middle of all runs; what no run has is no number, of which nothing holds.
@@ -104,12 +90,7 @@ mod tests {
     #[test]
     fn runs_are_told_by_their_middle_and_their_ends() {
         let row = row("nothing", &[3.0, 9.0, 1.0]);
-        let expected = Spread {
-            median: 3.0,
-            least: 1.0,
-            most: 9.0,
-        };
-        assert_eq!(row.spread(Column::P99), Some(expected));
+        assert_eq!(row.spread(Column::P99), Spread::of([3.0, 9.0, 1.0]));
         assert_eq!(row.spread(Column::P50), None);
         assert!(row.median(Column::P50).is_nan());
     }
