@@ -2,17 +2,23 @@
 
 use crate::command::first_line;
 use std::fs;
+use std::sync::OnceLock;
 
-/// The commit, and whether anything has changed since.
+/// The commit, and whether anything has changed since; as it was when it was first asked for, since people go on working while a
+/// chore runs for an hour.
 pub(crate) fn commit() -> String {
-    let commit = head();
-    let changed = first_line("git", &["status", "--porcelain", "--untracked-files=no"]);
-    let note = if changed.is_empty() {
-        ""
-    } else {
-        ", with changes"
+    static COMMIT: OnceLock<String> = OnceLock::new();
+    let look = || {
+        let commit = head();
+        let changed = first_line("git", &["status", "--porcelain", "--untracked-files=no"]);
+        let note = if changed.is_empty() {
+            ""
+        } else {
+            ", with changes"
+        };
+        format!("{commit}{note}")
     };
-    format!("{commit}{note}")
+    COMMIT.get_or_init(look).clone()
 }
 
 /// The commit alone.

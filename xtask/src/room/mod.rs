@@ -18,6 +18,7 @@ use crate::command::build;
 use crate::folder::Folder;
 use crate::loopback::pair::Programs;
 use crate::loopback::processes::Processes;
+use crate::provenance::commit;
 use crate::run::say;
 use cgroup::{Cgroups, SHARES};
 use measure::Column;
@@ -38,6 +39,7 @@ const APPARATUS_SHARES: u64 = 32 * SHARES;
 /// What could not be done, or, in the short form, what went wrong.
 pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
     let options = Options::parse(arguments)?;
+    say(&format!("at {}", commit()));
     let profile = options.profile();
     let slackwater = match &options.slackwater {
         Some(file) => file.clone(),
