@@ -105,7 +105,7 @@ impl Cgroups {
         let top = root
             .group(&format!("slackwater-room-{}", std::process::id()))
             .map_err(|why| {
-                format!("{why}; quotas need a cgroup controller cpu that may be written to: run it as root, outside of containers")
+                format!("{why}; quotas need a cgroup controller cpu that may be written to: run it as root, where it is not mounted read-only")
             })?;
         let apparatus = top.group("apparatus");
         let cgroups = Self {

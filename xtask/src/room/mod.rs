@@ -40,6 +40,8 @@ const APPARATUS_SHARES: u64 = 32 * SHARES;
 pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
     let options = Options::parse(arguments)?;
     say(&format!("at {}", commit()));
+    // Before minutes are spent on building; what is built is no part of the apparatus.
+    drop(Cgroups::new(OUR_SHARES, APPARATUS_SHARES)?);
     let profile = options.profile();
     let slackwater = match &options.slackwater {
         Some(file) => file.clone(),
