@@ -14,11 +14,11 @@ const COMPARED: [&str; 6] = [
     "peak_ewma",
     "rif_then_latency",
     "prequal",
-    "room",
+    "capacity",
 ];
 
 /// The same in the short form.
-const COMPARED_SHORT: [&str; 3] = ["round_robin", "prequal", "room"];
+const COMPARED_SHORT: [&str; 3] = ["round_robin", "prequal", "capacity"];
 
 /// Cases of the short form, which between them have all that there is.
 const SHORT_CASES: [&str; 2] = ["slow", "mixed"];
