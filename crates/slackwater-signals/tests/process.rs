@@ -75,34 +75,6 @@ fn this_process_tells_everything_that_threads_tell() {
     assert!(later.busiest_thread.is_some());
 }
 
-/// What a thread had used stays when it ends; and one that began after the opening counts from its beginning.
-#[test]
-fn sums_never_go_back_when_threads_end() {
-    let mut source = Source::open(&Target::ThisProcess);
-    let before = source.read().used_by_watched.unwrap();
-    let (end, ended) = channel::<()>();
-    let (say_done, done) = channel();
-    let busy = std::thread::spawn(move || {
-        burn(Duration::from_millis(50));
-        let _ = say_done.send(());
-        let _ = ended.recv();
-    });
-    // Nobody has looked at it until it has used all that it ever will.
-    done.recv().unwrap();
-    let enough = before + Duration::from_millis(10);
-    let sum = until(&mut source, "what it used", |it| {
-        it.used_by_watched.unwrap() > enough
-    });
-    drop(end);
-    busy.join().unwrap();
-    let mut last = sum.used_by_watched;
-    for _ in 0..20 {
-        let now = source.read().used_by_watched;
-        assert!(now >= last, "{now:?} after {last:?}");
-        last = now;
-    }
-}
-
 #[test]
 fn threads_are_counted_as_they_come_and_go() {
     let mut busy = Busy::start();

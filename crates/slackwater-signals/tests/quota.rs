@@ -155,8 +155,9 @@ fn a_group_within_has_the_quota_and_the_stops_of_the_one_around_it() {
     };
     outer.write("cpu.cfs_quota_us", "30000");
     let inner = Group::new(&outer.0, "inner").expect("the outer one could be made");
+    let deep = Group::new(&inner.0, "deep").expect("the outer one could be made");
     let busy = Busy::start();
-    inner.write("cgroup.procs", &busy.0.id().to_string());
+    deep.write("cgroup.procs", &busy.0.id().to_string());
     let mut within = inner.source();
     let mut around = outer.source();
     let limit = within.read().cores_limit.unwrap();
@@ -172,8 +173,12 @@ fn a_group_within_has_the_quota_and_the_stops_of_the_one_around_it() {
     // Group by group: whoever leaves is let go of at the next list.
     drop(busy);
     until(&mut around, "nobody", |it| it.threads.unwrap().watched == 0);
+    drop(deep);
     drop(inner);
-    assert_eq!(within.read().throttled.is_some(), outer.0.exists());
+    assert!(within.read().throttled.is_some(), "the outer one is there");
+    drop(outer);
+    assert_eq!(within.read().throttled, None);
+    assert_eq!(around.read().throttled, None);
 }
 
 /// Groups of version 1 can have single threads in them. They bring their past along, which is not the group's.
@@ -201,6 +206,9 @@ fn a_thread_counts_from_when_it_is_seen_in_a_group() {
         seen.used_by_watched < Some(Duration::from_millis(5)),
         "its past is in: {seen:?}"
     );
+    // It leaves, and lives on.
+    fs::write(Path::new(CPU).join("tasks"), &id).expect("the root takes anybody");
+    until(&mut source, "nobody", |it| it.threads.unwrap().watched == 0);
     drop(end);
     thread.join().unwrap();
 }

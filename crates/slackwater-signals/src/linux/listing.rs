@@ -8,7 +8,7 @@ use rustix::fs::{FileType, Mode, OFlags, RawDir, SeekFrom, fstat, openat, seek};
 use rustix::io::{Errno, pread};
 use rustix::path::Arg;
 
-/// A cgroup does not tell when threads come, so it is listed with each so many readings, and when one has ended.
+/// A cgroup does not tell when threads come and go, so it is listed with each so many readings.
 const GROUP_READINGS: u32 = 8;
 
 /// At most so many cgroups within one are looked into.

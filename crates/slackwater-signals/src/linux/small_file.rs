@@ -67,3 +67,18 @@ pub(super) fn reason(path: &Path, error: Errno) -> String {
         error => format!("{path}: {error}"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Its last number may be cut in the middle.
+    #[test]
+    fn a_file_that_does_not_fit_is_not_believed() {
+        let length = |text: &[u8]| Some(text.len());
+        let long = SmallFile::open("/proc/self/smaps".as_ref()).unwrap();
+        assert_eq!(long.read(length), Err(Errno::FBIG));
+        let short = SmallFile::open("/proc/self/schedstat".as_ref()).unwrap();
+        assert!(short.read(length).is_ok());
+    }
+}

@@ -90,7 +90,6 @@ impl Watched {
     /// Reads all of them. Who has ended leaves, and whoever is new is read for the first time.
     pub(super) fn read(&mut self) -> Sum {
         let mut busiest = 0;
-        let mut somebody_ended = false;
         let Self {
             threads,
             base,
@@ -104,7 +103,6 @@ impl Watched {
                 true
             }
             Err(Errno::SRCH | Errno::NOENT) => {
-                somebody_ended = true;
                 *files -= usize::from(thread.file.is_some());
                 false
             }
@@ -113,7 +111,7 @@ impl Watched {
         });
         let changed = self.listing.may_have_changed(self.threads.len());
         let full = self.threads.len() >= WATCHED_MAX;
-        if somebody_ended || changed && !full {
+        if changed && !full {
             self.list();
         }
         let watched = u32::try_from(self.threads.len()).unwrap_or(u32::MAX);
