@@ -383,7 +383,8 @@ async fn what_checks_found_out_outlives_other_settings() {
     })
     .await;
     let up = Replica::echo("up").await;
-    let checks = "[health]\ncheck = \"http\"\npath = \"/check\"\ninterval = \"10m\"\n";
+    let checks =
+        "[health]\ncheck = \"http\"\npath = \"/check\"\ninterval = \"10m\"\ntimeout = \"30s\"\n";
     let text = config(&[&down, &up], checks);
     let written = Written::new("found", &text);
     let proxy = written.serve(&[]);
