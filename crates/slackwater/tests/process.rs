@@ -244,7 +244,7 @@ fn an_agent_tells_its_supervisor_when_it_serves_and_when_it_stops() {
     let path = std::env::temp_dir().join(name);
     let socket = UnixDatagram::bind(&path).unwrap();
     socket
-        .set_read_timeout(Some(Duration::from_secs(20)))
+        .set_read_timeout(Some(Duration::from_mins(1)))
         .unwrap();
     let mut agent = Command::new(SLACKWATER)
         .args(AGENT.split(' '))

@@ -185,7 +185,8 @@ fn a_table_and_json_for_scripts() {
 
 #[test]
 fn whoever_is_not_there_is_told_with_an_exit_code() {
-    let free = TcpListener::bind("127.0.0.1:0").unwrap();
+    // A host that nobody else uses, so that nobody else is given the port.
+    let free = TcpListener::bind("127.94.0.3:0").unwrap();
     let address = free.local_addr().unwrap().to_string();
     drop(free);
     for (arguments, code, complaint) in [

@@ -19,6 +19,8 @@ pub(super) fn run(stage: &mut Stage<'_>, step: &'static str, tab: &mut Tab) {
     stage.note(step, "everything is reached by keys, and seen to be", keys);
     let fleet = fleet_by_keys(tab);
     stage.note(step, "the fleet by keys", fleet);
+    let pool = pool_by_keys(tab);
+    stage.note(step, "the pool by keys", pool);
     let names = names(tab);
     stage.note(step, "controls have names", names);
     let contrast = contrast(tab);
@@ -120,6 +122,32 @@ pub(super) fn fleet_by_keys(tab: &mut Tab) -> Result<String, String> {
     tab.press("Escape")?;
     tab.wait("no help", "!document.querySelector('#help').open")?;
     Ok(format!("from {first} to {last}; {rows} rows as tables"))
+}
+
+/// The tabulator comes by one row, arrow keys go on from there, and Enter opens.
+fn pool_by_keys(tab: &mut Tab) -> Result<String, String> {
+    let focused = "document.activeElement.closest('.pool tbody tr')";
+    tab.wait(
+        "a row to tab to",
+        "(() => { const one = document.querySelector('.pool tbody button[tabindex=\"0\"]'); one?.focus(); return document.activeElement === one; })()",
+    )?;
+    tab.evaluate(&format!(
+        "{focused}.parentElement.rows[0].querySelector('button').focus()"
+    ))?;
+    tab.press("ArrowDown")?;
+    tab.wait(
+        "the row below to have the focus",
+        &format!("{focused}?.sectionRowIndex === 1"),
+    )?;
+    tab.press("Enter")?;
+    tab.wait(
+        "a replica's own figures",
+        "!document.querySelector('.sheet').hidden && document.activeElement?.id === 'replica-title'",
+    )?;
+    let opened = tab.evaluate("document.querySelector('#replica-title').textContent")?;
+    tab.press("Escape")?;
+    tab.wait("no replica", "document.querySelector('.sheet').hidden")?;
+    Ok(format!("{opened} opened"))
 }
 
 fn names(tab: &mut Tab) -> Result<String, String> {

@@ -61,6 +61,8 @@ pub(crate) struct Facts {
     pub(crate) access_log_lost: Option<u64>,
     /// What became of spans; `None` if nothing is traced.
     pub(crate) spans: Option<SpanCounts>,
+    /// Whether what policies are told is recorded still; `None` where nothing was to be.
+    pub(crate) recording: Option<bool>,
 }
 
 /// What is changed at run time.

@@ -107,13 +107,15 @@ impl LatencyFacts {
 
 impl AddAssign<&Self> for LatencyFacts {
     fn add_assign(&mut self, other: &Self) {
-        let add = |sums: &mut [Latencies], more: &[Latencies]| {
-            for (sum, more) in sums.iter_mut().zip(more) {
-                *sum += more;
-            }
-        };
-        add(&mut self.first_byte, &other.first_byte);
-        add(&mut self.total, &other.total);
+        add_each(&mut self.first_byte, &other.first_byte);
+        add_each(&mut self.total, &other.total);
+    }
+}
+
+/// Adds up two by class.
+fn add_each<T: for<'t> AddAssign<&'t T>>(sums: &mut [T], more: &[T]) {
+    for (sum, more) in sums.iter_mut().zip(more) {
+        *sum += more;
     }
 }
 
@@ -129,13 +131,8 @@ impl ServiceExemplars {
     pub(super) fn newest(workers: &[WorkerFacts]) -> Self {
         let mut newest = Self::default();
         for WorkerFacts { exemplars, .. } in workers {
-            let add = |sums: &mut [Exemplars], more: &[Exemplars]| {
-                for (sum, more) in sums.iter_mut().zip(more) {
-                    *sum += more;
-                }
-            };
-            add(&mut newest.first_byte, &exemplars.first_byte);
-            add(&mut newest.total, &exemplars.total);
+            add_each(&mut newest.first_byte, &exemplars.first_byte);
+            add_each(&mut newest.total, &exemplars.total);
         }
         newest
     }

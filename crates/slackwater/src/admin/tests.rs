@@ -95,6 +95,7 @@ pub(in crate::admin) fn facts() -> Facts {
             dropped: 2,
             exports_failed: 1,
         }),
+        recording: Some(false),
         client_connections: ConnectionFacts { begun: 9, open: 2 },
         client_ends: vec![("client", 6), ("idle", 1)],
         proxy_headers_refused: 3,

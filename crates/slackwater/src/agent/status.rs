@@ -92,6 +92,7 @@ impl StatusSource for AgentStatus {
             log_lost: lost_lines(),
             access_log_lost: None,
             spans: None,
+            recording: None,
         }
     }
 }

@@ -127,6 +127,11 @@ impl Drop for Writing {
 }
 
 impl Recorder {
+    /// Whether nothing has ended it yet.
+    pub(crate) fn is_running(&self) -> bool {
+        self.shared.is_running()
+    }
+
     /// Tells what requests were like; `None`: that is not recorded.
     pub(crate) fn requests(&self) -> Option<Requests> {
         self.shared.fields.clone().map(Requests::new)
@@ -169,9 +174,13 @@ impl Shared {
         self.streams.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn is_running(&self) -> bool {
+        self.end.load(Relaxed) == RUNNING
+    }
+
     /// Whether it is still to be written.
     fn send(&self, message: Message) -> bool {
-        if self.end.load(Relaxed) != RUNNING {
+        if !self.is_running() {
             return false;
         }
         let is_sent = self.blocks.try_send(message).is_ok();

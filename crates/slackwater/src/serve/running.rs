@@ -175,6 +175,7 @@ pub(crate) fn start(
         counts,
         outside.access_log.clone(),
         outside.spans.clone(),
+        outside.recorder.clone(),
     ));
     running.status.set_tls(&tls, &config);
     running.status.set_services(parts(&config, sources, &views));

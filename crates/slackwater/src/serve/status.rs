@@ -21,6 +21,7 @@ use crate::forward::{ConnectionCounts, unreadable_requests};
 use crate::health::{Health, ReplicaHealth};
 use crate::latency_histogram::Latencies;
 use crate::log::lost_lines;
+use crate::record::Recorder;
 use crate::traces;
 use slackwater_core::policy::ReplicaView;
 use std::collections::{BTreeMap, BTreeSet};
@@ -57,6 +58,8 @@ pub(super) struct Workers {
     access_log: Option<Switch>,
     /// `None`: nothing is traced.
     spans: Option<traces::Switch>,
+    /// `None`: nothing is recorded.
+    recorder: Option<Recorder>,
 }
 
 impl Workers {
@@ -70,11 +73,13 @@ impl Workers {
         counts: Vec<DoorCounts>,
         access_log: Option<Switch>,
         spans: Option<traces::Switch>,
+        recorder: Option<Recorder>,
     ) -> Self {
         Self {
             counts,
             access_log,
             spans,
+            recorder,
             ..Self::default()
         }
     }
@@ -184,6 +189,7 @@ impl StatusSource for Workers {
             log_lost: lost_lines(),
             access_log_lost: self.access_log.as_ref().map(Switch::dropped),
             spans: self.spans.as_ref().map(traces::Switch::counts),
+            recording: self.recorder.as_ref().map(Recorder::is_running),
         }
     }
 }

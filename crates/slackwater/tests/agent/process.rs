@@ -7,7 +7,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 
 /// For a condition that a test waits for; far beyond what any takes on a busy machine.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 
 /// `slackwater agent` with these arguments.
 pub(crate) fn command(arguments: &[&str]) -> Command {

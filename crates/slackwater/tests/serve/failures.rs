@@ -339,6 +339,15 @@ async fn a_replica_that_hangs_is_a_504() {
     assert_eq!(proxy.sum("/requests/timeouts").await, 1);
 }
 
+/// Replicas speak HTTP/2, and have little time for requests at `path` alone.
+fn hasty(path: &str) -> String {
+    format!(
+        "[replica]\nprotocol = \"h2c\"\n\
+         [[routes]]\npath = \"{path}\"\nservice = \"default\"\ntimeouts.first_byte = \"200ms\"\n\
+         [[routes]]\nservice = \"default\"\n"
+    )
+}
+
 #[tokio::test]
 async fn an_http2_connection_that_does_not_answer_in_time_is_used_no_more() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -362,11 +371,8 @@ async fn an_http2_connection_that_does_not_answer_in_time_is_used_no_more() {
         };
         tokio::join!(holding, answering);
     });
-    let proxy = Proxy::start(
-        &[address],
-        "[replica]\nprotocol = \"h2c\"\n[timeouts]\nfirst_byte = \"200ms\"",
-    );
-    assert_eq!(get(proxy.address, "/").await.status, 504);
+    let proxy = Proxy::start(&[address], &hasty("/silent"));
+    assert_eq!(get(proxy.address, "/silent").await.status, 504);
     assert_eq!(get(proxy.address, "/").await.status, 200);
     proxy.settled().await;
 }
@@ -393,10 +399,7 @@ async fn an_http2_connection_that_answers_others_is_kept() {
             });
         }
     });
-    let proxy = Proxy::start(
-        &[address],
-        "[replica]\nprotocol = \"h2c\"\n[timeouts]\nfirst_byte = \"200ms\"",
-    );
+    let proxy = Proxy::start(&[address], &hasty("/slow"));
     let mut client = Client::connect(proxy.address).await;
     assert_eq!(client.get("/").await.status, 200);
     let mut slow = pin!(get(proxy.address, "/slow"));
@@ -415,14 +418,14 @@ async fn an_http2_connection_that_answers_others_is_kept() {
 #[tokio::test]
 async fn a_slow_upload_is_not_a_hanging_replica_but_a_stopped_one_is_a_408() {
     let replica = Replica::echo("r").await;
-    let proxy = Proxy::start(&[replica.address], "[timeouts]\nfirst_byte = \"300ms\"");
+    let proxy = Proxy::start(&[replica.address], "[timeouts]\nfirst_byte = \"1s\"");
     let mut client = Client::connect(proxy.address).await;
     client
         .send("POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 8\r\n\r\n")
         .await;
     // Each pause is shorter than the timeout, all together are longer.
     for _ in 0..8 {
-        tokio::time::sleep(Duration::from_millis(75)).await;
+        tokio::time::sleep(Duration::from_millis(200)).await;
         client.send("x").await;
     }
     assert_eq!(client.answer().await.status, 200);

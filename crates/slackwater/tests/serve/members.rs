@@ -176,7 +176,8 @@ async fn backups_serve_while_nobody_else_passes_its_checks() {
     let (two, two_well) = checked("two").await;
     let (backup, backup_well) = checked("backup").await;
     let replicas = of_tier(&backup, 1) + &of_tier(&one, 0) + &of_tier(&two, 0);
-    let checks = "[health]\ncheck = \"http\"\npath = \"/check\"\ninterval = \"20ms\"\n";
+    let checks =
+        "[health]\ncheck = \"http\"\npath = \"/check\"\ninterval = \"20ms\"\ntimeout = \"20s\"\n";
     let written = Written::new("tiers", &config(&replicas, checks));
     let proxy = written.serve(&[]);
     served_by(&proxy, Some(0), ["one", "two"]).await;
@@ -299,7 +300,8 @@ async fn a_replica_that_hangs_is_not_chosen_while_others_answer_probes() {
     for policy in ["prequal", "rif_then_latency", "linear"] {
         let (_one, hangs, one_probes, one) = that_hangs("one").await;
         let (_two, _, _two_probes, two) = that_hangs("two").await;
-        let toml = config(&(one + &two), "")
+        // Time for an answer on a busy machine: where none comes in time, nobody is lost.
+        let toml = config(&(one + &two), "[prequal]\nprobe_deadline = \"500ms\"\n")
             .replace("round_robin", policy)
             .replace("probe.transport = \"none\"\n", "");
         let proxy = Written::new("hangs", &toml).serve(&[]);

@@ -147,18 +147,26 @@ async fn connections_with_clients_end_for_reasons_that_are_told_apart() {
         client.rest().await;
         client_ends(&proxy, reason, 1.0).await;
     }
-    let impatient = "[timeouts]\nidle = \"50ms\"\nhead = \"50ms\"\n";
-    let impatient = Proxy::start(&[replica.address], impatient);
-    for (text, reason) in [("", "idle"), ("GET / HT", "head_late")] {
+    // Each has ended for one reason, and none is there any more.
+    becomes(&proxy, "slackwater_client_connections_begun_total ", 3.0).await;
+    becomes(&proxy, "slackwater_client_connections ", 0.0).await;
+    // Impatient in one thing only: whoever is slow to send is not idle.
+    for (text, reason, toml) in [
+        ("", "idle", "idle = \"50ms\"\nhead = \"1m\"\n"),
+        ("GET / HT", "head_late", "idle = \"1m\"\nhead = \"50ms\"\n"),
+    ] {
+        let impatient = Proxy::start(&[replica.address], &format!("[timeouts]\n{toml}"));
         let mut client = Client::connect(impatient.address).await;
         client.send(text).await;
         client.rest().await;
         client_ends(&impatient, reason, 1.0).await;
-    }
-    // Each has ended for one reason, and none is there any more.
-    for (proxy, begun) in [(&proxy, 3.0), (&impatient, 2.0)] {
-        becomes(proxy, "slackwater_client_connections_begun_total ", begun).await;
-        becomes(proxy, "slackwater_client_connections ", 0.0).await;
+        becomes(
+            &impatient,
+            "slackwater_client_connections_begun_total ",
+            1.0,
+        )
+        .await;
+        becomes(&impatient, "slackwater_client_connections ", 0.0).await;
     }
 }
 
@@ -184,7 +192,10 @@ async fn wilful() -> Replica {
 #[tokio::test]
 async fn connections_to_replicas_end_for_reasons_that_are_told_apart() {
     let replica = wilful().await;
-    let quick = "[timeouts]\nfirst_byte = \"50ms\"\n[retries]\nattempts_max = 1\n";
+    // Only the one that is never answered has little time.
+    let quick = "[retries]\nattempts_max = 1\n\
+                 [[routes]]\npath = \"/silent\"\nservice = \"default\"\ntimeouts.first_byte = \"50ms\"\n\
+                 [[routes]]\nservice = \"default\"\n";
     let proxy = Proxy::start(&[replica.address], quick);
     for (path, status, reason) in [
         ("/close", 204, "answered"),

@@ -1,8 +1,10 @@
 //! The process under test: started on free ports, watched through its log and its admin server, killed at the end.
 
+use core::cell::RefCell;
 use core::net::SocketAddr;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use core::time::Duration;
+use std::collections::VecDeque;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
@@ -10,11 +12,13 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 /// No wait in these tests takes this long unless something is wrong.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 
 pub(crate) struct Proxy {
     child: Child,
     log: Receiver<String>,
+    /// Lines that came before it said that it serves, and nobody has looked at since: a check may be quicker than that.
+    early: RefCell<VecDeque<String>>,
     pub(crate) address: SocketAddr,
     pub(crate) admin: SocketAddr,
 }
@@ -97,19 +101,35 @@ impl Proxy {
         let mut proxy = Self {
             child,
             log,
+            early: RefCell::default(),
             address: SocketAddr::from(([0, 0, 0, 0], 0)),
             admin: SocketAddr::from(([0, 0, 0, 0], 0)),
         };
-        proxy.admin = address_in(&proxy.log_line("status and metrics"));
-        proxy.address = address_in(&proxy.log_line("serving"));
+        proxy.admin = address_in(&proxy.start_line("status and metrics"));
+        proxy.address = address_in(&proxy.start_line("serving"));
         proxy
+    }
+
+    /// The line of the start with `text` in it. Those before it are kept.
+    fn start_line(&self, text: &str) -> String {
+        let mut early = Vec::new();
+        let found = loop {
+            match self.log.recv_timeout(PATIENCE) {
+                Ok(line) if line.contains(text) => break line,
+                Ok(line) => early.push(line),
+                Err(error) => panic!("no {text:?} in the log ({error}):\n{}", early.join("\n")),
+            }
+        };
+        self.early.borrow_mut().extend(early);
+        found
     }
 
     /// The next line of the log with `text` in it.
     pub(crate) fn log_line(&self, text: &str) -> String {
         let mut seen = String::new();
         loop {
-            match self.log.recv_timeout(PATIENCE) {
+            let early = self.early.borrow_mut().pop_front();
+            match early.map_or_else(|| self.log.recv_timeout(PATIENCE), Ok) {
                 Ok(line) if line.contains(text) => return line,
                 Ok(line) => {
                     seen += &line;

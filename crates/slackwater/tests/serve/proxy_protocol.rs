@@ -1,9 +1,11 @@
 //! Listeners behind a proxy that says who the client is in a header of the PROXY protocol.
 
 use crate::clients::Client;
-use crate::proxy::{Proxy, until};
+use crate::proxy::{PATIENCE, Proxy, until};
 use crate::replicas::Replica;
 use tokio::io::AsyncWriteExt;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::time::timeout;
 
 /// A proxy whose only listener takes connections from `trust`.
 pub(crate) fn start(replica: &Replica, trust: &str, rest: &str) -> Proxy {
@@ -230,39 +232,34 @@ async fn a_connection_is_kept_for_its_own_client_alone() {
     assert_eq!(replica.connections(), 4);
 }
 
-#[tokio::test]
-async fn health_checks_speak_for_themselves() {
-    let replica = header_of_connection().await;
-    let seen = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
-    let headers = std::sync::Arc::clone(&seen);
-    let checked = Replica::scripted(move |mut connection| {
-        let headers = std::sync::Arc::clone(&headers);
+/// A replica that tells how each of its connections begins.
+async fn checked() -> (Replica, UnboundedReceiver<String>) {
+    let (tell, heard) = unbounded_channel();
+    let replica = Replica::scripted(move |mut connection| {
+        let tell = tell.clone();
         async move {
             if let Some(head) = connection.head().await {
-                let first = head.lines().next().unwrap().to_owned();
-                headers.lock().unwrap().push(first);
+                let _ = tell.send(head.lines().next().unwrap().to_owned());
                 connection.answer("well").await;
             }
         }
-    })
-    .await;
+    });
+    (replica.await, heard)
+}
+
+#[tokio::test]
+async fn health_checks_speak_for_themselves() {
     let health = "[health]\ncheck = \"http\"\ninterval = \"10ms\"\n";
-    let proxy = telling(checked.address, "v1", health);
-    until("a check was made", async || {
-        (!seen.lock().unwrap().is_empty()).then_some(())
-    })
-    .await;
-    drop(proxy);
-    assert_eq!(seen.lock().unwrap()[0], "PROXY UNKNOWN");
+    let (checked, mut heard) = checked().await;
+    let _proxy = telling(checked.address, "v1", health);
+    let first = timeout(PATIENCE, heard.recv()).await;
+    assert_eq!(first.unwrap().unwrap(), "PROXY UNKNOWN");
 
     // What answers at a port of its own awaits no header.
+    let replica = header_of_connection().await;
+    let (checked, mut heard) = self::checked().await;
     let port = checked.address.port();
-    seen.lock().unwrap().clear();
-    let proxy = telling(replica.address, "v1", &format!("{health}port = {port}\n"));
-    until("a check was made", async || {
-        (!seen.lock().unwrap().is_empty()).then_some(())
-    })
-    .await;
-    drop(proxy);
-    assert_eq!(seen.lock().unwrap()[0], "GET / HTTP/1.1");
+    let _proxy = telling(replica.address, "v1", &format!("{health}port = {port}\n"));
+    let first = timeout(PATIENCE, heard.recv()).await;
+    assert_eq!(first.unwrap().unwrap(), "GET / HTTP/1.1");
 }

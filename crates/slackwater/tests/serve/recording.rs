@@ -8,15 +8,15 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 /// A file of the test's own, which is not there yet; gone at its end.
-struct Recording(PathBuf);
+pub(crate) struct Recording(PathBuf);
 
 impl Recording {
-    fn new(name: &str) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         let name = format!("slackwater-recording-{name}-{}", std::process::id());
         Self(std::env::temp_dir().join(name))
     }
 
-    fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         self.0.to_str().unwrap()
     }
 

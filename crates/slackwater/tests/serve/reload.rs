@@ -2,7 +2,7 @@
 
 use crate::clients::{Client, get};
 use crate::proxy::{Proxy, until};
-use crate::replicas::{Replica, nobody};
+use crate::replicas::{Replica, vacant};
 use core::net::SocketAddr;
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::path::{Path, PathBuf};
@@ -203,7 +203,7 @@ async fn what_stays_keeps_what_it_knows_and_what_cannot_change_is_named() {
 async fn listeners_come_and_go_and_requests_on_them_finish() {
     let go_on = Arc::new(Notify::new());
     let replica = Replica::slow(&go_on, "slow").await;
-    let (first, second) = (nobody().await, nobody().await);
+    let (first, second) = (vacant([127, 94, 0, 1]).await, vacant([127, 94, 0, 2]).await);
     let at = |addresses: &[SocketAddr]| {
         let addresses: Vec<_> = addresses.iter().map(ToString::to_string).collect();
         config(&[&replica], "").replace("\"127.0.0.1:0\"", &format!("{addresses:?}"))
@@ -383,7 +383,8 @@ async fn what_checks_found_out_outlives_other_settings() {
     })
     .await;
     let up = Replica::echo("up").await;
-    let checks = "[health]\ncheck = \"http\"\npath = \"/check\"\ninterval = \"10m\"\n";
+    let checks =
+        "[health]\ncheck = \"http\"\npath = \"/check\"\ninterval = \"10m\"\ntimeout = \"30s\"\n";
     let text = config(&[&down, &up], checks);
     let written = Written::new("found", &text);
     let proxy = written.serve(&[]);

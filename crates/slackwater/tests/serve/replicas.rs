@@ -11,7 +11,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use std::sync::Arc;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::Notify;
 
 /// What a scripted replica has been sent on one connection.
@@ -171,10 +171,22 @@ fn length_in(head: &str) -> usize {
         .map_or(0, |length| length.trim().parse().unwrap())
 }
 
-/// An address where nobody listens.
+/// An address where nobody listens, for as long as the test runs: the port is held, or another test could be given it.
 pub(crate) async fn nobody() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    listener.local_addr().unwrap()
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+    let address = socket.local_addr().unwrap();
+    tokio::spawn(async move {
+        let _held = socket;
+        core::future::pending::<()>().await;
+    });
+    address
+}
+
+/// An address to listen at: of a host of loopback that nobody else uses, so that nobody else is given its port.
+pub(crate) async fn vacant(host: [u8; 4]) -> SocketAddr {
+    let listener = TcpListener::bind(SocketAddr::from((host, 0))).await;
+    listener.unwrap().local_addr().unwrap()
 }
 
 pub(crate) type AnyBody = UnsyncBoxBody<Bytes, hyper::Error>;

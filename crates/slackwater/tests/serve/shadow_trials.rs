@@ -13,7 +13,10 @@ use std::sync::{Arc, Mutex};
 pub(crate) const SHADOWS: &str = "shadow_trials = true\n";
 /// Trials that are soon due, and for which no request is taken within a test's patience.
 pub(crate) const CALM: &str =
-    "[ejection]\nback_off = \"10ms\"\nback_off_max = \"1m\"\ntrials = 0.1\n";
+    "[ejection]\nback_off = \"10ms\"\nback_off_max = \"1h\"\ntrials = 0.1\n";
+
+/// What marks a copy.
+const SHADOW: &str = "x-slackwater-priority: shadow\r\n";
 
 /// A replica that fails until it heals, and remembers the heads and bodies that it was sent.
 pub(crate) struct Sick {
@@ -68,6 +71,19 @@ impl Sick {
     fn heard(&self) -> Vec<String> {
         core::mem::take(&mut *self.heard.lock().unwrap())
     }
+
+    /// The same, once it has had as many copies as the proxy has counted beyond these; and how many that has counted by then.
+    /// A copy is counted before its request is answered, and sent afterwards.
+    async fn heard_copies(&self, proxy: &Proxy, beyond: u64) -> (Vec<String>, u64) {
+        until("all copies have come", async || {
+            let counted = shadow_trials(proxy).await;
+            let mut heard = self.heard.lock().unwrap();
+            let copies = heard.iter().filter(|it| it.contains(SHADOW)).count();
+            let is_all = copies as u64 == counted - beyond;
+            is_all.then(|| (core::mem::take(&mut *heard), counted))
+        })
+        .await
+    }
 }
 
 /// One that is sick and three that are well.
@@ -92,23 +108,20 @@ async fn no_client_hears_of_a_replica_that_is_out_until_it_is_well() {
     let mut client = Client::connect(proxy.address).await;
     stands(&proxy, &mut client, 0, "ejected").await;
     // What was asked until it was out may have been copied, too.
-    proxy.settled().await;
-    sick.heard();
-    let (before, shadows_before) = (status(&proxy).await, shadow_trials(&proxy).await);
+    let (_, shadows_before) = sick.heard_copies(&proxy, 0).await;
+    let before = status(&proxy).await;
     assert_eq!(failures(&mut client, "GET", 300).await, 0);
     until("there were copies", async || {
         assert_eq!(failures(&mut client, "GET", 4).await, 0);
         (shadow_trials(&proxy).await >= shadows_before + 3).then_some(())
     })
     .await;
-    proxy.settled().await;
-    let (after, shadows) = (status(&proxy).await, shadow_trials(&proxy).await);
-    let trials = count(&after, "trials") - count(&before, "trials");
-    let heard = sick.heard();
+    let (heard, shadows) = sick.heard_copies(&proxy, shadows_before).await;
+    let trials = count(&status(&proxy).await, "trials") - count(&before, "trials");
     let copies = shadows - shadows_before;
     assert_eq!((trials, heard.len() as u64), (copies, copies));
     for head in &heard {
-        assert!(head.contains("x-slackwater-priority: shadow\r\n"), "{head}");
+        assert!(head.contains(SHADOW), "{head}");
     }
     let metric = format!("slackwater_shadow_trials_total{{service=\"default\"}} {shadows}\n");
     assert!(proxy.admin_page("/metrics").await.contains(&metric));
@@ -134,17 +147,17 @@ async fn a_copy_has_the_body_of_what_may_be_repeated_and_nothing_else_is_copied(
     let proxy = Proxy::start(&addresses, &(CALM.to_owned() + SHADOWS));
     let mut client = Client::connect(proxy.address).await;
     stands(&proxy, &mut client, 0, "ejected").await;
-    sick.heard();
+    let (_, before) = sick.heard_copies(&proxy, 0).await;
     let marked =
         "POST /marked HTTP/1.1\r\nhost: x\r\nidempotency-key: 7\r\ncontent-length: 5\r\n\r\norder";
     until("there is a copy", async || {
         client.send(marked).await;
         assert_eq!(client.answer().await.status, 200);
-        (shadow_trials(&proxy).await >= 1).then_some(())
+        (shadow_trials(&proxy).await > before).then_some(())
     })
     .await;
-    proxy.settled().await;
-    let heard = sick.heard();
+    let (heard, _) = sick.heard_copies(&proxy, before).await;
+    assert!(!heard.is_empty());
     for copy in &heard {
         assert!(copy.starts_with("POST /marked "), "{copy}");
         assert!(copy.ends_with("\r\n\r\norder"), "{copy}");
@@ -154,9 +167,7 @@ async fn a_copy_has_the_body_of_what_may_be_repeated_and_nothing_else_is_copied(
     let proxy = Proxy::start(&addresses, &(EAGER.to_owned() + SHADOWS));
     let mut client = Client::connect(proxy.address).await;
     stands(&proxy, &mut client, 0, "ejected").await;
-    proxy.settled().await;
-    let before = shadow_trials(&proxy).await;
-    sick.heard();
+    let (_, before) = sick.heard_copies(&proxy, 0).await;
     until("a request is a trial", async || {
         (failures(&mut client, "POST", 20).await > 0).then_some(())
     })
@@ -190,19 +201,16 @@ async fn what_failed_elsewhere_is_not_tried_out() {
     let proxy = Proxy::start(&addresses, &(EAGER.to_owned() + SHADOWS));
     let mut client = Client::connect(proxy.address).await;
     stands(&proxy, &mut client, 0, "ejected").await;
-    sick.heard();
     until("there were copies", async || {
         assert_eq!(client.get("/deadly").await.status, 500);
         failures(&mut client, "GET", 3).await;
         (shadow_trials(&proxy).await >= 20).then_some(())
     })
     .await;
-    // Its copies are there once nothing is in flight.
-    proxy.settled().await;
+    let (heard, counted) = sick.heard_copies(&proxy, 0).await;
     // A request may be a trial itself.
-    let heard = sick.heard().into_iter();
-    let copies: Vec<_> = heard.filter(|it| it.contains("priority: shadow")).collect();
-    assert!(copies.len() >= 19, "{}", copies.len());
+    let copies: Vec<_> = heard.iter().filter(|it| it.contains(SHADOW)).collect();
+    assert!(copies.len() >= 20, "{} of {counted}", copies.len());
     assert!(!copies.iter().any(|copy| copy.contains("/deadly")));
 }
 

@@ -44,12 +44,13 @@ async fn silent() -> Replica {
 /// Clients have less time than replicas and tunnels.
 fn times(replica: SocketAddr) -> String {
     services(&[("web", replica)])
-        + "[timeouts]\nfirst_byte = \"400ms\"\nstall = \"50ms\"\ntunnel = \"400ms\"\n\
+        + "[timeouts]\nfirst_byte = \"1s\"\nstall = \"50ms\"\ntunnel = \"1s\"\n\
            [[routes]]\npath = \"/flood\"\nservice = \"web\"\ntimeouts.stall = \"1m\"\n\
-           [[routes]]\nservice = \"web\"\ntimeouts.stall = \"400ms\"\n"
+           [[routes]]\nservice = \"web\"\ntimeouts.stall = \"1s\"\n"
 }
 
-const SPAN: Duration = Duration::from_millis(400);
+/// Long enough for a replica to answer on a busy machine.
+const SPAN: Duration = Duration::from_secs(1);
 
 #[tokio::test]
 async fn a_replica_has_the_time_that_it_is_given_whatever_clients_have() {
@@ -95,13 +96,8 @@ async fn a_replica_has_the_time_that_it_is_given_whatever_clients_have() {
 async fn a_tunnel_may_be_silent_for_as_long_as_tunnels_may() {
     let log = Log::new("silent-tunnel");
     let replica = silent().await;
-    let toml = times(replica.address).replacen(
-        "[[routes]]",
-        "[[routes]]\npath = \"/tunnel/brief\"\nservice = \"web\"\ntimeouts.tunnel = \"60ms\"\n[[routes]]",
-        1,
-    );
-    let proxy = Proxy::of_file(&(toml + &log.toml("")));
-    let open = async |path: &str| {
+    let proxy = Proxy::of_file(&(times(replica.address) + &log.toml("")));
+    let open = async |proxy: &Proxy, path: &str| {
         let mut client = Client::connect(proxy.address).await;
         let fields = "host: a\r\nconnection: upgrade\r\nupgrade: websocket";
         client
@@ -111,19 +107,21 @@ async fn a_tunnel_may_be_silent_for_as_long_as_tunnels_may() {
         client
     };
     let began = Instant::now();
-    assert!(open("/tunnel").await.rest().await.is_empty());
+    assert!(open(&proxy, "/tunnel").await.rest().await.is_empty());
     assert!(began.elapsed() >= SPAN, "{:?}", began.elapsed());
-    let brief = open("/tunnel/brief").await;
-    assert!(brief.rest().await.is_empty());
-    let lines = log.lines(2).await;
-    for line in &lines {
+
+    // As its route says, which is sooner than anybody waits for what the service says.
+    let brief = "[[routes]]\nservice = \"web\"\ntimeouts.tunnel = \"60ms\"\n";
+    let times = "[timeouts]\ntunnel = \"1h\"\n".to_owned() + brief;
+    let toml = services(&[("web", replica.address)]) + &times + &log.toml("");
+    let other = Proxy::of_file(&toml);
+    assert!(open(&other, "/tunnel").await.rest().await.is_empty());
+    for (proxy, line) in [&proxy, &other].into_iter().zip(log.lines(2).await) {
         let said = (&line["status"], &line["end"]);
         assert_eq!(said, (&101.into(), &"stalled".into()), "{line}");
+        assert_eq!(proxy.sum("/requests/client_gone").await, 0);
+        assert_eq!(proxy.sum("/requests/timeouts").await, 0);
     }
-    let micros = lines[1]["total_us"].as_u64().unwrap();
-    assert!(micros < 400_000, "as its route says: {micros}");
-    assert_eq!(proxy.sum("/requests/client_gone").await, 0);
-    assert_eq!(proxy.sum("/requests/timeouts").await, 0);
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! What an operator sees of replicas that are out or new, in the log; who restarts, and what a reload leaves of it.
 
-use crate::aversion::{EAGER, count, failures, joining, says, stands, state};
+use crate::aversion::{EAGER, WORK, count, failures, joining, says, stands, state, warms_up};
 use crate::clients::Client;
 use crate::proxy::{Proxy, until};
 use crate::reload::{Written, reload, status};
@@ -85,7 +85,10 @@ async fn probed(incarnation: &Arc<AtomicUsize>) -> Replica {
     Replica::scripted(move |mut connection| {
         let incarnation = Arc::clone(&incarnation);
         async move {
-            while connection.head().await.is_some() {
+            while let Some(head) = connection.head().await {
+                if !head.starts_with("GET /prequal/probe ") {
+                    tokio::time::sleep(WORK).await;
+                }
                 let now = incarnation.load(Ordering::SeqCst);
                 let report = "x-prequal-rif: 1\r\nx-prequal-latency-us: 100\r\n";
                 connection
@@ -134,7 +137,7 @@ async fn who_has_restarted_by_its_reports_warms_up() {
         new.contains(&format!("replica=\"{}\"", addresses[1])),
         "{new}"
     );
-    stands(&proxy, &mut client, 1, "sound").await;
+    warms_up(&proxy, 1).await;
 }
 
 #[tokio::test]

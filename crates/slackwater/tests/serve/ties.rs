@@ -3,15 +3,15 @@
 
 use crate::clients::{Answer, Client, get};
 use crate::proxy::{Proxy, slackwater, until};
-use crate::replicas::Replica;
+use crate::replicas::{Replica, nobody};
 use core::net::SocketAddr;
 use serde_json::Value;
 use std::sync::{Arc, Mutex};
-use tokio::net::UdpSocket;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
-pub(crate) const TIED: &str = "[tie]\nenabled = true\ndelay = \"20ms\"\n";
+/// Time for an agent that begins to say so before the second copy comes.
+pub(crate) const TIED: &str = "[tie]\nenabled = true\ndelay = \"300ms\"\n";
 
 /// A server that answers each request when it is told to; at `/break` the `other` one breaks off.
 pub(crate) struct Server {
@@ -266,9 +266,7 @@ async fn when_who_began_fails_the_request_goes_to_the_replica_that_had_dropped_i
 async fn an_agent_that_is_gone_costs_the_request_nothing() {
     let server = Server::new("one").await;
     let agent = agent(server.replica.address);
-    // Nobody listens there.
-    let gone = UdpSocket::bind("127.0.0.1:0").await.unwrap();
-    let addresses = [agent.address, gone.local_addr().unwrap()];
+    let addresses = [agent.address, nobody().await];
     for addresses in [addresses, [addresses[1], addresses[0]]] {
         let proxy = Proxy::start(&addresses, TIED);
         let address = proxy.address;

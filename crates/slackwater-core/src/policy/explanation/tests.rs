@@ -71,6 +71,13 @@ impl Rig {
         replica
     }
 
+    /// So many of the first may not be chosen any more.
+    fn take_out(&mut self, count: usize) {
+        for &replica in &self.replicas[..count] {
+            self.policy.set_available(self.now, replica, false);
+        }
+    }
+
     fn end(&mut self, pick: Pick, outcome: Outcome) {
         self.policy
             .handle_query_done(self.now, pick.ticket, outcome);

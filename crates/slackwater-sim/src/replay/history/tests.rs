@@ -46,6 +46,19 @@ fn done(picked_at_ms: u64, outcome: Outcome) -> Event<'static> {
     }
 }
 
+/// What two clients' streams tell together, each by its own clock in ms; the second began 100 ms later.
+fn two_streams(first: Vec<(u64, Event<'_>)>, second: Vec<(u64, Event<'_>)>) -> History {
+    let mut history = History::default();
+    for (client, (since, events)) in (0..).zip([(0, first), (100 * MS, second)]) {
+        let mut reader = Reader::new(client, since);
+        for (at_ms, event) in events {
+            reader.read(&mut history, Instant::from_nanos(at_ms * MS), &event);
+        }
+        reader.finish(&mut history);
+    }
+    history
+}
+
 #[test]
 fn streams_come_together_on_one_clock_and_by_replicas_names() {
     let mut ids = ReplicaIds::new();
@@ -70,14 +83,7 @@ fn streams_come_together_on_one_clock_and_by_replicas_names() {
         (3, round(1, b)),
         (8, done(3, Outcome::Broken)),
     ];
-    let mut history = History::default();
-    for (client, (since, events)) in (0..).zip([(0, first), (100 * MS, second)]) {
-        let mut reader = Reader::new(client, since);
-        for (at_ms, event) in events {
-            reader.read(&mut history, Instant::from_nanos(at_ms * MS), &event);
-        }
-        reader.finish(&mut history);
-    }
+    let history = two_streams(first, second);
     let named = ["one", "r1"];
     assert_eq!(history.replicas, named, "who has no name goes by its id");
     let short: Vec<_> = (history.queries.iter())
@@ -125,14 +131,7 @@ fn parts_of_a_replica_are_told_apart_and_taken_up_again() {
         (8, remove(a)),
     ];
     let second = vec![(0, add(a)), (0, name(a, "heavy")), (2, available(a, true))];
-    let mut history = History::default();
-    for (client, (since, events)) in (0..).zip([(0, first), (100 * MS, second)]) {
-        let mut reader = Reader::new(client, since);
-        for (at_ms, event) in events {
-            reader.read(&mut history, Instant::from_nanos(at_ms * MS), &event);
-        }
-        reader.finish(&mut history);
-    }
+    let history = two_streams(first, second);
     assert_eq!(
         (&*history.replicas, &*history.parts),
         (&["heavy".to_owned()][..], &[0, 0][..])

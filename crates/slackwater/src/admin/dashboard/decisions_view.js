@@ -53,7 +53,7 @@ export class DecisionsView {
     this.id.addEventListener("change", () => void this.ask());
     this.summary = element("p", "summary");
     this.rows = element("tbody");
-    this.table = element("table", "decisions", headRow(["request", "service", "when", "answered", "took", "replica", "why there", "tries"]), this.rows);
+    this.table = element("table", "decisions", headRow(["request", "service", "when", "answered", "waited", "replica", "why there", "tries"]), this.rows);
     attributes(this.table, { "aria-labelledby": id });
     this.box = element("div", "table-box", this.table);
     attributes(this.box, { tabindex: "0", role: "region", "aria-labelledby": id });
@@ -136,7 +136,7 @@ export class DecisionsView {
       const told = tries.find((/** @type {any} */ one) => one.answered) ?? tries.at(-1);
       setText(made.cells[0].firstElementChild, `${decision.method} ${decision.path}`);
       const texts = [
-        decision.service ?? "–", timeOf(decision.time), decision.status ? String(decision.status) : "nothing", span(decision.total_us), told?.replica ?? "–",
+        decision.service ?? "–", timeOf(decision.time), decision.status ? String(decision.status) : "nothing", span(waited(decision)), told?.replica ?? "–",
         told ? reasonName(told.reason) : (decision.error ?? "–"), triesText(tries),
       ];
       texts.forEach((text, i) => setText(made.cells[i + 1], text));
@@ -154,6 +154,9 @@ export class DecisionsView {
     this.dialog.scrollTop = 0;
   }
 }
+
+/** For the head of its response, by which it is found to be slow; to its end, if there was none. @param {any} decision */
+const waited = (decision) => decision.first_byte_us ?? decision.total_us;
 
 /** Of a moment in UTC, its time of day as it is here. @param {string} time */
 function timeOf(time) {

@@ -81,6 +81,37 @@ export function button(text, kind, act) {
 }
 
 /**
+ * Rows with a button each, of which the tabulator comes by one: arrow keys go on from there. There are many, and they come
+ * and go.
+ * @param {HTMLElement} body of the table
+ * @returns {(focus: boolean) => void} to be called when the rows are others; whether the focus was at one that has gone
+ */
+export function rove(body) {
+  let place = 0;
+  const buttons = () => /** @type {HTMLButtonElement[]} */ ([...body.querySelectorAll("button")]);
+  /** @param {boolean} focus */
+  const settle = (focus) => {
+    const all = buttons();
+    place = Math.max(0, Math.min(place, all.length - 1));
+    all.forEach((one, i) => attributes(one, { tabindex: i === place ? "0" : "-1" }));
+    if (focus) all[place]?.focus();
+  };
+  body.addEventListener("focusin", (event) => {
+    place = Math.max(0, buttons().indexOf(/** @type {HTMLButtonElement} */ (event.target)));
+    settle(false);
+  });
+  body.addEventListener("keydown", (event) => {
+    /** @type {Record<string, number>} */
+    const steps = { ArrowDown: 1, ArrowUp: -1, Home: -Infinity, End: Infinity };
+    if (!(event.key in steps) || event.altKey || event.ctrlKey || event.metaKey) return;
+    place = Math.max(0, Math.min(place + steps[event.key], buttons().length - 1));
+    settle(true);
+    event.preventDefault();
+  });
+  return settle;
+}
+
+/**
  * A table's row of cells, the first its header.
  * @param {string} first
  * @param {string[]} rest

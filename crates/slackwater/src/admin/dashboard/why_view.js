@@ -1,6 +1,6 @@
 // Why the next request goes where it goes: the hot-cold plane, the rule in a sentence, and the pool in the rule's order.
 
-import { attributes, element, fillList, headRow, setShown, setText, widthOf } from "./dom.js";
+import { attributes, button, element, fillList, headRow, rove, setShown, setText, widthOf } from "./dom.js";
 import * as plane from "./plane.js";
 import { limitOf, nextPick } from "./rule.js";
 import { share, shared } from "./shared.js";
@@ -54,6 +54,8 @@ export class WhyView {
         if (found !== null) this.open(found);
       });
     }
+    this.settleRows = rove(this.rows);
+    this.settleFullRows = rove(this.fullRows);
   }
 
   /** @param {PointerEvent} event */
@@ -91,7 +93,9 @@ export class WhyView {
     const pooled = pool.length > 0;
     setShown(this.table, pooled);
     setText(this.caption, next ? "The pool: reports to choose from, in the order of the rule" : "Reports to choose from, the newest first");
+    const held = this.rows.contains(document.activeElement);
     fillList(this.rows, order.slice(0, ROWS_MAX), makeRow, (made, report, place) => fillRow(made, report, place === 0 && next !== null, name, limit));
+    this.settleRows(held && !this.rows.contains(document.activeElement));
     this.showFullest(service, pooled);
     this.repaint();
   }
@@ -102,18 +106,19 @@ export class WhyView {
     setShown(this.fullest, shown);
     if (!shown) return;
     const sorted = service.replicas.slice().sort((a, b) => b.ours - a.ours || a.index - b.index).slice(0, FULLEST_MAX);
-    const make = () => element("tr", "", element("th"), element("td", "", element("span", "number"), element("span", "meter", element("i"))), ...Array.from({ length: 3 }, () => element("td")));
+    const make = () => element("tr", "", named(), element("td", "", element("span", "number"), element("span", "meter", element("i"))), ...Array.from({ length: 3 }, () => element("td")));
     const most = Math.max(1, sorted[0]?.ours ?? 0);
+    const held = this.fullRows.contains(document.activeElement);
     fillList(this.fullRows, sorted, make, (made, replica) => {
       made.dataset.replica = String(replica.index);
       const { cells } = made;
-      cells[0].scope = "row";
-      setText(cells[0], replica.name);
+      setText(cells[0].firstElementChild, replica.name);
       setText(cells[1].firstElementChild, count(replica.ours));
       cells[1].lastElementChild.firstElementChild.style.width = `${Math.round((replica.ours / most) * 100)}%`;
       const trouble = troubleText(replica.trouble);
       [span(replica.p99), percent(replica.share), trouble ? `▲ ${trouble}` : stateOf(replica.state).text].forEach((text, i) => setText(cells[i + 2], text));
     });
+    this.settleFullRows(held && !this.fullRows.contains(document.activeElement));
   }
 
   /**
@@ -165,11 +170,18 @@ function rowOf(event) {
   return row?.dataset.replica === undefined ? null : Number(row.dataset.replica);
 }
 
+/** A replica's name, which opens it: the click is heard by the table's body, wherever in the row it is. */
+function named() {
+  const head = element("th", "", button("", "link", () => {}));
+  head.scope = "row";
+  return head;
+}
+
 function makeRow() {
   const meter = element("span", "meter", element("i"));
   const age = element("span", "meter age", element("i"));
   return element(
-    "tr", "", element("td", "next"), element("th"), element("td", "", element("span", "number"), meter), element("td"),
+    "tr", "", element("td", "next"), named(), element("td", "", element("span", "number"), meter), element("td"),
     element("td", "", element("span", "number"), age), element("td"), element("td"),
   );
 }
@@ -187,8 +199,7 @@ function fillRow(made, report, next, name, limit) {
   made.classList.toggle("is-next", next);
   made.classList.toggle("is-hot", report.hot);
   setText(cells[0], next ? "next" : "");
-  setText(cells[1], name(report.replica));
-  cells[1].scope = "row";
+  setText(cells[1].firstElementChild, name(report.replica));
   setText(cells[2].firstElementChild, String(report.rif));
   const full = limit ? Math.min(1, report.rif / limit) : 0;
   cells[2].lastElementChild.firstElementChild.style.width = `${Math.round(full * 100)}%`;

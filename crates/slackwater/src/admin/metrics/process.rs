@@ -194,6 +194,16 @@ pub(super) const FAMILIES: &[Family] = &[
         },
     ),
     Family::gauge(
+        "slackwater_recording",
+        "1 while `--record` records, 0 from when that has ended, as where the file is full; absent without it.",
+        &[],
+        |it, out| {
+            if let Some(is_running) = it.status.recording {
+                out.count(&[], u64::from(is_running));
+            }
+        },
+    ),
+    Family::gauge(
         "slackwater_client_connections",
         "Connections with clients that are open.",
         &[],

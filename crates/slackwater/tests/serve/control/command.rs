@@ -4,7 +4,7 @@ use super::{TOKEN, Token, config, controlled, overrides};
 use crate::clients::{Client, get};
 use crate::proxy::{Proxy, slackwater, until};
 use crate::reload::{Written, status};
-use crate::replicas::Replica;
+use crate::replicas::{Replica, nobody};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use tokio::sync::Notify;
@@ -297,9 +297,7 @@ async fn what_goes_wrong_is_told_with_what_to_do() {
 async fn nobody_there_is_told_apart_from_a_mistake() {
     let one = Replica::echo("one").await;
     let (proxy, _written, _token) = controlled("command-gone", &[&one]);
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = free.local_addr().unwrap().to_string();
-    drop(free);
+    let address = nobody().await.to_string();
     let gone = ["status", "--admin", &address];
     let why = admin(&proxy, None, &gone).await.badly(1);
     let complaint = format!("slackwater: the admin server at {address}: no connection: ");

@@ -98,7 +98,7 @@ async fn a_drained_replica_gets_no_new_requests_and_finishes_those_that_it_has()
 #[tokio::test]
 async fn whoever_is_drained_gets_nothing_also_where_nobody_is_left() {
     let (one, two) = (Replica::echo("one").await, Replica::echo("two").await);
-    let down = "[health]\ncheck = \"tcp\"\ninterval = \"20ms\"\nfall = 1\n";
+    let down = "[health]\ncheck = \"tcp\"\ninterval = \"20ms\"\ntimeout = \"20s\"\nfall = 1\n";
     let token = Token::new("all-drained");
     let text = config(&[&one, &two], &(token.section() + down));
     let written = Written::new("all-drained", &text);

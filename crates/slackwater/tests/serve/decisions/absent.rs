@@ -103,7 +103,7 @@ async fn down_drained_and_not_in_use_are_told_apart() {
     let text = format!(
         "listen = \"127.0.0.1:0\"\nworkers = 1\npolicy = \"least_loaded\"\nprobe.transport = \"none\"\n\
          replicas = [\"{}\", \"{dead}\", {{ address = \"{}\", weight = 2 }}, {{ address = \"{}\", tier = 1 }}]\n\
-         discovery.warm_up = 0\n{ALL}[health]\ncheck = \"tcp\"\ninterval = \"20ms\"\n{}",
+         discovery.warm_up = 0\n{ALL}[health]\ncheck = \"tcp\"\ninterval = \"20ms\"\ntimeout = \"20s\"\n{}",
         one.address,
         drained.address,
         backup.address,

@@ -6,6 +6,7 @@ use crate::grpc;
 use crate::proxy::Proxy;
 use crate::proxy_protocol;
 use crate::queue::{ask, held};
+use crate::recording::Recording;
 use crate::replicas::Replica;
 use crate::routes::services;
 use crate::shed::sheds;
@@ -21,6 +22,7 @@ pub(super) async fn all(moved: &Moved) {
     copied(moved).await;
     mistaken(moved).await;
     refused(moved).await;
+    recorded(moved).await;
 }
 
 async fn plain(moved: &Moved) {
@@ -186,4 +188,37 @@ async fn refused(moved: &Moved) {
     watched
         .moves_with_requests(&["slackwater_grpc_failures_total"])
         .await;
+}
+
+/// Until the recording is as large as it may be.
+async fn recorded(moved: &Moved) {
+    let (replica, file) = (Replica::echo("a").await, Recording::new("moves"));
+    let replicas = replica.address.to_string();
+    let mut words = vec!["serve", "--listen", "127.0.0.1:0", "--replicas", &replicas];
+    words.extend([
+        "--probe",
+        "none",
+        "--policy",
+        "random",
+        "--admin",
+        "127.0.0.1:0",
+    ]);
+    words.extend(["--record", file.name(), "--record-max", "64KiB"]);
+    words.extend(["--record-header", "x-long"]);
+    let proxy = Proxy::spawn(&words);
+    let watched = moved.watch(&proxy).await;
+    let mut client = Client::connect(proxy.address).await;
+    let mut number = 0;
+    watched
+        .moves_while(&["slackwater_recording"], async || {
+            for _ in 0..100 {
+                number += 1;
+                let head = format!("GET / HTTP/1.1\r\nhost: x\r\nx-long: {number:060}\r\n\r\n");
+                client.send(&head).await;
+                assert_eq!(client.answer().await.status, 200);
+            }
+        })
+        .await;
+    let told = proxy.admin_page("/status").await;
+    assert!(told.contains("\"recording\": false"), "{told}");
 }

@@ -123,7 +123,7 @@ async fn what_is_no_handshake_gets_an_alert_at_most() {
 #[tokio::test]
 async fn a_handshake_that_is_cut_or_never_ends_is_given_up() {
     let authority = Authority::new();
-    let (proxy, replica) = proxy(&authority, "", "[timeouts]\nhandshake = \"200ms\"\n").await;
+    let (proxy, replica) = proxy(&authority, "", "[timeouts]\nhandshake = \"1s\"\n").await;
     let hello = hello(&authority);
     for length in [0, 1, 5, hello.len() / 2, hello.len()] {
         let mut cut = TcpStream::connect(proxy.address).await.unwrap();

@@ -92,7 +92,8 @@ fn renamed(replica: SocketAddr, name: &str, folder: &Folder) -> String {
     format!(
         "listen = \"127.0.0.1:0\"\nworkers = 1\npolicy = \"round_robin\"\n\
          replicas = [{{ address = \"{replica}\", server_name = \"{name}\" }}]\n\
-         probe.transport = \"none\"\n[health]\ncheck = \"http\"\ninterval = \"10m\"\n\
+         probe.transport = \"none\"\ntimeouts.connect = \"30s\"\n\
+         [health]\ncheck = \"http\"\ninterval = \"10m\"\ntimeout = \"30s\"\n\
          [replica.tls]\nca = {}\n",
         quoted(&folder.file("ca.pem"))
     )

@@ -83,7 +83,7 @@ async fn the_name_asked_for_is_the_host_as_it_is_written() {
     let config = |replica: &str| {
         format!(
             "listen = \"127.0.0.1:0\"\nworkers = 1\npolicy = \"random\"\nreplicas = [{replica}]\n\
-             [replica.tls]\nca = {}\n",
+             timeouts.connect = \"30s\"\n[replica.tls]\nca = {}\n",
             quoted(&folder.file("ca.pem"))
         )
     };

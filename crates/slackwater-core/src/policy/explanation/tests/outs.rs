@@ -49,10 +49,7 @@ fn a_replica_that_health_has_ejected_is_told_so() {
 #[test]
 fn of_many_that_are_out_the_first_are_told_and_all_are_counted() {
     let mut rig = Rig::new("random", 50);
-    for place in 0..40 {
-        let out = rig.replicas[place];
-        rig.policy.set_available(rig.now, out, false);
-    }
+    rig.take_out(40);
     let (_, explanation) = rig.explained(Query::first());
     assert_eq!(explanation.outs().len(), Explanation::OUTS_MAX);
     assert_eq!((explanation.out(), explanation.available()), (40, 10));
@@ -93,10 +90,7 @@ fn ejected(rig: &mut Rig, bad: &[usize], count: usize) -> Explanation {
 #[test]
 fn whoever_is_out_is_counted_once_and_told_before_those_that_were_taken_out() {
     let mut rig = Rig::guarded("round_robin", 30);
-    for place in 0..20 {
-        let out = rig.replicas[place];
-        rig.policy.set_available(rig.now, out, false);
-    }
+    rig.take_out(20);
     let told = ejected(&mut rig, &[29], 1);
     assert_eq!((told.available(), told.out()), (9, 21));
     assert_eq!(told.outs().len(), Explanation::OUTS_MAX);
@@ -160,10 +154,7 @@ fn a_new_replica_that_drains_is_told_to_drain() {
 #[test]
 fn a_driver_says_why_it_took_one_out_and_whom_it_passed_over() {
     let mut rig = Rig::new("random", 50);
-    for place in 0..40 {
-        let out = rig.replicas[place];
-        rig.policy.set_available(rig.now, out, false);
-    }
+    rig.take_out(40);
     let (_, mut told) = rig.explained(Query::first());
     let down = rig.replicas[39];
     assert!(told.outs().iter().all(|out| out.replica != down));

@@ -10,9 +10,7 @@ fn in_a_panic_the_rule_is_told_that_decided_among_all() {
         let usual = rig.pick(Query::first());
         let usual_reason = usual.reason;
         rig.end(usual, Outcome::Success);
-        for &replica in &rig.replicas {
-            rig.policy.set_available(rig.now, replica, false);
-        }
+        rig.take_out(4);
         let (pick, told) = rig.explained(Query::first());
         assert_eq!((pick.reason, told.available()), (PickReason::Panic, 0));
         let expected = match entry.name {
