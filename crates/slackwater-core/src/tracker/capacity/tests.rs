@@ -143,7 +143,10 @@ impl Replica {
     #[track_caller]
     fn cost_is(&self, about_ns: u64) {
         let found_ns = span_ns(self.report().cost.expect("it is known"));
-        assert!(found_ns.abs_diff(about_ns) <= about_ns / 10, "{found_ns} ns");
+        assert!(
+            found_ns.abs_diff(about_ns) <= about_ns / 10,
+            "{found_ns} ns"
+        );
     }
 }
 
