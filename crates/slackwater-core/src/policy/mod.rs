@@ -8,6 +8,7 @@
 
 mod c3;
 mod candidates;
+mod capacity;
 mod decay;
 mod els;
 mod explanation;
@@ -39,6 +40,7 @@ mod weighted_round_robin;
 
 pub use c3::{C3, C3Config, C3Settings};
 pub use candidates::Candidates;
+pub use capacity::{Capacity, CapacityConfig, CapacitySettings};
 pub use els::{Els, ElsConfig, ElsSettings};
 pub use explanation::{Candidate, Explanation, Out, OutReason, Score};
 pub use least_loaded::LeastLoaded;
@@ -202,8 +204,9 @@ pub trait Policy: Debug + Send {
     }
 
     /// What a replica says of its load with a response, unasked. Such reports come from replicas that were chosen, so they
-    /// are no fair sample of the fleet, and a policy that compares what it is told at one moment ignores them; one that
-    /// only wants to know what a query costs there may learn from them. `[A6]`
+    /// are no fair sample of the fleet, and a policy that tells high from low by what it is told at one moment ignores them.
+    /// One that only wants to know what a query costs there, or how much of its capacity is in use, may learn from them.
+    /// `[A6]` `[Decision 0009]`
     fn handle_carried_report(&mut self, now: Instant, replica: ReplicaId, report: &LoadReport) {
         let _ = (now, replica, report);
     }

@@ -1,6 +1,7 @@
 //! The list of all policies, by name. A new policy is one file and one line here.
 
 use crate::policy::c3::{C3, C3Config};
+use crate::policy::capacity::{Capacity, CapacityConfig};
 use crate::policy::linear::{Linear, LinearConfig};
 use crate::policy::prequal::{Prequal, PrequalConfig, PrequalSync};
 use crate::policy::rif_then_latency::{RifThenLatency, RifThenLatencyConfig};
@@ -15,7 +16,8 @@ use alloc::boxed::Box;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PolicySettings {
-    /// For `prequal` and `prequal_sync`; probes and pool also for `linear` and `c3`, probes for `rif_then_latency`.
+    /// For `prequal` and `prequal_sync`; probes and pool also for `linear`, `c3` and `capacity`, probes for
+    /// `rif_then_latency`.
     pub prequal: PrequalConfig,
     /// For `linear`.
     pub linear: LinearConfig,
@@ -23,6 +25,8 @@ pub struct PolicySettings {
     pub c3: C3Config,
     /// For `rif_then_latency`.
     pub rif_then_latency: RifThenLatencyConfig,
+    /// For `capacity`.
+    pub capacity: CapacityConfig,
     /// For `power_of_d`.
     pub power_of_d: PowerOfDConfig,
     /// For `peak_ewma`.
@@ -74,6 +78,9 @@ pub const POLICIES: &[PolicyEntry] = &[
         "probes, latency among the lowest RIF",
         |s| Box::new(RifThenLatency::new(s.prequal.clone(), &s.rif_then_latency)),
     ),
+    entry("capacity", "probes, least of its capacity in use", |s| {
+        Box::new(Capacity::new(s.prequal.clone(), &s.capacity))
+    }),
     entry("least_loaded", "fewest of its own in flight", |_| {
         Box::new(LeastLoaded::new())
     }),

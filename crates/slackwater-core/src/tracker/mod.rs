@@ -4,9 +4,11 @@
 //! ring of slots that are each written by at most one thread at a time. It reads no clock; `now` comes with each call.
 //! Queries that this tracker counts are those that the application has; reports are for [`LoadReport`].
 
+mod capacity;
 mod rates;
 mod samples;
 
+pub use capacity::{CapacityEstimator, CpuTotals};
 pub use rates::{RecentRates, Totals};
 
 use crate::report::{LoadReport, Rif};
@@ -84,6 +86,8 @@ impl Arrival {
 #[derive(Debug)]
 pub struct LoadTracker {
     rif: AtomicU32,
+    /// The ends of queries less their beginnings, wrapping: what [`LoadTracker::rif_time`] comes from.
+    spent_ns: AtomicU64,
     /// Queries whose response's head is not yet ready.
     waiting: AtomicU32,
     /// When a query was last answered, or the replica last began to wait for one: nanoseconds.
@@ -108,6 +112,7 @@ impl LoadTracker {
         let sample_age_max_ns = span_ns(config.sample_age_max);
         Self {
             rif: AtomicU32::new(0),
+            spent_ns: AtomicU64::new(0),
             waiting: AtomicU32::new(0),
             progress_at_ns: AtomicU64::new(0),
             stalled_ns: AtomicU64::new(0),
@@ -120,6 +125,7 @@ impl LoadTracker {
     /// The application receives a query. `[T1]`
     pub fn arrive(&self, now: Instant) -> Arrival {
         let others = self.rif.fetch_add(1, Relaxed);
+        self.spent_ns.fetch_sub(now.as_nanos(), Relaxed);
         if self.waiting.load(Relaxed) == 0 {
             // An idle replica makes no progress and is not stalled for it. Before the query counts as waiting, or a
             // probe that comes in between would take the pause for a stall.
@@ -150,7 +156,7 @@ impl LoadTracker {
         if !arrival.head_ready {
             self.answered(now, &arrival, end);
         }
-        self.rif.fetch_sub(1, Relaxed);
+        self.left(now);
     }
 
     /// The query never reached the replica, as only its client can tell: neither sample nor sign of life, nor sign of a
@@ -163,7 +169,23 @@ impl LoadTracker {
         if !arrival.head_ready {
             self.waiting.fetch_sub(1, Release);
         }
+        self.spent_ns.fetch_add(arrival.at.as_nanos(), Relaxed);
         self.rif.fetch_sub(1, Relaxed);
+    }
+
+    /// A query is in flight no more.
+    fn left(&self, now: Instant) {
+        self.spent_ns.fetch_add(now.as_nanos(), Relaxed);
+        self.rif.fetch_sub(1, Relaxed);
+    }
+
+    /// Requests in flight summed over time up to now, in nanoseconds: the difference of two, over the time between them, is
+    /// the mean RIF of that time. Beside queries that come or go at this very moment it may be off by as much as these
+    /// take.
+    pub fn rif_time_ns(&self, now: Instant) -> u64 {
+        let in_flight = u64::from(self.rif.load(Relaxed));
+        let until_now = in_flight.wrapping_mul(now.as_nanos());
+        self.spent_ns.load(Relaxed).wrapping_add(until_now)
     }
 
     fn answered(&self, now: Instant, arrival: &Arrival, end: End) {

@@ -161,6 +161,16 @@ impl Samples {
         }
     }
 
+    /// Shows the RIF and the latency of each sample that has finished after `then`, the newest first, as far back as the ring goes.
+    pub(super) fn since(&self, then: Instant, show: &mut dyn FnMut(u32, u64)) {
+        let next = self.next.load(Relaxed);
+        let later = |sample: &Sample| sample.finished_at_ns > then.as_nanos();
+        self.look_back(next, later, |_, sample| {
+            show(sample.others, sample.latency_ns);
+            true
+        });
+    }
+
     /// Of the `newest_max` newest samples that are wanted the `N` nearest in RIF, nearest first; of equally near ones the
     /// newer. Each as its distance in RIF, and below that how far back it is, which no two have in common.
     #[inline]

@@ -7,6 +7,7 @@
 
 mod budgets;
 mod c3;
+mod capacity;
 mod choice;
 mod idle;
 mod linear;

@@ -218,11 +218,17 @@ impl Engine {
             }
             self.end_tie(slot);
             self.end_tie(slot);
-            let outcome = if self.replicas.at_mut(number).finish(self.now, served) {
+            let replica = self.replicas.at_mut(number);
+            let outcome = if replica.finish(self.now, served) {
                 Outcome::Success
             } else {
                 Outcome::Failed
             };
+            if replica.carries
+                && let Some(attempt) = self.attempts.at(slot)
+            {
+                attempt.carried = Some(Box::new(replica.report(self.now)));
+            }
             self.answer(slot, outcome);
         }
         self.replicas.give_back(finished);
@@ -249,6 +255,13 @@ impl Engine {
         let is_first = query.over(slot);
         let is_over = outcome == Outcome::Success || !query.is_out();
         self.give_back(client, attempt.ticket, outcome);
+        if let Some(report) = attempt.carried
+            && let Some(id) = self.replicas.at(attempt.replica as usize).id
+            && let Some(client) = self.balancing.client(client)
+        {
+            let now = Instant::from_nanos(self.now);
+            client.policy.handle_carried_report(now, id, &report);
+        }
         let (ending, watched) = match outcome {
             Outcome::Success if is_first => (Ending::Answered, WatchEnd::Answered),
             Outcome::Success => (Ending::Answered, WatchEnd::Superseded),

@@ -77,7 +77,7 @@ impl Engine {
         let Some(probe) = self.probes.get_mut(slot as usize) else {
             return;
         };
-        let replica = self.replicas.at(probe.replica as usize);
+        let replica = self.replicas.at_mut(probe.replica as usize);
         if replica.agent == Agent::None || replica.is_suspended() {
             self.probes.try_remove(slot as usize);
             return;

@@ -107,6 +107,8 @@ pub(super) struct Attempt {
     /// There until the client is done with this copy; clairvoyants give none.
     pub(super) ticket: Option<Ticket>,
     pub(super) stage: Stage,
+    /// What the replica said with its answer.
+    pub(super) carried: Option<Box<slackwater_core::LoadReport>>,
     /// Where its twin is, if it has one.
     pub(super) twin: Option<u32>,
 }
@@ -141,6 +143,7 @@ impl Attempt {
             luck: query.luck,
             ticket,
             stage: Stage::Coming,
+            carried: None,
             twin: None,
         }
     }

@@ -5,7 +5,9 @@ use crate::machine::{JobId, Machine, Time};
 use crate::scenario::{Change, Failure, FailureCost, Scenario, Service, Tape, nanoseconds};
 use core::time::Duration;
 use slackwater_core::tail::{Ties, TiesConfig};
-use slackwater_core::tracker::{Arrival, End, LoadTracker, RecentRates, Totals, TrackerConfig};
+use slackwater_core::tracker::{
+    Arrival, CapacityEstimator, CpuTotals, End, LoadTracker, RecentRates, Totals, TrackerConfig,
+};
 use slackwater_core::{Instant, LoadReport, ReplicaId, Rif};
 use std::sync::Arc;
 
@@ -52,6 +54,9 @@ pub(super) struct Replica {
     rates: RecentRates,
     /// What the rates say, as reports carry it: looked up once for each reading, not for each probe.
     rates_said: LoadReport,
+    capacity: Option<CapacityEstimator>,
+    limit_millicores: Option<u32>,
+    pub(super) carries: bool,
     /// CPU used up to the last reading, in core-seconds.
     cpu_read: f64,
 }
@@ -91,6 +96,11 @@ impl Replica {
             finished: 0,
             failed: 0,
             rates_said: LoadReport::new(Rif::ZERO, None),
+            capacity: group
+                .is_some_and(|group| group.learns_capacity)
+                .then(CapacityEstimator::default),
+            carries: group.is_some_and(|group| group.carries_reports),
+            limit_millicores: Some(64_000),
             cpu_read: 0.0,
         }
     }
@@ -131,7 +141,18 @@ impl Replica {
 
     /// The answer to a probe.
     #[inline]
-    pub(super) fn report(&self, now: Time) -> LoadReport {
+    pub(super) fn report(&mut self, now: Time) -> LoadReport {
+        let at = Instant::from_nanos(now);
+        if let Some(capacity) = &mut self.capacity
+            && capacity.is_due(at)
+        {
+            let cpu = (!self.replays && self.limit_millicores.is_some()).then(|| CpuTotals {
+                used: Duration::from_secs_f64(self.machine.cpu_seconds(now)),
+                waited: Some(Duration::from_secs_f64(self.machine.waited_seconds(now))),
+                limit_millicores: self.limit_millicores,
+            });
+            capacity.read(at, &self.tracker, self.finished, cpu);
+        }
         let mut report = self.tracker.report(Instant::from_nanos(now));
         report.draining = self.is_draining;
         report.incarnation = Some(self.incarnation);
@@ -141,6 +162,9 @@ impl Replica {
             said => said,
         };
         report.cpu_millionths = self.rates_said.cpu_millionths;
+        if let Some(capacity) = &self.capacity {
+            capacity.fill(&mut report);
+        }
         report
     }
 

@@ -54,6 +54,10 @@ pub struct Machine {
     in_use: f64,
     /// CPU used since the start, in core-nanoseconds.
     used: f64,
+    /// Cores that jobs in service would use beyond those in use.
+    in_want: f64,
+    /// CPU that jobs in service waited for since the start, in core-nanoseconds.
+    waited: f64,
     running: Running,
     service: Service,
     slowness: f64,
@@ -90,6 +94,8 @@ impl Machine {
             now: 0,
             in_use: 0.0,
             used: 0.0,
+            in_want: 0.0,
+            waited: 0.0,
             running: Running::default(),
             service: Service::new(&group.service, scenario, replica, seed),
             slowness: group.slowness,
@@ -188,6 +194,13 @@ impl Machine {
     pub fn cpu_seconds(&mut self, now: Time) -> f64 {
         self.catch_up(now);
         self.used / 1e9
+    }
+
+    /// CPU that queries in service wanted beyond what they got, since the start, in core-seconds: as a scheduler counts the
+    /// time for which threads were ready and did not run. Queries in a queue of the application's, and pauses, are not in it.
+    pub fn waited_seconds(&mut self, now: Time) -> f64 {
+        self.catch_up(now);
+        self.waited / 1e9
     }
 
     /// What utilization is measured against: the allocation; one core for each worker; 1 where latencies are replayed.
@@ -302,6 +315,7 @@ impl Machine {
         let nanoseconds = (now - self.now) as f64;
         self.now = now;
         self.used += self.in_use * nanoseconds;
+        self.waited += self.in_want * nanoseconds;
         self.running.elapse(nanoseconds);
         if let Service::Shared(cpu) = &mut self.service {
             cpu.elapse(nanoseconds);
@@ -351,6 +365,10 @@ impl Machine {
             self.service.settle(running, left)
         };
         self.in_use = used;
+        self.in_want = match &self.service {
+            Service::Shared(_) if !self.is_stalled() => (running as f64 - used).max(0.0),
+            _ => 0.0,
+        };
         self.running.set_rate(each);
         self.next_end = self.running.next_end(self.now);
 

@@ -23,6 +23,10 @@ pub struct Group {
     pub io_wait: Duration,
     /// Whether they answer probes. What is sent to replicas that don't is lost on the way: no agent is installed there.
     pub answers_probes: bool,
+    /// Whether they learn and report their capacity and cost.
+    pub learns_capacity: bool,
+    /// Whether their responses carry a report.
+    pub carries_reports: bool,
     /// How they estimate the latency that they report.
     pub tracker: TrackerConfig,
 }
@@ -146,6 +150,8 @@ impl Group {
             hobble: None,
             io_wait: Duration::ZERO,
             answers_probes: true,
+            learns_capacity: true,
+            carries_reports: true,
             tracker: TrackerConfig::default(),
         }
     }

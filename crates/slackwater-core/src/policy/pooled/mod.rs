@@ -15,7 +15,7 @@ mod removal;
 mod reuse;
 
 use crate::draw::Draw;
-use crate::fixed::ONE;
+use crate::fixed::{ONE, Rate};
 use crate::policy::explanation::{Candidate, Explanation, Score};
 use crate::policy::observe::PooledView;
 use crate::policy::prequal::PrequalConfig;
@@ -70,6 +70,22 @@ pub trait PoolRule: Debug + Send {
     /// A report goes into the pool.
     fn handle_report(&mut self, now: Instant, replica: ReplicaId, report: &LoadReport) {
         let _ = (now, replica, report);
+    }
+
+    /// Whether reports that come with responses are as good as answers to probes at this moment. Then there are so many that
+    /// none is removed before a newer one takes its place: uses and removal by rate are for reports that are few and herd.
+    fn takes_carried(&self) -> bool {
+        false
+    }
+
+    /// Probes that each query triggers. `[A2]`
+    fn probe_rate(&self, client: &Client) -> Rate {
+        client.config.probe_rate
+    }
+
+    /// The replica's report is not to count any more: it may not be chosen, or could not be reached.
+    fn forget(&mut self, replica: ReplicaId) {
+        let _ = replica;
     }
 
     /// The latency of a query that went to the replica has ended. Once for each.
@@ -164,7 +180,7 @@ impl<R: PoolRule> Pooled<R> {
         match chosen {
             Some(index) => {
                 self.pool.compensate(index, 1);
-                if self.pool.spend(index) {
+                if !self.rule.takes_carried() && self.pool.spend(index) {
                     client.counters.removed_spent += 1;
                 }
             }
@@ -173,6 +189,31 @@ impl<R: PoolRule> Pooled<R> {
                     self.pool.compensate(index, 1);
                 }
             }
+        }
+    }
+
+    fn pool_report(
+        &mut self,
+        now: Instant,
+        replica: ReplicaId,
+        report: &LoadReport,
+        local: bool,
+        uses_left: u32,
+        client: &mut Client,
+    ) {
+        self.rule.handle_report(now, replica, report);
+        let inserted = self.pool.insert(PooledReport {
+            replica,
+            rif: report.rif,
+            latency_ns: report.latency.map(span_ns),
+            received_at: now,
+            uses_left,
+            local,
+        });
+        match inserted {
+            Inserted::Added => {}
+            Inserted::Replaced => client.counters.replaced += 1,
+            Inserted::Evicted => client.counters.evicted += 1,
         }
     }
 
@@ -258,7 +299,9 @@ impl<R: PoolRule> Keep for Pooled<R> {
         draw: &mut dyn Draw,
     ) {
         if query.attempt == Attempt::First {
-            self.remove_by_rate(choice.rif_limit, client, draw);
+            if !self.rule.takes_carried() {
+                self.remove_by_rate(choice.rif_limit, client, draw);
+            }
             if self.report_yield.query() {
                 self.balance_reuse(client);
             }
@@ -274,25 +317,31 @@ impl<R: PoolRule> Keep for Pooled<R> {
         client: &mut Client,
         draw: &mut dyn Draw,
     ) {
-        self.rule.handle_report(now, replica, report);
         self.report_yield.report_pooled();
-        let inserted = self.pool.insert(PooledReport {
-            replica,
-            rif: report.rif,
-            latency_ns: report.latency.map(span_ns),
-            received_at: now,
-            uses_left: draw_uses(self.reuse_limit, draw),
-            local,
-        });
-        match inserted {
-            Inserted::Added => {}
-            Inserted::Replaced => client.counters.replaced += 1,
-            Inserted::Evicted => client.counters.evicted += 1,
+        let uses_left = draw_uses(self.reuse_limit, draw);
+        self.pool_report(now, replica, report, local, uses_left, client);
+    }
+
+    /// One without a capacity is not what a rule by capacity could go by.
+    fn handle_carried_report(
+        &mut self,
+        now: Instant,
+        replica: ReplicaId,
+        report: &LoadReport,
+        client: &mut Client,
+    ) {
+        if self.rule.takes_carried() && report.capacity_millirif.is_some() {
+            self.pool_report(now, replica, report, false, u32::MAX, client);
         }
+    }
+
+    fn probe_rate(&self, client: &Client) -> Rate {
+        self.rule.probe_rate(client)
     }
 
     fn forget(&mut self, replica: ReplicaId) {
         self.pool.remove_replica(replica);
+        self.rule.forget(replica);
     }
 
     fn handle_head(&mut self, now: Instant, replica: ReplicaId, head: Head) {

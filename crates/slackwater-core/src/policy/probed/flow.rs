@@ -97,7 +97,7 @@ impl<K: Keep> Policy for Probed<K> {
             return Decision::NoReplica;
         };
         if query.attempt == Attempt::First {
-            let probes = self.probes_owed.step(self.client.config.probe_rate);
+            let probes = self.probes_owed.step(self.kept.probe_rate(&self.client));
             self.want_probes(probes);
         }
         match explanation {
@@ -179,6 +179,14 @@ impl<K: Keep> Policy for Probed<K> {
 
     fn handle_sibling_queries(&mut self, replica: ReplicaId, queries: u32) {
         self.kept.charge_siblings(replica, queries);
+    }
+
+    fn handle_carried_report(&mut self, now: Instant, replica: ReplicaId, report: &LoadReport) {
+        let now = self.tick(now);
+        if self.client.fleet.is_available(replica) {
+            self.kept
+                .handle_carried_report(now, replica, report, &mut self.client);
+        }
     }
 
     fn handle_probe_unsent(&mut self, probe: ProbeId) {

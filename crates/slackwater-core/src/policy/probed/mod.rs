@@ -24,7 +24,7 @@ pub(in crate::policy) use local::LocalArrival;
 pub(in crate::policy) use probing::draw_distinct;
 
 use crate::draw::{Draw, below};
-use crate::fixed::{Accumulator, Quantile};
+use crate::fixed::{Accumulator, Quantile, Rate};
 use crate::policy::explanation::Explanation;
 use crate::policy::fleet::{Changed, Fleet};
 use crate::policy::observe::{Counters, PooledView};
@@ -111,6 +111,22 @@ pub trait Keep: Debug + Send {
         client: &mut Client,
         draw: &mut dyn Draw,
     );
+
+    /// What a replica that may be chosen has said of its load with a response. By default it is nothing.
+    fn handle_carried_report(
+        &mut self,
+        now: Instant,
+        replica: ReplicaId,
+        report: &LoadReport,
+        client: &mut Client,
+    ) {
+        let _ = (now, replica, report, client);
+    }
+
+    /// Probes that each query triggers. `[A2]`
+    fn probe_rate(&self, client: &Client) -> Rate {
+        client.config.probe_rate
+    }
 
     /// What the replica has reported no longer tells what a query meets there.
     fn forget(&mut self, replica: ReplicaId);

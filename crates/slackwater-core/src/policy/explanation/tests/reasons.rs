@@ -15,7 +15,7 @@ fn in_a_panic_the_rule_is_told_that_decided_among_all() {
         assert_eq!((pick.reason, told.available()), (PickReason::Panic, 0));
         let expected = match entry.name {
             // Nothing is kept of reports of those that may not be chosen.
-            "prequal" | "prequal_sync" | "linear" | "c3" => PickReason::Random,
+            "prequal" | "prequal_sync" | "linear" | "c3" | "capacity" => PickReason::Random,
             "rif_then_latency" => PickReason::LeastLoaded,
             _ => usual_reason,
         };

@@ -1,0 +1,254 @@
+//! Capacity: replicas by how much of what each can carry is in use, and by what a query costs there. `[Decision 0009]`
+//!
+//! RIF says how much a replica has, not how much it can take. Where replicas report their capacity, what counts is RIF / K,
+//! the share of it that is in use, and where they report what a query costs them, how long one takes that nobody keeps
+//! waiting. The replica with the lowest product of the two is chosen, by the probes and the pool of Prequal.
+//!
+//! Reports come with responses, too, where replicas send them so. They are of those that were chosen, which is no fair sample
+//! of a fleet to tell hot from cold by, but says what each of them has left as well as an answer to a probe does: so few
+//! probes are sent, and no report is removed before its time.
+//!
+//! While any replica that may be chosen reports no capacity, this is exactly Prequal: with its rule, its probes, and without
+//! the reports of responses.
+
+use crate::fixed::{ONE, Rate};
+use crate::policy::explanation::Score;
+use crate::policy::pooled::{PoolRule, Pooled};
+use crate::policy::prequal::{PrequalConfig, hot_cold};
+use crate::policy::probed::rank::{Load, Order, Place};
+use crate::policy::probed::{Client, Probed};
+use crate::policy::query::PickReason;
+use crate::policy::settings::{ConfigError, Settings, Valid, require};
+use crate::replica::{ReplicaId, ReplicaMap};
+use crate::report::{LoadReport, Rif};
+use crate::time::{Instant, span_ns};
+
+/// Chooses by the share of capacity in use, and by cost.
+pub type Capacity = Probed<Pooled<LeastInUse>>;
+
+/// Settings of [`Capacity`] besides those of its probes and pool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CapacitySettings {
+    /// Probes that each query triggers while all replicas report their capacity: 0 to 16, default 0.5, fractions allowed. 0
+    /// leaves idle probes and the reports that come with responses. While any does not, it is that of [`PrequalConfig`].
+    pub probe_rate: Rate,
+    /// By how much a replica's cost may differ from the mean of all and still count as the mean, in millionths of it: 0 to
+    /// 10,000,000, default 250,000. At 0 every difference counts, chance and all; where costs differ by less, the share of
+    /// capacity in use decides alone.
+    pub cost_band_millionths: u32,
+}
+
+/// Valid settings of [`Capacity`].
+pub type CapacityConfig = Valid<CapacitySettings>;
+
+impl Default for CapacitySettings {
+    fn default() -> Self {
+        Self {
+            probe_rate: Rate::from_millionths(ONE / 2).unwrap_or(Rate::ZERO),
+            cost_band_millionths: ONE / 4,
+        }
+    }
+}
+
+impl Settings for CapacitySettings {
+    fn check(&self) -> Result<(), ConfigError> {
+        let most = Rate::per_query(16).unwrap_or(Rate::MAX);
+        let probe_rate = self.probe_rate <= most;
+        require(probe_rate, "probe_rate", "from 0 to 16 a query")?;
+        let band = self.cost_band_millionths <= 10 * ONE;
+        require(band, "cost_band_millionths", "from 0 to 10,000,000")
+    }
+}
+
+impl Capacity {
+    /// The policy with an empty fleet; probes and pool are as `config` says.
+    pub fn new(config: PrequalConfig, capacity: &CapacityConfig) -> Self {
+        Self::with(Pooled::new(LeastInUse::new(capacity), &config), config)
+    }
+}
+
+/// Of its capacity, a replica is taken to have so much: a tenth is kept for what chance brings. In millionths, as all below.
+const USABLE: u128 = 900_000;
+/// With all of it in use, a query is taken for so much longer than with none, beside its cost: of two replicas that keep
+/// nobody waiting, the emptier one is better.
+const CROWDING: u128 = 300_000;
+/// Beyond capacity, a query is taken for so much longer with each capacity's worth of others. It waits for them, and all of
+/// them for it: to have it there costs more than it would take itself, and the more the more share the replica.
+const OVERLOAD: u128 = 4_000_000;
+/// A share of capacity in use from here on is as good as any higher one; below it nothing overflows.
+const IN_USE_MAX: u128 = 1 << 50;
+const MILLION: u128 = ONE as u128;
+/// What a query costs where nobody says so: then all cost the same, and it does not matter what.
+const COST_UNKNOWN_NS: u64 = 1_000_000;
+
+/// What a replica has last reported.
+#[derive(Clone, Copy, Debug, Default)]
+struct Reported {
+    /// 0 where it reports none.
+    capacity_millirif: u32,
+    cost_ns: Option<u64>,
+}
+
+/// The rule of [`Capacity`].
+#[derive(Debug)]
+pub struct LeastInUse {
+    probe_rate: Rate,
+    cost_band: u64,
+    /// Of those that have reported since they may be chosen.
+    reported: ReplicaMap<Reported>,
+    with_capacity: usize,
+    without_capacity: usize,
+    costs: usize,
+    cost_sum_ns: u128,
+}
+
+impl LeastInUse {
+    fn new(capacity: &CapacitySettings) -> Self {
+        Self {
+            probe_rate: capacity.probe_rate,
+            cost_band: capacity.cost_band_millionths.into(),
+            reported: ReplicaMap::default(),
+            with_capacity: 0,
+            without_capacity: 0,
+            costs: 0,
+            cost_sum_ns: 0,
+        }
+    }
+
+    /// Whether all that have reported have said what they can carry.
+    fn is_known(&self) -> bool {
+        self.with_capacity > 0 && self.without_capacity == 0
+    }
+
+    fn count(&mut self, reported: Reported) {
+        if reported.capacity_millirif > 0 {
+            self.with_capacity += 1;
+        } else {
+            self.without_capacity += 1;
+        }
+        if let Some(cost_ns) = reported.cost_ns {
+            self.costs += 1;
+            self.cost_sum_ns += u128::from(cost_ns);
+        }
+    }
+
+    fn forget_report(&mut self, replica: ReplicaId) {
+        let Some(&reported) = self.reported.find(replica) else {
+            return;
+        };
+        self.reported.remove(replica);
+        if reported.capacity_millirif > 0 {
+            self.with_capacity -= 1;
+        } else {
+            self.without_capacity -= 1;
+        }
+        if let Some(cost_ns) = reported.cost_ns {
+            self.costs -= 1;
+            self.cost_sum_ns -= u128::from(cost_ns);
+        }
+    }
+
+    fn mean_cost_ns(&self) -> u64 {
+        let mean = self.cost_sum_ns.checked_div(self.costs as u128);
+        mean.map_or(COST_UNKNOWN_NS, |mean| {
+            u64::try_from(mean).unwrap_or(u64::MAX).max(1)
+        })
+    }
+
+    /// What a query that costs so much counts as, where the mean is another.
+    fn banded(&self, cost_ns: Option<u64>, mean_ns: u64) -> u64 {
+        let band = u128::from(mean_ns) * u128::from(self.cost_band) / MILLION;
+        match cost_ns {
+            Some(cost_ns) if u128::from(cost_ns.abs_diff(mean_ns)) > band => cost_ns,
+            _ => mean_ns,
+        }
+    }
+
+    /// First what a query is taken to take there, in 1/1024 of a nanosecond; between equals, the reported latency.
+    fn place(&self, replica: ReplicaId, load: Load, mean_cost_ns: u64) -> Place {
+        let reported = self.reported.find(replica).copied().unwrap_or_default();
+        let capacity = u128::from(reported.capacity_millirif.max(1));
+        let with_this = (u128::from(load.rif) + 1) * 1_000;
+        let in_use = (with_this * MILLION * MILLION / (capacity * USABLE)).min(IN_USE_MAX);
+        // Of one query at a time nobody else's is made longer.
+        let shared = capacity.saturating_sub(1_000) * MILLION / capacity;
+        let overload = MILLION + (OVERLOAD - MILLION) * shared / MILLION;
+        let waiting = MILLION + in_use.saturating_sub(MILLION) * overload / MILLION;
+        let crowding = MILLION + in_use * CROWDING / MILLION;
+        let cost = u128::from(self.banded(reported.cost_ns, mean_cost_ns)) << FRACTION_BITS;
+        let longer = waiting * crowding / MILLION;
+        let taken = cost.saturating_mul(longer) / MILLION;
+        Place {
+            first: u64::try_from(taken).unwrap_or(u64::MAX),
+            second: load.latency_ns,
+        }
+    }
+}
+
+/// Of a nanosecond, in places.
+const FRACTION_BITS: u32 = 10;
+
+impl PoolRule for LeastInUse {
+    const NAME: &'static str = "capacity";
+
+    fn rif_limit(&self, client: &Client) -> Option<Rif> {
+        client.rif_limit()
+    }
+
+    fn order(&self, rif_limit: Option<Rif>, _client: &Client) -> impl Order {
+        let limit = hot_cold::unscaled(rif_limit);
+        let is_known = self.is_known();
+        let mean_cost_ns = self.mean_cost_ns();
+        move |replica: ReplicaId, load| {
+            if is_known {
+                self.place(replica, load, mean_cost_ns)
+            } else {
+                hot_cold::place(load, limit)
+            }
+        }
+    }
+
+    fn reason(&self, first: u64) -> PickReason {
+        if self.is_known() {
+            PickReason::LowestScore
+        } else {
+            hot_cold::reason(first)
+        }
+    }
+
+    /// What a query is taken to take.
+    fn score(&self, first: u64) -> Option<Score> {
+        let taken_ns = i64::try_from(first >> FRACTION_BITS).ok()?;
+        self.is_known().then_some(Score::Nanoseconds(taken_ns))
+    }
+
+    fn takes_carried(&self) -> bool {
+        self.is_known()
+    }
+
+    fn probe_rate(&self, client: &Client) -> Rate {
+        if self.is_known() {
+            self.probe_rate
+        } else {
+            client.config.probe_rate
+        }
+    }
+
+    fn add_replica(&mut self, replica: ReplicaId) {
+        self.reported.reserve(replica);
+    }
+
+    fn forget(&mut self, replica: ReplicaId) {
+        self.forget_report(replica);
+    }
+
+    fn handle_report(&mut self, _now: Instant, replica: ReplicaId, report: &LoadReport) {
+        self.forget_report(replica);
+        let reported = Reported {
+            capacity_millirif: report.capacity_millirif.unwrap_or(0),
+            cost_ns: report.cost.map(span_ns),
+        };
+        self.count(reported);
+        self.reported.insert(replica, reported);
+    }
+}

@@ -1,0 +1,104 @@
+//! Capacity by how latency grows with RIF: it takes nothing but what the tracker sees, and tells of every bottleneck.
+//!
+//! Queries that meet few others take what a query takes; if the newest take twice as long, the replica could have carried
+//! half of them. The mean of a few latencies is a poor thing where they are very different, so means are of square roots,
+//! which a few long queries move less, and over as many as it takes to know them.
+
+use super::{FINE, Fine, grow, mul_div, towards};
+
+/// Where queries that meet few others take less than this share of what the newest take, in 1/1024, the replica is beyond its
+/// capacity. Lower than it would be without noise.
+const INFLATED_BELOW: u64 = FINE * 6 / 10;
+/// So many queries the unloaded latency is a mean of.
+const UNLOADED_MEMORY: u64 = 300;
+/// And the mean RIF, of which half or less is few others.
+const RIF_MEMORY: u64 = 1_000;
+/// So many, at least and at most, the latency of now is a mean of.
+const NEWEST_MIN: u64 = 24;
+const NEWEST_MAX: u64 = 1_024;
+/// Between these, as many as it takes for a standard error of 8 %: so many times their squared coefficient of variation.
+const NEWEST_BY_VARIATION: u64 = 156;
+/// Before so many queries nothing is known.
+const QUERIES_MIN: u64 = 32;
+/// One request in flight.
+const ONE_RIF: Fine = 1_000 * FINE;
+
+/// The square root of nanoseconds, in 1/16.
+fn root(latency_ns: u64) -> u64 {
+    latency_ns.saturating_mul(256).isqrt()
+}
+
+/// The nanoseconds of which [`root`] makes this.
+fn square(root: u64) -> u64 {
+    mul_div(root, root, 256)
+}
+
+/// What is known of it. Latencies are kept as roots.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Inflation {
+    queries: u64,
+    /// Those that met few others, and their mean and variance.
+    unloaded_queries: u64,
+    unloaded: u64,
+    variance: u64,
+    /// Means over the newest.
+    newest: u64,
+    newest_rif: Fine,
+    /// The mean over many.
+    usual_rif: Fine,
+    capacity: Option<Fine>,
+}
+
+impl Inflation {
+    /// Learns from the queries that have ended within the last `span_ns`; `each` shows for every one of them how many others it
+    /// met, and its latency.
+    pub(super) fn read(&mut self, span_ns: u64, each: impl FnOnce(&mut dyn FnMut(u32, u64))) {
+        let before = self.queries;
+        each(&mut |others, latency_ns| self.learn(others, latency_ns));
+        let count = self.queries - before;
+        if count == 0 || self.queries < QUERIES_MIN {
+            return;
+        }
+        let got = mul_div(square(self.unloaded), FINE, square(self.newest));
+        let capacity = self.capacity.unwrap_or(self.newest_rif);
+        self.capacity = Some(if got < INFLATED_BELOW {
+            let carried = mul_div(self.newest_rif, got, FINE);
+            towards(capacity, carried, count, self.newest_memory())
+        } else {
+            grow(capacity, self.newest_rif, span_ns)
+        });
+    }
+
+    fn learn(&mut self, others: u32, latency_ns: u64) {
+        let rif = (u64::from(others) + 1) * ONE_RIF;
+        let root = root(latency_ns);
+        self.queries += 1;
+        self.usual_rif = towards(self.usual_rif, rif, 1, RIF_MEMORY.min(self.queries));
+        let met_few = rif <= (self.usual_rif / 2).max(ONE_RIF);
+        if met_few || self.queries <= QUERIES_MIN {
+            self.unloaded_queries += 1;
+            let memory = UNLOADED_MEMORY.min(self.unloaded_queries);
+            self.unloaded = towards(self.unloaded, root, 1, memory);
+            let distance = self.unloaded.abs_diff(root);
+            let squared = distance.saturating_mul(distance);
+            self.variance = towards(self.variance, squared, 1, memory);
+        }
+        let memory = self.newest_memory().min(self.queries);
+        self.newest = towards(self.newest, root, 1, memory);
+        self.newest_rif = towards(self.newest_rif, rif, 1, memory);
+    }
+
+    fn newest_memory(&self) -> u64 {
+        let squared = self.unloaded.saturating_mul(self.unloaded);
+        mul_div(NEWEST_BY_VARIATION, self.variance, squared).clamp(NEWEST_MIN, NEWEST_MAX)
+    }
+
+    /// What a query takes that meets few others, in nanoseconds.
+    pub(super) fn unloaded_ns(&self) -> Option<u64> {
+        (self.queries >= QUERIES_MIN).then(|| square(self.unloaded))
+    }
+
+    pub(super) fn capacity(&self) -> Option<Fine> {
+        self.capacity
+    }
+}

@@ -1,0 +1,305 @@
+//! Replicas of known capacity, and what is learned of them.
+
+use super::*;
+use crate::tracker::{Arrival, End};
+use alloc::vec::Vec;
+
+const MS: u64 = 1_000_000;
+const SECOND: u64 = 1_000 * MS;
+
+/// How a replica serves queries.
+#[derive(Clone, Copy)]
+enum Service {
+    /// They share so many cores, each using one at the most.
+    Shared { cores: u64 },
+    /// They wait for a single thread in a queue of the application's.
+    OneThread,
+}
+
+/// A replica that always has so many queries in flight.
+struct Replica {
+    service: Service,
+    /// CPU time of each query, in turn.
+    costs_ns: Vec<u64>,
+    /// Time that each waits without a CPU.
+    idle_ns: u64,
+    tells_waits: bool,
+    limit_millicores: Option<u32>,
+    tracker: LoadTracker,
+    estimator: CapacityEstimator,
+    now_ns: u64,
+    in_flight: Vec<(u64, Arrival)>,
+    begun: usize,
+    finished: u64,
+    used_ns: u64,
+    waited_ns: u64,
+}
+
+impl Replica {
+    fn new(service: Service, cost_ns: u64) -> Self {
+        Self {
+            service,
+            // Not all alike, or queries that begin together would always end together.
+            costs_ns: [7, 11, 8, 13, 10, 9, 12]
+                .map(|tenths| cost_ns * tenths / 10)
+                .to_vec(),
+            idle_ns: 0,
+            tells_waits: true,
+            limit_millicores: None,
+            tracker: LoadTracker::default(),
+            estimator: CapacityEstimator::default(),
+            now_ns: SECOND,
+            in_flight: Vec::new(),
+            begun: 0,
+            finished: 0,
+            used_ns: 0,
+            waited_ns: 0,
+        }
+    }
+
+    /// So many in flight for so long, read as often as is due.
+    fn carry(&mut self, rif: usize, span_ns: u64) {
+        let until = self.now_ns + span_ns;
+        while self.now_ns < until {
+            self.end_some();
+            while self.in_flight.len() < rif {
+                self.begin(rif);
+            }
+            self.read();
+            self.elapse(MS);
+        }
+    }
+
+    fn begin(&mut self, rif: usize) {
+        let cost_ns = self.costs_ns[self.begun % self.costs_ns.len()];
+        let others = self.in_flight.len() as u64;
+        let service_ns = match self.service {
+            Service::Shared { cores } => cost_ns * (rif as u64).max(cores) / cores,
+            Service::OneThread => cost_ns * (others + 1),
+        };
+        let arrival = self.tracker.arrive(self.now());
+        self.begun += 1;
+        let ends_ns = self.now_ns + self.idle_ns + service_ns;
+        self.in_flight.push((ends_ns, arrival));
+    }
+
+    fn end_some(&mut self) {
+        let (ended, left): (Vec<_>, Vec<_>) = core::mem::take(&mut self.in_flight)
+            .into_iter()
+            .partition(|(ends_ns, _)| *ends_ns <= self.now_ns);
+        self.in_flight = left;
+        for (_, arrival) in ended {
+            self.tracker.finish(self.now(), arrival, End::Success);
+            self.finished += 1;
+        }
+    }
+
+    /// Of the queries in flight, those that do not wait for something else use the CPU, or wait for it.
+    fn elapse(&mut self, span_ns: u64) {
+        let cost_ns: u64 = self.costs_ns.iter().sum::<u64>() / self.costs_ns.len() as u64;
+        let rif = self.in_flight.len() as u64;
+        let wanting = rif * cost_ns / (cost_ns + self.idle_ns);
+        let running = match self.service {
+            Service::Shared { cores } => wanting.min(cores),
+            Service::OneThread => wanting.min(1),
+        };
+        self.used_ns += running * span_ns;
+        if matches!(self.service, Service::Shared { .. }) {
+            self.waited_ns += (wanting - running) * span_ns;
+        }
+        self.now_ns += span_ns;
+    }
+
+    fn read(&mut self) {
+        let cpu = CpuTotals {
+            used: Duration::from_nanos(self.used_ns),
+            waited: self
+                .tells_waits
+                .then(|| Duration::from_nanos(self.waited_ns)),
+            limit_millicores: self.limit_millicores,
+        };
+        let now = self.now();
+        self.estimator
+            .read(now, &self.tracker, self.finished, Some(cpu));
+    }
+
+    fn now(&self) -> Instant {
+        Instant::from_nanos(self.now_ns)
+    }
+
+    fn report(&self) -> LoadReport {
+        let mut report = self.tracker.report(self.now());
+        self.estimator.fill(&mut report);
+        report
+    }
+
+    #[track_caller]
+    fn capacity_is(&self, about_millirif: u32) {
+        let found = self.report().capacity_millirif.expect("it is known");
+        let off = found.abs_diff(about_millirif);
+        assert!(off <= about_millirif / 5, "{found}, not {about_millirif}");
+    }
+
+    #[track_caller]
+    fn cost_is(&self, about_ns: u64) {
+        let found_ns = span_ns(self.report().cost.expect("it is known"));
+        assert!(
+            found_ns.abs_diff(about_ns) <= about_ns / 10,
+            "{found_ns} ns"
+        );
+    }
+}
+
+#[test]
+fn nothing_is_known_before_anything_was_seen() {
+    let mut report = LoadReport::new(crate::Rif::ZERO, None);
+    CapacityEstimator::default().fill(&mut report);
+    assert_eq!((report.capacity_millirif, report.cost), (None, None));
+    let mut idle = Replica::new(Service::Shared { cores: 4 }, 10 * MS);
+    idle.carry(0, SECOND);
+    let report = idle.report();
+    assert_eq!((report.capacity_millirif, report.cost), (None, None));
+}
+
+#[test]
+fn a_share_of_the_cpu_says_what_could_be_carried() {
+    let mut replica = Replica::new(Service::Shared { cores: 4 }, 10 * MS);
+    replica.carry(12, SECOND);
+    replica.capacity_is(4_000);
+    replica.cost_is(10 * MS);
+    replica.service = Service::Shared { cores: 2 };
+    replica.carry(12, SECOND);
+    replica.capacity_is(2_000);
+}
+
+#[test]
+fn waiting_for_something_else_takes_no_capacity() {
+    let mut replica = Replica::new(Service::Shared { cores: 4 }, 10 * MS);
+    replica.idle_ns = 30 * MS;
+    replica.carry(32, SECOND);
+    replica.capacity_is(16_000);
+}
+
+#[test]
+fn without_a_shortage_capacity_rises_slowly_and_to_what_is_carried() {
+    let mut replica = Replica::new(Service::Shared { cores: 64 }, 10 * MS);
+    replica.carry(10, SECOND);
+    replica.capacity_is(10_000);
+    let before = replica.report().capacity_millirif.expect("known");
+    replica.carry(10, 10 * SECOND);
+    let after = replica.report().capacity_millirif.expect("known");
+    let percent = u64::from(after) * 100 / u64::from(before);
+    assert!(
+        (132..=136).contains(&percent),
+        "3 % a second, not {percent}"
+    );
+    replica.carry(40, SECOND / 2);
+    let sooner = replica.report().capacity_millirif.expect("known");
+    assert!(
+        sooner < 22_000,
+        "a burst is not what it can carry: {sooner}"
+    );
+    replica.carry(40, 2 * SECOND);
+    replica.capacity_is(40_000);
+}
+
+#[test]
+fn without_the_system_latency_tells() {
+    let mut replica = Replica::new(Service::Shared { cores: 4 }, 10 * MS);
+    replica.tells_waits = false;
+    replica.carry(2, 2 * SECOND);
+    replica.carry(12, 2 * SECOND);
+    replica.capacity_is(4_000);
+    replica.service = Service::Shared { cores: 2 };
+    replica.carry(12, 2 * SECOND);
+    replica.capacity_is(2_000);
+    replica.cost_is(10 * MS);
+}
+
+#[test]
+fn a_queue_of_the_applications_shows_in_latency_alone() {
+    let mut replica = Replica::new(Service::OneThread, 10 * MS);
+    replica.carry(1, SECOND);
+    replica.carry(6, 3 * SECOND);
+    assert_eq!(replica.waited_ns, 0, "no thread waits for a CPU");
+    let found = replica.report().capacity_millirif.expect("known");
+    assert!((1_000..2_500).contains(&found), "{found}");
+}
+
+#[test]
+fn no_more_than_its_cores_could_finish() {
+    let mut replica = Replica::new(Service::Shared { cores: 64 }, 10 * MS);
+    replica.limit_millicores = Some(8_000);
+    replica.carry(6, 60 * SECOND);
+    replica.capacity_is(8_000);
+    replica.limit_millicores = Some(500);
+    replica.carry(6, SECOND);
+    assert_eq!(
+        replica.report().capacity_millirif,
+        Some(1_000),
+        "one at least"
+    );
+}
+
+#[test]
+fn costs_that_are_alike_are_soon_forgotten_and_others_are_not() {
+    let costs_after = |costs_ns: &[u64], later_ns: u64| {
+        let mut replica = Replica::new(Service::Shared { cores: 64 }, 0);
+        replica.costs_ns = costs_ns.to_vec();
+        replica.carry(8, 20 * SECOND);
+        replica.costs_ns = alloc::vec![later_ns];
+        replica.carry(8, 2 * SECOND);
+        replica.report().cost.expect("known").as_nanos()
+    };
+    let alike = costs_after(&[10 * MS], 20 * MS);
+    assert!(alike > 18 * u128::from(MS), "{alike}");
+}
+
+#[test]
+fn a_mean_of_costs_that_are_very_different_is_over_many() {
+    let mut cost = MeanCost::default();
+    for reading in 0..2_000_u64 {
+        // One reading in fifty has a query of two hundred times the usual cost.
+        let used_ns = if reading % 50 == 0 {
+            1_009 * MS
+        } else {
+            10 * MS
+        };
+        cost.read(used_ns, 10);
+    }
+    let known_ns = cost.mean_ns().expect("known");
+    assert!(known_ns.abs_diff(2_998 * MS / 1_000) < MS / 3, "{known_ns}");
+    for _ in 0..45 {
+        cost.read(10 * MS, 10);
+    }
+    let later_ns = cost.mean_ns().expect("known");
+    assert!(
+        later_ns > 2 * MS,
+        "of 300 queries it would be 1 ms: {later_ns}"
+    );
+}
+
+#[test]
+fn clocks_and_totals_that_step_back_do_no_harm() {
+    let tracker = LoadTracker::default();
+    let mut estimator = CapacityEstimator::default();
+    let totals = |ns| {
+        Some(CpuTotals {
+            used: Duration::from_nanos(ns),
+            waited: Some(Duration::from_nanos(ns)),
+            limit_millicores: Some(0),
+        })
+    };
+    for (at_ns, finished, cpu) in [
+        (SECOND, 9, totals(u64::MAX)),
+        (5, 3, totals(0)),
+        (2 * SECOND, 0, None),
+        (3 * SECOND, u64::MAX, totals(7)),
+        (u64::MAX, 0, totals(u64::MAX)),
+    ] {
+        estimator.read(Instant::from_nanos(at_ns), &tracker, finished, cpu);
+        let mut report = tracker.report(Instant::from_nanos(at_ns));
+        estimator.fill(&mut report);
+        assert!(report.capacity_millirif.is_none_or(|it| it >= 1_000));
+    }
+}

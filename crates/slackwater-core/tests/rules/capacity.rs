@@ -1,0 +1,296 @@
+//! Capacity: the share of it that is in use decides, times what a query costs; and Prequal does, while anybody reports none.
+//! `[Decision 0009]`
+
+use crate::world::{MS, World, load, quiet, quiet_default};
+use core::time::Duration;
+use slackwater_core::draw::below;
+use slackwater_core::policy::prequal::PrequalSettings;
+use slackwater_core::policy::{
+    Capacity, CapacityConfig, CapacitySettings, Counters, Decision, Explanation, Outcome,
+    PickReason, Policy, Prequal, Query, Score, Settings,
+};
+use slackwater_core::{LoadReport, Rate, SplitMix64};
+
+fn policy(settings: PrequalSettings, capacity: CapacitySettings) -> Capacity {
+    let config = settings.validate().expect("in range");
+    Capacity::new(config, &capacity.validate().expect("in range"))
+}
+
+/// Replicas of whom nothing is probed unasked.
+fn world(replicas: usize) -> World<Capacity> {
+    let quiet_capacity = CapacitySettings {
+        probe_rate: Rate::ZERO,
+        ..CapacitySettings::default()
+    };
+    World::of(replicas, policy(quiet(), quiet_capacity))
+}
+
+/// So many in flight, of so many that it can carry, each for so long.
+fn room(rif: u32, capacity: u32, cost_ms: u64) -> LoadReport {
+    let mut report = load(rif, 0);
+    report.capacity_millirif = Some(capacity * 1_000);
+    report.cost = (cost_ms > 0).then(|| Duration::from_millis(cost_ms));
+    report
+}
+
+fn reports(world: &mut World<Capacity>, reports: &[LoadReport]) {
+    for (index, report) in reports.iter().enumerate() {
+        world.report(world.replicas[index], report);
+    }
+}
+
+/// Where the next query goes.
+fn next(world: &mut World<Capacity>) -> usize {
+    let pick = world.pick();
+    let place = (world.replicas.iter()).position(|&replica| replica == pick.ticket.replica());
+    place.expect("one of the fleet")
+}
+
+#[test]
+fn the_least_share_in_use_is_chosen_and_grows_with_each_query() {
+    let mut world = world(3);
+    reports(&mut world, &[room(3, 10, 0), room(9, 40, 0), room(2, 5, 0)]);
+    // With the query itself: 4 of 10, 10 of 40, 3 of 5; then 11 to 15 of 40, until 16 of 40 equal 4 of 10.
+    let chosen: Vec<_> = (0..6).map(|_| next(&mut world)).collect();
+    assert_eq!(chosen, [1; 6]);
+    let pick = world.pick();
+    assert_eq!(pick.reason, PickReason::LowestScore);
+    assert_eq!((pick.candidates, pick.rif_limit), (3, pick.rif_limit));
+    let mut two = [
+        pick.ticket.replica(),
+        pick.runner_up.expect("there are others"),
+    ];
+    two.sort_unstable();
+    assert_eq!(two, [world.replicas[0], world.replicas[1]], "equal");
+}
+
+#[test]
+fn a_query_that_costs_half_as_much_is_worth_some_waiting_and_no_more() {
+    let mut world = world(2);
+    reports(&mut world, &[room(0, 10, 100), room(0, 10, 200)]);
+    let chosen: Vec<_> = (0..10).map(|_| next(&mut world)).collect();
+    assert_eq!(chosen[..9], [0; 9], "up to its capacity");
+    // Of 9 that count of 10, the tenth and eleventh make it take longer than the other replica does.
+    assert!(chosen[9] == 1 || next(&mut world) == 1);
+}
+
+#[test]
+fn costs_that_differ_by_less_than_the_band_are_equal() {
+    let costs = |band_millionths| {
+        let settings = CapacitySettings {
+            cost_band_millionths: band_millionths,
+            probe_rate: Rate::ZERO,
+        };
+        let mut world = World::of(2, policy(quiet(), settings));
+        // 18 % below and above their mean.
+        reports(&mut world, &[room(3, 10, 100), room(2, 10, 144)]);
+        next(&mut world)
+    };
+    assert_eq!(costs(250_000), 1, "the share in use decides");
+    assert_eq!(costs(100_000), 0, "the cost does");
+}
+
+#[test]
+fn beyond_capacity_a_query_costs_others_too_but_not_where_there_are_none() {
+    // Ten at a time: the cheaper one at one and a half times its capacity counts as three times as slow.
+    let mut many = world(2);
+    reports(&mut many, &[room(13, 10, 100), room(3, 10, 199)]);
+    assert_eq!(next(&mut many), 1);
+    // One at a time: with one before it, it takes twice as long, and the other is four times as slow.
+    let mut one = world(2);
+    reports(&mut one, &[room(1, 1, 100), room(0, 1, 400)]);
+    assert_eq!(next(&mut one), 0);
+}
+
+#[test]
+fn reports_of_responses_count_and_stay_until_they_are_replaced() {
+    let settings = PrequalSettings {
+        remove_rate: PrequalSettings::default().remove_rate,
+        reuse_max: 1,
+        ..quiet()
+    };
+    let mut world = World::of(6, policy(settings, CapacitySettings::default()));
+    let told: Vec<_> = (4..10).map(|rif| room(rif, 10, 0)).collect();
+    reports(&mut world, &told);
+    let carried = room(1, 10, 0);
+    let third = world.replicas[2];
+    (world.policy).handle_carried_report(world.now, third, &carried);
+    assert_eq!(next(&mut world), 2);
+    for _ in 0..200 {
+        let _ = world.pick();
+    }
+    assert_eq!(world.pool().len(), 6, "none is spent");
+    let removed = |counters: &Counters| {
+        counters.removed_spent + counters.removed_oldest + counters.removed_worst
+    };
+    assert_eq!(removed(&world.policy.counters()), 0);
+    (world.policy).handle_carried_report(world.now, third, &load(0, 0));
+    assert_eq!(
+        world.rif_of(third).map(|rif| rif > 0),
+        Some(true),
+        "one that tells no capacity is none"
+    );
+    world.now += Duration::from_secs(1);
+    let _ = world.pick();
+    assert_eq!(world.pool().len(), 0, "old ones go");
+}
+
+#[test]
+fn probes_are_few_while_capacities_are_known() {
+    let settings = PrequalSettings {
+        probe_interval_min: Duration::ZERO,
+        ..PrequalSettings::default()
+    };
+    let mut world = World::of(20, policy(settings, CapacitySettings::default()));
+    let quiet_one = world.replicas[0];
+    // Of forty queries' probes, all answered; who is asked by chance has told by then.
+    let probes_of_forty = |world: &mut World<Capacity>, others: LoadReport, of_one: LoadReport| {
+        let mut sent = 0;
+        for _ in 0..40 {
+            let _ = world.pick();
+            for probe in world.probes() {
+                sent += 1;
+                let is_one = probe.replica == quiet_one;
+                world.answer(probe, if is_one { &of_one } else { &others });
+            }
+        }
+        sent
+    };
+    let (told, untold) = (room(0, 10, 0), load(0, 0));
+    let probes = probes_of_forty(&mut world, untold.clone(), untold.clone());
+    assert_eq!(probes, 120, "as Prequal");
+    probes_of_forty(&mut world, told.clone(), told.clone());
+    let probes = probes_of_forty(&mut world, told.clone(), told.clone());
+    assert_eq!(probes, 20, "half a probe a query");
+    for _ in 0..5 {
+        probes_of_forty(&mut world, told.clone(), untold.clone());
+    }
+    let probes = probes_of_forty(&mut world, told.clone(), untold.clone());
+    assert_eq!(probes, 120, "one does not tell");
+    world.policy.set_available(world.now, quiet_one, false);
+    let probes = probes_of_forty(&mut world, told, untold);
+    assert_eq!(
+        probes, 20,
+        "and may not be chosen, so that it does not count"
+    );
+}
+
+/// Two policies that are told the same.
+struct Twins {
+    capacity: World<Capacity>,
+    prequal: World<Prequal>,
+    draw: SplitMix64,
+}
+
+impl Twins {
+    fn below(&mut self, bound: u32) -> u32 {
+        below(&mut self.draw, bound)
+    }
+
+    fn step(&mut self) {
+        self.capacity.now += MS;
+        self.prequal.now += MS;
+        let (mine, theirs) = (self.capacity.pick(), self.prequal.pick());
+        assert_eq!(mine.ticket.replica(), theirs.ticket.replica());
+        assert_eq!(
+            (mine.reason, mine.rif_limit, mine.chosen, mine.runner_up),
+            (
+                theirs.reason,
+                theirs.rif_limit,
+                theirs.chosen,
+                theirs.runner_up
+            )
+        );
+        let replica = mine.ticket.replica();
+        let now = self.capacity.now;
+        // What comes with responses is nothing to either of them.
+        let carried = room(0, 1_000, 1);
+        (self.capacity.policy).handle_carried_report(now, replica, &carried);
+        (self.prequal.policy).handle_carried_report(now, replica, &carried);
+        (self.capacity.policy).handle_query_done(now, mine.ticket, Outcome::Success);
+        (self.prequal.policy).handle_query_done(now, theirs.ticket, Outcome::Success);
+        let (mine, theirs) = (self.capacity.probes(), self.prequal.probes());
+        assert_eq!(mine.len(), theirs.len());
+        for (mine, theirs) in mine.into_iter().zip(theirs) {
+            assert_eq!(mine.replica, theirs.replica);
+            let mut report = load(self.below(12), u64::from(1 + self.below(50)));
+            // All but one tell what they can carry.
+            if mine.replica != self.capacity.replicas[0] {
+                report.capacity_millirif = Some(1_000 * (1 + self.below(20)));
+                report.cost = Some(MS);
+            }
+            self.capacity.answer(mine, &report);
+            self.prequal.answer(theirs, &report);
+        }
+    }
+}
+
+#[test]
+fn while_anybody_reports_no_capacity_it_is_prequal_to_the_last_draw() {
+    let config = quiet_default().validate().expect("in range");
+    let rates = PrequalSettings::default();
+    let settings = PrequalSettings {
+        probe_rate: rates.probe_rate,
+        remove_rate: rates.remove_rate,
+        ..(*config).clone()
+    };
+    let prequal = Prequal::new(settings.clone().validate().expect("in range"));
+    let mut twins = Twins {
+        capacity: World::of(30, policy(settings, CapacitySettings::default())),
+        prequal: World::of(30, prequal),
+        draw: SplitMix64::new(7),
+    };
+    // The one that tells nothing is heard first.
+    let silent = twins.capacity.replicas[0];
+    twins.capacity.report(silent, &load(1, 9));
+    twins.prequal.report(silent, &load(1, 9));
+    for _ in 0..3_000 {
+        twins.step();
+    }
+    assert_eq!(
+        twins.capacity.policy.counters(),
+        twins.prequal.policy.counters()
+    );
+    assert!(twins.capacity.pool().len() > 4, "reports were pooled");
+}
+
+#[test]
+fn a_choice_is_explained_by_how_long_a_query_is_taken_to_take() {
+    let mut world = world(2);
+    reports(&mut world, &[room(4, 10, 100), room(8, 10, 100)]);
+    let mut explanation = Explanation::new();
+    let decision = world.policy.handle_query_explained(
+        world.now,
+        Query::first(),
+        &mut world.draw,
+        Some(&mut explanation),
+    );
+    assert!(matches!(decision, Decision::Pick(_)));
+    let best = explanation.candidates().first();
+    let Some(Score::Nanoseconds(best)) = best.and_then(|candidate| candidate.score) else {
+        panic!("{explanation:?}");
+    };
+    // 5 of 9 that count: 100 ms, and 0.3 times five ninths more.
+    assert!((best - 116_666_666).abs() < 100, "{best}");
+}
+
+#[test]
+fn settings_out_of_range_are_refused_by_name() {
+    let band = CapacitySettings {
+        cost_band_millionths: 10_000_001,
+        ..CapacitySettings::default()
+    };
+    assert_eq!(
+        band.validate().expect_err("out of range").field,
+        "cost_band_millionths"
+    );
+    let rate = CapacitySettings {
+        probe_rate: Rate::MAX,
+        ..CapacitySettings::default()
+    };
+    assert_eq!(
+        rate.validate().expect_err("out of range").field,
+        "probe_rate"
+    );
+    assert_eq!(CapacityConfig::default().probe_rate.millionths(), 500_000);
+}
