@@ -39,6 +39,10 @@ pub enum Purpose {
     FanOut = 14,
     /// Which blocks of time are taken for others like them.
     Blocks = 15,
+    /// By how much reports are off.
+    ReportNoise = 16,
+    /// Which queries mostly wait, and how long.
+    Mix = 17,
 }
 
 /// A stream of draws.

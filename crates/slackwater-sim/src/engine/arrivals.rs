@@ -6,7 +6,7 @@
 use super::queue::Earliest;
 use crate::machine::{NEVER, Time};
 use crate::random::{Purpose, Stream};
-use crate::scenario::{Arrivals as Spread, Cost, Scenario, Tape, TapeQuery};
+use crate::scenario::{Arrivals as Spread, Cost, Mix, Scenario, Tape, TapeQuery, nanoseconds};
 use slackwater_core::Draw;
 use slackwater_core::policy::Attempt;
 use std::sync::Arc;
@@ -19,6 +19,8 @@ pub(super) struct Arrival {
     pub(super) client: u32,
     pub(super) cost_ns: f64,
     pub(super) luck: u64,
+    /// How long it waits without the CPU, of its own, before its work.
+    pub(super) wait_ns: u64,
     /// As what its first copy is asked for.
     pub(super) attempt: Attempt,
     /// The number of the replica that it is to go to.
@@ -40,6 +42,14 @@ pub(super) struct Arrivals {
     /// Apart, so that second copies change nothing for first ones.
     second_costs: Stream,
     luck: Stream,
+    kinds: Option<Kinds>,
+}
+
+/// Of which of two kinds queries are.
+#[derive(Debug)]
+struct Kinds {
+    mix: Mix,
+    stream: Stream,
 }
 
 /// How gaps and clients follow each other.
@@ -90,6 +100,10 @@ impl Arrivals {
             costs: Stream::new(seed, Purpose::Cost, 0),
             second_costs: Stream::new(seed, Purpose::Cost, 1),
             luck: Stream::new(seed, Purpose::Failure, 0),
+            kinds: load.mix.map(|mix| Kinds {
+                mix,
+                stream: Stream::new(seed, Purpose::Mix, 0),
+            }),
         };
         arrivals.schedule();
         arrivals
@@ -110,16 +124,20 @@ impl Arrivals {
                 client: query.client,
                 cost_ns: query.cost_ns,
                 luck: self.luck.draw(),
+                wait_ns: 0,
                 attempt: query.attempt,
                 pinned: query.pinned,
                 counts: query.is_measured,
             };
         }
+        let kinds = self.kinds.as_mut();
+        let (cost_share, wait_ns) = kinds.map_or((1.0, 0), |kinds| kinds.draw(self.next_at));
         self.schedule();
         Arrival {
             client: self.gaps.client(),
-            cost_ns: self.cost.sample(&mut self.costs),
+            cost_ns: self.cost.sample(&mut self.costs) * cost_share,
             luck: self.luck.draw(),
+            wait_ns,
             attempt: Attempt::First,
             pinned: None,
             counts: true,
@@ -150,6 +168,21 @@ impl Arrivals {
             }
         };
         self.next_at = super::rounded(self.exact_ns);
+    }
+}
+
+impl Kinds {
+    /// What a query that arrives now costs, as a share of a usual one's cost, and how long it waits before its work.
+    fn draw(&mut self, now: Time) -> (f64, u64) {
+        let turn = super::nanos(self.mix.turn).max(1);
+        let share = self.mix.shares[usize::from(now / turn % 2 == 1)];
+        let (kind, wait) = (self.stream.uniform(), self.stream.uniform());
+        if kind < share {
+            let wait_ns = super::rounded(wait * nanoseconds(self.mix.io_wait));
+            (self.mix.cost, wait_ns)
+        } else {
+            (1.0, 0)
+        }
     }
 }
 
@@ -276,6 +309,46 @@ mod tests {
         let mut arrivals = Arrivals::new(&scenario(Spread::Regular, &[1.0; 3]), 1);
         let order: Vec<_> = (0..6).map(|_| arrivals.take().client).collect();
         assert_eq!(order, [0, 1, 2, 0, 1, 2], "client after client");
+    }
+
+    /// Turns of 2 s: of 4,000 queries each, a fifth and then four fifths wait up to 100 ms, and cost a tenth.
+    #[test]
+    fn of_a_mix_some_mostly_wait_by_turns() {
+        let mut mixed = scenario(Spread::Regular, &[1.0]);
+        mixed.cost = Cost::Fixed(Duration::from_millis(10));
+        mixed.load.mix = Some(Mix {
+            shares: [0.2, 0.8],
+            turn: Duration::from_secs(2),
+            io_wait: Duration::from_millis(100),
+            cost: 0.1,
+        });
+        let mut arrivals = Arrivals::new(&mixed, 1);
+        let mut waits = [Vec::new(), Vec::new()];
+        for _ in 0..8_000 {
+            let turn = arrivals.next_at() / 2_000_000_000 % 2;
+            let query = arrivals.take();
+            let waiting = query.wait_ns > 0;
+            let cost_ns = if waiting { 1e6 } else { 10e6 };
+            assert!((query.cost_ns - cost_ns).abs() < 1e-3, "{query:?}");
+            if waiting {
+                waits[usize::from(turn == 1)].push(query.wait_ns as f64 / 1e6);
+            }
+        }
+        for (waits, expected) in waits.iter().zip([800.0, 3_200.0]) {
+            // Binomial, deviation 25; four of them.
+            let count = waits.len() as f64;
+            assert!((count - expected).abs() < 100.0, "{count} of {expected}");
+            // The deviation of a mean of 800 is 1 ms.
+            let mean = waits.iter().sum::<f64>() / count;
+            assert!((mean - 50.0).abs() < 4.0, "{mean}");
+            assert!(waits.iter().all(|wait| *wait <= 100.0));
+        }
+        assert_eq!(
+            Arrivals::new(&scenario(Spread::Poisson, &[1.0]), 1)
+                .take()
+                .wait_ns,
+            0
+        );
     }
 
     #[test]

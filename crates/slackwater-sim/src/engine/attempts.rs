@@ -8,7 +8,7 @@ use super::query::{Attempt, Key, Query, Stage, slot_number};
 use crate::machine::{JobId, Time};
 use slackwater_core::policy::{self, Decision, Outcome, Pick, Ticket};
 use slackwater_core::tail::WatchEnd;
-use slackwater_core::{Instant, ReplicaId};
+use slackwater_core::{Instant, LoadReport, ReplicaId};
 
 /// What a policy is asked: for a first copy, or for one more that goes elsewhere.
 pub(super) fn asked<'a>(
@@ -186,7 +186,7 @@ impl Engine {
         let replica = self.replicas.at_mut(number as usize);
         let unwanted = matches!(attempt.stage, Stage::Unwanted);
         if replica.is_up && !unwanted {
-            let served = replica.serve(self.now, JobId(slot), attempt.work_ns, attempt.luck);
+            let served = replica.serve(self.now, JobId(slot), attempt);
             attempt.stage = Stage::Served(served);
             self.replicas.changed(number as usize);
             self.tell_begun(number);
@@ -224,7 +224,7 @@ impl Engine {
             } else {
                 Outcome::Failed
             };
-            if replica.carries
+            if replica.carries_reports
                 && let Some(attempt) = self.attempts.at(slot)
             {
                 attempt.carried = Some(Box::new(replica.report(self.now)));
@@ -255,12 +255,8 @@ impl Engine {
         let is_first = query.over(slot);
         let is_over = outcome == Outcome::Success || !query.is_out();
         self.give_back(client, attempt.ticket, outcome);
-        if let Some(report) = attempt.carried
-            && let Some(id) = self.replicas.at(attempt.replica as usize).id
-            && let Some(client) = self.balancing.client(client)
-        {
-            let now = Instant::from_nanos(self.now);
-            client.policy.handle_carried_report(now, id, &report);
+        if let Some(report) = attempt.carried {
+            self.tell_carried(client, attempt.replica, &report);
         }
         let (ending, watched) = match outcome {
             Outcome::Success if is_first => (Ending::Answered, WatchEnd::Answered),
@@ -269,6 +265,17 @@ impl Engine {
         };
         if is_over {
             self.end_query(attempt.query, ending, watched);
+        }
+    }
+
+    /// Tells the client's policy what the replica said with its answer, if it still knows the replica.
+    #[inline]
+    fn tell_carried(&mut self, client: u32, replica: u32, report: &LoadReport) {
+        if let Some(id) = self.replicas.at(replica as usize).id
+            && let Some(client) = self.balancing.client(client)
+        {
+            let now = Instant::from_nanos(self.now);
+            client.policy.handle_carried_report(now, id, report);
         }
     }
 

@@ -25,6 +25,7 @@ mod balancing;
 mod changes;
 mod clairvoyant;
 mod hedging;
+mod learning;
 mod meter;
 mod network;
 mod news;

@@ -8,6 +8,7 @@ use super::arrivals::Arrival;
 use super::replicas::Served;
 use crate::machine::Time;
 use slab::Slab;
+use slackwater_core::LoadReport;
 use slackwater_core::policy::{self, Ticket};
 use slackwater_core::tail::{COPIES_MAX, TieName, Watch};
 
@@ -29,6 +30,7 @@ pub(super) struct Query {
     pub(super) arrived_at: Time,
     pub(super) cost_ns: f64,
     luck: u64,
+    wait_ns: u64,
     /// As what its first copy is asked for.
     pub(super) attempt: policy::Attempt,
     /// The number of the replica that its first copy is to go to.
@@ -60,6 +62,7 @@ impl Query {
             arrived_at,
             cost_ns: arrival.cost_ns,
             luck: arrival.luck,
+            wait_ns: arrival.wait_ns,
             attempt: arrival.attempt,
             pinned: arrival.pinned,
             measured,
@@ -104,11 +107,13 @@ pub(super) struct Attempt {
     pub(super) work_ns: f64,
     /// A replica that fails a share of its queries fails those below that share of all draws.
     pub(super) luck: u64,
+    /// How long it waits without the CPU, of its own, before its work.
+    pub(super) wait_ns: u64,
     /// There until the client is done with this copy; clairvoyants give none.
     pub(super) ticket: Option<Ticket>,
     pub(super) stage: Stage,
-    /// What the replica said with its answer.
-    pub(super) carried: Option<Box<slackwater_core::LoadReport>>,
+    /// The report that its answer carries, if it carries one.
+    pub(super) carried: Option<Box<LoadReport>>,
     /// Where its twin is, if it has one.
     pub(super) twin: Option<u32>,
 }
@@ -141,6 +146,7 @@ impl Attempt {
             replica,
             work_ns,
             luck: query.luck,
+            wait_ns: query.wait_ns,
             ticket,
             stage: Stage::Coming,
             carried: None,

@@ -1,13 +1,13 @@
 //! The replicas: each a machine, a load tracker and what is known of the process beside it.
 
+use super::learning::Learning;
+use super::query::Attempt;
 use super::queue::Earliest;
 use crate::machine::{JobId, Machine, Time};
 use crate::scenario::{Change, Failure, FailureCost, Scenario, Service, Tape, nanoseconds};
 use core::time::Duration;
 use slackwater_core::tail::{Ties, TiesConfig};
-use slackwater_core::tracker::{
-    Arrival, CapacityEstimator, CpuTotals, End, LoadTracker, RecentRates, Totals, TrackerConfig,
-};
+use slackwater_core::tracker::{Arrival, End, LoadTracker, RecentRates, Totals, TrackerConfig};
 use slackwater_core::{Instant, LoadReport, ReplicaId, Rif};
 use std::sync::Arc;
 
@@ -54,9 +54,9 @@ pub(super) struct Replica {
     rates: RecentRates,
     /// What the rates say, as reports carry it: looked up once for each reading, not for each probe.
     rates_said: LoadReport,
-    capacity: Option<CapacityEstimator>,
-    limit_millicores: Option<u32>,
-    pub(super) carries: bool,
+    learning: Option<Learning>,
+    /// Its responses carry reports.
+    pub(super) carries_reports: bool,
     /// CPU used up to the last reading, in core-seconds.
     cpu_read: f64,
 }
@@ -96,25 +96,30 @@ impl Replica {
             finished: 0,
             failed: 0,
             rates_said: LoadReport::new(Rif::ZERO, None),
-            capacity: group
-                .is_some_and(|group| group.learns_capacity)
-                .then(CapacityEstimator::default),
-            carries: group.is_some_and(|group| group.carries_reports),
-            limit_millicores: Some(64_000),
+            learning: group
+                .filter(|group| group.learns_capacity)
+                .map(|group| Learning::new(scenario, group, number, seed)),
+            carries_reports: group.is_some_and(|group| group.carries_reports),
             cpu_read: 0.0,
         }
     }
 
     /// A query arrives and is served from now on.
     #[inline]
-    pub(super) fn serve(&mut self, now: Time, job: JobId, work_ns: f64, luck: u64) -> Served {
+    pub(super) fn serve(&mut self, now: Time, job: JobId, attempt: &Attempt) -> Served {
+        let Attempt {
+            work_ns,
+            luck,
+            wait_ns,
+            ..
+        } = *attempt;
         let failing = self.failing.filter(|failing| failing.strikes(now, luck));
         let cut_ns = match &mut self.failed_once {
             Some(failed) => failed.work_ns(now, luck),
             None => failing.map(|failing| failing.work_ns(work_ns)),
         };
         let work_ns = cut_ns.unwrap_or(work_ns);
-        self.machine.arrive(now, job, work_ns);
+        self.machine.arrive_waiting(now, job, work_ns, wait_ns);
         Served {
             arrival: self.tracker.arrive(Instant::from_nanos(now)),
             fails: cut_ns.is_some(),
@@ -139,20 +144,9 @@ impl Replica {
             .finish(Instant::from_nanos(now), served.arrival, End::Cancelled);
     }
 
-    /// The answer to a probe.
+    /// The answer to a probe, or what a response carries.
     #[inline]
     pub(super) fn report(&mut self, now: Time) -> LoadReport {
-        let at = Instant::from_nanos(now);
-        if let Some(capacity) = &mut self.capacity
-            && capacity.is_due(at)
-        {
-            let cpu = (!self.replays && self.limit_millicores.is_some()).then(|| CpuTotals {
-                used: Duration::from_secs_f64(self.machine.cpu_seconds(now)),
-                waited: Some(Duration::from_secs_f64(self.machine.waited_seconds(now))),
-                limit_millicores: self.limit_millicores,
-            });
-            capacity.read(at, &self.tracker, self.finished, cpu);
-        }
         let mut report = self.tracker.report(Instant::from_nanos(now));
         report.draining = self.is_draining;
         report.incarnation = Some(self.incarnation);
@@ -162,8 +156,9 @@ impl Replica {
             said => said,
         };
         report.cpu_millionths = self.rates_said.cpu_millionths;
-        if let Some(capacity) = &self.capacity {
-            capacity.fill(&mut report);
+        if let Some(learning) = &mut self.learning {
+            learning.read(now, &mut self.machine, &self.tracker, self.finished);
+            learning.fill(&mut report);
         }
         report
     }
@@ -221,6 +216,9 @@ impl Replica {
         self.rates = rates(&self.machine);
         self.rates_said = LoadReport::new(Rif::ZERO, None);
         self.incarnation += 1;
+        if let Some(learning) = &mut self.learning {
+            learning.forget();
+        }
         if let Some(ties) = &mut self.ties {
             *ties = Ties::new(TiesConfig::default());
         }

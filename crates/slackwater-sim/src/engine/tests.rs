@@ -220,7 +220,7 @@ fn a_replica_reports_what_it_is() {
     ];
     let mut engine = engine(&scenario, "round_robin");
     assert!(engine.play(&AtomicBool::new(false)));
-    let report = |number: usize| engine.replicas.at(number).report(engine.now);
+    let mut report = |number: usize| engine.replicas.at_mut(number).report(engine.now);
     // 50 queries a second of 10 ms each, all of them failing.
     let within = |found: Option<u32>, expected: u32| {
         let found = found.expect("it is known");
@@ -260,7 +260,8 @@ fn reports_may_lie_about_failures_from_a_time_on() {
         });
         let mut engine = engine(&scenario, "round_robin");
         assert!(engine.play(&AtomicBool::new(false)));
-        engine.replicas.at(0).report(engine.now).error_millionths
+        let replica = engine.replicas.at_mut(0);
+        replica.report(engine.now).error_millionths
     };
     assert_eq!(failing(ms(100_000)), Some(1_000_000));
     assert_eq!(failing(ms(4_000)), Some(0));
@@ -287,4 +288,36 @@ fn idle_policies_cost_no_steps_beyond_their_timeouts() {
     let mut engine = engine(&scenario, "round_robin");
     assert!(engine.play(&AtomicBool::new(false)));
     assert_eq!(engine.events, 0);
+}
+
+#[test]
+fn who_restarts_has_learned_nothing_yet() {
+    let mut scenario = scenario();
+    scenario.load.rate = 400.0;
+    scenario.span = Duration::from_secs(2);
+    // The run ends so soon after the restart that no second reading is due.
+    scenario.deadline = ms(20);
+    scenario.fleet[0].learns_capacity = true;
+    let restart = Change::Restart {
+        down_for: ms(10),
+        cold_slowness: 1.0,
+        warm_after: Duration::ZERO,
+    };
+    scenario.events = vec![Event {
+        at: ms(1_975),
+        replica: 1,
+        change: restart,
+    }];
+    let capacities = |learns| {
+        let mut scenario = scenario.clone();
+        scenario.fleet[0].learns_capacity = learns;
+        let mut engine = engine(&scenario, "prequal");
+        assert!(engine.play(&AtomicBool::new(false)));
+        [0, 1].map(|number| {
+            let report = engine.replicas.at_mut(number).report(engine.now);
+            report.capacity_millirif.is_some()
+        })
+    };
+    assert_eq!(capacities(true), [true, false]);
+    assert_eq!(capacities(false), [false, false]);
 }

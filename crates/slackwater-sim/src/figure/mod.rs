@@ -3,6 +3,7 @@
 //! A figure is a value: [`Figure::cells`] says what to play, the runner plays it, [`Figure::findings`] judges and draws.
 //! Adding a figure is one file here and one line in [`FIGURES`].
 
+mod beyond;
 mod cells;
 mod charts;
 mod els;
@@ -49,6 +50,7 @@ pub const FIGURES: &[&dyn Figure] = &[
     &mixed_fleets::MixedFleets,
     &workers::Workers,
     &health::Health,
+    &beyond::Beyond,
 ];
 
 /// The figure of that name, if there is one.

@@ -54,9 +54,9 @@ pub struct Machine {
     in_use: f64,
     /// CPU used since the start, in core-nanoseconds.
     used: f64,
-    /// Cores that jobs in service would use beyond those in use.
-    in_want: f64,
-    /// CPU that jobs in service waited for since the start, in core-nanoseconds.
+    /// Cores that jobs in service want beyond those in use.
+    wanted: f64,
+    /// CPU that jobs in service wanted and did not get since the start, in core-nanoseconds.
     waited: f64,
     running: Running,
     service: Service,
@@ -84,7 +84,8 @@ impl Machine {
             group.service,
             scenario::Service::Latency | scenario::Service::LatencyTrace(_)
         );
-        let waits = (!group.io_wait.is_zero()).then(|| Waits::new(group.io_wait, replica, seed));
+        let some_wait = !group.io_wait.is_zero() || scenario.load.mix.is_some();
+        let waits = some_wait.then(|| Waits::new(group.io_wait, replica, seed));
         let stalls = group.stall.as_ref();
         let spell = group.hobble.as_ref();
         let mut machine = Self {
@@ -94,7 +95,7 @@ impl Machine {
             now: 0,
             in_use: 0.0,
             used: 0.0,
-            in_want: 0.0,
+            wanted: 0.0,
             waited: 0.0,
             running: Running::default(),
             service: Service::new(&group.service, scenario, replica, seed),
@@ -114,13 +115,18 @@ impl Machine {
     /// where the replica has a trace of its own). Slowness, a cold start, a hobble and the wait before the work are the
     /// machine's to add. Work of 0 is finished at the next [`advance`](Self::advance), which is then due at once.
     pub fn arrive(&mut self, now: Time, job: JobId, work_ns: f64) {
+        self.arrive_waiting(now, job, work_ns, 0);
+    }
+
+    /// The same of a query that waits without the CPU, of its own, for so long before its work.
+    pub fn arrive_waiting(&mut self, now: Time, job: JobId, work_ns: f64, wait_ns: Time) {
         self.catch_up(now);
         let work = self.work_here(work_ns);
         if let Service::Latency(Some(replay)) = &mut self.service {
             replay.draw_next();
         }
         match &mut self.waits {
-            Some(waits) => waits.begin(now, job, work),
+            Some(waits) => waits.begin(now + wait_ns, job, work),
             None => self.service.admit(job, work, &mut self.running),
         }
         self.settle();
@@ -196,8 +202,9 @@ impl Machine {
         self.used / 1e9
     }
 
-    /// CPU that queries in service wanted beyond what they got, since the start, in core-seconds: as a scheduler counts the
-    /// time for which threads were ready and did not run. Queries in a queue of the application's, and pauses, are not in it.
+    /// CPU that queries in service wanted and did not get since the start, in core-seconds: as a scheduler counts the time for
+    /// which threads are ready and do not run. Queries in a queue of the application's, and all in a stall or while the replica
+    /// is suspended, are not in it: nobody is ready then. 0 where latencies are replayed.
     pub fn waited_seconds(&mut self, now: Time) -> f64 {
         self.catch_up(now);
         self.waited / 1e9
@@ -315,7 +322,7 @@ impl Machine {
         let nanoseconds = (now - self.now) as f64;
         self.now = now;
         self.used += self.in_use * nanoseconds;
-        self.waited += self.in_want * nanoseconds;
+        self.waited += self.wanted * nanoseconds;
         self.running.elapse(nanoseconds);
         if let Service::Shared(cpu) = &mut self.service {
             cpu.elapse(nanoseconds);
@@ -365,7 +372,7 @@ impl Machine {
             self.service.settle(running, left)
         };
         self.in_use = used;
-        self.in_want = match &self.service {
+        self.wanted = match self.service {
             Service::Shared(_) if !self.is_stalled() => (running as f64 - used).max(0.0),
             _ => 0.0,
         };

@@ -29,9 +29,6 @@ impl Neighbours {
     /// Between two changes: short beside the faster process, long beside a query's events.
     pub(super) const STEP: Time = 10_000_000;
 
-    /// What each time scale contributes to the variance.
-    const VARIANCES: [f64; 3] = [0.7, 0.2, 0.1];
-
     /// The neighbours of `replica` out of `replicas`, which is allocated `cores`, at time 0. The processes start anywhere:
     /// stationary from the beginning.
     pub(super) fn new(
@@ -41,7 +38,8 @@ impl Neighbours {
         seed: u64,
     ) -> Self {
         let mut stream = Stream::new(seed, Purpose::Spare, replica as u64);
-        let [fixed, slow, fast] = Self::VARIANCES.map(|variance| variance.sqrt() * stream.normal());
+        let variances = variances(antagonists);
+        let [fixed, slow, fast] = variances.map(|variance| variance.sqrt() * stream.normal());
         let wander = |level, memory, variance: f64| Wander::new(level, memory, variance.sqrt());
         let stagger = Self::STEP * (replica as u64 + 1) / replicas.max(1) as u64;
         Self {
@@ -49,8 +47,8 @@ impl Neighbours {
             median: cores * antagonists.spare_median,
             stream,
             fixed,
-            slow: wander(slow, antagonists.slow, Self::VARIANCES[1]),
-            fast: wander(fast, antagonists.fast, Self::VARIANCES[2]),
+            slow: wander(slow, antagonists.slow, variances[1]),
+            fast: wander(fast, antagonists.fast, variances[2]),
             turns: Turns::new(antagonists, replica, replicas, seed),
             next_step: stagger,
         }
@@ -81,6 +79,12 @@ impl Neighbours {
         };
         (self.median * (sigma * z).exp()).min(self.antagonists.spare_max)
     }
+}
+
+/// What each time scale contributes to the variance: what never changes, the slower process, the faster one.
+pub(super) fn variances(antagonists: &Antagonists) -> [f64; 3] {
+    let (slow, fast) = (antagonists.slow_share, antagonists.fast_share);
+    [(1.0 - (slow + fast)).max(0.0), slow, fast]
 }
 
 /// An Ornstein-Uhlenbeck process around 0, at the steps of the grid.

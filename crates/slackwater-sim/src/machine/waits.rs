@@ -37,6 +37,7 @@ impl Waits {
         self.waiting.len()
     }
 
+    /// A query begins to wait now, or once it has waited for something of its own.
     pub(super) fn begin(&mut self, now: Time, job: JobId, work: f64) {
         let wait = whole(self.stream.uniform_between(0.0, self.longest));
         let until = now.saturating_add(wait);

@@ -51,11 +51,12 @@ pub fn rate_at(load: f64, fleet: &[Group], cost: &Cost) -> f64 {
     load * cores / cost_seconds
 }
 
-/// The same scenario at `load` times its fleet's allocation, as [`rate_at`] reckons it.
+/// The same scenario at `load` times its fleet's allocation, as [`rate_at`] reckons it; of a mix, in the mean over its turns.
 #[must_use]
 pub fn at_load(load: f64, scenario: Scenario) -> Scenario {
     let mut scenario = scenario;
-    scenario.load.rate = rate_at(load, &scenario.fleet, &scenario.cost);
+    let usual = rate_at(load, &scenario.fleet, &scenario.cost);
+    scenario.load.rate = usual / scenario.load.mean_cost();
     scenario
 }
 

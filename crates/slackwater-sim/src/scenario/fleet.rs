@@ -23,9 +23,15 @@ pub struct Group {
     pub io_wait: Duration,
     /// Whether they answer probes. What is sent to replicas that don't is lost on the way: no agent is installed there.
     pub answers_probes: bool,
-    /// Whether they learn and report their capacity and cost.
+    /// Whether they learn what they can carry and what a query costs them, and say so in their reports. `[Decision 0009]`
     pub learns_capacity: bool,
-    /// Whether their responses carry a report.
+    /// Whether the system tells those that learn it what CPU time they use and wait for, and how many cores there are. `false`:
+    /// they learn from RIF and latency alone.
+    pub tells_cpu: bool,
+    /// How far capacity and cost in each report are from what was learned: each is multiplied by exp(this · z), z being normal;
+    /// 0: not at all.
+    pub report_noise: f64,
+    /// Whether each response carries a report, as the answer to a probe is one.
     pub carries_reports: bool,
     /// How they estimate the latency that they report.
     pub tracker: TrackerConfig,
@@ -64,7 +70,7 @@ pub struct Sharing {
 /// A neighbourhood: how much spare capacity each machine has, beyond the replica's allocation.
 ///
 /// `spare(t) = cores · median · exp(s · z)`, with s one of `sigma_below` (z < 0) and `sigma_above`, and z the weighted sum of a
-/// static normal and of two Ornstein-Uhlenbeck processes, weights √0.7, √0.2 and √0.1: three time scales.
+/// static normal and of two Ornstein-Uhlenbeck processes: three time scales, whose shares of the variance add up to 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Antagonists {
     /// Median spare capacity as a multiple of the allocation.
@@ -77,8 +83,12 @@ pub struct Antagonists {
     pub spare_max: f64,
     /// Time constant of the slower process.
     pub slow: Duration,
+    /// The slower process' share of the variance; with `fast_share` at most 1. What both leave never changes.
+    pub slow_share: f64,
     /// Time constant of the faster process.
     pub fast: Duration,
+    /// The faster process' share of the variance.
+    pub fast_share: f64,
     /// So many machines of the neighbourhood at a time have no spare capacity at all; 0: none ever.
     pub full_machines: usize,
     /// How long a machine stays full before another one takes its turn. Turns change one by one, `full_for / full_machines`
@@ -150,8 +160,10 @@ impl Group {
             hobble: None,
             io_wait: Duration::ZERO,
             answers_probes: true,
-            learns_capacity: true,
-            carries_reports: true,
+            learns_capacity: false,
+            tells_cpu: true,
+            report_noise: 0.0,
+            carries_reports: false,
             tracker: TrackerConfig::default(),
         }
     }

@@ -1,4 +1,4 @@
-//! Who sends queries: how many clients, at what rates, and whether they try twice.
+//! Who sends queries: how many clients, at what rates, of what kinds, and whether they try twice.
 
 use core::time::Duration;
 
@@ -19,6 +19,8 @@ pub struct Load {
     pub tie: Option<Duration>,
     /// Clients that tell each other what they know; `None`: each knows but what it sees itself.
     pub siblings: Option<Siblings>,
+    /// Queries that mostly wait for something else than the CPU, beside the usual ones; `None`: all are of one kind.
+    pub mix: Option<Mix>,
 }
 
 /// How queries are spread in time.
@@ -57,6 +59,20 @@ pub struct Siblings {
     pub queries: bool,
 }
 
+/// Two kinds of queries: usual ones, and some that mostly wait for something else than the CPU. How many of each come changes
+/// in turns, and with it what a replica can carry.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Mix {
+    /// The share of queries that mostly wait, in the odd turns and in the even ones, each from 0 to 1.
+    pub shares: [f64; 2],
+    /// How long a turn is.
+    pub turn: Duration,
+    /// Before its work, each of them waits without the CPU, uniformly up to this long.
+    pub io_wait: Duration,
+    /// What each of them costs, as a share of what it would cost otherwise: above 0, at most 1.
+    pub cost: f64,
+}
+
 impl Load {
     /// `clients` clients of equal rate, `rate` queries a second together, Poisson, no hedging.
     pub fn even(rate: f64, clients: usize) -> Self {
@@ -67,6 +83,39 @@ impl Load {
             hedge: None,
             tie: None,
             siblings: None,
+            mix: None,
         }
+    }
+}
+
+impl Mix {
+    /// What a query costs in the mean, as a share of a usual one's, while so many mostly wait.
+    fn mean_cost(&self, waiting: f64) -> f64 {
+        1.0 - waiting * (1.0 - self.cost)
+    }
+
+    /// The share of queries that mostly wait, in the mean over both turns.
+    fn mean_share(&self) -> f64 {
+        f64::midpoint(self.shares[0], self.shares[1])
+    }
+}
+
+impl Load {
+    /// What queries cost in the mean over time, as a multiple of what usual ones do: at most 1.
+    pub(crate) fn mean_cost(&self) -> f64 {
+        self.mix.map_or(1.0, |mix| mix.mean_cost(mix.mean_share()))
+    }
+
+    /// The same while they cost least.
+    pub(crate) fn least_mean_cost(&self) -> f64 {
+        self.mix
+            .map_or(1.0, |mix| mix.mean_cost(mix.shares[0].max(mix.shares[1])))
+    }
+
+    /// How long a query waits in the mean, of its own, before its work, in seconds.
+    pub(crate) fn mean_wait(&self) -> f64 {
+        self.mix.map_or(0.0, |mix| {
+            mix.mean_share() * mix.io_wait.as_secs_f64() / 2.0
+        })
     }
 }

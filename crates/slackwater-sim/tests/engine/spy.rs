@@ -1,6 +1,6 @@
 //! What a policy is told: a spy between the engine and a policy that users run.
 
-use super::rig::{SINGLE, ms, plain, regular, secs, steady};
+use super::rig::{SINGLE, ms, plain, regular, secs, shared, steady};
 use core::cell::RefCell;
 use core::time::Duration;
 use slackwater_core::policy::{
@@ -29,6 +29,8 @@ struct Told {
     timeouts: usize,
     siblings_reports: usize,
     siblings_queries: u32,
+    carried: usize,
+    carried_capacities: usize,
 }
 
 thread_local! {
@@ -132,6 +134,14 @@ impl Policy for Spy {
         note(|told| told.siblings_reports += 1);
         self.policy
             .handle_sibling_report(now, replica, report, draw);
+    }
+
+    fn handle_carried_report(&mut self, now: Instant, replica: ReplicaId, report: &LoadReport) {
+        note(|told| {
+            told.carried += 1;
+            told.carried_capacities += usize::from(report.capacity_millirif.is_some());
+        });
+        self.policy.handle_carried_report(now, replica, report);
     }
 
     fn handle_sibling_queries(&mut self, replica: ReplicaId, queries: u32) {
@@ -357,4 +367,28 @@ fn a_choice_by_chance_counts_and_a_reports_age_is_noted() {
     assert!((ms(7)..=ms(20)).contains(&median), "{median:?}");
     let (in_turn, _) = watch(&scenario, &IN_TURN);
     assert_eq!((in_turn.fallbacks, in_turn.report_age.count()), (0, 0));
+}
+
+/// Two groups, served in turn: what one of them carries, the other does not.
+#[test]
+fn responses_carry_reports_where_the_group_says_so() {
+    let told = |carries: [bool; 2], learns: bool| {
+        let group = |carries_reports| Group {
+            carries_reports,
+            learns_capacity: learns,
+            ..Group::healthy(1, shared(4.0))
+        };
+        let fleet = carries.map(group).to_vec();
+        let told = watch(&regular(100.0, fleet, Vec::new()), &IN_TURN).1;
+        (told.succeeded, told.carried, told.carried_capacities)
+    };
+    let (succeeded, carried, _) = told([false, false], true);
+    assert_eq!((succeeded / 10, carried), (99, 0));
+    let (succeeded, carried, capacities) = told([true, false], false);
+    assert!(carried.abs_diff(succeeded / 2) <= 1, "{carried}");
+    assert_eq!(capacities, 0);
+    let (succeeded, carried, capacities) = told([true, true], true);
+    assert_eq!(carried, succeeded);
+    // But those before the first was learned.
+    assert!(carried - capacities < 50, "{capacities} of {carried}");
 }

@@ -1,7 +1,7 @@
 //! Spare capacity: its distribution, its memory, and full machines by turns.
 
 use super::{MS, SECOND, cores, drain, scenario};
-use crate::machine::neighbours::Neighbours;
+use crate::machine::neighbours::{Neighbours, variances};
 use crate::machine::{JobId, Machine};
 use crate::scenario::{Antagonists, Group, Hobble, Scenario, Service, Sharing};
 use core::time::Duration;
@@ -14,7 +14,9 @@ const ANTAGONISTS: Antagonists = Antagonists {
     sigma_above: 1.2,
     spare_max: 57.6,
     slow: Duration::from_secs(10),
+    slow_share: 0.2,
     fast: Duration::from_millis(300),
+    fast_share: 0.1,
     full_machines: 0,
     full_for: Duration::from_secs(80),
     machines: 0,
@@ -113,7 +115,9 @@ fn spare_capacity_neither_spreads_nor_shrinks_with_time() {
     // Both processes forget where they began many times over.
     let antagonists = Antagonists {
         slow: Duration::from_millis(50),
+        slow_share: 0.2,
         fast: Duration::from_millis(30),
+        fast_share: 0.1,
         ..SYMMETRIC
     };
     let mut fleet = fleet(&antagonists, 5_000);
@@ -291,5 +295,37 @@ fn a_held_replica_is_let_go_as_soon_as_its_machine_has_room() {
         ends.iter()
             .all(|(_, end)| end.abs_diff(expected) <= 10 * MS),
         "{ends:?}"
+    );
+}
+
+#[test]
+fn the_faster_process_may_have_a_larger_share() {
+    let antagonists = Antagonists {
+        slow_share: 0.1,
+        fast: Duration::from_millis(100),
+        fast_share: 0.6,
+        ..SYMMETRIC
+    };
+    let mut fleet = fleet(&antagonists, 5_000);
+    let before = levels(&fleet);
+    let variance = covariance(&before, &before);
+    assert!((variance - 1.0).abs() < 0.08, "{variance}");
+    play(&mut fleet, 20);
+    let found = covariance(&before, &levels(&fleet));
+    let expected = 0.3 + 0.1 * f64::exp(-0.02) + 0.6 * f64::exp(-2.0);
+    // Four errors of a covariance.
+    assert!((found - expected).abs() < 0.08, "{found}, not {expected}");
+}
+
+/// Published results name their seeds: what never changes must not be off by a rounding.
+#[test]
+fn the_testbeds_shares_are_exact() {
+    let shares = variances(&ANTAGONISTS);
+    assert!(
+        shares
+            .iter()
+            .zip([0.7_f64, 0.2, 0.1])
+            .all(|(found, share)| found.to_bits() == share.to_bits()),
+        "{shares:?}"
     );
 }

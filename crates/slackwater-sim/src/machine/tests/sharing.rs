@@ -151,3 +151,32 @@ fn a_crash_clears_all_that_was_there_and_nothing_else() {
     send(&mut machine, 3 * SECOND, 5, 1);
     assert_eq!(drain(&mut machine), [(JobId(5), 13 * SECOND)]);
 }
+
+#[test]
+fn what_queries_in_service_want_and_do_not_get_is_counted() {
+    let mut machine = shared(SHARING);
+    send(&mut machine, 0, 0, 5);
+    assert_close(machine.waited_seconds(333 * MS), 0.0);
+    advance_until(&mut machine, SECOND);
+    // Held at two cores of five for two thirds of a second.
+    assert_close(machine.waited_seconds(SECOND), 2.0);
+    (0..3).for_each(|job| machine.cancel(SECOND, JobId(job)));
+    assert_close(machine.waited_seconds(3 * SECOND), 2.0);
+    // A burst ends at six cores.
+    let mut machine = shared(SHARING);
+    send(&mut machine, 0, 0, 20);
+    assert_close(machine.waited_seconds(200 * MS), 14.0 * 0.2);
+}
+
+#[test]
+fn whoever_cannot_run_waits_for_no_cpu() {
+    let mut queued = machine(Group::healthy(1, Service::Fifo { workers: 1 }));
+    send(&mut queued, 0, 0, 5);
+    assert_close(queued.waited_seconds(SECOND), 0.0);
+    let mut suspended = shared(SHARING);
+    send(&mut suspended, 0, 0, 20);
+    suspended.suspend(0, SECOND);
+    assert_close(suspended.waited_seconds(SECOND), 0.0);
+    advance_until(&mut suspended, SECOND);
+    assert!(suspended.waited_seconds(2 * SECOND) > 10.0);
+}

@@ -2,7 +2,7 @@
 
 use super::{MS, SECOND, advance_until, cores, drain, machine, scenario};
 use crate::machine::{JobId, Machine, NEVER};
-use crate::scenario::{Group, Hobble, Service, Stall};
+use crate::scenario::{Group, Hobble, Mix, Service, Stall};
 use core::time::Duration;
 use std::collections::BTreeSet;
 
@@ -241,6 +241,32 @@ fn a_query_waits_before_its_work_and_is_in_flight_meanwhile() {
     // Waiting uses no CPU.
     let used = machine.cpu_seconds(3_000 * SECOND);
     assert!((used - 10.0).abs() < 1e-6, "{used}");
+}
+
+#[test]
+fn a_querys_own_wait_comes_before_its_work_and_before_the_replicas() {
+    let mut scenario = scenario(Group::healthy(1, fifo()));
+    scenario.load.mix = Some(Mix {
+        shares: [1.0, 1.0],
+        turn: Duration::from_secs(1),
+        io_wait: Duration::from_secs(1),
+        cost: 1.0,
+    });
+    let mut machine = Machine::new(&scenario, 0, 1);
+    machine.arrive_waiting(0, JobId(0), 5e6, 70 * MS);
+    machine.arrive_waiting(0, JobId(1), 5e6, 0);
+    assert_eq!(machine.jobs(), 2);
+    assert_eq!(
+        drain(&mut machine),
+        [(JobId(1), 5 * MS), (JobId(0), 75 * MS)]
+    );
+    scenario.fleet[0].io_wait = Duration::from_millis(10);
+    let mut machine = Machine::new(&scenario, 0, 1);
+    machine.arrive_waiting(0, JobId(0), 5e6, 70 * MS);
+    let [(_, end)] = drain(&mut machine)[..] else {
+        panic!("one job, one end")
+    };
+    assert!((75 * MS + 1..=85 * MS).contains(&end), "{end}");
 }
 
 #[test]

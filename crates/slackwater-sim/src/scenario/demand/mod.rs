@@ -32,7 +32,7 @@ impl Scenario {
         let kept = self.kept(seconds);
         let held = self.fleet.iter().map(|group| {
             let spell = spell_seconds(group, seconds).min(kept);
-            let waits = mean_wait(group, kept);
+            let waits = mean_wait(group, kept) + self.load.mean_wait();
             let one = if let Some([usual, hobbled]) = self.latencies(group) {
                 let spell = if spell > 0.0 { hobbled.min(spell) } else { 0.0 };
                 share * (waits + usual + spell)
@@ -96,7 +96,8 @@ impl Scenario {
 
     /// Queries a second that so many cores serve on a replica of the group.
     fn served(&self, group: &Group, cores: f64) -> f64 {
-        cores / group.slowness / (self.cost.mean_ns() / 1e9)
+        let cost_seconds = self.load.mean_cost() * self.cost.mean_ns() / 1e9;
+        cores / group.slowness / cost_seconds
     }
 
     /// Queries a second that no replica of the group exceeds over a run of so many seconds; none where latencies are replayed,
@@ -114,7 +115,8 @@ impl Scenario {
             (1.0 - hobble.capacity) * spell_seconds(group, seconds) / seconds
         });
         let lasting = cores * up_share(group, seconds) * (1.0 - lost);
-        let usual = self.served(group, lasting + bucket / seconds);
+        let cheapest = self.load.mean_cost() / self.load.least_mean_cost();
+        let usual = cheapest * self.served(group, lasting + bucket / seconds);
         // A query that fails may cost less, or nothing at all.
         group.failure.map_or(usual, |failure| {
             let window = window_seconds(failure.from, failure.until, seconds) / seconds;

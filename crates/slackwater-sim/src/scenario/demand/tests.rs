@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::presets::{at_load, testbed, web};
-use crate::scenario::{Cost, Hobble, Stall};
+use crate::scenario::{Cost, Hobble, Mix, Stall};
 
 fn near(found: f64, expected: f64) {
     assert!(
@@ -241,6 +241,28 @@ fn waits_without_the_cpu_are_under_way() {
     scenario.deadline = Duration::from_secs(5);
     scenario.cancel_expired = true;
     assert!(scenario.under_way() <= 5.0 * rate);
+}
+
+#[test]
+fn a_mix_is_under_way_while_it_waits_and_costs_less() {
+    let mut scenario = web(4, 1, 1.5);
+    scenario.network.delay.least = Duration::ZERO;
+    scenario.network.delay.most = Duration::ZERO;
+    let rate = scenario.load.rate;
+    let mix = Mix {
+        shares: [0.25, 0.75],
+        turn: Duration::from_secs(1),
+        io_wait: Duration::from_secs(2),
+        cost: 0.5,
+    };
+    scenario.load.mix = Some(mix);
+    // 1.5 times three quarters is too much by an eighth of what can be done; while it costs 0.625, it is not.
+    let seconds = (scenario.warmup + scenario.span + scenario.deadline).as_secs_f64();
+    let served = rate / 1.5 / 0.75;
+    near(scenario.under_way(), (rate - served) * seconds + rate * 0.5);
+    near(scenario.under_way_least(), 0.0);
+    scenario.load.mix = None;
+    assert!(scenario.under_way_least() > rate);
 }
 
 #[test]

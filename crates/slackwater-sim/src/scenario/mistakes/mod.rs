@@ -8,8 +8,8 @@ mod checks;
 mod tests;
 
 use super::{
-    Antagonists, Change, Cost, Event, Failure, FailureCost, Group, Hedge, Hobble, Load, Network,
-    Scenario, Service, Sharing, Stall,
+    Antagonists, Change, Cost, Event, Failure, FailureCost, Group, Hedge, Hobble, Load, Mix,
+    Network, Scenario, Service, Sharing, Stall,
 };
 use crate::report::number::significant as count;
 use checks::{Checks, above, below};
@@ -167,6 +167,19 @@ impl Load {
             let workers = siblings.workers;
             checks.count("siblings.workers", workers, 1..=Scenario::CLIENTS_MAX);
         }
+        if let Some(mix) = &self.mix {
+            checks.within("mix", |checks| mix.check(checks));
+        }
+    }
+}
+
+impl Mix {
+    fn check(&self, checks: &mut Checks) {
+        checks.number("shares[0]", self.shares[0], 0.0..=1.0);
+        checks.number("shares[1]", self.shares[1], 0.0..=1.0);
+        checks.time("turn", self.turn, above(Duration::ZERO, TIME_MAX));
+        checks.time("io_wait", self.io_wait, Duration::ZERO..=TIME_MAX);
+        checks.number("cost", self.cost, above(0.0, 1.0));
     }
 }
 
@@ -233,6 +246,7 @@ impl Group {
             checks.within("hobble", |checks| hobble.check(&self.service, checks));
         }
         checks.time("io_wait", self.io_wait, Duration::ZERO..=TIME_MAX);
+        checks.number("report_noise", self.report_noise, 0.0..=SIGMA_MAX);
     }
 }
 
@@ -297,6 +311,13 @@ impl Antagonists {
         checks.number("spare_max", self.spare_max, 0.0..=CORES_MAX);
         checks.time("slow", self.slow, above(Duration::ZERO, TIME_MAX));
         checks.time("fast", self.fast, above(Duration::ZERO, TIME_MAX));
+        let shares = [self.slow_share, self.fast_share];
+        checks.number("slow_share", self.slow_share, 0.0..=1.0);
+        checks.number("fast_share", self.fast_share, 0.0..=1.0);
+        let too_much = shares.iter().all(|share| *share <= 1.0) && shares.iter().sum::<f64>() > 1.0;
+        checks.that("fast_share", !too_much, || {
+            "comes to more than 1 with slow_share, expected 1 at the most".to_owned()
+        });
         checks.count(
             "full_machines",
             self.full_machines,

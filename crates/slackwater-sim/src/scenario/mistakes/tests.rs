@@ -1,8 +1,8 @@
 //! Each impossible value is found, by its path; what is possible passes.
 
 use crate::scenario::{
-    Antagonists, Change, Cost, Event, Failure, FailureCost, Group, Hedge, Hobble, Load, Network,
-    Scenario, Service, Sharing, Siblings, Stall,
+    Antagonists, Change, Cost, Event, Failure, FailureCost, Group, Hedge, Hobble, Load, Mix,
+    Network, Scenario, Service, Sharing, Siblings, Stall,
 };
 use core::time::Duration;
 
@@ -37,7 +37,9 @@ fn good() -> Scenario {
             sigma_above: 1.2,
             spare_max: 64.0,
             slow: 10 * SECOND,
+            slow_share: 0.2,
             fast: SECOND,
+            fast_share: 0.1,
             full_machines: 1,
             full_for: 80 * SECOND,
             machines: 0,
@@ -202,6 +204,31 @@ fn load() {
     };
     rejects("load.siblings.workers", siblings, [0, 10_001]);
     assert_eq!(found(|it| siblings(it, 1)), [""; 0]);
+    let mix = |it: &mut Scenario, set: &dyn Fn(&mut Mix)| {
+        let mut mix = Mix {
+            shares: [0.0, 1.0],
+            turn: SECOND,
+            io_wait: Duration::ZERO,
+            cost: 1.0,
+        };
+        set(&mut mix);
+        it.load.mix = Some(mix);
+    };
+    assert_eq!(found(|it| mix(it, &|_| {})), [""; 0]);
+    for (field, index) in [("load.mix.shares[0]", 0), ("load.mix.shares[1]", 1)] {
+        let set = |it: &mut Scenario, value| mix(it, &|mix| mix.shares[index] = value);
+        rejects(field, set, no_share());
+    }
+    let set = |it: &mut Scenario, value| mix(it, &|mix| mix.turn = value);
+    rejects("load.mix.turn", set, [Duration::ZERO, AGES]);
+    let set = |it: &mut Scenario, value| mix(it, &|mix| mix.io_wait = value);
+    rejects("load.mix.io_wait", set, [AGES]);
+    let set = |it: &mut Scenario, value| mix(it, &|mix| mix.cost = value);
+    rejects(
+        "load.mix.cost",
+        set,
+        NOT_FINITE.into_iter().chain([0.0, 1.01]),
+    );
     let hedge = |it: &mut Scenario, set: fn(&mut Hedge, f64), value| {
         set(it.load.hedge.as_mut().unwrap(), value);
     };
@@ -349,6 +376,11 @@ fn how_replicas_serve() {
         |it, value| it.fleet[0].io_wait = value,
         [AGES],
     );
+    rejects(
+        "fleet[0].report_noise",
+        |it, value| it.fleet[0].report_noise = value,
+        NOT_FINITE.into_iter().chain([-0.1, 5.1]),
+    );
 }
 
 #[test]
@@ -450,6 +482,17 @@ fn neighbours() {
             [Duration::ZERO, AGES],
         );
     }
+    rejects(
+        "antagonists.slow_share",
+        |it, value| antagonists(it).slow_share = value,
+        no_share(),
+    );
+    rejects(
+        "antagonists.fast_share",
+        |it, value| antagonists(it).fast_share = value,
+        no_share().chain([0.9]),
+    );
+    assert_eq!(found(|it| antagonists(it).fast_share = 0.8), [""; 0]);
     rejects(
         "antagonists.full_machines",
         |it, count| antagonists(it).full_machines = count,

@@ -32,7 +32,12 @@ fn read_group(reader: &mut Reader<'_>, group: &str) -> Group {
     let service = read_service(reader, group);
     let slowness = decimal(reader, &key("slowness"), 1.0);
     let io_wait = span(reader, &key("io_wait"), Duration::ZERO);
-    let answers_probes = reader.setting(&key("answers_probes"), true, "", boolean);
+    let mut flag = |name, default| reader.setting(&key(name), default, "", boolean).value;
+    let answers_probes = flag("answers_probes", true);
+    let learns_capacity = flag("learns_capacity", false);
+    let tells_cpu = flag("tells_cpu", true);
+    let carries_reports = flag("carries_reports", false);
+    let report_noise = decimal(reader, &key("report_noise"), 0.0);
     let failure = read_failure(reader, &key("failure"));
     let stall = read_stall(reader, &key("stall"));
     let hobble = read_hobble(reader, &key("hobble"));
@@ -43,7 +48,11 @@ fn read_group(reader: &mut Reader<'_>, group: &str) -> Group {
         stall,
         hobble,
         io_wait,
-        answers_probes: answers_probes.value,
+        answers_probes,
+        learns_capacity,
+        tells_cpu,
+        report_noise,
+        carries_reports,
         ..Group::healthy(count.unwrap_or(1), service.unwrap_or(Service::Latency))
     }
 }

@@ -45,6 +45,7 @@ pub(super) fn read_load(reader: &mut Reader<'_>) -> LoadSection {
             hedge: read_hedge(reader),
             tie: read_tie(reader),
             siblings: None,
+            mix: None,
         },
     }
 }

@@ -76,6 +76,23 @@ fn what_a_file_says_is_in_the_scenario_and_in_the_policies() {
         .map(|group| group.answers_probes)
         .collect();
     assert_eq!(answer, [false, true, true]);
+    let learning: Vec<_> = (scenario.fleet.iter())
+        .map(|group| {
+            (
+                group.learns_capacity,
+                group.tells_cpu,
+                group.carries_reports,
+            )
+        })
+        .collect();
+    let usual = (false, true, false);
+    assert_eq!(learning, [(true, false, true), usual, usual]);
+    let noise: Vec<_> = scenario
+        .fleet
+        .iter()
+        .map(|group| group.report_noise)
+        .collect();
+    assert_eq!(noise, [0.3, 0.0, 0.0]);
     let failures: Vec<_> = (scenario.fleet.iter())
         .filter_map(|group| group.failure)
         .map(|failure| (failure.cost, failure.until, failure.reported_until))
@@ -106,6 +123,8 @@ fn what_a_file_says_is_in_the_scenario_and_in_the_policies() {
         }
     );
     assert_eq!(scenario.antagonists.map(|them| them.machines), Some(20));
+    let shares = (scenario.antagonists).map(|them| (them.slow_share, them.fast_share));
+    assert_eq!(shares, Some((0.3, 0.4)));
     assert_eq!(settings.prequal.pool_capacity, 8);
     assert_eq!(settings.peak_ewma.choices, 3);
     let health = health.expect("it is on");

@@ -1,0 +1,194 @@
+//! A replica that learns what it can carry, from what its machine and its tracker tell.
+
+use crate::machine::{Machine, Time};
+use crate::random::{Purpose, Stream};
+use crate::scenario::{Group, Scenario, Service};
+use core::time::Duration;
+use slackwater_core::tracker::{CapacityEstimator, CpuTotals, LoadTracker};
+use slackwater_core::{Instant, LoadReport};
+
+/// What one replica learns.
+#[derive(Debug)]
+pub(super) struct Learning {
+    estimator: CapacityEstimator,
+    /// It is told of CPU time.
+    tells_cpu: bool,
+    limit_millicores: Option<u32>,
+    noise: Option<Noise>,
+}
+
+/// By how much its reports are off.
+#[derive(Debug)]
+struct Noise {
+    sigma: f64,
+    stream: Stream,
+}
+
+impl Learning {
+    pub(super) fn new(scenario: &Scenario, group: &Group, number: usize, seed: u64) -> Self {
+        let replays = matches!(group.service, Service::Latency | Service::LatencyTrace(_));
+        Self {
+            estimator: CapacityEstimator::default(),
+            tells_cpu: group.tells_cpu && !replays,
+            limit_millicores: limit_millicores(scenario, group),
+            noise: (group.report_noise > 0.0).then(|| Noise {
+                sigma: group.report_noise,
+                stream: Stream::new(seed, Purpose::ReportNoise, number as u64),
+            }),
+        }
+    }
+
+    /// Takes a reading, if one is due.
+    #[inline]
+    pub(super) fn read(
+        &mut self,
+        now: Time,
+        machine: &mut Machine,
+        tracker: &LoadTracker,
+        finished: u64,
+    ) {
+        let at = Instant::from_nanos(now);
+        if !self.estimator.is_due(at) {
+            return;
+        }
+        let cpu = self.tells_cpu.then(|| CpuTotals {
+            used: Duration::from_secs_f64(machine.cpu_seconds(now)),
+            waited: Some(Duration::from_secs_f64(machine.waited_seconds(now))),
+            limit_millicores: self.limit_millicores,
+        });
+        self.estimator.read(at, tracker, finished, cpu);
+    }
+
+    /// Fills in what the report says of capacity and cost.
+    #[inline]
+    pub(super) fn fill(&mut self, report: &mut LoadReport) {
+        self.estimator.fill(report);
+        if let Some(noise) = &mut self.noise {
+            let (of_capacity, of_cost) = (noise.factor(), noise.factor());
+            report.capacity_millirif = report.capacity_millirif.map(|millirif| {
+                let off = super::rounded(f64::from(millirif) * of_capacity);
+                u32::try_from(off).unwrap_or(u32::MAX)
+            });
+            report.cost = report.cost.map(|cost| {
+                let off = super::rounded(cost.as_secs_f64() * 1e9 * of_cost);
+                Duration::from_nanos(off)
+            });
+        }
+    }
+
+    /// The process is gone, with what it had learned.
+    pub(super) fn forget(&mut self) {
+        self.estimator = CapacityEstimator::default();
+    }
+}
+
+impl Noise {
+    fn factor(&mut self) -> f64 {
+        (self.sigma * self.stream.normal()).exp()
+    }
+}
+
+/// The cores that the process may use at the most, as the system tells: its machine's where neighbours share them with it, or
+/// else its own, and one for each worker. Unknown where a recording says how many there were from time to time.
+fn limit_millicores(scenario: &Scenario, group: &Group) -> Option<u32> {
+    let cores = match (&group.service, &scenario.antagonists) {
+        (Service::Shared(_), _) if scenario.tape.is_some() => return None,
+        (Service::Shared(sharing), Some(neighbours)) => neighbours.spare_max.max(sharing.cores),
+        (Service::Shared(sharing), None) => sharing.cores,
+        (Service::Fifo { workers }, _) => *workers as f64,
+        (Service::Latency | Service::LatencyTrace(_), _) => return None,
+    };
+    Some(u32::try_from(super::rounded(cores * 1e3)).unwrap_or(u32::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::presets::{one_slow_fifo, testbed, web};
+    use slackwater_core::Rif;
+
+    fn learning(scenario: &Scenario) -> Learning {
+        Learning::new(scenario, &scenario.fleet[0], 0, 1)
+    }
+
+    #[test]
+    fn the_cores_are_the_scenarios() {
+        let limit = |scenario: &Scenario| learning(scenario).limit_millicores;
+        assert_eq!(limit(&testbed()), Some(64_000));
+        assert_eq!(limit(&web(2, 1, 0.5)), Some(4_000));
+        assert_eq!(limit(&one_slow_fifo(2, 1, 0.5)), Some(1_000));
+        let mut crowded = testbed();
+        if let Some(neighbours) = &mut crowded.antagonists {
+            neighbours.spare_max = 1.0;
+        }
+        assert_eq!(limit(&crowded), Some(6_400), "its own at the least");
+        let mut replayed = web(2, 1, 0.5);
+        replayed.fleet[0].service = Service::Latency;
+        assert_eq!(limit(&replayed), None);
+        assert!(!learning(&replayed).tells_cpu);
+    }
+
+    #[test]
+    fn reports_are_off_by_as_much_as_the_group_says() {
+        let mut scenario = web(1, 1, 0.5);
+        scenario.fleet[0].report_noise = 0.3;
+        let mut noise = learning(&scenario).noise.expect("there is some");
+        let logarithms: Vec<f64> = (0..10_000).map(|_| noise.factor().ln()).collect();
+        let mean = logarithms.iter().sum::<f64>() / 1e4;
+        let variance = logarithms.iter().map(|it| it * it).sum::<f64>() / 1e4;
+        // Five deviations of a mean and of a variance.
+        assert!(
+            mean.abs() < 0.015 && (variance - 0.09).abs() < 0.007,
+            "{mean} {variance}"
+        );
+        scenario.fleet[0].report_noise = 0.0;
+        assert!(learning(&scenario).noise.is_none());
+    }
+
+    /// Of a machine with one query of 10 ms after another.
+    fn reported(learning: &mut Learning, scenario: &Scenario) -> LoadReport {
+        let mut machine = Machine::new(scenario, 0, 1);
+        let tracker = LoadTracker::default();
+        for query in 0..200 {
+            let now = query * 10_000_000;
+            let arrival = tracker.arrive(Instant::from_nanos(now));
+            machine.arrive(now, crate::machine::JobId(0), 10e6);
+            let end = now + 10_000_000;
+            machine.advance(end, &mut Vec::new());
+            tracker.finish(
+                Instant::from_nanos(end),
+                arrival,
+                slackwater_core::tracker::End::Success,
+            );
+            learning.read(end, &mut machine, &tracker, query + 1);
+        }
+        let mut report = LoadReport::new(Rif::ZERO, None);
+        learning.fill(&mut report);
+        report
+    }
+
+    #[test]
+    fn what_was_learned_is_reported_and_gone_with_the_process() {
+        let mut scenario = web(1, 1, 0.5);
+        let mut learned = learning(&scenario);
+        let report = reported(&mut learned, &scenario);
+        assert!(report.capacity_millirif.is_some_and(|it| it >= 1_000));
+        let cost_ms = report.cost.map(|cost| cost.as_secs_f64() * 1e3);
+        assert!(
+            cost_ms.is_some_and(|ms| (ms - 10.0).abs() < 0.5),
+            "{cost_ms:?}"
+        );
+        learned.forget();
+        let mut report = LoadReport::new(Rif::ZERO, None);
+        learned.fill(&mut report);
+        assert_eq!((report.capacity_millirif, report.cost), (None, None));
+
+        scenario.fleet[0].report_noise = 2.0;
+        let noisy = reported(&mut learning(&scenario), &scenario);
+        let cost_ms = noisy.cost.map(|cost| cost.as_secs_f64() * 1e3);
+        assert!(
+            cost_ms.is_some_and(|ms| (ms - 10.0).abs() > 0.5),
+            "{cost_ms:?}"
+        );
+    }
+}
