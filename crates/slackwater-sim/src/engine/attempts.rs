@@ -5,6 +5,7 @@ use super::balancing::Balancing;
 use super::meter::Ending;
 use super::network::Message;
 use super::query::{Attempt, Key, Query, Stage, slot_number};
+use super::replicas::Responses;
 use crate::machine::{JobId, Time};
 use slackwater_core::policy::{self, Decision, Outcome, Pick, Ticket};
 use slackwater_core::tail::WatchEnd;
@@ -224,7 +225,7 @@ impl Engine {
             } else {
                 Outcome::Failed
             };
-            if replica.carries_reports
+            if replica.responses == Responses::CarryReports
                 && let Some(attempt) = self.attempts.at(slot)
             {
                 attempt.carried = Some(Box::new(replica.report(self.now)));

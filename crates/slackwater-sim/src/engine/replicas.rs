@@ -25,6 +25,13 @@ pub(super) enum Agent {
     None,
 }
 
+/// Whether responses say how the replica fares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Responses {
+    CarryReports,
+    Plain,
+}
+
 /// One replica.
 #[derive(Debug)]
 pub(super) struct Replica {
@@ -55,8 +62,7 @@ pub(super) struct Replica {
     /// What the rates say, as reports carry it: looked up once for each reading, not for each probe.
     rates_said: LoadReport,
     learning: Option<Learning>,
-    /// Its responses carry reports.
-    pub(super) carries_reports: bool,
+    pub(super) responses: Responses,
     /// CPU used up to the last reading, in core-seconds.
     cpu_read: f64,
 }
@@ -99,7 +105,10 @@ impl Replica {
             learning: group
                 .filter(|group| group.learns_capacity)
                 .map(|group| Learning::new(scenario, group, number, seed)),
-            carries_reports: group.is_some_and(|group| group.carries_reports),
+            responses: match group {
+                Some(group) if group.carries_reports => Responses::CarryReports,
+                _ => Responses::Plain,
+            },
             cpu_read: 0.0,
         }
     }

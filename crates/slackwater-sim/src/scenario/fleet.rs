@@ -6,6 +6,10 @@ use std::sync::Arc;
 
 /// Replicas of one kind.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a choice of its own, as a scenario file has it"
+)]
 pub struct Group {
     /// How many.
     pub count: usize,

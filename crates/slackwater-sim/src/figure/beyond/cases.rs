@@ -31,7 +31,10 @@ enum Fleet {
     Small(fn(usize, usize, f64) -> Scenario),
 }
 
-const LARGE: [(&str, f64, fn() -> Scenario); 21] = [
+/// Name, load and fleet.
+type LargeCase = (&'static str, f64, fn() -> Scenario);
+
+const LARGE: [LargeCase; 21] = [
     ("homogeneous-1.03", 1.03, testbed),
     ("homogeneous-1.27", 1.27, testbed),
     ("homogeneous-1.57", 1.57, testbed),
