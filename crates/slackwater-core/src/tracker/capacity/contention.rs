@@ -29,11 +29,11 @@ impl Contention {
     /// Within `span_ns`, in which `mean_rif` were in flight, so much CPU time was used, and so much more was wanted. While none
     /// is wanted nothing is learned.
     pub(super) fn read(&mut self, span_ns: u64, mean_rif: Fine, used_ns: u64, waited_ns: u64) {
-        let wanted_ns = used_ns.saturating_add(waited_ns);
-        if wanted_ns == 0 {
+        let demand_ns = used_ns.saturating_add(waited_ns);
+        if demand_ns == 0 {
             return;
         }
-        let got = mul_div(used_ns, FINE, wanted_ns);
+        let got = mul_div(used_ns, FINE, demand_ns);
         let carried = mul_div(mean_rif, got, FINE);
         let capacity = self.capacity.unwrap_or(carried);
         if got < SHORT_BELOW {
