@@ -1,0 +1,215 @@
+//! Replicas, how they serve and fail, and their neighbours.
+
+use super::*;
+
+#[test]
+fn the_fleet_as_a_whole() {
+    assert_eq!(
+        found(|it| {
+            it.fleet.clear();
+            it.events.clear();
+            it.antagonists = None;
+        }),
+        ["fleet"]
+    );
+    rejects(
+        "fleet[1].count",
+        |it, count| {
+            it.fleet[1].count = count;
+            it.events.clear();
+        },
+        [0],
+    );
+    let counts = |it: &mut Scenario, count: usize| {
+        it.fleet.iter_mut().for_each(|group| group.count = count);
+    };
+    assert_eq!(found(|it| counts(it, 5_000)), [""; 0]);
+    rejects("fleet", counts, [5_001]);
+    // Numbers that no sum can hold.
+    assert!(found(|it| counts(it, usize::MAX)).contains(&"fleet".to_owned()));
+}
+
+#[test]
+fn how_replicas_serve() {
+    rejects(
+        "fleet[0].cores",
+        |it, value| sharing(it).cores = value,
+        not_above_zero(),
+    );
+    rejects(
+        "fleet[0].bucket",
+        |it, value| sharing(it).bucket = value,
+        NOT_FINITE.into_iter().chain([-1.0]),
+    );
+    rejects(
+        "fleet[0].burst",
+        |it, value| sharing(it).burst = value,
+        NOT_FINITE.into_iter().chain([0.99]),
+    );
+    rejects(
+        "fleet[0].contention_loss",
+        |it, value| sharing(it).contention_loss = value,
+        NOT_FINITE.into_iter().chain([-0.1, 1.0]),
+    );
+    rejects(
+        "fleet[1].workers",
+        |it, workers| it.fleet[1].service = Service::Fifo { workers },
+        [0, 100_001],
+    );
+    let traces: [&[Duration]; 2] = [&[], &[AGES]];
+    rejects(
+        "fleet[1].trace",
+        |it, trace| it.fleet[1].service = Service::LatencyTrace(trace.into()),
+        traces,
+    );
+    rejects(
+        "fleet[0].slowness",
+        |it, value| it.fleet[0].slowness = value,
+        not_above_zero(),
+    );
+    rejects(
+        "fleet[0].io_wait",
+        |it, value| it.fleet[0].io_wait = value,
+        [AGES],
+    );
+    rejects(
+        "fleet[0].report_noise",
+        |it, value| it.fleet[0].report_noise = value,
+        NOT_FINITE.into_iter().chain([-0.1, 5.1]),
+    );
+}
+
+#[test]
+fn failures_and_stalls() {
+    rejects(
+        "fleet[0].failure.share",
+        |it, value| failure(it).share = value,
+        no_share(),
+    );
+    rejects(
+        "fleet[0].failure.cost_share",
+        |it, value| failure(it).cost = FailureCost::Share(value),
+        no_share(),
+    );
+    let fixed = |it: &mut Scenario, cost| failure(it).cost = FailureCost::Fixed(cost);
+    assert_eq!(found(|it| fixed(it, SECOND)), [""; 0]);
+    rejects("fleet[0].failure.cost", fixed, [AGES]);
+    // A trace of one's own says what each query takes, failing or not.
+    let traced = |it: &mut Scenario, cost| {
+        it.antagonists = None;
+        it.fleet[0].hobble = None;
+        it.fleet[0].service = Service::LatencyTrace([SECOND].as_slice().into());
+        failure(it).cost = cost;
+    };
+    assert_eq!(found(|it| traced(it, FailureCost::Share(0.0))), [""; 0]);
+    rejects(
+        "fleet[0].failure.cost",
+        traced,
+        [FailureCost::Fixed(SECOND)],
+    );
+    rejects(
+        "fleet[0].failure.until",
+        |it, until| failure(it).until = until,
+        [SECOND],
+    );
+    rejects(
+        "fleet[0].stall.every",
+        |it, every| stall(it).every = every,
+        [Duration::ZERO, Duration::from_micros(999), AGES],
+    );
+    rejects(
+        "fleet[0].stall.lasts",
+        |it, lasts| stall(it).lasts = lasts,
+        [Duration::ZERO, AGES],
+    );
+}
+
+#[test]
+fn hobbles() {
+    rejects(
+        "fleet[0].hobble.until",
+        |it, until| hobble(it).until = until,
+        [SECOND],
+    );
+    rejects(
+        "fleet[0].hobble.capacity",
+        |it, value| hobble(it).capacity = value,
+        no_share().chain([0.0]),
+    );
+    // A latency only where latencies are replayed.
+    rejects(
+        "fleet[0].hobble.latency",
+        |it, value| hobble(it).latency = Some(value),
+        [SECOND],
+    );
+    let replayed = |it: &mut Scenario, latency| {
+        it.antagonists = None;
+        it.fleet[0].service = Service::Latency;
+        hobble(it).latency = Some(latency);
+    };
+    assert_eq!(found(|it| replayed(it, SECOND)), [""; 0]);
+    rejects("fleet[0].hobble.latency", replayed, [AGES]);
+}
+
+#[test]
+fn neighbours() {
+    let numbers: [(&str, Field<f64>); 4] = [
+        ("antagonists.spare_median", |it| &mut it.spare_median),
+        ("antagonists.sigma_below", |it| &mut it.sigma_below),
+        ("antagonists.sigma_above", |it| &mut it.sigma_above),
+        ("antagonists.spare_max", |it| &mut it.spare_max),
+    ];
+    for (field, number) in numbers {
+        rejects(
+            field,
+            |it, value| *number(antagonists(it)) = value,
+            NOT_FINITE.into_iter().chain([-0.1]),
+        );
+    }
+    let times: [(&str, Field<Duration>); 3] = [
+        ("antagonists.slow", |it| &mut it.slow),
+        ("antagonists.fast", |it| &mut it.fast),
+        ("antagonists.full_for", |it| &mut it.full_for),
+    ];
+    for (field, time) in times {
+        rejects(
+            field,
+            |it, value| *time(antagonists(it)) = value,
+            [Duration::ZERO, AGES],
+        );
+    }
+    rejects(
+        "antagonists.slow_share",
+        |it, value| antagonists(it).slow_share = value,
+        no_share(),
+    );
+    rejects(
+        "antagonists.fast_share",
+        |it, value| antagonists(it).fast_share = value,
+        no_share().chain([0.9]),
+    );
+    assert_eq!(found(|it| antagonists(it).fast_share = 0.8), [""; 0]);
+    rejects(
+        "antagonists.full_machines",
+        |it, count| antagonists(it).full_machines = count,
+        [6],
+    );
+    rejects(
+        "antagonists.machines",
+        |it, count| antagonists(it).machines = count,
+        [1_000_001],
+    );
+    assert_eq!(
+        found(|it| {
+            antagonists(it).machines = 100;
+            antagonists(it).full_machines = 60;
+        }),
+        [""; 0]
+    );
+    assert_eq!(
+        found(|it| {
+            it.fleet[0] = Group { count: 3, ..fifo() };
+        }),
+        ["antagonists"]
+    );
+}
