@@ -15,6 +15,8 @@ pub struct Rate(u32);
 impl Rate {
     /// Never.
     pub const ZERO: Self = Self(0);
+    /// Once for each query.
+    pub const ONE: Self = Self(ONE);
     /// The largest rate: 64 for each query.
     pub const MAX: Self = Self(64 * ONE);
 

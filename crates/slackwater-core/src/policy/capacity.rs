@@ -29,8 +29,9 @@ pub type Capacity = Probed<Pooled<LeastInUse>>;
 /// Settings of [`Capacity`] besides those of its probes and pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CapacitySettings {
-    /// Probes that each query triggers while all replicas report their capacity: 0 to 16, default 0.5, fractions allowed. 0
-    /// leaves idle probes and the reports that come with responses. While any does not, it is that of [`PrequalConfig`].
+    /// Probes that each query triggers while all replicas report their capacity, and reports come with at least half of the
+    /// responses: 0 to 16, default 0.5, fractions allowed. 0 leaves idle probes and the reports of responses. Else it is that
+    /// of [`PrequalConfig`].
     pub probe_rate: Rate,
     /// By how much a replica's cost may differ from the mean of all and still count as the mean, in millionths of it: 0 to
     /// 10,000,000, default 250,000. At 0 every difference counts, chance and all; where costs differ by less, the share of
@@ -77,6 +78,12 @@ const CROWDING: u128 = 300_000;
 const OVERLOAD: u128 = 4_000_000;
 /// A share of capacity in use from here on is as good as any higher one; below it nothing overflows.
 const IN_USE_MAX: u128 = 1 << 50;
+/// Fewer reports than this come with the responses for each query: then probes have to tell. Without any, half a probe a query
+/// leaves small fleets, and unequal ones, far behind.
+const CARRIED_MIN: Rate = match Rate::from_millionths(ONE / 2) {
+    Some(rate) => rate,
+    None => Rate::MAX,
+};
 const MILLION: u128 = ONE as u128;
 /// What a query costs where nobody says so: then all cost the same, and it does not matter what.
 const COST_UNKNOWN_NS: u64 = 1_000_000;
@@ -226,8 +233,8 @@ impl PoolRule for LeastInUse {
         self.is_known()
     }
 
-    fn probe_rate(&self, client: &Client) -> Rate {
-        if self.is_known() {
+    fn probe_rate(&self, carried_rate: Rate, client: &Client) -> Rate {
+        if self.is_known() && carried_rate >= CARRIED_MIN {
             self.probe_rate
         } else {
             client.config.probe_rate

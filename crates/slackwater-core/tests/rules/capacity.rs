@@ -143,36 +143,40 @@ fn probes_are_few_while_capacities_are_known() {
     };
     let mut world = World::of(20, policy(settings, CapacitySettings::default()));
     let quiet_one = world.replicas[0];
-    // Of forty queries' probes, all answered; who is asked by chance has told by then.
-    let probes_of_forty = |world: &mut World<Capacity>, others: LoadReport, of_one: LoadReport| {
-        let mut sent = 0;
-        for _ in 0..40 {
-            let _ = world.pick();
-            for probe in world.probes() {
-                sent += 1;
-                let is_one = probe.replica == quiet_one;
-                world.answer(probe, if is_one { &of_one } else { &others });
+    // Of 128 queries' probes, all answered, as many responses with reports; who is asked by chance has told by then.
+    let probes =
+        |world: &mut World<Capacity>, carries: u32, others: &LoadReport, one: &LoadReport| {
+            let mut sent = 0;
+            for query in 0..128 {
+                let pick = world.pick();
+                let from = pick.ticket.replica();
+                (world.policy).handle_query_done(world.now, pick.ticket, Outcome::Success);
+                let of = |replica| if replica == quiet_one { one } else { others };
+                if query < carries {
+                    (world.policy).handle_carried_report(world.now, from, of(from));
+                }
+                for probe in world.probes() {
+                    sent += 1;
+                    world.answer(probe, of(probe.replica));
+                }
             }
-        }
-        sent
-    };
+            sent
+        };
     let (told, untold) = (room(0, 10, 0), load(0, 0));
-    let probes = probes_of_forty(&mut world, untold.clone(), untold.clone());
-    assert_eq!(probes, 120, "as Prequal");
-    probes_of_forty(&mut world, told.clone(), told.clone());
-    let probes = probes_of_forty(&mut world, told.clone(), told.clone());
-    assert_eq!(probes, 20, "half a probe a query");
-    for _ in 0..5 {
-        probes_of_forty(&mut world, told.clone(), untold.clone());
-    }
-    let probes = probes_of_forty(&mut world, told.clone(), untold.clone());
-    assert_eq!(probes, 120, "one does not tell");
+    assert_eq!(probes(&mut world, 128, &untold, &untold), 384, "as Prequal");
+    probes(&mut world, 128, &told, &told);
+    let few = probes(&mut world, 64, &told, &told);
+    assert_eq!(few, 64, "half a probe a query");
+    assert_eq!(probes(&mut world, 63, &told, &told), 64);
+    let many = probes(&mut world, 128, &told, &told);
+    assert_eq!(many, 384, "too few responses told anything");
+    assert_eq!(probes(&mut world, 128, &told, &told), 64);
+    probes(&mut world, 128, &told, &untold);
+    let many = probes(&mut world, 128, &told, &untold);
+    assert_eq!(many, 384, "one does not tell");
     world.policy.set_available(world.now, quiet_one, false);
-    let probes = probes_of_forty(&mut world, told, untold);
-    assert_eq!(
-        probes, 20,
-        "and may not be chosen, so that it does not count"
-    );
+    let few = probes(&mut world, 128, &told, &untold);
+    assert_eq!(few, 64, "and may not be chosen, so that it does not count");
 }
 
 /// Two policies that are told the same.

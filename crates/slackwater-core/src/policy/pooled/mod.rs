@@ -78,8 +78,9 @@ pub trait PoolRule: Debug + Send {
         false
     }
 
-    /// Probes that each query triggers. `[A2]`
-    fn probe_rate(&self, client: &Client) -> Rate {
+    /// Probes that each query triggers, where so many reports come with responses for each query. `[A2]`
+    fn probe_rate(&self, carried_rate: Rate, client: &Client) -> Rate {
+        let _ = carried_rate;
         client.config.probe_rate
     }
 
@@ -100,6 +101,8 @@ pub struct Pooled<R> {
     rule: R,
     pool: Pool,
     report_yield: ReportYield,
+    /// Of those that come with responses; none before a window of queries has shown that they do.
+    carried_yield: ReportYield,
     /// Equation (1) for the fleet and yield of now, in millionths.
     reuse_limit: u32,
     removal: Removal,
@@ -113,6 +116,7 @@ impl<R: PoolRule> Pooled<R> {
             rule,
             pool: Pool::new(config.pool_capacity),
             report_yield: ReportYield::new(config.probe_rate),
+            carried_yield: ReportYield::unheard(Rate::ONE),
             reuse_limit: ONE,
             removal: Removal::default(),
             report_age_max_ns: span_ns(config.report_age_max),
@@ -302,6 +306,7 @@ impl<R: PoolRule> Keep for Pooled<R> {
             if !self.rule.takes_carried() {
                 self.remove_by_rate(choice.rif_limit, client, draw);
             }
+            self.carried_yield.query();
             if self.report_yield.query() {
                 self.balance_reuse(client);
             }
@@ -330,13 +335,16 @@ impl<R: PoolRule> Keep for Pooled<R> {
         report: &LoadReport,
         client: &mut Client,
     ) {
-        if self.rule.takes_carried() && report.capacity_millirif.is_some() {
-            self.pool_report(now, replica, report, false, u32::MAX, client);
+        if report.capacity_millirif.is_some() {
+            self.carried_yield.report_pooled();
+            if self.rule.takes_carried() {
+                self.pool_report(now, replica, report, false, u32::MAX, client);
+            }
         }
     }
 
     fn probe_rate(&self, client: &Client) -> Rate {
-        self.rule.probe_rate(client)
+        self.rule.probe_rate(self.carried_yield.rate(), client)
     }
 
     fn forget(&mut self, replica: ReplicaId) {

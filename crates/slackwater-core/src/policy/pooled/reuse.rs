@@ -98,6 +98,14 @@ impl ReportYield {
         }
     }
 
+    /// The same, and none have come in so far.
+    pub(super) const fn unheard(configured: Rate) -> Self {
+        Self {
+            rate: Rate::ZERO,
+            ..Self::new(configured)
+        }
+    }
+
     pub(super) fn report_pooled(&mut self) {
         self.reports = self.reports.saturating_add(1);
     }
