@@ -196,6 +196,7 @@ fn code_map(root: &Path, findings: &mut Vec<String>) -> Result<(), String> {
     }
     for package in [
         "slackwater-core",
+        "slackwater-signals",
         "slackwater-sim",
         "slackwater-tower",
         "slackwater",

@@ -1,0 +1,129 @@
+//! How many cores can be had at most: the lower of quota and CPUs that may be used.
+
+use super::group::{Quotas, cpuset};
+use super::places::Places;
+use super::process::Process;
+use super::small_file::SmallFile;
+use super::threads::{Watched, affinity};
+use crate::finding::{Found, Origin};
+use crate::parse::cpu_list_count;
+use crate::reading::{CoresLimit, LimitedBy};
+
+/// With each so many readings the allowed CPUs are asked for anew: a system call for each thread, for what hardly ever changes.
+const CPUS_READINGS: u32 = 64;
+
+#[derive(Debug)]
+pub(super) struct Limits {
+    quotas: Quotas,
+    cpus_by: CpusBy,
+    cpus: Option<u32>,
+    readings: u32,
+}
+
+#[derive(Debug)]
+enum CpusBy {
+    /// On which at least one of the watched threads may run: a process may pin its first thread and no other.
+    Threads,
+    /// Where its threads are not watched: of its first thread.
+    Process(u32),
+    Cpuset(SmallFile),
+    Nothing,
+}
+
+impl CpusBy {
+    fn open(
+        process: Option<&Process>,
+        threads: Option<&Watched>,
+        places: &Result<Places, String>,
+    ) -> (Self, Found) {
+        let threads_are_asked = threads.is_some_and(|it| it.allowed_cpus().is_some());
+        if threads_are_asked {
+            let detail = "affinity of its threads".to_owned();
+            return (Self::Threads, Ok((Origin::Affinity, detail)));
+        }
+        if let Some(id) = process.map(Process::id)
+            && affinity(id).is_some()
+        {
+            let detail = "affinity of its first thread".to_owned();
+            return (Self::Process(id), Ok((Origin::Affinity, detail)));
+        }
+        match places.as_ref().map_err(Clone::clone).and_then(cpuset) {
+            Ok((file, detail)) => (Self::Cpuset(file), Ok((Origin::Cpuset, detail))),
+            // It has no threads yet.
+            Err(_) if threads.is_some() => {
+                let detail = "affinity of its threads, once there are any".to_owned();
+                (Self::Threads, Ok((Origin::Affinity, detail)))
+            }
+            Err(reason) => (Self::Nothing, Err(reason)),
+        }
+    }
+
+    fn read(&self, threads: Option<&Watched>) -> Option<u32> {
+        match self {
+            Self::Threads => threads?.allowed_cpus(),
+            Self::Process(id) => affinity(*id).map(|cpus| cpus.count()),
+            Self::Cpuset(file) => file.read(cpu_list_count).ok(),
+            Self::Nothing => None,
+        }
+    }
+}
+
+impl Limits {
+    /// And where quota and allowed CPUs come from.
+    pub(super) fn open(
+        process: Option<&Process>,
+        threads: Option<&Watched>,
+        places: &Result<Places, String>,
+    ) -> (Self, Found, Found) {
+        let (quotas, quota_found) = match places {
+            Ok(places) => Quotas::open(places),
+            Err(reason) => (Quotas::default(), Err(reason.clone())),
+        };
+        let (cpus_by, cpus_found) = CpusBy::open(process, threads, places);
+        let limits = Self {
+            quotas,
+            cpus_by,
+            cpus: None,
+            readings: 0,
+        };
+        (limits, quota_found, cpus_found)
+    }
+
+    pub(super) fn read(&mut self, threads: Option<&Watched>) -> Option<CoresLimit> {
+        if self.cpus.is_none() || self.readings == 0 {
+            // Nobody there to be asked: it stays what it was.
+            self.cpus = self.cpus_by.read(threads).or(self.cpus);
+        }
+        self.readings = (self.readings + 1) % CPUS_READINGS;
+        let cpus = self.cpus.map(|cpus| cpus.saturating_mul(1000));
+        lower(self.quotas.read(), cpus)
+    }
+}
+
+/// The lower of two limits in thousandths of a core.
+fn lower(quota: Option<u32>, cpus: Option<u32>) -> Option<CoresLimit> {
+    let limit = |millicores, by| CoresLimit { millicores, by };
+    match (quota, cpus) {
+        (Some(quota), Some(cpus)) if quota >= cpus => Some(limit(cpus, LimitedBy::AllowedCpus)),
+        (Some(quota), _) => Some(limit(quota, LimitedBy::Quota)),
+        (None, cpus) => cpus.map(|cpus| limit(cpus, LimitedBy::AllowedCpus)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_lower_limit_holds() {
+        let told = |quota, cpus| lower(quota, cpus).map(|it| (it.millicores, it.by));
+        assert_eq!(told(None, None), None);
+        assert_eq!(told(Some(500), None), Some((500, LimitedBy::Quota)));
+        assert_eq!(told(None, Some(2000)), Some((2000, LimitedBy::AllowedCpus)));
+        assert_eq!(told(Some(1500), Some(2000)), Some((1500, LimitedBy::Quota)));
+        assert_eq!(
+            told(Some(3000), Some(2000)),
+            Some((2000, LimitedBy::AllowedCpus))
+        );
+    }
+}

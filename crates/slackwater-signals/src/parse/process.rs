@@ -1,0 +1,88 @@
+//! Files of processes and threads.
+
+use super::{number, only_line};
+
+/// What a thread has used and waited for, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) struct Run {
+    pub(crate) used: u64,
+    pub(crate) waited: u64,
+}
+
+/// `schedstat` of a thread: time on CPUs, time in line for one, and how often it got one.
+pub(crate) fn schedstat(text: &[u8]) -> Option<Run> {
+    let mut fields = only_line(text)?.split(|byte| *byte == b' ');
+    let mut next = || number(fields.next()?);
+    let run = Run {
+        used: next()?,
+        waited: next()?,
+    };
+    next()?;
+    fields.next().is_none().then_some(run)
+}
+
+/// CPU time of a process in ticks, user and system, from its `stat`: fields 14 and 15 of `proc_pid_stat(5)`.
+pub(crate) fn stat_ticks(text: &[u8]) -> Option<u64> {
+    let line = only_line(text)?;
+    // Its name may have parentheses and spaces itself, and the first field behind it is the third.
+    let behind = line.iter().rposition(|byte| *byte == b')')?;
+    let fields = line.get(behind + 2..)?.split(|byte| *byte == b' ');
+    let mut times = fields.skip(14 - 3);
+    let user = number(times.next()?)?;
+    user.checked_add(number(times.next()?)?)
+}
+
+/// Ids of threads, one on each line, of a file that comes piece by piece: `partial` is the line that has begun. Ids of threads
+/// that cannot be seen from here are 0.
+pub(crate) fn thread_ids(piece: &[u8], partial: &mut Option<u32>, ids: &mut Vec<u32>) {
+    for byte in piece {
+        if byte.is_ascii_digit() {
+            let value = partial.unwrap_or(0).saturating_mul(10);
+            *partial = Some(value.saturating_add(u32::from(byte - b'0')));
+        } else {
+            ids.extend(partial.take());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_says_what_it_used_and_how_long_it_waited() {
+        let run = Run {
+            used: 168_091,
+            waited: 3_851_942,
+        };
+        assert_eq!(schedstat(b"168091 3851942 2\n"), Some(run));
+        for text in [
+            "",
+            "1 2\n",
+            "1 2 3",
+            "1 2 3 4\n",
+            "1  2 3\n",
+            "1 -2 3\n",
+            "1 2 3\n\n",
+        ] {
+            assert_eq!(schedstat(text.as_bytes()), None, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn the_cpu_time_of_a_process_is_behind_a_name_of_any_kind() {
+        let stat = b"7 (a) (b c) S 1 1 1 0 -1 4 5 6 7 8 150 50 9 9 20 0 3 0 777 4096 9 18446744073709551615\n";
+        assert_eq!(stat_ticks(stat), Some(200));
+        assert_eq!(stat_ticks(b"7 (a) S 1\n"), None);
+        assert_eq!(stat_ticks(b"7 (a)\n"), None);
+    }
+
+    #[test]
+    fn ids_of_threads_come_in_pieces() {
+        let (mut partial, mut ids) = (None, Vec::new());
+        thread_ids(b"12\n0\n3", &mut partial, &mut ids);
+        assert_eq!((partial, ids.as_slice()), (Some(3), &[12, 0][..]));
+        thread_ids(b"4\n", &mut partial, &mut ids);
+        assert_eq!((partial, ids.as_slice()), (None, &[12, 0, 34][..]));
+    }
+}

@@ -1,0 +1,46 @@
+//! Threads that nobody looked at before they had done their work, and that end. A test binary of its own, because the CPU time of all
+//! threads counts.
+
+#![cfg(target_os = "linux")]
+#![expect(clippy::expect_used, reason = "tests and their helpers")]
+
+use core::time::Duration;
+use rustix::time::{ClockId, clock_gettime};
+use slackwater_signals::{Source, Target};
+use std::sync::mpsc::channel;
+
+const WORK: Duration = Duration::from_millis(30);
+
+/// What this thread has used.
+fn used() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::try_from(time).expect("it is never negative")
+}
+
+/// A thread counts from its beginning, and what it had used stays when it ends.
+#[test]
+fn sums_have_all_that_threads_did_and_keep_it() {
+    let mut source = Source::open(&Target::ThisProcess);
+    let mut sum = source.read().used_by_watched.expect("it is watched");
+    for _ in 0..3 {
+        let (end, ended) = channel::<()>();
+        let (say_done, done) = channel();
+        let busy = std::thread::spawn(move || {
+            while used() < WORK {
+                core::hint::spin_loop();
+            }
+            say_done.send(()).expect("somebody waits for it");
+            let _ = ended.recv();
+        });
+        done.recv().expect("it says so");
+        let with = source.read();
+        let now = with.used_by_watched.expect("it is watched");
+        assert!(now >= sum + WORK, "{now:?} after {sum:?}");
+        assert!(with.busiest_thread < Some(WORK), "new, not busy: {with:?}");
+        drop(end);
+        busy.join().expect("it ends well");
+        let after = source.read().used_by_watched.expect("it is watched");
+        assert!(after >= now, "{after:?} after {now:?}");
+        sum = after;
+    }
+}

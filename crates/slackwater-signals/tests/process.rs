@@ -1,0 +1,160 @@
+//! This process and others, for real: threads that come and go, processes that end.
+
+#![cfg(target_os = "linux")]
+#![expect(
+    clippy::expect_used,
+    clippy::unchecked_time_subtraction,
+    reason = "tests and their helpers; sums that went back would be found so"
+)]
+
+use core::time::Duration;
+use slackwater_signals::{Figure, LimitedBy, Origin, Reading, Source, Target};
+use std::process::{Child, Command};
+use std::sync::mpsc::channel;
+use std::time::Instant;
+
+/// Far more than anything here takes: whoever waits so long waits for what does not come.
+const TOO_LONG: Duration = Duration::from_mins(1);
+
+/// Reads until it is so.
+fn until(source: &mut Source, what: &str, mut is_so: impl FnMut(&Reading) -> bool) -> Reading {
+    let begun = Instant::now();
+    loop {
+        let reading = source.read();
+        if is_so(&reading) {
+            return reading;
+        }
+        assert!(begun.elapsed() < TOO_LONG, "{what}: {reading:?}");
+        std::thread::yield_now();
+    }
+}
+
+/// A process that never stops by itself.
+struct Busy(Child);
+
+impl Busy {
+    fn start() -> Self {
+        let child = Command::new("sh")
+            .args(["-c", "while :; do :; done"])
+            .spawn();
+        Self(child.expect("sh starts"))
+    }
+
+    fn end(&mut self) {
+        self.0.kill().expect("it is ours");
+        self.0.wait().expect("it is ours");
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn burn(time: Duration) {
+    let begun = Instant::now();
+    while begun.elapsed() < time {
+        core::hint::spin_loop();
+    }
+}
+
+#[test]
+fn this_process_tells_everything_that_threads_tell() {
+    let mut source = Source::open(&Target::ThisProcess);
+    assert_eq!(source.origin(Figure::Used), Some(Origin::ProcessClock));
+    assert_eq!(source.origin(Figure::Waited), Some(Origin::Threads));
+    assert_eq!(source.origin(Figure::AllowedCpus), Some(Origin::Affinity));
+    let first = source.read();
+    assert_eq!(first.busiest_thread, None, "there was no reading before");
+    assert!(first.waited.is_some() && first.cores_limit.is_some());
+    burn(Duration::from_millis(5));
+    let later = until(&mut source, "CPU time", |it| it.used > first.used);
+    assert!(later.busiest_thread.is_some());
+}
+
+#[test]
+fn threads_are_counted_as_they_come_and_go() {
+    let mut busy = Busy::start();
+    let mut source = Source::open(&Target::Process(busy.0.id()));
+    let reading = source.read();
+    let threads = reading.threads.unwrap();
+    assert_eq!((threads.watched, threads.total), (1, 1));
+    busy.end();
+
+    let mut source = Source::open(&Target::ThisProcess);
+    let before = source.read().threads.unwrap().total;
+    let (end, ended) = channel::<()>();
+    let sleeper = std::thread::spawn(move || ended.recv());
+    until(&mut source, "one more", |it| {
+        let threads = it.threads.unwrap();
+        threads.total > before && threads.watched == threads.total
+    });
+    drop(end);
+    let _ = sleeper.join();
+}
+
+/// A loop that is always busy has no room, though it may wait for nobody.
+#[test]
+fn the_busiest_thread_is_as_busy_as_its_process_of_one_thread() {
+    let mut busy = Busy::start();
+    let mut source = Source::open(&Target::Process(busy.0.id()));
+    let first = source.read();
+    let mut sum = Duration::ZERO;
+    let last = until(&mut source, "a busy thread", |it| {
+        sum += it.busiest_thread.unwrap();
+        sum > Duration::from_millis(40)
+    });
+    let used = last.used_by_watched.unwrap() - first.used_by_watched.unwrap();
+    assert_eq!(sum, used);
+    busy.end();
+}
+
+#[test]
+fn a_process_that_has_ended_reads_as_nothing() {
+    let mut busy = Busy::start();
+    let mut source = Source::open(&Target::Process(busy.0.id()));
+    assert_eq!(source.origin(Figure::Used), Some(Origin::ProcessClock));
+    until(&mut source, "CPU time", |it| {
+        it.used > Some(Duration::from_millis(5))
+    });
+    busy.end();
+    assert_eq!(source.read(), Reading::default());
+    let gone = Source::open(&Target::Process(busy.0.id()));
+    for finding in gone.findings() {
+        assert_eq!(finding.origin, None, "{finding}");
+        assert!(finding.detail.contains("is not there"), "{finding}");
+    }
+}
+
+/// Pinned to one CPU there is one core, whatever the machine has.
+#[test]
+fn pinned_threads_have_the_cpus_that_they_are_pinned_to() {
+    let begun = Command::new("taskset")
+        .args(["-c", "0", "sh", "-c", "while :; do :; done"])
+        .spawn();
+    let Ok(child) = begun else {
+        let missing = Command::new("taskset").arg("--version").output();
+        assert!(missing.is_err(), "taskset is there, and did not start");
+        return;
+    };
+    let mut busy = Busy(child);
+    let begun = Instant::now();
+    // Until it has pinned itself it may run anywhere; a source asks but now and then.
+    loop {
+        let limit = Source::open(&Target::Process(busy.0.id()))
+            .read()
+            .cores_limit;
+        let limit = limit.expect("affinity is always there");
+        if limit.by == LimitedBy::AllowedCpus && limit.millicores == 1000 {
+            break;
+        }
+        if limit.by == LimitedBy::Quota && limit.millicores < 1000 {
+            break;
+        }
+        assert!(begun.elapsed() < TOO_LONG, "{limit:?}");
+    }
+    busy.end();
+}

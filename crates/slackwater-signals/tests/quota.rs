@@ -1,0 +1,241 @@
+//! Cgroups of version 1 with real quotas, and what becomes of a busy process in them. Where no groups can be made (no version 1, or no
+//! right to), the tests hold a source to saying why there is nothing.
+
+#![cfg(target_os = "linux")]
+#![expect(
+    clippy::expect_used,
+    clippy::unchecked_time_subtraction,
+    reason = "tests and their helpers; sums that went back would be found so"
+)]
+
+use core::time::Duration;
+use rustix::thread::gettid;
+use slackwater_signals::{Figure, LimitedBy, Origin, Reading, Source, Target};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::sync::mpsc::channel;
+use std::time::Instant;
+
+const TOO_LONG: Duration = Duration::from_mins(1);
+const CPU: &str = "/sys/fs/cgroup/cpu";
+const ACCOUNTING: &str = "/sys/fs/cgroup/cpuacct";
+
+/// A cgroup that is gone in the end.
+struct Group(PathBuf);
+
+impl Group {
+    /// `None`: it cannot be made here, and sources say so.
+    fn new(below: &Path, name: &str) -> Option<Self> {
+        let path = below.join(name);
+        if fs::create_dir(&path).is_ok() && path.join("tasks").exists() {
+            return Some(Self(path));
+        }
+        let _ = fs::remove_dir(&path);
+        let mut source = Source::open(&Target::Cgroup(path.clone()));
+        assert_eq!(source.read(), Reading::default());
+        for finding in source.findings() {
+            let named = finding.detail.contains(&path.display().to_string());
+            assert!(finding.origin.is_none() && named, "{finding}");
+        }
+        None
+    }
+
+    fn write(&self, file: &str, value: &str) {
+        fs::write(self.0.join(file), value).expect("the group is ours");
+    }
+
+    fn source(&self) -> Source {
+        Source::open(&Target::Cgroup(self.0.clone()))
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let begun = Instant::now();
+        // Those that were in it may take a moment to be gone.
+        while fs::remove_dir(&self.0).is_err() && begun.elapsed() < TOO_LONG {
+            std::thread::yield_now();
+        }
+    }
+}
+
+struct Busy(Child);
+
+impl Busy {
+    fn start() -> Self {
+        let child = Command::new("sh")
+            .args(["-c", "while :; do :; done"])
+            .spawn();
+        Self(child.expect("sh starts"))
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        // It never ends by itself, and it is ours.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn name(test: &str) -> String {
+    format!("slackwater-signals-{}-{test}", std::process::id())
+}
+
+fn until(source: &mut Source, what: &str, mut is_so: impl FnMut(&Reading) -> bool) -> Reading {
+    let begun = Instant::now();
+    loop {
+        let reading = source.read();
+        if is_so(&reading) {
+            return reading;
+        }
+        assert!(begun.elapsed() < TOO_LONG, "{what}: {reading:?}");
+        std::thread::yield_now();
+    }
+}
+
+/// One busy thread with a fifth of a core. All of its time is either used or waited, so the time during which the quota stops it is
+/// in `waited`: this fails on a kernel whose `schedstat` leaves it out.
+#[test]
+fn waiting_has_the_time_during_which_a_quota_stops_threads() {
+    let Some(group) = Group::new(CPU.as_ref(), &name("quota")) else {
+        return;
+    };
+    group.write("cpu.cfs_period_us", "100000");
+    group.write("cpu.cfs_quota_us", "20000");
+    let busy = Busy::start();
+    group.write("cgroup.procs", &busy.0.id().to_string());
+    let mut source = group.source();
+    let mut process = Source::open(&Target::Process(busy.0.id()));
+    assert_eq!(source.origin(Figure::Waited), Some(Origin::Threads));
+
+    // From the end of one wait to the end of another, with some stops between: no wait is under way at either.
+    let mut last = source.read().waited;
+    let mut has_ended = move |reading: &Reading| {
+        let before = core::mem::replace(&mut last, reading.waited);
+        reading.waited > before
+    };
+    let first = until(&mut source, "a wait", |it| {
+        has_ended(it) && it.throttled.unwrap().throttled_periods > 0
+    });
+    let (begun, at_process) = (Instant::now(), process.read());
+    let stops = first.throttled.unwrap().throttled_periods + 4;
+    let mut wall = Duration::ZERO;
+    let end = until(&mut source, "stops", |it| {
+        wall = begun.elapsed();
+        has_ended(it) && it.throttled.unwrap().throttled_periods >= stops
+    });
+    let waited = end.waited.unwrap() - first.waited.unwrap();
+    let used = end.used_by_watched.unwrap() - first.used_by_watched.unwrap();
+    assert!(
+        used + waited > wall * 8 / 10,
+        "{used:?} used and {waited:?} waited of {wall:?}"
+    );
+    assert!(waited > used, "{waited:?} waited, {used:?} used");
+    assert!(end.throttled.unwrap().time > first.throttled.unwrap().time);
+    let limit = end.cores_limit.unwrap();
+    assert_eq!((limit.millicores, limit.by), (200, LimitedBy::Quota));
+
+    // Its process alone says the same, and finds the group by itself.
+    let process = process.read();
+    assert!(process.waited.unwrap() - at_process.waited.unwrap() > waited / 2);
+    assert_eq!(process.cores_limit, Some(limit));
+    assert!(process.throttled.unwrap().throttled_periods >= stops);
+    // A quota that is changed is seen at once.
+    group.write("cpu.cfs_quota_us", "50000");
+    let limit = source.read().cores_limit.unwrap();
+    assert_eq!((limit.millicores, limit.by), (500, LimitedBy::Quota));
+}
+
+#[test]
+fn a_group_within_has_the_quota_and_the_stops_of_the_one_around_it() {
+    let Some(outer) = Group::new(CPU.as_ref(), &name("outer")) else {
+        return;
+    };
+    outer.write("cpu.cfs_quota_us", "30000");
+    let inner = Group::new(&outer.0, "inner").expect("the outer one could be made");
+    let deep = Group::new(&inner.0, "deep").expect("the outer one could be made");
+    let busy = Busy::start();
+    deep.write("cgroup.procs", &busy.0.id().to_string());
+    let mut within = inner.source();
+    let mut around = outer.source();
+    let limit = within.read().cores_limit.unwrap();
+    assert_eq!((limit.millicores, limit.by), (300, LimitedBy::Quota));
+    until(&mut within, "a stop", |it| {
+        it.throttled.unwrap().throttled_periods > 0
+    });
+    // Those within a group are part of it.
+    let seen = until(&mut around, "a thread", |it| {
+        it.used_by_watched > Some(Duration::ZERO)
+    });
+    assert_eq!(seen.threads.unwrap().watched, 1);
+    // Group by group: whoever leaves is let go of at the next list.
+    drop(busy);
+    until(&mut around, "nobody", |it| it.threads.unwrap().watched == 0);
+    drop(deep);
+    drop(inner);
+    assert!(within.read().throttled.is_some(), "the outer one is there");
+    drop(outer);
+    assert_eq!(within.read().throttled, None);
+    assert_eq!(around.read().throttled, None);
+}
+
+/// Groups of version 1 can have single threads in them. They bring their past along, which is not the group's.
+#[test]
+fn a_thread_counts_from_when_it_is_seen_in_a_group() {
+    let Some(group) = Group::new(CPU.as_ref(), &name("thread")) else {
+        return;
+    };
+    let mut source = group.source();
+    assert_eq!(source.read().threads.unwrap().watched, 0);
+    let (say_id, id) = channel();
+    let (end, ended) = channel::<()>();
+    let thread = std::thread::spawn(move || {
+        let begun = Instant::now();
+        while begun.elapsed() < Duration::from_millis(50) {
+            core::hint::spin_loop();
+        }
+        say_id.send(gettid()).unwrap();
+        let _ = ended.recv();
+    });
+    let id = id.recv().unwrap().as_raw_nonzero().to_string();
+    group.write("tasks", &id);
+    let seen = until(&mut source, "it", |it| it.threads.unwrap().watched == 1);
+    assert!(
+        seen.used_by_watched < Some(Duration::from_millis(5)),
+        "its past is in: {seen:?}"
+    );
+    // It leaves, and lives on.
+    fs::write(Path::new(CPU).join("tasks"), &id).expect("the root takes anybody");
+    until(&mut source, "nobody", |it| it.threads.unwrap().watched == 0);
+    drop(end);
+    thread.join().unwrap();
+}
+
+#[test]
+fn cpu_time_of_a_group_comes_from_where_it_is_counted() {
+    let name = name("accounting");
+    let Some(group) = Group::new(CPU.as_ref(), &name) else {
+        return;
+    };
+    // Nothing counts for it: then it is what its threads have used.
+    let alone = group.source();
+    let Some(beside) = Group::new(ACCOUNTING.as_ref(), &name) else {
+        return;
+    };
+    assert_eq!(alone.origin(Figure::Used), Some(Origin::Threads));
+    let busy = Busy::start();
+    for group in [&group, &beside] {
+        group.write("cgroup.procs", &busy.0.id().to_string());
+    }
+    let mut source = group.source();
+    assert_eq!(source.origin(Figure::Used), Some(Origin::CgroupAccounting));
+    let first = source.read().used.unwrap();
+    until(&mut source, "CPU time", |it| {
+        it.used.unwrap() > first + Duration::from_millis(20)
+    });
+    drop(busy);
+    drop(beside);
+    assert_eq!(source.read().used, None, "nobody counts any more");
+}

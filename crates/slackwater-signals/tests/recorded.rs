@@ -1,0 +1,157 @@
+//! Cgroups as directories of files: version 2 as kernels of several ages write them, version 1 as recorded on 6.18.
+//!
+//! Those of version 2 were written after the kernels' code (`kernel/sched/core.c`, `kernel/sched/psi.c`). Their threads have the
+//! id 0, as those have that cannot be seen from a container.
+
+#![cfg(target_os = "linux")]
+#![expect(clippy::expect_used, reason = "tests and their helpers")]
+
+use core::time::Duration;
+use slackwater_signals::{Figure, LimitedBy, Origin, Source, Target};
+use std::path::Path;
+
+fn open(group: &str) -> Source {
+    let fixtures = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures"));
+    Source::open(&Target::Cgroup(fixtures.join(group)))
+}
+
+fn detail(source: &Source, figure: Figure) -> &str {
+    let mut findings = source.findings().iter();
+    let finding = findings.find(|finding| finding.figure == figure);
+    &finding.expect("each figure has a finding").detail
+}
+
+fn limit(source: &mut Source) -> Option<(u32, LimitedBy)> {
+    source.read().cores_limit.map(|it| (it.millicores, it.by))
+}
+
+#[test]
+fn a_group_with_a_quota_of_a_fifth_of_a_core() {
+    let mut source = open("v2-6.12");
+    let reading = source.read();
+    assert_eq!(reading.used, Some(Duration::from_micros(9_554_321)));
+    assert_eq!(reading.stalled, Some(Duration::from_micros(38_211_076)));
+    let throttled = reading.throttled.unwrap();
+    assert_eq!(throttled.time, Duration::from_micros(38_150_222));
+    assert_eq!((throttled.periods, throttled.throttled_periods), (478, 477));
+    assert_eq!(limit(&mut source), Some((200, LimitedBy::Quota)));
+    assert_eq!(source.origin(Figure::AllowedCpus), Some(Origin::Cpuset));
+    let weight = detail(&source, Figure::Weight);
+    assert!(weight.ends_with("cpu.weight 100, usually 100"), "{weight}");
+}
+
+#[test]
+fn threads_that_cannot_be_seen_leave_a_lower_bound_of_waiting() {
+    let mut source = open("v2-6.12");
+    assert_eq!(source.origin(Figure::Waited), Some(Origin::CgroupPressure));
+    let reading = source.read();
+    assert_eq!(reading.waited, reading.stalled);
+    assert_eq!(reading.used_by_watched, reading.used);
+    assert_eq!((reading.busiest_thread, reading.threads), (None, None));
+    let why = detail(&source, Figure::Waited);
+    assert!(
+        why.contains("a lower bound by") && why.contains("another namespace"),
+        "{why}"
+    );
+}
+
+#[test]
+fn without_a_quota_the_cpus_are_the_limit() {
+    let mut source = open("v2-4.15");
+    let quota = detail(&source, Figure::Quota);
+    assert!(quota.ends_with("no limit now"), "{quota}");
+    // No cpuset either, and nobody in it to be asked.
+    assert_eq!(limit(&mut source), None);
+    let reading = source.read();
+    assert_eq!(
+        reading.throttled,
+        Some(slackwater_signals::Throttled::default())
+    );
+    // There was no pressure in those days; the machine's own is another matter.
+    assert_ne!(source.origin(Figure::Stalled), Some(Origin::CgroupPressure));
+}
+
+#[test]
+fn the_lowest_quota_above_holds() {
+    let mut group = open("v2-5.15-nested");
+    assert_eq!(limit(&mut group), Some((1500, LimitedBy::Quota)));
+    // Twice as much as the group that it is in.
+    let mut pod = open("v2-5.15-nested/pod");
+    assert_eq!(limit(&mut pod), Some((1500, LimitedBy::Quota)));
+    let throttled = pod.read().throttled.unwrap();
+    assert_eq!(
+        throttled.throttled_periods, 7,
+        "its own, for it has a quota"
+    );
+}
+
+#[test]
+fn a_group_without_the_controller_has_what_those_above_have() {
+    let mut app = open("v2-5.15-nested/pod/app");
+    let reading = app.read();
+    assert_eq!(reading.used, Some(Duration::from_micros(55_000_123)));
+    assert_eq!(reading.stalled, Some(Duration::from_micros(1_000_500)));
+    let throttled = reading.throttled.unwrap();
+    assert_eq!(throttled.throttled_periods, 7, "of the next with a quota");
+    assert_eq!(limit(&mut app), Some((1500, LimitedBy::Quota)));
+    let weight = detail(&app, Figure::Weight);
+    assert!(weight.contains("cpu.weight is not there"), "{weight}");
+}
+
+#[test]
+fn without_quota_pressure_and_threads_there_is_no_waiting() {
+    let mut source = open("v2-no-cpu-controller");
+    let reading = source.read();
+    assert_eq!(reading.used, Some(Duration::from_secs(5)));
+    assert_eq!((reading.waited, reading.throttled), (None, None));
+    let why = detail(&source, Figure::Throttled);
+    assert!(why.contains("no cpu controller"), "{why}");
+    let why = detail(&source, Figure::Quota);
+    assert!(why.contains("cpu.max is not there"), "{why}");
+}
+
+#[test]
+fn version_one_has_other_files_and_units() {
+    let mut source = open("v1-6.18");
+    let reading = source.read();
+    assert_eq!(reading.used, Some(Duration::from_nanos(422_555_578)));
+    assert_eq!(source.origin(Figure::Used), Some(Origin::CgroupAccounting));
+    let throttled = reading.throttled.unwrap();
+    assert_eq!(throttled.time, Duration::from_nanos(1_053_379_152));
+    assert_eq!(limit(&mut source), Some((200, LimitedBy::Quota)));
+    // One within it that has none of its own, and none of the files that count CPU time.
+    let mut within = open("v1-6.18/unlimited");
+    assert_eq!(limit(&mut within), Some((200, LimitedBy::Quota)));
+    assert_eq!(within.origin(Figure::Used), Some(Origin::Threads));
+    assert_eq!(within.read().throttled, Some(throttled));
+}
+
+#[test]
+fn files_of_another_form_are_nothing_and_are_told() {
+    let mut source = open("v2-broken");
+    let reading = source.read();
+    assert_eq!(
+        (reading.used, reading.throttled),
+        (source.read().used_by_watched, None)
+    );
+    assert_eq!(reading.cores_limit, None);
+    for figure in [Figure::Quota, Figure::Throttled, Figure::Weight] {
+        assert_eq!(source.origin(figure), None);
+        let why = detail(&source, figure);
+        assert!(why.contains("is not of the form that is known"), "{why}");
+    }
+}
+
+#[test]
+fn a_directory_that_is_no_cgroup_reads_as_nothing() {
+    let mut source = open("");
+    assert_eq!(source.read(), slackwater_signals::Reading::default());
+    for finding in source.findings() {
+        assert_eq!(finding.origin, None);
+        let line = finding.to_string();
+        assert!(
+            line.contains("none: ") && line.contains("is no cgroup"),
+            "{line}"
+        );
+    }
+}
