@@ -52,7 +52,6 @@ pub(super) const OF_REPORT: [HeaderName; 10] = [
 /// written as that.
 pub fn write_report(report: &LoadReport, headers: &mut HeaderMap) {
     let scale = report.load_scale;
-    let wide = |span: u128| u64::try_from(span).unwrap_or(u64::MAX);
     let fields = [
         (RIF, Some(report.rif.count().into())),
         (
@@ -72,15 +71,48 @@ pub fn write_report(report: &LoadReport, headers: &mut HeaderMap) {
         (COST_NS, report.cost.map(|span| wide(span.as_nanos()))),
     ];
     for (name, value) in fields {
-        match value {
-            Some(value) => {
-                headers.insert(name, HeaderValue::from(value));
-            }
-            None => {
-                headers.remove(name);
-            }
-        }
+        set(headers, name, value);
     }
+}
+
+fn wide(span: u128) -> u64 {
+    u64::try_from(span).unwrap_or(u64::MAX)
+}
+
+fn set(headers: &mut HeaderMap, name: HeaderName, value: Option<u64>) {
+    match value {
+        Some(value) => headers.insert(name, HeaderValue::from(value)),
+        None => headers.remove(name),
+    };
+}
+
+/// As [`write_report`], of what a response carries about its replica: RIF, capacity and cost, and no more.
+pub fn write_carried_report(report: &LoadReport, headers: &mut HeaderMap) {
+    headers.insert(RIF, HeaderValue::from(report.rif.count()));
+    set(
+        headers,
+        CAPACITY_MILLIRIF,
+        report.capacity_millirif.map(u64::from),
+    );
+    set(
+        headers,
+        COST_NS,
+        report.cost.map(|span| wide(span.as_nanos())),
+    );
+}
+
+/// Takes what a response carries about its replica out of its `headers`, so that it goes no further: all that a report may be
+/// made of. `None` if there is nothing, `Some` of an error if it cannot be read; it is taken out all the same.
+pub fn take_carried_report(headers: &mut HeaderMap) -> Option<Result<LoadReport, BadReport>> {
+    // Most responses have none, and their few names are looked at faster than ten are looked for.
+    if !headers.keys().any(|name| OF_REPORT.contains(name)) {
+        return None;
+    }
+    let report = read_report(headers);
+    for name in OF_REPORT {
+        headers.remove(name);
+    }
+    Some(report)
 }
 
 /// Reads the report in `headers`.
