@@ -6,9 +6,9 @@ use core::time::Duration;
 use slackwater_core::health::{self, HealthConfig, HealthState};
 use slackwater_core::policy::prequal::PrequalSettings;
 use slackwater_core::policy::{
-    Attempt, C3Settings, Decision, ElsSettings, LinearSettings, Outcome, POLICIES,
-    PeakEwmaSettings, Pick, Policy, PolicySettings, PolledPowerOfDSettings, PowerOfDSettings,
-    ProbeId, ProbeRound, Query, RifThenLatencySettings, Settings, Ticket,
+    Attempt, C3Settings, CapacitySettings, Decision, ElsSettings, LinearSettings, Outcome,
+    POLICIES, PeakEwmaSettings, Pick, Policy, PolicySettings, PolledPowerOfDSettings,
+    PowerOfDSettings, ProbeId, ProbeRound, Query, RifThenLatencySettings, Settings, Ticket,
     WeightedRoundRobinSettings,
 };
 use slackwater_core::{
@@ -144,6 +144,11 @@ fn neighbours_settings(byte: u8) -> PolicySettings {
         rif_slack_millionths: 1_000_000 + u32::from(byte) * 10_000,
     };
     all.rif_then_latency = rif_then_latency.validate().unwrap_or_default();
+    let capacity = CapacitySettings {
+        probe_rate: Rate::from_millionths(u32::from(byte) * 50_000).unwrap_or(Rate::ZERO),
+        cost_band_millionths: u32::from(byte) * 20_000,
+    };
+    all.capacity = capacity.validate().unwrap_or_default();
     all
 }
 
@@ -180,7 +185,7 @@ impl Machine {
     }
 
     fn step(&mut self, bytes: &mut Bytes<'_>) {
-        match bytes.byte() % 16 {
+        match bytes.byte() % 18 {
             0 if self.fleet.len() < FLEET_MAX => {
                 if let Some(replica) = self.ids.allocate() {
                     self.fleet.push(replica);
@@ -224,6 +229,13 @@ impl Machine {
                 self.policy.handle_timeout(self.now, &mut self.draw);
             }
             14 => self.finish_round(bytes),
+            15 | 16 => {
+                let report = Self::some_report(bytes);
+                if let Some(replica) = bytes.one_of(&self.fleet) {
+                    self.policy
+                        .handle_carried_report(self.now, replica, &report);
+                }
+            }
             _ => self.poll_probes(),
         }
     }
@@ -306,6 +318,12 @@ impl Machine {
         report.query_rate_millis = (!bytes.byte().is_multiple_of(4)).then(|| bytes.word());
         report.cpu_millionths = (!bytes.byte().is_multiple_of(4)).then(|| bytes.word());
         report.error_millionths = (!bytes.byte().is_multiple_of(2)).then(|| bytes.word());
+        report.capacity_millirif = (!bytes.byte().is_multiple_of(8)).then(|| bytes.word() % 50_000);
+        report.cost = match bytes.byte() % 4 {
+            0 => None,
+            1 => Some(Duration::MAX),
+            _ => Some(Duration::from_micros(bytes.byte().into())),
+        };
         report.load_scale = LoadScale::from_1024ths(u16::from(bytes.byte()) << 8);
         report
     }

@@ -10,7 +10,7 @@ use core::fmt;
 use field::{adopt, read, write};
 use slackwater_core::policy::prequal::PrequalSettings;
 use slackwater_core::policy::{
-    C3Settings, ElsSettings, LinearSettings, PeakEwmaSettings, PolicySettings,
+    C3Settings, CapacitySettings, ElsSettings, LinearSettings, PeakEwmaSettings, PolicySettings,
     PolledPowerOfDSettings, PowerOfDSettings, RifThenLatencySettings, WeightedRoundRobinSettings,
 };
 
@@ -25,6 +25,7 @@ pub(crate) struct PolicySections {
     linear: LinearSettings,
     c3: C3Settings,
     rif_then_latency: RifThenLatencySettings,
+    capacity: CapacitySettings,
     power_of_d: PowerOfDSettings,
     peak_ewma: PeakEwmaSettings,
     els: ElsSettings,
@@ -51,6 +52,7 @@ impl PolicySections {
             linear: read(reader, prefix, said),
             c3: read(reader, prefix, said),
             rif_then_latency: read(reader, prefix, said),
+            capacity: read(reader, prefix, said),
             power_of_d: read(reader, prefix, said),
             peak_ewma: read(reader, prefix, said),
             els: read(reader, prefix, said),
@@ -82,6 +84,7 @@ impl PolicySections {
             &self.rif_then_latency,
             &mut settings.rif_then_latency,
         );
+        adopt(reader, prefix, &self.capacity, &mut settings.capacity);
         adopt(reader, prefix, &self.power_of_d, &mut settings.power_of_d);
         adopt(reader, prefix, &self.peak_ewma, &mut settings.peak_ewma);
         adopt(reader, prefix, &self.els, &mut settings.els);
@@ -111,6 +114,7 @@ pub(super) fn write_sections(
     write::<LinearSettings>(to, prefix, &settings.linear)?;
     write::<C3Settings>(to, prefix, &settings.c3)?;
     write::<RifThenLatencySettings>(to, prefix, &settings.rif_then_latency)?;
+    write::<CapacitySettings>(to, prefix, &settings.capacity)?;
     write::<PowerOfDSettings>(to, prefix, &settings.power_of_d)?;
     write::<PeakEwmaSettings>(to, prefix, &settings.peak_ewma)?;
     write::<ElsSettings>(to, prefix, &settings.els)?;

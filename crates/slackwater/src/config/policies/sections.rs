@@ -3,10 +3,10 @@
 use super::field::{Field, Place, Refusal, Section};
 use slackwater_core::policy::prequal::{PrequalConfig, PrequalSettings};
 use slackwater_core::policy::{
-    C3Config, C3Settings, ConfigError, ElsConfig, ElsSettings, LinearConfig, LinearSettings,
-    PeakEwmaConfig, PeakEwmaSettings, PolledPowerOfDConfig, PolledPowerOfDSettings, PowerOfDConfig,
-    PowerOfDSettings, RifThenLatencyConfig, RifThenLatencySettings, Settings,
-    WeightedRoundRobinConfig, WeightedRoundRobinSettings,
+    C3Config, C3Settings, CapacityConfig, CapacitySettings, ConfigError, ElsConfig, ElsSettings,
+    LinearConfig, LinearSettings, PeakEwmaConfig, PeakEwmaSettings, PolledPowerOfDConfig,
+    PolledPowerOfDSettings, PowerOfDConfig, PowerOfDSettings, RifThenLatencyConfig,
+    RifThenLatencySettings, Settings, WeightedRoundRobinConfig, WeightedRoundRobinSettings,
 };
 
 impl From<ConfigError> for Refusal {
@@ -91,6 +91,22 @@ impl Section for RifThenLatencySettings {
     type Valid = RifThenLatencyConfig;
 
     fn valid(self) -> Result<RifThenLatencyConfig, Refusal> {
+        Ok(self.validate()?)
+    }
+}
+
+impl Section for CapacitySettings {
+    const NAME: &'static str = "capacity";
+    const FIELDS: &'static [Field<Self>] = &[
+        ("probe_rate", Place::Rate(|s| &mut s.probe_rate)),
+        (
+            "cost_band",
+            Place::Factor(|s| &mut s.cost_band_millionths, "from 0 to 10"),
+        ),
+    ];
+    type Valid = CapacityConfig;
+
+    fn valid(self) -> Result<CapacityConfig, Refusal> {
         Ok(self.validate()?)
     }
 }
