@@ -91,6 +91,7 @@ mod tests {
     use tokio::time::advance;
 
     const STEP: Duration = CapacityEstimator::STEP;
+    const MS: Duration = Duration::from_millis(1);
 
     /// So many queries, one after the other, of 10 ms each, with a report after each.
     async fn carry(load: &Load, queries: usize) {
@@ -137,9 +138,9 @@ mod tests {
         for _ in 0..100 {
             let queries: Vec<_> = (0..8).map(|_| load.arrive()).collect();
             advance(Duration::from_millis(10)).await;
-            queries
-                .into_iter()
-                .for_each(|query| query.finish(End::Success));
+            for query in queries {
+                query.finish(End::Success);
+            }
             finished.fetch_add(8, Relaxed);
             load.report(None);
         }
@@ -163,17 +164,17 @@ mod tests {
             asked.load(Relaxed)
         };
         assert_eq!((asks(), asks()), (1, 1));
-        advance(STEP - Duration::from_millis(1)).await;
+        advance(STEP.saturating_sub(MS)).await;
         assert_eq!(asks(), 1);
-        advance(Duration::from_millis(1)).await;
+        advance(MS).await;
         assert_eq!((asks(), asks()), (2, 2));
         let carried = || {
             load.arrive().carried_report();
             asked.load(Relaxed)
         };
-        advance(STEP * 2 - Duration::from_millis(1)).await;
+        advance((STEP * 2).saturating_sub(MS)).await;
         assert_eq!(carried(), 2, "left to those who probe");
-        advance(Duration::from_millis(1)).await;
+        advance(MS).await;
         assert_eq!(carried(), 3, "nobody does");
     }
 
