@@ -10,7 +10,7 @@ use std::sync::Arc;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-const BY_CAPACITY: &str = "policy = \"capacity\"\n[probe]\ntransport = \"udp\"\n";
+pub(crate) const BY_CAPACITY: &str = "policy = \"capacity\"\n[probe]\ntransport = \"udp\"\n";
 /// More requests at a time than the narrow server could take, and no more than both can.
 const CLIENTS: usize = 10;
 
@@ -156,7 +156,7 @@ async fn an_orca_report_says_it_as_well() {
 }
 
 /// A replica that says with its responses what it likes.
-async fn says(fields: &'static str) -> Replica {
+pub(crate) async fn says(fields: &'static str) -> Replica {
     Replica::scripted(move |mut connection| async move {
         while connection.head().await.is_some() {
             let head = format!("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n{fields}\r\n");
