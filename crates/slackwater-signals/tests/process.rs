@@ -29,14 +29,14 @@ fn until(source: &mut Source, what: &str, mut is_so: impl FnMut(&Reading) -> boo
     }
 }
 
-/// A process that never stops by itself.
+/// A process that is always busy.
 struct Busy(Child);
 
 impl Busy {
     fn start() -> Self {
-        let child = Command::new("sh")
-            .args(["-c", "while :; do :; done"])
-            .spawn();
+        // It ends by itself if this process is killed and cannot end it.
+        let work = format!("while [ -d /proc/{} ]; do :; done", std::process::id());
+        let child = Command::new("sh").args(["-c", &work]).spawn();
         Self(child.expect("sh starts"))
     }
 
@@ -132,8 +132,9 @@ fn a_process_that_has_ended_reads_as_nothing() {
 /// Pinned to one CPU there is one core, whatever the machine has.
 #[test]
 fn pinned_threads_have_the_cpus_that_they_are_pinned_to() {
+    let work = format!("while [ -d /proc/{} ]; do :; done", std::process::id());
     let begun = Command::new("taskset")
-        .args(["-c", "0", "sh", "-c", "while :; do :; done"])
+        .args(["-c", "0", "sh", "-c", &work])
         .spawn();
     let Ok(child) = begun else {
         let missing = Command::new("taskset").arg("--version").output();
