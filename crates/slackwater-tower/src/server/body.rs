@@ -29,7 +29,7 @@ impl<B: Body> TrackedBody<B> {
     pub(super) fn new(inner: B, query: QueryInFlight, bytes_left: BytesLeft) -> Self {
         let complete = inner.is_end_stream() || bytes_left.is_none();
         let query = if complete {
-            query.finish(End::Success);
+            query.finish_with_head(End::Success);
             None
         } else {
             Some(query)

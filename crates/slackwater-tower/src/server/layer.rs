@@ -32,6 +32,7 @@ pub struct LoadLayer {
     load: Load,
     probe_path: Option<Arc<str>>,
     probe_key: Option<ProbeKey>,
+    reports_with_responses: bool,
 }
 
 impl LoadLayer {
@@ -41,6 +42,20 @@ impl LoadLayer {
             load,
             probe_path: Some(PROBE_PATH.into()),
             probe_key: None,
+            reports_with_responses: false,
+        }
+    }
+
+    /// Whether the head of every response says how loaded the replica is: `x-prequal-rif`, without the request that is
+    /// answered, and where they are known `x-slackwater-capacity-millirif` and `x-slackwater-cost-ns`. For clients whose
+    /// policy learns from that: then few probes are needed. Never signed, and not for responses to requests that were turned
+    /// away. Default: none does. Not where whoever gets the response should not know: nobody on the way takes it out but
+    /// `slackwater serve` under such a policy.
+    #[must_use]
+    pub fn report_with_responses(self, reports: bool) -> Self {
+        Self {
+            reports_with_responses: reports,
+            ..self
         }
     }
 
@@ -106,6 +121,7 @@ impl<S> Layer<S> for LoadLayer {
             load: self.load.clone(),
             probe_path: self.probe_path.clone(),
             probe_key: self.probe_key.clone(),
+            reports_with_responses: self.reports_with_responses,
         }
     }
 }
@@ -120,6 +136,7 @@ pub struct LoadService<S> {
     load: Load,
     probe_path: Option<Arc<str>>,
     probe_key: Option<ProbeKey>,
+    reports_with_responses: bool,
 }
 
 impl<S> LoadService<S> {
@@ -228,6 +245,7 @@ where
                 inner,
                 query: Some(query),
                 asks_head_only,
+                reports: self.reports_with_responses,
             },
         }
     }
@@ -255,6 +273,7 @@ pin_project! {
             inner: F,
             query: Option<QueryInFlight>,
             asks_head_only: bool,
+            reports: bool,
         },
     }
 }
@@ -276,6 +295,7 @@ where
                 inner,
                 query,
                 asks_head_only,
+                reports,
             } => {
                 let Some(running) = query else {
                     return Poll::Pending; // polled again after its end
@@ -285,7 +305,7 @@ where
                     return Poll::Pending;
                 };
                 Poll::Ready(match result {
-                    Ok(response) => Ok(track(response, query, *asks_head_only)),
+                    Ok(response) => Ok(track(response, query, *asks_head_only, *reports)),
                     Err(error) => {
                         query.finish(End::Failed);
                         Err(error)
@@ -296,11 +316,12 @@ where
     }
 }
 
-/// Records the latency, and hands the query on to the response's body.
+/// Records the latency, says the load if it should, and hands the query on to the response's body.
 fn track<RB: Body>(
-    response: Response<RB>,
+    mut response: Response<RB>,
     mut query: QueryInFlight,
     asks_head_only: bool,
+    reports: bool,
 ) -> Response<TrackedBody<RB>> {
     if response.extensions().get::<Shed>().is_some() {
         // Nobody has worked on it: it ends here, as if it had been given up, and is no failure.
@@ -309,6 +330,9 @@ fn track<RB: Body>(
     }
     let status = response.status();
     query.head_ready(end_by_head(&response));
+    if reports {
+        headers::write_carried_report(&query.carried_report(), response.headers_mut());
+    }
     let bytes_left =
         BytesLeft::of_response(status, response.headers(), response.body(), asks_head_only);
     response.map(|body| TrackedBody::new(body, query, bytes_left))

@@ -4,13 +4,16 @@
 //! how busy it has been, and how it scales its load for a query hint.
 
 use super::QueryInFlight;
+use super::capacity::{Learned, ReadCpu};
 use super::counts::{Counts, LoadCounts};
 use crate::clock::Clock;
 use core::fmt;
 use core::panic::AssertUnwindSafe;
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use core::time::Duration;
-use slackwater_core::tracker::{LoadTracker, RecentRates, Totals, TrackerConfig};
+use slackwater_core::tracker::{
+    CapacityEstimator, CpuTotals, LoadTracker, RecentRates, Totals, TrackerConfig,
+};
 use slackwater_core::{Instant, LoadReport, LoadScale, Rif};
 use std::panic::catch_unwind;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -32,6 +35,8 @@ struct Shared {
     /// Only reports take this lock, never a query.
     rates: Mutex<RecentRates>,
     cpu_used: Option<Box<CpuUsed>>,
+    /// `None`: capacity and cost are not reported.
+    learned: Option<Learned>,
 }
 
 type HintScale = dyn Fn(&[u8]) -> LoadScale + Send + Sync;
@@ -71,6 +76,7 @@ impl Load {
         let now = self.now();
         let mut report = self.shared.tracker.report(now);
         self.fill_rates(now, &mut report);
+        self.fill_capacity(now, Duration::ZERO, &mut report);
         report.draining = self.is_draining();
         report.incarnation = self.shared.incarnation;
         if let (Some(scale), Some(hint)) = (&self.shared.hint_scale, hint)
@@ -100,6 +106,23 @@ impl Load {
             rates.read(now, totals);
         }
         rates.fill(report);
+    }
+
+    /// What can be said with every response: RIF, capacity and cost. It takes no lock, and leaves readings to probes where there
+    /// are any.
+    pub(super) fn carried_report(&self) -> LoadReport {
+        let mut report = LoadReport::new(self.rif(), None);
+        self.fill_capacity(self.now(), CapacityEstimator::STEP, &mut report);
+        report
+    }
+
+    /// What it can carry and what a query costs, after a reading that has been due for so long.
+    fn fill_capacity(&self, now: Instant, overdue: Duration, report: &mut LoadReport) {
+        if let Some(learned) = &self.shared.learned {
+            let finished = || self.shared.counts.totals().finished;
+            learned.read(now, overdue, &self.shared.tracker, finished);
+            learned.fill(report);
+        }
     }
 
     /// Requests in flight.
@@ -150,17 +173,31 @@ impl fmt::Debug for Shared {
             .field("draining", &self.draining)
             .field("scales_by_hint", &self.hint_scale.is_some())
             .field("reports_cpu", &self.cpu_used.is_some())
+            .field("learns_capacity", &self.learned.is_some())
             .field("counts", &self.counts)
             .finish_non_exhaustive()
     }
 }
 
 /// Settings of a [`Load`].
-#[derive(Default)]
 pub struct LoadBuilder {
     tracker: TrackerConfig,
     hint_scale: Option<Box<HintScale>>,
     cpu: Option<(u32, Box<CpuUsed>)>,
+    learns_capacity: bool,
+    cpu_totals: Option<Box<ReadCpu>>,
+}
+
+impl Default for LoadBuilder {
+    fn default() -> Self {
+        Self {
+            tracker: TrackerConfig::default(),
+            hint_scale: None,
+            cpu: None,
+            learns_capacity: true,
+            cpu_totals: None,
+        }
+    }
 }
 
 impl LoadBuilder {
@@ -226,9 +263,58 @@ impl LoadBuilder {
         self
     }
 
+    /// Whether capacity and the cost of a query are learned and reported, for policies that go by them. Default: they are, by RIF
+    /// and latency alone; with [`Self::cpu_totals`] from the CPU, too. A reading takes microseconds, at most every 50 ms, on a
+    /// thread that asks for a report. Off, reports have neither, and a policy that goes by capacity goes by latency and RIF.
+    #[must_use]
+    pub fn learn_capacity(mut self, learns: bool) -> Self {
+        self.learns_capacity = learns;
+        self
+    }
+
+    /// Tells of the replica's CPU, so that capacity and cost are learned from that: better than by latency, which also grows
+    /// where nobody waits for a CPU. `read` gives totals since any point that does not change: the CPU time that was `used`,
+    /// summed over threads; the time that threads were ready and `waited` for a CPU, summed alike, or `None` where nobody
+    /// tells; and `limit_millicores`, the thousandths of a core that it may use at most, 1 or more, or `None`. Without
+    /// `waited` there is the cost but latency alone tells of capacity; without the limit nothing bounds it. `None`
+    /// altogether, or a panic: nobody can tell now, and latency tells until two readings in a row can. Totals that
+    /// step back count as unchanged.
+    ///
+    /// `read` runs at most once in 50 ms, on a thread that asks for a report, such as that which answers probes: it should
+    /// take microseconds. It is apart from [`Self::cpu`], which tells weighted round robin how busy the CPU is. Default: nobody
+    /// tells. On Linux, the crate `slackwater-signals` reads all three.
+    ///
+    /// ```
+    /// use slackwater_core::tracker::CpuTotals;
+    /// use slackwater_tower::server::Load;
+    /// use core::time::Duration;
+    ///
+    /// let read = || {
+    ///     // On Linux, of a replica of one thread: nanoseconds on a CPU, and in line for one.
+    ///     let text = std::fs::read_to_string("/proc/self/schedstat").ok()?;
+    ///     let mut fields = text.split_ascii_whitespace().map_while(|field| field.parse().ok());
+    ///     Some(CpuTotals {
+    ///         used: Duration::from_nanos(fields.next()?),
+    ///         waited: fields.next().map(Duration::from_nanos),
+    ///         limit_millicores: Some(1_000),
+    ///     })
+    /// };
+    /// let load = Load::builder().cpu_totals(read).build();
+    /// assert_eq!(load.report(None).cost, None, "it takes some queries to know");
+    /// ```
+    #[must_use]
+    pub fn cpu_totals(
+        mut self,
+        read: impl Fn() -> Option<CpuTotals> + Send + Sync + 'static,
+    ) -> Self {
+        self.cpu_totals = Some(Box::new(read));
+        self
+    }
+
     /// The replica, with a clock that starts now and an incarnation of its own.
     pub fn build(self) -> Load {
         let (millicores, cpu_used) = self.cpu.unzip();
+        let cpu_totals = self.cpu_totals;
         Load {
             shared: Arc::new(Shared {
                 tracker: LoadTracker::new(&self.tracker),
@@ -239,6 +325,7 @@ impl LoadBuilder {
                 counts: Counts::default(),
                 rates: Mutex::new(RecentRates::new(millicores.unwrap_or_default())),
                 cpu_used,
+                learned: (self.learns_capacity).then(|| Learned::new(cpu_totals)),
             }),
         }
     }
@@ -250,6 +337,8 @@ impl fmt::Debug for LoadBuilder {
             .field("tracker", &self.tracker)
             .field("scales_by_hint", &self.hint_scale.is_some())
             .field("reports_cpu", &self.cpu.is_some())
+            .field("learns_capacity", &self.learns_capacity)
+            .field("learns_from_cpu", &self.cpu_totals.is_some())
             .finish()
     }
 }

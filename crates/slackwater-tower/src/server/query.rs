@@ -3,8 +3,8 @@
 use super::Load;
 use super::counts::Counts;
 use core::time::Duration;
-use slackwater_core::Instant;
 use slackwater_core::tracker::{Arrival, End};
+use slackwater_core::{Instant, LoadReport, Rif};
 
 /// A query that counts towards its replica's RIF until [`finish`](Self::finish) or drop. `[T1]`
 ///
@@ -51,9 +51,28 @@ impl QueryInFlight {
         Some(self.head_ready_at?.saturating_since(arrival.at()))
     }
 
+    /// What the replica can say of its load with this query's response: its RIF without this query, which is about to leave,
+    /// its capacity and what a query costs it. For the response's head: [`write_carried_report`]. Cheaper than
+    /// [`Load::report`], and takes no lock; latency is left to probes.
+    ///
+    /// [`write_carried_report`]: crate::wire::headers::write_carried_report
+    pub fn carried_report(&self) -> LoadReport {
+        let mut report = self.load.carried_report();
+        let own = u32::from(self.arrival.is_some());
+        report.rif = Rif::new(report.rif.count().saturating_sub(own));
+        report
+    }
+
     /// The query is over.
     pub fn finish(mut self, end: End) {
-        self.end(end);
+        let now = self.load.now();
+        self.end(now, end);
+    }
+
+    /// The query is over with its response's head, which was ready just now: saves reading the clock.
+    pub(super) fn finish_with_head(mut self, end: End) {
+        let now = self.head_ready_at.unwrap_or_else(|| self.load.now());
+        self.end(now, end);
     }
 
     /// Runs a piece of the application for this query.
@@ -64,11 +83,9 @@ impl QueryInFlight {
         value
     }
 
-    fn end(&mut self, end: End) {
+    fn end(&mut self, now: Instant, end: End) {
         let end = self.by_head.unwrap_or(end);
         if let Some(arrival) = self.arrival.take() {
-            // Once the head was ready, the time of the end means nothing to the tracker: save reading the clock.
-            let now = self.head_ready_at.unwrap_or_else(|| self.load.now());
             self.load.tracker().finish(now, arrival, end);
             Counts::query_ended(self.load.live_counts(), end);
         }
@@ -77,11 +94,16 @@ impl QueryInFlight {
 
 impl Drop for QueryInFlight {
     fn drop(&mut self) {
-        self.end(if self.running {
+        if self.arrival.is_none() {
+            return;
+        }
+        let end = if self.running {
             End::Failed
         } else {
             End::Cancelled
-        });
+        };
+        let now = self.load.now();
+        self.end(now, end);
     }
 }
 

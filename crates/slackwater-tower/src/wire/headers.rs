@@ -35,7 +35,7 @@ pub const COST_NS: HeaderName = HeaderName::from_static("x-slackwater-cost-ns");
 pub const HINT: HeaderName = HeaderName::from_static("x-slackwater-hint");
 
 /// All that a report is made of, in the order of the specification.
-pub(super) const OF_REPORT: [HeaderName; 10] = [
+pub(super) static OF_REPORT: [HeaderName; 10] = [
     RIF,
     LATENCY_US,
     LOAD_SCALE,
@@ -52,7 +52,6 @@ pub(super) const OF_REPORT: [HeaderName; 10] = [
 /// written as that.
 pub fn write_report(report: &LoadReport, headers: &mut HeaderMap) {
     let scale = report.load_scale;
-    let wide = |span: u128| u64::try_from(span).unwrap_or(u64::MAX);
     let fields = [
         (RIF, Some(report.rif.count().into())),
         (
@@ -72,33 +71,93 @@ pub fn write_report(report: &LoadReport, headers: &mut HeaderMap) {
         (COST_NS, report.cost.map(|span| wide(span.as_nanos()))),
     ];
     for (name, value) in fields {
-        match value {
-            Some(value) => {
-                headers.insert(name, HeaderValue::from(value));
-            }
-            None => {
-                headers.remove(name);
-            }
+        set(headers, name, value);
+    }
+}
+
+fn wide(span: u128) -> u64 {
+    u64::try_from(span).unwrap_or(u64::MAX)
+}
+
+fn set(headers: &mut HeaderMap, name: HeaderName, value: Option<u64>) {
+    match value {
+        Some(value) => headers.insert(name, HeaderValue::from(value)),
+        None => headers.remove(name),
+    };
+}
+
+/// As [`write_report`], of what a response carries about its replica: RIF, capacity and cost, and no more.
+pub fn write_carried_report(report: &LoadReport, headers: &mut HeaderMap) {
+    headers.insert(RIF, HeaderValue::from(report.rif.count()));
+    set(
+        headers,
+        CAPACITY_MILLIRIF,
+        report.capacity_millirif.map(u64::from),
+    );
+    set(
+        headers,
+        COST_NS,
+        report.cost.map(|span| wide(span.as_nanos())),
+    );
+}
+
+/// Takes what a response carries about its replica out of its `headers`, so that it goes no further: all that a report may be
+/// made of. `None` if there is nothing, `Some` of an error if it cannot be read; it is taken out all the same.
+pub fn take_carried_report(headers: &mut HeaderMap) -> Option<Result<LoadReport, BadReport>> {
+    // A response has few names, which are looked at faster than ten are looked for.
+    let mut is_there = [false; OF_REPORT.len()];
+    for name in headers.keys() {
+        if let Some(index) = OF_REPORT.iter().position(|of_report| of_report == name) {
+            is_there[index] = true;
         }
     }
+    let there = || {
+        OF_REPORT
+            .iter()
+            .zip(is_there)
+            .filter(|(_, is_there)| *is_there)
+    };
+    there().next()?;
+    let report = read(
+        &|header, max| match there().any(|(name, _)| name == header) {
+            true => number(headers, header, max),
+            false => Ok(None),
+        },
+    );
+    for (name, _) in there() {
+        headers.remove(name);
+    }
+    Some(report)
 }
 
 /// Reads the report in `headers`.
 pub fn read_report(headers: &HeaderMap) -> Result<LoadReport, BadReport> {
-    let rif = narrow(headers, &RIF)?.ok_or(BadReport::RifAbsent)?;
-    let latency = number(headers, &LATENCY_US, u64::MAX)?.map(Duration::from_micros);
+    read(&|header, max| number(headers, header, max))
+}
+
+/// Reads a report, of which `number` gives each header as a number up to a greatest one.
+fn read(
+    number: &dyn Fn(&HeaderName, u64) -> Result<Option<u64>, BadReport>,
+) -> Result<LoadReport, BadReport> {
+    let narrow = |header: &HeaderName| -> Result<Option<u32>, BadReport> {
+        let value = number(header, u32::MAX.into())?;
+        // Never cut: `number` has checked the range.
+        Ok(value.map(|value| u32::try_from(value).unwrap_or(u32::MAX)))
+    };
+    let rif = narrow(&RIF)?.ok_or(BadReport::RifAbsent)?;
+    let latency = number(&LATENCY_US, u64::MAX)?.map(Duration::from_micros);
     let mut report = LoadReport::new(Rif::new(rif), latency);
-    if let Some(parts) = number(headers, &LOAD_SCALE, u16::MAX.into())? {
+    if let Some(parts) = number(&LOAD_SCALE, u16::MAX.into())? {
         // Never cut: `number` has checked the range.
         report.load_scale = LoadScale::from_1024ths(u16::try_from(parts).unwrap_or(u16::MAX));
     }
-    report.draining = number(headers, &DRAINING, 1)? == Some(1);
-    report.incarnation = number(headers, &INCARNATION, u64::MAX)?;
-    report.error_millionths = narrow(headers, &ERROR_MILLIONTHS)?;
-    report.cpu_millionths = narrow(headers, &CPU_MILLIONTHS)?;
-    report.query_rate_millis = narrow(headers, &QUERY_RATE_MILLIS)?;
-    report.capacity_millirif = narrow(headers, &CAPACITY_MILLIRIF)?;
-    report.cost = number(headers, &COST_NS, u64::MAX)?.map(Duration::from_nanos);
+    report.draining = number(&DRAINING, 1)? == Some(1);
+    report.incarnation = number(&INCARNATION, u64::MAX)?;
+    report.error_millionths = narrow(&ERROR_MILLIONTHS)?;
+    report.cpu_millionths = narrow(&CPU_MILLIONTHS)?;
+    report.query_rate_millis = narrow(&QUERY_RATE_MILLIS)?;
+    report.capacity_millirif = narrow(&CAPACITY_MILLIRIF)?;
+    report.cost = number(&COST_NS, u64::MAX)?.map(Duration::from_nanos);
     Ok(report)
 }
 
@@ -213,12 +272,6 @@ impl fmt::Display for BadHint {
 }
 
 impl core::error::Error for BadHint {}
-
-fn narrow(headers: &HeaderMap, header: &HeaderName) -> Result<Option<u32>, BadReport> {
-    let value = number(headers, header, u32::MAX.into())?;
-    // Never cut: `number` has checked the range.
-    Ok(value.map(|value| u32::try_from(value).unwrap_or(u32::MAX)))
-}
 
 /// The header as a number from 0 to `max`; `None` where it is absent.
 fn number(headers: &HeaderMap, header: &HeaderName, max: u64) -> Result<Option<u64>, BadReport> {

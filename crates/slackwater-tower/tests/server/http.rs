@@ -2,11 +2,11 @@
 
 use crate::eventually;
 use crate::rig::{Rig, Step, Steps, connect_http1, connect_http2, get};
-use http::StatusCode;
+use http::{HeaderMap, StatusCode};
 use http_body_util::BodyExt;
 use slackwater_tower::server::{Load, LoadLayer};
 use slackwater_tower::wire::PROBE_PATH;
-use slackwater_tower::wire::headers::{read_report, write_hint};
+use slackwater_tower::wire::headers::{read_report, take_carried_report, write_hint};
 
 /// Waits for RIF zero and compares how queries ended.
 async fn assert_ended(rig: &Rig, [succeeded, failed, cancelled]: [u64; 3]) {
@@ -241,4 +241,31 @@ fn the_probe_path_is_a_path_or_refused() {
         let error = layer().probe_path(path).unwrap_err();
         assert_eq!(&*error.path, path);
     }
+}
+
+#[tokio::test]
+async fn responses_say_how_loaded_the_replica_is_where_they_should() {
+    fn said(headers: &mut HeaderMap) -> Option<u32> {
+        take_carried_report(headers).map(|report| report.unwrap().rif.count())
+    }
+    let mut rig = Rig::with_layer(|layer| layer.report_with_responses(true)).await;
+    let (mut busy, _) = connect_http1(rig.address).await;
+    let mut stream = busy.send_request(get("/stream")).await.unwrap();
+    let steps = rig.next_stream().await;
+    assert_eq!(said(stream.headers_mut()), Some(0), "itself does not count");
+    let (mut client, _) = connect_http1(rig.address).await;
+    for path in ["/ok", "/fail"] {
+        let mut response = client.send_request(get(path)).await.unwrap();
+        assert_eq!(said(response.headers_mut()), Some(1), "{path}");
+        response.into_body().collect().await.unwrap();
+    }
+    drop(steps);
+    let silent = Rig::start().await;
+    let (mut client, _) = connect_http1(silent.address).await;
+    let mut response = client.send_request(get("/ok")).await.unwrap();
+    assert_eq!(
+        said(response.headers_mut()),
+        None,
+        "by default nobody is told"
+    );
 }

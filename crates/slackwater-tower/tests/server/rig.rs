@@ -69,11 +69,15 @@ pub(crate) struct Rig {
 
 impl Rig {
     pub(crate) async fn start() -> Self {
+        Self::with_layer(|layer| layer).await
+    }
+
+    pub(crate) async fn with_layer(settings: impl FnOnce(LoadLayer) -> LoadLayer) -> Self {
         let load = Load::new();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (opened, streams) = mpsc::unbounded_channel();
-        let layer = LoadLayer::new(load.clone());
+        let layer = settings(LoadLayer::new(load.clone()));
         tokio::spawn(async move {
             loop {
                 let (socket, _) = listener.accept().await.unwrap();

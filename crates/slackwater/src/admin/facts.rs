@@ -325,6 +325,8 @@ pub(crate) struct RequestCounts {
     pub(crate) superseded: u64,
     /// Responses whose gRPC status blames the server, in their head or in their trailers.
     pub(crate) grpc_failures: u64,
+    /// Reports of the replica's load that came with responses, and that the policy was told of.
+    pub(crate) reports_carried: u64,
     /// Requests that found no room there and went elsewhere, or waited.
     pub(crate) full: u64,
     /// Requests that the replica, or its agent, turned away unstarted.
@@ -416,6 +418,7 @@ impl AddAssign for RequestCounts {
         self.broken += other.broken;
         self.client_gone += other.client_gone;
         self.grpc_failures += other.grpc_failures;
+        self.reports_carried += other.reports_carried;
         self.full += other.full;
         self.shed += other.shed;
     }

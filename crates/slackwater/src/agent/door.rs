@@ -26,6 +26,7 @@ use slackwater_tower::server::{
 };
 use slackwater_tower::wire::ProbeKey;
 use slackwater_tower::wire::asks::take_time;
+use slackwater_tower::wire::headers::write_carried_report;
 use slackwater_tower::wire::tie::Tie;
 use std::io;
 use std::sync::Arc;
@@ -50,6 +51,8 @@ pub(super) struct Door {
     pub(super) connect: Connect,
     /// Which responses say how loaded the server is.
     pub(super) orca: Written,
+    /// All responses of the server say how loaded it is, in fields of our own.
+    pub(super) reports: bool,
 }
 
 type Answer = Response<ResponseBody<Passing>>;
@@ -143,6 +146,11 @@ impl Door {
                 if status == StatusCode::SWITCHING_PROTOCOLS || is_connect && status.is_success() {
                     // A tunnel lasts for hours and may carry nothing.
                     passing.permit = None;
+                }
+                if self.reports
+                    && let Some(query) = &passing.query
+                {
+                    write_carried_report(&query.carried_report(), reply.headers_mut());
                 }
                 if let Some(wanted) = wanted
                     && wanted.write_head(reply.headers_mut(), || self.load.report(None))

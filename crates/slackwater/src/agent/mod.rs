@@ -11,11 +11,13 @@
 //! | what becomes of a request | `door` |
 //! | whether the server is there, and who is told | `presence` |
 //! | going to look | `checker` |
+//! | the server's CPU | `cpu` |
 //! | TLS on both sides | `tls` |
 //! | for the admin server | `status` |
 
 mod checker;
 mod command;
+mod cpu;
 mod door;
 mod presence;
 mod sockets;

@@ -89,6 +89,7 @@ async fn serve(parts: WorkerParts) -> io::Result<()> {
         unreadable: parts.unreadable,
         connect: config.connect,
         orca: config.orca,
+        reports: config.report_with_responses,
     });
     let settings = ClientSettings {
         counts: parts.connection_counts,

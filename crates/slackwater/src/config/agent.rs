@@ -16,13 +16,14 @@ use super::overrides::{scalar, texts};
 use super::probe::{parse_path, read_key_file};
 use super::remarks::exposed_admin;
 use super::retries::name_of;
+use super::server_process::ServerProcess;
 use super::tie::read_peers;
 use super::tls::{ListenerTls, read_listener_tls};
 use super::upgrade_protocols::read_upgrade_protocols;
 use crate::forward::ReplicaAddress;
 use crate::orca::{Form, Written};
 use crate::tls::ClientTls;
-use crate::toml_reader::values::{nonzero, one_of, text, within};
+use crate::toml_reader::values::{boolean, nonzero, one_of, text, within};
 use crate::toml_reader::{Flag, Item, Mistake, Mistakes, Reader, Remark, Severity, Source};
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use core::num::NonZeroU16;
@@ -86,6 +87,10 @@ pub(crate) struct AgentConfig {
     pub(crate) peers: Vec<Network>,
     /// Which responses say how loaded the server is; default none.
     pub(crate) orca: Written,
+    /// Which process or cgroup the server is; by default nobody knows.
+    pub(crate) server_process: ServerProcess,
+    /// The head of every response of the server says what probes say of RIF, capacity and cost; default no.
+    pub(crate) report_with_responses: bool,
     /// From the signal to stop, when probes begin to tell, until the listeners close: 0 to 1 minute, default 1 s.
     pub(crate) drain_delay: Duration,
     /// As [`Config::upgrade_protocols`](super::Config::upgrade_protocols).
@@ -254,6 +259,8 @@ fn assemble(mut reader: Reader<'_>) -> Result<LoadedAgent, Mistakes> {
     let age_default = TrackerConfig::default().sample_age_max;
     let sample_age_max = timeout(reader_ref, "sample_age_max", age_default, &age);
     let orca = reader_ref.setting("orca", Written::Never, "", |value| one_of(value, &ORCA));
+    let server_process = ServerProcess::read(reader_ref);
+    let report_with_responses = reader_ref.setting("report_with_responses", false, "", boolean);
     let queue = AgentQueue::read(reader_ref, &mut remarks);
     let has_queue = queue.requests_max != RequestsMax::None;
     let peers = read_peers(reader_ref, has_queue, &mut remarks);
@@ -295,6 +302,8 @@ fn assemble(mut reader: Reader<'_>) -> Result<LoadedAgent, Mistakes> {
                 queue,
                 peers,
                 orca: orca.value,
+                server_process,
+                report_with_responses: report_with_responses.value,
                 drain_delay,
                 upgrade_protocols,
                 connect,

@@ -82,7 +82,7 @@ impl ServiceConfig {
         }
         writeln!(to)?;
         write_discovery(to, prefix, &self.discovery)?;
-        write_replica(to, prefix, &self.replica)?;
+        write_replica(to, prefix, &self.replica, None)?;
         self.write_probe(to, prefix)?;
         write_sections(to, prefix, &self.policy_settings)?;
         let span = |span| quoted(show_duration(span));
@@ -155,13 +155,14 @@ impl AgentConfig {
         writeln!(to, "check_interval = {}", span(self.check_interval))?;
         writeln!(to, "sample_age_max = {}", span(self.sample_age_max))?;
         writeln!(to, "orca = {}", quoted(orca_name(self.orca)))?;
+        writeln!(to, "report_with_responses = {}", self.report_with_responses)?;
         writeln!(to, "drain_delay = {}", span(self.drain_delay))?;
         self.connect.write(to)?;
         write_upgrade_protocols(to, &self.upgrade_protocols)?;
         if let Some(tls) = &self.tls {
             tls.write_toml(to, "tls")?;
         }
-        write_replica(to, "", &self.replica)?;
+        write_replica(to, "", &self.replica, self.server_process.field().as_ref())?;
         writeln!(to, "[probe]")?;
         if let Some(address) = self.probe_listen {
             writeln!(to, "listen = {}", quoted(address))?;
@@ -213,7 +214,12 @@ pub(super) fn file_name(file: &Path) -> String {
     quoted(file.display())
 }
 
-fn write_replica(to: &mut String, prefix: &str, replica: &ReplicaSettings) -> fmt::Result {
+fn write_replica(
+    to: &mut String,
+    prefix: &str,
+    replica: &ReplicaSettings,
+    process: Option<&(&'static str, String)>,
+) -> fmt::Result {
     let protocol = replica.protocol.as_str(replica.tls.is_some());
     let fields: [(&str, &dyn Display); 2] = [
         ("protocol", &quoted(protocol)),
@@ -228,7 +234,8 @@ fn write_replica(to: &mut String, prefix: &str, replica: &ReplicaSettings) -> fm
     let connections_max = replica.connections_max.iter();
     let connections_max = connections_max.map(|max| ("connections_max", max as &dyn Display));
     let fields = fields.into_iter().chain(connections_max);
-    let fields: Vec<_> = fields.chain(proxy_protocol).collect();
+    let process = process.map(|(key, value)| (*key, value as &dyn Display));
+    let fields: Vec<_> = fields.chain(proxy_protocol).chain(process).collect();
     write_section(to, &format!("{prefix}replica"), &fields)?;
     let section = format!("{prefix}replica.tls");
     (replica.tls.as_ref()).map_or(Ok(()), |tls| write_replica_tls(to, &section, tls))

@@ -1,7 +1,8 @@
 //! ORCA: what replicas say of their load with their responses: reading it, and writing it for an agent's server.
 //!
 //! The message is `xds.data.orca.v3.OrcaLoadReport`; gRPC servers and others send it in a field of the response
-//! (gRPC A51). Read here are those of its fields that a policy of ours learns from: CPU, queries and errors a second. Three
+//! (gRPC A51). Read here are those of its fields that a policy of ours learns from: CPU, queries and errors a second, and among
+//! its named metrics a replica's RIF, capacity and cost. Three
 //! forms are in use, each with a field of its own or after its name in `endpoint-load-metrics`: text, JSON, and the
 //! message itself in Base64. What cannot be read, or is not a number that makes sense, is as if it were not there.
 //!
@@ -13,6 +14,7 @@ mod write;
 pub(crate) use write::{Form, Written, write_trailers};
 
 use base64::decode;
+use core::time::Duration;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use prost::Message;
 use slackwater_core::{LoadReport, Rif};
@@ -22,9 +24,15 @@ const ANY: HeaderName = HeaderName::from_static("endpoint-load-metrics");
 const JSON: HeaderName = HeaderName::from_static("endpoint-load-metrics-json");
 const BIN: HeaderName = HeaderName::from_static("endpoint-load-metrics-bin");
 
+/// Named metrics of our own: requests in flight but for the one that is answered, those that the replica can carry, and the CPU
+/// time that one takes.
+const RIF: &str = "slackwater.rif";
+const CAPACITY: &str = "slackwater.capacity";
+const COST_SECONDS: &str = "slackwater.cost_seconds";
+
 /// The fields of `OrcaLoadReport` that are of use here. On the wire 0 is as good as absent.
 #[derive(Clone, PartialEq, Message)]
-struct OrcaLoadReport {
+pub(crate) struct OrcaLoadReport {
     #[prost(double, tag = "1")]
     cpu_utilization: f64,
     #[prost(double, tag = "6")]
@@ -41,7 +49,7 @@ struct OrcaLoadReport {
 type Read = fn(&str) -> Option<OrcaLoadReport>;
 
 /// Takes a report out of a response's head or trailers, if there is one: clients are not told how loaded a replica is.
-pub(crate) fn take(headers: &mut HeaderMap) -> Option<LoadReport> {
+pub(crate) fn take(headers: &mut HeaderMap) -> Option<OrcaLoadReport> {
     let forms: [(HeaderName, Read); 3] = [(ANY, read_any), (JSON, read_json), (BIN, read_bin)];
     let mut found = None;
     for (name, read) in forms {
@@ -50,12 +58,13 @@ pub(crate) fn take(headers: &mut HeaderMap) -> Option<LoadReport> {
             found = found.or_else(|| text.and_then(|text| read(text.trim())));
         }
     }
-    found.and_then(OrcaLoadReport::into_report)
+    found
 }
 
 impl OrcaLoadReport {
-    /// Whatever is not a number above 0 counts as absent (gRPC A114). Without a rate and a utilization there is no report.
-    fn into_report(self) -> Option<LoadReport> {
+    /// What it says of CPU and queries. Whatever is not a number above 0 counts as absent (gRPC A114). Without a rate and a
+    /// utilization there is no report.
+    pub(crate) fn of_rates(&self) -> Option<LoadReport> {
         let utilization = if is_some(self.application_utilization) {
             self.application_utilization
         } else {
@@ -74,13 +83,39 @@ impl OrcaLoadReport {
         Some(report)
     }
 
+    /// What it says of capacity, by names of our own. Without RIF and capacity there is no report; a cost that is not a number
+    /// above 0 counts as absent.
+    pub(crate) fn of_capacity(&self) -> Option<LoadReport> {
+        let named = |name: &str| self.named_metrics.get(name).copied();
+        let rif = named(RIF).filter(|rif| rif.is_finite() && *rif >= 0.0)?;
+        let capacity = named(CAPACITY).filter(|capacity| is_some(*capacity))?;
+        // Nothing is in flight below half a request.
+        let rif = if rif < 0.5 { 0 } else { scaled(rif, 1.0) };
+        let mut report = LoadReport::new(Rif::new(rif), None);
+        report.capacity_millirif = Some(scaled(capacity, 1e3));
+        let cost = named(COST_SECONDS).filter(|cost| is_some(*cost));
+        report.cost = cost.and_then(|cost| Duration::try_from_secs_f64(cost).ok());
+        Some(report)
+    }
+
     fn set(&mut self, name: &str, value: f64) {
+        if let Some(name) = name.strip_prefix("named_metrics.") {
+            self.set_named(name, value);
+            return;
+        }
         match name {
             "cpu_utilization" => self.cpu_utilization = value,
             "application_utilization" => self.application_utilization = value,
             "rps_fractional" => self.rps_fractional = value,
             "eps" => self.eps = value,
             _ => (),
+        }
+    }
+
+    /// Only what is read is kept: a replica may name as many as it likes.
+    fn set_named(&mut self, name: &str, value: f64) {
+        if [RIF, CAPACITY, COST_SECONDS].contains(&name) {
+            self.named_metrics.insert(name.to_owned(), value);
         }
     }
 }
@@ -124,8 +159,17 @@ fn read_json(json: &str) -> Option<OrcaLoadReport> {
     let object: serde_json::Map<String, serde_json::Value> = serde_json::from_str(json).ok()?;
     let mut report = OrcaLoadReport::default();
     for (name, value) in &object {
+        let name = snake(name);
         if let Some(value) = value.as_f64() {
-            report.set(&snake(name), value);
+            report.set(&name, value);
+        } else if name == "named_metrics"
+            && let Some(named) = value.as_object()
+        {
+            for (name, value) in named {
+                if let Some(value) = value.as_f64() {
+                    report.set_named(name, value);
+                }
+            }
         }
     }
     Some(report)
@@ -158,7 +202,7 @@ mod tests {
         headers.insert("other", HeaderValue::from_static("stays"));
         let report = take(&mut headers);
         assert_eq!(headers.len(), 1, "clients are not told");
-        let report = report?;
+        let report = report?.of_rates()?;
         Some((
             report.cpu_millionths?,
             report.query_rate_millis?,
@@ -183,6 +227,38 @@ mod tests {
         let bin = "CTMzMzMzM9M/EZqZmZmZmek/MQAAAAAAACVAOc3MzMzMzABA";
         assert_eq!(read("endpoint-load-metrics-bin", bin), EXPECTED);
         assert_eq!(read(any, &format!("BIN {bin}")), EXPECTED);
+    }
+
+    #[test]
+    fn capacity_comes_by_names_of_our_own() {
+        let capacity = |text: &str| {
+            let report = read_any(text)?.of_capacity()?;
+            Some((report.rif.count(), report.capacity_millirif, report.cost))
+        };
+        let text = |rif: &str, capacity: &str, cost: &str| {
+            format!(
+                "named_metrics.slackwater.rif={rif}, named_metrics.slackwater.capacity={capacity}, \
+                 named_metrics.slackwater.cost_seconds={cost}, named_metrics.other=1"
+            )
+        };
+        let cost = Some(Duration::from_millis(2));
+        let expected = Some((3, Some(4_500), cost));
+        assert_eq!(capacity(&text("3", "4.5", "0.002")), expected);
+        let json = r#"JSON {"namedMetrics":{"slackwater.rif":3,"slackwater.capacity":4.5,"slackwater.cost_seconds":0.002}}"#;
+        assert_eq!(capacity(json), expected);
+        let idle = capacity(&text("0", "0.0001", "-1"));
+        assert_eq!(idle, Some((0, Some(1), None)), "none is in flight");
+        assert_eq!(
+            capacity(&text("1", "1e30", "1e30")),
+            Some((1, Some(u32::MAX), None))
+        );
+        for (rif, of) in [("NaN", "4"), ("-1", "4"), ("1", "0"), ("1", "inf")] {
+            assert_eq!(capacity(&text(rif, of, "1")), None, "{rif} of {of}");
+        }
+        assert_eq!(capacity("named_metrics.slackwater.capacity=4"), None);
+        assert_eq!(capacity("named_metrics.rif=1, cpu_utilization=1"), None);
+        let other = read_any("named_metrics.other=1").expect("it can be read");
+        assert!(other.named_metrics.is_empty());
     }
 
     #[test]

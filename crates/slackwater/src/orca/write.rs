@@ -1,9 +1,8 @@
 //! A report as replicas write it: text, JSON, or the message itself in Base64.
 
 use super::base64::encode;
-use super::{ANY, BIN, JSON, OrcaLoadReport};
+use super::{ANY, BIN, CAPACITY, COST_SECONDS, JSON, OrcaLoadReport, RIF};
 use core::fmt::Write;
-use core::time::Duration;
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use prost::Message;
 use slackwater_core::LoadReport;
@@ -106,6 +105,7 @@ fn is_grpc(headers: &HeaderMap) -> bool {
 }
 
 impl OrcaLoadReport {
+    /// The report of a replica that has the request that is answered in flight.
     fn of(report: &LoadReport) -> Self {
         let rate = report
             .query_rate_millis
@@ -114,13 +114,29 @@ impl OrcaLoadReport {
         let cpu = report
             .cpu_millionths
             .map_or(0.0, |cpu| f64::from(cpu) / 1e6);
-        let ms = |latency: Duration| ("latency_ms".to_owned(), latency.as_secs_f64() * 1e3);
-        let rif = ("rif".to_owned(), f64::from(report.rif.count()));
+        let rif = report.rif.count();
+        let named = [
+            // What is in flight, with the request that is answered, as it has always been, and without.
+            ("rif", Some(f64::from(rif))),
+            (RIF, Some(f64::from(rif.saturating_sub(1)))),
+            (
+                "latency_ms",
+                report.latency.map(|it| it.as_secs_f64() * 1e3),
+            ),
+            (
+                CAPACITY,
+                (report.capacity_millirif).map(|it| f64::from(it) / 1e3),
+            ),
+            (COST_SECONDS, report.cost.map(|it| it.as_secs_f64())),
+        ];
+        let named = named.into_iter();
         Self {
             cpu_utilization: cpu,
             rps_fractional: rate,
             eps: errors,
-            named_metrics: [rif].into_iter().chain(report.latency.map(ms)).collect(),
+            named_metrics: named
+                .filter_map(|(name, value)| Some((name.to_owned(), value?)))
+                .collect(),
             application_utilization: 0.0,
         }
     }
@@ -171,6 +187,7 @@ impl Form {
 mod tests {
     use super::*;
     use crate::orca::{read_any, take};
+    use core::time::Duration;
     use slackwater_core::Rif;
 
     fn report() -> LoadReport {
@@ -178,6 +195,8 @@ mod tests {
         report.query_rate_millis = Some(10_500);
         report.error_millionths = Some(200_000);
         report.cpu_millionths = Some(300_000);
+        report.capacity_millirif = Some(4_500);
+        report.cost = Some(Duration::from_millis(2));
         report
     }
 
@@ -186,13 +205,21 @@ mod tests {
         let written = OrcaLoadReport::of(&report());
         let text = Form::Text.write(&written);
         let expected = "TEXT cpu_utilization=0.3, rps_fractional=10.5, eps=2.1, \
-                        named_metrics.latency_ms=1.5, named_metrics.rif=3";
+                        named_metrics.latency_ms=1.5, named_metrics.rif=3, \
+                        named_metrics.slackwater.capacity=4.5, \
+                        named_metrics.slackwater.cost_seconds=0.002, \
+                        named_metrics.slackwater.rif=2";
         assert_eq!(text, expected);
         for form in [Form::Text, Form::Json, Form::Bin] {
             let value = form.write(&written);
             let mut headers = HeaderMap::new();
             headers.insert(ANY, HeaderValue::try_from(&value).expect("a value"));
-            let read = take(&mut headers).expect("a report");
+            let orca = take(&mut headers).expect("a report");
+            let read = orca.of_capacity().expect("capacity");
+            assert_eq!(read.rif, Rif::new(2), "{value}");
+            assert_eq!(read.capacity_millirif, Some(4_500), "{value}");
+            assert_eq!(read.cost, Some(Duration::from_millis(2)), "{value}");
+            let read = orca.of_rates().expect("rates");
             assert_eq!(read.cpu_millionths, Some(300_000), "{value}");
             assert_eq!(read.query_rate_millis, Some(10_500), "{value}");
             assert_eq!(read.error_millionths, Some(200_000), "{value}");
@@ -204,10 +231,11 @@ mod tests {
     #[test]
     fn a_replica_without_rates_still_says_what_it_knows() {
         let idle = OrcaLoadReport::of(&LoadReport::new(Rif::ZERO, None));
-        assert_eq!(Form::Text.write(&idle), "TEXT named_metrics.rif=0");
+        let text = "TEXT named_metrics.rif=0, named_metrics.slackwater.rif=0";
+        assert_eq!(Form::Text.write(&idle), text);
         assert_eq!(
             Form::Json.write(&idle),
-            r#"JSON {"named_metrics":{"rif":0.0}}"#
+            r#"JSON {"named_metrics":{"rif":0.0,"slackwater.rif":0.0}}"#
         );
     }
 

@@ -16,6 +16,7 @@ mod overload;
 mod probes;
 mod process;
 mod server;
+mod signals;
 mod streaming;
 mod upgrade;
 mod withdrawal;

@@ -12,6 +12,7 @@
 
 mod access_log;
 mod aversion;
+mod capacity;
 mod clients;
 mod connect;
 mod control;

@@ -302,4 +302,10 @@ pub(super) const FAMILIES: &[Family] = &[
         OF_REPLICA,
         |it, out| counts(it, out, |requests| requests.grpc_failures),
     ),
+    Family::counter(
+        "slackwater_reports_carried",
+        "Reports of the replica's load that came with its responses, and that the policy was told of.",
+        OF_REPLICA,
+        |it, out| counts(it, out, |requests| requests.reports_carried),
+    ),
 ];

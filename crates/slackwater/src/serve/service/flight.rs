@@ -3,6 +3,7 @@
 
 use super::account::Account;
 use super::gate::Permit;
+use super::learning::Learning;
 use super::retries::Hint;
 use super::room::{Room, Spot};
 use crate::config::ReplicaConfig;
@@ -10,7 +11,6 @@ use crate::forward::{
     Cause, End, Failure, Patience, Replica, ReplicaCounts, Reply, RequestBody, ResponseBody, Watch,
     read_rest,
 };
-use crate::orca;
 use crate::request_record::{AttemptKind, AttemptNotes, Ended, Story};
 use crate::routes::RetryRules;
 use core::cell::Cell;
@@ -63,8 +63,8 @@ pub(in crate::serve) struct Flight {
     grpc_status: Option<GrpcStatus>,
     /// Another attempt has taken its place.
     is_discarded: bool,
-    /// The policy learns from what a response says of its replica's load.
-    is_learning: bool,
+    /// What the policy learns from of what a response says of its replica's load.
+    learning: Learning,
     /// The request's place in the service.
     permit: Option<Permit>,
     /// Its place at the replica.
@@ -175,7 +175,7 @@ pub(super) fn discard(response: Response<ResponseBody<Box<Flight>>>) {
 }
 
 impl Flight {
-    pub(super) fn new(lease: Lease, member: Rc<Member>, is_learning: bool) -> Self {
+    pub(super) fn new(lease: Lease, member: Rc<Member>, learning: Learning) -> Self {
         Self {
             lease: Some(lease),
             member,
@@ -183,7 +183,7 @@ impl Flight {
             told: Outcome::Success,
             grpc_status: None,
             is_discarded: false,
-            is_learning,
+            learning,
             permit: None,
             spot: None,
             story: Story::default(),
@@ -290,9 +290,7 @@ impl Flight {
                 let said = read_head(status, reply.headers());
                 self.notes.head(status, said.grpc_status);
                 self.hear(said);
-                if self.is_learning {
-                    self.learn(reply.headers_mut());
-                }
+                self.learn(reply.headers_mut());
                 self.head_ready();
                 self.member.counts().count_response(status);
                 let is_refused = rules.is_some_and(|rules| rules.refuse(reply.response()));
@@ -335,9 +333,10 @@ impl Flight {
 
     /// Tells the policy what the replica says of its load, here and not to the client.
     fn learn(&self, headers: &mut HeaderMap) {
-        if let Some(report) = orca::take(headers)
+        if let Some(report) = self.learning.take(headers)
             && let Some(lease) = &self.lease
         {
+            self.member.counts().reports_carried.add_one();
             lease.handle_carried_report(&report);
         }
     }
@@ -443,9 +442,7 @@ impl Watch for Box<Flight> {
             self.notes.grpc_ended(status);
         }
         self.hear(said);
-        if self.is_learning {
-            self.learn(trailers);
-        }
+        self.learn(trailers);
     }
 
     fn finish(mut self, end: End) {

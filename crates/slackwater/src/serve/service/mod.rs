@@ -15,6 +15,7 @@ mod fleet;
 mod flight;
 mod gate;
 mod hedging;
+mod learning;
 mod line;
 mod prober;
 mod race;
@@ -53,6 +54,7 @@ use fleet::{Members, Roster};
 use gate::Gate;
 use hedging::Hedging;
 use http::{HeaderMap, Request};
+use learning::Learning;
 use retries::Retries;
 use room::Rooms;
 use slackwater_core::health::build;
@@ -119,9 +121,6 @@ impl ServiceView {
         }
     }
 }
-
-/// The policy that learns from reports that come with responses; for others they are not even looked for.
-const READS_ORCA: &str = "weighted_round_robin";
 
 /// Which of how many workers this is, counted from 0.
 #[derive(Clone, Copy, Debug)]
@@ -194,7 +193,7 @@ pub(super) struct Service {
     /// Absent: no request is tied.
     tying: Option<Tying>,
     /// The policy learns from what responses say of their replicas' load.
-    reads_orca: bool,
+    learning: Learning,
     /// Replicas that are out are tried with copies of requests.
     sends_shadow_trials: bool,
     /// Absent: each request stands for itself.
@@ -292,7 +291,7 @@ impl Service {
                 members: Rc::clone(&members),
                 latency: Arc::clone(&book.latency),
             }),
-            reads_orca: config.policy.name == READS_ORCA,
+            learning: Learning::of_policy(config.policy.name),
             sends_shadow_trials: config.passive_health.shadow_trials,
             sticky,
             protocol: config.replica.protocol,
@@ -424,7 +423,7 @@ impl Service {
             }
         };
         let member = self.members.find(lease.replica())?;
-        let mut flight = Box::new(Flight::new(lease, member, self.reads_orca));
+        let mut flight = Box::new(Flight::new(lease, member, self.learning));
         if let Some(told) = &mut explanation {
             self.members.tell_absent(told);
         }

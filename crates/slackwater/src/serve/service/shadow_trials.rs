@@ -30,7 +30,7 @@ impl Service {
         let Some(member) = self.members.find(lease.replica()) else {
             return;
         };
-        let mut flight = Box::new(Flight::new(lease, member, self.reads_orca));
+        let mut flight = Box::new(Flight::new(lease, member, self.learning));
         if !flight.enter() {
             return flight.cancel();
         }

@@ -93,7 +93,7 @@ impl Service {
             return None;
         };
         let member = self.members.find(lease.replica())?;
-        let mut second = Box::new(Flight::new(lease, member, self.reads_orca));
+        let mut second = Box::new(Flight::new(lease, member, self.learning));
         if let Some(told) = &mut explanation {
             self.members.tell_absent(told);
         }

@@ -1,6 +1,7 @@
 //! Requests, their connections, and what is told of them elsewhere.
 
 use super::Moved;
+use crate::capacity;
 use crate::clients::{Client, get};
 use crate::grpc;
 use crate::proxy::Proxy;
@@ -164,7 +165,7 @@ async fn mistaken(moved: &Moved) {
     watched.moves(&["slackwater_tls_handshakes_total"]).await;
 }
 
-/// By this side, by an agent, and by a gRPC server.
+/// By this side, by an agent, and by a gRPC server; and what a replica says of its load.
 async fn refused(moved: &Moved) {
     let replica = Replica::echo("a").await;
     let proxy = proxy_protocol::start(&replica, "192.0.2.1", "");
@@ -187,6 +188,13 @@ async fn refused(moved: &Moved) {
     let watched = moved.watch(&proxy).await;
     watched
         .moves_with_requests(&["slackwater_grpc_failures_total"])
+        .await;
+
+    let loaded = capacity::says("x-prequal-rif: 1\r\n").await;
+    let proxy = Proxy::start(&[loaded.address], capacity::BY_CAPACITY);
+    let watched = moved.watch(&proxy).await;
+    watched
+        .moves_with_requests(&["slackwater_reports_carried_total"])
         .await;
 }
 

@@ -1,0 +1,307 @@
+//! The CPU that the server gets, for what the agent learns of its capacity: read on a timer on the main thread, never on a
+//! request's way.
+//!
+//! The server may start after the agent, end, and start again as another process: it is looked for every second, and sums go on
+//! where they were. What is not there is said once, and capacity is learned from latency alone meanwhile.
+
+use crate::config::ServerProcess;
+use core::time::Duration;
+use slackwater_signals::{Figure, Origin, Reading, Source, Target};
+use slackwater_tower::server::{CpuTotals, Load};
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+/// From one reading to the next.
+const STEP: Duration = Duration::from_millis(50);
+/// The pause after a reading is so many times as long as the reading itself, so that one of very many threads takes no more
+/// than a hundredth of a core.
+const PAUSE_READINGS: u32 = 99;
+/// How often it is looked where the server is.
+const LOOK: Duration = Duration::from_secs(1);
+/// A process id, with a line's end and some blanks.
+const PID_FILE_BYTES_MAX: u64 = 32;
+
+/// What was read last; clones share it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct LatestCpu(Arc<Mutex<Option<CpuTotals>>>);
+
+impl LatestCpu {
+    pub(super) fn get(&self) -> Option<CpuTotals> {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn set(&self, totals: Option<CpuTotals>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = totals;
+    }
+}
+
+/// Reads for ever, and has `load` learn from each reading; ends at once if nothing is known of the server's process.
+pub(super) async fn keep_reading(process: ServerProcess, latest: LatestCpu, load: Load) {
+    if process == ServerProcess::Unknown {
+        return;
+    }
+    let mut watch = Watch::new(process);
+    loop {
+        let began = Instant::now();
+        latest.set(watch.read(began));
+        // Whoever asks for a report when a reading is due learns from it.
+        load.report(None);
+        tokio::time::sleep(pause_after(began.elapsed())).await;
+    }
+}
+
+fn pause_after(reading: Duration) -> Duration {
+    STEP.max(reading.saturating_mul(PAUSE_READINGS))
+}
+
+/// Sums over all processes that have been the server.
+#[derive(Debug)]
+struct Watch {
+    process: ServerProcess,
+    open: Option<Open>,
+    used: Duration,
+    waited: Duration,
+    looked_at: Option<Instant>,
+    /// Why nothing is read, as it was last said.
+    missing: Option<String>,
+}
+
+/// What is read now.
+#[derive(Debug)]
+struct Open {
+    source: Source,
+    /// Of a process.
+    pid: Option<u32>,
+    /// Waiting is told of each thread; what is told otherwise is a lower bound and of no use.
+    tells_waits: bool,
+    last: Reading,
+}
+
+impl Watch {
+    fn new(process: ServerProcess) -> Self {
+        Self {
+            process,
+            open: None,
+            used: Duration::ZERO,
+            waited: Duration::ZERO,
+            looked_at: None,
+            missing: None,
+        }
+    }
+
+    /// What the server has used and waited for by now; `None` while it is not there.
+    fn read(&mut self, now: Instant) -> Option<CpuTotals> {
+        let looked = self.looked_at.map(|at| now.saturating_duration_since(at));
+        if looked.is_none_or(|ago| ago >= LOOK) {
+            self.looked_at = Some(now);
+            if let Err(reason) = self.look() {
+                self.miss(reason);
+            }
+        }
+        let open = self.open.as_mut()?;
+        let reading = open.source.read();
+        let Some(used) = reading.used else {
+            self.miss("it has ended".to_owned());
+            return None;
+        };
+        let before = core::mem::replace(&mut open.last, reading);
+        self.used += used.saturating_sub(before.used.unwrap_or(used));
+        if let Some((earlier, later)) = before.waited.zip(reading.waited) {
+            self.waited += later.saturating_sub(earlier);
+        }
+        Some(CpuTotals {
+            used: self.used,
+            waited: open.tells_waits.then_some(self.waited),
+            limit_millicores: reading.cores_limit.map(|limit| limit.millicores),
+        })
+    }
+
+    /// Looks where the server is, and opens what it finds unless that is open.
+    fn look(&mut self) -> Result<(), String> {
+        let (pid, target) = match &self.process {
+            ServerProcess::Unknown => return Ok(()),
+            ServerProcess::PidFile(file) => {
+                let pid = read_pid(file).map_err(|why| format!("{}: {why}", file.display()))?;
+                (Some(pid), Target::Process(pid))
+            }
+            ServerProcess::Cgroup(directory) => (None, Target::Cgroup(directory.clone())),
+        };
+        if self.open.as_ref().is_some_and(|open| open.pid == pid) {
+            return Ok(());
+        }
+        let mut source = Source::open(&target);
+        let last = source.read();
+        if last.used.is_none() {
+            let mut findings = source.findings().iter();
+            let used = findings.find(|finding| finding.figure == Figure::Used);
+            let why = used.map_or_else(String::new, |used| used.detail.clone());
+            return Err(format!("{target}: {why}"));
+        }
+        let tells_waits = source.origin(Figure::Waited) == Some(Origin::Threads);
+        let found: Vec<_> = source.findings().iter().map(ToString::to_string).collect();
+        tracing::info!(
+            server = %target,
+            waiting_is_told = tells_waits,
+            found = found.join("; "),
+            "capacity is learned from the server's CPU"
+        );
+        self.missing = None;
+        self.open = Some(Open {
+            source,
+            pid,
+            tells_waits,
+            last,
+        });
+        Ok(())
+    }
+
+    /// Nothing can be read, which is said once.
+    fn miss(&mut self, reason: String) {
+        self.open = None;
+        if self.missing.as_ref() != Some(&reason) {
+            tracing::warn!(%reason, "the server's CPU cannot be read: capacity is learned from latency alone");
+            self.missing = Some(reason);
+        }
+    }
+}
+
+/// The process id that is in a file.
+fn read_pid(file: &Path) -> Result<u32, String> {
+    let metadata = std::fs::metadata(file).map_err(|error| error.to_string())?;
+    if !metadata.is_file() {
+        // To open a pipe would wait for somebody to write.
+        return Err("is no file".to_owned());
+    }
+    let mut text = String::new();
+    let opened = File::open(file).map_err(|error| error.to_string())?;
+    opened
+        .take(PID_FILE_BYTES_MAX)
+        .read_to_string(&mut text)
+        .map_err(|error| error.to_string())?;
+    let pid = text.trim().parse().ok().filter(|pid| *pid > 0);
+    pid.ok_or_else(|| "does not have a process id and nothing else".to_owned())
+}
+
+#[cfg(test)]
+#[cfg(target_os = "linux")]
+mod tests {
+    use super::*;
+    use std::process::{Child, Command, Stdio};
+
+    /// A process that lasts until it is dropped.
+    struct Server(Child);
+
+    impl Server {
+        fn start() -> Self {
+            let mut command = Command::new("cat");
+            command.stdin(Stdio::piped()).stdout(Stdio::null());
+            Self(command.spawn().expect("cat is everywhere"))
+        }
+    }
+
+    impl Drop for Server {
+        fn drop(&mut self) {
+            // It may have ended already.
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+
+    struct PidFile(std::path::PathBuf);
+
+    impl PidFile {
+        fn new(name: &str) -> Self {
+            let name = format!("slackwater-pid-{}-{name}", std::process::id());
+            Self(std::env::temp_dir().join(name))
+        }
+
+        fn write(&self, text: &str) {
+            std::fs::write(&self.0, text).expect("a file");
+        }
+
+        fn watch(&self) -> Watch {
+            Watch::new(ServerProcess::PidFile(self.0.clone()))
+        }
+    }
+
+    impl Drop for PidFile {
+        fn drop(&mut self) {
+            // A test may have removed it.
+            let _ = std::fs::remove_file(&self.0);
+        }
+    }
+
+    /// Uses the CPU until the watch says that something was used.
+    fn burn(watch: &mut Watch, now: Instant) -> Duration {
+        let before = watch.read(now).expect("it is there").used;
+        loop {
+            let used = watch.read(now).expect("it is there").used;
+            if used > before {
+                return used;
+            }
+        }
+    }
+
+    #[test]
+    fn the_server_is_found_when_it_comes_and_sums_go_on_when_it_changes() {
+        let file = PidFile::new("comes");
+        let (mut watch, mut now) = (file.watch(), Instant::now());
+        assert_eq!(watch.read(now), None, "there is no file");
+        file.write(&format!("{}\n", std::process::id()));
+        assert_eq!(watch.read(now + LOOK / 2), None, "nobody looks yet");
+        now += LOOK;
+        let used = burn(&mut watch, now);
+        let limit = watch.read(now).and_then(|totals| totals.limit_millicores);
+        assert!(limit.is_some_and(|limit| limit > 0));
+        let mut other = Server::start();
+        file.write(&other.0.id().to_string());
+        now += LOOK;
+        let totals = watch.read(now).expect("the other is there");
+        assert!(totals.used >= used, "{totals:?} after {used:?}");
+        assert!(totals.used < used + Duration::from_secs(1), "{totals:?}");
+        other.0.kill().expect("it runs");
+        other.0.wait().expect("it ends");
+        assert_eq!(watch.read(now), None, "it has ended");
+        file.write(&std::process::id().to_string());
+        now += LOOK;
+        assert!(burn(&mut watch, now) >= used);
+    }
+
+    #[test]
+    fn what_is_missing_is_told_with_its_reason() {
+        let file = PidFile::new("missing");
+        let reason = |text: &str| {
+            file.write(text);
+            let mut watch = file.watch();
+            assert_eq!(watch.read(Instant::now()), None);
+            watch.missing.unwrap_or_default()
+        };
+        for text in ["", "0", "-1", "nginx", "1 2", "99999999999"] {
+            let reason = reason(text);
+            assert!(
+                reason.contains("does not have a process id"),
+                "{text}: {reason}"
+            );
+        }
+        let nobody = u32::MAX / 2;
+        assert!(reason(&nobody.to_string()).starts_with(&format!("process {nobody}: ")));
+        let directory = ServerProcess::PidFile(std::env::temp_dir());
+        let mut watch = Watch::new(directory);
+        assert_eq!(watch.read(Instant::now()), None);
+        assert!(watch.missing.is_some_and(|why| why.contains("is no file")));
+        let gone = ServerProcess::Cgroup("/sys/fs/cgroup/not/there".into());
+        let mut watch = Watch::new(gone);
+        assert_eq!(watch.read(Instant::now()), None);
+        assert!(watch.missing.is_some());
+    }
+
+    #[test]
+    fn a_long_reading_is_followed_by_a_longer_pause() {
+        assert_eq!(pause_after(Duration::from_micros(6)), STEP);
+        let long = pause_after(Duration::from_millis(2));
+        assert_eq!(long, Duration::from_millis(198));
+    }
+}

@@ -1,0 +1,98 @@
+//! Which policies learn from what replicas say of their load with their responses, and from which form of it.
+//!
+//! What is learned from is taken out of the response: clients are not told how loaded a replica is. What cannot be read is taken
+//! out, too, and as if it had not been said. For other policies nothing is even looked for.
+
+use crate::orca;
+use http::HeaderMap;
+use slackwater_core::LoadReport;
+use slackwater_tower::wire::headers::take_carried_report;
+
+/// What a policy learns from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Learning {
+    /// Probes alone, or nothing.
+    Nothing,
+    /// CPU and rates of an ORCA report.
+    Orca,
+    /// Capacity, by a report's own fields, or else by what an ORCA report says of it.
+    Capacity,
+}
+
+impl Learning {
+    /// What the policy of that name learns from.
+    pub(super) fn of_policy(name: &str) -> Self {
+        match name {
+            "weighted_round_robin" => Self::Orca,
+            "capacity" => Self::Capacity,
+            _ => Self::Nothing,
+        }
+    }
+
+    /// Takes out of a response's head or trailers what is said there.
+    pub(super) fn take(self, headers: &mut HeaderMap) -> Option<LoadReport> {
+        match self {
+            Self::Nothing => None,
+            Self::Orca => orca::take(headers)?.of_rates(),
+            Self::Capacity => {
+                let said = orca::take(headers);
+                let own = take_carried_report(headers).and_then(Result::ok);
+                own.or_else(|| said?.of_capacity())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::HeaderValue;
+    use http::header::HeaderName;
+
+    const ORCA: (&str, &str) = (
+        "endpoint-load-metrics",
+        "TEXT cpu_utilization=0.5, rps_fractional=4, named_metrics.slackwater.rif=2, \
+         named_metrics.slackwater.capacity=3.5, named_metrics.slackwater.cost_seconds=0.001",
+    );
+    const RIF: (&str, &str) = ("x-prequal-rif", "7");
+
+    /// What is learned, and how many fields are left.
+    fn taken(
+        learning: Learning,
+        fields: &[(&'static str, &'static str)],
+    ) -> (Option<LoadReport>, usize) {
+        let field = |&(name, value)| {
+            let name: HeaderName = HeaderName::from_static(name);
+            (name, HeaderValue::from_static(value))
+        };
+        let mut headers: HeaderMap = fields.iter().map(field).collect();
+        (learning.take(&mut headers), headers.len())
+    }
+
+    #[test]
+    fn each_policy_takes_what_it_learns_from() {
+        let nothing = Learning::of_policy("prequal");
+        assert_eq!(taken(nothing, &[ORCA, RIF]), (None, 2));
+        let rates = Learning::of_policy("weighted_round_robin");
+        let (report, left) = taken(rates, &[ORCA, RIF]);
+        assert_eq!(report.unwrap().cpu_millionths, Some(500_000));
+        assert_eq!(left, 1, "a field that nobody looks for");
+        let capacity = Learning::of_policy("capacity");
+        let (report, left) = taken(capacity, &[ORCA]);
+        let report = report.unwrap();
+        assert_eq!((report.rif.count(), left), (2, 0));
+        assert_eq!(report.capacity_millirif, Some(3_500));
+        let (report, left) = taken(capacity, &[ORCA, RIF]);
+        let report = report.unwrap();
+        assert_eq!((report.rif.count(), left), (7, 0), "its own fields win");
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_taken_out_and_not_believed() {
+        let capacity = Learning::of_policy("capacity");
+        let bad = [("x-prequal-rif", "many"), ("x-slackwater-cost-ns", "1")];
+        assert_eq!(taken(capacity, &bad), (None, 0));
+        let orca = [("endpoint-load-metrics", "TEXT cpu_utilization=0.5")];
+        assert_eq!(taken(capacity, &orca), (None, 0));
+    }
+}

@@ -1,0 +1,188 @@
+//! The policy `capacity` before two agents, whose servers work on one request at a time and on ten.
+
+use crate::clients::{Client, get};
+use crate::proxy::{Proxy, slackwater, until};
+use crate::replicas::Replica;
+use core::net::SocketAddr;
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use core::time::Duration;
+use std::sync::Arc;
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+pub(crate) const BY_CAPACITY: &str = "policy = \"capacity\"\n[probe]\ntransport = \"udp\"\n";
+/// More requests at a time than the narrow server could take, and no more than both can.
+const CLIENTS: usize = 10;
+
+/// A server that works for 20 ms on each request, on so many at a time.
+async fn server(name: &'static str, at_a_time: usize) -> Replica {
+    let places = Arc::new(Semaphore::new(at_a_time));
+    Replica::scripted(move |mut connection| {
+        let places = Arc::clone(&places);
+        async move {
+            while connection.head().await.is_some() {
+                let place = places.acquire().await.unwrap();
+                tokio::time::sleep(Duration::from_millis(20)).await;
+                drop(place);
+                connection.answer(name).await;
+            }
+        }
+    })
+    .await
+}
+
+/// An agent with these keys.
+fn agent(server: SocketAddr, keys: &str) -> Proxy {
+    let (process, port) = (std::process::id(), server.port());
+    let file = std::env::temp_dir().join(format!("slackwater-capacity-{process}-{port}.toml"));
+    std::fs::write(&file, keys).unwrap();
+    let (path, to) = (file.to_str().unwrap(), server.to_string());
+    let any = "127.0.0.1:0";
+    let agent = Proxy::spawn_command(&mut slackwater(&[
+        "agent", "--config", path, "--to", &to, "--listen", any, "--admin", any,
+    ]));
+    std::fs::remove_file(&file).unwrap();
+    agent
+}
+
+/// How often each has answered.
+#[derive(Debug, Default)]
+struct Answers {
+    wide: AtomicU64,
+    narrow: AtomicU64,
+}
+
+impl Answers {
+    fn now(&self) -> [u64; 2] {
+        [&self.wide, &self.narrow].map(|count| count.load(Relaxed))
+    }
+}
+
+/// A client that asks for ever, and looks at the heads of what it gets.
+async fn ask_on(proxy: SocketAddr, answers: Arc<Answers>) {
+    let mut client = Client::connect(proxy).await;
+    loop {
+        let answer = client.get("/").await;
+        assert_eq!(answer.status, 200);
+        let head = answer.head.to_ascii_lowercase();
+        assert!(!head.contains("x-prequal"), "clients are not told: {head}");
+        assert!(
+            !head.contains("x-slackwater-c"),
+            "clients are not told: {head}"
+        );
+        let count = match answer.text() {
+            "wide" => &answers.wide,
+            _ => &answers.narrow,
+        };
+        count.fetch_add(1, Relaxed);
+    }
+}
+
+/// Clients ask until the condition holds.
+async fn under_load(proxy: &Proxy, what: &str, mut holds: impl AsyncFnMut(&Answers) -> bool) {
+    let answers = Arc::new(Answers::default());
+    let mut clients = JoinSet::new();
+    for _ in 0..CLIENTS {
+        clients.spawn(ask_on(proxy.address, Arc::clone(&answers)));
+    }
+    let waiting = until(what, async || holds(&answers).await.then_some(()));
+    tokio::select! {
+        () = waiting => (),
+        Some(ended) = clients.join_next() => ended.unwrap(),
+    }
+}
+
+async fn carried(proxy: &Proxy) -> Vec<u64> {
+    let status: serde_json::Value =
+        serde_json::from_str(&proxy.admin_page("/status").await).unwrap();
+    let replicas = status["replicas"].as_array().unwrap().iter();
+    replicas
+        .map(|replica| replica["requests"]["reports_carried"].as_u64().unwrap())
+        .collect()
+}
+
+#[tokio::test]
+async fn the_replica_with_more_capacity_gets_more_and_says_so_with_its_responses() {
+    let (wide, narrow) = (server("wide", 10).await, server("narrow", 1).await);
+    let keys = "report_with_responses = true\n";
+    let agents = [wide.address, narrow.address].map(|server| agent(server, keys));
+    let proxy = Proxy::start(&agents.each_ref().map(|agent| agent.address), BY_CAPACITY);
+    // What a request takes that meets no other is learned first.
+    for agent in &agents {
+        let mut client = Client::connect(agent.address).await;
+        for _ in 0..40 {
+            client.get("/").await;
+        }
+    }
+    let mut since = [0, 0];
+    under_load(
+        &proxy,
+        "the wide one gets six times as many",
+        async |answers| {
+            let now = answers.now();
+            let [wide, narrow] = [now[0] - since[0], now[1] - since[1]];
+            if wide + narrow < 200 {
+                return false;
+            }
+            since = now;
+            wide >= 6 * narrow
+        },
+    )
+    .await;
+    let carried = carried(&proxy).await;
+    assert!(carried.iter().all(|reports| *reports > 0), "{carried:?}");
+    let metrics = proxy.admin_page("/metrics").await;
+    assert!(metrics.contains("slackwater_reports_carried_total{"));
+    let told = until("only the one who asks is there", async || {
+        let told = get(agents[0].address, "/").await;
+        (told.field("x-prequal-rif") == Some("0")).then_some(told)
+    })
+    .await;
+    assert!(told.field("x-slackwater-capacity-millirif").is_some());
+    assert!(told.field("x-slackwater-cost-ns").is_some());
+}
+
+#[tokio::test]
+async fn an_orca_report_says_it_as_well() {
+    let servers = [server("wide", 10).await, server("narrow", 1).await];
+    let agents = servers
+        .each_ref()
+        .map(|server| agent(server.address, "orca = \"json\"\n"));
+    let proxy = Proxy::start(&agents.each_ref().map(|agent| agent.address), BY_CAPACITY);
+    under_load(&proxy, "both say it with responses", async |_| {
+        carried(&proxy).await.iter().all(|reports| *reports > 0)
+    })
+    .await;
+}
+
+/// A replica that says with its responses what it likes.
+pub(crate) async fn says(fields: &'static str) -> Replica {
+    Replica::scripted(move |mut connection| async move {
+        while connection.head().await.is_some() {
+            let head = format!("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n{fields}\r\n");
+            connection.send(&head).await;
+        }
+    })
+    .await
+}
+
+#[tokio::test]
+async fn what_cannot_be_read_is_taken_out_and_others_pass_it_on() {
+    let bad = "x-prequal-rif: 1\r\nx-prequal-rif: 2\r\nx-slackwater-cost-ns: much\r\nage: 7\r\n";
+    let replica = says(bad).await;
+    let proxy = Proxy::start(&[replica.address], BY_CAPACITY);
+    let answer = get(proxy.address, "/").await;
+    assert_eq!(answer.field("x-prequal-rif"), None, "{}", answer.head);
+    assert_eq!(answer.field("x-slackwater-cost-ns"), None);
+    assert_eq!(answer.field("age"), Some("7"));
+    assert_eq!(carried(&proxy).await, [0]);
+    let good = says("x-prequal-rif: 1\r\nx-slackwater-capacity-millirif: 4000\r\n").await;
+    let proxy = Proxy::start(&[good.address], BY_CAPACITY);
+    let answer = get(proxy.address, "/").await;
+    assert_eq!(answer.field("x-slackwater-capacity-millirif"), None);
+    assert_eq!(carried(&proxy).await, [1]);
+    let other = Proxy::start(&[good.address], "");
+    let answer = get(other.address, "/").await;
+    assert_eq!(answer.field("x-prequal-rif"), Some("1"), "nobody looks");
+    assert_eq!(carried(&other).await, [0]);
+}
