@@ -347,7 +347,7 @@ impl Balancer {
     pub(super) fn carried_report(&self, replica: ReplicaId, report: &LoadReport) {
         let now = self.now();
         let mut driver = self.lock();
-        driver.reported.note(now, replica, report);
+        driver.reported.note_carried(now, replica, report);
         let parts = driver.replicas.parts(replica);
         let report = report.of_part(parts, &mut driver.draw);
         driver.policy.handle_carried_report(now, replica, &report);

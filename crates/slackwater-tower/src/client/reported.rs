@@ -64,6 +64,20 @@ impl LastReports {
         }
     }
 
+    /// A replica has said this with a response. Of latency it says nothing there, so what it last said of that stands.
+    pub(super) fn note_carried(&mut self, now: Instant, replica: ReplicaId, report: &LoadReport) {
+        if let Some(Some((owner, said))) = self.0.get_mut(replica.index())
+            && *owner == replica
+        {
+            let before = said.and_then(|said| said.latency);
+            *said = Some(Said {
+                rif: report.rif,
+                latency: report.latency.or(before),
+                at: now,
+            });
+        }
+    }
+
     /// All that there are.
     pub(super) fn view(&self, now: Instant) -> Vec<Reported> {
         let places = self.0.iter().flatten();
@@ -107,6 +121,29 @@ mod tests {
             (third, 9, Some(ms(9)), ms(7)),
         ];
         assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn what_comes_with_a_response_leaves_the_latency_that_a_probe_told() {
+        let (mut ids, mut last) = (ReplicaIds::new(), LastReports::default());
+        let [replica, stranger] = [(); 2].map(|()| ids.allocate().expect("room"));
+        last.join(replica);
+        let told = |last: &LastReports| {
+            let view = last.view(Instant::EPOCH);
+            view.first().map(|it| (it.rif.count(), it.latency))
+        };
+        last.note_carried(Instant::EPOCH, stranger, &report(1));
+        assert_eq!(told(&last), None);
+        let carried = LoadReport::new(Rif::new(9), None);
+        last.note_carried(Instant::EPOCH, replica, &carried);
+        assert_eq!(told(&last), Some((9, None)));
+        last.note(Instant::EPOCH, replica, &report(5));
+        last.note_carried(Instant::EPOCH, replica, &carried);
+        assert_eq!(told(&last), Some((9, Some(Duration::from_millis(5)))));
+        last.note_carried(Instant::EPOCH, replica, &report(2));
+        assert_eq!(told(&last), Some((2, Some(Duration::from_millis(2)))));
+        last.note(Instant::EPOCH, replica, &carried);
+        assert_eq!(told(&last), Some((9, None)), "a probe tells all");
     }
 
     #[test]
