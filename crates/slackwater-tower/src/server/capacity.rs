@@ -55,6 +55,7 @@ impl Learned {
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => return,
         };
+        // Somebody else may have been here since the time was looked at.
         if !estimator.is_due(now) {
             return;
         }

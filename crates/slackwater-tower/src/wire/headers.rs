@@ -118,12 +118,13 @@ pub fn take_carried_report(headers: &mut HeaderMap) -> Option<Result<LoadReport,
             .filter(|(_, is_there)| *is_there)
     };
     there().next()?;
-    let report = read(
-        &|header, max| match there().any(|(name, _)| name == header) {
-            true => number(headers, header, max),
-            false => Ok(None),
-        },
-    );
+    let report = read(&|header, max| {
+        if there().any(|(name, _)| name == header) {
+            number(headers, header, max)
+        } else {
+            Ok(None)
+        }
+    });
     for (name, _) in there() {
         headers.remove(name);
     }
@@ -135,10 +136,10 @@ pub fn read_report(headers: &HeaderMap) -> Result<LoadReport, BadReport> {
     read(&|header, max| number(headers, header, max))
 }
 
+type ReadNumber<'h> = dyn Fn(&HeaderName, u64) -> Result<Option<u64>, BadReport> + 'h;
+
 /// Reads a report, of which `number` gives each header as a number up to a greatest one.
-fn read(
-    number: &dyn Fn(&HeaderName, u64) -> Result<Option<u64>, BadReport>,
-) -> Result<LoadReport, BadReport> {
+fn read(number: &ReadNumber<'_>) -> Result<LoadReport, BadReport> {
     let narrow = |header: &HeaderName| -> Result<Option<u32>, BadReport> {
         let value = number(header, u32::MAX.into())?;
         // Never cut: `number` has checked the range.
