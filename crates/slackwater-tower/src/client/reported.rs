@@ -13,7 +13,8 @@ pub struct Reported {
     pub replica: ReplicaId,
     /// Requests in flight.
     pub rif: Rif,
-    /// Estimated latency; `None`: it does not know.
+    /// Estimated latency; `None`: it does not know. After a report that came with a response, and said nothing of it, what it
+    /// last said.
     pub latency: Option<Duration>,
     /// For how long it has been here.
     pub age: Duration,
