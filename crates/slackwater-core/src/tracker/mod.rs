@@ -86,7 +86,7 @@ impl Arrival {
 #[derive(Debug)]
 pub struct LoadTracker {
     rif: AtomicU32,
-    /// The ends of queries less their beginnings, wrapping: what [`LoadTracker::rif_time`] comes from.
+    /// The ends of queries less their beginnings, wrapping: what [`LoadTracker::rif_time_ns`] comes from.
     spent_ns: AtomicU64,
     /// Queries whose response's head is not yet ready.
     waiting: AtomicU32,
