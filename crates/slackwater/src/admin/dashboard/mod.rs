@@ -135,4 +135,55 @@ mod tests {
             }
         }
     }
+
+    /// Relative luminance of `#rrggbb`, as WCAG 2 defines it.
+    fn luminance(colour: &str) -> f64 {
+        let channel = |at: usize| {
+            let byte = u8::from_str_radix(&colour[at..at + 2], 16).expect("two digits");
+            let value = f64::from(byte) / 255.0;
+            if value <= 0.040_45 {
+                value / 12.92
+            } else {
+                ((value + 0.055) / 1.055).powf(2.4)
+            }
+        };
+        0.2126 * channel(1) + 0.7152 * channel(3) + 0.0722 * channel(5)
+    }
+
+    /// Rows change their ground when they are pointed at or come next, so that a browser sees some of the pairs only now and
+    /// then.
+    #[test]
+    fn every_colour_can_be_read_on_every_ground() {
+        let blocks: Vec<_> = include_str!("style.css")
+            .split("  color-scheme: ")
+            .skip(1)
+            .filter_map(|rest| rest.split('}').next())
+            .collect();
+        assert_eq!(
+            blocks.len(),
+            3,
+            "light, dark, and dark by the system's wish"
+        );
+        for block in blocks {
+            let of = |name: &str| {
+                let mark = format!("--{name}: ");
+                let start = block.find(&mark).expect(name) + mark.len();
+                block.get(start..start + 7).expect(name)
+            };
+            for ink in ["ink", "soft", "cold", "hot", "alarm", "first", "second"] {
+                for ground in [
+                    "ground",
+                    "card",
+                    "well",
+                    "room",
+                    "hot-ground",
+                    "alarm-ground",
+                ] {
+                    let pair = [luminance(of(ink)), luminance(of(ground))];
+                    let contrast = (pair[0].max(pair[1]) + 0.05) / (pair[0].min(pair[1]) + 0.05);
+                    assert!(contrast >= 4.5, "{ink} on {ground}: {contrast:.2}");
+                }
+            }
+        }
+    }
 }
