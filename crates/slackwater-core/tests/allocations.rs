@@ -4,15 +4,13 @@
 //! between two looks at the count is counted. (What may allocate: a fleet that grows, a snapshot, and a replica that
 //! falls silent, which gets a tracker at the client.)
 
-#![expect(
-    unsafe_code,
-    reason = "a global allocator can be written in no other way"
-)]
 #![expect(clippy::panic, reason = "tests and their helpers")]
 
-use core::alloc::{GlobalAlloc, Layout};
-use core::cell::Cell;
+#[path = "support/counting_allocator.rs"]
+mod counting_allocator;
+
 use core::time::Duration;
+use counting_allocator::calls_of;
 use slackwater_core::draw::below;
 use slackwater_core::health::{self, HealthConfig, HealthSettings};
 use slackwater_core::overload::{
@@ -24,48 +22,6 @@ use slackwater_core::policy::{
 use slackwater_core::tail::{HedgeConfig, Hedger, WatchEnd};
 use slackwater_core::tracker::{End, LoadTracker};
 use slackwater_core::{Instant, LoadReport, ReplicaIds, Rif, SplitMix64};
-use std::alloc::System;
-
-struct Counting;
-
-thread_local! {
-    static CALLS: Cell<u64> = const { Cell::new(0) };
-}
-
-fn count() {
-    CALLS.with(|calls| calls.set(calls.get() + 1));
-}
-
-// SAFETY: every call is handed to the system's allocator as it came.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count();
-        // SAFETY: the caller's promise is passed on.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        count();
-        // SAFETY: the caller's promise is passed on.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-
-    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        count();
-        // SAFETY: the caller's promise is passed on.
-        unsafe { System.realloc(pointer, layout, size) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
-/// How often the closure allocates or frees.
-fn allocations(of: impl FnOnce()) -> u64 {
-    let before = CALLS.with(Cell::get);
-    of();
-    CALLS.with(Cell::get) - before
-}
 
 fn fleet(policy: &mut dyn Policy, replicas: usize) -> ReplicaIds {
     let mut ids = ReplicaIds::new();
@@ -155,7 +111,7 @@ fn a1_no_policy_allocates_on_a_querys_way() {
                 let mut explanation = Explanation::new();
                 traffic(&mut *policy, &mut now, &mut draw, &mut explanation);
                 let count =
-                    allocations(|| traffic(&mut *policy, &mut now, &mut draw, &mut explanation));
+                    calls_of(|| traffic(&mut *policy, &mut now, &mut draw, &mut explanation)).0;
                 let is_watched = !config.is_off();
                 let name = entry.name;
                 assert_eq!(count, 0, "{name} at {replicas} replicas, {is_watched}");
@@ -178,7 +134,7 @@ fn a1_whoever_joins_later_makes_no_pick_allocate_either() {
             traffic(&mut *policy, &mut now, &mut draw, &mut explanation);
         }
         join(&mut *policy, &mut ids, 20, now);
-        let count = allocations(|| {
+        let (count, ()) = calls_of(|| {
             for _ in 0..ROUNDS {
                 traffic(&mut *policy, &mut now, &mut draw, &mut explanation);
             }
@@ -194,7 +150,7 @@ fn a1_the_very_first_queries_do_not_allocate_either() {
         let settings = PolicySettings::default();
         let mut policy = health::build(entry, &settings, &HealthConfig::default());
         fleet(&mut *policy, 10);
-        let count = allocations(|| {
+        let (count, ()) = calls_of(|| {
             for _ in 0..2 {
                 let ticket = pick(
                     &mut *policy,
@@ -217,7 +173,7 @@ fn a1_the_very_first_queries_do_not_allocate_either() {
 #[test]
 fn t5_the_tracker_never_allocates() {
     let tracker = LoadTracker::default();
-    let count = allocations(|| {
+    let (count, ()) = calls_of(|| {
         let mut now = Instant::EPOCH;
         for _ in 0..1_000 {
             now += Duration::from_micros(70);
@@ -235,7 +191,7 @@ fn t5_the_tracker_never_allocates() {
 #[test]
 fn h1_whoever_decides_on_second_copies_never_allocates() {
     let mut hedger = Hedger::new(HedgeConfig::default(), 3);
-    let count = allocations(|| {
+    let (count, ()) = calls_of(|| {
         let mut now = Instant::EPOCH;
         for number in 0..10_000_u16 {
             now += Duration::from_millis(10);
@@ -267,7 +223,7 @@ fn who_waits_takes_no_memory() {
     let mut admission: Admission<u64> = Admission::new(QueueConfig::default(), limit);
     let mut in_flight: Vec<Started> = Vec::with_capacity(4096);
     let mut waited = 0_u64;
-    let calls = allocations(|| {
+    let (calls, ()) = calls_of(|| {
         for step in 0..50_000_u64 {
             let now = Instant::from_nanos(step * 100_000);
             let asks = Asks {

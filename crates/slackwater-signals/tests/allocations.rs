@@ -3,50 +3,13 @@
 //! A test binary of its own, because it counts through the global allocator.
 
 #![cfg(target_os = "linux")]
-#![expect(
-    unsafe_code,
-    reason = "a global allocator can be written in no other way"
-)]
 
-use core::alloc::{GlobalAlloc, Layout};
-use core::cell::Cell;
+#[path = "../../slackwater-core/tests/support/counting_allocator.rs"]
+mod counting_allocator;
+
+use counting_allocator::calls_of;
 use slackwater_signals::{Source, Target};
-use std::alloc::System;
 use std::sync::mpsc::channel;
-
-struct Counting;
-
-thread_local! {
-    static CALLS: Cell<u64> = const { Cell::new(0) };
-}
-
-fn count() {
-    CALLS.with(|calls| calls.set(calls.get() + 1));
-}
-
-// SAFETY: every call is handed to the system's allocator as it came.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count();
-        // SAFETY: the caller's promise is passed on.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        count();
-        // SAFETY: the caller's promise is passed on.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-
-    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        count();
-        // SAFETY: the caller's promise is passed on.
-        unsafe { System.realloc(pointer, layout, size) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 /// As often as everything that is done now and then comes around: lists of a group, allowed CPUs.
 const READINGS: usize = 200;
@@ -64,11 +27,12 @@ fn a_reading_asks_nothing_of_the_heap() {
     ] {
         let mut source = Source::open(&target);
         source.read();
-        let before = CALLS.with(Cell::get);
-        for _ in 0..READINGS {
-            let _ = core::hint::black_box(source.read());
-        }
-        assert_eq!(CALLS.with(Cell::get) - before, 0, "{target}");
+        let (calls, ()) = calls_of(|| {
+            for _ in 0..READINGS {
+                let _ = core::hint::black_box(source.read());
+            }
+        });
+        assert_eq!(calls, 0, "{target}");
     }
 }
 
@@ -79,9 +43,7 @@ fn other_threads_in_the_place_of_those_that_ended_ask_nothing_either() {
     for round in 0..3 {
         let (end, ended) = channel::<()>();
         let sleeper = std::thread::spawn(move || ended.recv());
-        let before = CALLS.with(Cell::get);
-        let with = source.read();
-        let calls = CALLS.with(Cell::get) - before;
+        let (calls, with) = calls_of(|| source.read());
         assert!(round == 0 || calls == 0, "{calls} in round {round}");
         drop(end);
         let _ = sleeper.join();

@@ -7,52 +7,14 @@
     reason = "tests and their helpers; sums that went back would be found so"
 )]
 
+mod support;
+
 use core::time::Duration;
 use slackwater_signals::{Figure, LimitedBy, Origin, Reading, Source, Target};
-use std::process::{Child, Command};
+use std::process::Command;
 use std::sync::mpsc::channel;
 use std::time::Instant;
-
-/// Far more than anything here takes: whoever waits so long waits for what does not come.
-const TOO_LONG: Duration = Duration::from_mins(1);
-
-/// Reads until it is so.
-fn until(source: &mut Source, what: &str, mut is_so: impl FnMut(&Reading) -> bool) -> Reading {
-    let begun = Instant::now();
-    loop {
-        let reading = source.read();
-        if is_so(&reading) {
-            return reading;
-        }
-        assert!(begun.elapsed() < TOO_LONG, "{what}: {reading:?}");
-        std::thread::yield_now();
-    }
-}
-
-/// A process that is always busy.
-struct Busy(Child);
-
-impl Busy {
-    fn start() -> Self {
-        // It ends by itself if this process is killed and cannot end it.
-        let work = format!("while [ -d /proc/{} ]; do :; done", std::process::id());
-        let child = Command::new("sh").args(["-c", &work]).spawn();
-        Self(child.expect("sh starts"))
-    }
-
-    fn end(&mut self) {
-        self.0.kill().expect("it is ours");
-        self.0.wait().expect("it is ours");
-    }
-}
-
-impl Drop for Busy {
-    fn drop(&mut self) {
-        // It may have ended already.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
+use support::{Busy, TOO_LONG, until};
 
 fn burn(time: Duration) {
     let begun = Instant::now();
@@ -77,12 +39,12 @@ fn this_process_tells_everything_that_threads_tell() {
 
 #[test]
 fn threads_are_counted_as_they_come_and_go() {
-    let mut busy = Busy::start();
+    let busy = Busy::start();
     let mut source = Source::open(&Target::Process(busy.0.id()));
     let reading = source.read();
     let threads = reading.threads.unwrap();
     assert_eq!((threads.watched, threads.total), (1, 1));
-    busy.end();
+    drop(busy);
 
     let mut source = Source::open(&Target::ThisProcess);
     let before = source.read().threads.unwrap().total;
@@ -99,7 +61,7 @@ fn threads_are_counted_as_they_come_and_go() {
 /// A loop that is always busy has no room, though it may wait for nobody.
 #[test]
 fn the_busiest_thread_is_as_busy_as_its_process_of_one_thread() {
-    let mut busy = Busy::start();
+    let busy = Busy::start();
     let mut source = Source::open(&Target::Process(busy.0.id()));
     let first = source.read();
     let mut sum = Duration::ZERO;
@@ -109,20 +71,21 @@ fn the_busiest_thread_is_as_busy_as_its_process_of_one_thread() {
     });
     let used = last.used_by_watched.unwrap() - first.used_by_watched.unwrap();
     assert_eq!(sum, used);
-    busy.end();
+    drop(busy);
 }
 
 #[test]
 fn a_process_that_has_ended_reads_as_nothing() {
-    let mut busy = Busy::start();
-    let mut source = Source::open(&Target::Process(busy.0.id()));
+    let busy = Busy::start();
+    let id = busy.0.id();
+    let mut source = Source::open(&Target::Process(id));
     assert_eq!(source.origin(Figure::Used), Some(Origin::ProcessClock));
     until(&mut source, "CPU time", |it| {
         it.used > Some(Duration::from_millis(5))
     });
-    busy.end();
+    drop(busy);
     assert_eq!(source.read(), Reading::default());
-    let gone = Source::open(&Target::Process(busy.0.id()));
+    let gone = Source::open(&Target::Process(id));
     for finding in gone.findings() {
         assert_eq!(finding.origin, None, "{finding}");
         assert!(finding.detail.contains("is not there"), "{finding}");
@@ -141,7 +104,7 @@ fn pinned_threads_have_the_cpus_that_they_are_pinned_to() {
         assert!(missing.is_err(), "taskset is there, and did not start");
         return;
     };
-    let mut busy = Busy(child);
+    let busy = Busy(child);
     let begun = Instant::now();
     // Until it has pinned itself it may run anywhere; a source asks but now and then.
     loop {
@@ -157,5 +120,5 @@ fn pinned_threads_have_the_cpus_that_they_are_pinned_to() {
         }
         assert!(begun.elapsed() < TOO_LONG, "{limit:?}");
     }
-    busy.end();
+    drop(busy);
 }

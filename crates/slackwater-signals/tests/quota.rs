@@ -8,16 +8,17 @@
     reason = "tests and their helpers; sums that went back would be found so"
 )]
 
+mod support;
+
 use core::time::Duration;
 use rustix::thread::gettid;
 use slackwater_signals::{Figure, LimitedBy, Origin, Reading, Source, Target};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
 use std::sync::mpsc::channel;
 use std::time::Instant;
+use support::{Busy, TOO_LONG, until};
 
-const TOO_LONG: Duration = Duration::from_mins(1);
 const CPU: &str = "/sys/fs/cgroup/cpu";
 const ACCOUNTING: &str = "/sys/fs/cgroup/cpuacct";
 
@@ -60,38 +61,8 @@ impl Drop for Group {
     }
 }
 
-struct Busy(Child);
-
-impl Busy {
-    fn start() -> Self {
-        // It ends by itself if this process is killed and cannot end it.
-        let work = format!("while [ -d /proc/{} ]; do :; done", std::process::id());
-        let child = Command::new("sh").args(["-c", &work]).spawn();
-        Self(child.expect("sh starts"))
-    }
-}
-
-impl Drop for Busy {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 fn name(test: &str) -> String {
     format!("slackwater-signals-{}-{test}", std::process::id())
-}
-
-fn until(source: &mut Source, what: &str, mut is_so: impl FnMut(&Reading) -> bool) -> Reading {
-    let begun = Instant::now();
-    loop {
-        let reading = source.read();
-        if is_so(&reading) {
-            return reading;
-        }
-        assert!(begun.elapsed() < TOO_LONG, "{what}: {reading:?}");
-        std::thread::yield_now();
-    }
 }
 
 /// One busy thread with a fifth of a core. All of its time is either used or waited, so the time during which the quota stops it is

@@ -10,6 +10,7 @@ mod cli;
 mod config;
 mod content_length;
 #[cfg(test)]
+#[path = "../../slackwater-core/tests/support/counting_allocator.rs"]
 mod counting_allocator;
 mod crc32c;
 mod decisions;

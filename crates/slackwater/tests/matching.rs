@@ -13,7 +13,7 @@
 #[path = "../src/routes/mod.rs"]
 mod routes;
 
-#[path = "../src/counting_allocator.rs"]
+#[path = "../../slackwater-core/tests/support/counting_allocator.rs"]
 mod counting_allocator;
 
 use counting_allocator::calls_of;

@@ -37,7 +37,7 @@ const TRIES_MAX: u32 = 5;
 const WAIT: Duration = Duration::from_secs(1);
 
 /// For the last spans.
-const END_MAX: Duration = Duration::from_secs(3);
+const END_MAX: Duration = Duration::from_secs(5);
 
 /// Between two complaints.
 const COMPLAINT: Duration = Duration::from_mins(1);

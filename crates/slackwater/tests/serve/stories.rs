@@ -126,6 +126,27 @@ where
     [replica().await, replica().await]
 }
 
+/// Two replicas of a race: the first that is asked fails once the other has been asked, too, and that one says this, if
+/// anything, and no more.
+async fn race(failed_body: &'static str, second: &'static str) -> [Replica; 2] {
+    let both = Arc::new(Notify::new());
+    pair(move |number, mut connection| {
+        let both = Arc::clone(&both);
+        async move {
+            if number == 0 {
+                both.notified().await;
+                let failure = format!("HTTP/1.1 500 X\r\n{failed_body}");
+                connection.send(&failure).await;
+            } else {
+                both.notify_one();
+                connection.send(second).await;
+            }
+            connection.more().await;
+        }
+    })
+    .await
+}
+
 /// Sends a request, and leaves once `when` is so.
 async fn leave(site: &Site, when: impl AsyncFnOnce()) {
     let mut client = Client::connect(site.proxy.address).await;
@@ -234,20 +255,7 @@ const TIE: &str = "[tie]\nenabled = true\ndelay = \"1ms\"\n";
 #[tokio::test]
 async fn who_leaves_a_race_that_nobody_has_won_got_nothing() {
     for (name, body) in [("race-empty", EMPTY), ("race-full", FULL)] {
-        let both = Arc::new(Notify::new());
-        let replicas = pair(move |number, mut connection| {
-            let both = Arc::clone(&both);
-            async move {
-                if number == 0 {
-                    both.notified().await;
-                    connection.send(&format!("HTTP/1.1 500 X\r\n{body}")).await;
-                } else {
-                    both.notify_one();
-                }
-                connection.more().await;
-            }
-        })
-        .await;
+        let replicas = race(body, "").await;
         let addresses = replicas.each_ref().map(|it| it.address);
         let toml = format!("error_aversion.enabled = false\n{TIE}");
         let site = Site::new(name, &addresses, &toml).await;
@@ -271,22 +279,8 @@ async fn who_leaves_a_race_that_nobody_has_won_got_nothing() {
 #[tokio::test]
 async fn a_copy_that_has_won_is_told_with_all_that_is_its_own() {
     for (name, body) in [("won-empty", EMPTY), ("won-full", FULL)] {
-        let both = Arc::new(Notify::new());
-        let replicas = pair(move |number, mut connection| {
-            let both = Arc::clone(&both);
-            async move {
-                if number == 0 {
-                    both.notified().await;
-                    connection.send(&format!("HTTP/1.1 500 X\r\n{body}")).await;
-                } else {
-                    both.notify_one();
-                    let half = "HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nha";
-                    connection.send(half).await;
-                }
-                connection.more().await;
-            }
-        })
-        .await;
+        let half = "HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nha";
+        let replicas = race(body, half).await;
         let addresses = replicas.each_ref().map(|it| it.address);
         let toml = format!("error_aversion.enabled = false\n{TIE}");
         let site = Site::new(name, &addresses, &toml).await;

@@ -1,4 +1,4 @@
-//! For tests: how often a thread has asked the allocator for something.
+//! For tests, of other crates too: how often a thread has asked the allocator for something.
 
 #![expect(
     unsafe_code,
