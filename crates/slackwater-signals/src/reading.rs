@@ -30,6 +30,9 @@ pub struct Reading {
     pub threads: Option<Threads>,
     /// The most CPU that can be had.
     pub cores_limit: Option<CoresLimit>,
+    /// The period of the lowest quota, of which `cores_limit` may be the limit: threads that have used it up wait for the next
+    /// period, and that shows in `waited` when it begins.
+    pub quota_period: Option<Duration>,
     /// How often and for how long a quota has stopped the cgroup.
     pub throttled: Option<Throttled>,
     /// Pressure stall information, `some` of `cpu`: wall time during which at least one thread waited for a CPU, in the cgroup or, where

@@ -8,7 +8,7 @@ mod capacity;
 mod rates;
 mod samples;
 
-pub use capacity::{CapacityEstimator, CpuTotals};
+pub use capacity::{CapacityEstimator, CpuTotals, ThreadTotals};
 pub use rates::{RecentRates, Totals};
 
 use crate::report::{LoadReport, Rif};
@@ -88,6 +88,8 @@ pub struct LoadTracker {
     rif: AtomicU32,
     /// The ends of queries less their beginnings, wrapping: what [`LoadTracker::rif_time_ns`] comes from.
     spent_ns: AtomicU64,
+    /// The ends of times with something in flight less their beginnings, wrapping: what [`LoadTracker::busy_ns`] comes from.
+    busy_ns: AtomicU64,
     /// Queries whose response's head is not yet ready.
     waiting: AtomicU32,
     /// When a query was last answered, or the replica last began to wait for one: nanoseconds.
@@ -113,6 +115,7 @@ impl LoadTracker {
         Self {
             rif: AtomicU32::new(0),
             spent_ns: AtomicU64::new(0),
+            busy_ns: AtomicU64::new(0),
             waiting: AtomicU32::new(0),
             progress_at_ns: AtomicU64::new(0),
             stalled_ns: AtomicU64::new(0),
@@ -126,6 +129,9 @@ impl LoadTracker {
     pub fn arrive(&self, now: Instant) -> Arrival {
         let others = self.rif.fetch_add(1, Relaxed);
         self.spent_ns.fetch_sub(now.as_nanos(), Relaxed);
+        if others == 0 {
+            self.busy_ns.fetch_sub(now.as_nanos(), Relaxed);
+        }
         if self.waiting.load(Relaxed) == 0 {
             // An idle replica makes no progress and is not stalled for it. Before the query counts as waiting, or a
             // probe that comes in between would take the pause for a stall.
@@ -169,14 +175,15 @@ impl LoadTracker {
         if !arrival.head_ready {
             self.waiting.fetch_sub(1, Release);
         }
-        self.spent_ns.fetch_add(arrival.at.as_nanos(), Relaxed);
-        self.rif.fetch_sub(1, Relaxed);
+        self.left(arrival.at);
     }
 
     /// A query is in flight no more.
     fn left(&self, now: Instant) {
         self.spent_ns.fetch_add(now.as_nanos(), Relaxed);
-        self.rif.fetch_sub(1, Relaxed);
+        if self.rif.fetch_sub(1, Relaxed) == 1 {
+            self.busy_ns.fetch_add(now.as_nanos(), Relaxed);
+        }
     }
 
     /// Requests in flight summed over time up to now, in nanoseconds: the difference of two, over the time between them, is
@@ -186,6 +193,17 @@ impl LoadTracker {
         let in_flight = u64::from(self.rif.load(Relaxed));
         let until_now = in_flight.wrapping_mul(now.as_nanos());
         self.spent_ns.load(Relaxed).wrapping_add(until_now)
+    }
+
+    /// The time with something in flight, up to now, in nanoseconds: the difference of two, over the time between them, is the
+    /// part of it in which the replica was not idle. Beside a query that comes to an idle replica or leaves it so at this
+    /// very moment it may be off by anything, wrapping: then the difference is no part of the time.
+    pub fn busy_ns(&self, now: Instant) -> u64 {
+        let until_now = match self.rif.load(Relaxed) {
+            0 => 0,
+            _ => now.as_nanos(),
+        };
+        self.busy_ns.load(Relaxed).wrapping_add(until_now)
     }
 
     fn answered(&self, now: Instant, arrival: &Arrival, end: End) {

@@ -274,8 +274,8 @@ fn a_choice_is_explained_by_how_long_a_query_is_taken_to_take() {
     let Some(Score::Nanoseconds(best)) = best.and_then(|candidate| candidate.score) else {
         panic!("{explanation:?}");
     };
-    // 5 of 9 that count: 100 ms, and 0.3 times five ninths more.
-    assert!((best - 116_666_666).abs() < 100, "{best}");
+    // 5 of 8.5 that count: 100 ms, and 0.3 times so much more.
+    assert!((best - 117_647_058).abs() < 100, "{best}");
 }
 
 #[test]

@@ -91,10 +91,11 @@ impl Quotas {
         (quotas, found)
     }
 
-    /// The lowest, in thousandths of a core; `None`: no limit, or none can be read.
-    pub(super) fn read(&self) -> Option<u32> {
-        let limits = self.0.iter().filter_map(|quota| quota.read().ok());
-        limits.filter_map(PerPeriod::millicores).min()
+    /// The lowest, in thousandths of a core, and its period; `None`: no limit, or none can be read.
+    pub(super) fn read(&self) -> Option<(u32, Duration)> {
+        let quotas = self.0.iter().filter_map(|quota| quota.read().ok());
+        let limits = quotas.filter_map(|it| Some((it.millicores()?, it.period())));
+        limits.min()
     }
 }
 

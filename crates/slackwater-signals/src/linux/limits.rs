@@ -89,14 +89,19 @@ impl Limits {
         (limits, quota_found, cpus_found)
     }
 
-    pub(super) fn read(&mut self, threads: Option<&Watched>) -> Option<CoresLimit> {
+    /// The most that can be had, and the period of the lowest quota.
+    pub(super) fn read(
+        &mut self,
+        threads: Option<&Watched>,
+    ) -> (Option<CoresLimit>, Option<Duration>) {
         if self.cpus.is_none() || self.readings == 0 {
             // Nobody there to be asked: it stays what it was.
             self.cpus = self.cpus_by.read(threads).or(self.cpus);
         }
         self.readings = (self.readings + 1) % CPUS_READINGS;
         let cpus = self.cpus.map(|cpus| cpus.saturating_mul(1000));
-        lower(self.quotas.read(), cpus)
+        let (quota, period) = self.quotas.read().unzip();
+        (lower(quota, cpus), period)
     }
 }
 

@@ -165,7 +165,7 @@ impl Source {
         if reading.used_by_watched.is_none() && reading.waited.is_some() {
             reading.used_by_watched = reading.used;
         }
-        reading.cores_limit = self.limits.read(watched);
+        (reading.cores_limit, reading.quota_period) = self.limits.read(watched);
         reading
     }
 }

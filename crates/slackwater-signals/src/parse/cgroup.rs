@@ -53,6 +53,10 @@ impl PerPeriod {
         let millicores = u128::from(self.quota_us?) * 1000 / u128::from(self.period_us.max(1));
         Some(u32::try_from(millicores).unwrap_or(u32::MAX).max(1))
     }
+
+    pub(crate) const fn period(self) -> Duration {
+        Duration::from_micros(self.period_us)
+    }
 }
 
 /// `cpu.max`: the quota or `max`, and the period.

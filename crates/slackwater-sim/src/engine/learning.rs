@@ -4,7 +4,7 @@ use crate::machine::{Machine, Time};
 use crate::random::{Purpose, Stream};
 use crate::scenario::{Group, Scenario, Service};
 use core::time::Duration;
-use slackwater_core::tracker::{CapacityEstimator, CpuTotals, LoadTracker};
+use slackwater_core::tracker::{CapacityEstimator, CpuTotals, LoadTracker, ThreadTotals};
 use slackwater_core::{Instant, LoadReport};
 
 /// What one replica learns.
@@ -51,10 +51,15 @@ impl Learning {
         if !self.estimator.is_due(at) {
             return;
         }
-        let cpu = self.tells_cpu.then(|| CpuTotals {
-            used: Duration::from_secs_f64(machine.cpu_seconds(now)),
-            waited: Some(Duration::from_secs_f64(machine.waited_seconds(now))),
-            limit_millicores: self.limit_millicores,
+        let cpu = self.tells_cpu.then(|| {
+            let used = Duration::from_secs_f64(machine.cpu_seconds(now));
+            let waited = Duration::from_secs_f64(machine.waited_seconds(now));
+            CpuTotals {
+                used,
+                threads: Some(ThreadTotals { used, waited }),
+                limit_millicores: self.limit_millicores,
+                quota_period: None,
+            }
         });
         self.estimator.read(at, tracker, finished, cpu);
     }

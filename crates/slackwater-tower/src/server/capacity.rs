@@ -85,7 +85,7 @@ impl Learned {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{End, Load};
+    use super::super::{End, Load, ThreadTotals};
     use super::*;
     use core::sync::atomic::AtomicUsize;
     use std::sync::Arc;
@@ -131,8 +131,9 @@ mod tests {
             let used = Duration::from_millis(2) * u32::try_from(counted.load(Relaxed)).ok()?;
             Some(CpuTotals {
                 used,
-                waited: Some(used),
+                threads: Some(ThreadTotals { used, waited: used }),
                 limit_millicores: Some(4_000),
+                quota_period: None,
             })
         };
         let load = Load::builder().cpu_totals(cpu).build();

@@ -274,18 +274,19 @@ impl LoadBuilder {
 
     /// Tells of the replica's CPU, so that capacity and cost are learned from that: better than by latency, which also grows
     /// where nobody waits for a CPU. `read` gives totals since any point that does not change: the CPU time that was `used`,
-    /// summed over threads; the time that threads were ready and `waited` for a CPU, summed alike, or `None` where nobody
-    /// tells; and `limit_millicores`, the thousandths of a core that it may use at most, 1 or more, or `None`. Without
-    /// `waited` there is the cost but latency alone tells of capacity; without the limit nothing bounds it. `None`
+    /// summed over threads; for how long `threads` were ready and waited for a CPU, and what the same threads used, summed
+    /// alike, or `None` where nobody tells; `limit_millicores`, the thousandths of a core that it may use at most, 1 or
+    /// more, or `None`; and the `quota_period` where that is a quota. Without `threads` there is the cost but latency
+    /// alone tells of capacity; without the limit nothing bounds it. `None`
     /// altogether, or a panic: nobody can tell now, and latency tells until two readings in a row can. Totals that
     /// step back count as unchanged.
     ///
     /// `read` runs at most once in 50 ms, on a thread that asks for a report, such as that which answers probes: it should
     /// take microseconds. It is apart from [`Self::cpu`], which tells weighted round robin how busy the CPU is. Default: nobody
-    /// tells. On Linux, the crate `slackwater-signals` reads all three.
+    /// tells. On Linux, the crate `slackwater-signals` reads all four.
     ///
     /// ```
-    /// use slackwater_core::tracker::CpuTotals;
+    /// use slackwater_tower::server::{CpuTotals, ThreadTotals};
     /// use slackwater_tower::server::Load;
     /// use core::time::Duration;
     ///
@@ -293,10 +294,13 @@ impl LoadBuilder {
     ///     // On Linux, of a replica of one thread: nanoseconds on a CPU, and in line for one.
     ///     let text = std::fs::read_to_string("/proc/self/schedstat").ok()?;
     ///     let mut fields = text.split_ascii_whitespace().map_while(|field| field.parse().ok());
+    ///     let used = Duration::from_nanos(fields.next()?);
+    ///     let waited = Duration::from_nanos(fields.next()?);
     ///     Some(CpuTotals {
-    ///         used: Duration::from_nanos(fields.next()?),
-    ///         waited: fields.next().map(Duration::from_nanos),
+    ///         used,
+    ///         threads: Some(ThreadTotals { used, waited }),
     ///         limit_millicores: Some(1_000),
+    ///         quota_period: None,
     ///     })
     /// };
     /// let load = Load::builder().cpu_totals(read).build();

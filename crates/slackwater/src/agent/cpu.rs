@@ -7,7 +7,7 @@
 use crate::config::ServerProcess;
 use core::time::Duration;
 use slackwater_signals::{Figure, Origin, Reading, Source, Target};
-use slackwater_tower::server::{CpuTotals, Load};
+use slackwater_tower::server::{CpuTotals, Load, ThreadTotals};
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
@@ -63,7 +63,7 @@ struct Watch {
     process: ServerProcess,
     open: Option<Open>,
     used: Duration,
-    waited: Duration,
+    threads: ThreadTotals,
     looked_at: Option<Instant>,
     /// Why nothing is read, as it was last said.
     missing: Option<String>,
@@ -86,7 +86,7 @@ impl Watch {
             process,
             open: None,
             used: Duration::ZERO,
-            waited: Duration::ZERO,
+            threads: ThreadTotals::default(),
             looked_at: None,
             missing: None,
         }
@@ -110,12 +110,17 @@ impl Watch {
         let before = core::mem::replace(&mut open.last, reading);
         self.used += used.saturating_sub(before.used.unwrap_or(used));
         if let Some((earlier, later)) = before.waited.zip(reading.waited) {
-            self.waited += later.saturating_sub(earlier);
+            self.threads.waited += later.saturating_sub(earlier);
+        }
+        let watched = (before.used_by_watched).zip(reading.used_by_watched);
+        if let Some((earlier, later)) = watched {
+            self.threads.used += later.saturating_sub(earlier);
         }
         Some(CpuTotals {
             used: self.used,
-            waited: open.tells_waits.then_some(self.waited),
+            threads: open.tells_waits.then_some(self.threads),
             limit_millicores: reading.cores_limit.map(|limit| limit.millicores),
+            quota_period: reading.quota_period,
         })
     }
 

@@ -3,7 +3,8 @@
 //! Its threads are ready to run for as long as they run or wait for a CPU: neighbours, a quota and its own load all show in
 //! the wait, and waiting for anything else does not.
 
-use super::{FINE, Fine, grow, mul_div, towards};
+use super::{FINE, Fine, ONE_RIF, grow, mul_div, towards};
+use core::ops::AddAssign;
 
 /// A replica that gets less than this share of the CPU time that it wants, in 1/1024, is short of it. Some wait always: threads
 /// are woken on busy cores.
@@ -16,34 +17,66 @@ const STEP_MAX: u64 = FINE * 9 / 10;
 /// For so long after a shortage its capacity is still taken for what it is. Longer than neighbours stay away.
 const RECENT_NS: u64 = 30_000_000_000;
 
+/// What was seen within some time.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Span {
+    pub(super) ns: u64,
+    /// Of it, with something in flight.
+    pub(super) busy_ns: u64,
+    /// Requests in flight summed over it.
+    pub(super) rif_time_ns: u64,
+    /// CPU time that threads have used and waited for.
+    pub(super) used_ns: u64,
+    pub(super) waited_ns: u64,
+}
+
+impl AddAssign for Span {
+    fn add_assign(&mut self, other: Self) {
+        self.ns = self.ns.saturating_add(other.ns);
+        self.busy_ns = self.busy_ns.saturating_add(other.busy_ns);
+        self.rif_time_ns = self.rif_time_ns.saturating_add(other.rif_time_ns);
+        self.used_ns = self.used_ns.saturating_add(other.used_ns);
+        self.waited_ns = self.waited_ns.saturating_add(other.waited_ns);
+    }
+}
+
 /// What is known of it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Contention {
     capacity: Option<Fine>,
+    /// What was seen and nothing yet learned from.
+    seen: Span,
     /// For how long nothing was short.
     ample_ns: u64,
     was_short: bool,
 }
 
 impl Contention {
-    /// Within `span_ns`, in which `mean_rif` were in flight, so much CPU time was used, and so much more was wanted. While none
-    /// is wanted nothing is learned.
-    pub(super) fn read(&mut self, span_ns: u64, mean_rif: Fine, used_ns: u64, waited_ns: u64) {
-        let demand_ns = used_ns.saturating_add(waited_ns);
-        if demand_ns == 0 {
+    /// Learns from another span, together with those before that were not yet `least_ns` long. While no CPU time is wanted
+    /// nothing is learned.
+    pub(super) fn read(&mut self, span: Span, least_ns: u64) {
+        self.seen += span;
+        if self.seen.ns < least_ns {
             return;
         }
-        let got = mul_div(used_ns, FINE, demand_ns);
+        let seen = core::mem::take(&mut self.seen);
+        let wanted_ns = seen.used_ns.saturating_add(seen.waited_ns);
+        if wanted_ns == 0 {
+            return;
+        }
+        let got = mul_div(seen.used_ns, FINE, wanted_ns);
+        // While nothing was in flight nobody shared anything.
+        let mean_rif = mul_div(seen.rif_time_ns, ONE_RIF, seen.busy_ns);
         let carried = mul_div(mean_rif, got, FINE);
         let capacity = self.capacity.unwrap_or(carried);
         if got < SHORT_BELOW {
-            let step = mul_div(span_ns, FINE, MEMORY_NS).min(STEP_MAX);
+            let step = mul_div(seen.ns, FINE, MEMORY_NS).min(STEP_MAX);
             self.capacity = Some(towards(capacity, carried, step, FINE));
             self.ample_ns = 0;
             self.was_short = true;
         } else {
-            self.capacity = Some(grow(capacity, mean_rif, span_ns));
-            self.ample_ns = self.ample_ns.saturating_add(span_ns);
+            self.capacity = Some(grow(capacity, mean_rif, seen.ns));
+            self.ample_ns = self.ample_ns.saturating_add(seen.ns);
         }
     }
 

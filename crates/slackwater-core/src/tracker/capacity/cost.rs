@@ -1,4 +1,4 @@
-//! The CPU time that a query takes, in the mean over the newest.
+//! The CPU time that a query takes, and how long it neither uses nor waits for a CPU, in the mean over the newest.
 //!
 //! Clients compare it between replicas, so a mean over few queries of very different cost is worse than one that is old: it is
 //! over as many as it takes to know it.
@@ -21,6 +21,8 @@ const PARTS: u64 = 1 << 10;
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct MeanCost {
     used_ns: u64,
+    /// May be negative for a while: a wait is told when it is over.
+    elsewhere_ns: i64,
     /// In parts.
     queries: u64,
     /// Squares of what each reading was off by the mean, summed: the square of the standard error of `used_ns`.
@@ -28,8 +30,8 @@ pub(super) struct MeanCost {
 }
 
 impl MeanCost {
-    /// So much CPU time was used, and so many queries have finished.
-    pub(super) fn read(&mut self, used_ns: u64, finished: u64) {
+    /// So much CPU time was used, queries have spent so much time with something else, and so many have finished.
+    pub(super) fn read(&mut self, used_ns: u64, elsewhere_ns: i64, finished: u64) {
         let queries = finished.saturating_mul(PARTS);
         let expected_ns = mul_div(self.used_ns, queries, self.queries);
         let off = if self.queries == 0 {
@@ -40,6 +42,10 @@ impl MeanCost {
         let memory = PARTS * if self.is_sure() { MEMORY } else { MEMORY_MAX };
         let kept = memory.saturating_sub(queries);
         self.used_ns = mul_div(self.used_ns, kept, memory).saturating_add(used_ns);
+        let elsewhere_kept = i128::from(self.elsewhere_ns) * i128::from(kept) / i128::from(memory);
+        self.elsewhere_ns = i64::try_from(elsewhere_kept)
+            .unwrap_or(0)
+            .saturating_add(elsewhere_ns);
         self.queries = mul_div(self.queries, kept, memory).saturating_add(queries);
         let errors = self.errors / u128::from(memory) * u128::from(kept);
         self.errors = errors.saturating_add(off * off);
@@ -54,5 +60,11 @@ impl MeanCost {
     /// In nanoseconds; `None` before enough queries have finished.
     pub(super) fn mean_ns(&self) -> Option<u64> {
         (self.queries >= QUERIES_MIN * PARTS).then(|| mul_div(self.used_ns, PARTS, self.queries))
+    }
+
+    /// The time of a query in which it neither uses nor waits for a CPU, in nanoseconds: a disk, another service, a lock.
+    pub(super) fn mean_elsewhere_ns(&self) -> u64 {
+        let elsewhere_ns = u64::try_from(self.elsewhere_ns).unwrap_or(0);
+        mul_div(elsewhere_ns, PARTS, self.queries)
     }
 }

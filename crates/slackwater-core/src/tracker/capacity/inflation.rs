@@ -4,7 +4,7 @@
 //! half of them. The mean of a few latencies is a poor thing where they are very different, so means are of square roots,
 //! which a few long queries move less, and over as many as it takes to know them.
 
-use super::{FINE, Fine, grow, mul_div, towards};
+use super::{FINE, Fine, ONE_RIF, grow, mul_div, towards};
 
 /// Where queries that meet few others take less than this share of what the newest take, in 1/1024, the replica is beyond its
 /// capacity. Lower than it would be without noise.
@@ -18,10 +18,9 @@ const NEWEST_MIN: u64 = 24;
 const NEWEST_MAX: u64 = 1_024;
 /// Between these, as many as it takes for a standard error of 8 %: so many times their squared coefficient of variation.
 const NEWEST_BY_VARIATION: u64 = 156;
-/// Before so many queries nothing is known.
-const QUERIES_MIN: u64 = 32;
-/// One request in flight.
-const ONE_RIF: Fine = 1_000 * FINE;
+/// Before so many queries that met few others nothing is known. Where all meet the same number of others, as those of clients
+/// do that always have so many under way, latency tells nothing of what it would be without them.
+const UNLOADED_MIN: u64 = 32;
 
 /// The square root of nanoseconds, in 1/16.
 fn root(latency_ns: u64) -> u64 {
@@ -56,7 +55,7 @@ impl Inflation {
         let before = self.queries;
         each(&mut |others, latency_ns| self.learn(others, latency_ns));
         let count = self.queries - before;
-        if count == 0 || self.queries < QUERIES_MIN {
+        if count == 0 || self.unloaded_queries < UNLOADED_MIN {
             return;
         }
         let got = mul_div(square(self.unloaded), FINE, square(self.newest));
@@ -75,7 +74,7 @@ impl Inflation {
         self.queries += 1;
         self.usual_rif = towards(self.usual_rif, rif, 1, RIF_MEMORY.min(self.queries));
         let met_few = rif <= (self.usual_rif / 2).max(ONE_RIF);
-        if met_few || self.queries <= QUERIES_MIN {
+        if met_few {
             self.unloaded_queries += 1;
             let memory = UNLOADED_MEMORY.min(self.unloaded_queries);
             self.unloaded = towards(self.unloaded, root, 1, memory);
@@ -95,7 +94,7 @@ impl Inflation {
 
     /// What a query takes that meets few others, in nanoseconds.
     pub(super) fn unloaded_ns(&self) -> Option<u64> {
-        (self.queries >= QUERIES_MIN).then(|| square(self.unloaded))
+        (self.unloaded_queries >= UNLOADED_MIN).then(|| square(self.unloaded))
     }
 
     pub(super) fn capacity(&self) -> Option<Fine> {

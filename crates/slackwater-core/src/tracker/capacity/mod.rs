@@ -22,7 +22,7 @@ mod tests;
 use super::LoadTracker;
 use crate::report::LoadReport;
 use crate::time::{Instant, span_ns};
-use contention::Contention;
+use contention::{Contention, Span};
 use core::time::Duration;
 use cost::MeanCost;
 use inflation::Inflation;
@@ -32,24 +32,42 @@ use inflation::Inflation;
 pub struct CpuTotals {
     /// CPU time used.
     pub used: Duration,
-    /// The time for which its threads were ready to run and did not, summed over threads: on Linux the run-queue delay of
-    /// `schedstat`. `None` where nobody tells; latency alone tells of capacity then.
-    pub waited: Option<Duration>,
+    /// What single threads tell. `None` where nobody does; latency alone tells of capacity then.
+    pub threads: Option<ThreadTotals>,
     /// The most cores that it may use at once, in thousandths: a quota, or the machine. `None` where that is not known.
     pub limit_millicores: Option<u32>,
+    /// How long the period is of which a quota lets it run a part, where there is one: threads that have to wait for the next
+    /// one are told of when they run again, so that only times of some periods tell how much is waited.
+    pub quota_period: Option<Duration>,
+}
+
+/// What is told of threads of which it is known how long they wait: all, or as many as somebody looks at. Summed over them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ThreadTotals {
+    /// CPU time that these have used.
+    pub used: Duration,
+    /// The time for which they were ready to run and did not: on Linux the run-queue delay of `schedstat`.
+    pub waited: Duration,
 }
 
 /// A capacity in 1/1024 of a thousandth of a request in flight: fine enough to grow by a little at each reading.
 type Fine = u64;
 const FINE: u64 = 1 << 10;
 
-/// The least that a replica is taken to carry: one query.
-const CAPACITY_MIN: Fine = 1_000 * FINE;
+/// One request in flight.
+const ONE_RIF: Fine = 1_000 * FINE;
+/// The least that a replica is taken to carry: a hundredth of a query, which takes a hundred times as long as on a core of
+/// its own.
+const CAPACITY_MIN: Fine = ONE_RIF / 100;
 /// The most: a million. With that much, no replica is the one with the least room.
-const CAPACITY_MAX: Fine = 1_000_000 * CAPACITY_MIN;
+const CAPACITY_MAX: Fine = 1_000_000 * ONE_RIF;
 /// By how much capacity rises each second while nothing says that it is reached, in percent: slow enough that the queries
 /// sent to find out are few.
 const GROWTH_PERCENT: u64 = 3;
+/// It rises only while so much of it is in use, in percent: what is not in use tells nothing.
+const IN_USE_PERCENT: u64 = 70;
+/// Waits for a quota's next period are told up to a period late: over so many of them little is missed.
+const QUOTA_PERIODS: u32 = 2;
 /// Towards a RIF that was carried without trouble capacity rises faster, and doubles within this time at the most: a burst
 /// that a bucket of saved-up time has paid for is not what the replica can carry.
 const DOUBLING_NS: u64 = 1_000_000_000;
@@ -62,6 +80,8 @@ pub struct CapacityEstimator {
     inflation: Inflation,
     cost: MeanCost,
     limit_millicores: Option<u32>,
+    /// It is told how long threads wait.
+    tells_waits: bool,
 }
 
 /// What was read.
@@ -69,6 +89,7 @@ pub struct CapacityEstimator {
 struct Reading {
     at: Instant,
     rif_time_ns: u64,
+    busy_ns: u64,
     finished: u64,
     cpu: Option<CpuTotals>,
 }
@@ -98,6 +119,7 @@ impl CapacityEstimator {
         let reading = Reading {
             at: now,
             rif_time_ns: tracker.rif_time_ns(now),
+            busy_ns: tracker.busy_ns(now),
             finished,
             cpu,
         };
@@ -116,15 +138,29 @@ impl CapacityEstimator {
             return;
         };
         self.limit_millicores = cpu.limit_millicores;
-        let used_ns = since(earlier.used, cpu.used);
-        self.cost
-            .read(used_ns, reading.finished.saturating_sub(before.finished));
-        if let Some((earlier, waited)) = earlier.waited.zip(cpu.waited) {
-            let rif_time_ns = reading.rif_time_ns.wrapping_sub(before.rif_time_ns);
-            let mean_rif = mul_div(rif_time_ns, CAPACITY_MIN, span_ns);
-            let waited_ns = since(earlier, waited);
-            self.contention.read(span_ns, mean_rif, used_ns, waited_ns);
+        let threads = earlier.threads.zip(cpu.threads).map(|(earlier, threads)| {
+            let busy_ns = reading.busy_ns.wrapping_sub(before.busy_ns);
+            Span {
+                ns: span_ns,
+                busy_ns: busy_ns.min(span_ns),
+                rif_time_ns: reading.rif_time_ns.wrapping_sub(before.rif_time_ns),
+                used_ns: since(earlier.used, threads.used),
+                waited_ns: since(earlier.waited, threads.waited),
+            }
+        });
+        if let Some(span) = threads {
+            let period_ns = cpu.quota_period.map_or(0, crate::time::span_ns);
+            self.contention
+                .read(span, period_ns.saturating_mul(QUOTA_PERIODS.into()));
         }
+        let elsewhere_ns = threads.map_or(0, |it| {
+            let at_cpu_ns = it.used_ns.saturating_add(it.waited_ns);
+            i64::try_from(i128::from(it.rif_time_ns) - i128::from(at_cpu_ns)).unwrap_or(0)
+        });
+        let used_ns = since(earlier.used, cpu.used);
+        let finished = reading.finished.saturating_sub(before.finished);
+        self.cost.read(used_ns, elsewhere_ns, finished);
+        self.tells_waits = threads.is_some();
     }
 
     /// Fills in the report's capacity and cost; what is not known is left absent. Where nobody tells the CPU time of queries,
@@ -157,17 +193,25 @@ impl CapacityEstimator {
     }
 
     /// What all cores together could carry: the queries that they finish in a second, times the seconds that one takes that
-    /// meets few others (Little's law).
+    /// meets no others and never waits for a CPU (Little's law).
     fn most(&self) -> Option<Fine> {
         let limit = u64::from(self.limit_millicores?) * FINE;
         let cost_ns = self.cost.mean_ns()?.max(1);
-        let unloaded_ns = self.inflation.unloaded_ns()?.max(cost_ns);
-        Some(mul_div(limit, unloaded_ns, cost_ns))
+        let by_cpu_ns = (self.tells_waits).then(|| cost_ns + self.cost.mean_elsewhere_ns());
+        let by_latency_ns = self.inflation.unloaded_ns().map(|ns| ns.max(cost_ns));
+        let alone_ns = match (by_cpu_ns, by_latency_ns) {
+            (Some(by_cpu_ns), Some(by_latency_ns)) => by_cpu_ns.min(by_latency_ns),
+            (by_cpu_ns, by_latency_ns) => by_cpu_ns.or(by_latency_ns)?,
+        };
+        Some(mul_div(limit, alone_ns, cost_ns))
     }
 }
 
 /// What becomes of a capacity that nothing says is reached, after so much time in which so much was carried.
 fn grow(capacity: Fine, carried: Fine, span_ns: u64) -> Fine {
+    if carried < mul_div(capacity, IN_USE_PERCENT, 100) {
+        return capacity;
+    }
     let within = |most: u64| mul_div(capacity, span_ns.min(NS_PER_SECOND), most);
     let grown = capacity.saturating_add(within(100 * NS_PER_SECOND / GROWTH_PERCENT));
     let believed = capacity.saturating_add(within(DOUBLING_NS));
