@@ -206,7 +206,9 @@ impl LeastInUse {
         let waiting = MILLION + in_use.saturating_sub(MILLION) * overload / MILLION;
         let crowding = MILLION + in_use * CROWDING / MILLION;
         // Of one that tells no cost it is the mean's.
-        let alone_ns = reported.alone_ns.unwrap_or_else(|| reported.alone_at(mean_alone_ns));
+        let alone_ns = reported
+            .alone_ns
+            .unwrap_or_else(|| reported.alone_at(mean_alone_ns));
         let alone = u128::from(self.banded(alone_ns, mean_alone_ns)) << FRACTION_BITS;
         let longer = waiting * crowding / MILLION;
         let taken = alone.saturating_mul(longer) / MILLION;

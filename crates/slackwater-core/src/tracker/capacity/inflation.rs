@@ -18,9 +18,13 @@ const NEWEST_MIN: u64 = 24;
 const NEWEST_MAX: u64 = 1_024;
 /// Between these, as many as it takes for a standard error of 8 %: so many times their squared coefficient of variation.
 const NEWEST_BY_VARIATION: u64 = 156;
-/// Before so many queries that met few others nothing is known. Where all meet the same number of others, as those of clients
-/// do that always have so many under way, latency tells nothing of what it would be without them.
-const UNLOADED_MIN: u64 = 32;
+/// Before so many queries nothing is known.
+const QUERIES_MIN: u64 = 32;
+/// Queries that met up to so many others and themselves, in the mean, are as good as alone.
+const ALONE: Fine = ONE_RIF * 3 / 2;
+/// What the newest queries met has to be so many times what those met that are taken for unloaded, in 1/1024, to tell
+/// whether these were slowed down themselves.
+const CONTRAST: u64 = FINE * 3 / 2;
 
 /// The square root of nanoseconds, in 1/16.
 fn root(latency_ns: u64) -> u64 {
@@ -39,6 +43,7 @@ pub(super) struct Inflation {
     /// Those that met few others, and their mean and variance.
     unloaded_queries: u64,
     unloaded: u64,
+    unloaded_rif: Fine,
     variance: u64,
     /// Means over the newest.
     newest: u64,
@@ -46,6 +51,9 @@ pub(super) struct Inflation {
     /// The mean over many.
     usual_rif: Fine,
     capacity: Option<Fine>,
+    /// Those that met few others were not slowed down by them. Where all have met as many, as those of clients do that always
+    /// have so many under way, nobody can say what it would be without.
+    is_sure: bool,
 }
 
 impl Inflation {
@@ -55,7 +63,11 @@ impl Inflation {
         let before = self.queries;
         each(&mut |others, latency_ns| self.learn(others, latency_ns));
         let count = self.queries - before;
-        if count == 0 || self.unloaded_queries < UNLOADED_MIN {
+        if count == 0 || self.queries < QUERIES_MIN {
+            return;
+        }
+        self.is_sure = self.is_sure || self.was_not_slowed_down();
+        if !self.is_sure {
             return;
         }
         let got = mul_div(square(self.unloaded), FINE, square(self.newest));
@@ -73,11 +85,17 @@ impl Inflation {
         let root = root(latency_ns);
         self.queries += 1;
         self.usual_rif = towards(self.usual_rif, rif, 1, RIF_MEMORY.min(self.queries));
-        let met_few = rif <= (self.usual_rif / 2).max(ONE_RIF);
-        if met_few {
+        let few = (self.usual_rif / 2).min(self.capacity.unwrap_or(Fine::MAX));
+        if rif <= few.max(ONE_RIF) || self.queries <= QUERIES_MIN {
             self.unloaded_queries += 1;
-            let memory = UNLOADED_MEMORY.min(self.unloaded_queries);
+            let most = if self.is_sure {
+                UNLOADED_MEMORY
+            } else {
+                QUERIES_MIN
+            };
+            let memory = most.min(self.unloaded_queries);
             self.unloaded = towards(self.unloaded, root, 1, memory);
+            self.unloaded_rif = towards(self.unloaded_rif, rif, 1, memory);
             let distance = self.unloaded.abs_diff(root);
             let squared = distance.saturating_mul(distance);
             self.variance = towards(self.variance, squared, 1, memory);
@@ -87,6 +105,15 @@ impl Inflation {
         self.newest_rif = towards(self.newest_rif, rif, 1, memory);
     }
 
+    /// Whether those that met few others were alone, or took hardly less than others that met many more: where they had to wait,
+    /// latency would have grown as much as RIF. By less than the root of that is less than halfway.
+    fn was_not_slowed_down(&self) -> bool {
+        let more_rif = mul_div(self.newest_rif, FINE, self.unloaded_rif);
+        let longer = mul_div(square(self.newest), FINE, square(self.unloaded));
+        let grew_little = mul_div(longer, longer, FINE) <= more_rif;
+        self.unloaded_rif <= ALONE || (more_rif >= CONTRAST && grew_little)
+    }
+
     fn newest_memory(&self) -> u64 {
         let squared = self.unloaded.saturating_mul(self.unloaded);
         mul_div(NEWEST_BY_VARIATION, self.variance, squared).clamp(NEWEST_MIN, NEWEST_MAX)
@@ -94,7 +121,7 @@ impl Inflation {
 
     /// What a query takes that meets few others, in nanoseconds.
     pub(super) fn unloaded_ns(&self) -> Option<u64> {
-        (self.unloaded_queries >= UNLOADED_MIN).then(|| square(self.unloaded))
+        self.is_sure.then(|| square(self.unloaded))
     }
 
     pub(super) fn capacity(&self) -> Option<Fine> {
