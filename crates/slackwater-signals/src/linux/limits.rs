@@ -8,6 +8,7 @@ use super::threads::{Watched, affinity};
 use crate::finding::{Found, Origin};
 use crate::parse::cpu_list_count;
 use crate::reading::{CoresLimit, LimitedBy};
+use core::time::Duration;
 
 /// With each so many readings the allowed CPUs are asked for anew: a system call for each thread, for what hardly ever changes.
 const CPUS_READINGS: u32 = 64;
