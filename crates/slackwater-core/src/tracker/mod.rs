@@ -462,4 +462,21 @@ mod tests {
         assert_eq!(tracker.report(at_ms(5)).latency, Some(Duration::ZERO));
         assert_eq!(tracker.rif(), Rif::ZERO);
     }
+
+    #[test]
+    fn a_replica_is_busy_while_anything_is_in_flight() {
+        let tracker = LoadTracker::default();
+        let at = Instant::from_nanos;
+        assert_eq!(tracker.busy_ns(at(5)), 0);
+        let first = tracker.arrive(at(10));
+        let second = tracker.arrive(at(15));
+        assert_eq!(tracker.busy_ns(at(18)), 8);
+        tracker.finish(at(20), first, End::Success);
+        tracker.finish(at(30), second, End::Failed);
+        assert_eq!(tracker.busy_ns(at(90)), 20);
+        let third = tracker.arrive(at(100));
+        assert_eq!(tracker.busy_ns(at(103)), 23);
+        tracker.withdraw(third);
+        assert_eq!(tracker.busy_ns(at(110)), 20, "as if it had never been");
+    }
 }

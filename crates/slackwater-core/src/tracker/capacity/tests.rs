@@ -24,6 +24,8 @@ struct Replica {
     /// Time that each waits without a CPU.
     idle_ns: u64,
     tells_waits: bool,
+    /// CPU time used, in percent of a core, by threads that nobody looks at.
+    unwatched_percent: u64,
     limit_millicores: Option<u32>,
     tracker: LoadTracker,
     estimator: CapacityEstimator,
@@ -45,6 +47,7 @@ impl Replica {
                 .to_vec(),
             idle_ns: 0,
             tells_waits: true,
+            unwatched_percent: 0,
             limit_millicores: None,
             tracker: LoadTracker::default(),
             estimator: CapacityEstimator::default(),
@@ -113,8 +116,9 @@ impl Replica {
     fn read(&mut self) {
         let used = Duration::from_nanos(self.used_ns);
         let waited = Duration::from_nanos(self.waited_ns);
+        let unwatched = Duration::from_nanos(self.now_ns / 100 * self.unwatched_percent);
         let cpu = CpuTotals {
-            used,
+            used: used + unwatched,
             threads: (self.tells_waits).then_some(ThreadTotals { used, waited }),
             limit_millicores: self.limit_millicores,
             quota_period: None,
@@ -174,6 +178,14 @@ fn a_share_of_the_cpu_says_what_could_be_carried() {
 }
 
 #[test]
+fn the_share_is_of_what_the_same_threads_wanted() {
+    let mut replica = Replica::new(Service::Shared { cores: 4 }, 10 * MS);
+    replica.unwatched_percent = 800;
+    replica.carry(12, SECOND);
+    replica.capacity_is(4_000);
+}
+
+#[test]
 fn waiting_for_something_else_takes_no_capacity() {
     let mut replica = Replica::new(Service::Shared { cores: 4 }, 10 * MS);
     replica.idle_ns = 30 * MS;
@@ -187,6 +199,12 @@ fn without_a_shortage_capacity_rises_slowly_and_to_what_is_carried() {
     replica.carry(10, SECOND);
     replica.capacity_is(10_000);
     let before = replica.report().capacity_millirif.expect("known");
+    replica.carry(6, 10 * SECOND);
+    let idle = replica.report().capacity_millirif.expect("known");
+    assert!(
+        idle.abs_diff(before) < before / 100,
+        "of more than is in use nothing is known: {before}, {idle}"
+    );
     replica.carry(10, 10 * SECOND);
     let after = replica.report().capacity_millirif.expect("known");
     let percent = u64::from(after) * 100 / u64::from(before);
@@ -202,6 +220,69 @@ fn without_a_shortage_capacity_rises_slowly_and_to_what_is_carried() {
     );
     replica.carry(40, 2 * SECOND);
     replica.capacity_is(40_000);
+}
+
+/// A fifth of a core, as the kernel gives it: 20 ms in each period of 100 ms, and threads that wait for the next period are told
+/// of when it begins. So many are in flight for the first 60 ms of every other period, and for all of the others.
+fn with_a_quota(rif: u64, quota_period: Option<Duration>) -> u32 {
+    const TICK_NS: u64 = 10 * MS;
+    let tracker = LoadTracker::default();
+    let mut estimator = CapacityEstimator::default();
+    let (mut threads, mut untold) = (ThreadTotals::default(), Duration::ZERO);
+    let mut in_flight = Vec::new();
+    for tick in 0..400 {
+        let now = Instant::from_nanos(SECOND + tick * TICK_NS);
+        let is_busy = tick % 20 < 16;
+        while in_flight.len() < rif as usize && is_busy {
+            in_flight.push(tracker.arrive(now));
+        }
+        if !is_busy {
+            for arrival in in_flight.drain(..) {
+                tracker.finish(now, arrival, End::Success);
+            }
+        }
+        if tick % 10 == 0 {
+            threads.waited += core::mem::take(&mut untold);
+        }
+        estimator.read(
+            now,
+            &tracker,
+            tick,
+            Some(CpuTotals {
+                used: threads.used,
+                threads: Some(threads),
+                limit_millicores: None,
+                quota_period,
+            }),
+        );
+        let wanting = u32::try_from(in_flight.len()).expect("few");
+        let is_running = wanting > 0 && tick % 10 < 2;
+        let tick_time = Duration::from_nanos(TICK_NS);
+        if is_running {
+            threads.used += tick_time;
+        }
+        untold += tick_time * (wanting - u32::from(is_running));
+    }
+    let mut report = LoadReport::new(crate::Rif::ZERO, None);
+    estimator.fill(&mut report);
+    report.capacity_millirif.expect("known")
+}
+
+#[test]
+fn a_quota_below_one_core_is_a_capacity_below_one_query() {
+    let period = Some(Duration::from_millis(100));
+    for rif in [1, 4] {
+        let found = with_a_quota(rif, period);
+        assert!(
+            (180..=260).contains(&found),
+            "a fifth, and a quarter of what is busy: {found}"
+        );
+    }
+    let by_readings = with_a_quota(4, None);
+    assert!(
+        !(150..=300).contains(&by_readings),
+        "a reading of half a period tells nothing: {by_readings}"
+    );
 }
 
 #[test]
@@ -248,6 +329,17 @@ fn no_more_than_its_cores_could_finish() {
     replica.limit_millicores = Some(500);
     replica.carry(6, SECOND);
     assert_eq!(replica.report().capacity_millirif, Some(500), "half a core");
+}
+
+#[test]
+fn queries_that_wait_for_something_else_fill_its_cores_with_more_of_them() {
+    // All meet as many others, so that latency tells nothing.
+    let mut replica = Replica::new(Service::Shared { cores: 64 }, 10 * MS);
+    replica.idle_ns = 30 * MS;
+    replica.limit_millicores = Some(1_000);
+    replica.carry(8, 5 * SECOND);
+    replica.capacity_is(4_000);
+    replica.cost_is(10 * MS);
 }
 
 #[test]
