@@ -54,6 +54,7 @@ pub(super) struct Inflation {
     /// Those that met few others were not slowed down by them. Where all have met as many, as those of clients do that always
     /// have so many under way, nobody can say what it would be without.
     is_sure: bool,
+    was_short: bool,
 }
 
 impl Inflation {
@@ -73,6 +74,7 @@ impl Inflation {
         let got = mul_div(square(self.unloaded), FINE, square(self.newest));
         let capacity = self.capacity.unwrap_or(self.newest_rif);
         self.capacity = Some(if got < INFLATED_BELOW {
+            self.was_short = true;
             let carried = mul_div(self.newest_rif, got, FINE);
             towards(capacity, carried, count, self.newest_memory())
         } else {
@@ -126,5 +128,10 @@ impl Inflation {
 
     pub(super) fn capacity(&self) -> Option<Fine> {
         self.capacity
+    }
+
+    /// Whether that is more than a guess from below: more were in flight once than could be carried.
+    pub(super) fn was_short(&self) -> bool {
+        self.was_short
     }
 }

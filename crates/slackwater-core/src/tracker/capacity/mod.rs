@@ -181,7 +181,8 @@ impl CapacityEstimator {
             // queue of the application's, a disk.
             Some(by_cpu) => match by_latency {
                 Some(by_latency) if by_latency < by_cpu => {
-                    let is_other = by_latency < by_cpu / 2 || !self.contention.is_recent();
+                    let is_less = by_latency < by_cpu / 2 || !self.contention.is_recent();
+                    let is_other = is_less && self.inflation.was_short();
                     if is_other { by_latency } else { by_cpu }
                 }
                 _ => by_cpu,
@@ -189,7 +190,19 @@ impl CapacityEstimator {
             None => by_latency?,
         };
         let most = self.most().unwrap_or(CAPACITY_MAX);
-        Some(capacity.min(most).clamp(CAPACITY_MIN, CAPACITY_MAX))
+        let capacity = capacity.min(most).max(self.least());
+        Some(capacity.min(CAPACITY_MAX))
+    }
+
+    /// One query that nobody delays is carried at the speed that it has then, also where more than a few in a row are not: a
+    /// quota lets each run at full speed, until it is used up.
+    fn least(&self) -> Fine {
+        let alone = (self.cost.mean_ns())
+            .zip(self.inflation.unloaded_ns())
+            .map_or(0, |(cost_ns, alone_ns)| {
+                mul_div(cost_ns, ONE_RIF, alone_ns)
+            });
+        alone.clamp(CAPACITY_MIN, ONE_RIF)
     }
 
     /// What all cores together could carry: the queries that they finish in a second, times the seconds that one takes that

@@ -205,11 +205,11 @@ fn without_a_shortage_capacity_rises_slowly_and_to_what_is_carried() {
         idle.abs_diff(before) < before / 100,
         "of more than is in use nothing is known: {before}, {idle}"
     );
-    replica.carry(10, 10 * SECOND);
+    replica.carry(10, 5 * SECOND);
     let after = replica.report().capacity_millirif.expect("known");
     let percent = u64::from(after) * 100 / u64::from(before);
     assert!(
-        (132..=136).contains(&percent),
+        (114..=118).contains(&percent),
         "3 % a second, not {percent}"
     );
     replica.carry(40, SECOND / 2);
@@ -306,6 +306,22 @@ fn a_queue_of_the_applications_shows_in_latency_alone() {
     assert_eq!(replica.waited_ns, 0, "no thread waits for a CPU");
     let found = replica.report().capacity_millirif.expect("known");
     assert!((950..2_500).contains(&found), "{found}");
+}
+
+#[test]
+fn twice_as_many_that_take_as_long_show_that_the_fewer_were_not_slowed_down() {
+    let known_after = |rifs: &[usize]| {
+        let mut replica = Replica::new(Service::Shared { cores: 4 }, 10 * MS);
+        replica.tells_waits = false;
+        for &rif in rifs {
+            replica.carry(rif, 2 * SECOND);
+        }
+        replica.report().capacity_millirif
+    };
+    let found = known_after(&[2, 4, 12]).expect("known");
+    assert!((3_200..=4_800).contains(&found), "{found}");
+    // Never fewer than it can carry: eight take as long as it takes to wait for the four before.
+    assert_eq!(known_after(&[8, 16, 24]), None);
 }
 
 /// Queries that all meet as many others may all take longer for it, or none.
