@@ -199,9 +199,7 @@ impl CapacityEstimator {
     fn least(&self) -> Fine {
         let alone = (self.cost.mean_ns())
             .zip(self.inflation.unloaded_ns())
-            .map_or(0, |(cost_ns, alone_ns)| {
-                mul_div(cost_ns, ONE_RIF, alone_ns)
-            });
+            .map_or(0, |(cost_ns, alone_ns)| mul_div(cost_ns, ONE_RIF, alone_ns));
         alone.clamp(CAPACITY_MIN, ONE_RIF)
     }
 

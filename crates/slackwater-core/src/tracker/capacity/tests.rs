@@ -223,22 +223,24 @@ fn without_a_shortage_capacity_rises_slowly_and_to_what_is_carried() {
 }
 
 /// A fifth of a core, as the kernel gives it: 20 ms in each period of 100 ms, and threads that wait for the next period are told
-/// of when it begins. So many are in flight for the first 60 ms of every other period, and for all of the others.
-fn with_a_quota(rif: u64, quota_period: Option<Duration>) -> u32 {
+/// of when it begins. So many are in flight for the first 80 ms of every other period.
+fn with_a_quota(rif: u64, quota_period: Option<Duration>, limit_millicores: Option<u32>) -> u32 {
     const TICK_NS: u64 = 10 * MS;
     let tracker = LoadTracker::default();
     let mut estimator = CapacityEstimator::default();
     let (mut threads, mut untold) = (ThreadTotals::default(), Duration::ZERO);
     let mut in_flight = Vec::new();
-    for tick in 0..400 {
+    let mut finished = 0;
+    for tick in 0..1_000 {
         let now = Instant::from_nanos(SECOND + tick * TICK_NS);
-        let is_busy = tick % 20 < 16;
+        let is_busy = tick % 20 < 8;
         while in_flight.len() < rif as usize && is_busy {
             in_flight.push(tracker.arrive(now));
         }
         if !is_busy {
             for arrival in in_flight.drain(..) {
                 tracker.finish(now, arrival, End::Success);
+                finished += 1;
             }
         }
         if tick % 10 == 0 {
@@ -247,11 +249,11 @@ fn with_a_quota(rif: u64, quota_period: Option<Duration>) -> u32 {
         estimator.read(
             now,
             &tracker,
-            tick,
+            finished,
             Some(CpuTotals {
                 used: threads.used,
                 threads: Some(threads),
-                limit_millicores: None,
+                limit_millicores,
                 quota_period,
             }),
         );
@@ -272,15 +274,18 @@ fn with_a_quota(rif: u64, quota_period: Option<Duration>) -> u32 {
 fn a_quota_below_one_core_is_a_capacity_below_one_query() {
     let period = Some(Duration::from_millis(100));
     for rif in [1, 4] {
-        let found = with_a_quota(rif, period);
+        let found = with_a_quota(rif, period, None);
         assert!(
-            (180..=260).contains(&found),
-            "a fifth, and a quarter of what is busy: {found}"
+            (225..=275).contains(&found),
+            "20 of the 80 ms for which it is busy: {found}"
         );
     }
-    let by_readings = with_a_quota(4, None);
+    assert_eq!(with_a_quota(4, period, Some(200)), 200);
+    let alone = with_a_quota(1, period, Some(200));
+    assert_eq!(alone, 250, "20 of the 80 ms that one takes alone");
+    let by_readings = with_a_quota(4, None, None);
     assert!(
-        !(150..=300).contains(&by_readings),
+        !(200..=300).contains(&by_readings),
         "a reading of half a period tells nothing: {by_readings}"
     );
 }
@@ -311,17 +316,27 @@ fn a_queue_of_the_applications_shows_in_latency_alone() {
 #[test]
 fn twice_as_many_that_take_as_long_show_that_the_fewer_were_not_slowed_down() {
     let known_after = |rifs: &[usize]| {
-        let mut replica = Replica::new(Service::Shared { cores: 4 }, 10 * MS);
+        let mut replica = Replica::new(Service::Shared { cores: 8 }, 10 * MS);
         replica.tells_waits = false;
         for &rif in rifs {
             replica.carry(rif, 2 * SECOND);
         }
         replica.report().capacity_millirif
     };
-    let found = known_after(&[2, 4, 12]).expect("known");
-    assert!((3_200..=4_800).contains(&found), "{found}");
-    // Never fewer than it can carry: eight take as long as it takes to wait for the four before.
-    assert_eq!(known_after(&[8, 16, 24]), None);
+    let found = known_after(&[3, 6, 24]).expect("known");
+    assert!((6_400..=9_600).contains(&found), "{found}");
+    // Never fewer than it can carry: all wait for others.
+    assert_eq!(known_after(&[16, 32, 48]), None);
+}
+
+#[test]
+fn what_was_beyond_its_capacity_is_not_few_because_more_were_usual() {
+    let mut replica = Replica::new(Service::Shared { cores: 4 }, 10 * MS);
+    replica.tells_waits = false;
+    for (rif, seconds) in [(1, 2), (32, 20), (14, 20)] {
+        replica.carry(rif, seconds * SECOND);
+    }
+    replica.capacity_is(4_000);
 }
 
 /// Queries that all meet as many others may all take longer for it, or none.
