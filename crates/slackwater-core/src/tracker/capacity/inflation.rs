@@ -121,9 +121,9 @@ impl Inflation {
         mul_div(NEWEST_BY_VARIATION, self.variance, squared).clamp(NEWEST_MIN, NEWEST_MAX)
     }
 
-    /// What a query takes that meets few others, in nanoseconds.
+    /// What a query takes that meets few others, in nanoseconds; more than that while it is not sure that they were few.
     pub(super) fn unloaded_ns(&self) -> Option<u64> {
-        self.is_sure.then(|| square(self.unloaded))
+        (self.queries >= QUERIES_MIN).then(|| square(self.unloaded))
     }
 
     pub(super) fn capacity(&self) -> Option<Fine> {

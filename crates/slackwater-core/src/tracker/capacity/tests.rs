@@ -357,9 +357,6 @@ fn no_more_than_its_cores_could_finish() {
     replica.limit_millicores = Some(8_000);
     replica.carry(6, 60 * SECOND);
     replica.capacity_is(8_000);
-    replica.limit_millicores = Some(500);
-    replica.carry(6, SECOND);
-    assert_eq!(replica.report().capacity_millirif, Some(500), "half a core");
 }
 
 #[test]
