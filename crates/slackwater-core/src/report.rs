@@ -84,7 +84,8 @@ pub struct LoadReport {
     pub cpu_millionths: Option<u32>,
     /// Finished queries, in thousandths of a query each second.
     pub query_rate_millis: Option<u32>,
-    /// How much the replica can carry, in thousandths of a request in flight.
+    /// How much the replica can carry, in thousandths of a request in flight: 1 or more. Below 1,000, of a replica that gets less
+    /// than a core, a query takes so much longer than its cost even alone. `[Decision 0009]`
     pub capacity_millirif: Option<u32>,
     /// CPU time for each query.
     pub cost: Option<Duration>,

@@ -106,6 +106,7 @@ fn waiting_has_the_time_during_which_a_quota_stops_threads() {
     assert!(end.throttled.unwrap().time > first.throttled.unwrap().time);
     let limit = end.cores_limit.unwrap();
     assert_eq!((limit.millicores, limit.by), (200, LimitedBy::Quota));
+    assert_eq!(end.quota_period, Some(Duration::from_millis(100)));
 
     // Its process alone says the same, and finds the group by itself.
     let process = process.read();

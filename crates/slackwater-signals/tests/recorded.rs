@@ -35,6 +35,7 @@ fn a_group_with_a_quota_of_a_fifth_of_a_core() {
     assert_eq!(throttled.time, Duration::from_micros(38_150_222));
     assert_eq!((throttled.periods, throttled.throttled_periods), (478, 477));
     assert_eq!(limit(&mut source), Some((200, LimitedBy::Quota)));
+    assert_eq!(reading.quota_period, Some(Duration::from_millis(100)));
     assert_eq!(source.origin(Figure::AllowedCpus), Some(Origin::Cpuset));
     let weight = detail(&source, Figure::Weight);
     assert!(weight.ends_with("cpu.weight 100, usually 100"), "{weight}");
@@ -63,6 +64,7 @@ fn without_a_quota_the_cpus_are_the_limit() {
     // No cpuset either, and nobody in it to be asked.
     assert_eq!(limit(&mut source), None);
     let reading = source.read();
+    assert_eq!(reading.quota_period, None);
     assert_eq!(
         reading.throttled,
         Some(slackwater_signals::Throttled::default())

@@ -224,7 +224,7 @@ fn without_a_shortage_capacity_rises_slowly_and_to_what_is_carried() {
 
 /// A fifth of a core, as the kernel gives it: 20 ms in each period of 100 ms, and threads that wait for the next period are told
 /// of when it begins. So many are in flight for the first 80 ms of every other period.
-fn with_a_quota(rif: u64, quota_period: Option<Duration>, limit_millicores: Option<u32>) -> u32 {
+fn with_a_quota(rif: usize, quota_period: Option<Duration>, limit_millicores: Option<u32>) -> u32 {
     const TICK_NS: u64 = 10 * MS;
     let tracker = LoadTracker::default();
     let mut estimator = CapacityEstimator::default();
@@ -234,7 +234,7 @@ fn with_a_quota(rif: u64, quota_period: Option<Duration>, limit_millicores: Opti
     for tick in 0..1_000 {
         let now = Instant::from_nanos(SECOND + tick * TICK_NS);
         let is_busy = tick % 20 < 8;
-        while in_flight.len() < rif as usize && is_busy {
+        while in_flight.len() < rif && is_busy {
             in_flight.push(tracker.arrive(now));
         }
         if !is_busy {
