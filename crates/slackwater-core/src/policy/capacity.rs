@@ -70,7 +70,7 @@ impl Capacity {
 
 /// Of its capacity, a replica is taken to have so much: a seventh is kept for what chance brings. In millionths, as all below.
 const USABLE: u128 = 850_000;
-/// With all of it in use, a query is taken for so much longer than with none, beside what it takes alone: of two replicas that keep
+/// With all of it in use, a query is taken for so much longer than with none, beside its cost: of two replicas that keep
 /// nobody waiting, the emptier one is better.
 const CROWDING: u128 = 300_000;
 /// Beyond capacity, a query is taken for so much longer with each capacity's worth of others. It waits for them, and all of
@@ -93,26 +93,7 @@ const COST_UNKNOWN_NS: u64 = 1_000_000;
 struct Reported {
     /// 0 where it reports none.
     capacity_millirif: u32,
-    /// How long a query takes there that shares it with none: its cost, or longer where less than one can be carried.
-    alone_ns: Option<u64>,
-}
-
-impl Reported {
-    fn new(report: &LoadReport) -> Self {
-        let mut reported = Self {
-            capacity_millirif: report.capacity_millirif.unwrap_or(0),
-            alone_ns: None,
-        };
-        reported.alone_ns = (report.cost).map(|cost| reported.alone_at(span_ns(cost)));
-        reported
-    }
-
-    /// How long a query takes alone that costs so much.
-    fn alone_at(&self, cost_ns: u64) -> u64 {
-        let part = u128::from(self.capacity_millirif.clamp(1, ONE_RIF));
-        let alone_ns = u128::from(cost_ns) * u128::from(ONE_RIF) / part;
-        u64::try_from(alone_ns).unwrap_or(u64::MAX)
-    }
+    cost_ns: Option<u64>,
 }
 
 /// One request in flight, in thousandths.
@@ -127,8 +108,8 @@ pub struct LeastInUse {
     reported: ReplicaMap<Reported>,
     with_capacity: usize,
     without_capacity: usize,
-    tell_alone: usize,
-    alone_sum_ns: u128,
+    costs: usize,
+    cost_sum_ns: u128,
 }
 
 impl LeastInUse {
@@ -139,8 +120,8 @@ impl LeastInUse {
             reported: ReplicaMap::default(),
             with_capacity: 0,
             without_capacity: 0,
-            tell_alone: 0,
-            alone_sum_ns: 0,
+            costs: 0,
+            cost_sum_ns: 0,
         }
     }
 
@@ -155,9 +136,9 @@ impl LeastInUse {
         } else {
             self.without_capacity += 1;
         }
-        if let Some(alone_ns) = reported.alone_ns {
-            self.tell_alone += 1;
-            self.alone_sum_ns += u128::from(alone_ns);
+        if let Some(cost_ns) = reported.cost_ns {
+            self.costs += 1;
+            self.cost_sum_ns += u128::from(cost_ns);
         }
     }
 
@@ -171,47 +152,51 @@ impl LeastInUse {
         } else {
             self.without_capacity -= 1;
         }
-        if let Some(alone_ns) = reported.alone_ns {
-            self.tell_alone -= 1;
-            self.alone_sum_ns -= u128::from(alone_ns);
+        if let Some(cost_ns) = reported.cost_ns {
+            self.costs -= 1;
+            self.cost_sum_ns -= u128::from(cost_ns);
         }
     }
 
-    fn mean_alone_ns(&self) -> u64 {
-        let mean = self.alone_sum_ns.checked_div(self.tell_alone as u128);
+    fn mean_cost_ns(&self) -> u64 {
+        let mean = self.cost_sum_ns.checked_div(self.costs as u128);
         mean.map_or(COST_UNKNOWN_NS, |mean| {
             u64::try_from(mean).unwrap_or(u64::MAX).max(1)
         })
     }
 
-    /// What a query that takes so long alone counts as, where the mean is another.
-    fn banded(&self, alone_ns: u64, mean_ns: u64) -> u64 {
+    /// What a query that costs so much counts as, where the mean is another.
+    fn banded(&self, cost_ns: u64, mean_ns: u64) -> u64 {
         let band = u128::from(mean_ns) * u128::from(self.cost_band) / MILLION;
-        if u128::from(alone_ns.abs_diff(mean_ns)) > band {
-            alone_ns
+        if u128::from(cost_ns.abs_diff(mean_ns)) > band {
+            cost_ns
         } else {
             mean_ns
         }
     }
 
     /// First what a query is taken to take there, in 1/1024 of a nanosecond; between equals, the reported latency.
-    fn place(&self, replica: ReplicaId, load: Load, mean_alone_ns: u64) -> Place {
+    fn place(&self, replica: ReplicaId, load: Load, mean_cost_ns: u64) -> Place {
         let reported = self.reported.find(replica).copied().unwrap_or_default();
         let capacity = u128::from(reported.capacity_millirif.max(ONE_RIF));
-        let with_this = (u128::from(load.rif) + 1) * u128::from(ONE_RIF);
+        let rif = u128::from(load.rif);
+        let with_this = (rif + 1) * u128::from(ONE_RIF);
         let in_use = (with_this * MILLION * MILLION / (capacity * USABLE)).min(IN_USE_MAX);
         // Of one query at a time nobody else's is made longer.
         let shared = (capacity - u128::from(ONE_RIF)) * MILLION / capacity;
         let overload = MILLION + (OVERLOAD - MILLION) * shared / MILLION;
         let waiting = MILLION + in_use.saturating_sub(MILLION) * overload / MILLION;
         let crowding = MILLION + in_use * CROWDING / MILLION;
-        // Of one that tells no cost it is the mean's.
-        let alone_ns = reported
-            .alone_ns
-            .unwrap_or_else(|| reported.alone_at(mean_alone_ns));
-        let alone = u128::from(self.banded(alone_ns, mean_alone_ns)) << FRACTION_BITS;
+        // Of less than one, those before it take longer than their cost, and it does not: with nobody before it there is time saved
+        // up.
+        let part = u128::from(reported.capacity_millirif.clamp(1, ONE_RIF));
+        let before = rif * MILLION * u128::from(ONE_RIF) / part;
+        let behind = (before + MILLION) / (rif + 1);
+        let cost_ns = reported.cost_ns.unwrap_or(mean_cost_ns);
+        let cost = u128::from(self.banded(cost_ns, mean_cost_ns)) << FRACTION_BITS;
         let longer = waiting * crowding / MILLION;
-        let taken = alone.saturating_mul(longer) / MILLION;
+        let taken = cost.saturating_mul(longer) / MILLION;
+        let taken = taken.saturating_mul(behind) / MILLION;
         Place {
             first: u64::try_from(taken).unwrap_or(u64::MAX),
             second: load.latency_ns,
@@ -232,10 +217,10 @@ impl PoolRule for LeastInUse {
     fn order(&self, rif_limit: Option<Rif>, _client: &Client) -> impl Order {
         let limit = hot_cold::unscaled(rif_limit);
         let is_known = self.is_known();
-        let mean_alone_ns = self.mean_alone_ns();
+        let mean_cost_ns = self.mean_cost_ns();
         move |replica: ReplicaId, load| {
             if is_known {
-                self.place(replica, load, mean_alone_ns)
+                self.place(replica, load, mean_cost_ns)
             } else {
                 hot_cold::place(load, limit)
             }
@@ -278,7 +263,10 @@ impl PoolRule for LeastInUse {
 
     fn handle_report(&mut self, _now: Instant, replica: ReplicaId, report: &LoadReport) {
         self.forget_report(replica);
-        let reported = Reported::new(report);
+        let reported = Reported {
+            capacity_millirif: report.capacity_millirif.unwrap_or(0),
+            cost_ns: report.cost.map(span_ns),
+        };
         self.count(reported);
         self.reported.insert(replica, reported);
     }

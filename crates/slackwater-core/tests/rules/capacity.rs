@@ -103,27 +103,24 @@ fn beyond_capacity_a_query_costs_others_too_but_not_where_there_are_none() {
 }
 
 #[test]
-fn of_less_than_one_query_a_capacity_says_how_slow_one_is() {
-    let part = |rif, thousandths, cost_ms| {
-        let mut report = room(rif, 1, cost_ms);
+fn of_less_than_one_query_those_before_it_take_longer_and_the_first_does_not() {
+    let part = |rif, thousandths| {
+        let mut report = room(rif, 1, 10);
         report.capacity_millirif = Some(thousandths);
         report
     };
-    for cost_ms in [0, 10] {
-        let chosen = |reported: [LoadReport; 2]| {
-            let mut world = world(2);
-            reports(&mut world, &reported);
-            next(&mut world)
-        };
-        // A fifth and a tenth of a core: alone twice as fast, and with another before it a little slower.
-        let fifth_and_tenth = |rif| chosen([part(rif, 200, cost_ms), part(0, 100, cost_ms)]);
-        assert_eq!((fifth_and_tenth(0), fifth_and_tenth(1)), (0, 1));
-        // Two fifths and a tenth: four times as fast, so that one may be before it but not three.
-        let more_and_tenth = |rif| chosen([part(rif, 400, cost_ms), part(0, 100, cost_ms)]);
-        assert_eq!((more_and_tenth(1), more_and_tenth(3)), (0, 1));
-        // A difference within the band is none.
-        assert_eq!(chosen([part(1, 220, cost_ms), part(0, 180, cost_ms)]), 1);
-    }
+    let chosen = |reported: [LoadReport; 2]| {
+        let mut world = world(2);
+        reports(&mut world, &reported);
+        next(&mut world)
+    };
+    // With nobody there, half of a query at a time is as good as ten.
+    let mut idle = [part(0, 500), room(0, 1, 10)];
+    idle[0].latency = Some(Duration::ZERO);
+    assert_eq!(chosen(idle), 0, "equal, but for the latency");
+    assert_eq!(chosen([part(1, 100), part(1, 200)]), 1);
+    assert_eq!(chosen([part(2, 400), part(1, 100)]), 0, "5 before, or 10");
+    assert_eq!(chosen([part(3, 400), part(1, 200)]), 1, "7.5 before, or 5");
 }
 
 #[test]

@@ -166,11 +166,29 @@ impl CapacityEstimator {
     /// Fills in the report's capacity and cost; what is not known is left absent. Where nobody tells the CPU time of queries,
     /// the latency of those that met few others stands for it.
     pub fn fill(&self, report: &mut LoadReport) {
-        report.capacity_millirif = self
-            .capacity()
-            .map(|capacity| u32::try_from(capacity / FINE).unwrap_or(u32::MAX));
-        let cost_ns = self.cost.mean_ns().or_else(|| self.inflation.unloaded_ns());
+        let (capacity, cost_ns) = self.alone(self.capacity(), self.cost_ns());
+        report.capacity_millirif =
+            capacity.map(|capacity| u32::try_from(capacity / FINE).unwrap_or(u32::MAX));
         report.cost = cost_ns.map(Duration::from_nanos);
+    }
+
+    /// Of a replica that carries less than one query: its capacity and cost with those that took longer than their cost alone. Cores
+    /// that are slow for everybody are a higher cost; a quota that lets each run at full speed until it is used up is
+    /// less than one query at a time.
+    fn alone(&self, capacity: Option<Fine>, cost_ns: Option<u64>) -> (Option<Fine>, Option<u64>) {
+        match (capacity, cost_ns, self.inflation.unloaded_ns()) {
+            (Some(capacity), Some(cost_ns), Some(unloaded_ns)) if capacity < ONE_RIF => {
+                let slowest_ns = mul_div(cost_ns, ONE_RIF, capacity);
+                let alone_ns = unloaded_ns.clamp(cost_ns, slowest_ns);
+                let carried = mul_div(capacity, alone_ns, cost_ns);
+                (Some(carried), Some(alone_ns))
+            }
+            known => (known.0, known.1),
+        }
+    }
+
+    fn cost_ns(&self) -> Option<u64> {
+        (self.cost.mean_ns()).or_else(|| self.inflation.unloaded_ns())
     }
 
     /// What is known of the capacity by now.
@@ -190,17 +208,7 @@ impl CapacityEstimator {
             None => by_latency?,
         };
         let most = self.most().unwrap_or(CAPACITY_MAX);
-        let capacity = capacity.min(most).max(self.least());
-        Some(capacity.min(CAPACITY_MAX))
-    }
-
-    /// One query that nobody delays is carried at the speed that it has then, also where more than a few in a row are not: a
-    /// quota lets each run at full speed, until it is used up.
-    fn least(&self) -> Fine {
-        let alone = (self.cost.mean_ns())
-            .zip(self.inflation.unloaded_ns())
-            .map_or(0, |(cost_ns, alone_ns)| mul_div(cost_ns, ONE_RIF, alone_ns));
-        alone.clamp(CAPACITY_MIN, ONE_RIF)
+        Some(capacity.min(most).clamp(CAPACITY_MIN, CAPACITY_MAX))
     }
 
     /// What all cores together could carry: the queries that they finish in a second, times the seconds that one takes that
