@@ -16,6 +16,7 @@
 mod contention;
 mod cost;
 mod inflation;
+mod source;
 #[cfg(test)]
 mod tests;
 
@@ -26,6 +27,7 @@ use contention::Contention;
 use core::time::Duration;
 use cost::MeanCost;
 use inflation::Inflation;
+pub use source::CapacitySource;
 
 /// What the operating system tells of a replica's CPU since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
