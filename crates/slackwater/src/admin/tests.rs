@@ -199,6 +199,8 @@ fn worker(ids: &[ReplicaId], seed: u64) -> WorkerFacts {
             replica: ids[1],
             rif: Rif::new(u32::try_from(seed).expect("a small one")),
             latency: Some(Duration::from_millis(12)),
+            capacity_millirif: None,
+            cost: None,
             age: Duration::from_millis(10 / seed),
         }],
         counters: policy.counters(),
@@ -403,6 +405,8 @@ fn of_each_replica_the_newest_report_is_told_whoever_heard_it() {
         replica: other,
         rif: Rif::new(7),
         latency: None,
+        capacity_millirif: None,
+        cost: None,
         age: Duration::ZERO,
     });
     assert_ne!(replica, other);
