@@ -18,7 +18,7 @@ pub struct Reported {
     pub latency: Option<Duration>,
     /// What it can carry, in thousandths of a request in flight; `None`: it does not say. Otherwise as `latency`.
     pub capacity_millirif: Option<u32>,
-    /// CPU time of a query there; as above.
+    /// What a query costs there: CPU time, or the latency that stands for it; as above.
     pub cost: Option<Duration>,
     /// For how long it has been here.
     pub age: Duration,
