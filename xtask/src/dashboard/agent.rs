@@ -32,7 +32,12 @@ fn play(stage: &Stage<'_>) -> Result<String, String> {
     };
     pair.start_replica(&stage.programs, &behaviour)?;
     let file = stage.folder.join("agent.toml");
-    fs::write(&file, "").map_err(|error| format!("{}: {error}", file.display()))?;
+    let pid = pair.replica_pid().ok_or("there is no replica")?;
+    let pid_file = stage.folder.join("replica.pid");
+    let keys = format!("[replica]\npid_file = \"{}\"\n", pid_file.display());
+    for (file, text) in [(&pid_file, pid.as_raw_nonzero().to_string()), (&file, keys)] {
+        fs::write(file, text).map_err(|error| format!("{}: {error}", file.display()))?;
+    }
     pair.start_agent(&stage.programs, &file)?;
     let arguments = [("--rate", RATE), ("--seconds", LOAD_SECONDS)];
     let arguments = arguments.map(|(name, value)| [name.to_owned(), value.to_string()]);
@@ -47,10 +52,12 @@ fn play(stage: &Stage<'_>) -> Result<String, String> {
     )?;
     let mut tab = Tab::open(stage.browser, pair.agent_admin, WINDOW)?;
     let said = tab.wait(
-        "its own load",
+        "its own load, and what it has learned of the replica",
         "(() => { const said = Object.fromEntries([...document.querySelectorAll('#own:not([hidden]) dl > div')].map((one) => [...one.children].map((part) => part.textContent))); \
           const rate = parseFloat(document.querySelector('.side .figures dd').textContent); \
-          return said['answers to probes'] === 'takes requests' && Number(said['in flight']) > 0 && parseFloat(said.latency) >= 50 && rate > 0 && said; })()",
+          return said['answers to probes'] === 'takes requests' && Number(said['in flight']) > 0 && parseFloat(said.latency) >= 50 && rate > 0 && \
+            /^[0-9.,]+, by (waits|latency|cores)$/.test(said['server can carry']) && / %$/.test(said.full) && / (µs|ms)$/.test(said['a request costs']) && \
+            / %$/.test(said['CPU in use']) && said; })()",
     )?;
     let quiet = access::quiet(&mut tab);
     tab.close()?;

@@ -50,7 +50,7 @@
   const drawn = [
     ["soft", "card", 4.5], ["ink", "card", 4.5], ["alarm", "card", 4.5], ["cold", "card", 4.5], ["hot", "card", 4.5], ["soft", "room", 4.5], ["ink", "room", 4.5],
     ["soft", "well", 4.5], ["ink", "hot-ground", 4.5], ["ink", "well", 4.5], ["cold", "room", 3], ["hot", "hot-ground", 3], ["hot", "room", 3], ["second", "card", 3],
-    ["first", "card", 3], ["alarm", "well", 3], ["first", "ground", 4.5], ["second", "ground", 4.5],
+    ["first", "card", 3], ["first", "room", 3], ["first", "well", 3], ["alarm", "well", 3], ["first", "ground", 4.5], ["second", "ground", 4.5],
   ];
   for (const [front, back, wanted] of drawn) {
     const found = ratio(named(front), named(back));

@@ -12,8 +12,8 @@ use std::thread::JoinHandle;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::sync::{Semaphore, oneshot};
 
-/// Requests that a replica serves at a time; others wait.
-const ROOM: u32 = 4;
+/// Requests that a replica serves at a time, which is what it says that it can carry; others wait.
+pub(super) const ROOM: u32 = 4;
 
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 7\r\n\r\nserved\n";
 const FAILURE: &[u8] = b"HTTP/1.1 500 Internal Server Error\r\ncontent-length: 7\r\n\r\nfailed\n";
@@ -24,7 +24,8 @@ const BASE: usize = 96;
 const REQUEST: u8 = 1;
 const REPLY: u8 = 2;
 const DRAINING: u8 = 2;
-const LATENCY_IS_PRESENT: u8 = 1;
+/// Bits of what is present: latency, capacity and cost.
+const PRESENT: u8 = 1 | 1 << 6 | 1 << 7;
 
 /// A running fleet. Dropping it ends it.
 pub(super) struct Fleet {
@@ -212,9 +213,12 @@ impl Replica {
         reply[5] = REPLY;
         reply[7] = if self.kind.drains { DRAINING } else { 0 };
         reply[8..16].copy_from_slice(&head[8..16]);
-        reply[19] = LATENCY_IS_PRESENT;
+        reply[19] = PRESENT;
         reply[20..24].copy_from_slice(&rif.to_be_bytes());
         reply[24..32].copy_from_slice(&latency.to_be_bytes());
+        let service = u64::try_from(self.kind.service.as_nanos()).unwrap_or(u64::MAX);
+        reply[40..48].copy_from_slice(&service.to_be_bytes());
+        reply[60..64].copy_from_slice(&(ROOM * 1_000).to_be_bytes());
         Some(reply)
     }
 }

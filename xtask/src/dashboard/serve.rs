@@ -1,6 +1,6 @@
 //! `serve` before a fleet in trouble, with load.
 
-use super::fleet::Fleet;
+use super::fleet::{Fleet, ROOM};
 use super::tab::Tab;
 use super::{BOTH, START_MAX, Stage, Theme, WINDOW, access};
 use crate::loopback::load::Load;
@@ -22,7 +22,7 @@ const SLOW: &str = "100ms";
 const SLOW_US: u64 = 100_000;
 
 /// Of a tick, in bytes: what does not depend on the fleet (counts, the pool), and for each replica.
-const TICK_BYTES_MAX: [usize; 2] = [4_000, 60];
+const TICK_BYTES_MAX: [usize; 2] = [4_000, 74];
 
 /// A page is a second behind.
 const AGREE_MAX: Duration = Duration::from_mins(1);
@@ -72,6 +72,8 @@ fn play(stage: &mut Stage<'_>, step: &'static str, replicas: usize) -> Result<St
     stage.note(step, "the page says what /status says", agrees);
     let why = why(&mut tab);
     stage.note(step, "the next pick is the first by the rule", why);
+    let full = full(&mut tab);
+    stage.note(step, "how full replicas are", full);
     let busy = busy(&mut tab, replicas);
     stage.note(step, "what the page costs", busy);
     let name = format!("serve-{replicas}");
@@ -109,6 +111,51 @@ fn configuration(address: SocketAddr, admin: SocketAddr, replicas: &[SocketAddr]
          [decisions]\ncapacity = 10000\nslower_than = \"{SLOW}\"\nfailed = true\n",
         replicas.join(", ")
     )
+}
+
+/// What replicas say that they can carry stands in the picture's key, in the table and beside each, with how much of it is in use.
+fn full(tab: &mut Tab) -> Result<String, String> {
+    let key = tab.evaluate(
+        "[...document.querySelectorAll('.fleet-key li')].map((item) => item.textContent)",
+    )?;
+    let is_told = |text: &str| {
+        key.as_array()
+            .is_some_and(|items| items.iter().any(|it| it == text))
+    };
+    // Cells have no room for it: there it is what they are filled by.
+    if !is_told("what it can carry") && is_told("ours there now") {
+        return Err(format!(
+            "the picture has no key of what replicas can carry: {key}"
+        ));
+    }
+    tab.press("t")?;
+    let told = tab.wait(
+        "a table of who is how full",
+        "(() => { const table = document.querySelector('.figures-table'); if (!table?.checkVisibility()) return null; \
+          const heads = [...table.tHead.rows[0].cells].map((cell) => cell.textContent); \
+          const at = (name) => heads.indexOf(name); \
+          const rows = [...table.tBodies[0].rows].map((row) => ['in flight, reported', 'can carry', 'full'].map((name) => row.cells[at(name)].checkVisibility() && row.cells[at(name)].textContent)); \
+          return rows.some(([rif]) => Number(rif) > 0) && rows; })()",
+    );
+    tab.press("t")?;
+    let told = told?;
+    let rows = told.as_array().map_or(&[][..], Vec::as_slice);
+    let room = f64::from(ROOM);
+    let agrees = |row: &Value| {
+        let [rif, carried, full] = [0, 1, 2].map(|cell| row[cell].as_str().unwrap_or_default());
+        // It has not said anything yet.
+        if carried == "–" {
+            return full == "–";
+        }
+        let number = |text: &str| text.trim_end_matches(" %").replace(',', "").parse::<f64>();
+        let share = number(rif).map(|rif| rif / room * 100.0);
+        number(carried) == Ok(room)
+            && share.is_ok_and(|share| number(full).is_ok_and(|full| (full - share).abs() < 0.6))
+    };
+    match rows.iter().find(|row| !agrees(row)) {
+        Some(row) => Err(format!("of {room} that each can carry, a row has {row}")),
+        None => Ok(format!("{} rows", rows.len())),
+    }
 }
 
 /// How many replicas there are, as `/status` has them, and how many of them may be chosen, by the states of a tick.

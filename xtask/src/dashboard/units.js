@@ -25,6 +25,8 @@
   const words = await from("words");
   same("span", [null, 40, 9_940, 9_960, 1_310_200, 12_300_000, 200_000_000].map(words.span), ["–", "0.0 ms", "9.9 ms", "10 ms", "1,310 ms", "12.3 s", "200 s"]);
   same("percent", [null, 0, 0.0001, 0.004, 0.12, 1].map(words.percent), ["–", "0 %", "< 0.1 %", "0.4 %", "12 %", "100 %"]);
+  same("carries", [null, 0, 4_500, 99_940, 120_400].map(words.carries), ["–", "0.0", "4.5", "99.9", "120"]);
+  same("cost", [null, 85, 999, 2_100].map(words.cost), ["–", "85 µs", "999 µs", "2.1 ms"]);
   same("rate", [null, 12.5, 400, 2000.4].map(words.rate), ["–", "12.5", "400", "2,000"]);
   same("shortCount", [0, 0.5, 2000, 20_000, 1.5e6].map(words.shortCount), ["0", "0.5", "2,000", "20k", "1.5M"]);
   same("clock", [0, 83_000, 3_723_000, 180_000_000].map(words.clock), ["0:00", "1:23", "1:02:03", "2 d 2 h"]);
@@ -71,6 +73,15 @@
   same("a tick", model.handleTick(tick(1000)), true);
   const [web] = model.services;
   same("replicas: what they reported; ours only where they never did", web.replicas.map((r) => [r.rif, r.ours, r.latency, r.hot, r.state, r.share, r.allowed, r.reported]), [[3, 4, 5, true, "available", 0.75, 1, true], [2, 2, 8, null, "down", 0.25, 0.5, false]]);
+  same("what nobody says is not known", web.replicas.map((r) => [r.capacity, r.cost, r.full]), [[null, null, null], [null, null, null]]);
+  const carrying = { ...columns, capacity_millirif: [2000, 9000], cost_us: [700, null] };
+  model.handleTick({ ...tick(1000), services: [{ ...tick(1000).services[0], replicas: carrying }] });
+  same("how full: by reports alone", web.replicas.map((r) => [r.capacity, r.cost, r.full]), [[2, 700, 1.5], [9, null, null]]);
+  const { arranged } = await from("arrange");
+  same("the fullest first, the unknown last", [arranged(web.replicas, "full", ""), arranged(web.replicas.slice().reverse(), "full", "")].map((all) => all.map((r) => r.name)), [["a", "b"], ["a", "b"]]);
+  const { keysOf: keys, replicaText } = await from("fleet_view");
+  same("the key of what it can carry", [keys(web, false), keys(web, true)].map((all) => all.some(([, , text]) => text === "what it can carry")), [true, false]);
+  same("one replica in words", replicaText(web.replicas[0], 3).includes("can carry 2.0: 150 % full · 4 of ours there · latency 0.0 ms · a request costs 700 µs"), true);
   same("limit and workers", [web.limit, web.workers], [3, [0, 1]]);
   same("errors", web.series.last("errors"), 0.25);
   same("counts by the second", web.series.last("picks.cold"), 16);
@@ -111,6 +122,16 @@
   same("as configured", names(arrange.arranged([named("r10", 0), named("r9", 1)], "given", "")), ["r10", "r9"]);
   same("filter by heat", names(arrange.arranged(replicas, "name", "hot")), ["a"]);
   same("filter by state", names(arrange.arranged(replicas, "name", "down B")), ["b"]);
+
+  const { tell } = await from("story");
+  const known = { replica: "a", chosen: true, rif: 3, in_flight: 1, latency_us: 5_000, age_us: 10, hot: false, capacity_millirif: 4_500, in_use: 0.667, cost_us: 2_100, score_us: 2_500 };
+  const story = (reason, policy) => {
+    const attempt = { kind: "first", replica: "a", sent_us: 1, answered: true, reason, reports: 1, candidates: [known] };
+    const nodes = tell({ method: "GET", path: "/", status: 200, total_us: 9, service: "web", policy, attempts: [attempt] }, document.createElement("button"));
+    return nodes.map((node) => node.textContent).join(" ");
+  };
+  same("what a candidate can carry, how full it is, what one costs", ["can carry", "4.5", "67 %", "2.1 ms"].filter((text) => !story("lowest_score", "capacity").includes(text)), []);
+  same("while not all say it", [["cold", "capacity"], ["lowest_score", "capacity"], ["cold", "prequal"]].map(([reason, policy]) => story(reason, policy).includes("as by prequal")), [true, false, false]);
 
   const { difference } = await from("demo_view");
   const of = (name, p99) => ({ name, p99 });

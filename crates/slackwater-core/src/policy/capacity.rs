@@ -22,6 +22,7 @@ use crate::policy::settings::{ConfigError, Settings, Valid, require};
 use crate::replica::{ReplicaId, ReplicaMap};
 use crate::report::{LoadReport, Rif};
 use crate::time::{Instant, span_ns};
+use core::time::Duration;
 
 /// Chooses by the share of capacity in use, and by cost.
 pub type Capacity = Probed<Pooled<LeastInUse>>;
@@ -239,6 +240,12 @@ impl PoolRule for LeastInUse {
     fn score(&self, first: u64) -> Option<Score> {
         let taken_ns = i64::try_from(first >> FRACTION_BITS).ok()?;
         self.is_known().then_some(Score::Nanoseconds(taken_ns))
+    }
+
+    fn reported(&self, replica: ReplicaId) -> (Option<u32>, Option<Duration>) {
+        let reported = self.reported.find(replica).copied().unwrap_or_default();
+        let capacity = Some(reported.capacity_millirif).filter(|&millirif| millirif > 0);
+        (capacity, reported.cost_ns.map(Duration::from_nanos))
     }
 
     fn takes_carried(&self) -> bool {

@@ -9,6 +9,7 @@ use crate::policy::observe::PooledView;
 use crate::policy::query::PickReason;
 use crate::replica::ReplicaId;
 use alloc::vec::Vec;
+use core::time::Duration;
 
 /// What one choice was made from.
 #[derive(Clone, Debug, Default)]
@@ -39,6 +40,11 @@ pub struct Candidate {
     pub in_flight: u32,
     /// What was compared, for policies that compare something of their own.
     pub score: Option<Score>,
+    /// What it can carry by its last report, in thousandths of a request in flight, for policies that go by that; `None` where
+    /// it reports none.
+    pub capacity_millirif: Option<u32>,
+    /// What a query costs there by its last report, as above.
+    pub cost: Option<Duration>,
     /// It was not to have this query: it had had it, was full, or was spared for being new or held back.
     pub avoided: bool,
     /// Where it stands among the others, as the policy compares them: the lower the better.
@@ -51,8 +57,8 @@ pub struct Candidate {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Score {
-    /// A latency, weighted as the policy does, in nanoseconds: the lowest wins. Of `peak_ewma` its cost, of `linear` and `c3`
-    /// their scores.
+    /// A latency, weighted as the policy does, in nanoseconds: the lowest wins. Of `peak_ewma` its cost, of `linear`, `c3` and
+    /// `capacity` their scores.
     Nanoseconds(i64),
     /// The RIF that it reported when it was last polled: the lowest wins.
     Rif(u32),
@@ -123,6 +129,8 @@ impl Candidate {
             report,
             in_flight,
             score: None,
+            capacity_millirif: None,
+            cost: None,
             avoided: false,
             place: (0, 0),
             number: u32::MAX,

@@ -87,11 +87,17 @@ impl RecentRates {
         let failed = u128::from(to.totals.failed.saturating_sub(from.totals.failed));
         report.query_rate_millis = ratio(finished, 1_000 * NS_PER_SECOND, span_ns);
         report.error_millionths = ratio(failed, 1_000_000, finished.max(1));
-        if let (Some(from), Some(to)) = (from.totals.cpu, to.totals.cpu) {
-            let cpu_ns = u128::from(span_ns_of(from, to));
-            let allocated = span_ns * u128::from(self.allocation_millicores);
-            report.cpu_millionths = ratio(cpu_ns, 1_000_000 * 1_000, allocated);
-        }
+        report.cpu_millionths = self.cpu_millionths(to);
+    }
+
+    /// CPU use up to `to`, from the first reading on that knows of it.
+    fn cpu_millionths(&self, to: &Reading) -> Option<u32> {
+        let used = to.totals.cpu?;
+        let from = self.before(to, |reading| reading.totals.cpu.is_some())?;
+        let cpu_ns = u128::from(span_ns_of(from.totals.cpu?, used));
+        let span_ns = u128::from(to.at.ns_since(from.at));
+        let allocated = span_ns * u128::from(self.allocation_millicores);
+        ratio(cpu_ns, 1_000_000 * 1_000, allocated)
     }
 
     fn newest(&self) -> Option<&Reading> {
@@ -99,20 +105,25 @@ impl RecentRates {
         (self.len > 0).then(|| &self.readings[newest])
     }
 
-    /// The newest reading, and the oldest one within the window before it: older ones are left over from before a pause.
-    /// Where there was a pause, the reading just before the newest.
+    /// The newest reading, and the one that rates are taken from.
     fn span(&self) -> Option<(&Reading, &Reading)> {
         let to = self.newest()?;
+        Some((self.before(to, |_| true)?, to))
+    }
+
+    /// Of the readings of use before the newest, the oldest one within the window: older ones are left over from before a pause.
+    /// Where there was a pause, the last of them.
+    fn before(&self, newest: &Reading, is_of_use: fn(&Reading) -> bool) -> Option<&Reading> {
         let back = |steps: usize| {
             &self.readings[(self.next + Self::READINGS - 1 - steps) % Self::READINGS]
         };
-        let mut earlier = (1..self.len).map(back);
+        let mut earlier = (1..self.len).map(back).filter(|reading| is_of_use(reading));
         let previous = earlier.next()?;
         let from = earlier
-            .take_while(|reading| to.at.saturating_since(reading.at) <= Self::WINDOW)
+            .take_while(|reading| newest.at.saturating_since(reading.at) <= Self::WINDOW)
             .last()
             .unwrap_or(previous);
-        (to.at > from.at).then_some((from, to))
+        (newest.at > from.at).then_some(from)
     }
 }
 
@@ -203,6 +214,25 @@ mod tests {
         recent.read(at_ms(1_000), totals(1_000, 0, 0));
         recent.read(at_ms(60_000), totals(1_059, 0, 0));
         assert_eq!(rates(&recent).0, Some(1_000));
+    }
+
+    #[test]
+    fn cpu_counts_from_when_somebody_tells_and_not_while_nobody_does() {
+        let mut recent = RecentRates::new(1_000);
+        let cpu_after = |recent: &mut RecentRates, second: u64, cpu_ms: Option<u64>| {
+            let totals = Totals {
+                cpu: cpu_ms.map(Duration::from_millis),
+                ..totals(second, 0, 0)
+            };
+            recent.read(at_ms(1_000 * second), totals);
+            rates(recent).2
+        };
+        assert_eq!(cpu_after(&mut recent, 0, None), None);
+        assert_eq!(cpu_after(&mut recent, 1, Some(700)), None, "one reading");
+        assert_eq!(cpu_after(&mut recent, 2, Some(900)), Some(200_000));
+        assert_eq!(cpu_after(&mut recent, 3, None), None, "nobody tells now");
+        // 0.5 s in the 3 s since the first that was told.
+        assert_eq!(cpu_after(&mut recent, 4, Some(1_200)), Some(166_666));
     }
 
     #[test]

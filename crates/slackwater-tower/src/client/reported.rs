@@ -16,6 +16,10 @@ pub struct Reported {
     /// Estimated latency; `None`: it does not know. After a report that came with a response, and said nothing of it, what it
     /// last said.
     pub latency: Option<Duration>,
+    /// What it can carry, in thousandths of a request in flight; `None`: it does not say. Otherwise as `latency`.
+    pub capacity_millirif: Option<u32>,
+    /// What a query costs there: CPU time, or the latency that stands for it; as above.
+    pub cost: Option<Duration>,
     /// For how long it has been here.
     pub age: Duration,
 }
@@ -25,7 +29,21 @@ pub struct Reported {
 struct Said {
     rif: Rif,
     latency: Option<Duration>,
+    capacity_millirif: Option<u32>,
+    cost: Option<Duration>,
     at: Instant,
+}
+
+impl Said {
+    fn new(now: Instant, report: &LoadReport) -> Self {
+        Self {
+            rif: report.rif,
+            latency: report.latency,
+            capacity_millirif: report.capacity_millirif,
+            cost: report.cost,
+            at: now,
+        }
+    }
 }
 
 /// The last report of each replica of the fleet, by the index of its name. Whoever is not in the fleet is not listened to.
@@ -57,24 +75,24 @@ impl LastReports {
         if let Some(Some((owner, said))) = self.0.get_mut(replica.index())
             && *owner == replica
         {
-            *said = Some(Said {
-                rif: report.rif,
-                latency: report.latency,
-                at: now,
-            });
+            *said = Some(Said::new(now, report));
         }
     }
 
-    /// A replica has said this with a response. Of latency it says nothing there, so what it last said of that stands.
+    /// A replica has said this with a response. Of what it does not say there, as latency, what it last said stands.
     pub(super) fn note_carried(&mut self, now: Instant, replica: ReplicaId, report: &LoadReport) {
         if let Some(Some((owner, said))) = self.0.get_mut(replica.index())
             && *owner == replica
         {
-            let before = said.and_then(|said| said.latency);
-            *said = Some(Said {
-                rif: report.rif,
-                latency: report.latency.or(before),
-                at: now,
+            let told = Said::new(now, report);
+            *said = Some(match *said {
+                Some(before) => Said {
+                    latency: told.latency.or(before.latency),
+                    capacity_millirif: told.capacity_millirif.or(before.capacity_millirif),
+                    cost: told.cost.or(before.cost),
+                    ..told
+                },
+                None => told,
             });
         }
     }
@@ -87,6 +105,8 @@ impl LastReports {
             replica,
             rif: said.rif,
             latency: said.latency,
+            capacity_millirif: said.capacity_millirif,
+            cost: said.cost,
             age: now.saturating_since(said.at),
         })
         .collect()
@@ -145,6 +165,29 @@ mod tests {
         assert_eq!(told(&last), Some((2, Some(Duration::from_millis(2)))));
         last.note(Instant::EPOCH, replica, &carried);
         assert_eq!(told(&last), Some((9, None)), "a probe tells all");
+    }
+
+    #[test]
+    fn capacity_and_cost_are_kept_until_a_probe_says_otherwise() {
+        let (mut ids, mut last) = (ReplicaIds::new(), LastReports::default());
+        let replica = ids.allocate().expect("room");
+        last.join(replica);
+        let told = |last: &LastReports| {
+            let view = last.view(Instant::EPOCH);
+            view.first().map(|it| (it.capacity_millirif, it.cost))
+        };
+        last.note(Instant::EPOCH, replica, &report(1));
+        assert_eq!(told(&last), Some((None, None)), "not known is not zero");
+        let mut known = report(2);
+        known.capacity_millirif = Some(4_500);
+        known.cost = Some(Duration::from_micros(700));
+        last.note_carried(Instant::EPOCH, replica, &known);
+        let both = (known.capacity_millirif, known.cost);
+        assert_eq!(told(&last), Some(both));
+        last.note_carried(Instant::EPOCH, replica, &report(3));
+        assert_eq!(told(&last), Some(both));
+        last.note(Instant::EPOCH, replica, &report(4));
+        assert_eq!(told(&last), Some((None, None)));
     }
 
     #[test]

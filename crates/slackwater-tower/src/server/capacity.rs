@@ -4,9 +4,9 @@
 //! and never waits for another one that is at it. What has been learned is kept beside it, so that reports take no lock.
 
 use core::panic::AssertUnwindSafe;
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 use core::time::Duration;
-use slackwater_core::tracker::{CapacityEstimator, CpuTotals, LoadTracker};
+use slackwater_core::tracker::{CapacityEstimator, CapacitySource, CpuTotals, LoadTracker};
 use slackwater_core::{Instant, LoadReport, Rif};
 use std::panic::catch_unwind;
 use std::sync::{Mutex, TryLockError};
@@ -16,25 +16,61 @@ pub(super) type ReadCpu = dyn Fn() -> Option<CpuTotals> + Send + Sync;
 /// Not known; the estimator never tells this.
 const NO_CAPACITY: u32 = 0;
 const NO_COST: u64 = u64::MAX;
+const NO_SOURCE: u8 = u8::MAX;
+const NO_USE: u64 = u64::MAX;
 
 /// What is known by now, and how it is learned.
 pub(super) struct Learned {
     /// Reports try this lock when a reading is due; the first has it, and the others go on without.
-    estimator: Mutex<CapacityEstimator>,
+    learning: Mutex<Learning>,
     cpu: Option<Box<ReadCpu>>,
     due_at_ns: AtomicU64,
     capacity_millirif: AtomicU32,
     cost_ns: AtomicU64,
+    /// The place in [`CapacitySource::ALL`] of what told the capacity.
+    source: AtomicU8,
+    /// As [`AllocationUse`] has it.
+    allocation_used_ns: AtomicU64,
+}
+
+/// What only a reading needs.
+#[derive(Debug, Default)]
+struct Learning {
+    estimator: CapacityEstimator,
+    allocation: AllocationUse,
+}
+
+/// CPU time used, as time of all that the replica may use: with a limit of two cores a second of CPU time is half a second.
+/// So its rate is the share in use, whatever the limit is meanwhile.
+#[derive(Debug, Default)]
+struct AllocationUse {
+    cpu_used: Option<Duration>,
+    sum_ns: u64,
+}
+
+impl AllocationUse {
+    /// The sum after what was read; `None` where CPU time or limit is not told.
+    fn read(&mut self, cpu: Option<CpuTotals>) -> Option<u64> {
+        let cpu = cpu?;
+        let millicores = u128::from(cpu.limit_millicores.filter(|&limit| limit > 0)?);
+        let before = self.cpu_used.replace(cpu.used).unwrap_or(cpu.used);
+        let used_ns = cpu.used.saturating_sub(before).as_nanos();
+        let of_all_ns = u64::try_from(used_ns * 1_000 / millicores).unwrap_or(u64::MAX);
+        self.sum_ns = self.sum_ns.saturating_add(of_all_ns);
+        Some(self.sum_ns)
+    }
 }
 
 impl Learned {
     pub(super) fn new(cpu: Option<Box<ReadCpu>>) -> Self {
         Self {
-            estimator: Mutex::default(),
+            learning: Mutex::default(),
             cpu,
             due_at_ns: AtomicU64::new(0),
             capacity_millirif: AtomicU32::new(NO_CAPACITY),
             cost_ns: AtomicU64::new(NO_COST),
+            source: AtomicU8::new(NO_SOURCE),
+            allocation_used_ns: AtomicU64::new(NO_USE),
         }
     }
 
@@ -50,11 +86,15 @@ impl Learned {
         if now < due_at + overdue {
             return;
         }
-        let mut estimator = match self.estimator.try_lock() {
-            Ok(estimator) => estimator,
+        let mut learning = match self.learning.try_lock() {
+            Ok(learning) => learning,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => return,
         };
+        let Learning {
+            estimator,
+            allocation,
+        } = &mut *learning;
         // Somebody else may have been here since the time was looked at.
         if !estimator.is_due(now) {
             return;
@@ -72,6 +112,25 @@ impl Learned {
         let cost = report.cost.map(|cost| u64::try_from(cost.as_nanos()));
         let cost_ns = cost.and_then(Result::ok).unwrap_or(NO_COST);
         self.cost_ns.store(cost_ns, Relaxed);
+        let source = estimator.source().and_then(|source| {
+            let place = CapacitySource::ALL.iter().position(|it| *it == source)?;
+            u8::try_from(place).ok()
+        });
+        self.source.store(source.unwrap_or(NO_SOURCE), Relaxed);
+        let used_ns = allocation.read(cpu).unwrap_or(NO_USE);
+        self.allocation_used_ns.store(used_ns, Relaxed);
+    }
+
+    /// What told the capacity, if one is known.
+    pub(super) fn source(&self) -> Option<CapacitySource> {
+        let place = usize::from(self.source.load(Relaxed));
+        CapacitySource::ALL.get(place).copied()
+    }
+
+    /// How much of all that the replica may use was used since somebody first told; `None` where nobody tells now.
+    pub(super) fn allocation_used(&self) -> Option<Duration> {
+        let used_ns = self.allocation_used_ns.load(Relaxed);
+        (used_ns != NO_USE).then(|| Duration::from_nanos(used_ns))
     }
 
     /// Fills in what is known; what is not is absent.
@@ -113,9 +172,11 @@ mod tests {
     async fn latency_alone_tells_unless_it_is_switched_off() {
         let load = Load::new();
         assert_eq!(known(&load), (None, None), "nothing has been seen");
+        assert_eq!(load.capacity_source(), None);
         carry(&load, 60).await;
         let (capacity, cost) = known(&load);
         assert!((1_000..1_500).contains(&capacity.expect("known")));
+        assert_eq!(load.capacity_source(), Some(CapacitySource::Latency));
         assert_eq!(cost.expect("known").as_millis(), 9, "rounded down");
         let silent = Load::builder().learn_capacity(false).build();
         carry(&silent, 60).await;
@@ -150,6 +211,40 @@ mod tests {
         let capacity = capacity.expect("known");
         assert!((3_700..4_300).contains(&capacity), "half of 8: {capacity}");
         assert_eq!(cost.expect("known").as_micros(), 2_000);
+        assert_eq!(load.capacity_source(), Some(CapacitySource::Waits));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn cpu_in_use_is_told_of_whatever_limit_there_is() {
+        let (used_ms, millicores) = (AtomicU64::new(0), AtomicU32::new(0));
+        let shared = Arc::new((used_ms, millicores));
+        let read = shared.clone();
+        let cpu = move || {
+            let limit = read.1.load(Relaxed);
+            Some(CpuTotals {
+                used: Duration::from_millis(read.0.load(Relaxed)),
+                threads: None,
+                quota_period: None,
+                limit_millicores: (limit > 0).then_some(limit),
+            })
+        };
+        let load = Load::builder().cpu_totals(cpu).build();
+        let after_a_second = async |used_ms: u64, limit: u32| {
+            advance(Duration::from_secs(1)).await;
+            shared.0.fetch_add(used_ms, Relaxed);
+            shared.1.store(limit, Relaxed);
+            load.report(None).cpu_millionths
+        };
+        assert_eq!(after_a_second(500, 0).await, None, "of what is not known");
+        assert_eq!(after_a_second(500, 2_000).await, None, "a first reading");
+        assert_eq!(after_a_second(500, 2_000).await, Some(250_000));
+        // A quarter of two cores, then 1.2 of one half: what is over comes from what was saved up.
+        assert_eq!(after_a_second(600, 500).await, Some(725_000));
+        assert_eq!(after_a_second(0, 0).await, None);
+        let own = Load::builder().cpu_totals(|| None).cpu(1.0, || MS).build();
+        own.report(None);
+        advance(Duration::from_secs(1)).await;
+        assert_eq!(own.report(None).cpu_millionths, Some(0), "its own word");
     }
 
     #[tokio::test(start_paused = true)]

@@ -12,7 +12,7 @@ use core::panic::AssertUnwindSafe;
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use core::time::Duration;
 use slackwater_core::tracker::{
-    CapacityEstimator, CpuTotals, LoadTracker, RecentRates, Totals, TrackerConfig,
+    CapacityEstimator, CapacitySource, CpuTotals, LoadTracker, RecentRates, Totals, TrackerConfig,
 };
 use slackwater_core::{Instant, LoadReport, LoadScale, Rif};
 use std::panic::catch_unwind;
@@ -75,8 +75,9 @@ impl Load {
     pub fn report(&self, hint: Option<&[u8]>) -> LoadReport {
         let now = self.now();
         let mut report = self.shared.tracker.report(now);
-        self.fill_rates(now, &mut report);
+        // First, for rates may be of what this reads.
         self.fill_capacity(now, Duration::ZERO, &mut report);
+        self.fill_rates(now, &mut report);
         report.draining = self.is_draining();
         report.incarnation = self.shared.incarnation;
         if let (Some(scale), Some(hint)) = (&self.shared.hint_scale, hint)
@@ -97,10 +98,13 @@ impl Load {
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         if rates.is_due(now) {
-            let cpu_used = self.shared.cpu_used.as_ref();
-            let totals = Totals {
+            let cpu = match &self.shared.cpu_used {
                 // A probe responder must outlive a mistake in it.
-                cpu: cpu_used.and_then(|used| catch_unwind(AssertUnwindSafe(used)).ok()),
+                Some(used) => catch_unwind(AssertUnwindSafe(used)).ok(),
+                None => (self.shared.learned.as_ref()).and_then(Learned::allocation_used),
+            };
+            let totals = Totals {
+                cpu,
                 ..self.shared.counts.totals()
             };
             rates.read(now, totals);
@@ -123,6 +127,11 @@ impl Load {
             learned.read(now, overdue, &self.shared.tracker, finished);
             learned.fill(report);
         }
+    }
+
+    /// What told the capacity that reports have now; `None` while they have none.
+    pub fn capacity_source(&self) -> Option<CapacitySource> {
+        self.shared.learned.as_ref()?.source()
     }
 
     /// Requests in flight.
@@ -235,7 +244,8 @@ impl LoadBuilder {
 
     /// Reports CPU in use, as weighted round robin needs it: `used` gives the CPU time used since the start, of which the
     /// replica is allocated `cores`. `used` runs at most once a second, on a thread that answers probes. `cores` is brought
-    /// into the range from a thousandth to four million. Default: CPU is not reported. `[T6]`
+    /// into the range from a thousandth to four million. Default: CPU is reported as [`Self::cpu_totals`] tells it, and without
+    /// that not at all. `[T6]`
     ///
     /// ```
     /// use slackwater_tower::server::Load;
@@ -282,8 +292,8 @@ impl LoadBuilder {
     /// step back count as unchanged.
     ///
     /// `read` runs at most once in 50 ms, on a thread that asks for a report, such as that which answers probes: it should
-    /// take microseconds. It is apart from [`Self::cpu`], which tells weighted round robin how busy the CPU is. Default: nobody
-    /// tells. On Linux, the crate `slackwater-signals` reads all four.
+    /// take microseconds. Unless [`Self::cpu`] is set, CPU in use is reported from this as well, as a share of the limit, while
+    /// there is one. Default: nobody tells. On Linux, the crate `slackwater-signals` reads all four.
     ///
     /// ```
     /// use slackwater_tower::server::{CpuTotals, ThreadTotals};
@@ -327,7 +337,8 @@ impl LoadBuilder {
                 draining: AtomicBool::new(false),
                 hint_scale: self.hint_scale,
                 counts: Counts::default(),
-                rates: Mutex::new(RecentRates::new(millicores.unwrap_or_default())),
+                // What is learned is of the whole allocation already.
+                rates: Mutex::new(RecentRates::new(millicores.unwrap_or(1_000))),
                 cpu_used,
                 learned: (self.learns_capacity).then(|| Learned::new(cpu_totals)),
             }),

@@ -21,5 +21,5 @@ pub use layer::{
 };
 pub use load::{Load, LoadBuilder};
 pub use query::QueryInFlight;
-pub use slackwater_core::tracker::{CpuTotals, End, ThreadTotals, TrackerConfig};
+pub use slackwater_core::tracker::{CapacitySource, CpuTotals, End, ThreadTotals, TrackerConfig};
 pub use udp::{respond_udp, respond_udp_tied};

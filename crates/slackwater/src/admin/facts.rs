@@ -10,6 +10,7 @@ use crate::traces::SpanCounts;
 use core::ops::AddAssign;
 use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use slackwater_core::policy::{Counters, Snapshot};
+use slackwater_core::tracker::CapacitySource;
 use slackwater_core::{LoadReport, ReplicaId};
 use slackwater_tower::client::Reported;
 use slackwater_tower::server::admission::{AdmissionView, TieCounts};
@@ -45,6 +46,8 @@ pub(crate) struct Facts {
     pub(crate) unrouted_requests: UnroutedFacts,
     /// What the process answers to probes itself; `None` unless it stands before a replica.
     pub(crate) own_load: Option<LoadReport>,
+    /// What told the capacity in that.
+    pub(crate) own_capacity_source: Option<CapacitySource>,
     /// The queue before that replica; `None` if there is none.
     pub(crate) own_queue: Option<AdmissionView>,
     /// How long requests waited in it, however that ended.

@@ -15,6 +15,7 @@ use core::ops::AddAssign;
 use core::time::Duration;
 use serde::{Deserialize, Serialize};
 use slackwater_core::policy::{Counters, PooledView, ReplicaView};
+use slackwater_core::tracker::CapacitySource;
 use slackwater_core::{LoadReport, ReplicaId};
 use slackwater_tower::client::Reported;
 use slackwater_tower::server::admission::{AdmissionView, Priority, Shed, TieCounts};
@@ -133,6 +134,8 @@ pub(crate) struct ReplicaStatus {
 pub(crate) struct ReportedStatus {
     pub(crate) rif: u32,
     pub(crate) latency_us: Option<u64>,
+    pub(crate) capacity_millirif: Option<u32>,
+    pub(crate) cost_us: Option<u64>,
     pub(crate) age_ms: u64,
 }
 
@@ -167,6 +170,10 @@ pub(crate) struct LoadStatus {
     pub(crate) rif: u32,
     pub(crate) latency_us: Option<u64>,
     pub(crate) draining: bool,
+    pub(crate) capacity_millirif: Option<u32>,
+    pub(crate) capacity_source: Option<String>,
+    pub(crate) cost_us: Option<u64>,
+    pub(crate) cpu_millionths: Option<u32>,
 }
 
 /// The queue before the replica that a process stands before.
@@ -218,7 +225,8 @@ impl Status {
             proxy_headers_refused: facts.proxy_headers_refused,
             unreadable_requests: facts.unreadable_requests.clone(),
             unrouted_requests: facts.unrouted_requests,
-            own_load: facts.own_load.as_ref().map(LoadStatus::from),
+            own_load: (facts.own_load.as_ref())
+                .map(|report| LoadStatus::new(report, facts.own_capacity_source)),
             own_queue: facts.own_queue.as_ref().map(QueueStatus::from),
             own_ties: facts.own_ties.as_ref().map(TieStatus::from),
             reloads: facts.reloads.as_ref().map(ReloadStatus::from),
@@ -346,6 +354,8 @@ impl From<&Reported> for ReportedStatus {
         Self {
             rif: reported.rif.count(),
             latency_us: reported.latency.map(|latency| whole(latency.as_micros())),
+            capacity_millirif: reported.capacity_millirif,
+            cost_us: reported.cost.map(|cost| whole(cost.as_micros())),
             age_ms: whole(reported.age.as_millis()),
         }
     }
@@ -425,12 +435,16 @@ impl From<&SourceState> for DiscoveryStatus {
     }
 }
 
-impl From<&LoadReport> for LoadStatus {
-    fn from(report: &LoadReport) -> Self {
+impl LoadStatus {
+    fn new(report: &LoadReport, capacity_source: Option<CapacitySource>) -> Self {
         Self {
             rif: report.rif.count(),
             latency_us: report.latency.map(|latency| whole(latency.as_micros())),
             draining: report.draining,
+            capacity_millirif: report.capacity_millirif,
+            capacity_source: capacity_source.map(|source| source.as_str().to_owned()),
+            cost_us: report.cost.map(|cost| whole(cost.as_micros())),
+            cpu_millionths: report.cpu_millionths,
         }
     }
 }

@@ -19,6 +19,7 @@ use slackwater_core::health::{HealthSettings, build};
 use slackwater_core::policy::{
     Decision, Outcome, POLICIES, PolicyEntry, PolicySettings, Query, Settings, policy_named,
 };
+use slackwater_core::tracker::CapacitySource;
 use slackwater_core::{Instant, LoadReport, ReplicaId, ReplicaIds, Rif, SplitMix64};
 use slackwater_tower::client::Reported;
 use slackwater_tower::server::admission::{Admission, ConcurrencyLimit, QueueConfig, TieCounts};
@@ -110,10 +111,8 @@ pub(in crate::admin) fn facts() -> Facts {
             redirected: 3,
             responded: 2,
         },
-        own_load: Some(LoadReport::new(
-            Rif::new(3),
-            Some(Duration::from_micros(1500)),
-        )),
+        own_load: Some(own_load()),
+        own_capacity_source: Some(CapacitySource::Waits),
         own_queue: Some(
             Admission::new(
                 QueueConfig::default(),
@@ -136,6 +135,14 @@ pub(in crate::admin) fn facts() -> Facts {
             refused: 3,
         }),
     }
+}
+
+fn own_load() -> LoadReport {
+    let mut report = LoadReport::new(Rif::new(3), Some(Duration::from_micros(1500)));
+    report.capacity_millirif = Some(4_500);
+    report.cost = Some(Duration::from_micros(700));
+    report.cpu_millionths = Some(250_000);
+    report
 }
 
 fn worker(ids: &[ReplicaId], seed: u64) -> WorkerFacts {
@@ -199,6 +206,8 @@ fn worker(ids: &[ReplicaId], seed: u64) -> WorkerFacts {
             replica: ids[1],
             rif: Rif::new(u32::try_from(seed).expect("a small one")),
             latency: Some(Duration::from_millis(12)),
+            capacity_millirif: Some(2_500),
+            cost: Some(Duration::from_micros(900)),
             age: Duration::from_millis(10 / seed),
         }],
         counters: policy.counters(),
@@ -389,11 +398,20 @@ fn of_each_replica_the_newest_report_is_told_whoever_heard_it() {
         let status = Status::new(facts, Phase::Serving, Duration::ZERO);
         assert_eq!(status.replicas[0].reported, None);
         let last = status.replicas[1].reported.as_ref();
-        last.map(|it| (it.rif, it.latency_us, it.age_ms))
+        last.map(|it| {
+            (
+                it.rif,
+                it.latency_us,
+                it.capacity_millirif,
+                it.cost_us,
+                it.age_ms,
+            )
+        })
     };
-    assert_eq!(reported(&facts), Some((2, Some(12_000), 5)));
+    let last = Some((2, Some(12_000), Some(2_500), Some(900), 5));
+    assert_eq!(reported(&facts), last);
     facts.services[0].workers.reverse();
-    assert_eq!(reported(&facts), Some((2, Some(12_000), 5)));
+    assert_eq!(reported(&facts), last);
     // A part of it was asked later.
     let parts = &mut facts.services[0].workers[1];
     let (replica, other) = (parts.ids[1][0], parts.ids[0][0]);
@@ -403,10 +421,12 @@ fn of_each_replica_the_newest_report_is_told_whoever_heard_it() {
         replica: other,
         rif: Rif::new(7),
         latency: None,
+        capacity_millirif: None,
+        cost: None,
         age: Duration::ZERO,
     });
     assert_ne!(replica, other);
-    assert_eq!(reported(&facts), Some((7, None, 0)));
+    assert_eq!(reported(&facts), Some((7, None, None, None, 0)));
 }
 
 #[test]

@@ -84,6 +84,7 @@ impl StatusSource for AgentStatus {
             unreadable_requests: unreadable_requests(&unreadable),
             unrouted_requests: UnroutedFacts::default(),
             own_load: Some(load),
+            own_capacity_source: self.load.capacity_source(),
             own_queue: self.admission.as_ref().map(Admission::view),
             own_waits,
             own_ties: self.admission.as_ref().and_then(Admission::tie_counts),

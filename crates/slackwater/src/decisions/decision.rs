@@ -207,7 +207,22 @@ pub(super) struct Known {
     pub(super) report: Option<Report>,
     /// Requests of this worker's that were in flight there.
     pub(super) in_flight: u32,
-    /// What `linear`, `c3` and `peak_ewma` compare, in microseconds; the lowest wins.
+    /// What it can carry by its report, in thousandths of a request in flight, where the policy goes by that; absent of one
+    /// that does not say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) capacity_millirif: Option<u32>,
+    /// What a request costs there by its report, in microseconds: CPU time, or what stands for it; absent likewise.
+    #[serde(
+        rename = "cost_us",
+        skip_serializing_if = "Option::is_none",
+        serialize_with = "micros_or_none"
+    )]
+    #[cfg_attr(test, schemars(with = "u64"))]
+    pub(super) cost: Option<Duration>,
+    /// The share of that capacity that was in use: `rif` of it, without this request; 1 is all. Absent likewise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) in_use: Option<f64>,
+    /// What `linear`, `c3`, `peak_ewma` and `capacity` compare, in microseconds; the lowest wins.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) score_us: Option<f64>,
     /// What `polled_power_of_d` compares; absent of one that has not reported.
@@ -377,6 +392,9 @@ impl Known {
             chosen: false,
             report: candidate.report.as_ref().map(Report::of),
             in_flight: candidate.in_flight,
+            capacity_millirif: candidate.capacity_millirif,
+            cost: candidate.cost,
+            in_use: in_use(candidate),
             score_us: match score {
                 Some(Score::Nanoseconds(ns)) => Some(ns as f64 / 1e3),
                 _ => None,
@@ -392,6 +410,14 @@ impl Known {
             avoided: candidate.avoided,
         }
     }
+}
+
+/// To three digits.
+fn in_use(candidate: &Candidate) -> Option<f64> {
+    let capacity_millirif = candidate.capacity_millirif.filter(|&it| it > 0)?;
+    let rif = candidate.report.as_ref()?.rif.count();
+    let share = f64::from(rif) * 1e3 / f64::from(capacity_millirif);
+    Some((share * 1e3).round() / 1e3)
 }
 
 impl Report {

@@ -57,12 +57,17 @@ fn write_decision(to: &mut String, decision: &Decision) -> fmt::Result {
         writeln!(to, "  no replica has had it")?;
     }
     for (place, attempt) in decision.attempts.iter().enumerate() {
-        write_attempt(to, place + 1, attempt)?;
+        write_attempt(to, place + 1, attempt, decision.policy)?;
     }
     Ok(())
 }
 
-fn write_attempt(to: &mut String, number: usize, attempt: &Tried) -> fmt::Result {
+fn write_attempt(
+    to: &mut String,
+    number: usize,
+    attempt: &Tried,
+    policy: Option<&str>,
+) -> fmt::Result {
     let what = match attempt.kind {
         AttemptKind::First => "first try",
         AttemptKind::Retry => "another try",
@@ -83,6 +88,14 @@ fn write_attempt(to: &mut String, number: usize, attempt: &Tried) -> fmt::Result
         attempt.replica,
         why(attempt)
     )?;
+    // A policy that goes by capacity compares this way while it cannot.
+    let rule = attempt.rule.unwrap_or(attempt.reason);
+    if policy == Some("capacity") && matches!(rule, PickReason::Cold | PickReason::Hot) {
+        write!(
+            to,
+            "; not all say what they can carry, so this was decided as by prequal"
+        )?;
+    }
     if let Some(runner_up) = &attempt.runner_up {
         write!(to, "; runner-up {}", known(runner_up))?;
     }
@@ -119,9 +132,11 @@ fn by_rule(attempt: &Tried, rule: PickReason) -> String {
         |limit| format!("RIF limit {limit}"),
     );
     let chosen = attempt.chosen.as_ref();
-    let figures = chosen.map_or_else(String::new, |report| format!(" ({})", figures(report)));
-    let looked_at = attempt.considered;
     let known = attempt.candidates.iter().find(|known| known.chosen);
+    let figures = chosen.map_or_else(String::new, |report| {
+        format!(" ({})", figures(report, known))
+    });
+    let looked_at = attempt.considered;
     let compared = known.and_then(compared);
     let compared = compared.map_or_else(String::new, |compared| format!(" {compared}"));
     // In a panic there is no number of those that may be chosen.
@@ -182,7 +197,8 @@ fn compared(known: &Known) -> Option<String> {
     score.or_else(|| Some(known.polled_rif?.to_string()))
 }
 
-fn figures(report: &Report) -> String {
+/// What a report said; of one that can be compared by it, also what its replica can carry.
+fn figures(report: &Report, known: Option<&Known>) -> String {
     let latency = report.latency.map_or_else(
         || "latency unknown".to_owned(),
         |latency| format!("latency {}", span(latency)),
@@ -193,15 +209,31 @@ fn figures(report: &Report) -> String {
         None => String::new(),
     };
     let local = if report.local { ", our own count" } else { "" };
+    let room = known.map_or_else(String::new, room);
     let (rif, age) = (report.rif, span(report.age));
-    format!("{latency}, RIF {rif}, {age} old{uses}{local}")
+    format!("{latency}, RIF {rif}{room}, {age} old{uses}{local}")
+}
+
+/// How much it can carry, how much of that is in use, and what a request costs.
+fn room(known: &Known) -> String {
+    let capacity = known
+        .capacity_millirif
+        .map_or_else(String::new, |millirif| {
+            let in_use = known.in_use.unwrap_or_default() * 100.0;
+            let carries = f64::from(millirif) / 1e3;
+            format!(" of {carries:.1} that it can carry ({in_use:.0}% in use)")
+        });
+    let cost = known.cost.map_or_else(String::new, |cost| {
+        format!(", a request costs {}", span(cost))
+    });
+    capacity + &cost
 }
 
 fn known(known: &Known) -> String {
     let hot = |report: &Report| if report.hot { "hot, " } else { "cold, " };
     let figures = known.report.as_ref().map_or_else(
         || format!("{} of ours in flight", known.in_flight),
-        |report| format!("{}{}", hot(report), figures(report)),
+        |report| format!("{}{}", hot(report), figures(report, Some(known))),
     );
     let compared = match (known.score_us, known.polled_rif) {
         (None, Some(rif)) => format!("RIF {rif} by its last report, "),

@@ -181,6 +181,7 @@ impl StatusSource for Workers {
             unreadable_requests: unreadable_requests(&unreadable),
             unrouted_requests: UnroutedCounts::sum(self.counts.iter().map(|it| &*it.unrouted)),
             own_load: None,
+            own_capacity_source: None,
             own_queue: None,
             own_waits: Latencies::default(),
             own_ties: None,

@@ -79,6 +79,10 @@ pub(super) struct OwnLoad {
     pub(super) rif: u64,
     pub(super) latency_us: Option<u64>,
     pub(super) draining: bool,
+    pub(super) capacity_millirif: Option<u64>,
+    pub(super) capacity_source: Option<String>,
+    pub(super) cost_us: Option<u64>,
+    pub(super) cpu_millionths: Option<u64>,
 }
 
 /// The queue before an agent's server.
@@ -157,6 +161,9 @@ pub(super) struct Columns {
     pub(super) rif: Vec<Option<u64>>,
     pub(super) latency_us: Vec<Option<u64>>,
     pub(super) report_age_ms: Vec<Option<u64>>,
+    /// This and the next are left out where nobody says it.
+    pub(super) capacity_millirif: Vec<Option<u64>>,
+    pub(super) cost_us: Vec<Option<u64>>,
     pub(super) hot: Vec<Option<u64>>,
     pub(super) in_flight: Vec<u64>,
     pub(super) sent: Vec<u64>,

@@ -35,6 +35,9 @@ pub(super) struct Row<'a> {
     pub(super) is_hot: Option<bool>,
     pub(super) latency_us: Option<u64>,
     pub(super) report_age_ms: Option<u64>,
+    /// What it can carry, in thousandths of a request in flight, as it reported last.
+    pub(super) capacity_millirif: Option<u64>,
+    pub(super) cost_us: Option<u64>,
     pub(super) in_flight: u64,
     /// Requests/s that it was sent in the last seconds.
     pub(super) rate: f64,
@@ -54,6 +57,12 @@ impl Row<'_> {
     /// What its bar shows: what it reported, or what this process has there.
     pub(super) fn rif_or_own(&self) -> u64 {
         self.rif.unwrap_or(self.in_flight)
+    }
+
+    /// How much of what it can carry is in flight there: 1 is all. Both as it reported last.
+    pub(super) fn full(&self) -> Option<f64> {
+        let capacity = self.capacity_millirif.filter(|capacity| *capacity > 0)?;
+        Some(self.rif? as f64 * 1e3 / capacity as f64)
     }
 
     /// Nothing is wrong with it.
@@ -215,6 +224,8 @@ impl Model {
             is_hot: value(|columns| &columns.hot).map(|hot| hot != 0),
             latency_us: value(|columns| &columns.latency_us),
             report_age_ms: value(|columns| &columns.report_age_ms),
+            capacity_millirif: value(|columns| &columns.capacity_millirif),
+            cost_us: value(|columns| &columns.cost_us),
             in_flight: columns
                 .and_then(|columns| columns.in_flight.get(index).copied())
                 .unwrap_or(0),
@@ -230,6 +241,12 @@ impl Model {
             share: value(|columns| &columns.share),
             trouble: self.trouble(index),
         })
+    }
+
+    /// Whether any replica of a service says what it can carry.
+    pub(super) fn tells_capacity(&self, service: usize) -> bool {
+        let columns = self.service(service).map(|service| &service.replicas);
+        columns.is_some_and(|it| it.capacity_millirif.iter().any(Option::is_some))
     }
 
     /// A state's name; one that the fleet does not tell is unknown.

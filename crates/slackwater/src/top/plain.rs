@@ -2,7 +2,7 @@
 
 use super::message::Latency;
 use super::model::Model;
-use super::words::{UNKNOWN, age, clean, cut, latency_if_any, percent, percent_of, rate};
+use super::words::{UNKNOWN, age, clean, cut, full, latency_if_any, percent, percent_of, rate};
 use crate::demo::words;
 use crate::text_table::text_table;
 use core::fmt::Write as _;
@@ -11,8 +11,9 @@ use core::time::Duration;
 /// A cell has so many letters at most.
 const CELL_MAX: usize = 64;
 
-const HEADS: [&str; 10] = [
-    "REPLICA", "STATE", "RIF", "LATENCY", "AGE", "HERE", "LOAD", "REQ/S", "FAIL/S", "P99",
+/// `FULL` is there only where a replica says what it can carry.
+const HEADS: [&str; 11] = [
+    "REPLICA", "STATE", "RIF", "FULL", "LATENCY", "AGE", "HERE", "LOAD", "REQ/S", "FAIL/S", "P99",
 ];
 
 /// Columns from here on are figures: they end where their heads end.
@@ -77,6 +78,7 @@ fn rows(model: &Model, service: usize, text: &mut String) {
             row.name.to_owned(),
             state,
             count(row.rif),
+            row.full().map_or(UNKNOWN.to_owned(), full),
             latency_if_any(row.latency_us),
             row.report_age_ms.map_or(UNKNOWN.to_owned(), age),
             words::count(row.in_flight),
@@ -87,7 +89,31 @@ fn rows(model: &Model, service: usize, text: &mut String) {
         ]
         .map(|cell| cut(&clean(&cell), CELL_MAX))
     });
-    text.push_str(&text_table(HEADS, cells, FIGURES_FROM));
+    if model.tells_capacity(service) {
+        text.push_str(&text_table(HEADS, cells, FIGURES_FROM));
+    } else {
+        let cells = cells.map(without_full);
+        text.push_str(&text_table(without_full(HEADS), cells, FIGURES_FROM));
+    }
+}
+
+fn without_full<T>(row: [T; 11]) -> [T; 10] {
+    let [
+        name,
+        state,
+        rif,
+        _,
+        latency,
+        age,
+        here,
+        load,
+        rate,
+        failing,
+        p99,
+    ] = row;
+    [
+        name, state, rif, latency, age, here, load, rate, failing, p99,
+    ]
 }
 
 #[cfg(test)]
@@ -116,6 +142,18 @@ mod tests {
             lines[9],
             "10.0.0.6:8080   ejected       4    21 ms   49 ms     3  0.0 %      0     2.0       –"
         );
+    }
+
+    #[test]
+    fn how_full_replicas_are_has_a_column_where_one_says_what_it_can_carry() {
+        let mut tick = samples::serve_tick();
+        let columns = &mut tick.services[0].replicas;
+        columns.capacity_millirif = vec![Some(6_000); 20];
+        let text = table(&samples::after_a_tick(samples::serve_fleet(), tick), "x:1");
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(lines[3].contains("  RIF   FULL  LATENCY  "), "{text}");
+        assert!(lines[8].contains("    9  150 %   210 ms  "), "{text}");
+        assert!(lines[9].contains("    4   67 %    21 ms  "), "{text}");
     }
 
     #[test]

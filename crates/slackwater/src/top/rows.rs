@@ -11,6 +11,8 @@ pub(super) enum Column {
     Name,
     State,
     Rif,
+    /// How much of what a replica can carry is in flight there; only where any says that.
+    Full,
     Latency,
     Age,
     InFlight,
@@ -22,11 +24,12 @@ pub(super) enum Column {
 
 impl Column {
     /// In the order of the table, from left to right.
-    pub(super) const ALL: [Self; 11] = [
+    pub(super) const ALL: [Self; 12] = [
         Self::Fleet,
         Self::Name,
         Self::State,
         Self::Rif,
+        Self::Full,
         Self::Latency,
         Self::Age,
         Self::InFlight,
@@ -43,6 +46,7 @@ impl Column {
             Self::Name => "REPLICA",
             Self::State => "STATE",
             Self::Rif => "RIF",
+            Self::Full => "FULL",
             Self::Latency => "LATENCY",
             Self::Age => "AGE",
             Self::InFlight => "HERE",
@@ -94,6 +98,7 @@ impl Order {
             Column::Name => turned(natural(left.name, right.name)),
             Column::State => falling(|row| Some(row.state_rank as f64)),
             Column::Rif => falling(|row| row.rif.map(|rif| rif as f64)),
+            Column::Full => falling(full),
             Column::Latency => falling(|row| row.latency_us.map(|us| us as f64)),
             Column::Age => falling(|row| row.report_age_ms.map(|ms| ms as f64)),
             Column::InFlight => falling(|row| Some(row.in_flight as f64)),
@@ -104,6 +109,11 @@ impl Order {
         };
         ordering.then(left.index.cmp(&right.index))
     }
+}
+
+/// For any row, whatever it was borrowed from.
+fn full(row: &Row<'_>) -> Option<f64> {
+    row.full()
 }
 
 /// Whether a replica has every word of the filter in its name, address, state or trouble; `hot` and `cold` are words, too.

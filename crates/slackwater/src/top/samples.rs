@@ -66,7 +66,7 @@ pub(super) fn demo() -> Model {
     after_a_tick(demo_fleet(), demo_tick())
 }
 
-fn after_a_tick(fleet: Fleet, tick: Tick) -> Model {
+pub(super) fn after_a_tick(fleet: Fleet, tick: Tick) -> Model {
     let mut model = Model::default();
     model.take_fleet(fleet);
     model.take_tick(tick);

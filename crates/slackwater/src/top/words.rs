@@ -47,6 +47,29 @@ pub(super) fn percent(part: f64) -> String {
     format!("{:.1} %", part * 100.0)
 }
 
+/// How much of what can be carried is in flight, which may be more than all: `38 %`, `1,250 %`, in at most 7 columns.
+pub(super) fn full(share: f64) -> String {
+    if share < 99.995 {
+        format!("{} %", words::rate((share * 100.0).round()))
+    } else {
+        ">9999 %".to_owned()
+    }
+}
+
+/// What can be carried, from thousandths of a request in flight.
+pub(super) fn carries(millirif: u64) -> String {
+    format!("{:.1}", millirif as f64 / 1e3)
+}
+
+/// What a request costs, which may be very little.
+pub(super) fn cost(us: u64) -> String {
+    if us < 1_000 {
+        format!("{us} µs")
+    } else {
+        latency(us)
+    }
+}
+
 /// A count as a part of another.
 pub(super) fn percent_of(part: u64, of: u64) -> String {
     percent(part as f64 / of.max(1) as f64)

@@ -2,7 +2,7 @@
 
 use crate::arguments::assert_fails;
 use crate::client::Client;
-use crate::process::{Agent, soon};
+use crate::process::{Agent, soon, until};
 use crate::server::Server;
 use std::path::PathBuf;
 use tokio::io::AsyncReadExt;
@@ -43,7 +43,9 @@ async fn who_asks_is_told_and_the_server_hears_nothing_of_it() {
     let asks = "endpoint-load-metrics-format: text\r\n";
     let (told, heard) = report(&agent, &server, asks, "").await;
     // The request itself is still there.
-    assert!(told.unwrap().contains("named_metrics.rif=1"));
+    let told = told.unwrap();
+    assert!(told.contains("named_metrics.rif=1"));
+    assert!(!told.contains("cpu_utilization"), "nobody knows: {told}");
     assert!(!heard.contains("endpoint-load-metrics"), "{heard}");
     let json = "endpoint-load-metrics-format: json\r\n";
     let (told, _) = report(&agent, &server, json, "").await;
@@ -72,6 +74,31 @@ async fn all_are_told_if_the_file_says_so_and_nobody_by_default() {
         heard.contains("endpoint-load-metrics-format: text"),
         "{heard}"
     );
+}
+
+#[tokio::test]
+async fn how_busy_the_cpu_is_of_a_server_whose_process_is_known_is_told() {
+    let server = Server::tcp().await;
+    let file = |suffix: &str, text: String| {
+        let name = format!("slackwater-orca-{}-{suffix}", std::process::id());
+        let file = std::env::temp_dir().join(name);
+        std::fs::write(&file, text).unwrap();
+        file
+    };
+    let pid_file = file("pid", std::process::id().to_string());
+    let keys = format!(
+        "orca = \"text\"\n[replica]\npid_file = \"{}\"\n",
+        pid_file.display()
+    );
+    let keys = file("cpu.toml", keys);
+    let agent = Agent::start(&server.to, &["--config", keys.to_str().unwrap()]).await;
+    std::fs::remove_file(&keys).unwrap();
+    until("it has read twice", async || {
+        let (told, _) = report(&agent, &server, "", "").await;
+        told.unwrap().contains("cpu_utilization=")
+    })
+    .await;
+    std::fs::remove_file(&pid_file).unwrap();
 }
 
 #[tokio::test]

@@ -32,7 +32,7 @@ async fn server(name: &'static str, at_a_time: usize) -> Replica {
 }
 
 /// An agent with these keys.
-fn agent(server: SocketAddr, keys: &str) -> Proxy {
+pub(crate) fn agent(server: SocketAddr, keys: &str) -> Proxy {
     let (process, port) = (std::process::id(), server.port());
     let file = std::env::temp_dir().join(format!("slackwater-capacity-{process}-{port}.toml"));
     std::fs::write(&file, keys).unwrap();
@@ -92,11 +92,15 @@ async fn under_load(proxy: &Proxy, what: &str, mut holds: impl AsyncFnMut(&Answe
     }
 }
 
-async fn carried(proxy: &Proxy) -> Vec<u64> {
+async fn replicas(proxy: &Proxy) -> Vec<serde_json::Value> {
     let status: serde_json::Value =
         serde_json::from_str(&proxy.admin_page("/status").await).unwrap();
-    let replicas = status["replicas"].as_array().unwrap().iter();
-    replicas
+    status["replicas"].as_array().unwrap().clone()
+}
+
+async fn carried(proxy: &Proxy) -> Vec<u64> {
+    let replicas = replicas(proxy).await;
+    (replicas.iter())
         .map(|replica| replica["requests"]["reports_carried"].as_u64().unwrap())
         .collect()
 }
@@ -106,7 +110,9 @@ async fn the_replica_with_more_capacity_gets_more_and_says_so_with_its_responses
     let (wide, narrow) = (server("wide", 10).await, server("narrow", 1).await);
     let keys = "report_with_responses = true\n";
     let agents = [wide.address, narrow.address].map(|server| agent(server, keys));
-    let proxy = Proxy::start(&agents.each_ref().map(|agent| agent.address), BY_CAPACITY);
+    let addresses = agents.each_ref().map(|agent| agent.address);
+    let toml = format!("{BY_CAPACITY}[decisions]\nsample = 1\n");
+    let proxy = Proxy::start(&addresses, &toml);
     // What a request takes that meets no other is learned first.
     for agent in &agents {
         let mut client = Client::connect(agent.address).await;
@@ -133,6 +139,17 @@ async fn the_replica_with_more_capacity_gets_more_and_says_so_with_its_responses
     assert!(carried.iter().all(|reports| *reports > 0), "{carried:?}");
     let metrics = proxy.admin_page("/metrics").await;
     assert!(metrics.contains("slackwater_reports_carried_total{"));
+    assert!(metrics.contains("slackwater_replica_reported_capacity_requests{"));
+    assert!(metrics.contains("slackwater_replica_reported_cost_seconds{"));
+    let reported = replicas(&proxy).await;
+    let [wide, narrow] = [0, 1].map(|place| &reported[place]["reported"]);
+    let capacity = |of: &serde_json::Value| of["capacity_millirif"].as_u64().unwrap();
+    assert!(capacity(wide) > capacity(narrow), "{wide}, {narrow}");
+    assert!(wide["cost_us"].is_u64(), "{wide}");
+    let why = "/decisions?reason=lowest_score&limit=1&format=text";
+    let why = proxy.admin_page(why).await;
+    assert!(why.contains(" that it can carry ("), "{why}");
+    assert!(why.contains(", a request costs "), "{why}");
     let told = until("only the one who asks is there", async || {
         let told = get(agents[0].address, "/").await;
         (told.field("x-prequal-rif") == Some("0")).then_some(told)

@@ -16,6 +16,7 @@ mod capacity;
 mod clients;
 mod connect;
 mod control;
+mod cpu;
 mod decisions;
 mod early;
 mod failures;

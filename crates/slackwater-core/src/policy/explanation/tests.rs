@@ -30,6 +30,8 @@ struct Rig {
     draining: Option<ReplicaId>,
     /// Know no latency of their own.
     without_latency: Vec<ReplicaId>,
+    /// Say what they can carry: that at place i can carry i + 1, and a query costs i + 1 ms there.
+    with_capacity: bool,
 }
 
 impl Rig {
@@ -53,6 +55,7 @@ impl Rig {
             draw: SplitMix64::new(5),
             draining: None,
             without_latency: Vec::new(),
+            with_capacity: false,
         }
     }
 
@@ -138,6 +141,10 @@ impl Rig {
         let latency = latency.filter(|_| !self.without_latency.contains(&replica));
         let mut report = LoadReport::new(Rif::new(place), latency);
         report.draining = self.draining == Some(replica);
+        if self.with_capacity {
+            report.capacity_millirif = Some(1_000 * (place + 1));
+            report.cost = Some(MS * (place + 1));
+        }
         report
     }
 

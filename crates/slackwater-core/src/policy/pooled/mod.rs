@@ -27,6 +27,7 @@ use crate::report::{LoadReport, Rif};
 use crate::time::{Instant, span_ns};
 use alloc::vec::Vec;
 use core::fmt::Debug;
+use core::time::Duration;
 use pool::{Inserted, Pool, PooledReport};
 use removal::{Removal, Removed};
 use reuse::{Balance, ReportYield, draw_uses};
@@ -55,6 +56,13 @@ pub trait PoolRule: Debug + Send {
     fn score(&self, first: u64) -> Option<Score> {
         let _ = first;
         None
+    }
+
+    /// What the replica can carry by its last report, in thousandths of a request in flight, and what a query costs there; `None`
+    /// where it reports none. Told with a choice. By default a rule does not go by that.
+    fn reported(&self, replica: ReplicaId) -> (Option<u32>, Option<Duration>) {
+        let _ = replica;
+        (None, None)
     }
 
     /// A replica has joined, of which nothing is known. By default a rule learns of nothing but what is pooled.
@@ -265,8 +273,11 @@ impl<R: PoolRule> Keep for Pooled<R> {
             let place = order(replica, load);
             let report = Some(report.view(now, rif_limit));
             let in_flight = client.fleet.in_flight(replica);
+            let (capacity_millirif, cost) = self.rule.reported(replica);
             explanation.consider(Candidate {
                 score: self.rule.score(place.first),
+                capacity_millirif,
+                cost,
                 avoided: !query.allows(replica),
                 place: (place.first, place.second),
                 ..Candidate::new(replica, report, in_flight)

@@ -16,6 +16,7 @@
 mod contention;
 mod cost;
 mod inflation;
+mod source;
 #[cfg(test)]
 mod tests;
 
@@ -26,6 +27,7 @@ use contention::{Contention, Span};
 use core::time::Duration;
 use cost::MeanCost;
 use inflation::Inflation;
+pub use source::CapacitySource;
 
 /// What the operating system tells of a replica's CPU since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -166,7 +168,10 @@ impl CapacityEstimator {
     /// Fills in the report's capacity and cost; what is not known is left absent. Where nobody tells the CPU time of queries,
     /// the latency of those that met few others stands for it.
     pub fn fill(&self, report: &mut LoadReport) {
-        let (capacity, cost_ns) = self.alone(self.capacity(), self.cost_ns());
+        let (capacity, cost_ns) = self.alone(
+            self.capacity().map(|(capacity, _)| capacity),
+            self.cost_ns(),
+        );
         report.capacity_millirif =
             capacity.map(|capacity| u32::try_from(capacity / FINE).unwrap_or(u32::MAX));
         report.cost = cost_ns.map(Duration::from_nanos);
@@ -191,24 +196,31 @@ impl CapacityEstimator {
         (self.cost.mean_ns()).or_else(|| self.inflation.unloaded_ns())
     }
 
-    /// What is known of the capacity by now.
-    fn capacity(&self) -> Option<Fine> {
-        let by_latency = self.inflation.capacity();
-        let capacity = match self.contention.capacity() {
+    /// What is known of the capacity by now, and what has told it.
+    fn capacity(&self) -> Option<(Fine, CapacitySource)> {
+        let by_latency = (self.inflation.capacity()).map(|it| (it, CapacitySource::Latency));
+        let by_waits = (self.contention.capacity()).map(|it| (it, CapacitySource::Waits));
+        let (capacity, source) = match (by_waits, by_latency) {
             // Latency is the noisier of the two. It counts where it tells of something that nobody waits for a CPU for: a lock, a
             // queue of the application's, a disk.
-            Some(by_cpu) => match by_latency {
-                Some(by_latency) if by_latency < by_cpu => {
-                    let is_less = by_latency < by_cpu / 2 || !self.contention.is_recent();
-                    let is_other = is_less && self.inflation.was_short();
-                    if is_other { by_latency } else { by_cpu }
-                }
-                _ => by_cpu,
-            },
-            None => by_latency?,
+            (Some(by_waits), Some(by_latency)) => {
+                let is_less = by_latency.0 < by_waits.0
+                    && (by_latency.0 < by_waits.0 / 2 || !self.contention.is_recent());
+                let is_other = is_less && self.inflation.was_short();
+                if is_other { by_latency } else { by_waits }
+            }
+            (by_waits, by_latency) => by_waits.or(by_latency)?,
         };
-        let most = self.most().unwrap_or(CAPACITY_MAX);
-        Some(capacity.min(most).clamp(CAPACITY_MIN, CAPACITY_MAX))
+        let (capacity, source) = match self.most() {
+            Some(most) if most <= capacity => (most, CapacitySource::Cores),
+            _ => (capacity, source),
+        };
+        Some((capacity.clamp(CAPACITY_MIN, CAPACITY_MAX), source))
+    }
+
+    /// What has told the capacity that [`Self::fill`] reports now; `None` while that is not known.
+    pub fn source(&self) -> Option<CapacitySource> {
+        self.capacity().map(|(_, source)| source)
     }
 
     /// What all cores together could carry: the queries that they finish in a second, times the seconds that one takes that

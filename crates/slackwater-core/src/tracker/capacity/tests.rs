@@ -460,3 +460,24 @@ fn clocks_and_totals_that_step_back_do_no_harm() {
         assert!(report.capacity_millirif.is_none_or(|it| it >= 1_000));
     }
 }
+
+#[test]
+fn what_told_the_capacity_is_told() {
+    assert_eq!(CapacityEstimator::default().source(), None);
+    let source = |replica: &Replica| replica.estimator.source().map(CapacitySource::as_str);
+    let mut replica = Replica::new(Service::Shared { cores: 4 }, 10 * MS);
+    replica.carry(12, SECOND);
+    assert_eq!(source(&replica), Some("waits"));
+    replica.limit_millicores = Some(500);
+    replica.carry(12, SECOND);
+    assert_eq!(source(&replica), Some("cores"));
+    let mut replica = Replica::new(Service::Shared { cores: 4 }, 10 * MS);
+    replica.tells_waits = false;
+    replica.carry(2, 2 * SECOND);
+    replica.carry(12, 2 * SECOND);
+    assert_eq!(source(&replica), Some("latency"));
+    let mut replica = Replica::new(Service::OneThread, 10 * MS);
+    replica.carry(1, SECOND);
+    replica.carry(6, 3 * SECOND);
+    assert_eq!(source(&replica), Some("latency"), "nobody waits for a CPU");
+}

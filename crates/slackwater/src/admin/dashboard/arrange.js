@@ -6,11 +6,12 @@ import { troubleText } from "./model.js";
 /** @typedef {import("./model.js").Replica} Replica */
 
 /** The orders there are: the key, and its words. */
-export const ORDERS = [["given", "as configured"], ["name", "name"], ["rif", "requests in flight"], ["latency", "latency"], ["share", "share"], ["state", "state"]];
+export const ORDERS = [["given", "as configured"], ["name", "name"], ["rif", "requests in flight"], ["full", "how full they are"], ["latency", "latency"], ["share", "share"], ["state", "state"]];
 
 /** @type {Record<string, (replica: Replica) => number>} what comes first has the most */
 const KEYS = {
   rif: (replica) => replica.rif,
+  full: (replica) => replica.full ?? -1,
   latency: (replica) => replica.latency ?? -1,
   share: (replica) => replica.share,
   state: (replica) => stateOf(replica.state).grave + (replica.hot ? 0.5 : 0) + (troubleText(replica.trouble) ? 10 : 0),

@@ -56,12 +56,14 @@ export function paint(draw, width, scene) {
   paintSkyline(draw, width, skyline, scene);
   // A cell is full at the limit; without one at that of the fleet beside it, or else at the most that anybody has.
   const full = Math.max(1, limit ?? frame.limit ?? frame.rifMost);
-  label(draw, legendText(limit, frame.limit, full), 0, HEADING + skyline + 15, colours.soft);
+  // Where all say what they can carry, a cell is full with that.
+  const carried = replicas.length > 0 && replicas.every((replica) => replica.full !== null);
+  label(draw, carried ? "Each replica: how much of what it can carry is in flight; full: all of it" : legendText(limit, frame.limit, full), 0, HEADING + skyline + 15, colours.soft);
   replicas.forEach((replica, place) => {
     const [x, y, wide, high] = boxOf(place);
     const { out, sign } = stateOf(replica.state);
     const troubled = troubleText(replica.trouble) !== "";
-    const height = Math.round(Math.min(1, replica.rif / full) * high);
+    const height = Math.round(Math.min(1, carried ? (replica.full ?? 0) : replica.rif / full) * high);
     draw.fillStyle = colours.well;
     draw.fillRect(x, y, wide, high);
     if (height > 0) {

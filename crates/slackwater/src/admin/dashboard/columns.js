@@ -121,6 +121,7 @@ export function paint(draw, width, scene) {
     draw.fillRect(x - bar / 2, shareBase - part, bar, part);
     paintSign(draw, replica, x, shareBase + 11, pitch);
   });
+  for (const [place, { capacity }] of replicas.entries()) if (capacity !== null) paintVessel(draw, middle(place), rifBase, rif(capacity), Math.min(pitch, bar + 2));
   // Above all bars, so that neighbours' ends do not hide them.
   for (const [place, replica] of replicas.entries()) {
     if (!replica.reported || (replica.ours === 0 && replica.rif === 0)) continue;
@@ -152,6 +153,24 @@ export function paint(draw, width, scene) {
     label(draw, percent(equal), GUTTER - 6, shareBase - share(equal), colours.soft, "right");
   }
   paintNames(draw, scene, pitch, whole, middle);
+}
+
+/**
+ * What a replica can carry: the bar within is what it has; one that stands out above has too much.
+ * @param {CanvasRenderingContext2D} draw
+ * @param {number} x
+ * @param {number} base
+ * @param {number} height
+ * @param {number} wide
+ */
+function paintVessel(draw, x, base, height, wide) {
+  const [left, top] = [Math.round(x - wide / 2), Math.round(base - height)];
+  draw.fillStyle = theme().first;
+  draw.fillRect(left, top, Math.round(wide), 1.5);
+  // Sides only where they do not take the bar's place.
+  if (wide < 9) return;
+  draw.fillRect(left, top, 1, base - top);
+  draw.fillRect(left + Math.round(wide) - 1, top, 1, base - top);
 }
 
 /** @param {number} limit */

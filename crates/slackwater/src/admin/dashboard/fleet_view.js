@@ -7,7 +7,7 @@ import * as cells from "./cells.js";
 import * as columns from "./columns.js";
 import { attributes, button, element, fillList, headRow, setShown, setText, widthOf } from "./dom.js";
 import { share, shared } from "./shared.js";
-import { count, percent, plural, rate, span, stateOf } from "./words.js";
+import { carries, cost, count, percent, plural, rate, span, stateOf } from "./words.js";
 import { troubleText } from "./model.js";
 
 /** Rows of the table at most; a filter finds the others. */
@@ -39,7 +39,7 @@ export class FleetView {
     attributes(this.plot, { role: "listbox", tabindex: "0", "aria-labelledby": `${id}-title` });
     this.table = element("table", "figures-table");
     this.rows = element("tbody");
-    this.table.append(headRow(["replica", "state", "hot or cold", "in flight, reported", "ours", "latency", "p99 here", "share", "requests/s", "failed", ""]), this.rows);
+    this.table.append(headRow(["replica", "state", "hot or cold", "in flight, reported", "can carry", "full", "cost of one", "ours", "latency", "p99 here", "share", "requests/s", "failed", ""]), this.rows);
     this.more = element("p", "summary");
     this.tableBox = element("div", "table-box", this.table, this.more);
     attributes(this.tableBox, { tabindex: "0", role: "region", "aria-label": "The fleet as a table" });
@@ -98,6 +98,7 @@ export class FleetView {
     this.shown = arranged(service.replicas, shared.sort, shared.filter);
     const out = service.replicas.filter((replica) => stateOf(replica.state).out).length;
     const all = service.replicas.length;
+    this.table.classList.toggle("no-capacity", !tellsCapacity(service));
     setText(this.summary, `${plural(all - out, "replica")} of ${count(all)} may be chosen${roomText(service)}`);
     const empty = !service.tick ? "" : !all ? "There are no replicas: nobody can answer requests." : !this.shown.length ? "No replica matches the filter." : "";
     setText(this.none, empty);
@@ -156,14 +157,15 @@ export class FleetView {
       const name = button("", "link", () => this.open(Number(made.dataset.replica)));
       const head = element("th", "", name);
       head.scope = "row";
-      const made = element("tr", "", head, ...Array.from({ length: 10 }, () => element("td")));
+      const made = element("tr", "", head, ...Array.from({ length: 13 }, () => element("td")));
       return made;
     };
     fillList(this.rows, shown.slice(0, ROWS_MAX), make, (made, replica) => {
       made.dataset.replica = String(replica.index);
       setText(made.cells[0].firstElementChild, replica.name);
       const texts = [
-        stateOf(replica.state).text, heatText(replica), replica.reported ? count(replica.rif) : "–", count(replica.ours), span(replica.latency),
+        stateOf(replica.state).text, heatText(replica), replica.reported ? count(replica.rif) : "–", carries(milli(replica.capacity)), percent(replica.full), cost(replica.cost),
+        count(replica.ours), span(replica.latency),
         span(replica.p99), percent(replica.share), rate(replica.rate), count(replica.failed), troubleText(replica.trouble),
       ];
       texts.forEach((text, i) => setText(made.cells[i + 1], text));
@@ -190,6 +192,7 @@ export function keysOf({ limit, replicas }, asCells) {
   if (!reported) keys.push(["area", "second", "ours in flight; they report nothing"]);
   else if (limit === null) keys.push(["area", "second", "in flight, by its last report"]);
   else keys.push(["area", "cold", "cold"], ["area", "hot", "hot: in flight, by its last report"]);
+  if (!asCells && replicas.some((replica) => (replica.capacity ?? null) !== null)) keys.push(["frame", "first", "what it can carry"]);
   if (reported && !asCells) keys.push(["thin", "ink", "ours there now"]);
   if (asCells && troubled) keys.push(["frame", "alarm", "cannot be chosen, or in trouble"]);
   if (!asCells && limit !== null && out) keys.push(["pale", "second", "cannot be chosen"]);
@@ -197,12 +200,23 @@ export function keysOf({ limit, replicas }, asCells) {
   return keys;
 }
 
+/** @param {number | null} requests */
+export const milli = (requests) => (requests === null ? null : requests * 1000);
+
+/** Whether any of its replicas says what it can carry. @param {import("./model.js").Service} service */
+const tellsCapacity = (service) => service.replicas.some((replica) => replica.capacity !== null);
+
 /** @param {import("./model.js").Replica} replica */
 export const heatText = (replica) => (replica.hot === null ? "–" : replica.hot ? "hot" : "cold");
 
 /** @param {import("./model.js").Service} service */
 function roomText(service) {
   const { limit } = service;
+  const able = service.replicas.filter((replica) => !stateOf(replica.state).out);
+  if (service.policy === "capacity" && able.length && able.every((replica) => replica.capacity !== null)) {
+    const carried = able.reduce((sum, replica) => sum + Math.max(0, (replica.capacity ?? 0) - replica.rif), 0);
+    return `; room for ${plural(Math.floor(carried), "request")} by what they can carry`;
+  }
   // At a limit of 0 nobody has room, and everybody has.
   if (!limit) return "";
   const room = service.replicas.reduce((sum, replica) => sum + (stateOf(replica.state).out ? 0 : Math.max(0, limit - replica.rif)), 0);
@@ -218,8 +232,10 @@ export function replicaText(replica, limit) {
   if (trouble) parts.push(`▲ ${trouble}`);
   const heat = replica.hot === null ? "" : replica.hot ? `, hot (limit ${limit})` : limit === null ? ", cold" : `, cold (limit ${limit})`;
   parts.push(replica.reported ? `${count(replica.rif)} in flight by its report${heat}` : "never reported");
+  if (replica.full !== null) parts.push(`can carry ${carries(milli(replica.capacity))}: ${percent(replica.full)} full`);
   parts.push(`${count(replica.ours)} of ours there`);
   parts.push(`latency ${span(replica.latency)}`);
+  if (replica.cost !== null) parts.push(`a request costs ${cost(replica.cost)}`);
   parts.push(`${percent(replica.share)} of requests`);
   if (replica.failed) parts.push(`${count(replica.failed)} failed`);
   return parts.join(" · ");

@@ -2,6 +2,8 @@
 
 import { CalmMost, roundDown } from "./scales.js";
 
+/** Of what replicas can carry no more is shown than so many times the most that is in flight. */
+const ROOM_RATIO_MAX = 4;
 /** Between the ends of the latency scale there is so much at least. */
 const LATENCY_RATIO_MIN = 20;
 
@@ -20,12 +22,13 @@ export class Frame {
 
   /** @param {import("./model.js").Service[]} services those that are shown */
   follow(services) {
-    let [rif, share, most, least] = [0, 0, 0, Infinity];
+    let [rif, capacity, share, most, least] = [0, 0, 0, 0, Infinity];
     this.limit = services.reduce((/** @type {number | null} */ limit, service) => (service.limit === null ? limit : Math.max(limit ?? 0, service.limit)), null);
     for (const service of services) {
       rif = Math.max(rif, (service.limit ?? 0) * 1.4);
       for (const replica of service.replicas) {
         rif = Math.max(rif, replica.rif, replica.ours);
+        capacity = Math.max(capacity, replica.capacity ?? 0);
         share = Math.max(share, replica.share);
         most = Math.max(most, replica.latency ?? 0, replica.p99 ?? 0);
         if (replica.latency) least = Math.min(least, replica.latency);
@@ -36,7 +39,7 @@ export class Frame {
         if (report.latency_us) least = Math.min(least, report.latency_us);
       }
     }
-    this.rifMost = this.calmRif.follow(rif);
+    this.rifMost = this.calmRif.follow(Math.max(rif, Math.min(capacity, rif * ROOM_RATIO_MAX)));
     this.shareMost = this.calmShare.follow(share);
     if (least === Infinity) return;
     this.latencyMost = this.calmLatency.follow(Math.max(most, least * LATENCY_RATIO_MIN));

@@ -22,6 +22,9 @@ export const WINDOW_MS = 300_000;
  * @property {number | null} p50
  * @property {number | null} p99
  * @property {number | null} age ms since it reported
+ * @property {number | null} capacity requests in flight that it says it can carry
+ * @property {number | null} cost µs that a request costs there, as it says: CPU time, or what stands for it
+ * @property {number | null} full of what it can carry, so much is in flight there: 1 is all; both as it reported last
  * @property {boolean | null} hot whether that report has reached the limit; `null` where there is no report or no limit
  * @property {number} share of the requests sent in the last seconds, 0 to 1
  * @property {number} rate requests sent there per second, over the last seconds
@@ -221,11 +224,14 @@ function replicasOf(fleet, service, tick) {
   const all = sent.reduce((sum, of) => sum + of, 0);
   return service.told.replicas.map((/** @type {any} */ told, /** @type {number} */ i) => {
     const [rif, ours] = [columns.rif[i], columns.in_flight[i]];
+    // Columns that nobody says anything of are left out.
+    const millirif = columns.capacity_millirif?.[i] ?? null;
     return {
       index: i, name: told.name, short: service.short?.[i] ?? told.name, address: told.address,
       state: fleet.states[columns.state[i]] ?? "available",
       rif: rif ?? ours, ours, reported: rif !== null,
       latency: columns.latency_us[i] ?? columns.p50_us[i], p50: columns.p50_us[i], p99: columns.p99_us[i],
+      capacity: millirif === null ? null : millirif / 1000, cost: columns.cost_us?.[i] ?? null, full: rif !== null && millirif ? (rif * 1000) / millirif : null,
       age: columns.report_age_ms[i], hot: columns.hot[i] === null || service.limit === null ? null : columns.hot[i] === 1,
       share: all > 0 ? sent[i] / all : 0, rate: sent[i] / seconds, failed: failed[i],
       allowed: (columns.share[i] ?? 1000) / 1000,

@@ -1,7 +1,14 @@
 // What an agent says of itself: its own load, which it tells to probes, and the queue before its server.
 
 import { attributes, byId, element, fillList, setShown, setText } from "./dom.js";
-import { count, span } from "./words.js";
+import { carries, cost, count, percent, span } from "./words.js";
+
+/** What told a capacity, as a hint. @type {Record<string, string>} */
+const SOURCES = {
+  waits: "By how long the server's threads wait for a CPU",
+  latency: "By how latency grows with requests in flight",
+  cores: "By the cores that the server may use: more they could not carry",
+};
 
 /** @param {import("./model.js").Model} model */
 export function showOwn(model) {
@@ -13,6 +20,13 @@ export function showOwn(model) {
     figures.push(["answers to probes", load.draining ? "draining" : "takes requests", "What it tells to those who ask"]);
     figures.push(["in flight", count(load.rif), "Requests in flight, as it tells"], ["latency", span(load.latency_us), "As it tells: estimated latency"]);
   }
+  if (load && load.capacity_millirif !== null) {
+    const by = load.capacity_source ?? "";
+    figures.push(["server can carry", `${carries(load.capacity_millirif)}${by && `, by ${by}`}`, SOURCES[by] ?? "As it has learned"]);
+    figures.push(["full", percent((load.rif * 1000) / load.capacity_millirif), "Requests in flight, of what the server can carry"]);
+  }
+  if (load && load.cost_us !== null) figures.push(["a request costs", cost(load.cost_us), "CPU time, as it has learned; latency stands for it where nobody tells of the CPU"]);
+  if (load && load.cpu_millionths !== null) figures.push(["CPU in use", percent(load.cpu_millionths / 1e6), "Of all that the server may use, over the last 10 s"]);
   if (queue) {
     const { waiting } = queue;
     figures.push(["at the server", `${count(queue.rif)} of ${count(queue.limit)}`, "Requests that its server has, of those that it may have"]);

@@ -2,10 +2,10 @@
 
 import { Chart } from "./chart.js";
 import { attributes, button, element, fetchJson, fillList, row, setShown, setText } from "./dom.js";
-import { heatText } from "./fleet_view.js";
+import { heatText, milli } from "./fleet_view.js";
 import { Series } from "./series.js";
 import { TroubleKnobs } from "./trouble.js";
-import { count, percent, rate, shortCount, span, spanMark, stateOf } from "./words.js";
+import { carries, cost, count, percent, rate, shortCount, span, spanMark, stateOf } from "./words.js";
 import { WINDOW_MS, troubleText } from "./model.js";
 
 const PLACES = 1_000;
@@ -13,6 +13,9 @@ const HEIGHT = 110;
 
 /** @param {import("./model.js").Service} service @param {number} index */
 const keyOf = (service, index) => `${service.name}/${service.told.replicas[index]?.name}`;
+
+/** @param {number | null | undefined} millirif */
+const ofMilli = (millirif) => (millirif === null || millirif === undefined ? null : millirif / 1000);
 
 export class ReplicaView {
   /**
@@ -36,6 +39,7 @@ export class ReplicaView {
     this.charts = {
       rif: new Chart("In flight", ["now", "most"], HEIGHT),
       latency: new Chart("Latency", ["now", "most"], HEIGHT),
+      cost: new Chart("Cost of a request", ["now", "most"], HEIGHT),
       sent: new Chart("Requests per second", ["now", "most"], HEIGHT),
     };
     const charts = Object.values(this.charts).map((chart) => chart.root);
@@ -73,7 +77,7 @@ export class ReplicaView {
     const seconds = history.interval_ms / 1000;
     for (let i = 0; i < history.at_ms.length; i++) {
       this.series.push(history.at_ms[i], {
-        rif: history.rif[i], ours: history.in_flight[i], latency: history.latency_us[i],
+        rif: history.rif[i], capacity: ofMilli(history.capacity_millirif?.[i]), cost: history.cost_us?.[i] ?? null, ours: history.in_flight[i], latency: history.latency_us[i],
         p50: history.p50_us[i], p99: history.p99_us[i], rate: history.sent[i] / seconds, failed: history.failed[i] / seconds,
       });
     }
@@ -112,6 +116,8 @@ export class ReplicaView {
       ["share of requests", percent(replica.share)],
       ["part it may have", percent(replica.allowed)],
     ];
+    if (replica.capacity !== null) facts.push(["can carry", `${carries(milli(replica.capacity))} in flight; ${percent(replica.full)} full`]);
+    if (replica.cost !== null) facts.push(["cost of a request", cost(replica.cost)]);
     const { tier, weight } = service.told.replicas[index];
     if (tier > 0) facts.push(["tier", String(tier)]);
     if (weight !== 1) facts.push(["weight", String(weight)]);
@@ -129,7 +135,7 @@ export class ReplicaView {
       this.lastAt = at;
       const seconds = model.tick.interval_ms / 1000;
       this.series.push(at, {
-        rif: replica.reported ? replica.rif : null, ours: replica.ours, latency: service.tick.replicas.latency_us[index],
+        rif: replica.reported ? replica.rif : null, capacity: replica.capacity, cost: replica.cost, ours: replica.ours, latency: service.tick.replicas.latency_us[index],
         p50: replica.p50, p99: replica.p99, rate: replica.rate, failed: replica.failed / seconds,
       });
     }
@@ -151,7 +157,13 @@ export class ReplicaView {
       chart.show({ lines, write: shortCount, now, windowMs: WINDOW_MS, ...look }, entries);
     };
     const ifAny = (/** @type {(value: number) => string} */ write) => (/** @type {number | null} */ value) => (value === null ? "–" : write(value));
-    show(this.charts.rif, [["as reported", "rif", "first", "line"], ["ours", "ours", "second", "thin"]], ifAny(count), { least: 5 });
+    const known = (/** @type {string} */ column) => series.most(column) !== null;
+    /** @type {[string, string, string, "line" | "thin" | "dash"][]} */
+    const carried = known("capacity") ? [["can carry", "capacity", "alarm", "dash"]] : [];
+    const tenths = (/** @type {number} */ value) => (Number.isInteger(value) ? count(value) : carries(milli(value)));
+    show(this.charts.rif, [["as reported", "rif", "first", "line"], ...carried, ["ours", "ours", "second", "thin"]], ifAny(tenths), { least: 5 });
+    setShown(this.charts.cost.root, known("cost"));
+    if (known("cost")) show(this.charts.cost, [["as reported", "cost", "first", "line"]], ifAny(cost), { write: spanMark, least: 100 });
     show(this.charts.latency, [["as reported", "latency", "first", "line"], ["p50 here", "p50", "cold", "thin"], ["p99 here", "p99", "second", "dash"]], span, { log: true, write: spanMark, least: 10_000 });
     show(this.charts.sent, [["sent", "rate", "ink", "line"], ["failed", "failed", "alarm", "line"]], ifAny(rate), { least: 1 });
   }

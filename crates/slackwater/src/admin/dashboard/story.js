@@ -1,7 +1,7 @@
 // A decision told as a story: what was asked, which tries there were and when, and for each who was compared and why one won.
 
 import { attributes, element, headRow, row, setText } from "./dom.js";
-import { percent, plural, reasonText, span } from "./words.js";
+import { carries, cost, percent, plural, reasonText, span } from "./words.js";
 
 /** What tries are for. */
 const KINDS = {
@@ -32,7 +32,7 @@ export function tell(decision, close) {
   return [
     element("div", "card-head", title, close), lead, element("table", "facts", element("tbody", "", ...rows)),
     ...(attempts.length ? [element("h3", "", "Tries"), waterfall(decision, attempts)] : [element("p", "summary", "It went to no replica.")]),
-    ...attempts.flatMap(why),
+    ...attempts.flatMap((/** @type {any} */ one, /** @type {number} */ place) => why(one, place, attempts, decision.policy)),
   ];
 }
 
@@ -69,12 +69,12 @@ function outcomeText(attempt) {
   return `${said}${attempt.answered ? ": the client's answer" : ""}${attempt.cause ? ` (${attempt.cause})` : ""}`;
 }
 
-/** Why one try went where it went. @param {any} attempt @param {number} place @param {any[]} attempts @returns {Node[]} */
-function why(attempt, place, attempts) {
+/** Why one try went where it went. @param {any} attempt @param {number} place @param {any[]} attempts @param {string | undefined} policy @returns {Node[]} */
+function why(attempt, place, attempts, policy) {
   const which = attempts.length > 1 ? `Try ${place + 1}: why ` : "Why ";
   const parts = [
     element("h3", "", `${which}${attempt.replica}?`),
-    element("p", "rule", element("b", "", sentence(reasonText(attempt.reason))), ruleText(attempt)),
+    element("p", "rule", element("b", "", sentence(reasonText(attempt.reason))), ruleText(attempt, policy)),
   ];
   const known = attempt.chosen ? [{ replica: attempt.replica, ...attempt.chosen, chosen: true }, attempt.runner_up].filter(Boolean) : [];
   const candidates = attempt.candidates?.length ? attempt.candidates : known;
@@ -91,9 +91,10 @@ function why(attempt, place, attempts) {
 /** @param {string} text */
 const sentence = (text) => `${text[0].toUpperCase()}${text.slice(1)}.`;
 
-/** @param {any} attempt */
-function ruleText(attempt) {
+/** @param {any} attempt @param {string | undefined} policy */
+function ruleText(attempt, policy) {
   const texts = [];
+  if (policy === "capacity" && ["cold", "hot"].includes(attempt.rule ?? attempt.reason)) texts.push("not all say what they can carry, so this was decided as by prequal");
   if (attempt.rule) texts.push(`of those, ${reasonText(attempt.rule)}`);
   if (attempt.reports !== undefined) texts.push(`${plural(attempt.reports, "report")} to choose from`);
   if (attempt.rif_limit !== undefined) texts.push(`hot with ${attempt.rif_limit} in flight or more`);
@@ -107,7 +108,8 @@ function ruleText(attempt) {
 
 /** Columns of candidates: the field, its head, how it is written. @type {[string, string, (value: any) => string][]} */
 const COLUMNS = [
-  ["rif", "in flight, as reported", String], ["polled_rif", "in flight, as polled", String], ["in_flight", "ours in flight", String], ["latency_us", "latency", span],
+  ["rif", "in flight, as reported", String], ["polled_rif", "in flight, as polled", String], ["in_flight", "ours in flight", String], ["capacity_millirif", "can carry", carries], ["in_use", "in use", percent],
+  ["latency_us", "latency", span], ["cost_us", "cost of one", cost],
   ["age_us", "age", span], ["uses_left", "uses left", String], ["hot", "hot or cold", (hot) => (hot ? "hot" : "cold")], ["score_us", "score", span],
   ["weight", "weight", (weight) => Number(weight).toLocaleString("en-US")], ["avoided", "avoided", (avoided) => (avoided ? "yes" : "no")], ["local", "own count", (local) => (local ? "yes" : "no")],
 ];

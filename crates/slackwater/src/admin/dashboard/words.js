@@ -26,6 +26,18 @@ export function percent(part) {
   return value < 9.95 ? `${value.toFixed(1)} %` : `${Math.round(value)} %`;
 }
 
+/** What can be carried, of thousandths of a request in flight: `4.5`, `120`. @param {number | null | undefined} millirif */
+export function carries(millirif) {
+  if (millirif === null || millirif === undefined || Number.isNaN(millirif)) return NONE;
+  return millirif < 99_950 ? (millirif / 1000).toFixed(1) : count(millirif / 1000);
+}
+
+/** What a request costs, which may be very little: `85 µs`, `2.1 ms`. @param {number | null | undefined} us */
+export function cost(us) {
+  if (us === null || us === undefined || Number.isNaN(us)) return NONE;
+  return us < 1000 ? `${Math.round(us)} µs` : span(us);
+}
+
 /** Per second: `12.5`, `400`, `2,000`. @param {number | null | undefined} value */
 export function rate(value) {
   if (value === null || value === undefined || Number.isNaN(value)) return NONE;

@@ -34,13 +34,15 @@ struct ServiceSample {
     counts: Box<[(u8, u32)]>,
 }
 
-/// A replica at one tick: 32 bytes.
+/// A replica at one tick: 40 bytes.
 #[derive(Clone, Copy, Debug)]
 struct ReplicaSample {
     latency_us: u32,
     p50_us: u32,
     p99_us: u32,
     rif: u32,
+    capacity_millirif: u32,
+    cost_us: u32,
     sent: u32,
     in_flight: u32,
     failed: u32,
@@ -202,6 +204,8 @@ impl History {
             state: samples.iter().map(|sample| sample.state).collect(),
             rif: known(|sample| sample.rif),
             latency_us: wide(|sample| sample.latency_us),
+            capacity_millirif: known(|sample| sample.capacity_millirif),
+            cost_us: wide(|sample| sample.cost_us),
             in_flight: samples.iter().map(|it| it.in_flight.into()).collect(),
             sent: samples.iter().map(|it| it.sent.into()).collect(),
             failed: samples.iter().map(|it| it.failed.into()).collect(),
@@ -285,6 +289,10 @@ impl ReplicaSample {
             p50_us: narrow(*columns.p50_us.get(place)?),
             p99_us: narrow(*columns.p99_us.get(place)?),
             rif: columns.rif.get(place)?.unwrap_or(UNKNOWN),
+            // Columns that nobody says anything of are empty.
+            capacity_millirif: (columns.capacity_millirif.get(place).copied().flatten())
+                .unwrap_or(UNKNOWN),
+            cost_us: narrow(columns.cost_us.get(place).copied().flatten()),
             sent: count(columns.sent.get(place)).unwrap_or(u32::MAX),
             in_flight: count(columns.in_flight.get(place)).unwrap_or(u32::MAX),
             failed: count(columns.failed.get(place)).unwrap_or(u32::MAX),

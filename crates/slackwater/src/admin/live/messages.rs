@@ -166,6 +166,11 @@ pub(in crate::admin) struct Columns {
     pub(super) rif: Vec<Option<u32>>,
     pub(super) latency_us: Vec<Option<u64>>,
     pub(super) report_age_ms: Vec<Option<u64>>,
+    /// This and the next: empty where nobody says it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) capacity_millirif: Vec<Option<u32>>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) cost_us: Vec<Option<u64>>,
     pub(super) hot: Vec<Option<u8>>,
     pub(super) in_flight: Vec<u64>,
     pub(super) sent: Vec<u64>,
@@ -213,6 +218,8 @@ pub(in crate::admin) struct ReplicaHistory {
     pub(super) state: Vec<u8>,
     pub(super) rif: Vec<Option<u32>>,
     pub(super) latency_us: Vec<Option<u64>>,
+    pub(super) capacity_millirif: Vec<Option<u32>>,
+    pub(super) cost_us: Vec<Option<u64>>,
     pub(super) in_flight: Vec<u64>,
     pub(super) sent: Vec<u64>,
     pub(super) failed: Vec<u64>,

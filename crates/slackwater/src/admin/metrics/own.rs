@@ -1,13 +1,20 @@
 //! What a process that stands before a replica tells of that one: what it answers to probes, and the queue before it.
 
-use super::super::status::QueueStatus;
+use super::super::status::{LoadStatus, QueueStatus};
 use super::registry::{Family, Label};
 use super::scrape::Scrape;
 use super::text::Samples;
+use slackwater_core::tracker::CapacitySource;
 
 fn of_queue(it: &Scrape<'_>, out: &mut Samples<'_>, value: fn(&QueueStatus) -> u64) {
     if let Some(queue) = &it.status.own_queue {
         out.count(&[], value(queue));
+    }
+}
+
+fn of_load(it: &Scrape<'_>, out: &mut Samples<'_>, value: fn(&LoadStatus) -> Option<f64>) {
+    if let Some(value) = it.status.own_load.as_ref().and_then(value) {
+        out.number(&[], value);
     }
 }
 
@@ -26,12 +33,46 @@ pub(super) const FAMILIES: &[Family] = &[
         "slackwater_own_latency_seconds",
         "Estimated latency, as answered to probes; absent while unknown.",
         &[],
+        |it, out| of_load(it, out, |load| Some(load.latency_us? as f64 / 1e6)),
+    ),
+    Family::gauge(
+        "slackwater_own_capacity_requests",
+        "Requests in flight that the server can carry, as answered to probes; absent while unknown.",
+        &[],
         |it, out| {
-            let latency = it.status.own_load.as_ref().and_then(|it| it.latency_us);
-            if let Some(latency_us) = latency {
-                out.number(&[], latency_us as f64 / 1e6);
+            of_load(it, out, |load| {
+                Some(f64::from(load.capacity_millirif?) / 1e3)
+            });
+        },
+    ),
+    Family::gauge(
+        "slackwater_own_capacity_source",
+        "1 of what told that capacity; absent while none is known.",
+        &[Label {
+            name: "source",
+            meaning: "`waits`: how long the server's threads wait for a CPU; `latency`: how it grows with requests in flight; \
+                      `cores`: no more than those that it may use can carry",
+        }],
+        |it, out| {
+            let load = it.status.own_load.as_ref();
+            if let Some(known) = load.and_then(|load| load.capacity_source.as_deref()) {
+                for source in CapacitySource::ALL.map(CapacitySource::as_str) {
+                    out.count(&[source], (source == known).into());
+                }
             }
         },
+    ),
+    Family::gauge(
+        "slackwater_own_cost_seconds",
+        "What a request costs the server, as answered to probes: CPU time, or the latency without others where nobody tells of the CPU; absent while unknown.",
+        &[],
+        |it, out| of_load(it, out, |load| Some(load.cost_us? as f64 / 1e6)),
+    ),
+    Family::gauge(
+        "slackwater_own_cpu_ratio",
+        "CPU in use, of what the server may use, over the last 10 s, as answered to probes; absent where it is not told.",
+        &[],
+        |it, out| of_load(it, out, |load| Some(f64::from(load.cpu_millionths?) / 1e6)),
     ),
     Family::gauge(
         "slackwater_own_draining",

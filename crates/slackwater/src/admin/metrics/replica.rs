@@ -182,6 +182,22 @@ pub(super) const FAMILIES: &[Family] = &[
         |it, out| reported(it, out, |reported| Some(reported.latency_us? as f64 / 1e6)),
     ),
     Family::gauge(
+        "slackwater_replica_reported_capacity_requests",
+        "Requests in flight that the replica last said it can carry; absent where it does not say.",
+        OF_REPLICA,
+        |it, out| {
+            reported(it, out, |reported| {
+                Some(f64::from(reported.capacity_millirif?) / 1e3)
+            });
+        },
+    ),
+    Family::gauge(
+        "slackwater_replica_reported_cost_seconds",
+        "What a request costs the replica, as it last said: CPU time, or what stands for it; absent where it does not say.",
+        OF_REPLICA,
+        |it, out| reported(it, out, |reported| Some(reported.cost_us? as f64 / 1e6)),
+    ),
+    Family::gauge(
         "slackwater_replica_report_age_seconds",
         "How long ago the replica last said how it does.",
         OF_REPLICA,

@@ -98,6 +98,16 @@ fn metrics_agree_with_the_status() {
     assert!((sum("own_latency_seconds") - 0.0015).abs() < 1e-9);
     assert!((sum("replica_reported_latency_seconds") - 0.012).abs() < 1e-9);
     assert!(is(sum("replica_reported_rif_requests"), 2));
+    assert!((sum("replica_reported_capacity_requests") - 2.5).abs() < 1e-9);
+    assert!((sum("replica_reported_cost_seconds") - 0.0009).abs() < 1e-9);
+    assert!((sum("own_capacity_requests") - 4.5).abs() < 1e-9);
+    assert!((sum("own_cost_seconds") - 0.0007).abs() < 1e-9);
+    assert!((sum("own_cpu_ratio") - 0.25).abs() < 1e-9);
+    let sources = &families["slackwater_own_capacity_source"].samples;
+    let known = sources.iter().find(|(labels, _)| labels.contains("waits"));
+    assert!(known.is_some_and(|(_, value)| is(*value, 1)), "{sources:?}");
+    assert_eq!(sources.len(), 3, "those there may be");
+    assert!(is(sum("own_capacity_source"), 1));
 
     let plain = get(admin.address(), "/metrics");
     let content_type = "content-type: text/plain; version=0.0.4";

@@ -58,6 +58,8 @@ struct Rig {
     parts: Vec<ReplicaId>,
     now: Instant,
     draw: SplitMix64,
+    /// So many replicas say what they can carry: that at place i 4 (i + 2), at a cost of 2 ms.
+    with_capacity: usize,
 }
 
 impl Rig {
@@ -76,6 +78,7 @@ impl Rig {
             parts: all,
             now: Instant::EPOCH,
             draw: SplitMix64::new(9),
+            with_capacity: 0,
         }
     }
 
@@ -92,7 +95,11 @@ impl Rig {
             while let Some(probe) = self.policy.poll_probe(self.now, &mut self.draw) {
                 let place = u32::try_from(probe.replica.index()).expect("few");
                 let rif = Rif::new(if alike { 0 } else { place });
-                let report = LoadReport::new(rif, Some(10 * MS + MS * place));
+                let mut report = LoadReport::new(rif, Some(10 * MS + MS * place));
+                if probe.replica.index() < self.with_capacity {
+                    report.capacity_millirif = Some(4_000 * (place + 2));
+                    report.cost = Some(2 * MS);
+                }
                 (self.policy).handle_report(self.now, probe.id, &report, &mut self.draw);
             }
         }
@@ -143,6 +150,13 @@ impl Rig {
         story.end(Ended::Complete);
         drop((story, notes));
         Arc::clone(&ring.decisions()[0])
+    }
+
+    /// What is kept of a request after all have been heard of.
+    fn learned(&mut self) -> Arc<Decision> {
+        self.learn(false);
+        let choice = self.choose(Query::first());
+        self.kept(choice)
     }
 
     /// The lines on the choice alone.
@@ -270,6 +284,59 @@ fn scores_and_weights_are_those_of_the_chosen_one() {
     let reported =
         "B: lowest RIF by its last report, 1, of 2 drawn; runner-up C (RIF 2 by its last report, ";
     assert!(text.starts_with(reported), "{text}");
+}
+
+#[test]
+fn what_can_be_carried_is_told_with_how_much_of_it_is_in_use() {
+    let mut rig = Rig::new("capacity", THREE);
+    rig.with_capacity = 3;
+    let decision = rig.learned();
+    let text = said(&decision);
+    let (carries, costs) = ("that it can carry", "a request costs 2.0 ms");
+    for part in [
+        format!(
+            "A: lowest score 2.083 ms of 3 (latency 10.0 ms, RIF 0 of 8.0 {carries} (0% in use), {costs}, "
+        ),
+        "; runner-up B (2.111 ms, ".to_owned(),
+        format!(", RIF 1 of 12.0 {carries} (8% in use), {costs}, "),
+    ] {
+        assert!(text.contains(&part), "{part} in {text}");
+    }
+    assert!(!text.contains("prequal"), "{text}");
+    let told = |fields: &Value| {
+        let fields =
+            ["replica", "capacity_millirif", "cost_us", "in_use"].map(|it| fields[it].clone());
+        Value::from(fields.to_vec())
+    };
+    let json: Value = serde_json::to_value(&*decision).expect("JSON");
+    let candidates = json["attempts"][0]["candidates"].as_array();
+    let found: Vec<_> = candidates.expect("a list").iter().map(told).collect();
+    let expected = [
+        json!(["A", 8_000, 2_000, 0.0]),
+        json!(["B", 12_000, 2_000, 0.083]),
+        json!(["C", 16_000, 2_000, 0.125]),
+    ];
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn where_one_does_not_say_what_it_can_carry_that_is_told_and_nothing_is_made_up() {
+    let mut rig = Rig::new("capacity", THREE);
+    rig.with_capacity = 2;
+    let decision = rig.learned();
+    let text = said(&decision);
+    let as_prequal =
+        "; not all say what they can carry, so this was decided as by prequal; runner-up ";
+    assert!(text.contains(": cold, lowest latency of "), "{text}");
+    assert!(text.contains(as_prequal), "{text}");
+    let json: Value = serde_json::to_value(&*decision).expect("JSON");
+    let candidates = json["attempts"][0]["candidates"].as_array();
+    let candidates = candidates.expect("a list");
+    let mut known = candidates.iter();
+    let silent = known.find(|it| it["replica"] == "C").expect("all three");
+    for field in ["capacity_millirif", "cost_us", "in_use"] {
+        assert!(silent.get(field).is_none(), "absent is not zero: {silent}");
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::super::app::App;
 use super::super::model::Row;
 use super::super::rows::{Column, Order};
-use super::super::words::{UNKNOWN, age, cut, latency_if_any, percent, rate};
+use super::super::words::{UNKNOWN, age, cut, full, latency_if_any, percent, rate};
 use super::bar;
 use super::canvas::Canvas;
 use crate::demo::terminal::line::{Ink, Line};
@@ -18,7 +18,7 @@ const BAR_COLUMNS: core::ops::RangeInclusive<usize> = 6..=32;
 const LOAD_BAR_COLUMNS: usize = 8;
 
 /// What is left out first where there is little room.
-const LEFT_OUT: [Column; 9] = [
+const LEFT_OUT: [Column; 10] = [
     Column::Fleet,
     Column::Age,
     Column::InFlight,
@@ -27,6 +27,7 @@ const LEFT_OUT: [Column; 9] = [
     Column::Rate,
     Column::State,
     Column::P99,
+    Column::Full,
     Column::Latency,
 ];
 
@@ -41,10 +42,13 @@ struct Layout {
 }
 
 impl Layout {
-    /// For so many columns of the terminal and names of this length.
-    fn new(width: usize, longest_name: usize) -> Self {
+    /// For so many columns of the terminal and names of this length; how full replicas are has a column where any tells that.
+    fn new(width: usize, longest_name: usize, tells_capacity: bool) -> Self {
+        let all = Column::ALL.into_iter();
         let mut layout = Self {
-            columns: Column::ALL.to_vec(),
+            columns: all
+                .filter(|column| *column != Column::Full || tells_capacity)
+                .collect(),
             name: *NAME_COLUMNS.start(),
             bar: *BAR_COLUMNS.start(),
             load_bar: 0,
@@ -83,7 +87,7 @@ impl Layout {
             Column::Latency | Column::P99 => 8,
             Column::Load if self.load_bar > 0 => 6 + 1 + self.load_bar,
             Column::Age | Column::Rate | Column::Load => 6,
-            Column::Failing => 7,
+            Column::Failing | Column::Full => 7,
         }
     }
 
@@ -96,7 +100,8 @@ impl Layout {
 /// The table, as many rows of it as there is room for.
 pub(super) fn draw(app: &mut App, canvas: &mut Canvas<'_>) {
     let longest = app.rows().iter().map(|row| row.name.chars().count()).max();
-    let layout = Layout::new(canvas.width(), longest.unwrap_or(0));
+    let tells_capacity = app.model().tells_capacity(app.service);
+    let layout = Layout::new(canvas.width(), longest.unwrap_or(0), tells_capacity);
     let is_sort_seen = layout.columns.contains(&app.order.by) || app.order == Order::default();
     filter_line(app, canvas, is_sort_seen);
     let head = canvas.line(&heads(app, &layout));
@@ -246,6 +251,13 @@ fn cell(line: Line, column: Column, row: &Row<'_>, layout: &Layout, scale: &Scal
                 Ink::First,
             )
         }
+        Column::Full => {
+            let ink = match row.full() {
+                Some(share) if share > 1.0 => Ink::Strong,
+                _ => Ink::Plain,
+            };
+            line.ending_at(end, ink, row.full().map_or(UNKNOWN.to_owned(), full))
+        }
         Column::Latency => line.ending_at(end, Ink::Plain, latency_if_any(row.latency_us)),
         Column::Age => {
             let text = row.report_age_ms.map_or(UNKNOWN.to_owned(), age);
@@ -316,12 +328,15 @@ mod tests {
     #[test]
     fn columns_are_left_out_until_the_rest_has_room_and_bars_grow_into_what_is_left() {
         for width in 36..300 {
-            let layout = Layout::new(width, 20);
-            assert!(layout.width() <= width, "{width}: {layout:?}");
-            assert!(layout.columns.contains(&Column::Name));
-            assert!(layout.columns.contains(&Column::Rif));
+            for tells_capacity in [false, true] {
+                let layout = Layout::new(width, 20, tells_capacity);
+                assert!(layout.width() <= width, "{width}: {layout:?}");
+                assert!(layout.columns.contains(&Column::Name));
+                assert!(layout.columns.contains(&Column::Rif));
+                assert!(tells_capacity || !layout.columns.contains(&Column::Full));
+            }
         }
-        let narrow = Layout::new(80, 14);
+        let narrow = Layout::new(80, 14, false);
         let expected = [
             Column::Name,
             Column::State,
@@ -333,10 +348,11 @@ mod tests {
             Column::P99,
         ];
         assert_eq!(narrow.columns, expected);
-        assert_eq!(Layout::new(130, 14).columns, Column::ALL);
-        assert_eq!(Layout::new(130, 14).load_bar, LOAD_BAR_COLUMNS);
+        assert!(Layout::new(80, 14, true).columns.contains(&Column::Full));
+        assert_eq!(Layout::new(130, 14, true).columns, Column::ALL);
+        assert_eq!(Layout::new(130, 14, true).load_bar, LOAD_BAR_COLUMNS);
         // Long names get room before bars do.
-        let named = Layout::new(120, 60);
+        let named = Layout::new(120, 60, false);
         assert_eq!(named.bar, *BAR_COLUMNS.start());
         assert!(named.name > 20, "{named:?}");
     }

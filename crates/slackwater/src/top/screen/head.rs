@@ -1,8 +1,8 @@
 //! The head of every page: who it is, which service, how it does.
 
 use super::super::app::{App, Link};
-use super::super::message::{Latency, sum};
-use super::super::words::{cut, latency, latency_if_any, percent, percent_of};
+use super::super::message::{Latency, OwnLoad, sum};
+use super::super::words::{carries, cost, cut, latency, latency_if_any, percent, percent_of};
 use super::bar;
 use super::canvas::Canvas;
 use crate::demo::terminal::line::{Ink, Line};
@@ -196,6 +196,26 @@ pub(super) fn trend(app: &App, canvas: &mut Canvas<'_>) {
     canvas.line(&line);
 }
 
+/// What an agent has learned of its server; nothing of what is not known.
+fn learned(load: &OwnLoad) -> Vec<String> {
+    let capacity = load.capacity_millirif.map(|millirif| {
+        let by = match load.capacity_source.as_deref() {
+            Some("waits") => " by how long threads wait for a CPU",
+            Some("latency") => " by latency",
+            Some("cores") => " by the cores that it may use",
+            _ => "",
+        };
+        format!("can carry {}{by}", carries(millirif))
+    });
+    let cost = load
+        .cost_us
+        .map(|us| format!("spends {} on a request", cost(us)));
+    let cpu = load
+        .cpu_millionths
+        .map(|millionths| format!("uses {} of its CPU", percent(millionths as f64 / 1e6)));
+    [capacity, cost, cpu].into_iter().flatten().collect()
+}
+
 /// What an agent answers to probes, and its queue.
 pub(super) fn own(app: &App, canvas: &mut Canvas<'_>) {
     let Some(tick) = app.model().tick() else {
@@ -209,6 +229,11 @@ pub(super) fn own(app: &App, canvas: &mut Canvas<'_>) {
             if load.draining { ", draining" } else { "" }
         );
         canvas.line(&Line::default().with(Ink::Plain, text));
+        let learned = learned(load);
+        if !learned.is_empty() {
+            let text = format!(" its server {}", learned.join(", "));
+            canvas.line(&Line::default().with(Ink::Plain, text));
+        }
     }
     if let Some(queue) = &tick.own_queue {
         let shed = sum(queue.shed.values());

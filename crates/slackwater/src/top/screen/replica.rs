@@ -3,7 +3,9 @@
 use super::super::app::App;
 use super::super::message::{Attempt, Decision, History};
 use super::super::model::Row;
-use super::super::words::{UNKNOWN, age, latency, latency_if_any, percent, rate};
+use super::super::words::{
+    UNKNOWN, age, carries, cost, full, latency, latency_if_any, percent, rate,
+};
 use super::bar;
 use super::canvas::Canvas;
 use super::charts::{SPAN_MS, stand};
@@ -79,6 +81,9 @@ fn facts(app: &App, row: &Row<'_>, canvas: &mut Canvas<'_>) {
         _ => " has reported nothing".to_owned(),
     };
     canvas.line(&Line::default().with(Ink::Plain, reported));
+    if let Some(room) = room(row) {
+        canvas.line(&Line::default().with(Ink::Plain, room));
+    }
     let seen = format!(
         " seen from here: {} in flight; p50 {}, p99 {}",
         words::count(row.in_flight),
@@ -93,6 +98,19 @@ fn facts(app: &App, row: &Row<'_>, canvas: &mut Canvas<'_>) {
         rate(row.failing),
     );
     canvas.line(&Line::default().with(Ink::Plain, sent));
+}
+
+/// What it can carry, how full it is, and what a request costs there, where it says so.
+fn room(row: &Row<'_>) -> Option<String> {
+    let capacity = row.capacity_millirif.map(|millirif| {
+        let full = row.full().map_or(UNKNOWN.to_owned(), full);
+        format!("can carry {}: {full} full", carries(millirif))
+    });
+    let cost = row
+        .cost_us
+        .map(|us| format!("spends {} on a request", cost(us)));
+    let said: Vec<_> = [capacity, cost].into_iter().flatten().collect();
+    (!said.is_empty()).then(|| format!(" says that it {}", said.join(", ")))
 }
 
 /// The last requests that were sent to it and whose story was kept: at most a third of what is left.

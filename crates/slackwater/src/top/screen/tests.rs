@@ -155,7 +155,8 @@ fn an_agent_shows_its_own_load_and_queue() {
     fleet.services[0].replicas.truncate(1);
     let mut tick = samples::serve_tick();
     let own = serde_json::json!({
-        "own_load": {"rif": 3, "latency_us": 12_000, "draining": true},
+        "own_load": {"rif": 3, "latency_us": 12_000, "draining": true, "capacity_millirif": 4_500,
+            "capacity_source": "waits", "cost_us": 700, "cpu_millionths": 380_000},
         "own_queue": {"limit": 8, "rif": 8, "waiting": {"interactive": 2, "batch": 3},
             "age_us": 40_000, "standing": true, "queued": 77, "shed": {"full": 4, "deadline": 1}},
     });
@@ -166,8 +167,46 @@ fn an_agent_shows_its_own_load_and_queue() {
         text.contains("answers probes: RIF 3, latency 12 ms, draining"),
         "{text}"
     );
+    let learned = "its server can carry 4.5 by how long threads wait for a CPU, spends 700 µs on a request, uses 38.0 % of its CPU";
+    assert!(text.contains(learned), "{text}");
     let queue = "queue: 8 of 8 at the server, 5 waiting, the oldest for 40 ms; since the start 77 queued, 5 turned away";
     assert!(text.contains(queue), "{text}");
+}
+
+#[test]
+fn how_full_a_replica_is_has_a_column_where_one_says_what_it_can_carry() {
+    let (fleet, mut tick) = (samples::serve_fleet(), samples::serve_tick());
+    let plain = text(&drawn(&mut app_of(fleet.clone(), tick.clone()), LARGE));
+    assert!(!plain.contains("FULL"), "{plain}");
+    let columns = &mut tick.services[0].replicas;
+    columns.capacity_millirif = vec![Some(18_000); 20];
+    columns.capacity_millirif[8] = None;
+    columns.cost_us = vec![Some(2_100); 20];
+    let mut app = app_of(fleet, tick);
+    app.order.by = Column::Full;
+    let told = text(&drawn(&mut app, LARGE));
+    // Not those of the pool, which stands beside.
+    let is_of_fleet = |line: &&str| line.find("10.0.").is_some_and(|at| at < 10);
+    let rows: Vec<&str> = told.lines().filter(is_of_fleet).collect();
+    assert!(told.contains("FULL▼"), "{told}");
+    // Those of 9, of 4 and 3 in flight; and last the one that does not say.
+    assert!(
+        rows[0].contains("10.0.0.5:8080") && rows[0].contains(" 50 % "),
+        "{told}"
+    );
+    assert!(
+        rows[1].contains("10.0.0.6:8080") && rows[1].contains(" 22 % "),
+        "{told}"
+    );
+    assert!(
+        rows.last().is_some_and(|row| row.contains("10.0.0.9:8080")),
+        "{told}"
+    );
+    app.selected = Some(4);
+    app.act(Action::Open);
+    let page = text(&drawn(&mut app, LARGE));
+    let room = "says that it can carry 18.0: 50 % full, spends 2.1 ms on a request";
+    assert!(page.contains(room), "{page}");
 }
 
 #[test]

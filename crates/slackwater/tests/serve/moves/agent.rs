@@ -1,7 +1,9 @@
 //! An agent, and what a proxy before two of them counts.
 
 use super::Moved;
+use crate::capacity::agent;
 use crate::clients::Client;
+use crate::replicas::Replica;
 use crate::ties::{Site, TIED};
 
 pub(super) async fn all(moved: &Moved) {
@@ -46,6 +48,7 @@ pub(super) async fn all(moved: &Moved) {
     for full in full {
         assert_eq!(full.await.unwrap().status, 200);
     }
+    learned(moved).await;
     // The server goes.
     let Site {
         servers: [server, _],
@@ -55,4 +58,24 @@ pub(super) async fn all(moved: &Moved) {
     before_first
         .moves(&["slackwater_own_draining", "slackwater_ready"])
         .await;
+}
+
+/// What an agent learns of its server, which it takes this process for.
+async fn learned(moved: &Moved) {
+    let server = Replica::echo("server").await;
+    let pid_file = std::env::temp_dir().join(format!("slackwater-moves-{}", std::process::id()));
+    std::fs::write(&pid_file, std::process::id().to_string()).unwrap();
+    let keys = format!("[replica]\npid_file = \"{}\"\n", pid_file.display());
+    let agent = agent(server.address, &keys);
+    moved
+        .watch(&agent)
+        .await
+        .moves_with_requests(&[
+            "slackwater_own_capacity_requests",
+            "slackwater_own_capacity_source",
+            "slackwater_own_cost_seconds",
+            "slackwater_own_cpu_ratio",
+        ])
+        .await;
+    std::fs::remove_file(&pid_file).unwrap();
 }

@@ -58,6 +58,19 @@ async fn pool(moved: &Moved) {
             tokio::join!(get(address, "/"), get(address, "/"), get(address, "/"));
         })
         .await;
+    // What a replica can carry it knows after some requests.
+    watched
+        .moves_while(
+            &[
+                "slackwater_replica_reported_capacity_requests",
+                "slackwater_replica_reported_cost_seconds",
+            ],
+            async || {
+                get(address, "/").await;
+                two_load.arrive().finish(End::Success);
+            },
+        )
+        .await;
     two_load.set_draining(true);
     watched
         .moves_with_requests(&["slackwater_replica_draining"])

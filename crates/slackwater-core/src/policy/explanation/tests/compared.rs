@@ -63,6 +63,26 @@ fn the_pool_is_told_with_its_limit_uses_and_scores() {
 }
 
 #[test]
+fn what_a_candidate_can_carry_is_told_where_the_policy_goes_by_it() {
+    for (policy, with_capacity) in [("capacity", true), ("capacity", false), ("prequal", true)] {
+        let mut rig = Rig::new(policy, 6);
+        rig.with_capacity = with_capacity;
+        rig.warm();
+        let (_, explanation) = rig.explained(Query::first());
+        assert!(explanation.candidates().len() > 1, "{policy}");
+        for candidate in explanation.candidates() {
+            let told = (candidate.capacity_millirif, candidate.cost);
+            let place = u32::try_from(rig.place(candidate.replica)).expect("few");
+            let reported = (Some(1_000 * (place + 1)), Some(MS * (place + 1)));
+            let is_known = with_capacity && policy == "capacity";
+            let expected = if is_known { reported } else { (None, None) };
+            assert_eq!(told, expected, "{policy}");
+            assert_eq!(candidate.score.is_some(), is_known, "{policy}");
+        }
+    }
+}
+
+#[test]
 fn who_has_had_the_query_is_told_as_avoided_and_a_pinned_one_compares_nobody() {
     for policy in ["prequal", "rif_then_latency", "linear"] {
         let mut rig = Rig::new(policy, 4);

@@ -44,7 +44,11 @@ fn a_tick_is_found_again_in_both_pasts() {
     said.services[0].admission = admission
         .map(|(name, count)| (name.to_owned(), count))
         .into();
+    said.services[0].replicas.capacity_millirif =
+        vec![Some(4_500); fleet.services[0].replicas.len()];
+    said.services[0].replicas.cost_us = vec![Some(700); fleet.services[0].replicas.len()];
     history.push(&fleet, &said);
+    // Nobody says it any more.
     let mut quiet = tick(6_000);
     quiet.services[0].picks.clear();
     quiet.services[0].latency = None;
@@ -80,6 +84,8 @@ fn a_tick_is_found_again_in_both_pasts() {
         assert_eq!(past.state, [columns.state[place]; 2]);
         assert_eq!(past.rif, [columns.rif[place]; 2]);
         assert_eq!(past.latency_us, [columns.latency_us[place]; 2]);
+        assert_eq!(past.capacity_millirif, [Some(4_500), None]);
+        assert_eq!(past.cost_us, [Some(700), None]);
         assert_eq!(past.in_flight, [columns.in_flight[place]; 2]);
         assert_eq!(past.sent, [columns.sent[place]; 2]);
         assert_eq!(past.failed, [columns.failed[place]; 2]);
@@ -170,5 +176,5 @@ fn a_replica_that_came_later_has_the_newest_times() {
         .of_replica(&fleet, "web", &late.name)
         .expect("it is there");
     assert_eq!(past.at_ms, [3]);
-    assert_eq!(size_of::<ReplicaSample>(), 32, "as documented");
+    assert_eq!(size_of::<ReplicaSample>(), 40, "as documented");
 }

@@ -188,6 +188,22 @@ fn what_was_reported_is_hot_from_the_limit_on() {
     assert_eq!(columns.latency_us[1], Some(12_000));
     assert_eq!(columns.report_age_ms[1], Some(5));
     assert_eq!(columns.hot, [None, Some(1), None, None, None]);
+    assert_eq!(
+        columns.capacity_millirif,
+        [None, Some(2_500), None, None, None]
+    );
+    assert_eq!(columns.cost_us[1], Some(900));
+    let mut silent = now.clone();
+    for worker in &mut silent.services[0].workers {
+        (
+            worker.reported[0].capacity_millirif,
+            worker.reported[0].cost,
+        ) = (None, None);
+    }
+    let columns = hot(&silent);
+    assert!(columns.capacity_millirif.is_empty() && columns.cost_us.is_empty());
+    let told = serde_json::to_value(&columns).expect("JSON");
+    assert!(told.get("capacity_millirif").is_none() && told.get("cost_us").is_none());
     for limit in [Some(Rif::new(3)), None] {
         for worker in &mut now.services[0].workers {
             worker.snapshot.rif_limit = limit;
@@ -313,6 +329,13 @@ fn a_tick_of_a_thousand_replicas_is_small() {
     columns.p50_us.fill(Some(123_456));
     columns.p99_us.fill(Some(1_234_567));
     columns.share.fill(Some(1_000));
+    columns.capacity_millirif.clear();
+    columns.cost_us.clear();
     let bytes = serde_json::to_vec(&tick).expect("JSON").len();
     assert!(bytes < 50_000, "{bytes}");
+    let columns = &mut tick.services[0].replicas;
+    columns.capacity_millirif = vec![Some(12_345); 1_000];
+    columns.cost_us = vec![Some(12_345); 1_000];
+    let bytes = serde_json::to_vec(&tick).expect("JSON").len();
+    assert!(bytes < 62_000, "{bytes}");
 }

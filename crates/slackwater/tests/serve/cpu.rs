@@ -1,0 +1,103 @@
+//! An agent that knows the server's process tells how busy its CPU is, and weighted round robin goes by that.
+#![cfg(target_os = "linux")]
+
+use crate::capacity::agent;
+use crate::clients::Client;
+use crate::proxy::{Proxy, until};
+use crate::replicas::Replica;
+use serde_json::Value;
+use std::path::PathBuf;
+use std::process::{Child, Command};
+
+const BY_WEIGHT: &str = "policy = \"weighted_round_robin\"\n[probe]\ntransport = \"udp\"\n\
+                         [weighted_round_robin]\nsmoothing = 0\nblackout = 0\ninterval = \"100ms\"\nupdate_period = \"100ms\"";
+
+/// A process that works on and off, and a file with its id. An agent is told that it is its server.
+struct Process {
+    child: Child,
+    pid_file: PathBuf,
+}
+
+impl Process {
+    /// It goes on working after each of these commands of the shell. It stands back for everybody else on this machine.
+    fn after(command: &str) -> Self {
+        let script = format!("while :; do {command}; done");
+        let mut shell = Command::new("nice");
+        let child = shell
+            .args(["-n", "19", "sh", "-c", &script])
+            .spawn()
+            .unwrap();
+        let name = format!("slackwater-cpu-{}-{}", std::process::id(), child.id());
+        let pid_file = std::env::temp_dir().join(name);
+        std::fs::write(&pid_file, child.id().to_string()).unwrap();
+        Self { child, pid_file }
+    }
+
+    fn key(&self) -> String {
+        format!("[replica]\npid_file = \"{}\"\n", self.pid_file.display())
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = std::fs::remove_file(&self.pid_file);
+    }
+}
+
+async fn cpu_millionths(agent: &Proxy) -> Option<u64> {
+    let status: Value = serde_json::from_str(&agent.admin_page("/status").await).unwrap();
+    status["own_load"]["cpu_millionths"].as_u64()
+}
+
+#[tokio::test]
+async fn the_server_with_the_busy_cpu_gets_less() {
+    let servers = [Replica::echo("busy").await, Replica::echo("idle").await];
+    let processes = [Process::after(":"), Process::after("sleep 0.02")];
+    let agents: Vec<_> = (servers.iter().zip(&processes))
+        .map(|(server, process)| agent(server.address, &process.key()))
+        .collect();
+    let addresses: Vec<_> = agents.iter().map(|agent| agent.address).collect();
+    let proxy = Proxy::start(&addresses, BY_WEIGHT);
+    let mut client = Client::connect(proxy.address).await;
+    until(
+        "the idle one gets at least three times as many",
+        async || {
+            let mut idles = 0;
+            for _ in 0..20 {
+                idles += usize::from(client.get("/").await.text().starts_with("idle"));
+            }
+            (idles >= 15).then_some(())
+        },
+    )
+    .await;
+    let (busy, idle) = (
+        cpu_millionths(&agents[0]).await,
+        cpu_millionths(&agents[1]).await,
+    );
+    assert!(idle.is_some_and(|idle| idle > 0), "{idle:?}");
+    assert!(busy > idle, "{busy:?}, {idle:?}");
+}
+
+#[tokio::test]
+async fn nothing_is_told_of_a_server_that_is_not_known() {
+    let server = Replica::echo("server").await;
+    let agent = agent(server.address, "");
+    let mut client = Client::connect(agent.address).await;
+    // What the agent learns is learned from 32 requests on.
+    until("it has learned what it can", async || {
+        client.get("/").await;
+        let status: Value = serde_json::from_str(&agent.admin_page("/status").await).unwrap();
+        let load = &status["own_load"];
+        load["capacity_millirif"].is_u64().then(|| {
+            assert_eq!(load["capacity_source"], "latency");
+            assert!(load["cost_us"].is_u64());
+            assert!(
+                load["cpu_millionths"].is_null(),
+                "absent is not zero: {load}"
+            );
+        })
+    })
+    .await;
+}
