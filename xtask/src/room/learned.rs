@@ -1,6 +1,9 @@
 //! What agents have learned of their replicas, as a probe is told it: capacity, and what a query costs.
 
+use super::measure::Found;
 use crate::loopback::http;
+use crate::spread::Spread;
+use crate::table::markdown;
 use core::net::SocketAddr;
 use core::time::Duration;
 use serde_json::{Value, json};
@@ -78,13 +81,74 @@ pub(super) fn halves(words: &[Vec<Word>]) -> [Half; 2] {
     })
 }
 
+/// What agents learned of the first half and of the second, a row for each policy under which they did, and what machines can
+/// really do. `turns` are those of a policy.
+pub(super) fn table<'f>(
+    policies: &'f [String],
+    turns: impl Fn(&'f str) -> Vec<&'f Found>,
+) -> String {
+    let titles = [
+        "learned",
+        "K, first half",
+        "K, second half",
+        "cost ms, first",
+        "cost ms, second",
+        "K / cost, requests/s, first",
+        "second",
+    ];
+    let can_do = [0, 1].map(|half| {
+        let turns = policies.iter().flat_map(|policy| turns(policy));
+        let spread = Spread::of(turns.map(|found| found.capacities[half]));
+        spread.map_or_else(unknown, |spread| format!("{:.0}", spread.median))
+    });
+    let can_do = ["what it can do", "", "", "", ""]
+        .map(str::to_owned)
+        .into_iter()
+        .chain(can_do);
+    let mut rows = vec![titles.map(str::to_owned).to_vec(), can_do.collect()];
+    for policy in policies {
+        let turns = turns(policy);
+        let halves = [0, 1].map(|half| {
+            let of_turns = || turns.iter().map(|found| found.learned[half]);
+            let capacity = middle(of_turns().filter_map(|half| half.capacity_rif));
+            let cost = middle(of_turns().filter_map(|half| half.cost_ms));
+            let told = |mean: Option<Mean>| {
+                mean.map_or_else(unknown, |it| {
+                    format!("{:.2} ± {:.2}", it.mean, it.deviation)
+                })
+            };
+            let rate = capacity.zip(cost).map_or_else(unknown, |(capacity, cost)| {
+                format!("{:.0}", capacity.mean / cost.mean * 1e3)
+            });
+            [told(capacity), told(cost), rate]
+        });
+        let cells = (0..3).flat_map(|kind| [&halves[0][kind], &halves[1][kind]]);
+        rows.push([policy].into_iter().chain(cells).cloned().collect());
+    }
+    markdown(&rows)
+}
+
+fn unknown() -> String {
+    "-".to_owned()
+}
+
+/// The means in the middle of some turns, and the deviation in the middle.
+fn middle(means: impl Iterator<Item = Mean>) -> Option<Mean> {
+    let means: Vec<_> = means.collect();
+    Some(Mean {
+        mean: Spread::of(means.iter().map(|it| it.mean))?.median,
+        deviation: Spread::of(means.iter().map(|it| it.deviation))?.median,
+    })
+}
+
 #[cfg(test)]
 mod tests {
+    use super::super::measure::tests::found;
     use super::*;
     use std::io::{Read, Write};
     use std::net::TcpListener;
 
-    pub(super) fn word(capacity_rif: Option<f64>, cost_ms: Option<f64>) -> Word {
+    fn word(capacity_rif: Option<f64>, cost_ms: Option<f64>) -> Word {
         Word {
             at: Duration::from_millis(1_250),
             rif: 2.0,
@@ -134,5 +198,27 @@ mod tests {
         assert_eq!(first.capacity_rif, Some(expected));
         assert_eq!(first.cost_ms, None, "nobody knew it");
         assert_eq!(second.capacity_rif.map(|it| it.mean), Some(2.0));
+    }
+    #[test]
+    fn a_row_has_what_was_learned_under_a_policy_and_the_first_what_is_true() {
+        let (some, other) = (found(1.0), found(2.0));
+        let policies = ["prequal", "round_robin"].map(str::to_owned);
+        let text = table(&policies, |policy| match policy {
+            "prequal" => vec![&some, &other],
+            _ => Vec::new(),
+        });
+        let row = |name: &str| {
+            let row = text
+                .lines()
+                .find(|line| line.starts_with(&format!("| {name} ")));
+            let cells = row.unwrap().split('|').map(str::trim);
+            cells.skip(2).take(6).map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(row("what it can do"), ["", "", "", "", "150", "50"]);
+        assert_eq!(
+            row("prequal"),
+            ["2.00 ± 0.50", "1.00 ± 0.00", "4.00 ± 0.00", "-", "500", "-"]
+        );
+        assert_eq!(row("round_robin"), ["-"; 6]);
     }
 }

@@ -340,7 +340,6 @@ pub(super) mod tests {
         );
         assert_eq!(second["neighbour_cpu_cores"], 0.08);
         assert_eq!(second["learned"], json!([[4.0, 1.0, 1.0, null]]));
-        assert_eq!(found.capacities, [150.0, 50.0]);
     }
 
     #[test]
