@@ -245,8 +245,8 @@ def page(data):
     summary = "\n".join([
         f"- Agent and server, the server's CPU read and responses that tell: {told(rows, 'both', 'none', 100)} at 100 requests/s, {told(rows, 'both', 'none', 1000)} at 1,000; "
         f"the CPU alone: {told(rows, 'cgroup', 'none', 100)} and {told(rows, 'cgroup', 'none', 1000)}.",
-        f"- A report with a response takes an agent {carried:,.0f} instructions, an answer to a probe over UDP {rows['both']['each_probe']:,}: with reports a balancer sends half a probe for each "
-        f"request where it sends three without, so that an agent saves {2.5 * rows['both']['each_probe'] - carried:,.0f} for each request.",
+        f"- A report with a response takes an agent {carried:,.0f} instructions, an answer to a probe over UDP, one at a time, {rows['both']['each_probe']:,}: with reports a balancer sends half a probe for each "
+        f"request where it sends three without, so an agent saves {2.5 * rows['both']['each_probe'] - carried:,.0f} for each request.",
         f"- The layer, all of it, of one that learns nothing: {told(data['layers'], 'responses', 'counted', 100)} and {told(data['layers'], 'responses', 'counted', 1000)}; "
         f"without telling: {told(data['layers'], 'cpu', 'counted', 100)} and {told(data['layers'], 'cpu', 'counted', 1000)}.",
     ])
