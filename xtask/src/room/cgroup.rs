@@ -176,6 +176,11 @@ impl Group {
         })
     }
 
+    /// Its directory.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Its part of the CPU where others want it, too, in proportion to theirs; 2 to 262,144.
     pub(super) fn set_shares(&self, shares: u64) -> Result<(), String> {
         match self.version {

@@ -1,5 +1,6 @@
 //! What a turn comes to, in numbers: from what the generator saw, and from what had been used and done before and after.
 
+use super::learned::{Half, Word, halves};
 use core::time::Duration;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -114,13 +115,23 @@ pub(super) struct Found {
     pub(super) shares: Vec<f64>,
     /// Of each replica, in per cent of what all can do.
     pub(super) capacity_shares: Vec<f64>,
+    /// Requests per second that a replica could answer, in the mean of the first half and of the second.
+    pub(super) capacities: [f64; 2],
+    /// What agents said of the two.
+    pub(super) learned: [Half; 2],
     /// All that is known of it.
     pub(super) raw: Value,
 }
 
 impl Found {
-    /// `capacities` are requests per second that each replica could answer in that time.
-    pub(super) fn new(seen: &Value, before: &Sample, after: &Sample, capacities: &[f64]) -> Self {
+    /// `capacities` are requests per second that each replica could answer in that time, `words` what their agents said of them.
+    pub(super) fn new(
+        seen: &Value,
+        before: &Sample,
+        after: &Sample,
+        capacities: &[f64],
+        words: &[Vec<Word>],
+    ) -> Self {
         let lasted = after.at - before.at;
         let cores = |before: Duration, after: Duration| {
             after.saturating_sub(before).div_duration_f64(lasted)
@@ -186,6 +197,7 @@ impl Found {
                 "neighbour_cpu_cores": neighbours[index],
                 "periods": periods,
                 "periods_throttled": throttled,
+                "learned": words[index].iter().map(Word::raw).collect::<Vec<_>>(),
             })
         });
         let named = numbers.iter().map(|(column, value)| (column.key(), value));
@@ -197,10 +209,14 @@ impl Found {
             },
             "load": seen,
         });
+        let (first, second) = capacities.split_at(capacities.len() / 2);
+        let mean = |half: &[f64]| half.iter().sum::<f64>() / half.len() as f64;
         Self {
             numbers,
             shares,
             capacity_shares,
+            capacities: [mean(first), mean(second)],
+            learned: halves(words),
             raw,
         }
     }
@@ -282,7 +298,17 @@ pub(super) mod tests {
         let seen = json!({
             "requests": 1_000, "errors": 5, "p50_ms": 1.5, "p99_ms": p99_ms, "p999_ms": 3.5, "sent_late": {"p99_ms": 0.25},
         });
-        Found::new(&seen, &before, &after, &[150.0, 50.0])
+        let word = |capacity_rif, cost_ms| Word {
+            at: Duration::from_secs(4),
+            rif: 1.0,
+            capacity_rif: Some(capacity_rif),
+            cost_ms,
+        };
+        let words = [
+            vec![word(1.5, Some(4.0)), word(2.5, Some(4.0))],
+            vec![word(1.0, None)],
+        ];
+        Found::new(&seen, &before, &after, &[150.0, 50.0], &words)
     }
 
     #[test]
@@ -313,13 +339,14 @@ pub(super) mod tests {
             (&json!(100), &json!(50))
         );
         assert_eq!(second["neighbour_cpu_cores"], 0.08);
+        assert_eq!(second["learned"], json!([[4.0, 1.0, 1.0, null]]));
     }
 
     #[test]
     fn what_there_is_nothing_of_is_no_number() {
         let at = Instant::now();
         let (before, after) = (sample(at, 1, [0, 0], 0), sample(at, 2, [0, 0], 0));
-        let found = Found::new(&json!({}), &before, &after, &[1.0, 1.0]);
+        let found = Found::new(&json!({}), &before, &after, &[1.0, 1.0], &[vec![], vec![]]);
         for column in [Column::P50, Column::Errors, Column::Probes, Column::Late] {
             assert_eq!(found.of(column), None, "{}", column.key());
         }

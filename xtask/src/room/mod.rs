@@ -8,6 +8,7 @@
 mod cases;
 mod cgroup;
 mod cpu;
+mod learned;
 mod measure;
 mod options;
 mod page;

@@ -1,6 +1,7 @@
 //! What was found: a table for each case, on the terminal and as a page, and every turn's numbers as a line of JSON.
 
 use super::cases::Case;
+use super::learned;
 use super::measure::{Column, Found};
 use super::options::Options;
 use super::site::Capacity;
@@ -210,11 +211,12 @@ impl<'a> Report<'a> {
     fn sections(&self) -> String {
         let sections = self.fleets.iter().map(|fleet| {
             format!(
-                "## {}\n\n{}\n{}\n{}",
+                "## {}\n\n{}\n{}\n{}\n{}",
                 fleet.name,
                 capitalized(&fleet.about),
                 fleet.latencies(&self.options.policies),
                 fleet.shares(&self.options.policies),
+                learned::table(&self.options.policies, |policy| fleet.found(policy)),
             )
         });
         sections.collect::<Vec<_>>().join("\n")
@@ -246,6 +248,10 @@ pub(super) fn told(found: &Found, columns: &[Column]) -> String {
 }
 
 impl Fleet {
+    fn found<'f>(&'f self, policy: &'f str) -> Vec<&'f Found> {
+        self.of(policy).map(|turn| &turn.found).collect()
+    }
+
     fn of<'f>(&'f self, policy: &'f str) -> impl Iterator<Item = &'f Turn> {
         self.turns.iter().filter(move |turn| turn.policy == policy)
     }
@@ -380,6 +386,7 @@ mod tests {
             text.contains("| prequal        | 60.0      | 40.0      |"),
             "{text}"
         );
+        assert!(text.contains("\n| learned "), "{text}");
     }
 
     #[test]

@@ -4,6 +4,7 @@
 use super::cases::Case;
 use super::cgroup::{Cgroups, Group};
 use super::cpu;
+use super::learned::Word;
 use super::measure::{Found, Sample};
 use super::options::Options;
 use super::schedule::{Span, presence, presence_within};
@@ -27,6 +28,9 @@ const START_MAX: Duration = Duration::from_secs(30);
 
 /// From the end of a stream until the generator has ended: longer than any of its requests may take.
 const LOAD_ENDS_MAX: Duration = Duration::from_mins(1);
+
+/// How often agents are asked what they have learned: some times while a neighbour is there, and rarely beside the load.
+const ASK: Duration = Duration::from_millis(250);
 
 /// The groups of one machine.
 #[derive(Debug)]
@@ -139,19 +143,29 @@ impl Rig<'_> {
                 events.push((span.to, Event::Goes(index)));
             }
         }
+        let mut at = window.from;
+        while at < window.to {
+            events.push((at, Event::Ask));
+            at += ASK;
+        }
         // A neighbour that goes after the end ends with the others.
         events.retain(|(at, _)| *at <= window.to);
         events.sort_by_key(|(at, _)| *at);
 
         let load = site.load(rig, seed, folder)?;
         let began = Instant::now();
-        let mut samples = Vec::new();
+        let (mut samples, mut words) = (Vec::new(), vec![Vec::new(); spans.len()]);
         for (at, event) in events {
             thread::sleep(at.saturating_sub(began.elapsed()));
             match event {
                 Event::Look => samples.push(site.sample(rig, load.pid())?),
                 Event::Comes(index) => site.signal_neighbour(index, Signal::CONT)?,
                 Event::Goes(index) => site.signal_neighbour(index, Signal::STOP)?,
+                Event::Ask => {
+                    for (words, pair) in words.iter_mut().zip(&site.pairs) {
+                        words.push(Word::ask(pair.agent, began.elapsed())?);
+                    }
+                }
             }
         }
         let figures = load.finish(window.to + LOAD_ENDS_MAX)?;
@@ -165,7 +179,7 @@ impl Rig<'_> {
             cores / (options.cost_seconds() * machine.slower as f64)
         });
         let capacities: Vec<_> = capacities.collect();
-        Ok(Found::new(&figures, before, after, &capacities))
+        Ok(Found::new(&figures, before, after, &capacities, &words))
     }
 }
 
@@ -192,6 +206,8 @@ enum Event {
     /// The neighbour on that machine.
     Comes(usize),
     Goes(usize),
+    /// Agents tell what they have learned.
+    Ask,
 }
 
 /// Everything but the load.
@@ -237,7 +253,6 @@ impl Site {
         let mut pairs: Vec<_> = pairs.collect::<Result<_, _>>()?;
         drop(ports);
 
-        let agent_file = write(folder.join("agent.toml"), "")?;
         let mut neighbours = Vec::new();
         let machines = rig.case.machines.iter().zip(rig.places);
         for (index, ((machine, place), pair)) in machines.zip(&mut pairs).enumerate() {
@@ -259,7 +274,9 @@ impl Site {
             }
             pair.start_replica_as(&rig.programs, &mut command, "/ready")?;
             place.replica.add(there(pair.replica_pid())?)?;
-            pair.start_agent(&rig.programs, &agent_file)?;
+            let file = folder.join(format!("agent-{index}.toml"));
+            let file = write(file, &agent_configuration(&place.replica))?;
+            pair.start_agent(&rig.programs, &file)?;
             let neighbour = machine.has_neighbour.then(|| {
                 let neighbour = rig.burn("neighbour", place, &place.neighbour)?;
                 signal(neighbour.pid(), Signal::STOP)?;
@@ -340,6 +357,13 @@ impl Site {
             status: http::get_json(self.admin, "/status")?,
         })
     }
+}
+
+/// The same whatever the policy, so that all pay for what agents do: the cgroup is the server's own, as a container's would be, and
+/// that the quota is on one around it the agent has to find out.
+fn agent_configuration(replica: &Group) -> String {
+    let cgroup = replica.path().display().to_string();
+    format!("report_with_responses = true\n[replica]\ncgroup = {cgroup:?}\n")
 }
 
 fn there(process: Option<Pid>) -> Result<Pid, String> {

@@ -1,0 +1,85 @@
+//! A server for counting what it costs to learn and to report: `bench/proxies/signals.py` runs it under callgrind.
+//!
+//! ```text
+//! $ cargo run --profile quick -p slackwater-tower --example learning_cost -- 127.0.0.1:8080 latency
+//! ```
+//!
+//! The second argument says what there is: `bare`, hyper alone; `counted`, the layer, which learns nothing; `latency`, it learns
+//! capacity and cost by RIF and latency, as by default; `cpu`, by the CPU of its only thread as well; `responses`, all that, and
+//! each response tells. Twenty times a second somebody asks for a report, as probes do, and so has it learn. Queries are answered at once with a few bytes, so that nothing hides what is to be seen.
+
+use core::convert::Infallible;
+use core::time::Duration;
+use http::{Request, Response};
+use http_body_util::Full;
+use hyper::body::{Body, Bytes, Incoming};
+use hyper::server::conn::http1;
+use hyper::service::Service;
+use hyper_util::rt::TokioIo;
+use hyper_util::service::TowerToHyperService;
+use slackwater_core::tracker::{CapacityEstimator, CpuTotals};
+use slackwater_tower::server::{Load, LoadLayer};
+use std::env::args;
+use tokio::net::TcpListener;
+use tower::{Layer, service_fn};
+
+type Error = Box<dyn core::error::Error>;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Error> {
+    let arguments: Vec<String> = args().skip(1).collect();
+    let [address, level] = &arguments[..] else {
+        return Err("usage: learning_cost ADDRESS bare|counted|latency|cpu|responses".into());
+    };
+    let listener = TcpListener::bind(address).await?;
+    let app = service_fn(answer);
+    let load = match level.as_str() {
+        "bare" => return serve(listener, TowerToHyperService::new(app)).await,
+        "counted" => Load::builder().learn_capacity(false),
+        "latency" => Load::builder(),
+        "cpu" | "responses" => Load::builder().cpu_totals(read_cpu),
+        _ => return Err(format!("{level:?} is none of what there is to be counted").into()),
+    };
+    let load = load.build();
+    let asked = load.clone();
+    tokio::spawn(async move {
+        loop {
+            asked.report(None);
+            tokio::time::sleep(CapacityEstimator::STEP).await;
+        }
+    });
+    let layer = LoadLayer::new(load).report_with_responses(level == "responses");
+    serve(listener, TowerToHyperService::new(layer.layer(app))).await
+}
+
+async fn answer(_request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
+    Ok(Response::new(Full::new(Bytes::from_static(b"ok"))))
+}
+
+/// Of this thread, which is all that there is.
+fn read_cpu() -> Option<CpuTotals> {
+    let text = std::fs::read_to_string("/proc/self/schedstat").ok()?;
+    let mut fields = text
+        .split_ascii_whitespace()
+        .map_while(|field| field.parse().ok());
+    Some(CpuTotals {
+        used: Duration::from_nanos(fields.next()?),
+        waited: fields.next().map(Duration::from_nanos),
+        limit_millicores: Some(1_000),
+    })
+}
+
+/// One task for each connection.
+async fn serve<S, B>(listener: TcpListener, app: S) -> Result<(), Error>
+where
+    S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible, Future: Send>,
+    S: Clone + Send + 'static,
+    B: Body<Data = Bytes, Error: Into<Box<dyn core::error::Error + Send + Sync>>> + Send + 'static,
+{
+    loop {
+        let (socket, _) = listener.accept().await?;
+        let served = http1::Builder::new().serve_connection(TokioIo::new(socket), app.clone());
+        // A connection that breaks is its client's affair.
+        tokio::spawn(async move { drop(served.await) });
+    }
+}
