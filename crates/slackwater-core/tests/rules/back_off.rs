@@ -224,12 +224,12 @@ fn a2_answers_count_as_late_from_half_the_deadline_and_eight_times_the_usual_on(
 fn a2_what_lasts_becomes_usual_within_minutes() {
     let after = |ms: u32| move |_: usize, _: usize| Fate::After(ms);
     let mut drive = Drive::new(20, shipped());
-    drive.play(1_000, after(2));
+    drive.play(1_000, after(3));
     assert!(
-        drive.asked(20_000, after(30)) < 2_000,
+        drive.asked(10_000, after(30)) < 2_000,
         "the way is long now"
     );
-    drive.play(100_000, after(30));
+    drive.play(130_000, after(30));
     assert_eq!(drive.asked(1_000, after(30)), 3_000, "and that is the way");
 }
 
@@ -276,10 +276,26 @@ fn a2_the_rate_comes_back_within_half_a_minute_of_answers_and_not_without() {
     drive.play(1_000, |_, _| SOON);
     drive.play(3_000, |_, _| Fate::Lost);
     assert_eq!(drive.asked(1_000, |_, _| Fate::Lost), 1_000);
+    // After ten seconds all are silent, and what is lost of theirs says nothing any more.
+    drive.play(10_000, |_, _| Fate::Lost);
+    assert_eq!(drive.asked(5_000, |_, _| Fate::Lost), 1_000);
     let halfway = drive.asked(10_000, |_, _| SOON);
     assert!((1_300..1_700).contains(&halfway), "{halfway}");
     drive.play(10_500, |_, _| SOON);
     assert_eq!(drive.asked(1_000, |_, _| SOON), 3_000);
+}
+
+#[test]
+fn a2_the_rate_does_not_come_back_while_answers_are_half_way_to_being_late() {
+    let after = |ms: u32| move |_: usize, _: usize| Fate::After(ms);
+    for (ms, comes_back) in [(11, true), (14, false)] {
+        let mut drive = Drive::new(20, shipped());
+        drive.play(1_000, after(1));
+        drive.play(3_000, after(30));
+        drive.play(10_000, after(ms));
+        let asked = drive.asked(1_000, after(ms));
+        assert_eq!(asked > 1_000, comes_back, "{asked} at {ms} ms");
+    }
 }
 
 #[test]

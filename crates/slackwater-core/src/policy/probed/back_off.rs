@@ -6,7 +6,8 @@
 //! outstanding. The client's own delay is in all of it: a probe waits for its turn to be sent, and its answer to be taken in.
 //!
 //! Replicas count, and not probes: one that answers nothing, and is probed often, is in trouble of its own. After two such
-//! windows in a row the rate is lowered by a quarter, and again after each further one; it comes back over half a minute.
+//! windows in a row the rate is lowered by a quarter, and again after each further one; it comes back over half a
+//! minute, as long as round trips are far from slow.
 
 use crate::fixed::{ONE, Rate};
 use crate::policy::prequal::PrequalConfig;
@@ -157,7 +158,7 @@ impl BackOff {
         if overload && self.again {
             let kept = u64::from(self.share) * KEPT / u64::from(ONE);
             self.share = u32::try_from(kept).unwrap_or(ONE).max(self.share_min);
-        } else if !overload && self.window.shows_health() {
+        } else if !overload && self.window.shows_health() && !self.is_crowded() {
             let gained = u64::from(ONE) * lasted_ns.min(RECOVERY_NS) / RECOVERY_NS;
             let share = u64::from(self.share) + gained;
             self.share = u32::try_from(share).unwrap_or(ONE).min(ONE);
@@ -218,9 +219,18 @@ impl BackOff {
         self.window.troubled += u32::from(fared.balance >= 0);
     }
 
-    const fn is_slow(&self, round_trip_ns: u64) -> bool {
-        self.usual_ns > 0
-            && round_trip_ns >= self.slow_min_ns
-            && round_trip_ns >= self.usual_ns.saturating_mul(SLOW_TIMES)
+    fn is_slow(&self, round_trip_ns: u64) -> bool {
+        self.usual_ns > 0 && round_trip_ns >= self.slow_ns()
+    }
+
+    /// Half way to being slow, in the mean: the rate stays where it is, or each rise would lead into the next overload.
+    fn is_crowded(&self) -> bool {
+        let mean = self.window.round_trips_ns.checked_div(self.window.answers);
+        self.usual_ns > 0 && mean.is_some_and(|mean| mean >= self.slow_ns() / 2)
+    }
+
+    fn slow_ns(&self) -> u64 {
+        let times = self.usual_ns.saturating_mul(SLOW_TIMES);
+        times.max(self.slow_min_ns)
     }
 }

@@ -59,7 +59,7 @@ impl SlowBackOff {
             let all = u64::from(self.settings.probe_rate.millionths());
             let least = u64::from(self.settings.probe_rate_min.millionths()) * MILLION / all;
             self.share = (self.share * 3 / 4).max(least);
-        } else if !overload && health {
+        } else if !overload && health && !self.is_crowded() {
             let half_a_minute = Duration::from_secs(30);
             let part = lasted.min(half_a_minute).as_nanos() * u128::from(MILLION);
             let gained = u64::try_from(part / half_a_minute.as_nanos()).expect("at most one");
@@ -86,19 +86,35 @@ impl SlowBackOff {
         (overload, troubled < balances.len())
     }
 
-    fn is_slow(&self, took: Duration) -> bool {
-        let usual = Duration::from_nanos(self.usual_ns);
+    /// In nanoseconds.
+    fn slow(&self) -> u64 {
         let least = Duration::from_millis(25).min(self.settings.probe_deadline / 2);
-        !usual.is_zero() && took >= least && took >= usual * 8
+        let least = u64::try_from(least.as_nanos()).expect("short");
+        least.max(self.usual_ns * 8)
+    }
+
+    fn is_slow(&self, took: Duration) -> bool {
+        self.usual_ns > 0 && took.as_nanos() >= u128::from(self.slow())
+    }
+
+    fn is_crowded(&self) -> bool {
+        let mean = self.mean_took();
+        self.usual_ns > 0 && mean.is_some_and(|mean| mean >= self.slow() / 2)
+    }
+
+    /// In nanoseconds.
+    fn mean_took(&self) -> Option<u64> {
+        let took: Vec<_> = self.ended.iter().filter_map(|(_, took)| *took).collect();
+        let sum: Duration = took.iter().sum();
+        u64::try_from(sum.as_nanos())
+            .expect("short")
+            .checked_div(took.len() as u64)
     }
 
     fn learn(&mut self) {
-        let took: Vec<_> = self.ended.iter().filter_map(|(_, took)| *took).collect();
-        if took.is_empty() {
+        let Some(mean) = self.mean_took() else {
             return;
-        }
-        let sum: Duration = took.iter().sum();
-        let mean = u64::try_from(sum.as_nanos()).expect("short") / took.len() as u64;
+        };
         let usual = self.usual_ns;
         self.usual_ns = if usual == 0 {
             mean

@@ -105,7 +105,14 @@ pub(super) const FAMILIES: &[Family] = &[
                           many were out; `rate`: as many as a second may have were sent",
             },
         ],
-        |it, out| probes_by_reason(it, out, "skipped_", &["interval", "outstanding", "cap", "rate"]),
+        |it, out| {
+            probes_by_reason(
+                it,
+                out,
+                "skipped_",
+                &["interval", "outstanding", "cap", "rate"],
+            )
+        },
     ),
     Family::counter(
         "slackwater_probes_backed_off",
