@@ -111,7 +111,7 @@ pub(super) const FAMILIES: &[Family] = &[
                 out,
                 "skipped_",
                 &["interval", "outstanding", "cap", "rate"],
-            )
+            );
         },
     ),
     Family::counter(
