@@ -41,6 +41,17 @@ impl Rate {
     pub const fn millionths(self) -> u32 {
         self.0
     }
+
+    /// What is left of it without `other`.
+    pub(crate) const fn less(self, other: Self) -> Self {
+        Self(self.0.saturating_sub(other.0))
+    }
+
+    /// A share of it, in millionths, at most all of it.
+    pub(crate) fn share(self, share_millionths: u32) -> Self {
+        let millionths = u64::from(self.0) * u64::from(share_millionths) / u64::from(ONE);
+        Self(u32::try_from(millionths).unwrap_or(self.0).min(self.0))
+    }
 }
 
 impl fmt::Display for Rate {

@@ -124,6 +124,11 @@ impl Fleet {
         self.change(replica, |standing| standing.lost = false)
     }
 
+    /// Whether any replica has answered a probe since.
+    pub(crate) fn was_heard_since(&self, since: Instant) -> bool {
+        self.heard_at.get().is_some_and(|at| at >= since)
+    }
+
     /// The replica has not answered a probe, the last of those that are told of.
     pub(crate) fn probe_lost(
         &mut self,
@@ -136,7 +141,7 @@ impl Fleet {
             return Changed::No;
         }
         // Its own last answer came before.
-        if self.heard_at.get().is_some_and(|at| at >= probes.since) {
+        if self.was_heard_since(probes.since) {
             return self.change(replica, |standing| standing.lost = true);
         }
         if self.lost == 0 {

@@ -67,6 +67,10 @@ pub struct Counters {
     pub probes_skipped_outstanding: u64,
     /// Probes not sent because too many were outstanding or waiting to be sent.
     pub probes_skipped_cap: u64,
+    /// Probes not sent because `probes_per_second_max` had been.
+    pub probes_skipped_rate: u64,
+    /// Probes that queries did not ask for, because probing showed an overload.
+    pub probes_backed_off: u64,
     /// Probes asked for because none had been sent for `probe_idle_max`.
     pub probes_idle: u64,
     /// Probes of silent replicas, answered from the client's own knowledge. `[A13]`

@@ -23,7 +23,7 @@ use slackwater_core::policy::{PickReason, Policy, Prequal};
 use slackwater_core::{Quantile, Rate, SplitMix64};
 use std::collections::BTreeMap;
 
-const RUNS: u64 = 200;
+const RUNS: u64 = 300;
 const STEPS: u32 = 600;
 
 /// How well the driver behaves.
@@ -65,6 +65,8 @@ fn settings(chance: &mut SplitMix64) -> PrequalSettings {
         probe_deadline: one_of(chance, &[ms(1), ms(50)]),
         probes_outstanding_max: one_of(chance, &[1, 3, 64]),
         local_only: below(chance, 20) == 0,
+        probe_rate_min: rate(one_of(chance, &[0, 500_000, 1_000_000, 16_000_000])),
+        probes_per_second_max: one_of(chance, &[0, 0, 0, 0, 200, 10_000]),
         ..PrequalSettings::default()
     }
 }
@@ -126,6 +128,9 @@ fn counts(policy: &Prequal) -> Vec<(String, u64)> {
             counters.probes_skipped_outstanding,
         ),
         ("probes_skipped_cap", counters.probes_skipped_cap),
+        ("probes_skipped_rate", counters.probes_skipped_rate),
+        ("probes_backed_off", counters.probes_backed_off),
+        ("probes_unsent", counters.probes_unsent),
         ("probes_idle", counters.probes_idle),
         ("probes_local", counters.probes_local),
         ("removed_spent", counters.removed_spent),

@@ -97,7 +97,8 @@ impl Pair {
             6..=45 => self.query(),
             46..=63 => self.end_query(),
             64..=83 => self.answer_probe(),
-            84..=85 => self.lose_probe(),
+            84 => self.lose_probe(),
+            85 => self.give_back_probe(),
             86..=95 => {
                 self.now += Duration::from_micros(one_of(&mut self.chance, self.driver.steps_us));
             }
@@ -269,6 +270,13 @@ impl Pair {
             let now = self.clock();
             self.fast.handle_probe_lost(now, id, &mut self.fast_draws);
             self.slow.probe_lost(self.now, id);
+        }
+    }
+
+    fn give_back_probe(&mut self) {
+        if let Some(id) = self.some_probe() {
+            self.fast.handle_probe_unsent(id);
+            self.slow.unsent(id);
         }
     }
 

@@ -6,8 +6,8 @@ use core::time::Duration;
 use slackwater_core::health::{self, HealthConfig, HealthState};
 use slackwater_core::policy::prequal::PrequalSettings;
 use slackwater_core::policy::{
-    Attempt, C3Settings, CapacitySettings, Decision, ElsSettings, LinearSettings, Outcome,
-    POLICIES, PeakEwmaSettings, Pick, Policy, PolicySettings, PolledPowerOfDSettings,
+    Attempt, C3Settings, CapacitySettings, Counters, Decision, ElsSettings, LinearSettings,
+    Outcome, POLICIES, PeakEwmaSettings, Pick, Policy, PolicySettings, PolledPowerOfDSettings,
     PowerOfDSettings, ProbeId, ProbeRound, Query, RifThenLatencySettings, Settings, Ticket,
     WeightedRoundRobinSettings,
 };
@@ -90,6 +90,11 @@ fn settings(bytes: &mut Bytes<'_>) -> PrequalSettings {
         sync_probes: 2 + bytes.byte() % 7,
         sync_deadline: span(bytes),
         local_only: bytes.byte().is_multiple_of(8),
+        probe_rate_min: rate(bytes),
+        probes_per_second_max: match bytes.byte() {
+            0..128 => 0,
+            _ => bytes.word() % 10_000_001,
+        },
     };
     // A drift of zero is not valid; the defaults stand for it.
     settings
@@ -411,6 +416,7 @@ impl Machine {
         let ended = counters.probes_answered + counters.probes_lost + counters.probes_unsent;
         assert!(ended <= counters.probes_sent, "a probe has ended twice");
         let out = counters.probes_sent - ended;
+        self.check_rate(&counters);
         // A replica's first two polls may be less than an interval apart.
         let most = if self.polls {
             2 * (self.joined + counters.health.readmissions)
@@ -418,6 +424,18 @@ impl Machine {
             self.settings.probes_outstanding_max.into()
         };
         assert!(self.synchronous || out <= most);
+    }
+
+    /// No more probes than a second may have, and a burst.
+    fn check_rate(&self, counters: &Counters) {
+        let per_second = u128::from(self.settings.probes_per_second_max);
+        if per_second == 0 || self.synchronous || self.polls {
+            return;
+        }
+        let burst = (per_second / 10).max(16);
+        let flown = u128::from(self.now.as_nanos()) * per_second / 1_000_000_000;
+        let sent = counters.probes_sent - counters.probes_unsent;
+        assert!(u128::from(sent) <= burst + flown, "{sent} probes");
     }
 
     /// Every query ends, every deadline passes: then nothing is out.

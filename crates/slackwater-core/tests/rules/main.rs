@@ -5,6 +5,7 @@
 
 #![expect(clippy::expect_used, clippy::panic, reason = "tests and their helpers")]
 
+mod back_off;
 mod budgets;
 mod c3;
 mod capacity;

@@ -1,11 +1,12 @@
 //! A query's way: it arrives, is sent, served, answered or given up; and what becomes of its copies.
 
-use super::Engine;
 use super::balancing::Balancing;
 use super::meter::Ending;
 use super::network::Message;
+use super::probing::probe_of;
 use super::query::{Attempt, Key, Query, Stage, slot_number};
 use super::replicas::Responses;
+use super::{Engine, Timer};
 use crate::machine::{JobId, Time};
 use slackwater_core::policy::{self, Decision, Outcome, Pick, Ticket};
 use slackwater_core::tail::WatchEnd;
@@ -35,7 +36,10 @@ impl Engine {
             .insert(|serial| Query::new(serial, arrival, now, measured));
         self.await_deadline(key);
         self.watch(key);
-        self.choose(key);
+        match self.query_waits(arrival.client) {
+            Some(at) => self.timers.push(at, Timer::Choice(key)),
+            None => self.choose(key),
+        }
     }
 
     /// Remembers when the query is given up. Deadlines come in the order of arrivals; those at the front whose queries have
@@ -208,6 +212,10 @@ impl Engine {
     pub(super) fn advance_machine(&mut self) {
         let (number, finished) = self.replicas.advance(self.now);
         for &JobId(slot) in &finished {
+            if let Some(probe) = probe_of(slot) {
+                self.send_report(probe);
+                continue;
+            }
             let stage = self.attempts.at(slot).map(|attempt| {
                 core::mem::replace(&mut attempt.stage, Stage::Leaving) // till answered
             });

@@ -194,6 +194,7 @@ impl Engine {
     fn stop(&mut self, replica: usize) {
         self.break_off(slot_number(replica));
         self.replicas.at_mut(replica).stop(self.now);
+        self.forget_probes(slot_number(replica));
         self.replicas.changed(replica);
         self.resume(replica); // what it had not read is refused
     }

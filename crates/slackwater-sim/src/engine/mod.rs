@@ -9,6 +9,7 @@
 //! | queries come | `arrivals` |
 //! | a query's way there and back, its deadline, its second copy | `attempts`, `query`, `hedging` |
 //! | who chooses | `balancing`, `clairvoyant` |
+//! | what that costs clients themselves | `client_cpu` |
 //! | two tied copies of each query | `tying` |
 //! | probes and synchronous rounds | `probing` |
 //! | what workers of one proxy tell each other | `siblings` |
@@ -24,6 +25,7 @@ mod attempts;
 mod balancing;
 mod changes;
 mod clairvoyant;
+mod client_cpu;
 mod hedging;
 mod learning;
 mod meter;
@@ -45,6 +47,7 @@ use crate::{Measured, PolicyChoice, Scenario};
 use arrivals::Arrivals;
 use balancing::Balancing;
 use changes::Appointment;
+use client_cpu::ClientCpus;
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use core::time::Duration;
 use meter::Meter;
@@ -107,6 +110,8 @@ struct Engine {
     heard: Option<Heard>,
     /// How many clients there are.
     clients: usize,
+    /// `None`: their own work costs nothing.
+    client_cpus: Option<ClientCpus>,
     /// Which of them tell each other what.
     siblings: Option<Siblings>,
     /// One for each client, or none at all.
@@ -128,7 +133,7 @@ struct Engine {
     cancel_expired: bool,
 }
 
-/// What falls due for one query.
+/// What falls due for one query or probe.
 #[derive(Clone, Copy, Debug)]
 enum Timer {
     /// Its second copy.
@@ -137,6 +142,12 @@ enum Timer {
     Tied(Key),
     /// The end of its synchronous round.
     Round(Key),
+    /// Its client has time for it.
+    Choice(Key),
+    /// The same for a probe that is to be sent, by its slot.
+    Probe(u32),
+    /// The same for the answer to it.
+    Report(u32),
 }
 
 /// Where the next event comes from.
@@ -166,6 +177,7 @@ impl Engine {
             balancing: Balancing::new(policy, clients, replicas, seed),
             heard: Heard::new(scenario),
             clients,
+            client_cpus: ClientCpus::new(scenario),
             siblings: scenario.load.siblings,
             hedging: hedge.map_or_else(Vec::new, |hedge| {
                 (0..clients).map(|_| hedging::hedger(hedge)).collect()
@@ -268,7 +280,7 @@ impl Engine {
             Message::Cancel(attempt) => self.cancel(attempt),
             Message::Untie(replica, name) => self.untie(replica, name),
             Message::Probe(probe) => self.answer_probe(probe),
-            Message::Report(probe) => self.handle_report(probe),
+            Message::Report(probe) => self.report_comes(probe),
         }
     }
 
@@ -277,6 +289,18 @@ impl Engine {
             Timer::Hedge(query) => self.hedge(query),
             Timer::Tied(copy) => self.send_tied(copy),
             Timer::Round(round) => self.end_round(round),
+            Timer::Choice(query) => {
+                self.choose(query);
+                true
+            }
+            Timer::Probe(slot) => {
+                self.network.send_probe(self.now, Message::Probe(slot));
+                true
+            }
+            Timer::Report(slot) => {
+                self.handle_report(slot);
+                true
+            }
         }
     }
 

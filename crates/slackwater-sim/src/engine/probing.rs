@@ -5,8 +5,21 @@ use super::network::Message;
 use super::query::{Key, Numbered};
 use super::replicas::Agent;
 use super::{Engine, Timer};
+use crate::machine::JobId;
 use slackwater_core::policy::{ProbeId, ProbeRound};
 use slackwater_core::{Instant, LoadReport, ReplicaId};
+
+/// Set in the names of jobs that are answers to probes: a slot of a probe is in the rest.
+const OF_PROBE: u32 = 1 << 31;
+
+/// The slot of the probe that a job answers; `None`: it serves a query.
+pub(super) const fn probe_of(job: u32) -> Option<u32> {
+    if job & OF_PROBE == 0 {
+        None
+    } else {
+        Some(job & !OF_PROBE)
+    }
+}
 
 /// A probe under way; its slot is its own until the answer is delivered.
 #[derive(Debug)]
@@ -16,6 +29,8 @@ pub(super) struct Probing {
     purpose: Purpose,
     /// There on the way back.
     report: Option<LoadReport>,
+    /// It waits for its replica's CPU.
+    is_at_work: bool,
 }
 
 /// What a probe was sent for.
@@ -58,6 +73,7 @@ impl Engine {
     #[inline]
     fn send_probe(&mut self, client: u32, to: ReplicaId, purpose: Purpose) {
         self.meter.probe(self.now);
+        let leaves_at = self.probe_waits(client);
         if self.network.loses_probe() {
             return;
         }
@@ -66,9 +82,13 @@ impl Engine {
             replica: self.replicas.number(to),
             purpose,
             report: None,
+            is_at_work: false,
         });
-        let message = Message::Probe(super::query::slot_number(slot));
-        self.network.send_probe(self.now, message);
+        let slot = super::query::slot_number(slot);
+        match leaves_at {
+            Some(at) => self.timers.push(at, Timer::Probe(slot)),
+            None => self.network.send_probe(self.now, Message::Probe(slot)),
+        }
     }
 
     /// A probe comes to its replica. Where nobody answers probes, or for now nobody does, it is never heard of again.
@@ -82,13 +102,48 @@ impl Engine {
             self.probes.try_remove(slot as usize);
             return;
         }
+        if replica.is_up && replica.probe_cost_ns > 0.0 {
+            probe.is_at_work = true;
+            let job = JobId(slot | OF_PROBE);
+            replica.machine.arrive(self.now, job, replica.probe_cost_ns);
+            let number = probe.replica;
+            self.replicas.changed(number as usize);
+            return;
+        }
+        self.send_report(slot);
+    }
+
+    /// The answer to a probe is ready, or its refusal.
+    pub(super) fn send_report(&mut self, slot: u32) {
+        let Some(probe) = self.probes.get_mut(slot as usize) else {
+            return;
+        };
+        let replica = self.replicas.at_mut(probe.replica as usize);
+        probe.is_at_work = false;
         if replica.is_up {
             probe.report = Some(replica.report(self.now));
         }
         self.network.send_probe(self.now, Message::Report(slot));
     }
 
+    /// A replica has stopped: the probes that it had are never heard of again.
+    pub(super) fn forget_probes(&mut self, number: u32) {
+        self.probes
+            .retain(|_, probe| !(probe.is_at_work && probe.replica == number));
+    }
+
     /// The answer to a probe, or its refusal, comes to its client.
+    #[inline]
+    pub(super) fn report_comes(&mut self, slot: u32) {
+        let client = self.probes.get(slot as usize).map(|probe| probe.client);
+        let free_at = client.and_then(|client| self.is_busy_until(client));
+        match free_at {
+            Some(at) => self.timers.push(at, Timer::Report(slot)),
+            None => self.handle_report(slot),
+        }
+    }
+
+    /// Its client takes it in.
     #[inline]
     pub(super) fn handle_report(&mut self, slot: u32) {
         let Some(probe) = self.probes.try_remove(slot as usize) else {

@@ -43,6 +43,8 @@ pub(super) struct Replica {
     /// It takes queries, and answers probes if it is one that does.
     pub(super) is_up: bool,
     pub(super) agent: Agent,
+    /// What an answer to a probe takes, in nanoseconds of CPU.
+    pub(super) probe_cost_ns: f64,
     pub(super) is_draining: bool,
     /// It stands still: queries that come are kept here, and probes are not answered.
     suspended: Option<Suspended>,
@@ -86,6 +88,7 @@ impl Replica {
                 Some(group) if !group.answers_probes => Agent::None,
                 _ => Agent::Installed,
             },
+            probe_cost_ns: group.map_or(0.0, |group| nanoseconds(group.probe_cost)),
             is_draining: false,
             suspended: None,
             incarnation: 0,

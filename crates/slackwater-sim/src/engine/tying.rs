@@ -8,6 +8,7 @@
 
 use super::Engine;
 use super::network::Message;
+use super::probing::probe_of;
 use super::query::{Key, Stage};
 use crate::machine::{JobId, Time};
 use slackwater_core::Instant;
@@ -89,7 +90,8 @@ impl Engine {
         let mut started = Vec::new();
         replica.machine.take_started(&mut started);
         for JobId(slot) in started {
-            if let Some(attempt) = self.attempts.at(slot)
+            if probe_of(slot).is_none()
+                && let Some(attempt) = self.attempts.at(slot)
                 && let Some(twin) = attempt.twin
             {
                 let name = attempt.query.tie_name();

@@ -27,6 +27,9 @@ pub struct Group {
     pub io_wait: Duration,
     /// Whether they answer probes. What is sent to replicas that don't is lost on the way: no agent is installed there.
     pub answers_probes: bool,
+    /// CPU that an answer to a probe takes, at speed 1, in line with the queries that are served; 0: it costs nothing and never
+    /// waits. Not where latencies are replayed.
+    pub probe_cost: Duration,
     /// Whether they learn what they can carry and what a query costs them, and say so in their reports. `[Decision 0009]`
     pub learns_capacity: bool,
     /// Whether the system tells those that learn it what CPU time they use and wait for, and how many cores there are. `false`:
@@ -164,6 +167,7 @@ impl Group {
             hobble: None,
             io_wait: Duration::ZERO,
             answers_probes: true,
+            probe_cost: Duration::ZERO,
             learns_capacity: false,
             tells_cpu: true,
             report_noise: 0.0,

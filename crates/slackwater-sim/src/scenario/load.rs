@@ -21,6 +21,8 @@ pub struct Load {
     pub siblings: Option<Siblings>,
     /// Queries that mostly wait for something else than the CPU, beside the usual ones; `None`: all are of one kind.
     pub mix: Option<Mix>,
+    /// What clients' own work costs them; `None`: nothing.
+    pub client_cpu: Option<ClientCpu>,
 }
 
 /// How queries are spread in time.
@@ -59,6 +61,17 @@ pub struct Siblings {
     pub queries: bool,
 }
 
+/// What a client's own work takes of the one core that it has for it, and for which all that it does waits in line. A query
+/// counts from its arrival, and is chosen for when its turn is over; probes are sent, and their answers taken in, in turn, too.
+/// Responses pass by: what they cost is part of what a query does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClientCpu {
+    /// Each query.
+    pub query: Duration,
+    /// Each probe with its answer, also one that comes too late or not at all.
+    pub probe: Duration,
+}
+
 /// Two kinds of queries: usual ones, and some that mostly wait for something else than the CPU. How many of each come changes
 /// in turns, and with it what a replica can carry.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -84,6 +97,7 @@ impl Load {
             tie: None,
             siblings: None,
             mix: None,
+            client_cpu: None,
         }
     }
 }

@@ -16,7 +16,7 @@ pub use cost::Cost;
 pub(crate) use cost::{nanoseconds, sample_of};
 pub use event::{Change, Event};
 pub use fleet::{Antagonists, Failure, FailureCost, Group, Hobble, Service, Sharing, Stall};
-pub use load::{Arrivals, Hedge, Load, Mix, Siblings};
+pub use load::{Arrivals, ClientCpu, Hedge, Load, Mix, Siblings};
 pub use mistakes::Mistake;
 pub use network::{Delay, Network};
 pub use tape::{News, Tape, TapeNews, TapeQuery, TapeStep};

@@ -11,6 +11,8 @@ mod hedging;
 #[cfg(test)]
 mod network;
 #[cfg(test)]
+mod probe_costs;
+#[cfg(test)]
 mod rig;
 #[cfg(test)]
 mod spy;

@@ -505,6 +505,8 @@ impl From<&Counters> for PolicyCounts {
                 ("skipped_interval", c.probes_skipped_interval),
                 ("skipped_outstanding", c.probes_skipped_outstanding),
                 ("skipped_cap", c.probes_skipped_cap),
+                ("skipped_rate", c.probes_skipped_rate),
+                ("backed_off", c.probes_backed_off),
                 ("idle", c.probes_idle),
                 ("local", c.probes_local),
             ]),

@@ -15,7 +15,7 @@ use std::sync::Mutex;
 use tokio::runtime::Builder;
 
 /// Those that stay as they are here, and why.
-const STAY: [(&str, &str); 11] = [
+const STAY: [(&str, &str); 12] = [
     ("slackwater_build_info", "always 1"),
     ("slackwater_workers", "those that a process begins with"),
     (
@@ -25,6 +25,10 @@ const STAY: [(&str, &str); 11] = [
     (
         "slackwater_probes_unsent_total",
         "the system's own queue has to be full",
+    ),
+    (
+        "slackwater_probes_backed_off_total",
+        "a fleet has to answer too late for a while: in the core's rules",
     ),
     (
         "slackwater_own_limit_requests",

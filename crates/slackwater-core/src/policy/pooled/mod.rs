@@ -113,6 +113,8 @@ pub struct Pooled<R> {
     carried_yield: ReportYield,
     /// Equation (1) for the fleet and yield of now, in millionths.
     reuse_limit: u32,
+    /// The share of the probe rate for which that is.
+    probe_share: u32,
     removal: Removal,
     report_age_max_ns: u64,
 }
@@ -126,17 +128,19 @@ impl<R: PoolRule> Pooled<R> {
             report_yield: ReportYield::new(config.probe_rate),
             carried_yield: ReportYield::unheard(Rate::ONE),
             reuse_limit: ONE,
+            probe_share: ONE,
             removal: Removal::default(),
             report_age_max_ns: span_ns(config.report_age_max),
         }
     }
 
     fn balance_reuse(&mut self, client: &Client) {
+        self.probe_share = client.probe_share;
         let balance = Balance {
             pool_capacity: client.config.pool_capacity,
             replicas: u32::try_from(client.fleet.available().len()).unwrap_or(u32::MAX),
             probe_rate: self.report_yield.rate(),
-            remove_rate: client.config.remove_rate,
+            remove_rate: client.remove_rate(),
             pool_drift: client.config.pool_drift,
             reuse_max: client.config.reuse_max,
         };
@@ -230,7 +234,7 @@ impl<R: PoolRule> Pooled<R> {
     }
 
     fn remove_by_rate(&mut self, rif_limit: Option<Rif>, client: &mut Client, draw: &mut dyn Draw) {
-        for _ in 0..self.removal.due(client.config.remove_rate) {
+        for _ in 0..self.removal.due(client.remove_rate()) {
             let order = self.rule.order(rif_limit, client);
             match self.removal.remove(&mut self.pool, order, draw) {
                 Some(Removed::Oldest) => client.counters.removed_oldest += 1,
@@ -318,7 +322,8 @@ impl<R: PoolRule> Keep for Pooled<R> {
                 self.remove_by_rate(choice.rif_limit, client, draw);
             }
             self.carried_yield.query();
-            if self.report_yield.query() {
+            let is_lowered = self.probe_share != client.probe_share;
+            if self.report_yield.query() || is_lowered {
                 self.balance_reuse(client);
             }
         }

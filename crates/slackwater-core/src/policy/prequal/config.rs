@@ -9,6 +9,8 @@ use core::time::Duration;
 
 /// The highest `reuse_max`.
 const REUSE_MAX: u16 = 1024;
+/// The highest rates.
+const RATE_MAX: u32 = 16;
 
 /// Settings of Prequal as a user writes them; [`PrequalSettings::validate`] makes a [`PrequalConfig`] of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,6 +18,10 @@ pub struct PrequalSettings {
     /// Probes that each query triggers (`r_probe`): 0 to 16, default 3, fractions allowed. 0 leaves only idle probes.
     /// `[A2]`
     pub probe_rate: Rate,
+    /// Probes that each query triggers at least while probing shows an overload, replicas' or the client's own: 0 to 16, default
+    /// 1, fractions allowed. The rate is lowered towards it step by step, and comes back when probes are answered in time
+    /// again. From `probe_rate` on, it is never lowered; at 0 idle probes may be all that is left. `[A2]` `[Decision 0011]`
+    pub probe_rate_min: Rate,
     /// Reports removed from the pool after each query (`r_remove`): 0 to 16, default 1, fractions allowed. `[A10]`
     pub remove_rate: Rate,
     /// The most reports in the pool (m): 2 to 256, default 16. `[A5]`
@@ -41,6 +47,9 @@ pub struct PrequalSettings {
     pub probe_deadline: Duration,
     /// The most probes outstanding at once: 1 to 4,096, default 64 (four times the default pool). `[A4]`
     pub probes_outstanding_max: u16,
+    /// The most probes a second of this client, idle ones and those of silent replicas among them; in a burst a tenth of that
+    /// at once, or 16: 0 to 10,000,000, default 0, which is no limit. `[A4]` `[Decision 0011]`
+    pub probes_per_second_max: u32,
     /// Probes for each query in synchronous mode (d): 2 to 8, default 3. `[S1]`
     pub sync_probes: u8,
     /// A synchronous choice is made by then with what there is: above 0 to 1 minute, default 3 ms. `[S1]`
@@ -55,6 +64,7 @@ impl Default for PrequalSettings {
         let rate = |millionths| Rate::from_millionths(millionths).unwrap_or(Rate::ZERO);
         Self {
             probe_rate: rate(3 * ONE),
+            probe_rate_min: rate(ONE),
             remove_rate: rate(ONE),
             pool_capacity: 16,
             report_age_max: Duration::from_secs(1),
@@ -66,6 +76,7 @@ impl Default for PrequalSettings {
             probe_interval_min: Duration::from_millis(1),
             probe_deadline: Duration::from_millis(50),
             probes_outstanding_max: 64,
+            probes_per_second_max: 0,
             sync_probes: 3,
             sync_deadline: Duration::from_millis(3),
             local_only: false,
@@ -78,13 +89,15 @@ pub type PrequalConfig = Valid<PrequalSettings>;
 
 impl PrequalSettings {
     /// The paper's own settings, where the defaults depart from them: reports are used as often as equation (1) says, the
-    /// RIF limit is at the 2^−0.25 quantile, and a replica may be probed again at once. `[Prequal §4, §5 "Baseline"]`
+    /// RIF limit is at the 2^−0.25 quantile, a replica may be probed again at once, and the probe rate is the same whatever
+    /// happens. `[Prequal §4, §5 "Baseline"]`
     #[must_use]
     pub fn paper() -> Self {
         Self {
             rif_limit_quantile: Quantile::from_millionths(840_896).unwrap_or(Quantile::ONE),
             reuse_max: REUSE_MAX,
             probe_interval_min: Duration::ZERO,
+            probe_rate_min: Rate::per_query(RATE_MAX).unwrap_or(Rate::MAX),
             ..Self::default()
         }
     }
@@ -103,12 +116,17 @@ impl Settings for PrequalSettings {
     fn check(&self) -> Result<(), ConfigError> {
         const HOUR: Duration = Duration::from_hours(1);
         const MINUTE: Duration = Duration::from_mins(1);
-        let most = Rate::per_query(16).unwrap_or(Rate::MAX);
+        let most = Rate::per_query(RATE_MAX).unwrap_or(Rate::MAX);
         let positive = |span: Duration, max| span > Duration::ZERO && span <= max;
         let checks = [
             (
                 self.probe_rate <= most,
                 "probe_rate",
+                "from 0 to 16 a query",
+            ),
+            (
+                self.probe_rate_min <= most,
+                "probe_rate_min",
                 "from 0 to 16 a query",
             ),
             (
@@ -158,6 +176,11 @@ impl Settings for PrequalSettings {
                 "from 1 to 4,096",
             ),
             (
+                self.probes_per_second_max <= 10_000_000,
+                "probes_per_second_max",
+                "from 0 to 10,000,000",
+            ),
+            (
                 (2..=8).contains(&self.sync_probes),
                 "sync_probes",
                 "from 2 to 8",
@@ -202,6 +225,7 @@ mod tests {
             rif_limit_quantile: default.rif_limit_quantile,
             reuse_max: default.reuse_max,
             probe_interval_min: default.probe_interval_min,
+            probe_rate_min: default.probe_rate_min,
             ..PrequalSettings::paper()
         };
         assert_eq!(departing, default, "and nowhere else");
@@ -216,6 +240,10 @@ mod tests {
         assert_eq!(config.pool_capacity, 16);
         assert_eq!(config.report_age_max, Duration::from_secs(1));
         assert_eq!(config.probe_interval_min, Duration::ZERO);
+        assert!(
+            config.probe_rate_min >= config.probe_rate,
+            "whatever happens"
+        );
         // 2^-0.25 to six digits: its fourth power is one half.
         let q = u128::from(config.rif_limit_quantile.millionths());
         assert!(q.pow(4) < 10_u128.pow(24) / 2 + 10_u128.pow(18) * 3);
@@ -227,12 +255,18 @@ mod tests {
     #[test]
     fn each_field_is_named_when_it_is_out_of_range() {
         type Spoil = fn(&mut PrequalSettings);
-        let spoils: [(&str, Spoil); 17] = [
+        let spoils: [(&str, Spoil); 19] = [
             ("probe_rate", |s| {
                 s.probe_rate = Rate::per_query(17).expect("a rate");
             }),
             ("remove_rate", |s| {
                 s.remove_rate = Rate::per_query(17).expect("a rate");
+            }),
+            ("probe_rate_min", |s| {
+                s.probe_rate_min = Rate::per_query(17).expect("a rate");
+            }),
+            ("probes_per_second_max", |s| {
+                s.probes_per_second_max = 10_000_001;
             }),
             ("pool_capacity", |s| s.pool_capacity = 1),
             ("pool_capacity", |s| s.pool_capacity = 257),
@@ -267,6 +301,7 @@ mod tests {
         let settings = PrequalSettings {
             rif_limit_quantile: Quantile::ZERO,
             probe_rate: Rate::ZERO,
+            probe_rate_min: Rate::ZERO,
             remove_rate: Rate::ZERO,
             probe_interval_min: Duration::ZERO,
             idle_probes: 0,

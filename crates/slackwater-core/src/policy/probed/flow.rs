@@ -97,8 +97,7 @@ impl<K: Keep> Policy for Probed<K> {
             return Decision::NoReplica;
         };
         if query.attempt == Attempt::First {
-            let probes = self.probes_owed.step(self.kept.probe_rate(&self.client));
-            self.want_probes(probes);
+            self.want_query_probes(now);
         }
         match explanation {
             Some(explanation) if pinned.is_some() => explanation.choose_pinned(choice.replica),
@@ -163,6 +162,7 @@ impl<K: Keep> Policy for Probed<K> {
             return;
         };
         self.client.counters.probes_answered += 1;
+        self.probing.took(now, replica, sent_at);
         self.take_report(now, replica, sent_at, report, draw);
     }
 

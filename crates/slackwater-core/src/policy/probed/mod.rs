@@ -8,14 +8,17 @@
 //! |---|---|
 //! | the way of a query, a report, a timeout | `flow` |
 //! | whom to probe, and when | `probing`, `sounding` |
+//! | how often at most, and how much less in an overload | `rate_cap`, `back_off` |
 //! | replicas that answer no probes | `local`, `recent_mean` |
 //! | which RIF is high, as replicas go | `rif_limit` |
 //! | the best and the worst of what is kept | `rank` |
 
+mod back_off;
 mod flow;
 mod local;
 mod probing;
 pub(in crate::policy) mod rank;
+mod rate_cap;
 mod recent_mean;
 pub(in crate::policy) mod rif_limit;
 mod sounding;
@@ -24,7 +27,7 @@ pub(in crate::policy) use local::LocalArrival;
 pub(in crate::policy) use probing::draw_distinct;
 
 use crate::draw::{Draw, below};
-use crate::fixed::{Accumulator, Quantile, Rate};
+use crate::fixed::{Accumulator, ONE, Quantile, Rate};
 use crate::policy::explanation::Explanation;
 use crate::policy::fleet::{Changed, Fleet};
 use crate::policy::observe::{Counters, PooledView};
@@ -188,6 +191,8 @@ pub struct Client {
     /// RIF of silent replicas that may be chosen, as estimated; the limit comes from it only while no replica reports.
     estimated: RifDistribution,
     locals: LocalLoads,
+    /// The share of the configured probe rate that is used, in millionths: less than one in an overload.
+    pub(in crate::policy) probe_share: u32,
 }
 
 impl Client {
@@ -199,7 +204,13 @@ impl Client {
             counters: Counters::default(),
             reported: RifDistribution::new(),
             estimated: RifDistribution::new(),
+            probe_share: ONE,
         }
+    }
+
+    /// Reports removed after each query: as many fewer as there are fewer probes. `[A10]` `[Decision 0011]`
+    pub(in crate::policy) fn remove_rate(&self) -> Rate {
+        self.config.remove_rate.share(self.probe_share)
     }
 
     /// The RIF limit of now. `[A6]`
@@ -253,6 +264,8 @@ pub struct Probed<K> {
     kept: K,
     probing: Probing,
     probes_owed: Accumulator,
+    /// Of those that were not asked for in an overload.
+    probes_left_out: Accumulator,
     /// The latest time seen. The order of reports, and every age, rely on time that does not step back.
     latest: Instant,
     /// Room for the replicas whose probes expire together.
@@ -277,6 +290,7 @@ impl<K: Keep> Probed<K> {
             kept,
             probing: Probing::new(&config),
             probes_owed: Accumulator::default(),
+            probes_left_out: Accumulator::default(),
             latest: Instant::EPOCH,
             lost: Vec::with_capacity(usize::from(config.probes_outstanding_max)),
             client: Client::new(config, LocalLoads::new(K::COMPARES_ALL)),

@@ -3,6 +3,8 @@
 //! A pick only says how many probes it wants; targets are drawn when the driver asks for probes to send, off the query's
 //! path. Each probe sent ends once: answered, or lost.
 
+use super::back_off::{BackOff, Fared};
+use super::rate_cap::RateCap;
 use crate::draw::{Draw, below};
 use crate::policy::fleet::LostProbes;
 use crate::policy::prequal::PrequalConfig;
@@ -42,6 +44,7 @@ struct LastProbe {
     /// Since the last answer.
     lost_in_a_row: u8,
     outstanding: bool,
+    fared: Fared,
 }
 
 /// Why a probe that was due is not sent.
@@ -55,6 +58,8 @@ pub(super) enum Skipped {
     Interval,
     /// Too many probes are out.
     Cap,
+    /// Too many were sent just now.
+    Rate,
 }
 
 /// Probes due and probes out.
@@ -73,6 +78,8 @@ pub(super) struct Probing {
     idle_span_ns: u64,
     /// No outstanding probe has an earlier deadline; looked at before searching.
     next_deadline: Option<Instant>,
+    rate_cap: RateCap,
+    pub(super) back_off: BackOff,
 }
 
 impl Probing {
@@ -87,6 +94,8 @@ impl Probing {
             idle_at: None,
             idle_span_ns: span_ns(config.probe_idle_max),
             next_deadline: None,
+            rate_cap: RateCap::new(config.probes_per_second_max),
+            back_off: BackOff::new(config),
         }
     }
 
@@ -103,6 +112,7 @@ impl Probing {
     /// A query, or idleness, wants `count` probes; `false` if too many wait to be sent already.
     pub(super) fn want(&mut self, count: u32) -> bool {
         if count > 0 && self.batches.len() == BATCHES_MAX {
+            self.back_off.starved(count);
             return false;
         }
         if count > 0 {
@@ -143,7 +153,15 @@ impl Probing {
         {
             return Err(Skipped::Interval);
         }
+        if self.free.is_empty() {
+            self.back_off.starved(1);
+            return Err(Skipped::Cap);
+        }
+        if !self.rate_cap.take(now) {
+            return Err(Skipped::Rate);
+        }
         let slot = self.free.pop().ok_or(Skipped::Cap)?;
+        self.back_off.sent();
         last.sent_at = now.into();
         last.outstanding = true;
         let deadline = now.plus_ns(deadline_ns);
@@ -189,6 +207,21 @@ impl Probing {
         if let Some(last) = self.last.find_mut(replica) {
             last.answered_at = now.into();
             last.lost_in_a_row = 0;
+        }
+    }
+
+    /// What an answer to a probe of this client's says of how crowded the way is.
+    pub(super) fn took(&mut self, now: Instant, replica: ReplicaId, sent_at: Instant) {
+        if let Some(last) = self.last.find_mut(replica) {
+            let round_trip_ns = now.ns_since(sent_at);
+            self.back_off.ended(&mut last.fared, Some(round_trip_ns));
+        }
+    }
+
+    /// What it says of that, that a probe was lost of a replica that answers as a rule.
+    pub(super) fn missed(&mut self, replica: ReplicaId) {
+        if let Some(last) = self.last.find_mut(replica) {
+            self.back_off.ended(&mut last.fared, None);
         }
     }
 
@@ -241,6 +274,8 @@ impl Probing {
         if let Some(last) = self.last.find_mut(replica) {
             last.sent_at = MaybeInstant::NONE;
         }
+        self.rate_cap.give_back();
+        self.back_off.unsent();
         true
     }
 

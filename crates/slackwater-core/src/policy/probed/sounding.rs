@@ -5,6 +5,7 @@ use super::local::{SILENT_PROBE_INTERVAL_NS, Unanswered};
 use super::probing::Skipped;
 use super::{Client, Keep, Probed};
 use crate::draw::Draw;
+use crate::policy::fleet::{LOST_IN_A_ROW, LostProbes};
 use crate::policy::probe::Probe;
 use crate::replica::ReplicaId;
 use crate::report::LoadReport;
@@ -59,6 +60,9 @@ impl<K: Keep> Probed<K> {
         let Some(probes) = self.probing.lost(now, replica) else {
             return;
         };
+        if self.answers_as_a_rule(replica, probes) {
+            self.probing.missed(replica);
+        }
         let changed = self.client.fleet.probe_lost(now, replica, probes);
         self.fleet_changed(replica, changed);
         let falls_silent =
@@ -69,6 +73,14 @@ impl<K: Keep> Probed<K> {
             self.fleet_changed(replica, changed);
             self.forget_if_deaf();
         }
+    }
+
+    /// Whether a probe that was lost, the last of these, may be the fault of others than the replica: it has answered before, and
+    /// has not gone on to answer nothing where others answered.
+    fn answers_as_a_rule(&self, replica: ReplicaId, probes: LostProbes) -> bool {
+        let is_alone =
+            probes.in_a_row > LOST_IN_A_ROW && self.client.fleet.was_heard_since(probes.since);
+        probes.answered_at.is_some() && !is_alone && !self.client.locals.is_silent(replica)
     }
 
     /// The replica is silent from the beginning.
@@ -160,8 +172,23 @@ impl<K: Keep> Probed<K> {
             Err(Skipped::Outstanding) => self.client.counters.probes_skipped_outstanding += 1,
             Err(Skipped::Interval) => self.client.counters.probes_skipped_interval += 1,
             Err(Skipped::Cap) => self.client.counters.probes_skipped_cap += 1,
+            Err(Skipped::Rate) => self.client.counters.probes_skipped_rate += 1,
         }
         None
+    }
+
+    /// A query asks for its probes: fewer than it might, while probing shows an overload. `[A2]` `[Decision 0011]`
+    pub(super) fn want_query_probes(&mut self, now: Instant) {
+        let wanted = self.kept.probe_rate(&self.client);
+        self.probing.back_off.tick(now);
+        let rate = self.probing.back_off.lowered(wanted);
+        self.client.probe_share = self.probing.back_off.share();
+        if rate < wanted {
+            let left_out = self.probes_left_out.step(wanted.less(rate));
+            self.client.counters.probes_backed_off += u64::from(left_out);
+        }
+        let probes = self.probes_owed.step(rate);
+        self.want_probes(probes);
     }
 
     pub(super) fn want_probes(&mut self, count: u32) {

@@ -11,9 +11,11 @@
 //! draws once a target (Floyd), and is sent last drawn first. An idle timeout draws the next idle span. A report draws if
 //! its uses are fractional.
 
+mod back_off;
 mod picking;
 mod probing;
 
+use back_off::SlowBackOff;
 use core::time::Duration;
 use slackwater_core::policy::prequal::PrequalSettings;
 use slackwater_core::policy::{Counters, Outcome, PickReason, PooledView, ProbeId, ReplicaView};
@@ -102,8 +104,14 @@ pub(crate) struct SlowPrequal {
     /// Round trips of every probe that was answered, ever, in nanoseconds.
     round_trips: Vec<u64>,
     /// First tries so far, and removals by rate so far.
-    queries: u64,
+    to_remove: u64,
     removals: u64,
+    /// Probes that all queries so far asked for, and those that they left out, in millionths.
+    asked: u64,
+    left_out: u64,
+    back_off: SlowBackOff,
+    /// What is missing in the bucket that probes are paid from, in billionths of a probe, and when that was so.
+    paid: (u128, Instant),
     /// First tries and pooled reports since the yield was last measured, and what it was then.
     window: (u64, u64),
     measured: i128,
@@ -135,6 +143,7 @@ impl SlowPrequal {
         Self {
             measured: i128::from(settings.probe_rate.millionths()),
             idle_span: settings.probe_idle_max,
+            back_off: SlowBackOff::new(&settings),
             settings,
             replicas: BTreeMap::new(),
             known: Vec::new(),
@@ -144,8 +153,11 @@ impl SlowPrequal {
             estimates: Vec::new(),
             others: Vec::new(),
             round_trips: Vec::new(),
-            queries: 0,
+            to_remove: 0,
             removals: 0,
+            asked: 0,
+            left_out: 0,
+            paid: (0, Instant::EPOCH),
             window: (0, 0),
             batches: Vec::new(),
             targets: Vec::new(),

@@ -15,12 +15,6 @@ fn rank(rif: u32, latency: Duration, limit: Option<Rif>) -> (bool, u128, u128) {
     }
 }
 
-/// How many events fall to the `k`-th query (from 1) so that after it there were exactly ⌊k · rate⌋.
-fn due(k: u64, rate_millionths: u32) -> u64 {
-    let total = |k: u64| k * u64::from(rate_millionths) / 1_000_000;
-    total(k) - total(k - 1)
-}
-
 impl SlowPrequal {
     /// Each pooled report's rank, in pool order; an unknown latency ranks as the median of the known. `[A7]`
     fn ranks(&self) -> Vec<(bool, u128, u128)> {
@@ -131,7 +125,7 @@ impl SlowPrequal {
         let runners_up = chosen.map_or_else(Vec::new, |(_, others)| others);
         self.charge(replica, view.is_some());
         if attempt == Attempt::First {
-            self.after_first_try(limit, draw);
+            self.after_first_try(now, limit, draw);
         }
         *self.picks.entry(reason).or_default() += 1;
         let it = self
@@ -191,10 +185,14 @@ impl SlowPrequal {
     }
 
     /// `[A10]`, `[A2]`, and the yield of Decision 0001.
-    fn after_first_try(&mut self, limit: Option<Rif>, draw: &mut dyn Draw) {
+    fn after_first_try(&mut self, now: Instant, limit: Option<Rif>, draw: &mut dyn Draw) {
         assert_eq!(limit, self.limit(), "a pick changes no limit");
-        self.queries += 1;
-        for _ in 0..due(self.queries, self.settings.remove_rate.millionths()) {
+        self.back_off.tick(now);
+        let whole = |millionths: u64| millionths / 1_000_000;
+        let remove = self.remove_rate();
+        let removals = whole(self.to_remove + remove) - whole(self.to_remove);
+        self.to_remove += remove;
+        for _ in 0..removals {
             let capacity = usize::from(self.settings.pool_capacity);
             if self.pool.len() <= 4.min(capacity - 1).max(2) {
                 self.counters.removals_withheld += 1;
@@ -210,7 +208,12 @@ impl SlowPrequal {
             }
             self.removals += 1;
         }
-        let probes = due(self.queries, self.settings.probe_rate.millionths());
+        let (rate, all) = (self.back_off.rate(), self.settings.probe_rate.millionths());
+        let left_out = u64::from(all) - rate;
+        let probes = whole(self.asked + rate) - whole(self.asked);
+        self.asked += rate;
+        self.counters.probes_backed_off += whole(self.left_out + left_out) - whole(self.left_out);
+        self.left_out += left_out;
         self.want(u32::try_from(probes).expect("few"));
         self.window.0 += 1;
         if self.window.0 == 128 {
@@ -223,6 +226,11 @@ impl SlowPrequal {
             };
             self.window = (0, 0);
         }
+    }
+
+    /// Reports removed after each query, in millionths: fewer where fewer are asked for.
+    pub(super) fn remove_rate(&self) -> u64 {
+        u64::from(self.settings.remove_rate.millionths()) * self.back_off.share / 1_000_000
     }
 
     fn worst(&self, draw: &mut dyn Draw) -> usize {

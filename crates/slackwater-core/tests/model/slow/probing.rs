@@ -13,6 +13,7 @@ impl SlowPrequal {
         if probes == 0 {
         } else if self.batches.len() == 64 {
             self.counters.probes_skipped_cap += u64::from(probes);
+            self.back_off.starved += u64::from(probes);
         } else {
             self.batches.push(probes);
         }
@@ -89,7 +90,46 @@ impl SlowPrequal {
             self.counters.probes_skipped_interval += u64::from(!out && soon);
             self.counters.probes_skipped_cap += u64::from(!out && !soon && full);
         }
-        !out && !soon && !full
+        if out || soon {
+            return false;
+        }
+        if full {
+            self.back_off.starved += 1;
+            return false;
+        }
+        let paid = self.pay(now);
+        self.counters.probes_skipped_rate += u64::from(!paid && !silent);
+        self.back_off.sent += u64::from(paid);
+        paid
+    }
+
+    /// A bucket of tokens: one flows in each part of a second, and a tenth of a second's worth, or 16, is all that it holds.
+    fn pay(&mut self, now: Instant) -> bool {
+        let per_second = u128::from(self.settings.probes_per_second_max);
+        if per_second == 0 {
+            return true;
+        }
+        let one = 1_000_000_000;
+        let most = (per_second / 10).max(16) * one;
+        let (missing, since) = self.paid;
+        let flown = now.saturating_since(since).as_nanos() * per_second;
+        let missing = missing.saturating_sub(flown);
+        let enough = missing + one <= most;
+        self.paid = (missing + if enough { one } else { 0 }, now);
+        enough
+    }
+
+    /// A probe that is out is given back.
+    pub(crate) fn unsent(&mut self, id: ProbeId) {
+        if let Some(place) = self.outstanding.iter().position(|probe| probe.id == id) {
+            let probe = self.outstanding.remove(place);
+            self.counters.probes_unsent += 1;
+            self.back_off.unsent += 1;
+            self.paid.0 = self.paid.0.saturating_sub(1_000_000_000);
+            if let Some(it) = self.replicas.get_mut(&probe.replica) {
+                it.probed_at = None;
+            }
+        }
     }
 
     /// `[A13]`: own RIF and latency, RIF raised by what others are thought to have there; as often as it might be probed,
@@ -153,6 +193,10 @@ impl SlowPrequal {
             it.lost_since = now;
         }
         it.lost_in_a_row += 1;
+        let alone = it.lost_in_a_row > 3 && self.heard_at >= Some(it.lost_since);
+        if it.answered_at.is_some() && it.tracker.is_none() && !alone {
+            self.back_off.ended.push((replica, None));
+        }
         self.look_for_lost(now, replica);
         let it = self.replicas.get_mut(&replica).expect("known");
         let unheard = it
@@ -208,7 +252,9 @@ impl SlowPrequal {
         };
         it.answered_at = Some(now);
         it.lost_in_a_row = 0;
-        let round_trip = now.saturating_since(sent_at).as_nanos();
+        let took = now.saturating_since(sent_at);
+        self.back_off.ended.push((replica, Some(took)));
+        let round_trip = took.as_nanos();
         (self.round_trips).push(u64::try_from(round_trip).expect("short"));
         it.silences += u32::from(it.tracker.take().is_some());
         it.lost = false;
@@ -290,7 +336,7 @@ impl SlowPrequal {
             self.available.len() as i128,
             i128::from(self.settings.pool_capacity),
         );
-        let remove = i128::from(self.settings.remove_rate.millionths());
+        let remove = i128::from(self.remove_rate());
         // n times the gain of reports a query, with the pool at so many entries.
         let gain = |entries: i128| (n - entries) * self.measured;
         let drift = i128::from(self.settings.pool_drift.millionths());

@@ -170,6 +170,11 @@ impl Load {
         if let Some(mix) = &self.mix {
             checks.within("mix", |checks| mix.check(checks));
         }
+        if let Some(cpu) = &self.client_cpu {
+            let some = Duration::ZERO..=TIME_MAX;
+            checks.time("client_cpu.query", cpu.query, some.clone());
+            checks.time("client_cpu.probe", cpu.probe, some);
+        }
     }
 }
 
@@ -246,6 +251,11 @@ impl Group {
             checks.within("hobble", |checks| hobble.check(&self.service, checks));
         }
         checks.time("io_wait", self.io_wait, Duration::ZERO..=TIME_MAX);
+        checks.time("probe_cost", self.probe_cost, Duration::ZERO..=TIME_MAX);
+        let replays = matches!(self.service, Service::Latency | Service::LatencyTrace(_));
+        checks.that("probe_cost", self.probe_cost.is_zero() || !replays, || {
+            "would do nothing: the replica replays latencies".to_owned()
+        });
         checks.number("report_noise", self.report_noise, 0.0..=SIGMA_MAX);
     }
 }

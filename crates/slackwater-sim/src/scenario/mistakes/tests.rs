@@ -3,8 +3,8 @@
 mod fleet;
 
 use crate::scenario::{
-    Antagonists, Change, Cost, Event, Failure, FailureCost, Group, Hedge, Hobble, Load, Mix,
-    Network, Scenario, Service, Sharing, Siblings, Stall,
+    Antagonists, Change, ClientCpu, Cost, Event, Failure, FailureCost, Group, Hedge, Hobble, Load,
+    Mix, Network, Scenario, Service, Sharing, Siblings, Stall,
 };
 use core::time::Duration;
 

@@ -102,10 +102,23 @@ pub(super) const FAMILIES: &[Family] = &[
             Label {
                 name: "reason",
                 meaning: "`interval`: the replica had been asked a moment ago; `outstanding`: one to it was out; `cap`: too \
-                          many were out",
+                          many were out; `rate`: as many as a second may have were sent",
             },
         ],
-        |it, out| probes_by_reason(it, out, "skipped_", &["interval", "outstanding", "cap"]),
+        |it, out| {
+            probes_by_reason(
+                it,
+                out,
+                "skipped_",
+                &["interval", "outstanding", "cap", "rate"],
+            );
+        },
+    ),
+    Family::counter(
+        "slackwater_probes_backed_off",
+        "Probes that requests did not ask for, because probing showed an overload.",
+        OF_SERVICE,
+        |it, out| probes(it, out, "backed_off"),
     ),
     Family::counter(
         "slackwater_probes_idle",

@@ -22,6 +22,7 @@ impl Section for PrequalSettings {
     const NAME: &'static str = "prequal";
     const FIELDS: &'static [Field<Self>] = &[
         ("probe_rate", Place::Rate(|s| &mut s.probe_rate)),
+        ("probe_rate_min", Place::Rate(|s| &mut s.probe_rate_min)),
         ("remove_rate", Place::Rate(|s| &mut s.remove_rate)),
         ("pool_capacity", Place::U16(|s| &mut s.pool_capacity)),
         ("report_age_max", Place::Duration(|s| &mut s.report_age_max)),
@@ -41,6 +42,10 @@ impl Section for PrequalSettings {
         (
             "probes_outstanding_max",
             Place::U16(|s| &mut s.probes_outstanding_max),
+        ),
+        (
+            "probes_per_second_max",
+            Place::U32(|s| &mut s.probes_per_second_max),
         ),
         ("sync_probes", Place::U8(|s| &mut s.sync_probes)),
         ("sync_deadline", Place::Duration(|s| &mut s.sync_deadline)),

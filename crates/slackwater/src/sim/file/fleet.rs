@@ -32,6 +32,7 @@ fn read_group(reader: &mut Reader<'_>, group: &str) -> Group {
     let service = read_service(reader, group);
     let slowness = decimal(reader, &key("slowness"), 1.0);
     let io_wait = span(reader, &key("io_wait"), Duration::ZERO);
+    let probe_cost = span(reader, &key("probe_cost"), Duration::ZERO);
     let mut flag = |name, default| reader.setting(&key(name), default, "", boolean).value;
     let answers_probes = flag("answers_probes", true);
     let learns_capacity = flag("learns_capacity", false);
@@ -49,6 +50,7 @@ fn read_group(reader: &mut Reader<'_>, group: &str) -> Group {
         hobble,
         io_wait,
         answers_probes,
+        probe_cost,
         learns_capacity,
         tells_cpu,
         report_noise,

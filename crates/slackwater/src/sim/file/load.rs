@@ -5,7 +5,7 @@ use crate::toml_reader::values::{found, number, one_of, whole};
 use crate::toml_reader::{Item, Mistake, Reader, Said};
 use core::time::Duration;
 use slackwater_sim::Scenario;
-use slackwater_sim::scenario::{Arrivals, Hedge, Load};
+use slackwater_sim::scenario::{Arrivals, ClientCpu, Hedge, Load};
 use toml::de::DeValue;
 
 const CLIENTS_EXPECTED: &str = "a number of clients, or a list of their shares such as [1, 1, 3]";
@@ -46,6 +46,7 @@ pub(super) fn read_load(reader: &mut Reader<'_>) -> LoadSection {
             tie: read_tie(reader),
             siblings: None,
             mix: None,
+            client_cpu: read_client_cpu(reader),
         },
     }
 }
@@ -116,4 +117,12 @@ fn read_hedge(reader: &mut Reader<'_>) -> Option<Hedge> {
 fn read_tie(reader: &mut Reader<'_>) -> Option<Duration> {
     let delay = span(reader, "load.tie.delay", Duration::from_millis(1));
     reader.has_section("load.tie").then_some(delay)
+}
+
+fn read_client_cpu(reader: &mut Reader<'_>) -> Option<ClientCpu> {
+    let cpu = ClientCpu {
+        query: span(reader, "load.client_cpu.query", Duration::ZERO),
+        probe: span(reader, "load.client_cpu.probe", Duration::ZERO),
+    };
+    reader.has_section("load.client_cpu").then_some(cpu)
 }

@@ -73,6 +73,35 @@ fn how_replicas_serve() {
         [AGES],
     );
     rejects(
+        "fleet[0].probe_cost",
+        |it, value| it.fleet[0].probe_cost = value,
+        [AGES],
+    );
+    rejects(
+        "fleet[1].probe_cost",
+        |it, value| {
+            it.fleet[1].service = Service::Latency;
+            it.fleet[1].probe_cost = value;
+        },
+        [SECOND],
+    );
+    rejects(
+        "load.client_cpu.query",
+        |it, query| {
+            let probe = SECOND;
+            it.load.client_cpu = Some(ClientCpu { query, probe });
+        },
+        [AGES],
+    );
+    rejects(
+        "load.client_cpu.probe",
+        |it, probe| {
+            let query = SECOND;
+            it.load.client_cpu = Some(ClientCpu { query, probe });
+        },
+        [AGES],
+    );
+    rejects(
         "fleet[0].report_noise",
         |it, value| it.fleet[0].report_noise = value,
         NOT_FINITE.into_iter().chain([-0.1, 5.1]),

@@ -1,0 +1,236 @@
+//! How far the probe rate is lowered while probing itself shows an overload. `[A2]` `[Decision 0011]`
+//!
+//! A probe costs its replica and its client something, and the same for each query however much there is to do: where either
+//! runs out, probes are what can be spared. What shows it is how probes fare, in windows of a tenth of a second: answers that
+//! do not come in time, or take far longer than usual, probes that the driver could not send, or that had no place among those
+//! outstanding. The client's own delay is in all of it: a probe waits for its turn to be sent, and its answer to be taken in.
+//!
+//! Replicas count, and not probes: one that answers nothing, and is probed often, is in trouble of its own. After two such
+//! windows in a row the rate is lowered by a quarter, and again after each further one; it comes back over half a
+//! minute, as long as round trips are far from slow.
+
+use crate::fixed::{ONE, Rate};
+use crate::policy::prequal::PrequalConfig;
+use crate::time::{Instant, span_ns};
+
+const MS: u64 = 1_000_000;
+/// A window lasts so long,
+const WINDOW_NS: u64 = 100 * MS;
+/// or up to so long where fewer probes than [`ENDED_MIN`] end in it.
+const WINDOW_MAX_NS: u64 = 1_000 * MS;
+const ENDED_MIN: u32 = 8;
+/// Fewer replicas in trouble say nothing of the others.
+const TROUBLED_MIN: u32 = 2;
+/// Round trips that are longer than so many times what is usual are slow, if they are no shorter than [`SLOW_MIN_NS`] or half
+/// the deadline: what waits for the next pick in an idle client is not.
+const SLOW_TIMES: u64 = 8;
+const SLOW_MIN_NS: u64 = 25 * MS;
+/// Fewer probes that found no place are chance.
+const STARVED_MIN: u32 = 8;
+/// What is left of the rate after a window of overload, in millionths.
+const KEPT: u64 = 750_000;
+/// How long it takes from nothing to all.
+const RECOVERY_NS: u64 = 30_000 * MS;
+
+/// What a window has seen.
+#[derive(Clone, Copy, Debug)]
+struct Window {
+    began_at: Instant,
+    /// Told from others by this; 0 is none.
+    number: u32,
+    sent: u32,
+    /// Given back by the driver.
+    unsent: u32,
+    /// Left out for want of a place.
+    starved: u32,
+    ended: u32,
+    answers: u64,
+    round_trips_ns: u64,
+    /// Replicas of which a probe ended, and those of them of which at least as many ended badly as well.
+    replicas: u32,
+    troubled: u32,
+}
+
+impl Window {
+    const fn new(began_at: Instant, number: u32) -> Self {
+        Self {
+            began_at,
+            number,
+            sent: 0,
+            unsent: 0,
+            starved: 0,
+            ended: 0,
+            answers: 0,
+            round_trips_ns: 0,
+            replicas: 0,
+            troubled: 0,
+        }
+    }
+
+    fn shows_overload(&self) -> bool {
+        let troubled = self.troubled >= TROUBLED_MIN && 2 * self.troubled >= self.replicas;
+        let starved = self.starved >= STARVED_MIN && self.starved >= self.sent;
+        troubled || starved || self.unsent > 0
+    }
+
+    /// Somebody answers as he should.
+    const fn shows_health(&self) -> bool {
+        self.replicas > self.troubled
+    }
+}
+
+/// How one replica's probes ended in the window in which one last did.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Fared {
+    window: u32,
+    /// Those that ended badly less those that ended well.
+    balance: i16,
+}
+
+/// The share of the configured rate that is used.
+#[derive(Clone, Debug)]
+pub(super) struct BackOff {
+    window: Window,
+    /// The one before showed an overload.
+    again: bool,
+    /// Round trips as they are where nothing is crowded; 0 before the first window with an answer.
+    usual_ns: u64,
+    slow_min_ns: u64,
+    /// In millionths.
+    share: u32,
+    /// The share never falls below; all of it where the rate is never lowered.
+    share_min: u32,
+    rate_min: Rate,
+}
+
+impl BackOff {
+    pub(super) fn new(config: &PrequalConfig) -> Self {
+        let (least, all) = (
+            u64::from(config.probe_rate_min.millionths()),
+            u64::from(config.probe_rate.millionths()),
+        );
+        let share_min = (least * u64::from(ONE)).checked_div(all);
+        let share_min = share_min.map_or(ONE, |share| u32::try_from(share).unwrap_or(ONE).min(ONE));
+        Self {
+            window: Window::new(Instant::EPOCH, 1),
+            again: false,
+            usual_ns: 0,
+            slow_min_ns: SLOW_MIN_NS.min(span_ns(config.probe_deadline) / 2),
+            share: ONE,
+            share_min,
+            rate_min: config.probe_rate_min,
+        }
+    }
+
+    /// The rate is never lowered.
+    const fn is_off(&self) -> bool {
+        self.share_min == ONE
+    }
+
+    /// The share of the configured rate that is used, in millionths.
+    pub(super) const fn share(&self) -> u32 {
+        self.share
+    }
+
+    /// What is used of the rate that is wanted: no less than the configured minimum, if that much is wanted.
+    pub(super) fn lowered(&self, wanted: Rate) -> Rate {
+        if self.share == ONE {
+            return wanted;
+        }
+        wanted.share(self.share).max(self.rate_min.min(wanted))
+    }
+
+    /// Looks at the window if it is over. Called with each query.
+    pub(super) fn tick(&mut self, now: Instant) {
+        let lasted_ns = now.ns_since(self.window.began_at);
+        if lasted_ns < WINDOW_NS || self.is_off() {
+            return;
+        }
+        if self.window.ended >= ENDED_MIN || lasted_ns >= WINDOW_MAX_NS {
+            self.close(lasted_ns);
+            let number = self.window.number.checked_add(1).unwrap_or(1);
+            self.window = Window::new(now, number);
+        }
+    }
+
+    fn close(&mut self, lasted_ns: u64) {
+        let overload = self.window.shows_overload();
+        if overload && self.again {
+            let kept = u64::from(self.share) * KEPT / u64::from(ONE);
+            self.share = u32::try_from(kept).unwrap_or(ONE).max(self.share_min);
+        } else if !overload && self.window.shows_health() && !self.is_crowded() {
+            let gained = u64::from(ONE) * lasted_ns.min(RECOVERY_NS) / RECOVERY_NS;
+            let share = u64::from(self.share) + gained;
+            self.share = u32::try_from(share).unwrap_or(ONE).min(ONE);
+        }
+        self.again = overload;
+        self.learn();
+    }
+
+    /// Falls to what is shorter within seconds; doubles in a bit more than a minute, in which an overload is over or has become
+    /// usual.
+    fn learn(&mut self) {
+        let Some(mean) = self.window.round_trips_ns.checked_div(self.window.answers) else {
+            return;
+        };
+        self.usual_ns = if self.usual_ns == 0 {
+            mean
+        } else if mean < self.usual_ns {
+            self.usual_ns - (self.usual_ns - mean) / 16
+        } else {
+            mean.min(self.usual_ns + self.usual_ns / 1024 + 1)
+        };
+    }
+
+    pub(super) fn sent(&mut self) {
+        self.window.sent = self.window.sent.saturating_add(1);
+    }
+
+    pub(super) fn unsent(&mut self) {
+        self.window.unsent = self.window.unsent.saturating_add(1);
+    }
+
+    /// So many probes found no place among those that are out or wait.
+    pub(super) fn starved(&mut self, probes: u32) {
+        self.window.starved = self.window.starved.saturating_add(probes);
+    }
+
+    /// A probe ended of a replica that answers as a rule: so long after it was sent, or unanswered. `fared` is the replica's.
+    pub(super) fn ended(&mut self, fared: &mut Fared, round_trip_ns: Option<u64>) {
+        if self.is_off() {
+            return;
+        }
+        let well = round_trip_ns.is_some_and(|round_trip_ns| {
+            self.window.answers += 1;
+            self.window.round_trips_ns = self.window.round_trips_ns.saturating_add(round_trip_ns);
+            !self.is_slow(round_trip_ns)
+        });
+        self.window.ended = self.window.ended.saturating_add(1);
+        if fared.window == self.window.number {
+            self.window.troubled -= u32::from(fared.balance >= 0);
+        } else {
+            self.window.replicas += 1;
+            *fared = Fared {
+                window: self.window.number,
+                balance: 0,
+            };
+        }
+        fared.balance = fared.balance.saturating_add(if well { -1 } else { 1 });
+        self.window.troubled += u32::from(fared.balance >= 0);
+    }
+
+    fn is_slow(&self, round_trip_ns: u64) -> bool {
+        self.usual_ns > 0 && round_trip_ns >= self.slow_ns()
+    }
+
+    /// Half way to being slow, in the mean: the rate stays where it is, or each rise would lead into the next overload.
+    fn is_crowded(&self) -> bool {
+        let mean = self.window.round_trips_ns.checked_div(self.window.answers);
+        self.usual_ns > 0 && mean.is_some_and(|mean| mean >= self.slow_ns() / 2)
+    }
+
+    fn slow_ns(&self) -> u64 {
+        let times = self.usual_ns.saturating_mul(SLOW_TIMES);
+        times.max(self.slow_min_ns)
+    }
+}

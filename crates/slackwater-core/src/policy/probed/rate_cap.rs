@@ -1,0 +1,95 @@
+//! The most probes a second: a bucket of tokens, one for each probe. `[A4]` `[Decision 0011]`
+//!
+//! Every probe that goes out takes one, whatever it was asked for. Which one is left out when the bucket is empty is chance, as
+//! targets are: no replica, silent or not, and no idle span is passed over for good.
+
+use crate::time::Instant;
+
+/// What the bucket holds at the most where that is more than a tenth of a second's worth: no query, and no idle span, asks for
+/// more probes at once.
+const BURST_MIN: u64 = 16;
+/// One probe, in what flows into the bucket within a nanosecond at one probe a second.
+const PROBE: u64 = 1_000_000_000;
+
+/// So many probes a second.
+#[derive(Clone, Debug)]
+pub(super) struct RateCap {
+    /// 0: as many as are wanted.
+    per_second: u64,
+    level: u64,
+    filled_at: Instant,
+}
+
+impl RateCap {
+    /// A full bucket.
+    pub(super) fn new(per_second: u32) -> Self {
+        let per_second = per_second.into();
+        Self {
+            per_second,
+            level: Self::most(per_second),
+            filled_at: Instant::EPOCH,
+        }
+    }
+
+    fn most(per_second: u64) -> u64 {
+        (per_second / 10).max(BURST_MIN) * PROBE
+    }
+
+    /// Pays for a probe; `false` if it has to stay.
+    pub(super) fn take(&mut self, now: Instant) -> bool {
+        if self.per_second == 0 {
+            return true;
+        }
+        let flown = now.ns_since(self.filled_at).saturating_mul(self.per_second);
+        self.filled_at = now;
+        self.level = (self.level.saturating_add(flown)).min(Self::most(self.per_second));
+        let enough = self.level >= PROBE;
+        if enough {
+            self.level -= PROBE;
+        }
+        enough
+    }
+
+    /// A probe that was paid for was not sent after all.
+    pub(super) fn give_back(&mut self) {
+        self.level = (self.level + PROBE).min(Self::most(self.per_second));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn taken(cap: &mut RateCap, now: Instant) -> u64 {
+        (0..1_000_000).take_while(|_| cap.take(now)).count() as u64
+    }
+
+    #[test]
+    fn no_span_has_more_than_its_share_and_a_burst() {
+        for (per_second, burst) in [(1, 16), (160, 16), (170, 17), (1_000, 100)] {
+            let mut cap = RateCap::new(per_second);
+            assert_eq!(taken(&mut cap, Instant::from_nanos(7)), burst);
+            let mut sent = 0;
+            for ms in 1..=10_000 {
+                sent += taken(&mut cap, Instant::from_nanos(7 + ms * 1_000_000));
+            }
+            assert_eq!(sent, 10 * u64::from(per_second), "to the probe");
+            let much_later = Instant::from_nanos(1 << 62);
+            assert_eq!(taken(&mut cap, much_later), burst, "nothing is saved up");
+        }
+    }
+
+    #[test]
+    fn what_is_given_back_may_be_taken_again_and_no_more() {
+        let mut cap = RateCap::new(10);
+        cap.give_back();
+        assert_eq!(taken(&mut cap, Instant::EPOCH), 16);
+        cap.give_back();
+        assert_eq!(taken(&mut cap, Instant::EPOCH), 1);
+    }
+
+    #[test]
+    fn none_is_no_cap() {
+        assert_eq!(taken(&mut RateCap::new(0), Instant::EPOCH), 1_000_000);
+    }
+}

@@ -1,0 +1,121 @@
+//! What probes and queries cost clients and replicas themselves, and what becomes of a fleet that cannot afford its probes.
+
+use super::rig::{SINGLE, ms, plain, play, regular, secs, shared, steady};
+use core::time::Duration;
+use slackwater_core::Rate;
+use slackwater_core::policy::PolicySettings;
+use slackwater_core::policy::prequal::PrequalSettings;
+use slackwater_sim::scenario::{Change, ClientCpu, Event, Group, Scenario};
+use slackwater_sim::{Measured, PolicyChoice, run};
+
+fn us(us: u64) -> Duration {
+    Duration::from_micros(us)
+}
+
+/// Prequal that lowers its rate no further than so many probes a query.
+fn prequal(probe_rate_min: u32) -> PolicyChoice {
+    let prequal = PrequalSettings {
+        probe_rate_min: Rate::per_query(probe_rate_min).expect("in range"),
+        ..PrequalSettings::default()
+    };
+    let mut settings = PolicySettings::default();
+    settings.prequal = prequal.validate().expect("in range");
+    PolicyChoice::with_settings("prequal", settings).expect("there is one")
+}
+
+#[test]
+fn a_query_waits_for_its_client() {
+    let mut scenario = regular(100.0, vec![Group::healthy(2, SINGLE)], Vec::new());
+    let cpu = |query, probe| Some(ClientCpu { query, probe });
+    scenario.load.client_cpu = cpu(ms(3), Duration::ZERO);
+    let measured = play(&scenario, "round_robin");
+    assert_eq!(measured.latency.mean(), ms(13), "10 ms of work, and 3 ms");
+    // 15 ms of each 10: what comes in in 10 s is behind by 5 s in the end.
+    scenario.load.client_cpu = cpu(ms(15), Duration::ZERO);
+    scenario.deadline = secs(60);
+    let measured = play(&scenario, "round_robin");
+    let last = measured.latency.quantile(1.0);
+    assert!((secs(5)..ms(5_060)).contains(&last), "{last:?}");
+}
+
+#[test]
+fn probes_keep_queries_waiting_at_their_client() {
+    let mut scenario = regular(100.0, vec![Group::healthy(20, SINGLE)], Vec::new());
+    scenario.network = steady(us(200));
+    let free = play(&scenario, "prequal");
+    scenario.load.client_cpu = Some(ClientCpu {
+        query: Duration::ZERO,
+        probe: ms(4),
+    });
+    // Three probes of 4 ms for each query, one of which comes every 10 ms.
+    let measured = play(&scenario, "prequal");
+    assert!(free.latency.quantile(0.5) < ms(11));
+    let behind = measured.latency.quantile(0.5);
+    assert!(behind > ms(15), "{behind:?}");
+}
+
+#[test]
+fn answers_take_their_replicas_cpu() {
+    let mut scenario = plain(100.0, vec![Group::healthy(20, shared(1.0))]);
+    scenario.network = steady(us(200));
+    let free = play(&scenario, "prequal");
+    scenario.fleet[0].probe_cost = ms(5);
+    let measured = play(&scenario, "prequal");
+    // 100 queries of 10 ms and 300 probes of 5 ms, over 20 cores.
+    let used = [free, measured].map(|run| run.utilization.mean());
+    assert!((used[0] - 0.05).abs() < 0.005, "{used:?}");
+    assert!((used[1] - 0.125).abs() < 0.01, "{used:?}");
+}
+
+#[test]
+fn a_replica_that_crashes_forgets_the_probes_that_it_had() {
+    let mut scenario = plain(100.0, vec![Group::healthy(3, SINGLE)]);
+    scenario.fleet[0].probe_cost = ms(4);
+    let restart = |at| Event {
+        at: secs(at),
+        replica: 0,
+        change: Change::Restart {
+            down_for: ms(100),
+            cold_slowness: 1.0,
+            warm_after: Duration::ZERO,
+        },
+    };
+    scenario.events = (1..9).map(restart).collect();
+    let measured = play(&scenario, "prequal");
+    assert!(measured.queries_by_replica[0] > 100, "it came back");
+}
+
+/// Replicas of one thread that answer probes between queries, at a tenth of what a query costs, for many clients.
+fn in_line() -> Scenario {
+    let mut scenario = plain(3_680.0, vec![Group::healthy(8, SINGLE)]);
+    scenario.cost = slackwater_sim::scenario::Cost::Exponential(ms(2));
+    scenario.load.clients = vec![1.0; 40];
+    scenario.fleet[0].probe_cost = us(200);
+    scenario.network = steady(us(200));
+    (scenario.warmup, scenario.span) = (secs(6), secs(4));
+    assert_eq!(scenario.mistakes(), []);
+    scenario
+}
+
+#[test]
+fn a_fleet_that_cannot_afford_its_probes_is_asked_less() {
+    let scenario = in_line();
+    let [steady, lowered]: [Measured; 2] = [16, 1].map(|least| run(&scenario, &prequal(least), 1));
+    let p99 = [&steady, &lowered].map(|run| run.latency.quantile(0.99));
+    assert!(p99[0] > 2 * p99[1], "{p99:?}");
+    let rates = [&steady, &lowered].map(Measured::probes_per_query);
+    assert!(rates[1] < rates[0], "{rates:?}");
+}
+
+#[test]
+fn where_nobody_is_overloaded_every_probe_is_sent_as_before() {
+    let mut scenario = in_line();
+    scenario.load.rate = 1_500.0;
+    let [steady, lowered]: [Measured; 2] = [16, 1].map(|least| run(&scenario, &prequal(least), 1));
+    let told = |run: &Measured| {
+        let quantiles = [0.5, 0.99, 1.0].map(|q| run.latency.quantile(q));
+        let counts = (run.probes, run.events, run.queries_by_replica.clone());
+        (quantiles, counts)
+    };
+    assert_eq!(told(&steady), told(&lowered));
+}
