@@ -17,7 +17,7 @@ use slackwater_core::draw::below;
 use slackwater_core::policy::prequal::PrequalSettings;
 use slackwater_core::policy::{
     Decision, Outcome, Policy, Prequal, PrequalConfig, Probe, Query, RifThenLatency,
-    RifThenLatencyConfig, Ticket,
+    RifThenLatencyConfig, ShortestExpectedDelay, ShortestExpectedDelayConfig, Ticket,
 };
 use slackwater_core::tracker::{Arrival, End, LoadTracker};
 use slackwater_core::{Instant, ReplicaId, ReplicaIds, SplitMix64};
@@ -236,9 +236,17 @@ fn rif_then_latency() -> Box<dyn Policy> {
     Box::new(RifThenLatency::new(PrequalConfig::default(), &settings))
 }
 
+fn shortest_expected_delay() -> Box<dyn Policy> {
+    let settings = ShortestExpectedDelayConfig::default();
+    Box::new(ShortestExpectedDelay::new(
+        PrequalConfig::default(),
+        &settings,
+    ))
+}
+
 #[test]
 fn a13_silent_replicas_neither_starve_nor_flood_in_a_mixed_fleet() {
-    for policy in [prequal, rif_then_latency] as [NewPolicy; 2] {
+    for policy in [prequal, rif_then_latency, shortest_expected_delay] as [NewPolicy; 3] {
         for seed in 1..=2 {
             let shares = Fleet::new(policy, CLIENTS, SILENT, seed).shares();
             let silent: f64 = shares[..SILENT].iter().sum();
@@ -253,7 +261,7 @@ fn a13_silent_replicas_neither_starve_nor_flood_in_a_mixed_fleet() {
 
 #[test]
 fn a13_a_fleet_that_answers_no_probes_at_all_is_balanced_evenly() {
-    for policy in [prequal, rif_then_latency] as [NewPolicy; 2] {
+    for policy in [prequal, rif_then_latency, shortest_expected_delay] as [NewPolicy; 3] {
         let shares = Fleet::new(policy, CLIENTS, REPLICAS, 1).shares();
         assert!(in_band(&shares), "{shares:?}");
     }

@@ -17,7 +17,7 @@ use hyper::server::conn::http1;
 use hyper::service::Service;
 use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
-use slackwater_core::tracker::{CapacityEstimator, CpuTotals};
+use slackwater_core::tracker::{CapacityEstimator, CpuTotals, ThreadTotals};
 use slackwater_tower::server::{Load, LoadLayer};
 use std::env::args;
 use tokio::net::TcpListener;
@@ -62,10 +62,13 @@ fn read_cpu() -> Option<CpuTotals> {
     let mut fields = text
         .split_ascii_whitespace()
         .map_while(|field| field.parse().ok());
+    let used = Duration::from_nanos(fields.next()?);
+    let waited = Duration::from_nanos(fields.next()?);
     Some(CpuTotals {
-        used: Duration::from_nanos(fields.next()?),
-        waited: fields.next().map(Duration::from_nanos),
+        used,
+        threads: Some(ThreadTotals { used, waited }),
         limit_millicores: Some(1_000),
+        quota_period: None,
     })
 }
 

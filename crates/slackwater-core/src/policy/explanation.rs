@@ -58,7 +58,7 @@ pub struct Candidate {
 #[non_exhaustive]
 pub enum Score {
     /// A latency, weighted as the policy does, in nanoseconds: the lowest wins. Of `peak_ewma` its cost, of `linear`, `c3` and
-    /// `capacity` their scores.
+    /// `capacity` their scores, of `shortest_expected_delay` RIF plus one times the mean latency.
     Nanoseconds(i64),
     /// The RIF that it reported when it was last polled: the lowest wins.
     Rif(u32),

@@ -13,6 +13,7 @@ mod decay;
 mod els;
 mod explanation;
 mod fleet;
+mod latest;
 mod least_loaded;
 mod linear;
 mod observe;
@@ -31,6 +32,7 @@ mod registry;
 mod rif_then_latency;
 mod round_robin;
 mod settings;
+mod shortest_expected_delay;
 mod stride;
 #[cfg(test)]
 mod trial;
@@ -61,6 +63,9 @@ pub use round_robin::RoundRobin;
 pub(crate) use settings::check_ranges;
 pub use settings::{ConfigError, Settings, Valid};
 pub(crate) use settings::{require, require_span, require_span_or_none};
+pub use shortest_expected_delay::{
+    ShortestExpectedDelay, ShortestExpectedDelayConfig, ShortestExpectedDelaySettings,
+};
 pub use unprobed::{Choose, QueryEnd, Unprobed};
 pub use weighted_round_robin::{
     WeightedRoundRobin, WeightedRoundRobinConfig, WeightedRoundRobinSettings,

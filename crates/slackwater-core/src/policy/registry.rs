@@ -5,6 +5,7 @@ use crate::policy::capacity::{Capacity, CapacityConfig};
 use crate::policy::linear::{Linear, LinearConfig};
 use crate::policy::prequal::{Prequal, PrequalConfig, PrequalSync};
 use crate::policy::rif_then_latency::{RifThenLatency, RifThenLatencyConfig};
+use crate::policy::shortest_expected_delay::{ShortestExpectedDelay, ShortestExpectedDelayConfig};
 use crate::policy::{
     Els, ElsConfig, LeastLoaded, PeakEwma, PeakEwmaConfig, Policy, PolledPowerOfD,
     PolledPowerOfDConfig, PowerOfD, PowerOfDConfig, Random, RoundRobin, WeightedRoundRobin,
@@ -17,7 +18,7 @@ use alloc::boxed::Box;
 #[non_exhaustive]
 pub struct PolicySettings {
     /// For `prequal` and `prequal_sync`; probes and pool also for `linear`, `c3` and `capacity`, probes for
-    /// `rif_then_latency`.
+    /// `rif_then_latency` and `shortest_expected_delay`.
     pub prequal: PrequalConfig,
     /// For `linear`.
     pub linear: LinearConfig,
@@ -25,6 +26,8 @@ pub struct PolicySettings {
     pub c3: C3Config,
     /// For `rif_then_latency`.
     pub rif_then_latency: RifThenLatencyConfig,
+    /// For `shortest_expected_delay`.
+    pub shortest_expected_delay: ShortestExpectedDelayConfig,
     /// For `capacity`.
     pub capacity: CapacityConfig,
     /// For `power_of_d`.
@@ -77,6 +80,16 @@ pub const POLICIES: &[PolicyEntry] = &[
         "rif_then_latency",
         "probes, latency among the lowest RIF",
         |s| Box::new(RifThenLatency::new(s.prequal.clone(), &s.rif_then_latency)),
+    ),
+    entry(
+        "shortest_expected_delay",
+        "probes, RIF times mean latency",
+        |s| {
+            Box::new(ShortestExpectedDelay::new(
+                s.prequal.clone(),
+                &s.shortest_expected_delay,
+            ))
+        },
     ),
     entry("capacity", "probes, least of its capacity in use", |s| {
         Box::new(Capacity::new(s.prequal.clone(), &s.capacity))

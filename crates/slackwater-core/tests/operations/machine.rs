@@ -8,8 +8,8 @@ use slackwater_core::policy::prequal::PrequalSettings;
 use slackwater_core::policy::{
     Attempt, C3Settings, CapacitySettings, Counters, Decision, ElsSettings, LinearSettings,
     Outcome, POLICIES, PeakEwmaSettings, Pick, Policy, PolicySettings, PolledPowerOfDSettings,
-    PowerOfDSettings, ProbeId, ProbeRound, Query, RifThenLatencySettings, Settings, Ticket,
-    WeightedRoundRobinSettings,
+    PowerOfDSettings, ProbeId, ProbeRound, Query, RifThenLatencySettings, Settings,
+    ShortestExpectedDelaySettings, Ticket, WeightedRoundRobinSettings,
 };
 use slackwater_core::{
     Draw, Instant, LoadReport, LoadScale, Quantile, Rate, ReplicaId, ReplicaIds, Rif, SplitMix64,
@@ -149,6 +149,10 @@ fn neighbours_settings(byte: u8) -> PolicySettings {
         rif_slack_millionths: 1_000_000 + u32::from(byte) * 10_000,
     };
     all.rif_then_latency = rif_then_latency.validate().unwrap_or_default();
+    let shortest_expected_delay = ShortestExpectedDelaySettings {
+        latency_band_millionths: u32::from(byte) * 20_000,
+    };
+    all.shortest_expected_delay = shortest_expected_delay.validate().unwrap_or_default();
     let capacity = CapacitySettings {
         probe_rate: Rate::from_millionths(u32::from(byte) * 50_000).unwrap_or(Rate::ZERO),
         cost_band_millionths: u32::from(byte) * 20_000,
@@ -171,7 +175,7 @@ impl Machine {
                 health::build(entry, &all, &HealthConfig::default())
             },
             synchronous: entry.name == "prequal_sync",
-            kept_max: if entry.name == "rif_then_latency" {
+            kept_max: if ["rif_then_latency", "shortest_expected_delay"].contains(&entry.name) {
                 FLEET_MAX
             } else {
                 settings.pool_capacity.into()

@@ -5,7 +5,8 @@ use core::time::Duration;
 use slackwater_core::policy::{
     C3, C3Config, Linear, LinearConfig, Outcome, PickReason, Policy, PolledPowerOfD,
     PolledPowerOfDConfig, Prequal, PrequalConfig, Query, ReplicaView, RifThenLatency,
-    RifThenLatencyConfig, WeightedRoundRobin, WeightedRoundRobinConfig,
+    RifThenLatencyConfig, ShortestExpectedDelay, ShortestExpectedDelayConfig, WeightedRoundRobin,
+    WeightedRoundRobinConfig,
 };
 use slackwater_core::{Instant, ReplicaId};
 
@@ -242,6 +243,8 @@ fn d7_it_holds_for_every_policy_that_probes_by_itself() {
     loses(C3::new(prequal(), &C3Config::default()), second);
     let config = RifThenLatencyConfig::default();
     loses(RifThenLatency::new(prequal(), &config), second);
+    let config = ShortestExpectedDelayConfig::default();
+    loses(ShortestExpectedDelay::new(prequal(), &config), second);
     // Three of its polls: each half a second.
     loses(
         PolledPowerOfD::with(PolledPowerOfDConfig::default()),

@@ -17,6 +17,7 @@ mod pool;
 mod probes;
 mod removal;
 mod rif_then_latency;
+mod shortest_expected_delay;
 mod siblings;
 mod silence;
 mod sync;

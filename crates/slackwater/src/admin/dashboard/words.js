@@ -115,6 +115,7 @@ const POLICIES = {
   linear: [true, "Asks replicas for their load; the lowest weighted sum of RIF and latency wins."],
   c3: [true, "Asks replicas for their load; response time and the cube of the queue decide."],
   rif_then_latency: [true, "Asks replicas for their load; of those with the fewest requests in flight, the fastest wins."],
+  shortest_expected_delay: [true, "Asks replicas for their load; the fewest requests in flight, each counted by how long they take there, win."],
   capacity: [true, "Goes by how much of what each replica can carry is in use, and by what a request costs there; as prequal where that is not reported."],
   least_loaded: [false, "Picks the replica with the fewest of its own requests in flight. Asks nobody."],
   power_of_d: [false, "Draws a few replicas and picks the one with the fewest of its own requests in flight."],

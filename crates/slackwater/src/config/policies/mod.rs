@@ -11,7 +11,8 @@ use field::{adopt, read, write};
 use slackwater_core::policy::prequal::PrequalSettings;
 use slackwater_core::policy::{
     C3Settings, CapacitySettings, ElsSettings, LinearSettings, PeakEwmaSettings, PolicySettings,
-    PolledPowerOfDSettings, PowerOfDSettings, RifThenLatencySettings, WeightedRoundRobinSettings,
+    PolledPowerOfDSettings, PowerOfDSettings, RifThenLatencySettings,
+    ShortestExpectedDelaySettings, WeightedRoundRobinSettings,
 };
 
 pub(super) use readers::{all_sections, has_probes, readers_of, reads};
@@ -25,6 +26,7 @@ pub(crate) struct PolicySections {
     linear: LinearSettings,
     c3: C3Settings,
     rif_then_latency: RifThenLatencySettings,
+    shortest_expected_delay: ShortestExpectedDelaySettings,
     capacity: CapacitySettings,
     power_of_d: PowerOfDSettings,
     peak_ewma: PeakEwmaSettings,
@@ -52,6 +54,7 @@ impl PolicySections {
             linear: read(reader, prefix, said),
             c3: read(reader, prefix, said),
             rif_then_latency: read(reader, prefix, said),
+            shortest_expected_delay: read(reader, prefix, said),
             capacity: read(reader, prefix, said),
             power_of_d: read(reader, prefix, said),
             peak_ewma: read(reader, prefix, said),
@@ -84,6 +87,12 @@ impl PolicySections {
             &self.rif_then_latency,
             &mut settings.rif_then_latency,
         );
+        adopt(
+            reader,
+            prefix,
+            &self.shortest_expected_delay,
+            &mut settings.shortest_expected_delay,
+        );
         adopt(reader, prefix, &self.capacity, &mut settings.capacity);
         adopt(reader, prefix, &self.power_of_d, &mut settings.power_of_d);
         adopt(reader, prefix, &self.peak_ewma, &mut settings.peak_ewma);
@@ -114,6 +123,7 @@ pub(super) fn write_sections(
     write::<LinearSettings>(to, prefix, &settings.linear)?;
     write::<C3Settings>(to, prefix, &settings.c3)?;
     write::<RifThenLatencySettings>(to, prefix, &settings.rif_then_latency)?;
+    write::<ShortestExpectedDelaySettings>(to, prefix, &settings.shortest_expected_delay)?;
     write::<CapacitySettings>(to, prefix, &settings.capacity)?;
     write::<PowerOfDSettings>(to, prefix, &settings.power_of_d)?;
     write::<PeakEwmaSettings>(to, prefix, &settings.peak_ewma)?;

@@ -29,6 +29,10 @@ const READS: &[Reads] = &[
     probing("linear", &["prequal", "linear"]),
     probing("c3", &["prequal", "c3"]),
     probing("rif_then_latency", &["prequal", "rif_then_latency"]),
+    probing(
+        "shortest_expected_delay",
+        &["prequal", "shortest_expected_delay"],
+    ),
     probing("capacity", &["prequal", "capacity"]),
     silent("least_loaded", &[]),
     silent("power_of_d", &["power_of_d"]),

@@ -6,7 +6,8 @@ use slackwater_core::policy::{
     C3Config, C3Settings, CapacityConfig, CapacitySettings, ConfigError, ElsConfig, ElsSettings,
     LinearConfig, LinearSettings, PeakEwmaConfig, PeakEwmaSettings, PolledPowerOfDConfig,
     PolledPowerOfDSettings, PowerOfDConfig, PowerOfDSettings, RifThenLatencyConfig,
-    RifThenLatencySettings, Settings, WeightedRoundRobinConfig, WeightedRoundRobinSettings,
+    RifThenLatencySettings, Settings, ShortestExpectedDelayConfig, ShortestExpectedDelaySettings,
+    WeightedRoundRobinConfig, WeightedRoundRobinSettings,
 };
 
 impl From<ConfigError> for Refusal {
@@ -96,6 +97,19 @@ impl Section for RifThenLatencySettings {
     type Valid = RifThenLatencyConfig;
 
     fn valid(self) -> Result<RifThenLatencyConfig, Refusal> {
+        Ok(self.validate()?)
+    }
+}
+
+impl Section for ShortestExpectedDelaySettings {
+    const NAME: &'static str = "shortest_expected_delay";
+    const FIELDS: &'static [Field<Self>] = &[(
+        "latency_band",
+        Place::Factor(|s| &mut s.latency_band_millionths, "from 0 to 10"),
+    )];
+    type Valid = ShortestExpectedDelayConfig;
+
+    fn valid(self) -> Result<ShortestExpectedDelayConfig, Refusal> {
         Ok(self.validate()?)
     }
 }

@@ -12,6 +12,7 @@ fn what_is_compared_is_what_decided() {
         ("els", 6),
         ("weighted_round_robin", 6),
         ("rif_then_latency", 6),
+        ("shortest_expected_delay", 6),
         ("prequal_sync", 3),
     ] {
         let mut rig = Rig::new(policy, 6);
@@ -25,7 +26,7 @@ fn what_is_compared_is_what_decided() {
             "{policy}: {explanation:?}"
         );
         let is_scored = |candidate: &Candidate| match (policy, candidate.score) {
-            ("peak_ewma", Some(Score::Nanoseconds(ns))) => ns > 0,
+            ("peak_ewma" | "shortest_expected_delay", Some(Score::Nanoseconds(ns))) => ns > 0,
             ("polled_power_of_d", Some(Score::Rif(_))) => true,
             ("els", Some(Score::Weight(part))) => part > 0 && part < 1_000_000,
             ("weighted_round_robin", Some(Score::Weight(weight))) => weight > 0,

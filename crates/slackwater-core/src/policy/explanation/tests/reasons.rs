@@ -16,7 +16,7 @@ fn in_a_panic_the_rule_is_told_that_decided_among_all() {
         let expected = match entry.name {
             // Nothing is kept of reports of those that may not be chosen.
             "prequal" | "prequal_sync" | "linear" | "c3" | "capacity" => PickReason::Random,
-            "rif_then_latency" => PickReason::LeastLoaded,
+            "rif_then_latency" | "shortest_expected_delay" => PickReason::LeastLoaded,
             _ => usual_reason,
         };
         assert_eq!(told.rule(), Some(expected), "{}", entry.name);

@@ -1,0 +1,485 @@
+//! The latest report of every replica, whatever the rule of choice.
+//!
+//! Where the pool of Prequal would hold half the fleet or more, its choice herds: what it knows is used again and again,
+//! and what once looked slow gets no traffic by which to look fast. [`LatestReports`] keeps one report of each replica, for as
+//! long as it is fresh, and corrects it at each pick: RIF is what *others* had in flight there when it reported, plus what
+//! this client has now, so that queries that have ended count no more, either. A [`LatestRule`] decides among them.
+//!
+//! Replicas that answer no probes cannot be compared with others: one report is what a replica has at the moment, the other
+//! an estimate of what it has as a rule, and whoever looks for the lowest finds it among the former. While any replica is
+//! silent that may be chosen, all count with this client's own counts and round trips. `[A13]` `[Decision 0002]`
+//!
+//! With `local_only` it sends no probes and goes by the client's own counts and round trips, which for a single client is
+//! about as good. A pick looks at every report: its time is in proportion to the fleet.
+
+use crate::draw::Draw;
+use crate::policy::explanation::{self, Explanation, Score};
+use crate::policy::fleet::Fleet;
+use crate::policy::observe::PooledView;
+use crate::policy::prequal::PrequalConfig;
+use crate::policy::probed::rank::{self, Place, Rank};
+use crate::policy::probed::{Choice, Client, Keep};
+use crate::policy::query::{PickReason, Query};
+use crate::replica::{ReplicaId, ReplicaMap};
+use crate::report::{LoadReport, Rif};
+use crate::time::{Instant, span_ns};
+use alloc::vec::Vec;
+use core::fmt::Debug;
+use core::time::Duration;
+
+/// A rule of choice among the latest reports of all replicas.
+pub trait LatestRule: Debug + Send {
+    /// The policy's name.
+    const NAME: &'static str;
+    /// So many reports are compared, the newest; by default all of them.
+    const NEWEST_MAX: usize = usize::MAX;
+
+    /// From which RIF on a report is hot where `lowest` is the lowest in sight, for rules that tell hot from cold. `[A6]`
+    fn rif_limit(&self, lowest: Rif) -> Option<Rif> {
+        let _ = lowest;
+        None
+    }
+
+    /// Where a replica of such a load stands.
+    fn place(&self, load: LatestLoad, rif_limit: Option<Rif>) -> Place;
+
+    /// Why a replica is chosen whose place begins with `first`.
+    fn reason(first: u64) -> PickReason;
+
+    /// What that is as people compare it; `None` where it is nothing but the report's own figures.
+    fn score(first: u64) -> Option<Score> {
+        let _ = first;
+        None
+    }
+
+    /// A replica has reported this load. By default a rule learns nothing.
+    fn handle_report(&mut self, now: Instant, reported: Reported) {
+        let _ = (now, reported);
+    }
+
+    /// A replica has joined, of which nothing is known.
+    fn add_replica(&mut self, replica: ReplicaId) {
+        let _ = replica;
+    }
+
+    /// What the replica has reported no longer tells what a query meets there.
+    fn forget(&mut self, replica: ReplicaId) {
+        let _ = replica;
+    }
+
+    /// From now on reports are of another kind, and what was learned of all replicas tells nothing. `[A13]`
+    fn forget_all(&mut self) {}
+}
+
+/// What a report says, and what is known beside it.
+#[derive(Clone, Copy, Debug)]
+pub struct Reported {
+    pub(in crate::policy) replica: ReplicaId,
+    /// As in [`LatestLoad`].
+    pub(in crate::policy) others: Option<u32>,
+    pub(in crate::policy) rif: Rif,
+    pub(in crate::policy) latency_ns: Option<u64>,
+}
+
+/// What is known of a replica at a pick.
+#[derive(Clone, Copy, Debug)]
+pub struct LatestLoad {
+    pub(in crate::policy) replica: ReplicaId,
+    /// What other clients had in flight there when it reported; `None` while this client's own alone counts.
+    pub(in crate::policy) others: Option<u32>,
+    /// That, and what this client has there now.
+    pub(in crate::policy) rif: Rif,
+    /// An unknown one has its stand-in here. `[A7]`
+    pub(in crate::policy) latency_ns: u64,
+    /// How old the report is.
+    pub(in crate::policy) age_ns: u64,
+}
+
+/// Ranks among a whole fleet, which has at most [`ReplicaIds::MAX`](crate::ReplicaIds::MAX) replicas.
+type FleetRank = Rank<20>;
+
+/// The latest report of a replica.
+#[derive(Clone, Copy, Debug)]
+struct Latest {
+    /// Queries of other clients' in flight there: the RIF reported less what this client had in flight.
+    others: u32,
+    latency_ns: Option<u64>,
+    received_at: Instant,
+    local: bool,
+}
+
+/// A replica that a query may go to and that has a report.
+#[derive(Clone, Copy, Debug)]
+struct Candidate<'a> {
+    /// Its place among the available.
+    index: u32,
+    replica: ReplicaId,
+    rif: Rif,
+    latest: &'a Latest,
+}
+
+/// What the candidates for a query have in common.
+#[derive(Clone, Copy, Debug)]
+struct Survey {
+    count: u16,
+    /// Reports from then on are compared.
+    since: Instant,
+    rif_limit: Option<Rif>,
+    /// The median of the latencies that are known stands for one that is not. `[A7]`
+    stand_in_ns: u64,
+}
+
+/// The latest report of every replica, and the rule by which one is chosen among them.
+#[derive(Debug)]
+pub struct LatestReports<R> {
+    rule: R,
+    latest: ReplicaMap<Latest>,
+    report_age_max_ns: u64,
+    /// Some replica is silent that may be chosen, and so all count with what this client has in flight there. `[A13]`
+    own_only: bool,
+    /// No report is older than one received then; looked at before searching.
+    oldest_at: Option<Instant>,
+    /// Room to find a median in.
+    scratch_ns: Vec<u64>,
+    /// Room to find the newest in.
+    scratch_times: Vec<Instant>,
+}
+
+impl<R: LatestRule> LatestReports<R> {
+    pub(in crate::policy) fn new(rule: R, config: &PrequalConfig) -> Self {
+        Self {
+            rule,
+            latest: ReplicaMap::default(),
+            report_age_max_ns: span_ns(config.report_age_max),
+            own_only: false,
+            oldest_at: None,
+            scratch_ns: Vec::new(),
+            scratch_times: Vec::new(),
+        }
+    }
+
+    /// Removes the reports that have reached their age. `[A5]`
+    fn expire(&mut self, now: Instant, client: &mut Client) {
+        let age_max_ns = self.report_age_max_ns;
+        let expired = |received_at| now.ns_since(received_at) >= age_max_ns;
+        if !self.oldest_at.is_some_and(expired) {
+            return;
+        }
+        self.oldest_at = None;
+        for &replica in client.fleet.available() {
+            let Some(&Latest { received_at, .. }) = self.latest.find(replica) else {
+                continue;
+            };
+            if expired(received_at) {
+                self.latest.remove(replica);
+                client.counters.removed_expired += 1;
+            } else {
+                let oldest_at = self.oldest_at.get_or_insert(received_at);
+                *oldest_at = received_at.min(*oldest_at);
+            }
+        }
+    }
+
+    /// Those to choose from, whose reports came at `since` or later. A replica of which nothing fresh is known is none of
+    /// them, as long as there is another: what answers no probes, and is not silent yet, may be gone.
+    fn candidates<'a>(
+        &'a self,
+        query: Query<'a>,
+        since: Instant,
+        fleet: &'a Fleet,
+    ) -> impl Iterator<Item = Candidate<'a>> + Clone + 'a {
+        (0_u32..)
+            .zip(fleet.available())
+            .filter_map(move |(index, &replica)| {
+                let latest = self
+                    .latest
+                    .find(replica)
+                    .filter(|latest| latest.received_at >= since && query.allows(replica))?;
+                Some(Candidate {
+                    index,
+                    replica,
+                    rif: self.rif(latest, fleet.in_flight(replica)),
+                    latest,
+                })
+            })
+    }
+
+    /// What of a report counts as the load of other clients.
+    fn others(&self, latest: &Latest) -> Option<u32> {
+        (!self.own_only).then_some(latest.others)
+    }
+
+    /// The RIF that a report counts with.
+    fn rif(&self, latest: &Latest, own_in_flight: u32) -> Rif {
+        let others = self.others(latest).unwrap_or(0);
+        Rif::new(others.saturating_add(own_in_flight))
+    }
+
+    /// Where a candidate stands.
+    fn place(&self, now: Instant, candidate: Candidate<'_>, survey: &Survey) -> Place {
+        let latest = candidate.latest;
+        let load = LatestLoad {
+            replica: candidate.replica,
+            others: self.others(latest),
+            rif: candidate.rif,
+            latency_ns: latest.latency_ns.unwrap_or(survey.stand_in_ns),
+            age_ns: now.ns_since(latest.received_at),
+        };
+        self.rule.place(load, survey.rif_limit)
+    }
+
+    /// Since when reports came that are among the newest, as many as the rule compares.
+    fn newest_since(&mut self, query: Query<'_>, fleet: &Fleet) -> Instant {
+        if fleet.available().len() <= R::NEWEST_MAX {
+            return Instant::EPOCH;
+        }
+        let mut times = core::mem::take(&mut self.scratch_times);
+        times.clear();
+        let all = self.candidates(query, Instant::EPOCH, fleet);
+        times.extend(all.map(|candidate| candidate.latest.received_at));
+        let since = match times.len().checked_sub(R::NEWEST_MAX) {
+            Some(older) if older > 0 => *times.select_nth_unstable(older).1,
+            _ => Instant::EPOCH,
+        };
+        self.scratch_times = times;
+        since
+    }
+
+    /// What the candidates have in common; `None` if there are none.
+    fn survey(&mut self, query: Query<'_>, fleet: &Fleet) -> Option<Survey> {
+        let since = self.newest_since(query, fleet);
+        let mut known_ns = core::mem::take(&mut self.scratch_ns);
+        known_ns.clear();
+        let mut lowest = None;
+        let mut count = 0_usize;
+        for candidate in self.candidates(query, since, fleet) {
+            count += 1;
+            lowest = Some(lowest.map_or(candidate.rif, |lowest| candidate.rif.min(lowest)));
+            known_ns.extend(candidate.latest.latency_ns);
+        }
+        let stand_in_ns = if known_ns.len() < count {
+            rank::stand_in_ns(&mut known_ns)
+        } else {
+            0 // stands for nothing
+        };
+        self.scratch_ns = known_ns;
+        Some(Survey {
+            count: u16::try_from(count).unwrap_or(u16::MAX),
+            since,
+            rif_limit: self.rule.rif_limit(lowest?),
+            stand_in_ns,
+        })
+    }
+
+    /// The best of the candidates, if there is one.
+    fn best(
+        &mut self,
+        now: Instant,
+        query: Query<'_>,
+        fleet: &Fleet,
+        draw: &mut dyn Draw,
+    ) -> Option<Choice> {
+        let survey = self.survey(query, fleet)?;
+        let candidates = self.candidates(query, survey.since, fleet);
+        let ranks = candidates
+            .map(|candidate| FleetRank::new(candidate.index, self.place(now, candidate, &survey)));
+        let best = rank::best(ranks, draw)?;
+        let replica = fleet.available()[best.index];
+        Some(Choice {
+            replica,
+            reason: R::reason(best.first),
+            rif_limit: survey.rif_limit,
+            candidates: survey.count,
+            chosen: self.view(now, replica, survey.rif_limit, fleet),
+            runner_up: best.runner_up.map(|index| fleet.available()[index]),
+        })
+    }
+
+    fn view(
+        &self,
+        now: Instant,
+        replica: ReplicaId,
+        rif_limit: Option<Rif>,
+        fleet: &Fleet,
+    ) -> Option<PooledView> {
+        let latest = self.latest.find(replica)?;
+        let rif = self.rif(latest, fleet.in_flight(replica));
+        Some(PooledView {
+            replica,
+            rif,
+            latency: latest.latency_ns.map(Duration::from_nanos),
+            age: now.saturating_since(latest.received_at),
+            uses_left: u32::MAX,
+            local: latest.local,
+            hot: rif_limit.is_some_and(|limit| rif >= limit),
+        })
+    }
+}
+
+/// Where no report helps: a replica at which this client has the fewest in flight, equals by chance; those that are silent
+/// and out of reach come last. `[A13]`
+fn fewest_in_flight(
+    now: Instant,
+    client: &Client,
+    query: Query<'_>,
+    draw: &mut dyn Draw,
+) -> Option<Choice> {
+    let fleet = &client.fleet;
+    fleet.find_for(query, |replicas| {
+        let allowed = (0_u32..)
+            .zip(replicas)
+            .filter(|&(_, &replica)| query.allows(replica));
+        let ranks = allowed
+            .map(|(index, &replica)| FleetRank::new(index, place_in_flight(now, client, replica)));
+        let best = rank::best(ranks, draw)?;
+        Some(Choice {
+            replica: replicas[best.index],
+            reason: fleet.reason_for(replicas[best.index], PickReason::LeastLoaded),
+            rif_limit: None,
+            candidates: 0,
+            chosen: None,
+            runner_up: best.runner_up.map(|index| replicas[index]),
+        })
+    })
+}
+
+/// Where a replica stands there.
+fn place_in_flight(now: Instant, client: &Client, replica: ReplicaId) -> Place {
+    Place {
+        first: client.is_out_of_reach(now, replica).into(),
+        second: client.fleet.in_flight(replica).into(),
+    }
+}
+
+impl<R: LatestRule> Keep for LatestReports<R> {
+    const NAME: &'static str = R::NAME;
+    const COMPARES_ALL: bool = true;
+    const WITHOUT_REPORTS: PickReason = PickReason::LeastLoaded;
+
+    fn choose(
+        &mut self,
+        now: Instant,
+        query: Query<'_>,
+        client: &mut Client,
+        draw: &mut dyn Draw,
+    ) -> Option<Choice> {
+        self.expire(now, client);
+        let fleet = &client.fleet;
+        self.best(now, query, fleet, draw)
+            .or_else(|| fewest_in_flight(now, client, query, draw))
+    }
+
+    fn explain(
+        &mut self,
+        now: Instant,
+        query: Query<'_>,
+        client: &mut Client,
+        explanation: &mut Explanation,
+    ) {
+        self.expire(now, client);
+        let fleet = &client.fleet;
+        let survey = self.survey(query, fleet);
+        let mut consider = |replica, report: Option<PooledView>, place: Place, score| {
+            explanation.consider(explanation::Candidate {
+                score,
+                avoided: !query.allows(replica),
+                place: (place.first, place.second),
+                ..explanation::Candidate::new(replica, report, fleet.in_flight(replica))
+            });
+        };
+        let Some(survey) = survey else {
+            // Without a report to go by, queries in flight decide.
+            let is_allowed = |&replica: &ReplicaId| query.allows(replica);
+            let is_any_left = fleet.choice().iter().any(is_allowed);
+            let replicas = if is_any_left || !query.may_leave_the_choice() {
+                fleet.choice()
+            } else {
+                fleet.known()
+            };
+            for &replica in replicas {
+                consider(replica, None, place_in_flight(now, client, replica), None);
+            }
+            return;
+        };
+        // Also those that the query has been at: they are told of, and not chosen.
+        for candidate in self.candidates(Query::first(), survey.since, fleet) {
+            let place = self.place(now, candidate, &survey);
+            let report = self.view(now, candidate.replica, survey.rif_limit, fleet);
+            consider(candidate.replica, report, place, R::score(place.first));
+        }
+    }
+
+    fn charge_siblings(&mut self, replica: ReplicaId, queries: u32) {
+        if let Some(latest) = self.latest.find_mut(replica) {
+            latest.others = latest.others.saturating_add(queries);
+        }
+    }
+
+    fn handle_report(
+        &mut self,
+        now: Instant,
+        replica: ReplicaId,
+        report: &LoadReport,
+        local: bool,
+        client: &mut Client,
+        _draw: &mut dyn Draw,
+    ) {
+        let own_in_flight = client.fleet.in_flight(replica);
+        let latest = Latest {
+            others: report.rif.count().saturating_sub(own_in_flight),
+            latency_ns: report.latency.map(span_ns),
+            received_at: now,
+            local,
+        };
+        let reported = Reported {
+            replica,
+            others: self.others(&latest),
+            rif: self.rif(&latest, own_in_flight),
+            latency_ns: latest.latency_ns,
+        };
+        self.rule.handle_report(now, reported);
+        if self.latest.find(replica).is_some() {
+            client.counters.replaced += 1;
+        }
+        self.latest.insert(replica, latest);
+        self.oldest_at.get_or_insert(now);
+    }
+
+    fn forget(&mut self, replica: ReplicaId) {
+        self.latest.remove(replica);
+        self.rule.forget(replica);
+    }
+
+    /// Latencies are from here on as this client sees them, or as replicas do again.
+    fn silence_changed(&mut self, any_silent: bool) {
+        self.own_only = any_silent;
+        self.rule.forget_all();
+    }
+
+    fn add_replica(&mut self, replica: ReplicaId) {
+        self.latest.reserve(replica);
+        self.rule.add_replica(replica);
+    }
+
+    fn fleet_changed(&mut self, client: &Client) {
+        self.scratch_ns.clear();
+        self.scratch_ns.reserve(client.fleet.known().len());
+        self.scratch_times.clear();
+        self.scratch_times.reserve(client.fleet.known().len());
+    }
+
+    fn rif_limit(&self, client: &Client) -> Option<Rif> {
+        let candidates = self.candidates(Query::first(), Instant::EPOCH, &client.fleet);
+        let lowest = candidates.map(|candidate| candidate.rif).min()?;
+        self.rule.rif_limit(lowest)
+    }
+
+    fn views(&self, now: Instant, client: &Client) -> Vec<PooledView> {
+        let rif_limit = self.rif_limit(client);
+        let fleet = &client.fleet;
+        let view = |&replica: &ReplicaId| self.view(now, replica, rif_limit, fleet);
+        let mut views: Vec<_> = fleet.available().iter().filter_map(view).collect();
+        views.sort_by_key(|view| core::cmp::Reverse(view.age));
+        views
+    }
+}

@@ -1,0 +1,321 @@
+//! Shortest expected delay: RIF times mean latency, how the mean is learned and when it counts, how reports fade, and what
+//! stands in for them.
+
+use crate::silence::fall_silent;
+use crate::world::{MS, World, load, quiet};
+use core::time::Duration;
+use slackwater_core::policy::prequal::PrequalSettings;
+use slackwater_core::policy::{
+    Outcome, Pick, PickReason, Policy, Query, Settings, ShortestExpectedDelay,
+    ShortestExpectedDelayConfig, ShortestExpectedDelaySettings,
+};
+
+type Fleet = World<ShortestExpectedDelay>;
+
+fn world_of(
+    replicas: usize,
+    settings: PrequalSettings,
+    config: &ShortestExpectedDelayConfig,
+) -> Fleet {
+    let prequal = settings.validate().expect("in range");
+    World::of(replicas, ShortestExpectedDelay::new(prequal, config))
+}
+
+fn world(replicas: usize) -> Fleet {
+    world_of(replicas, quiet(), &ShortestExpectedDelayConfig::default())
+}
+
+/// Each replica reports `reports` times, its RIF and latency in milliseconds; the last time all at once.
+fn learned(mut world: Fleet, reports: usize, loads: &[(u32, u64)]) -> Fleet {
+    for _ in 0..reports {
+        world.reports(loads);
+    }
+    world
+}
+
+fn place(world: &Fleet, pick: &Pick) -> usize {
+    let replica = pick.ticket.replica();
+    let place = world.replicas.iter().position(|&other| other == replica);
+    place.expect("one of the fleet")
+}
+
+/// Where the next query goes; it is over at once.
+#[track_caller]
+fn chosen(world: &mut Fleet) -> usize {
+    let pick = world.pick();
+    assert_eq!(pick.reason, PickReason::LowestScore);
+    let place = place(world, &pick);
+    done(world, pick, Outcome::Success);
+    place
+}
+
+fn done(world: &mut Fleet, pick: Pick, outcome: Outcome) {
+    world
+        .policy
+        .handle_query_done(world.now, pick.ticket, outcome);
+}
+
+#[test]
+fn a_trace_worked_by_hand() {
+    let mut world = learned(world(2), 8, &[(2, 10), (1, 20)]);
+    // 10 ms of 15 and 20 of 15 are beyond the band: (2 + 1) · 10 ms against (1 + 1) · 20 ms.
+    let first = world.pick();
+    assert_eq!((place(&world, &first), first.rif_limit), (0, None));
+    assert_eq!(first.candidates, 2);
+    assert_eq!(first.runner_up, Some(world.replicas[1]));
+    assert!(first.chosen.is_some_and(|report| report.rif.count() == 2));
+    // 4 · 10 ms against 2 · 20 ms: the lower latency decides.
+    let second = world.pick();
+    assert_eq!(place(&world, &second), 0);
+    // 5 · 10 ms against 2 · 20 ms.
+    let third = world.pick();
+    assert_eq!(place(&world, &third), 1);
+    // 5 · 10 ms against 3 · 20 ms; and what ends counts no more.
+    assert_eq!(chosen(&mut world), 0);
+    done(&mut world, third, Outcome::Success);
+    assert_eq!(chosen(&mut world), 1);
+    done(&mut world, first, Outcome::Failed);
+    assert_eq!(chosen(&mut world), 0);
+    done(&mut world, second, Outcome::Success);
+}
+
+#[test]
+fn replicas_that_take_about_the_same_go_by_rif_alone() {
+    // Of 10 and 13 ms the mean is 11.5, 13 % away; of 10 and 14 it is 12, 17 % away.
+    for (slower_ms, band, expected) in [
+        (13, 150_000, 1),
+        (14, 150_000, 0),
+        (13, 0, 0),
+        (20, 10_000_000, 1),
+    ] {
+        let settings = ShortestExpectedDelaySettings {
+            latency_band_millionths: band,
+        };
+        let config = settings.validate().expect("in range");
+        let world = world_of(2, quiet(), &config);
+        let mut world = learned(world, 8, &[(9, 10), (8, slower_ms)]);
+        assert_eq!(chosen(&mut world), expected, "{slower_ms} ms, {band}");
+    }
+}
+
+#[test]
+fn equal_delays_go_to_the_lower_latency() {
+    for (loads, expected) in [([(3, 9), (3, 10)], 0), ([(3, 10), (3, 9)], 1)] {
+        let mut world = world(2);
+        world.reports(&loads);
+        assert_eq!(chosen(&mut world), expected);
+    }
+}
+
+#[test]
+fn a_mean_counts_from_the_eighth_report_on() {
+    let loads = [(2, 10), (1, 20)];
+    let mut world = learned(world(2), 7, &loads);
+    assert_eq!(chosen(&mut world), 1, "RIF alone");
+    world.reports(&loads);
+    assert_eq!(chosen(&mut world), 0);
+}
+
+#[test]
+fn the_first_eight_reports_weigh_alike() {
+    // Four times 5 ms and four times 15 ms, in either order: 10 ms against 10.
+    for (first_ms, last_ms) in [(5, 15), (15, 5)] {
+        let world = learned(world(2), 4, &[(1, first_ms), (2, 10)]);
+        let mut world = learned(world, 4, &[(1, last_ms), (2, 10)]);
+        assert_eq!(chosen(&mut world), 0);
+    }
+}
+
+#[test]
+fn a_replica_counts_as_four_times_slower_or_faster_at_most() {
+    let fleet = |rif| {
+        // Of seven times 10 ms and 1 s the mean is 133 ms: they count as 33 ms and 534 ms, 1 to 16.
+        let mut loads = vec![(rif, 10); 7];
+        loads.push((0, 1_000));
+        learned(world(8), 8, &loads)
+    };
+    assert_ne!(chosen(&mut fleet(14)), 7);
+    assert_eq!(chosen(&mut fleet(16)), 7);
+}
+
+#[test]
+fn a_mean_moves_by_the_time_that_has_passed_and_by_an_eighth_at_most() {
+    let before = || learned(world(2), 8, &[(9, 10), (8, 10)]);
+    // 50 ms, once: of the 32 queries' time of the memory hardly any has passed.
+    let mut soon = before();
+    soon.report(soon.replicas[1], &load(8, 50));
+    soon.report(soon.replicas[0], &load(9, 10));
+    assert_eq!(chosen(&mut soon), 1);
+    // The same after ten seconds: 15 ms against 10.
+    let mut late = before();
+    late.now += Duration::from_secs(10);
+    late.report(late.replicas[1], &load(8, 50));
+    late.report(late.replicas[0], &load(9, 10));
+    assert_eq!(chosen(&mut late), 0);
+    // Of 22 ms it would be 11.5 ms against 10, which is within the band; all of it would not.
+    let mut little = before();
+    little.now += Duration::from_secs(10);
+    little.report(little.replicas[1], &load(8, 22));
+    little.report(little.replicas[0], &load(9, 10));
+    assert_eq!(chosen(&mut little), 1);
+}
+
+#[test]
+fn where_little_is_in_flight_the_memory_is_longer() {
+    for (usual, expected) in [(0, 1), (8, 0)] {
+        let mut world = learned(world(2), 100, &[(usual, 10), (usual, 10)]);
+        world.now += 400 * MS;
+        // Of the 40 ms more that one report says an eighth counts, or 1/14: 15 ms against 10 is beyond the band, 13 is not.
+        world.report(world.replicas[1], &load(8, 50));
+        world.report(world.replicas[0], &load(9, 10));
+        assert_eq!(chosen(&mut world), expected, "usually {usual}");
+    }
+}
+
+#[test]
+fn a_report_fades_to_what_replicas_have_as_a_rule() {
+    for (age_ms, expected) in [(0, 0), (10, 0), (90, 1)] {
+        let mut world = learned(world(2), 20, &[(10, 10), (10, 10)]);
+        world.report(world.replicas[0], &load(2, 10));
+        world.now += age_ms * MS;
+        world.report(world.replicas[1], &load(8, 10));
+        // 2, or about half of the way to the 10 that are usual, or nine tenths; against 8.
+        assert_eq!(chosen(&mut world), expected, "{age_ms} ms");
+    }
+}
+
+#[test]
+fn ones_own_queries_do_not_fade() {
+    let mut world = world(2);
+    let out: Vec<_> = (0..8).map(|_| world.pick()).collect();
+    let is_first = |pick: &Pick| place(&world, pick) == 0;
+    let (on_first, on_second): (Vec<_>, Vec<_>) = out.into_iter().partition(is_first);
+    assert_eq!((on_first.len(), on_second.len()), (4, 4));
+    for pick in on_second {
+        done(&mut world, pick, Outcome::Success);
+    }
+    // All of the first one's are one's own; the other's two are not.
+    let mut world = learned(world, 20, &[(4, 1), (3, 1)]);
+    world.now += 500 * MS;
+    assert_eq!(chosen(&mut world), 1);
+    drop(on_first);
+}
+
+#[test]
+fn where_no_query_has_ended_for_long_a_mean_goes_back_to_that_of_all() {
+    let loads = [(2, 10), (1, 20)];
+    let mut world = learned(world(2), 8, &loads);
+    assert_eq!(chosen(&mut world), 0);
+    for _ in 0..20 {
+        world.now += Duration::from_secs(1);
+        world.reports(&[(2, 10), (1, 0)]);
+    }
+    assert_eq!(chosen(&mut world), 1, "RIF alone");
+}
+
+#[test]
+fn without_any_latency_rif_decides_and_nothing_fades() {
+    let mut world = world(2);
+    world.reports(&[(7, 0), (7, 0)]);
+    world.report(world.replicas[0], &load(5, 0));
+    world.now += 500 * MS;
+    world.report(world.replicas[1], &load(6, 0));
+    assert_eq!(chosen(&mut world), 0);
+}
+
+#[test]
+fn of_a_large_fleet_the_sixteen_newest_reports_are_compared() {
+    for (replicas, candidates, expected) in [(16, 16, 0), (17, 16, 1)] {
+        let mut world = world(replicas);
+        for (index, replica) in world.replicas.clone().into_iter().enumerate() {
+            // The older, the better: 0, 1, 2 and so on.
+            let rif = u32::try_from(index).expect("few");
+            world.now += MS;
+            world.report(replica, &load(rif, 0));
+        }
+        let pick = world.pick();
+        assert_eq!(
+            (pick.candidates, place(&world, &pick)),
+            (candidates, expected)
+        );
+        done(&mut world, pick, Outcome::Success);
+        // Of those that the query has not been at.
+        let avoid = [world.replicas[expected]];
+        let retry = world.pick_for(Query::retry(&avoid));
+        assert_eq!(place(&world, &retry), usize::from(expected == 0));
+        done(&mut world, retry, Outcome::Success);
+    }
+}
+
+#[test]
+fn whoever_may_not_be_chosen_or_was_not_reached_is_learned_anew() {
+    let loads = [(2, 10), (1, 20), (9, 10)];
+    for unreachable in [false, true] {
+        let mut world = learned(world(3), 8, &loads);
+        assert_eq!(chosen(&mut world), 0);
+        let second = world.replicas[1];
+        if unreachable {
+            let avoid = [world.replicas[0], world.replicas[2]];
+            let pick = world.pick_for(Query::retry(&avoid));
+            done(&mut world, pick, Outcome::Unreachable);
+        } else {
+            world.policy.set_available(world.now, second, false);
+            world.policy.set_available(world.now, second, true);
+        }
+        for _ in 0..7 {
+            world.reports(&loads);
+            assert_eq!(chosen(&mut world), 1, "as the mean of the others");
+        }
+        world.reports(&loads);
+        assert_eq!(chosen(&mut world), 0);
+    }
+}
+
+#[test]
+fn it_goes_by_its_own_counts_and_round_trips_when_told_to() {
+    let settings = PrequalSettings {
+        local_only: true,
+        ..quiet()
+    };
+    let mut world = world_of(2, settings, &ShortestExpectedDelayConfig::default());
+    // 10 ms of one, 30 ms of the other, again and again.
+    for _ in 0..10 {
+        for (avoid, ms) in [(1, 10), (0, 30)] {
+            let avoid = [world.replicas[avoid]];
+            let pick = world.pick_for(Query::retry(&avoid));
+            world.now += ms * MS;
+            done(&mut world, pick, Outcome::Success);
+        }
+        world.refresh();
+    }
+    assert!(world.pool().iter().all(|view| view.local));
+    let out: Vec<_> = (0..4).map(|_| world.pick()).collect();
+    let places: Vec<_> = out.iter().map(|pick| place(&world, pick)).collect();
+    // One, two and three times 10 ms come before 30 ms, and four times after it.
+    assert_eq!(places, [0, 0, 0, 1]);
+    assert_eq!(world.policy.counters().probes_sent, 0);
+}
+
+#[test]
+fn a13_while_any_is_silent_all_count_with_what_the_client_sees_itself() {
+    let mut world = learned(world(3), 8, &[(2, 10), (1, 20)]);
+    assert_eq!(chosen(&mut world), 0);
+    fall_silent(&mut world, 2);
+    // What they report of others does not count, nor what was learned of latencies by their word.
+    world.reports(&[(90, 10), (0, 20)]);
+    world.refresh();
+    let out: Vec<_> = (0..3).map(|_| world.pick()).collect();
+    let mut places: Vec<_> = out.iter().map(|pick| place(&world, pick)).collect();
+    places.sort_unstable();
+    assert_eq!(places, [0, 1, 2], "one each");
+    for pick in out {
+        done(&mut world, pick, Outcome::Dropped);
+    }
+    // When all answer, reports count again, and latencies are learned anew.
+    world.report(world.replicas[2], &load(9, 10));
+    let loads = [(2, 10), (1, 20), (9, 10)];
+    let mut world = learned(world, 7, &loads);
+    assert_eq!(chosen(&mut world), 1, "RIF alone");
+    world.reports(&loads);
+    assert_eq!(chosen(&mut world), 0);
+}
