@@ -3,7 +3,7 @@
 use super::cases::{self, Case, Kind, WORKLOADS};
 use super::{
     C3, CLAIRVOYANTS, OUR_DEFAULTS, OURS, PAPER, PEAK_EWMA, Player, RIF_ONLY, RIF_THEN_LATENCY,
-    VARIANTS,
+    SHORTEST_DELAY, VARIANTS,
 };
 use crate::Measured;
 use crate::figure::cells::{Plays, TIMED_OUT_MS, latency_ms};
@@ -242,6 +242,7 @@ fn compared(views: &[View<'_>], name: &str, q: f64) -> Table {
         "c3",
         "peak_ewma",
         "rif_then_latency",
+        "shortest_expected_delay",
         "capacity, 0.5 probes",
         "times the better of Q = 0.84 and RIF alone",
         "errors of capacity, %",
@@ -250,7 +251,9 @@ fn compared(views: &[View<'_>], name: &str, q: f64) -> Table {
     let row = |view: &View<'_>| {
         let clairvoyant = view.better(CLAIRVOYANTS, q);
         let players = [PAPER, RIF_ONLY, OUR_DEFAULTS, C3, PEAK_EWMA];
-        let players = players.into_iter().chain([RIF_THEN_LATENCY, OURS]);
+        let players = players
+            .into_iter()
+            .chain([RIF_THEN_LATENCY, SHORTEST_DELAY, OURS]);
         let ms = |player| milliseconds(view.ms(player, q));
         let ratio = view.ratio(OURS, q);
         let errors = |player| {

@@ -43,6 +43,8 @@ const C3: Player = player("c3", "");
 const PEAK_EWMA: Player = player("peak_ewma", "");
 /// What is recommended for small fleets; played in these alone.
 const RIF_THEN_LATENCY: Player = player("rif_then_latency", "");
+/// Ours where no capacity is reported.
+const SHORTEST_DELAY: Player = player("shortest_expected_delay", "");
 /// What is judged.
 const OURS: Player = player(CAPACITY, "probe_rate=0.5");
 /// The same with other numbers of probes, and without one of its signals.
@@ -54,7 +56,7 @@ const VARIANTS: [Player; 6] = [
     player(CAPACITY, "probe_rate=0.5, none carried"),
     player(CAPACITY, "probe_rate=0.5, no CPU"),
 ];
-const OTHERS: [Player; 8] = [
+const OTHERS: [Player; 9] = [
     CLAIRVOYANTS[0],
     CLAIRVOYANTS[1],
     PAPER,
@@ -63,6 +65,7 @@ const OTHERS: [Player; 8] = [
     C3,
     PEAK_EWMA,
     RIF_THEN_LATENCY,
+    SHORTEST_DELAY,
 ];
 
 /// A run of a large fleet, in seconds.
@@ -141,7 +144,7 @@ impl Figure for Beyond {
 
     fn about(&self) -> &'static str {
         "The policy capacity against Prequal with the paper's settings (Q = 0.84), with RIF alone (Q = 0) and with our defaults, C3 (told \
-         the clients) and peak EWMA. Under capacity, and only there, replicas learn what they can carry and what a query costs them, from \
+         the clients), peak EWMA and shortest_expected_delay. Under capacity, and only there, replicas learn what they can carry and what a query costs them, from \
          CPU time and latency, and say so in their answers to probes and with each response; two variants do without the responses, or without \
          CPU time. 100 replicas of the testbed: all alike; with a half that burns twice the CPU (unequal); among busier \
          neighbours (tight, packed); among neighbours of which half the variance has a time constant of 100 ms (fast-antagonists); with costs of heavy \
