@@ -92,6 +92,17 @@ async fn under_load(proxy: &Proxy, what: &str, mut holds: impl AsyncFnMut(&Answe
     }
 }
 
+/// So that agents learn what a request takes that meets no other: without that, and without a word of the CPU, none says what its
+/// replica can carry.
+async fn ask_alone(agents: &[Proxy; 2]) {
+    for agent in agents {
+        let mut client = Client::connect(agent.address).await;
+        for _ in 0..40 {
+            client.get("/").await;
+        }
+    }
+}
+
 async fn replicas(proxy: &Proxy) -> Vec<serde_json::Value> {
     let status: serde_json::Value =
         serde_json::from_str(&proxy.admin_page("/status").await).unwrap();
@@ -113,13 +124,7 @@ async fn the_replica_with_more_capacity_gets_more_and_says_so_with_its_responses
     let addresses = agents.each_ref().map(|agent| agent.address);
     let toml = format!("{BY_CAPACITY}[decisions]\nsample = 1\n");
     let proxy = Proxy::start(&addresses, &toml);
-    // What a request takes that meets no other is learned first.
-    for agent in &agents {
-        let mut client = Client::connect(agent.address).await;
-        for _ in 0..40 {
-            client.get("/").await;
-        }
-    }
+    ask_alone(&agents).await;
     let mut since = [0, 0];
     under_load(
         &proxy,
@@ -166,6 +171,7 @@ async fn an_orca_report_says_it_as_well() {
         .each_ref()
         .map(|server| agent(server.address, "orca = \"json\"\n"));
     let proxy = Proxy::start(&agents.each_ref().map(|agent| agent.address), BY_CAPACITY);
+    ask_alone(&agents).await;
     under_load(&proxy, "both say it with responses", async |_| {
         carried(&proxy).await.iter().all(|reports| *reports > 0)
     })
