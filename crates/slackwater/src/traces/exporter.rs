@@ -244,19 +244,20 @@ impl Sending {
     async fn try_often(&mut self, head: &[u8], spans: &[u8]) -> Result<Taken, Refused> {
         let (mut wait, mut tries) = (WAIT, 1);
         loop {
+            let is_last = tries == TRIES_MAX || self.end.borrow().is_some();
             let refused = match self.try_once(head, spans).await {
                 Ok(taken) => return Ok(taken),
                 Err(refused) => refused,
             };
             self.shared.exports_failed.fetch_add(1, Relaxed);
-            if !refused.may_retry || tries == TRIES_MAX || self.end.borrow().is_some() {
+            if !refused.may_retry || is_last {
                 return Err(refused);
             }
             self.complain(0, &refused.why);
             let pause = refused.after.map_or(wait, |after| after.max(wait));
             tokio::select! {
                 () = sleep(pause) => (),
-                // Then there is one more try, at once.
+                // Then there is one more try, at once; also if it came while this one was under way.
                 _ = self.end.changed() => (),
             }
             (wait, tries) = (wait * 2, tries + 1);
