@@ -129,7 +129,7 @@ pub struct ExpectedDelay {
     learned: ReplicaMap<Learned>,
     /// Of how many replicas something was learned, and the sum of their latencies, in 1/1024 ns.
     reporting: u64,
-    sum: u64,
+    sum: u128,
     /// What queries take, in nanoseconds, by recent reports.
     typical_ns: RunningMean,
     /// What other clients have in flight at a replica, in 1/1024, by recent reports.
@@ -163,7 +163,7 @@ impl ExpectedDelay {
             None if learned.reports > 0 => mean,
             None => return,
         };
-        self.sum -= learned.latency;
+        self.sum -= u128::from(learned.latency);
         if learned.reports < REPORTS_MIN {
             self.reporting += u64::from(learned.reports == 0);
             learned.reports += 1;
@@ -176,13 +176,15 @@ impl ExpectedDelay {
             }
         }
         learned.at = now;
-        self.sum += learned.latency;
+        self.sum += u128::from(learned.latency);
     }
 
     /// The mean of all replicas, in 1/1024 ns.
     fn mean(&self) -> u64 {
-        let mean = self.sum.checked_div(self.reporting);
-        mean.map_or(LATENCY_UNKNOWN, |mean| mean.max(1))
+        let mean = self.sum.checked_div(self.reporting.into());
+        mean.map_or(LATENCY_UNKNOWN, |mean| {
+            u64::try_from(mean).unwrap_or(u64::MAX).max(1)
+        })
     }
 
     /// What a query is taken to take at a replica where no other is, in 1/1024 ns.
@@ -258,7 +260,7 @@ impl LatestRule for ExpectedDelay {
     fn forget(&mut self, replica: ReplicaId) {
         if let Some(learned) = self.learned.find_mut(replica) {
             self.reporting -= u64::from(learned.reports > 0);
-            self.sum -= learned.latency;
+            self.sum -= u128::from(learned.latency);
             *learned = Learned::default();
         }
     }
