@@ -2,7 +2,7 @@
 //!
 //! With a directory, of that cgroup; without, of this process with 1, 16, 64 and 256 threads that sleep: CPU time, user and kernel,
 //! so that it does not matter what else the machine does. With `--threads N --readings R` it reads so often and says nothing: two runs under `valgrind --tool=callgrind` that differ
-//! in R give the instructions of a reading, without the kernel's.
+//! in R give the instructions of a reading, without the kernel's; with `--times R` of one of times alone.
 
 #![expect(
     clippy::print_stdout,
@@ -31,7 +31,12 @@ fn main() -> ExitCode {
                 sleepers.end();
             }
         }
-        ["--threads", threads, "--readings", readings] => {
+        [
+            "--threads",
+            threads,
+            what @ ("--readings" | "--times"),
+            readings,
+        ] => {
             let (Ok(threads), Ok(readings)) = (threads.parse(), readings.parse::<u32>()) else {
                 eprintln!("threads and readings are whole numbers");
                 return ExitCode::from(2);
@@ -39,7 +44,11 @@ fn main() -> ExitCode {
             let sleepers = Sleepers::up_to(threads);
             let mut source = Source::open(&Target::ThisProcess);
             for _ in 0..readings {
-                source.read();
+                if *what == "--times" {
+                    source.read_times();
+                } else {
+                    source.read();
+                }
             }
             sleepers.end();
         }
@@ -52,7 +61,7 @@ fn main() -> ExitCode {
             println!("{}", cost(&target));
         }
         _ => {
-            eprintln!("usage: reading_cost [CGROUP | --threads N --readings R]");
+            eprintln!("usage: reading_cost [CGROUP | --threads N --readings|--times R]");
             return ExitCode::from(2);
         }
     }

@@ -71,6 +71,11 @@ impl Source {
             ..Reading::default()
         }
     }
+
+    /// As [`read`](Self::read), of which there is nothing to be left out here.
+    pub fn read_times(&mut self) -> Reading {
+        self.read()
+    }
 }
 
 const ONLY_THIS: &str = "on this system only the process that asks can be read, if any";

@@ -37,6 +37,19 @@ fn this_process_tells_everything_that_threads_tell() {
     assert!(later.busiest_thread.is_some());
 }
 
+/// And what changes seldom stays as it was read last.
+#[test]
+fn a_reading_of_times_leaves_the_rest_out() {
+    let mut source = Source::open(&Target::ThisProcess);
+    assert_eq!(source.read_times().cores_limit, None, "nobody has looked");
+    let all = source.read();
+    burn(Duration::from_millis(5));
+    let times = source.read_times();
+    assert!(times.used > all.used && times.waited >= all.waited);
+    assert_eq!(times.cores_limit, all.cores_limit);
+    assert_eq!((times.throttled, times.stalled), (None, None));
+}
+
 #[test]
 fn threads_are_counted_as_they_come_and_go() {
     let busy = Busy::start();

@@ -152,6 +152,25 @@ fn a_group_within_has_the_quota_and_the_stops_of_the_one_around_it() {
     assert_eq!(around.read().throttled, None);
 }
 
+#[test]
+fn a_reading_of_times_has_the_limit_that_was_read_last() {
+    let Some(group) = Group::new(CPU.as_ref(), &name("times")) else {
+        return;
+    };
+    group.write("cpu.cfs_period_us", "100000");
+    group.write("cpu.cfs_quota_us", "20000");
+    let mut source = group.source();
+    let told = |it: Reading| (it.cores_limit.unwrap().millicores, it.throttled.is_some());
+    assert_eq!(told(source.read()), (200, true));
+    group.write("cpu.cfs_period_us", "50000");
+    let times = source.read_times();
+    assert_eq!(told(times), (200, false));
+    assert_eq!(times.quota_period, Some(Duration::from_millis(100)));
+    assert_eq!(told(source.read()), (400, true));
+    let period = source.read_times().quota_period;
+    assert_eq!(period, Some(Duration::from_millis(50)));
+}
+
 /// Groups of version 1 can have single threads in them. They bring their past along, which is not the group's.
 #[test]
 fn a_thread_counts_from_when_it_is_seen_in_a_group() {

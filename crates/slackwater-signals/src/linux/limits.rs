@@ -18,7 +18,10 @@ pub(super) struct Limits {
     quotas: Quotas,
     cpus_by: CpusBy,
     cpus: Option<u32>,
+    /// Readings since they were asked for.
     readings: u32,
+    /// What was read last.
+    last: (Option<CoresLimit>, Option<Duration>),
 }
 
 #[derive(Debug)]
@@ -86,6 +89,7 @@ impl Limits {
             cpus_by,
             cpus: None,
             readings: 0,
+            last: (None, None),
         };
         (limits, quota_found, cpus_found)
     }
@@ -95,14 +99,22 @@ impl Limits {
         &mut self,
         threads: Option<&Watched>,
     ) -> (Option<CoresLimit>, Option<Duration>) {
-        if self.cpus.is_none() || self.readings == 0 {
+        if self.cpus.is_none() || self.readings >= CPUS_READINGS {
             // Nobody there to be asked: it stays what it was.
             self.cpus = self.cpus_by.read(threads).or(self.cpus);
+            self.readings = 0;
         }
-        self.readings = (self.readings + 1) % CPUS_READINGS;
+        self.readings += 1;
         let cpus = self.cpus.map(|cpus| cpus.saturating_mul(1000));
         let (quota, period) = self.quotas.read().unzip();
-        (lower(quota, cpus), period)
+        self.last = (lower(quota, cpus), period);
+        self.last
+    }
+
+    /// What was read last, for a reading that asks nobody.
+    pub(super) fn last(&mut self) -> (Option<CoresLimit>, Option<Duration>) {
+        self.readings = self.readings.saturating_add(1);
+        self.last
     }
 }
 

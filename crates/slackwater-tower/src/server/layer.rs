@@ -7,6 +7,7 @@ use super::body::TrackedBody;
 use super::counts::add_one;
 use super::{Load, QueryInFlight};
 use crate::response::{BytesLeft, head_outcome, trailers_outcome};
+use crate::wire::carried::write_carried_report;
 use crate::wire::{PROBE_PATH, ProbeKey, headers, signed};
 use core::fmt;
 use core::pin::Pin;
@@ -46,8 +47,8 @@ impl LoadLayer {
         }
     }
 
-    /// Whether the head of every response says how loaded the replica is: `x-prequal-rif`, without the request that is
-    /// answered, and where they are known `x-slackwater-capacity-millirif` and `x-slackwater-cost-ns`. For clients whose
+    /// Whether the head of every response says how loaded the replica is, in `x-slackwater-load`: RIF without the request that
+    /// is answered, and capacity and cost where they are known. For clients whose
     /// policy learns from that: then few probes are needed. Never signed, and not for responses to requests that were turned
     /// away. Default: none does. Not where whoever gets the response should not know: nobody on the way takes it out but
     /// `slackwater serve` under such a policy.
@@ -331,7 +332,7 @@ fn track<RB: Body>(
     let status = response.status();
     query.head_ready(end_by_head(&response));
     if reports {
-        headers::write_carried_report(&query.carried_report(), response.headers_mut());
+        write_carried_report(&query.carried_report(), response.headers_mut());
     }
     let bytes_left =
         BytesLeft::of_response(status, response.headers(), response.body(), asks_head_only);

@@ -55,7 +55,7 @@ impl QueryInFlight {
     /// its capacity and what a query costs it. For the response's head: [`write_carried_report`]. Cheaper than
     /// [`Load::report`], and takes no lock; latency is left to probes.
     ///
-    /// [`write_carried_report`]: crate::wire::headers::write_carried_report
+    /// [`write_carried_report`]: crate::wire::carried::write_carried_report
     pub fn carried_report(&self) -> LoadReport {
         let mut report = self.load.carried_report();
         let own = u32::from(self.arrival.is_some());

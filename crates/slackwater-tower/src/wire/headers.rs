@@ -86,60 +86,9 @@ fn set(headers: &mut HeaderMap, name: HeaderName, value: Option<u64>) {
     };
 }
 
-/// As [`write_report`], of what a response carries about its replica: RIF, capacity and cost, and no more.
-pub fn write_carried_report(report: &LoadReport, headers: &mut HeaderMap) {
-    headers.insert(RIF, HeaderValue::from(report.rif.count()));
-    set(
-        headers,
-        CAPACITY_MILLIRIF,
-        report.capacity_millirif.map(u64::from),
-    );
-    set(
-        headers,
-        COST_NS,
-        report.cost.map(|span| wide(span.as_nanos())),
-    );
-}
-
-/// Takes what a response carries about its replica out of its `headers`, so that it goes no further: all that a report may be
-/// made of. `None` if there is nothing, `Some` of an error if it cannot be read; it is taken out all the same.
-pub fn take_carried_report(headers: &mut HeaderMap) -> Option<Result<LoadReport, BadReport>> {
-    // A response has few names, which are looked at faster than ten are looked for.
-    let mut is_there = [false; OF_REPORT.len()];
-    for name in headers.keys() {
-        if let Some(index) = OF_REPORT.iter().position(|of_report| of_report == name) {
-            is_there[index] = true;
-        }
-    }
-    let there = || {
-        OF_REPORT
-            .iter()
-            .zip(is_there)
-            .filter(|(_, is_there)| *is_there)
-    };
-    there().next()?;
-    let report = read(&|header, max| {
-        if there().any(|(name, _)| name == header) {
-            number(headers, header, max)
-        } else {
-            Ok(None)
-        }
-    });
-    for (name, _) in there() {
-        headers.remove(name);
-    }
-    Some(report)
-}
-
 /// Reads the report in `headers`.
 pub fn read_report(headers: &HeaderMap) -> Result<LoadReport, BadReport> {
-    read(&|header, max| number(headers, header, max))
-}
-
-type ReadNumber<'h> = dyn Fn(&HeaderName, u64) -> Result<Option<u64>, BadReport> + 'h;
-
-/// Reads a report, of which `number` gives each header as a number up to a greatest one.
-fn read(number: &ReadNumber<'_>) -> Result<LoadReport, BadReport> {
+    let number = |header: &HeaderName, max| number(headers, header, max);
     let narrow = |header: &HeaderName| -> Result<Option<u32>, BadReport> {
         let value = number(header, u32::MAX.into())?;
         // Never cut: `number` has checked the range.
@@ -294,7 +243,7 @@ fn number(headers: &HeaderMap, header: &HeaderName, max: u64) -> Result<Option<u
 }
 
 /// Decimal digits and nothing else; `str::parse` would take a plus sign.
-fn parse(text: &[u8]) -> Option<u64> {
+pub(super) fn parse(text: &[u8]) -> Option<u64> {
     if text.is_empty() {
         return None;
     }

@@ -6,7 +6,8 @@ use http::{HeaderMap, StatusCode};
 use http_body_util::BodyExt;
 use slackwater_tower::server::{Load, LoadLayer};
 use slackwater_tower::wire::PROBE_PATH;
-use slackwater_tower::wire::headers::{read_report, take_carried_report, write_hint};
+use slackwater_tower::wire::carried::take_carried_report;
+use slackwater_tower::wire::headers::{read_report, write_hint};
 
 /// Waits for RIF zero and compares how queries ended.
 async fn assert_ended(rig: &Rig, [succeeded, failed, cancelled]: [u64; 3]) {

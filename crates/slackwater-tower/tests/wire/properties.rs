@@ -11,9 +11,7 @@ use slackwater_tower::wire::datagram::{
     DATAGRAM_BYTES_MAX, HintTooLong, ProbeReply, ProbeRequest, REPLY_BYTES_MAX, REQUEST_BYTES_MIN,
     decode_reply, decode_request, encode_reply, encode_request,
 };
-use slackwater_tower::wire::headers::{
-    read_hint, read_report, take_carried_report, write_carried_report, write_hint, write_report,
-};
+use slackwater_tower::wire::headers::{read_hint, read_report, write_hint, write_report};
 use slackwater_tower::wire::{HINT_BYTES_MAX, ProbeKey};
 
 fn key() -> ProbeKey {
@@ -199,41 +197,4 @@ fn durations_of_centuries_saturate() {
     let read = read_report(&headers).unwrap();
     assert_eq!(read.latency, Some(Duration::from_micros(u64::MAX)));
     assert_eq!(read.cost, end);
-}
-
-#[test]
-fn what_a_response_carries_is_taken_out_whole() {
-    let mut report = LoadReport::new(Rif::new(3), None);
-    report.capacity_millirif = Some(4_500);
-    report.cost = Some(Duration::from_micros(2));
-    let mut headers = HeaderMap::new();
-    headers.insert("date", "today".parse().unwrap());
-    assert_eq!(take_carried_report(&mut headers), None);
-    headers.append("x-slackwater-cost-ns", "1".parse().unwrap());
-    headers.append("x-slackwater-cost-ns", "2".parse().unwrap());
-    write_carried_report(&report, &mut headers);
-    assert_eq!(headers.len(), 4, "an earlier report is replaced");
-    assert_eq!(headers["x-prequal-rif"], "3");
-    assert_eq!(headers["x-slackwater-capacity-millirif"], "4500");
-    assert_eq!(headers["x-slackwater-cost-ns"], "2000");
-    let taken = take_carried_report(&mut headers);
-    assert_eq!(taken, Some(Ok(report)));
-    assert_eq!(headers.len(), 1, "the date is not of it");
-    write_carried_report(&LoadReport::new(Rif::ZERO, None), &mut headers);
-    assert_eq!(headers.len(), 2, "what is not known is absent");
-}
-
-#[test]
-fn what_cannot_be_read_is_taken_out_too() {
-    for (name, value) in [
-        ("x-prequal-rif", "-1"),
-        ("x-slackwater-capacity-millirif", "5"),
-        ("x-slackwater-incarnation", "5"),
-    ] {
-        let mut headers = HeaderMap::new();
-        headers.insert(name, value.parse().unwrap());
-        let taken = take_carried_report(&mut headers);
-        assert!(taken.is_some_and(|report| report.is_err()), "{name}");
-        assert!(headers.is_empty(), "{name}");
-    }
 }

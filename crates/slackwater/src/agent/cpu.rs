@@ -19,7 +19,7 @@ const STEP: Duration = Duration::from_millis(50);
 /// The pause after a reading is so many times as long as the reading itself, so that one of very many threads takes no more
 /// than a hundredth of a core.
 const PAUSE_READINGS: u32 = 99;
-/// How often it is looked where the server is.
+/// How often it is looked where the server is, and what limits it: quotas hardly ever change.
 const LOOK: Duration = Duration::from_secs(1);
 /// A process id, with a line's end and some blanks.
 const PID_FILE_BYTES_MAX: u64 = 32;
@@ -95,14 +95,19 @@ impl Watch {
     /// What the server has used and waited for by now; `None` while it is not there.
     fn read(&mut self, now: Instant) -> Option<CpuTotals> {
         let looked = self.looked_at.map(|at| now.saturating_duration_since(at));
-        if looked.is_none_or(|ago| ago >= LOOK) {
+        let looks = looked.is_none_or(|ago| ago >= LOOK);
+        if looks {
             self.looked_at = Some(now);
             if let Err(reason) = self.look() {
                 self.miss(reason);
             }
         }
         let open = self.open.as_mut()?;
-        let reading = open.source.read();
+        let reading = if looks {
+            open.source.read()
+        } else {
+            open.source.read_times()
+        };
         let Some(used) = reading.used else {
             self.miss("it has ended".to_owned());
             return None;

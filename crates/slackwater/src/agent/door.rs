@@ -26,7 +26,7 @@ use slackwater_tower::server::{
 };
 use slackwater_tower::wire::ProbeKey;
 use slackwater_tower::wire::asks::take_time;
-use slackwater_tower::wire::headers::write_carried_report;
+use slackwater_tower::wire::carried::write_carried_report;
 use slackwater_tower::wire::tie::Tie;
 use std::io;
 use std::sync::Arc;

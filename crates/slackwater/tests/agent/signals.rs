@@ -84,14 +84,14 @@ async fn a_server_that_cannot_be_found_is_served_all_the_same() {
     assert!(told.is_empty(), "by default nobody is told");
 }
 
-/// What a client gets as its `x-prequal-rif` where the server's response has `fields`.
+/// What a client gets as its `x-slackwater-load` where the server's response has `fields`.
 async fn told(agent: &Agent, server: &Server, fields: &str) -> Vec<String> {
     let mut client = Client::send(agent.address, "GET", "/").await;
     let mut exchange = server.request().await;
     let head = format!("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n{fields}\r\n");
     exchange.write(head).await;
     let answer = client.head().await;
-    let values = answer.headers.get_all("x-prequal-rif").iter();
+    let values = answer.headers.get_all("x-slackwater-load").iter();
     values.map(|it| it.to_str().unwrap().to_owned()).collect()
 }
 
@@ -103,5 +103,8 @@ async fn responses_say_what_is_in_flight_besides_them() {
     let _waiting = Client::send(agent.address, "GET", "/").await;
     let _held = server.request().await;
     // What the server says itself is of what reaches it, and probes are the agent's to answer.
-    assert_eq!(told(&agent, &server, "x-prequal-rif: 9\r\n").await, ["1"]);
+    assert_eq!(
+        told(&agent, &server, "x-slackwater-load: 9;;\r\n").await,
+        ["1;;"]
+    );
 }

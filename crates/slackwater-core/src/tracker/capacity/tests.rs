@@ -462,6 +462,18 @@ fn clocks_and_totals_that_step_back_do_no_harm() {
 }
 
 #[test]
+fn products_are_divided_as_if_they_were_of_any_size() {
+    assert_eq!(mul_div(7, 3, 2), 10, "rounded down");
+    assert_eq!(mul_div(7, 3, 0), 21, "none counts as one");
+    let most = u64::MAX;
+    assert_eq!(mul_div(most, 1, 1), most);
+    assert_eq!(mul_div(most, 3, 4), most / 4 * 3 + 2, "beyond 64 bits");
+    assert_eq!(mul_div(1 << 32, 1 << 32, 1 << 10), 1 << 54, "by one bit");
+    assert_eq!(mul_div(most, 2, 1), most, "no more than there is room for");
+    assert_eq!(mul_div(most, most, 0), most);
+}
+
+#[test]
 fn what_told_the_capacity_is_told() {
     assert_eq!(CapacityEstimator::default().source(), None);
     let source = |replica: &Replica| replica.estimator.source().map(CapacitySource::as_str);

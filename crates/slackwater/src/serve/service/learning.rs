@@ -6,7 +6,7 @@
 use crate::orca;
 use http::HeaderMap;
 use slackwater_core::LoadReport;
-use slackwater_tower::wire::headers::take_carried_report;
+use slackwater_tower::wire::carried::take_carried_report;
 
 /// What a policy learns from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +54,7 @@ mod tests {
         "TEXT cpu_utilization=0.5, rps_fractional=4, named_metrics.slackwater.rif=2, \
          named_metrics.slackwater.capacity=3.5, named_metrics.slackwater.cost_seconds=0.001",
     );
-    const RIF: (&str, &str) = ("x-prequal-rif", "7");
+    const LOAD: (&str, &str) = ("x-slackwater-load", "7;;");
 
     /// What is learned, and how many fields are left.
     fn taken(
@@ -72,9 +72,9 @@ mod tests {
     #[test]
     fn each_policy_takes_what_it_learns_from() {
         let nothing = Learning::of_policy("prequal");
-        assert_eq!(taken(nothing, &[ORCA, RIF]), (None, 2));
+        assert_eq!(taken(nothing, &[ORCA, LOAD]), (None, 2));
         let rates = Learning::of_policy("weighted_round_robin");
-        let (report, left) = taken(rates, &[ORCA, RIF]);
+        let (report, left) = taken(rates, &[ORCA, LOAD]);
         assert_eq!(report.unwrap().cpu_millionths, Some(500_000));
         assert_eq!(left, 1, "a field that nobody looks for");
         let capacity = Learning::of_policy("capacity");
@@ -82,7 +82,7 @@ mod tests {
         let report = report.unwrap();
         assert_eq!((report.rif.count(), left), (2, 0));
         assert_eq!(report.capacity_millirif, Some(3_500));
-        let (report, left) = taken(capacity, &[ORCA, RIF]);
+        let (report, left) = taken(capacity, &[ORCA, LOAD]);
         let report = report.unwrap();
         assert_eq!((report.rif.count(), left), (7, 0), "its own fields win");
     }
@@ -90,7 +90,7 @@ mod tests {
     #[test]
     fn what_cannot_be_read_is_taken_out_and_not_believed() {
         let capacity = Learning::of_policy("capacity");
-        let bad = [("x-prequal-rif", "many"), ("x-slackwater-cost-ns", "1")];
+        let bad = [("x-slackwater-load", "many")];
         assert_eq!(taken(capacity, &bad), (None, 0));
         let orca = [("endpoint-load-metrics", "TEXT cpu_utilization=0.5")];
         assert_eq!(taken(capacity, &orca), (None, 0));

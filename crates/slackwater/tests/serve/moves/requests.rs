@@ -190,7 +190,7 @@ async fn refused(moved: &Moved) {
         .moves_with_requests(&["slackwater_grpc_failures_total"])
         .await;
 
-    let loaded = capacity::says("x-prequal-rif: 1\r\n").await;
+    let loaded = capacity::says("x-slackwater-load: 1;;\r\n").await;
     let proxy = Proxy::start(&[loaded.address], capacity::BY_CAPACITY);
     let watched = moved.watch(&proxy).await;
     watched

@@ -1,0 +1,215 @@
+//! What a response carries about its replica: RIF, capacity and cost, in one header of its head.
+//!
+//! Every response pays for it, so it is made to be cheap: one header to insert, to send and to take out, and no number written
+//! twice while it stays the same. `docs/probe-protocol.md` has the form; probes are answered with headers of their own.
+
+use core::cell::RefCell;
+use core::fmt;
+use core::time::Duration;
+use http::header::{HeaderMap, HeaderName, HeaderValue};
+use slackwater_core::{LoadReport, Rif};
+
+/// RIF, capacity in thousandths of a request in flight, and cost in nanoseconds: `3;4500;2000`. The last two are empty where they
+/// are not known.
+pub const LOAD: HeaderName = HeaderName::from_static("x-slackwater-load");
+
+/// RIFs below this have a place of their own among the values that are kept.
+const KEPT: usize = 64;
+
+/// What a value says.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Said {
+    rif: u32,
+    capacity_millirif: Option<u32>,
+    cost: Option<Duration>,
+}
+
+thread_local! {
+    /// Capacity and cost change with a reading, some twenty times a second, and RIF is small and comes again: most responses say
+    /// what one has said before, and a copy of that is one more reference.
+    static VALUES: RefCell<[Option<(Said, HeaderValue)>; KEPT]> =
+        const { RefCell::new([const { None }; KEPT]) };
+}
+
+impl Said {
+    fn write(&self) -> HeaderValue {
+        let number = |number: Option<u64>| number.map_or_else(String::new, |it| it.to_string());
+        let capacity = number(self.capacity_millirif.map(u64::from));
+        let wide = |cost: Duration| u64::try_from(cost.as_nanos()).unwrap_or(u64::MAX);
+        let cost = number(self.cost.map(wide));
+        let text = format!("{};{capacity};{cost}", self.rif);
+        // Digits and semicolons always make a header value.
+        HeaderValue::try_from(text).unwrap_or_else(|_| HeaderValue::from_static(""))
+    }
+
+    fn value(self) -> HeaderValue {
+        let kept = VALUES.try_with(|values| {
+            let mut values = values.try_borrow_mut().ok()?;
+            let place = usize::try_from(self.rif).ok()? % KEPT;
+            let place = values.get_mut(place)?;
+            if let Some((said, value)) = place
+                && *said == self
+            {
+                return Some(value.clone());
+            }
+            let value = self.write();
+            *place = Some((self, value.clone()));
+            Some(value)
+        });
+        // None are kept for a thread that is about to end.
+        kept.ok().flatten().unwrap_or_else(|| self.write())
+    }
+}
+
+/// Puts what a response carries of `report`, its RIF, capacity and cost, into `headers`, in place of what is there. A cost beyond
+/// 2^64 − 1 ns is written as that.
+pub fn write_carried_report(report: &LoadReport, headers: &mut HeaderMap) {
+    let said = Said {
+        rif: report.rif.count(),
+        capacity_millirif: report.capacity_millirif,
+        cost: report.cost,
+    };
+    headers.insert(LOAD, said.value());
+}
+
+/// Takes what a response carries about its replica out of its `headers`, so that it goes no further. `None` if there is nothing, `Some`
+/// of an error if it cannot be read; it is taken out all the same.
+pub fn take_carried_report(headers: &mut HeaderMap) -> Option<Result<LoadReport, BadLoad>> {
+    let before = headers.len();
+    let value = headers.remove(LOAD)?;
+    // All of that name are gone now.
+    let is_one = before - headers.len() == 1;
+    let read = read(value.as_bytes()).filter(|_| is_one);
+    Some(read.ok_or(BadLoad))
+}
+
+fn read(text: &[u8]) -> Option<LoadReport> {
+    let mut fields = text.split(|byte| *byte == b';');
+    let rif = u32::try_from(number(fields.next()?)??).ok()?;
+    let capacity = number(fields.next()?)?.map(u32::try_from);
+    let cost_ns = number(fields.next()?)?;
+    // Whatever comes after that is for those who know it.
+    let mut report = LoadReport::new(Rif::new(rif), None);
+    report.capacity_millirif = capacity.transpose().ok()?;
+    report.cost = cost_ns.map(Duration::from_nanos);
+    Some(report)
+}
+
+/// A plain number, or nothing; `None` for anything else.
+#[expect(clippy::option_option, reason = "absent is not wrong")]
+fn number(text: &[u8]) -> Option<Option<u64>> {
+    if text.is_empty() {
+        return Some(None);
+    }
+    super::headers::parse(text).map(Some)
+}
+
+/// The header `x-slackwater-load` cannot be read, or comes more than once, so that two replicas seem to speak.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BadLoad;
+
+impl fmt::Display for BadLoad {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "the header {LOAD} is not one of three numbers between semicolons, the first of them at most {}, the second too, \
+             the third at most {}; only the first has to be there",
+            u32::MAX,
+            u64::MAX
+        )
+    }
+}
+
+impl core::error::Error for BadLoad {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(rif: u32, capacity_millirif: Option<u32>, cost_ns: Option<u64>) -> LoadReport {
+        let mut report = LoadReport::new(Rif::new(rif), None);
+        report.capacity_millirif = capacity_millirif;
+        report.cost = cost_ns.map(Duration::from_nanos);
+        report
+    }
+
+    fn written(report: &LoadReport) -> HeaderValue {
+        let mut headers = HeaderMap::new();
+        write_carried_report(report, &mut headers);
+        headers.remove(LOAD).expect("it was written")
+    }
+
+    #[test]
+    fn a_value_is_written_once_while_it_stays_the_same() {
+        let first = written(&report(3, Some(4_500), Some(2_000)));
+        let second = written(&report(3, Some(4_500), Some(2_000)));
+        assert_eq!(first.as_bytes().as_ptr(), second.as_bytes().as_ptr());
+        // Each of these has the place of the one before.
+        for (other, text) in [
+            (report(3, Some(4_501), Some(2_000)), "3;4501;2000"),
+            (report(3, Some(4_501), Some(2_001)), "3;4501;2001"),
+            (report(67, Some(4_501), Some(2_001)), "67;4501;2001"),
+            (report(3, None, Some(2_001)), "3;;2001"),
+            (report(3, None, None), "3;;"),
+            (report(3, Some(0), Some(0)), "3;0;0"),
+        ] {
+            assert_eq!(written(&other), text);
+        }
+        assert_eq!(first, "3;4500;2000");
+    }
+
+    #[test]
+    fn what_is_there_is_taken_out_whole_and_believed_if_it_is_one() {
+        let carried = report(3, Some(4_500), Some(2_000));
+        let mut headers = HeaderMap::new();
+        headers.insert("date", HeaderValue::from_static("today"));
+        assert_eq!(take_carried_report(&mut headers), None);
+        headers.append(LOAD, HeaderValue::from_static("1;;"));
+        headers.append(LOAD, HeaderValue::from_static("2;;"));
+        let twice = take_carried_report(&mut headers.clone());
+        assert_eq!(twice, Some(Err(BadLoad)));
+        write_carried_report(&carried, &mut headers);
+        assert_eq!(headers.len(), 2, "an earlier report is replaced");
+        assert_eq!(take_carried_report(&mut headers), Some(Ok(carried)));
+        assert_eq!(headers.len(), 1, "the date is not of it");
+        headers.insert(LOAD, HeaderValue::from_static("many"));
+        assert_eq!(take_carried_report(&mut headers), Some(Err(BadLoad)));
+        assert_eq!(headers.len(), 1, "what cannot be read is taken out, too");
+    }
+
+    #[test]
+    fn the_greatest_numbers_are_read_and_nothing_beyond() {
+        let most = report(u32::MAX, Some(u32::MAX), Some(u64::MAX));
+        let text = written(&most);
+        assert_eq!(text, "4294967295;4294967295;18446744073709551615");
+        assert_eq!(read(text.as_bytes()), Some(most));
+        let mut longer = report(0, None, None);
+        longer.cost = Some(Duration::MAX);
+        assert_eq!(written(&longer), "0;;18446744073709551615");
+        for bad in [
+            "",
+            "3",
+            "3;",
+            "3;4",
+            ";;",
+            ";4;5",
+            "-1;;",
+            "+1;;",
+            " 1;;",
+            "1;2.5;",
+            "1;;2e3",
+            "1, 2, 3",
+            "4294967296;;",
+            "1;4294967296;",
+            "1;;18446744073709551616",
+        ] {
+            assert_eq!(read(bad.as_bytes()), None, "{bad:?}");
+        }
+        let later = read(b"1;2;3;4;five");
+        assert_eq!(
+            later,
+            Some(report(1, Some(2), Some(3))),
+            "for later versions"
+        );
+    }
+}
