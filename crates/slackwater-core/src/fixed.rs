@@ -138,6 +138,17 @@ impl Accumulator {
     }
 }
 
+/// What a value counts as where the mean of all is known: as the mean, if it differs from that by no more than so many millionths of
+/// it, so that chance is no difference.
+pub(crate) fn banded(value: u64, mean: u64, band_millionths: u64) -> u64 {
+    let band = u128::from(mean) * u128::from(band_millionths) / u128::from(ONE);
+    if u128::from(value.abs_diff(mean)) > band {
+        value
+    } else {
+        mean
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -11,7 +11,7 @@
 //! While any replica that may be chosen reports no capacity, this is exactly Prequal: with its rule, its probes, and without
 //! the reports of responses.
 
-use crate::fixed::{ONE, Rate};
+use crate::fixed::{ONE, Rate, banded};
 use crate::policy::explanation::Score;
 use crate::policy::pooled::{PoolRule, Pooled};
 use crate::policy::prequal::{PrequalConfig, hot_cold};
@@ -166,16 +166,6 @@ impl LeastInUse {
         })
     }
 
-    /// What a query that costs so much counts as, where the mean is another.
-    fn banded(&self, cost_ns: u64, mean_ns: u64) -> u64 {
-        let band = u128::from(mean_ns) * u128::from(self.cost_band) / MILLION;
-        if u128::from(cost_ns.abs_diff(mean_ns)) > band {
-            cost_ns
-        } else {
-            mean_ns
-        }
-    }
-
     /// First what a query is taken to take there, in 1/1024 of a nanosecond; between equals, the reported latency.
     fn place(&self, replica: ReplicaId, load: Load, mean_cost_ns: u64) -> Place {
         let reported = self.reported.find(replica).copied().unwrap_or_default();
@@ -194,7 +184,8 @@ impl LeastInUse {
         let before = rif * MILLION * u128::from(ONE_RIF) / part;
         let behind = (before + MILLION) / (rif + 1);
         let cost_ns = reported.cost_ns.unwrap_or(mean_cost_ns);
-        let cost = u128::from(self.banded(cost_ns, mean_cost_ns)) << FRACTION_BITS;
+        let cost_ns = banded(cost_ns, mean_cost_ns, self.cost_band);
+        let cost = u128::from(cost_ns) << FRACTION_BITS;
         let longer = waiting * crowding / MILLION;
         let taken = cost.saturating_mul(longer) / MILLION;
         let taken = taken.saturating_mul(behind) / MILLION;

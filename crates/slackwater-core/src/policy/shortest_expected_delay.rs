@@ -11,7 +11,7 @@
 //! A RIF that was reported is soon another. Over the time that a query takes it fades to what replicas have as a rule, so that
 //! an old low report draws no crowd; and of a large fleet only the newest reports are compared.
 
-use crate::fixed::ONE;
+use crate::fixed::{ONE, banded};
 use crate::policy::explanation::Score;
 use crate::policy::latest::{LatestLoad, LatestReports, LatestRule, Reported};
 use crate::policy::prequal::PrequalConfig;
@@ -194,12 +194,7 @@ impl ExpectedDelay {
         let Some(learned) = learned.filter(|learned| learned.reports >= REPORTS_MIN) else {
             return mean;
         };
-        let band = u128::from(mean) * u128::from(self.band_millionths) / u128::from(ONE);
-        if u128::from(learned.latency.abs_diff(mean)) <= band {
-            return mean;
-        }
-        learned
-            .latency
+        banded(learned.latency, mean, self.band_millionths)
             .clamp(mean / DIFFERENCE_MAX, mean * DIFFERENCE_MAX)
     }
 

@@ -228,7 +228,8 @@ impl CapacityEstimator {
     fn most(&self) -> Option<Fine> {
         let limit = u64::from(self.limit_millicores?) * FINE;
         let cost_ns = self.cost.mean_ns()?.max(1);
-        let by_cpu_ns = (self.tells_waits).then(|| cost_ns + self.cost.mean_elsewhere_ns());
+        let by_cpu_ns =
+            (self.tells_waits).then(|| cost_ns.saturating_add(self.cost.mean_elsewhere_ns()));
         let by_latency_ns = self.inflation.unloaded_ns().map(|ns| ns.max(cost_ns));
         let alone_ns = match (by_cpu_ns, by_latency_ns) {
             (Some(by_cpu_ns), Some(by_latency_ns)) => by_cpu_ns.min(by_latency_ns),
