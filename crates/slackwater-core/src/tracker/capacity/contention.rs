@@ -3,6 +3,7 @@
 //! Its threads are ready to run for as long as they run or wait for a CPU: neighbours, a quota and its own load all show in
 //! the wait, and waiting for anything else does not.
 
+use super::shortage::Shortage;
 use super::{FINE, Fine, ONE_RIF, grow, mul_div, towards};
 use core::ops::AddAssign;
 
@@ -14,9 +15,6 @@ const SHORT_BELOW: u64 = FINE * 93 / 100;
 const MEMORY_NS: u64 = 95_000_000;
 /// How much of the way one reading may go at most, in 1/1024, however long it was.
 const STEP_MAX: u64 = FINE * 9 / 10;
-/// For so long after a shortage its capacity is still taken for what it is. Longer than neighbours stay away.
-const RECENT_NS: u64 = 30_000_000_000;
-
 /// What was seen within some time.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Span {
@@ -46,9 +44,7 @@ pub(super) struct Contention {
     capacity: Option<Fine>,
     /// What was seen and nothing yet learned from.
     seen: Span,
-    /// For how long nothing was short.
-    ample_ns: u64,
-    was_short: bool,
+    shortage: Shortage,
 }
 
 impl Contention {
@@ -72,11 +68,10 @@ impl Contention {
         if got < SHORT_BELOW {
             let step = mul_div(seen.ns, FINE, MEMORY_NS).min(STEP_MAX);
             self.capacity = Some(towards(capacity, carried, step, FINE));
-            self.ample_ns = 0;
-            self.was_short = true;
+            self.shortage.is_now();
         } else {
             self.capacity = Some(grow(capacity, mean_rif, seen.ns));
-            self.ample_ns = self.ample_ns.saturating_add(seen.ns);
+            self.shortage.was_not_for(seen.ns);
         }
     }
 
@@ -86,6 +81,6 @@ impl Contention {
 
     /// Whether a shortage has said not long ago what the capacity is; without one it is but a guess from below.
     pub(super) fn is_recent(&self) -> bool {
-        self.was_short && self.ample_ns < RECENT_NS
+        self.shortage.is_recent()
     }
 }

@@ -4,6 +4,7 @@
 //! half of them. The mean of a few latencies is a poor thing where they are very different, so means are of square roots,
 //! which a few long queries move less, and over as many as it takes to know them.
 
+use super::shortage::Shortage;
 use super::{FINE, Fine, ONE_RIF, grow, mul_div, towards};
 
 /// Where queries that meet few others take less than this share of what the newest take, in 1/1024, the replica is beyond its
@@ -18,6 +19,9 @@ const NEWEST_MIN: u64 = 24;
 const NEWEST_MAX: u64 = 1_024;
 /// Between these, as many as it takes for a standard error of 8 %: so many times their squared coefficient of variation.
 const NEWEST_BY_VARIATION: u64 = 156;
+/// The first queries to end are the shortest of those that came first. Nothing is learned before so many times as many have
+/// ended as were ever in flight: of queries that take longer than that few are missed.
+const SETTLED: u64 = 3;
 /// Before so many queries nothing is known.
 const QUERIES_MIN: u64 = 32;
 /// Queries that met up to so many others and themselves, in the mean, are as good as alone.
@@ -39,6 +43,10 @@ fn square(root: u64) -> u64 {
 /// What is known of it. Latencies are kept as roots.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Inflation {
+    /// Queries that ended before those that are learned from, and the most RIF among them.
+    early: u64,
+    early_rif_most: Fine,
+    is_settled: bool,
     queries: u64,
     /// Those that met few others, and their mean and variance.
     unloaded_queries: u64,
@@ -54,7 +62,7 @@ pub(super) struct Inflation {
     /// Those that met few others were not slowed down by them. Where all have met as many, as those of clients do that always
     /// have so many under way, nobody can say what it would be without.
     is_sure: bool,
-    was_short: bool,
+    shortage: Shortage,
 }
 
 impl Inflation {
@@ -74,16 +82,23 @@ impl Inflation {
         let got = mul_div(square(self.unloaded), FINE, square(self.newest));
         let capacity = self.capacity.unwrap_or(self.newest_rif);
         self.capacity = Some(if got < INFLATED_BELOW {
-            self.was_short = true;
+            self.shortage.is_now();
             let carried = mul_div(self.newest_rif, got, FINE);
             towards(capacity, carried, count, self.newest_memory())
         } else {
+            self.shortage.was_not_for(span_ns);
             grow(capacity, self.newest_rif, span_ns)
         });
     }
 
     fn learn(&mut self, others: u32, latency_ns: u64) {
         let rif = (u64::from(others) + 1) * ONE_RIF;
+        if !self.is_settled {
+            self.early += 1;
+            self.early_rif_most = self.early_rif_most.max(rif);
+            self.is_settled = self.early * ONE_RIF > self.early_rif_most * SETTLED;
+            return;
+        }
         let root = root(latency_ns);
         self.queries += 1;
         self.usual_rif = towards(self.usual_rif, rif, 1, RIF_MEMORY.min(self.queries));
@@ -130,8 +145,8 @@ impl Inflation {
         self.capacity
     }
 
-    /// Whether that is more than a guess from below: more were in flight once than could be carried.
-    pub(super) fn was_short(&self) -> bool {
-        self.was_short
+    /// Whether that is more than a guess from below: more were in flight not long ago than could be carried.
+    pub(super) fn is_recent(&self) -> bool {
+        self.shortage.is_recent()
     }
 }

@@ -16,6 +16,7 @@
 mod contention;
 mod cost;
 mod inflation;
+mod shortage;
 mod source;
 #[cfg(test)]
 mod tests;
@@ -206,7 +207,7 @@ impl CapacityEstimator {
             (Some(by_waits), Some(by_latency)) => {
                 let is_less = by_latency.0 < by_waits.0
                     && (by_latency.0 < by_waits.0 / 2 || !self.contention.is_recent());
-                let is_other = is_less && self.inflation.was_short();
+                let is_other = is_less && self.inflation.is_recent();
                 if is_other { by_latency } else { by_waits }
             }
             (by_waits, by_latency) => by_waits.or(by_latency)?,
