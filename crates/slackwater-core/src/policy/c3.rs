@@ -132,7 +132,7 @@ impl CubicScore {
 impl PoolRule for CubicScore {
     const NAME: &'static str = "c3";
 
-    fn order(&self, _rif_limit: Option<Rif>, client: &Client) -> impl Order {
+    fn order(&self, _now: Instant, _rif_limit: Option<Rif>, client: &Client) -> impl Order {
         move |replica, load: Load| {
             let own_in_flight = client.fleet.in_flight(replica);
             let stand_in_ns = nanoseconds(Duration::from_nanos(load.latency_ns));

@@ -19,6 +19,7 @@ use crate::policy::probed::rank::{Load, Order, Place};
 use crate::policy::probed::{Client, Probed};
 use crate::policy::query::PickReason;
 use crate::policy::settings::{ConfigError, Settings, Valid, require};
+use crate::policy::usual::{Usual, UsualNow};
 use crate::replica::{ReplicaId, ReplicaMap};
 use crate::report::{LoadReport, Rif};
 use crate::time::{Instant, span_ns};
@@ -78,7 +79,7 @@ const CROWDING: u128 = 300_000;
 /// them for it: to have it there costs more than it would take itself, and the more the more share the replica.
 const OVERLOAD: u128 = 2_500_000;
 /// A share of capacity in use from here on is as good as any higher one; below it nothing overflows.
-const IN_USE_MAX: u128 = 1 << 50;
+const IN_USE_MAX: u64 = 1 << 50;
 /// Fewer reports than this come with the responses for each query: then probes have to tell. Without any, half a probe a query
 /// leaves small fleets, and unequal ones, far behind.
 const CARRIED_MIN: Rate = match Rate::from_millionths(ONE / 2) {
@@ -95,6 +96,7 @@ struct Reported {
     /// 0 where it reports none.
     capacity_millirif: u32,
     cost_ns: Option<u64>,
+    received_at: Instant,
 }
 
 /// One request in flight, in thousandths.
@@ -111,6 +113,8 @@ pub struct LeastInUse {
     without_capacity: usize,
     costs: usize,
     cost_sum_ns: u128,
+    /// Of capacities in use, in millionths.
+    usual: Usual,
 }
 
 impl LeastInUse {
@@ -123,6 +127,7 @@ impl LeastInUse {
             without_capacity: 0,
             costs: 0,
             cost_sum_ns: 0,
+            usual: Usual::default(),
         }
     }
 
@@ -167,12 +172,16 @@ impl LeastInUse {
     }
 
     /// First what a query is taken to take there, in 1/1024 of a nanosecond; between equals, the reported latency.
-    fn place(&self, replica: ReplicaId, load: Load, mean_cost_ns: u64) -> Place {
+    fn place(&self, moment: Moment, replica: ReplicaId, load: Load) -> Place {
+        let Moment {
+            now,
+            usual,
+            mean_cost_ns,
+        } = moment;
         let reported = self.reported.find(replica).copied().unwrap_or_default();
         let capacity = u128::from(reported.capacity_millirif.max(ONE_RIF));
-        let rif = u128::from(load.rif);
-        let with_this = (rif + 1) * u128::from(ONE_RIF);
-        let in_use = (with_this * MILLION * MILLION / (capacity * USABLE)).min(IN_USE_MAX);
+        let told = in_use(load.rif, reported.capacity_millirif);
+        let in_use = u128::from(usual.aged(told, now.ns_since(reported.received_at)));
         // Of one query at a time nobody else's is made longer.
         let shared = (capacity - u128::from(ONE_RIF)) * MILLION / capacity;
         let overload = MILLION + (OVERLOAD - MILLION) * shared / MILLION;
@@ -181,8 +190,9 @@ impl LeastInUse {
         // Of less than one, those before it take longer than their cost, and it does not: with nobody before it there is time saved
         // up.
         let part = u128::from(reported.capacity_millirif.clamp(1, ONE_RIF));
-        let before = rif * MILLION * u128::from(ONE_RIF) / part;
-        let behind = (before + MILLION) / (rif + 1);
+        let with_this = (in_use * capacity / u128::from(ONE_RIF) * USABLE / MILLION).max(MILLION);
+        let before = (with_this - MILLION) * u128::from(ONE_RIF) / part;
+        let behind = (before + MILLION) * MILLION / with_this;
         let cost_ns = reported.cost_ns.unwrap_or(mean_cost_ns);
         let cost_ns = banded(cost_ns, mean_cost_ns, self.cost_band);
         let cost = u128::from(cost_ns) << FRACTION_BITS;
@@ -196,6 +206,22 @@ impl LeastInUse {
     }
 }
 
+/// What all reports are compared by at a moment.
+#[derive(Clone, Copy, Debug)]
+struct Moment {
+    now: Instant,
+    usual: UsualNow,
+    mean_cost_ns: u64,
+}
+
+/// The share of what is usable of a capacity that a query and so many others use, in millionths.
+fn in_use(others: u64, capacity_millirif: u32) -> u64 {
+    let capacity = u128::from(capacity_millirif.max(ONE_RIF));
+    let with_this = (u128::from(others) + 1) * u128::from(ONE_RIF);
+    let share = with_this * MILLION * MILLION / (capacity * USABLE);
+    u64::try_from(share).unwrap_or(u64::MAX).min(IN_USE_MAX)
+}
+
 /// Of a nanosecond, in places.
 const FRACTION_BITS: u32 = 10;
 
@@ -206,13 +232,17 @@ impl PoolRule for LeastInUse {
         client.rif_limit()
     }
 
-    fn order(&self, rif_limit: Option<Rif>, _client: &Client) -> impl Order {
+    fn order(&self, now: Instant, rif_limit: Option<Rif>, _client: &Client) -> impl Order {
         let limit = hot_cold::unscaled(rif_limit);
         let is_known = self.is_known();
-        let mean_cost_ns = self.mean_cost_ns();
+        let moment = Moment {
+            now,
+            usual: self.usual.now(),
+            mean_cost_ns: self.mean_cost_ns(),
+        };
         move |replica: ReplicaId, load| {
             if is_known {
-                self.place(replica, load, mean_cost_ns)
+                self.place(moment, replica, load)
             } else {
                 hot_cold::place(load, limit)
             }
@@ -259,11 +289,16 @@ impl PoolRule for LeastInUse {
         self.forget_report(replica);
     }
 
-    fn handle_report(&mut self, _now: Instant, replica: ReplicaId, report: &LoadReport) {
+    fn handle_report(&mut self, now: Instant, replica: ReplicaId, report: &LoadReport) {
         self.forget_report(replica);
+        if let Some(capacity_millirif) = report.capacity_millirif {
+            let in_use = in_use(report.rif.count().into(), capacity_millirif);
+            self.usual.learn(in_use, report.latency.map(span_ns));
+        }
         let reported = Reported {
             capacity_millirif: report.capacity_millirif.unwrap_or(0),
             cost_ns: report.cost.map(span_ns),
+            received_at: now,
         };
         self.count(reported);
         self.reported.insert(replica, reported);

@@ -15,7 +15,7 @@ use crate::policy::query::PickReason;
 use crate::policy::settings::{ConfigError, Settings, Valid, require_span};
 use crate::replica::ReplicaId;
 use crate::report::Rif;
-use crate::time::span_ns;
+use crate::time::{Instant, span_ns};
 use core::time::Duration;
 
 /// Chooses by a weighted average of RIF and latency.
@@ -96,7 +96,7 @@ impl WeightedSum {
 impl PoolRule for WeightedSum {
     const NAME: &'static str = "linear";
 
-    fn order(&self, _rif_limit: Option<Rif>, _client: &Client) -> impl Order {
+    fn order(&self, _now: Instant, _rif_limit: Option<Rif>, _client: &Client) -> impl Order {
         move |_: ReplicaId, load| self.place(load)
     }
 

@@ -37,6 +37,7 @@ mod stride;
 #[cfg(test)]
 mod trial;
 mod unprobed;
+mod usual;
 mod waits;
 mod weighted_round_robin;
 

@@ -124,6 +124,35 @@ fn of_less_than_one_query_those_before_it_take_longer_and_the_first_does_not() {
 }
 
 #[test]
+fn an_old_report_of_little_is_believed_less_and_one_of_much_as_before() {
+    // A capacity of ten, and 50 ms each. The mean of all reports is usual.
+    let told = |rif| {
+        let mut report = room(rif, 10, 0);
+        report.latency = Some(Duration::from_millis(50));
+        report
+    };
+    let chosen = |third: &[u32], old: u32, new: u32, after: Duration| {
+        let mut world = world(3);
+        let [one, other, another] = [0, 1, 2].map(|place| world.replicas[place]);
+        for &rif in third {
+            world.report(another, &told(rif));
+        }
+        world.report(one, &told(old));
+        world.now += after;
+        world.report(other, &told(new));
+        next(&mut world)
+    };
+    let [once, twice, nine] = [50, 100, 450].map(Duration::from_millis);
+    // Of 2, 4 and 16, 7.3 are usual: after one latency 2 are 3.8, after two 4.7.
+    assert_eq!(chosen(&[16], 2, 4, once), 0);
+    assert_eq!(chosen(&[16], 2, 4, twice), 1);
+    // Of 5, 6 and 7, 6 are usual, and no more than that is made of 5.
+    assert_eq!(chosen(&[7], 5, 6, nine), 0);
+    // Of 12, none is taken to have ended, though 7.4 are usual.
+    assert_eq!(chosen(&[0, 0, 0, 0, 30], 12, 10, nine), 1);
+}
+
+#[test]
 fn reports_of_responses_count_and_stay_until_they_are_replaced() {
     let settings = PrequalSettings {
         remove_rate: PrequalSettings::default().remove_rate,

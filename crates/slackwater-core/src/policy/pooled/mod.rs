@@ -47,7 +47,7 @@ pub trait PoolRule: Debug + Send {
     }
 
     /// The order of this moment: where a report of a replica's load stands.
-    fn order(&self, rif_limit: Option<Rif>, client: &Client) -> impl Order;
+    fn order(&self, now: Instant, rif_limit: Option<Rif>, client: &Client) -> impl Order;
 
     /// Why a report is chosen whose place begins with `first`.
     fn reason(&self, first: u64) -> PickReason;
@@ -166,7 +166,7 @@ impl<R: PoolRule> Pooled<R> {
         if usable >= POOL_MIN
             && let Some(best) = self
                 .pool
-                .best(query, self.rule.order(rif_limit, client), draw)
+                .best(query, self.rule.order(now, rif_limit, client), draw)
         {
             let report = self.pool.at(best.index);
             let choice = Choice {
@@ -233,9 +233,15 @@ impl<R: PoolRule> Pooled<R> {
         }
     }
 
-    fn remove_by_rate(&mut self, rif_limit: Option<Rif>, client: &mut Client, draw: &mut dyn Draw) {
+    fn remove_by_rate(
+        &mut self,
+        now: Instant,
+        rif_limit: Option<Rif>,
+        client: &mut Client,
+        draw: &mut dyn Draw,
+    ) {
         for _ in 0..self.removal.due(client.remove_rate()) {
-            let order = self.rule.order(rif_limit, client);
+            let order = self.rule.order(now, rif_limit, client);
             match self.removal.remove(&mut self.pool, order, draw) {
                 Some(Removed::Oldest) => client.counters.removed_oldest += 1,
                 Some(Removed::Worst) => client.counters.removed_worst += 1,
@@ -271,7 +277,7 @@ impl<R: PoolRule> Keep for Pooled<R> {
     ) {
         self.expire(now, client);
         let rif_limit = self.rule.rif_limit(client);
-        let order = self.rule.order(rif_limit, client);
+        let order = self.rule.order(now, rif_limit, client);
         for (report, load) in self.pool.loads() {
             let replica = report.replica;
             let place = order(replica, load);
@@ -312,6 +318,7 @@ impl<R: PoolRule> Keep for Pooled<R> {
     /// report is the worst. `[A10]`
     fn handle_sent(
         &mut self,
+        now: Instant,
         query: Query<'_>,
         choice: &Choice,
         client: &mut Client,
@@ -319,7 +326,7 @@ impl<R: PoolRule> Keep for Pooled<R> {
     ) {
         if query.attempt == Attempt::First {
             if !self.rule.takes_carried() {
-                self.remove_by_rate(choice.rif_limit, client, draw);
+                self.remove_by_rate(now, choice.rif_limit, client, draw);
             }
             self.carried_yield.query();
             let is_lowered = self.probe_share != client.probe_share;

@@ -10,6 +10,7 @@ use crate::policy::probed::rank::{Load, Order, Place};
 use crate::policy::query::PickReason;
 use crate::replica::ReplicaId;
 use crate::report::Rif;
+use crate::time::Instant;
 
 /// The rule of [`Prequal`](crate::policy::Prequal).
 #[derive(Clone, Debug, Default)]
@@ -22,7 +23,7 @@ impl PoolRule for HotCold {
         client.rif_limit()
     }
 
-    fn order(&self, rif_limit: Option<Rif>, _client: &Client) -> impl Order {
+    fn order(&self, _now: Instant, rif_limit: Option<Rif>, _client: &Client) -> impl Order {
         let limit = unscaled(rif_limit);
         move |_: ReplicaId, load| place(load, limit)
     }

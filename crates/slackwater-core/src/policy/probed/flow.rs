@@ -107,7 +107,7 @@ impl<K: Keep> Policy for Probed<K> {
         self.client.counters.picks.count(choice.reason);
         self.client.fleet.query_sent(choice.replica);
         self.kept
-            .handle_sent(query, &choice, &mut self.client, draw);
+            .handle_sent(now, query, &choice, &mut self.client, draw);
         let mut ticket = Ticket::new(choice.replica, now);
         self.client.locals.query_sent(now, &mut ticket);
         Decision::Pick(Pick {

@@ -19,7 +19,7 @@ mod local;
 mod probing;
 pub(in crate::policy) mod rank;
 mod rate_cap;
-mod recent_mean;
+pub(in crate::policy) mod recent_mean;
 pub(in crate::policy) mod rif_limit;
 mod sounding;
 
@@ -96,12 +96,13 @@ pub trait Keep: Debug + Send {
     /// What follows a choice: by now its query is in flight.
     fn handle_sent(
         &mut self,
+        now: Instant,
         query: Query<'_>,
         choice: &Choice,
         client: &mut Client,
         draw: &mut dyn Draw,
     ) {
-        let _ = (query, choice, client, draw);
+        let _ = (now, query, choice, client, draw);
     }
 
     /// A report of an available replica's; `local` if it is the client's own, in place of a silent one's. `[A13]`

@@ -2,7 +2,7 @@
 
 /// The mean of the last 64 values. `[A13]`
 #[derive(Clone, Debug)]
-pub(super) struct RecentMean {
+pub(in crate::policy) struct RecentMean {
     ring: [u64; Self::REMEMBERED],
     sum: u64,
     next: usize,
@@ -25,7 +25,7 @@ impl RecentMean {
     /// What is larger counts as this, so that no sum overflows.
     const VALUE_MAX: u64 = u64::MAX >> 7;
 
-    pub(super) fn record(&mut self, value: u64) {
+    pub(in crate::policy) fn record(&mut self, value: u64) {
         let value = value.min(Self::VALUE_MAX);
         self.sum += value;
         self.sum -= core::mem::replace(&mut self.ring[self.next], value);
@@ -34,7 +34,7 @@ impl RecentMean {
     }
 
     /// Rounded to the nearest; 0 as long as there is nothing to take it of.
-    pub(super) fn mean(&self) -> u64 {
+    pub(in crate::policy) fn mean(&self) -> u64 {
         let len = self.len.max(1) as u64;
         (self.sum + len / 2) / len
     }

@@ -1,0 +1,90 @@
+//! What reports say as a rule, and how an old one that says less returns to it. `[Decision 0012]`
+//!
+//! A report is of a moment. A replica that had little to do then has been found by others since, or will be; and the older the
+//! report is, the more of them. One that had more than others is another thing: a queue stays for as long as what has made
+//! it, and to forget it early would feed it.
+
+use crate::policy::probed::recent_mean::RecentMean;
+
+/// Of a report, half is believed after so many times the latency that is usual: by then those that were in flight have ended,
+/// and others have come.
+const BELIEVED_LATENCIES: u64 = 2;
+
+/// The means of the newest 64 reports, of any replicas. `Default` is of none.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Usual {
+    share: RecentMean,
+    latency_ns: RecentMean,
+}
+
+impl Usual {
+    /// Learns from a report of such a share in use, in any unit, and such a latency.
+    pub(super) fn learn(&mut self, share: u64, latency_ns: Option<u64>) {
+        self.share.record(share);
+        if let Some(latency_ns) = latency_ns {
+            self.latency_ns.record(latency_ns);
+        }
+    }
+
+    /// What is usual now, for a pick that compares many reports.
+    pub(super) fn now(&self) -> UsualNow {
+        UsualNow {
+            share: self.share.mean(),
+            half_ns: (self.latency_ns.mean()).saturating_mul(BELIEVED_LATENCIES),
+        }
+    }
+}
+
+/// What is usual at a moment.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct UsualNow {
+    share: u64,
+    /// After so long half of a report is believed; all of it, for ever, at 0: no latency is known.
+    half_ns: u64,
+}
+
+impl UsualNow {
+    /// What a share in use that was reported so long ago is taken for.
+    pub(super) fn aged(self, share: u64, age_ns: u64) -> u64 {
+        if share >= self.share || self.half_ns == 0 {
+            return share;
+        }
+        let way = u128::from(self.share - share) * u128::from(age_ns);
+        let way = way / (u128::from(self.half_ns) + u128::from(age_ns));
+        // No more than the way there is.
+        share.saturating_add(u64::try_from(way).unwrap_or(u64::MAX))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn usual(share: u64, latency_ns: Option<u64>) -> UsualNow {
+        let mut usual = Usual::default();
+        usual.learn(share - 100, latency_ns);
+        usual.learn(share + 100, latency_ns);
+        usual.now()
+    }
+
+    #[test]
+    fn an_old_report_of_little_returns_to_what_is_usual() {
+        let usual = usual(1_000, Some(50));
+        let ages = [0, 50, 100, 300, u64::MAX];
+        let shares = ages.map(|age_ns| usual.aged(200, age_ns));
+        assert_eq!(shares, [200, 466, 600, 800, 999]);
+    }
+
+    #[test]
+    fn one_of_much_is_believed_as_it_is() {
+        let usual = usual(1_000, Some(50));
+        assert_eq!(usual.aged(1_000, 1_000_000), 1_000);
+        assert_eq!(usual.aged(7_000, 1_000_000), 7_000);
+    }
+
+    #[test]
+    fn without_latencies_and_before_any_report_nothing_is_old() {
+        assert_eq!(usual(1_000, None).aged(200, 1_000), 200);
+        assert_eq!(Usual::default().now().aged(200, 1_000), 200);
+    }
+}
