@@ -116,11 +116,19 @@ fn in_panic_no_pin_holds() {
 #[test]
 fn a_pooled_report_counts_the_pinned_query() {
     each(|policy, replicas| {
-        if !matches!(policy.name(), "prequal" | "linear" | "c3") {
-            return;
-        }
         let pooled = policy.snapshot(NOW).pool;
-        let report = pooled.first().expect("probes were answered");
+        let keeps = [
+            "prequal",
+            "linear",
+            "c3",
+            "rif_then_latency",
+            "shortest_expected_delay",
+            "capacity",
+        ];
+        assert_eq!(!pooled.is_empty(), keeps.contains(&policy.name()));
+        let Some(report) = pooled.first() else {
+            return;
+        };
         let pinned = Query {
             attempt: slackwater_core::policy::Attempt::Retry,
             ..Query::pinned(report.replica)

@@ -8,11 +8,12 @@ use slackwater_core::policy::POLICIES;
 use std::path::PathBuf;
 
 /// What is compared, as far as it is shipped.
-const COMPARED: [&str; 6] = [
+const COMPARED: [&str; 7] = [
     "round_robin",
     "least_loaded",
     "peak_ewma",
     "rif_then_latency",
+    "shortest_expected_delay",
     "prequal",
     "capacity",
 ];

@@ -1,5 +1,6 @@
 //! What people may see of a policy: counts of what happened, and a picture of what it knows.
 
+use crate::fixed::Rate;
 use crate::health::{HealthCounters, HealthView};
 use crate::policy::query::PickReason;
 use crate::replica::ReplicaId;
@@ -149,6 +150,9 @@ pub struct Snapshot {
     pub pool: Vec<PooledView>,
     /// The RIF limit now; `None` where nothing is hot.
     pub rif_limit: Option<Rif>,
+    /// Probes that the next query asks for, in the mean: what the policy wants, less what it leaves out while probing shows an
+    /// overload; before `probes_per_second_max`. `None` where queries ask for no probes. `[A2]` `[Decision 0011]`
+    pub probe_rate: Option<Rate>,
     /// Every known replica's health; empty where nobody watches it.
     pub health: Vec<HealthView>,
 }

@@ -7,7 +7,7 @@ use slackwater_core::draw::below;
 use slackwater_core::policy::{
     Attempt, Decision, Outcome, PickReason, Policy, Prequal, ProbeId, Query, Ticket,
 };
-use slackwater_core::{Draw, Instant, LoadReport, ReplicaId, ReplicaIds, Rif, SplitMix64};
+use slackwater_core::{Draw, Instant, LoadReport, Rate, ReplicaId, ReplicaIds, Rif, SplitMix64};
 
 /// A generator that counts its draws.
 struct Counted {
@@ -314,6 +314,8 @@ impl Pair {
         assert_eq!(snapshot.pool, self.slow.pool_views(self.now), "pool");
         assert_eq!(snapshot.replicas, self.slow.replica_views(), "replicas");
         assert_eq!(snapshot.rif_limit, self.slow.limit(), "limit");
+        let rate = snapshot.probe_rate.map(Rate::millionths).map(u64::from);
+        assert_eq!(rate, self.slow.probe_rate(), "probe rate");
         let counters = self.fast.counters();
         let mut expected = self.slow.counters;
         expected.picks = counters.picks;

@@ -81,6 +81,12 @@ impl Drive {
         3_000 - (self.left_out() - left_out) * 1_000 / (self.queries - queries)
     }
 
+    /// Probes that the next query asks for, in thousandths.
+    fn wanted(&self) -> Option<u32> {
+        let rate = self.world.policy.snapshot(self.world.now).probe_rate;
+        rate.map(|rate| rate.millionths() / 1_000)
+    }
+
     fn left_out(&self) -> u64 {
         self.world.policy.counters().probes_backed_off
     }
@@ -128,10 +134,11 @@ fn a2_without_a_sign_of_overload_nothing_is_another_than_with_a_rate_that_is_nev
 fn a2_the_rate_falls_to_its_minimum_while_most_replicas_answer_too_late() {
     let mut drive = Drive::new(20, shipped());
     drive.play(1_000, |_, _| SOON);
-    assert_eq!(drive.left_out(), 0);
+    assert_eq!((drive.left_out(), drive.wanted()), (0, Some(3_000)));
     drive.play(2_000, |_, _| Fate::Lost);
     let probed = drive.probed.len();
     assert_eq!(drive.asked(3_000, |_, _| Fate::Lost), 1_000, "to the probe");
+    assert_eq!(drive.wanted(), Some(1_000), "whoever looks sees it");
     assert!(drive.probed.len() > probed, "it goes on asking");
     let counters = drive.world.policy.counters();
     let wanted = counters.probes_sent
@@ -281,8 +288,14 @@ fn a2_the_rate_comes_back_within_half_a_minute_of_answers_and_not_without() {
     assert_eq!(drive.asked(5_000, |_, _| Fate::Lost), 1_000);
     let halfway = drive.asked(10_000, |_, _| SOON);
     assert!((1_300..1_700).contains(&halfway), "{halfway}");
+    let wanted = drive.wanted();
+    assert!(
+        wanted.is_some_and(|rate| (1_900..2_100).contains(&rate)),
+        "{wanted:?}"
+    );
     drive.play(10_500, |_, _| SOON);
     assert_eq!(drive.asked(1_000, |_, _| SOON), 3_000);
+    assert_eq!(drive.wanted(), Some(3_000));
 }
 
 #[test]

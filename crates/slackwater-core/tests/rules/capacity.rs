@@ -217,6 +217,8 @@ fn probes_are_few_while_capacities_are_known() {
     probes(&mut world, 128, &told, &told);
     let few = probes(&mut world, 64, &told, &told);
     assert_eq!(few, 64, "half a probe a query");
+    let half = Rate::from_millionths(500_000);
+    assert_eq!(world.policy.snapshot(world.now).probe_rate, half);
     assert_eq!(probes(&mut world, 63, &told, &told), 64);
     let many = probes(&mut world, 128, &told, &told);
     assert_eq!(many, 384, "too few responses told anything");

@@ -146,6 +146,7 @@ pub(crate) struct WorkerStatus {
     pub(crate) service: String,
     pub(crate) worker: usize,
     pub(crate) rif_limit: Option<u32>,
+    pub(crate) probe_rate_millionths: Option<u32>,
     pub(crate) pool: Vec<PooledStatus>,
     pub(crate) counts: PolicyCounts,
 }
@@ -401,6 +402,8 @@ impl WorkerStatus {
             service: service.name.clone(),
             worker: index,
             rif_limit: worker.snapshot.rif_limit.map(slackwater_core::Rif::count),
+            probe_rate_millionths: (worker.snapshot.probe_rate)
+                .map(slackwater_core::Rate::millionths),
             pool: worker.snapshot.pool.iter().map(pooled).collect(),
             counts: PolicyCounts::from(&worker.counters),
         }

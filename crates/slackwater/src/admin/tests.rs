@@ -20,7 +20,7 @@ use slackwater_core::policy::{
     Decision, Outcome, POLICIES, PolicyEntry, PolicySettings, Query, Settings, policy_named,
 };
 use slackwater_core::tracker::CapacitySource;
-use slackwater_core::{Instant, LoadReport, ReplicaId, ReplicaIds, Rif, SplitMix64};
+use slackwater_core::{Instant, LoadReport, Rate, ReplicaId, ReplicaIds, Rif, SplitMix64};
 use slackwater_tower::client::Reported;
 use slackwater_tower::server::admission::{Admission, ConcurrencyLimit, QueueConfig, TieCounts};
 use std::io::{Read, Write};
@@ -178,6 +178,9 @@ fn worker(ids: &[ReplicaId], seed: u64) -> WorkerFacts {
     for view in &mut snapshot.health {
         view.latency = Some(Duration::from_millis(12));
     }
+    assert_eq!(snapshot.probe_rate, Rate::per_query(3), "by default");
+    // Of one and two.
+    snapshot.probe_rate = Rate::from_millionths(1_500_000 * u32::try_from(seed).expect("small"));
     WorkerFacts {
         ids: ids.iter().map(|&id| vec![id]).collect(),
         tier: Some(0),

@@ -71,7 +71,7 @@ async fn the_stream_ends_when_serve_or_an_agent_is_told_to_stop() {
 async fn the_stream_ends_with_its_process_and_goes_on_with_the_next() {
     let server = Replica::echo("server").await;
     let written = Written::new("live", &config(&[&server], ""));
-    let proxy = written.serve(&[]);
+    let mut proxy = written.serve(&[]);
     let mut reader = Reader::open(proxy.admin).await;
     let first = reader.next("fleet").await;
     let old = process(&proxy).await;
@@ -79,6 +79,7 @@ async fn the_stream_ends_with_its_process_and_goes_on_with_the_next() {
     proxy.signal("USR2");
     reader.ends().await;
     let next = successor_of(&proxy, old).await;
+    assert_eq!(proxy.ended().await.code(), Some(0));
     let fleet = Reader::open(proxy.admin).await.next("fleet").await;
     assert_eq!(fleet["process"], next.id());
 }

@@ -239,6 +239,7 @@ impl<K: Keep> Policy for Probed<K> {
                 .filter(fresh)
                 .collect(),
             rif_limit: self.kept.rif_limit(&self.client),
+            probe_rate: self.probe_rate(),
             ..Snapshot::default()
         }
     }

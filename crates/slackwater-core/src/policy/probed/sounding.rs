@@ -5,6 +5,7 @@ use super::local::{SILENT_PROBE_INTERVAL_NS, Unanswered};
 use super::probing::Skipped;
 use super::{Client, Keep, Probed};
 use crate::draw::Draw;
+use crate::fixed::Rate;
 use crate::policy::fleet::{LOST_IN_A_ROW, LostProbes};
 use crate::policy::probe::Probe;
 use crate::replica::ReplicaId;
@@ -175,6 +176,12 @@ impl<K: Keep> Probed<K> {
             Err(Skipped::Rate) => self.client.counters.probes_skipped_rate += 1,
         }
         None
+    }
+
+    /// What [`Self::want_query_probes`] would ask for now, for whoever looks; `None` where nothing is ever sent.
+    pub(super) fn probe_rate(&self) -> Option<Rate> {
+        let wanted = self.kept.probe_rate(&self.client);
+        (!self.client.config.local_only).then(|| self.probing.back_off.lowered(wanted))
     }
 
     /// A query asks for its probes: fewer than it might, while probing shows an overload. `[A2]` `[Decision 0011]`

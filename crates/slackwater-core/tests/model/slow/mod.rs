@@ -331,6 +331,10 @@ impl SlowPrequal {
             .collect()
     }
 
+    pub(crate) fn probe_rate(&self) -> Option<u64> {
+        (!self.settings.local_only).then(|| self.back_off.rate())
+    }
+
     pub(crate) fn replica_views(&self) -> Vec<ReplicaView> {
         let view = |&replica: &ReplicaId| {
             let it = &self.replicas[&replica];

@@ -1,4 +1,4 @@
-//! What each worker knows by itself: its pool, and what is hot to it.
+//! What each worker knows by itself: its pool, what is hot to it, how much it probes.
 
 use super::super::status::WorkerStatus;
 use super::registry::{Family, Label, OF_WORKER, SERVICE, WORKER};
@@ -9,6 +9,15 @@ fn each(it: &Scrape<'_>, out: &mut Samples<'_>, value: fn(&WorkerStatus) -> Opti
     for worker in &it.status.workers {
         if let Some(value) = value(worker) {
             out.count(&[&worker.service, &worker.worker.to_string()], value);
+        }
+    }
+}
+
+fn probe_rates(it: &Scrape<'_>, out: &mut Samples<'_>) {
+    for worker in &it.status.workers {
+        if let Some(millionths) = worker.probe_rate_millionths {
+            let labels = [worker.service.as_str(), &worker.worker.to_string()];
+            out.number(&labels, f64::from(millionths) / 1e6);
         }
     }
 }
@@ -67,5 +76,12 @@ pub(super) const FAMILIES: &[Family] = &[
         "The RIF from which a report counts as hot; absent where nothing does.",
         OF_WORKER,
         |it, out| each(it, out, |worker| worker.rif_limit.map(u64::from)),
+    ),
+    Family::gauge(
+        "slackwater_probe_rate",
+        "Probes that the worker's next request asks for, in the mean: less than `probe_rate` while probing shows an overload, and \
+         before `probes_per_second_max`; absent where requests ask for none.",
+        OF_WORKER,
+        probe_rates,
     ),
 ];

@@ -95,6 +95,7 @@ fn metrics_agree_with_the_status() {
     assert!(is(sum("probes_sent"), status.counts.probes["sent"]));
     let pooled: usize = status.workers.iter().map(|worker| worker.pool.len()).sum();
     assert!(is(sum("pool_reports"), pooled as u64));
+    assert!((sum("probe_rate") - 4.5).abs() < 1e-9, "of two workers");
     assert!((sum("own_latency_seconds") - 0.0015).abs() < 1e-9);
     assert!((sum("replica_reported_latency_seconds") - 0.012).abs() < 1e-9);
     assert!(is(sum("replica_reported_rif_requests"), 2));

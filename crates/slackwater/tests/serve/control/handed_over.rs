@@ -85,7 +85,7 @@ async fn a_file_that_does_not_go_with_it_is_refused_and_what_is_of_no_service_an
         )
     };
     let written = Written::new("handed-over-not", &text(&["web", "api"], "udp"));
-    let proxy = written.serve(&[]);
+    let mut proxy = written.serve(&[]);
     let old = process(&proxy).await;
     let settings = json!({"service": "web", "set": {"policy": "prequal_sync"}});
     done(&proxy, "/settings", &settings).await;
@@ -108,6 +108,8 @@ async fn a_file_that_does_not_go_with_it_is_refused_and_what_is_of_no_service_an
     let line = proxy.log_line("what was set of it");
     assert!(line.contains("service=\"api\""), "{line}");
     let new = successor_of(&proxy, old).await;
+    // The old one may answer until it has ended.
+    assert_eq!(proxy.ended().await.code(), Some(0));
     let set = overrides(&proxy).await;
     assert_eq!(set["settings"][0]["value"], "\"prequal_sync\"");
     assert_eq!(set["replicas"], json!([]));

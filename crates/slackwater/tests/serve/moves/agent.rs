@@ -1,8 +1,9 @@
 //! An agent, and what a proxy before two of them counts.
 
-use super::Moved;
-use crate::capacity::agent;
-use crate::clients::Client;
+use super::{Moved, samples};
+use crate::capacity::{BY_CAPACITY, agent};
+use crate::clients::{Client, get};
+use crate::proxy::{Proxy, until};
 use crate::replicas::Replica;
 use crate::ties::{Site, TIED};
 
@@ -65,7 +66,10 @@ async fn learned(moved: &Moved) {
     let server = Replica::echo("server").await;
     let pid_file = std::env::temp_dir().join(format!("slackwater-moves-{}", std::process::id()));
     std::fs::write(&pid_file, std::process::id().to_string()).unwrap();
-    let keys = format!("[replica]\npid_file = \"{}\"\n", pid_file.display());
+    let keys = format!(
+        "report_with_responses = true\n[replica]\npid_file = \"{}\"\n",
+        pid_file.display()
+    );
     let agent = agent(server.address, &keys);
     moved
         .watch(&agent)
@@ -78,4 +82,20 @@ async fn learned(moved: &Moved) {
         ])
         .await;
     std::fs::remove_file(&pid_file).unwrap();
+    told_with_responses(moved, &agent).await;
+}
+
+/// What it has learned it says with each response, so that a proxy's requests ask for fewer probes.
+async fn told_with_responses(moved: &Moved, agent: &Proxy) {
+    let proxy = Proxy::start(&[agent.address], BY_CAPACITY);
+    let watched = moved.watch(&proxy).await;
+    let rate = "slackwater_probe_rate{service=\"default\",worker=\"0\"}";
+    assert_eq!(watched.first[rate].to_string(), "3", "as configured");
+    until("requests ask for half a probe", async || {
+        get(proxy.address, "/").await;
+        let now = samples(&proxy).await;
+        (now[rate].to_string() == "0.5").then_some(())
+    })
+    .await;
+    watched.moves(&["slackwater_probe_rate"]).await;
 }
