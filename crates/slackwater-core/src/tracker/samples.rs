@@ -69,6 +69,7 @@ impl Slot {
             .store(if written == 0 { 2 } else { written }, Release);
     }
 
+    #[inline]
     fn read(&self) -> Option<Sample> {
         let before = self.sequence.load(Acquire);
         if before == 0 || before % 2 == 1 {
@@ -162,7 +163,8 @@ impl Samples {
     }
 
     /// Shows the RIF and the latency of each sample that has finished after `then`, the newest first, as far back as the ring goes.
-    pub(super) fn since(&self, then: Instant, show: &mut dyn FnMut(u32, u64)) {
+    #[inline]
+    pub(super) fn since(&self, then: Instant, mut show: impl FnMut(u32, u64)) {
         let next = self.next.load(Relaxed);
         let later = |sample: &Sample| sample.finished_at_ns > then.as_nanos();
         self.look_back(next, later, |_, sample| {

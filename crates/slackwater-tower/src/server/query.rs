@@ -52,12 +52,14 @@ impl QueryInFlight {
     }
 
     /// What the replica can say of its load with this query's response: its RIF without this query, which is about to leave,
-    /// its capacity and what a query costs it. For the response's head: [`write_carried_report`]. Cheaper than
-    /// [`Load::report`], and takes no lock; latency is left to probes.
+    /// its capacity and what a query costs it. For the response's head, once that is ready: [`write_carried_report`]. Cheaper
+    /// than [`Load::report`], and takes no lock; latency is left to probes.
     ///
     /// [`write_carried_report`]: crate::wire::carried::write_carried_report
     pub fn carried_report(&self) -> LoadReport {
-        let mut report = self.load.carried_report();
+        // Saves reading the clock once more, which would cost more than all else here.
+        let at = self.head_ready_at.unwrap_or_else(|| self.load.now());
+        let mut report = self.load.carried_report(at);
         let own = u32::from(self.arrival.is_some());
         report.rif = Rif::new(report.rif.count().saturating_sub(own));
         report

@@ -129,7 +129,8 @@ impl CapacityEstimator {
             return;
         };
         let span_ns = now.ns_since(before.at);
-        self.inflation.read(span_ns, |learn| {
+        self.inflation.read(span_ns, |inflation| {
+            let learn = |others, latency_ns| inflation.learn(others, latency_ns);
             tracker.samples.since(before.at, learn);
         });
         self.read_cpu(span_ns, &before, &reading);
