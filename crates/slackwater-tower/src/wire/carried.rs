@@ -45,6 +45,7 @@ struct Written {
 
 impl CarriedField {
     /// Tells of `report` its RIF, capacity and cost. A cost beyond 2^64 − 1 ns is written as that.
+    #[inline]
     pub fn new(report: &LoadReport) -> Self {
         Said::of(report).with_field(Self::clone)
     }

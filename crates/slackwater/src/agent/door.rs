@@ -168,7 +168,7 @@ impl Door {
         if reply.headers().keys().any(|name| *name == LOAD) {
             reply.headers_mut().remove(LOAD);
         }
-        Some(CarriedField::new(&query.carried_report()))
+        Some(query.carried_field())
     }
 
     /// Waits for its turn; the server is told what is left of the time that the request had.
