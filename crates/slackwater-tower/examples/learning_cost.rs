@@ -20,6 +20,8 @@ use hyper_util::service::TowerToHyperService;
 use slackwater_core::tracker::{CapacityEstimator, CpuTotals, ThreadTotals};
 use slackwater_tower::server::{Load, LoadLayer};
 use std::env::args;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use tokio::net::TcpListener;
 use tower::{Layer, service_fn};
 
@@ -37,7 +39,10 @@ async fn main() -> Result<(), Error> {
         "bare" => return serve(listener, TowerToHyperService::new(app)).await,
         "counted" => Load::builder().learn_capacity(false),
         "latency" => Load::builder(),
-        "cpu" | "responses" => Load::builder().cpu_totals(read_cpu),
+        "cpu" | "responses" => {
+            let file = File::open("/proc/self/schedstat")?;
+            Load::builder().cpu_totals(move || read_cpu(&file))
+        }
         _ => return Err(format!("{level:?} is none of what there is to be counted").into()),
     };
     let load = load.build();
@@ -56,9 +61,11 @@ async fn answer(_request: Request<Incoming>) -> Result<Response<Full<Bytes>>, In
     Ok(Response::new(Full::new(Bytes::from_static(b"ok"))))
 }
 
-/// Of this thread, which is all that there is.
-fn read_cpu() -> Option<CpuTotals> {
-    let text = std::fs::read_to_string("/proc/self/schedstat").ok()?;
+/// Of this thread, which is all that there is. The file stays open, as `slackwater-signals` keeps it.
+fn read_cpu(file: &File) -> Option<CpuTotals> {
+    let mut buffer = [0; 64];
+    let length = file.read_at(&mut buffer, 0).ok()?;
+    let text = str::from_utf8(buffer.get(..length)?).ok()?;
     let mut fields = text
         .split_ascii_whitespace()
         .map_while(|field| field.parse().ok());

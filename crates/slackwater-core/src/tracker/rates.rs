@@ -33,6 +33,24 @@ pub struct RecentRates {
     next: usize,
     len: usize,
     allocation_millicores: u32,
+    /// By the readings so far. Reports are many times as frequent as readings.
+    rates: Rates,
+}
+
+/// What is told.
+#[derive(Clone, Copy, Debug)]
+struct Rates {
+    query_rate_millis: Option<u32>,
+    error_millionths: Option<u32>,
+    cpu_millionths: Option<u32>,
+}
+
+impl Rates {
+    const UNKNOWN: Self = Self {
+        query_rate_millis: None,
+        error_millionths: None,
+        cpu_millionths: None,
+    };
 }
 
 impl RecentRates {
@@ -58,6 +76,7 @@ impl RecentRates {
             next: 0,
             len: 0,
             allocation_millicores: if millicores == 0 { 1 } else { millicores },
+            rates: Rates::UNKNOWN,
         }
     }
 
@@ -73,21 +92,30 @@ impl RecentRates {
             self.readings[self.next] = Reading { at: now, totals };
             self.next = (self.next + 1) % Self::READINGS;
             self.len = (self.len + 1).min(Self::READINGS);
+            self.rates = self.rates_now();
         }
     }
 
     /// Fills in the report's query rate, error share and CPU use; what is not known is left absent, as everything is until
     /// the second reading. Of no queries none failed.
     pub fn fill(&self, report: &mut LoadReport) {
+        report.query_rate_millis = self.rates.query_rate_millis;
+        report.error_millionths = self.rates.error_millionths;
+        report.cpu_millionths = self.rates.cpu_millionths;
+    }
+
+    fn rates_now(&self) -> Rates {
         let Some((from, to)) = self.span() else {
-            return;
+            return Rates::UNKNOWN;
         };
         let span_ns = u128::from(to.at.ns_since(from.at));
         let finished = u128::from(to.totals.finished.saturating_sub(from.totals.finished));
         let failed = u128::from(to.totals.failed.saturating_sub(from.totals.failed));
-        report.query_rate_millis = ratio(finished, 1_000 * NS_PER_SECOND, span_ns);
-        report.error_millionths = ratio(failed, 1_000_000, finished.max(1));
-        report.cpu_millionths = self.cpu_millionths(to);
+        Rates {
+            query_rate_millis: ratio(finished, 1_000 * NS_PER_SECOND, span_ns),
+            error_millionths: ratio(failed, 1_000_000, finished.max(1)),
+            cpu_millionths: self.cpu_millionths(to),
+        }
     }
 
     /// CPU use up to `to`, from the first reading on that knows of it.

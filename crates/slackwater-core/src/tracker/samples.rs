@@ -69,6 +69,7 @@ impl Slot {
             .store(if written == 0 { 2 } else { written }, Release);
     }
 
+    #[inline]
     fn read(&self) -> Option<Sample> {
         let before = self.sequence.load(Acquire);
         if before == 0 || before % 2 == 1 {
@@ -161,13 +162,31 @@ impl Samples {
         }
     }
 
-    /// Shows the RIF and the latency of each sample that has finished after `then`, the newest first, as far back as the ring goes.
-    pub(super) fn since(&self, then: Instant, show: &mut dyn FnMut(u32, u64)) {
-        let next = self.next.load(Relaxed);
+    /// How many were ever recorded, wrapping.
+    pub(super) fn recorded(&self) -> usize {
+        self.next.load(Relaxed)
+    }
+
+    /// Of the samples that were recorded when there were `from` and before there were `to`, shows the RIF and the latency of each that
+    /// has finished after `then`, the newest first, as far back as the ring goes.
+    #[inline]
+    pub(super) fn between(
+        &self,
+        from: usize,
+        to: usize,
+        then: Instant,
+        mut show: impl FnMut(u32, u64),
+    ) {
+        let count = to.wrapping_sub(from);
+        if count == 0 {
+            return;
+        }
         let later = |sample: &Sample| sample.finished_at_ns > then.as_nanos();
-        self.look_back(next, later, |_, sample| {
-            show(sample.others, sample.latency_ns);
-            true
+        self.look_back(to, later, |back, sample| {
+            if back <= count {
+                show(sample.others, sample.latency_ns);
+            }
+            back < count
         });
     }
 
@@ -272,6 +291,7 @@ fn insert<const N: usize>(sorted: &mut [u64; N], mut number: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::vec::Vec;
 
     fn at_ms(ms: u64) -> Instant {
         Instant::from_nanos(ms * 1_000_000)
@@ -444,5 +464,34 @@ mod tests {
         record(&samples, 50, 0, 90); // held up before it was recorded
         record_many(&samples, 5, 100, 1, 100);
         assert_eq!(median_ms(&samples, 100, 0), Some(10));
+    }
+
+    #[test]
+    fn what_was_recorded_between_two_moments_is_shown_once_the_newest_first() {
+        let samples = of_capacity(4);
+        let shown_ms = |from, then| {
+            let mut shown = Vec::new();
+            samples.between(from, samples.recorded(), at_ms(then), |_, latency_ns| {
+                shown.push(latency_ns / 1_000_000);
+            });
+            shown
+        };
+        assert_eq!(shown_ms(0, 0), []);
+        record(&samples, 100, 0, 1);
+        record(&samples, 101, 0, 2);
+        record(&samples, 102, 0, 3);
+        assert_eq!(shown_ms(0, 0), [3, 2, 1]);
+        assert_eq!(shown_ms(1, 0), [3, 2]);
+        assert_eq!(shown_ms(1, 101), [3], "what is old is not");
+        assert_eq!(shown_ms(3, 0), []);
+        samples.slots[1].sequence.fetch_add(1, Relaxed);
+        assert_eq!(
+            shown_ms(1, 0),
+            [3],
+            "no other in place of one being written"
+        );
+        record(&samples, 103, 0, 4);
+        record(&samples, 104, 0, 5);
+        assert_eq!(shown_ms(0, 0), [5, 4, 3], "as far as the ring goes");
     }
 }

@@ -22,6 +22,26 @@ pub(crate) fn number(text: &[u8]) -> Option<u64> {
     })
 }
 
+/// A number that ends with this byte, and what is behind that. In one pass: it is read for each thread.
+fn number_until(text: &[u8], end: u8) -> Option<(u64, &[u8])> {
+    /// So many digits always fit.
+    const FIT: usize = 19;
+    let mut value = 0_u64;
+    for (place, byte) in text.iter().enumerate() {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            let is_number = place > 0 && *byte == end;
+            return is_number.then_some((value, &text[place + 1..]));
+        }
+        value = if place < FIT {
+            value * 10 + u64::from(digit)
+        } else {
+            value.checked_mul(10)?.checked_add(digit.into())?
+        };
+    }
+    None
+}
+
 /// A file of one line, without the end of that line.
 pub(crate) fn only_line(text: &[u8]) -> Option<&[u8]> {
     let line = text.strip_suffix(b"\n")?;
@@ -60,6 +80,20 @@ mod tests {
         assert_eq!(only_number(b"7\n"), Some(7));
         assert_eq!(only_number(b"7"), None, "cut off");
         assert_eq!(only_number(b"7\n8\n"), None);
+        let until_blank = |text: &'static [u8]| number_until(text, b' ');
+        let (most, rest) = (u64::MAX, &b"2 "[..]);
+        assert_eq!(until_blank(b"18446744073709551615 2 "), Some((most, rest)));
+        for text in [
+            "18446744073709551616 ",
+            "184467440737095516150 ",
+            " ",
+            "",
+            "7",
+            "7\n",
+            "-7 ",
+        ] {
+            assert_eq!(until_blank(text.as_bytes()), None, "{text}");
+        }
     }
 
     /// Bytes near to what kernels write: their words and numbers, in any order and cut anywhere.

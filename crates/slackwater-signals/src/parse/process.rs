@@ -1,6 +1,6 @@
 //! Files of processes and threads.
 
-use super::{number, only_line};
+use super::{number, number_until, only_line};
 
 /// What a thread has used and waited for, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -11,14 +11,10 @@ pub(crate) struct Run {
 
 /// `schedstat` of a thread: time on CPUs, time in line for one, and how often it got one.
 pub(crate) fn schedstat(text: &[u8]) -> Option<Run> {
-    let mut fields = only_line(text)?.split(|byte| *byte == b' ');
-    let mut next = || number(fields.next()?);
-    let run = Run {
-        used: next()?,
-        waited: next()?,
-    };
-    next()?;
-    fields.next().is_none().then_some(run)
+    let (used, text) = number_until(text, b' ')?;
+    let (waited, text) = number_until(text, b' ')?;
+    let (_, text) = number_until(text, b'\n')?;
+    text.is_empty().then_some(Run { used, waited })
 }
 
 /// CPU time of a process in ticks, user and system, from its `stat`: fields 14 and 15 of `proc_pid_stat(5)`.

@@ -74,18 +74,15 @@ impl Learned {
         }
     }
 
-    /// Takes a reading that has been due for `overdue` or longer; others are left for later.
-    pub(super) fn read(
-        &self,
-        now: Instant,
-        overdue: Duration,
-        tracker: &LoadTracker,
-        finished: impl FnOnce() -> u64,
-    ) {
+    /// Whether a reading has been due for `overdue` or longer.
+    #[inline]
+    pub(super) fn is_due(&self, now: Instant, overdue: Duration) -> bool {
         let due_at = Instant::from_nanos(self.due_at_ns.load(Relaxed));
-        if now < due_at + overdue {
-            return;
-        }
+        now >= due_at + overdue
+    }
+
+    /// Takes a reading, if one is due and nobody else is at it.
+    pub(super) fn read(&self, now: Instant, tracker: &LoadTracker, finished: impl FnOnce() -> u64) {
         let mut learning = match self.learning.try_lock() {
             Ok(learning) => learning,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
@@ -134,6 +131,7 @@ impl Learned {
     }
 
     /// Fills in what is known; what is not is absent.
+    #[inline]
     pub(super) fn fill(&self, report: &mut LoadReport) {
         let capacity = self.capacity_millirif.load(Relaxed);
         report.capacity_millirif = (capacity != NO_CAPACITY).then_some(capacity);
@@ -273,6 +271,16 @@ mod tests {
         assert_eq!(carried(), 2, "left to those who probe");
         advance(MS).await;
         assert_eq!(carried(), 3, "nobody does");
+        // A head that was ready long ago tells nothing of what is due now.
+        let mut query = load.arrive();
+        query.head_ready(End::Success);
+        advance(STEP * 2).await;
+        query.carried_report();
+        assert_eq!(asked.load(Relaxed), 3);
+        let mut query = load.arrive();
+        query.head_ready(End::Success);
+        query.carried_report();
+        assert_eq!(asked.load(Relaxed), 4);
     }
 
     #[tokio::test(start_paused = true)]

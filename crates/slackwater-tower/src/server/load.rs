@@ -76,7 +76,12 @@ impl Load {
         let now = self.now();
         let mut report = self.shared.tracker.report(now);
         // First, for rates may be of what this reads.
-        self.fill_capacity(now, Duration::ZERO, &mut report);
+        if let Some(learned) = &self.shared.learned {
+            if learned.is_due(now, Duration::ZERO) {
+                self.learn(learned, now);
+            }
+            learned.fill(&mut report);
+        }
         self.fill_rates(now, &mut report);
         report.draining = self.is_draining();
         report.incarnation = self.shared.incarnation;
@@ -112,21 +117,24 @@ impl Load {
         rates.fill(report);
     }
 
-    /// What can be said with every response: RIF, capacity and cost. It takes no lock, and leaves readings to probes where there
-    /// are any.
-    pub(super) fn carried_report(&self) -> LoadReport {
+    /// What can be said with a response: RIF, capacity and cost. It takes no lock, and leaves readings to probes where there
+    /// are any; `at` is a moment not long ago, to tell whether there are.
+    #[inline]
+    pub(super) fn carried_report(&self, at: Instant) -> LoadReport {
         let mut report = LoadReport::new(self.rif(), None);
-        self.fill_capacity(self.now(), CapacityEstimator::STEP, &mut report);
+        if let Some(learned) = &self.shared.learned {
+            if learned.is_due(at, CapacityEstimator::STEP) {
+                self.learn(learned, self.now());
+            }
+            learned.fill(&mut report);
+        }
         report
     }
 
-    /// What it can carry and what a query costs, after a reading that has been due for so long.
-    fn fill_capacity(&self, now: Instant, overdue: Duration, report: &mut LoadReport) {
-        if let Some(learned) = &self.shared.learned {
-            let finished = || self.shared.counts.totals().finished;
-            learned.read(now, overdue, &self.shared.tracker, finished);
-            learned.fill(report);
-        }
+    #[cold]
+    fn learn(&self, learned: &Learned, now: Instant) {
+        let finished = || self.shared.counts.totals().finished;
+        learned.read(now, &self.shared.tracker, finished);
     }
 
     /// What told the capacity that reports have now; `None` while they have none.

@@ -2,6 +2,7 @@
 
 use super::Load;
 use super::counts::Counts;
+use crate::wire::carried::CarriedField;
 use core::time::Duration;
 use slackwater_core::tracker::{Arrival, End};
 use slackwater_core::{Instant, LoadReport, Rif};
@@ -52,15 +53,23 @@ impl QueryInFlight {
     }
 
     /// What the replica can say of its load with this query's response: its RIF without this query, which is about to leave,
-    /// its capacity and what a query costs it. For the response's head: [`write_carried_report`]. Cheaper than
-    /// [`Load::report`], and takes no lock; latency is left to probes.
+    /// its capacity and what a query costs it. For the response's head, once that is ready: [`write_carried_report`]. Cheaper
+    /// than [`Load::report`], and takes no lock; latency is left to probes.
     ///
     /// [`write_carried_report`]: crate::wire::carried::write_carried_report
+    #[inline]
     pub fn carried_report(&self) -> LoadReport {
-        let mut report = self.load.carried_report();
+        // Saves reading the clock once more, which would cost more than all else here.
+        let at = self.head_ready_at.unwrap_or_else(|| self.load.now());
+        let mut report = self.load.carried_report(at);
         let own = u32::from(self.arrival.is_some());
         report.rif = Rif::new(report.rif.count().saturating_sub(own));
         report
+    }
+
+    /// [`Self::carried_report`], written.
+    pub fn carried_field(&self) -> CarriedField {
+        CarriedField::new(&self.carried_report())
     }
 
     /// The query is over.

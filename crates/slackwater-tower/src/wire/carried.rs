@@ -8,6 +8,7 @@ use core::fmt;
 use core::time::Duration;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use slackwater_core::{LoadReport, Rif};
+use std::sync::Arc;
 
 /// RIF, capacity in thousandths of a request in flight, and cost in nanoseconds: `3;4500;2000`. The last two are empty where they
 /// are not known.
@@ -17,7 +18,7 @@ pub const LOAD: HeaderName = HeaderName::from_static("x-slackwater-load");
 const KEPT: usize = 64;
 
 /// What a value says.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Said {
     rif: u32,
     capacity_millirif: Option<u32>,
@@ -27,49 +28,85 @@ struct Said {
 thread_local! {
     /// Capacity and cost change with a reading, some twenty times a second, and RIF is small and comes again: most responses say
     /// what one has said before, and a copy of that is one more reference.
-    static VALUES: RefCell<[Option<(Said, HeaderValue)>; KEPT]> =
-        const { RefCell::new([const { None }; KEPT]) };
+    static FIELDS: RefCell<[Option<CarriedField>; KEPT]> = const { RefCell::new([const { None }; KEPT]) };
+}
+
+/// What a response says about its replica, written: for servers that write heads themselves, because to put a field into a map and
+/// to find it there takes more than to write it. Clones share it.
+#[derive(Clone, Debug)]
+pub struct CarriedField(Arc<Written>);
+
+#[derive(Debug)]
+struct Written {
+    said: Said,
+    line: Box<[u8]>,
+    value: HeaderValue,
+}
+
+impl CarriedField {
+    /// Tells of `report` its RIF, capacity and cost. A cost beyond 2^64 − 1 ns is written as that.
+    #[inline]
+    pub fn new(report: &LoadReport) -> Self {
+        Said::of(report).with_field(Self::clone)
+    }
+
+    /// The value of [`LOAD`].
+    pub fn value(&self) -> &HeaderValue {
+        &self.0.value
+    }
+
+    /// The field as a line of an HTTP/1 head, its end included.
+    pub fn line(&self) -> &[u8] {
+        &self.0.line
+    }
 }
 
 impl Said {
-    fn write(&self) -> HeaderValue {
+    fn of(report: &LoadReport) -> Self {
+        Self {
+            rif: report.rif.count(),
+            capacity_millirif: report.capacity_millirif,
+            cost: report.cost,
+        }
+    }
+
+    fn write(self) -> CarriedField {
         let number = |number: Option<u64>| number.map_or_else(String::new, |it| it.to_string());
         let capacity = number(self.capacity_millirif.map(u64::from));
         let wide = |cost: Duration| u64::try_from(cost.as_nanos()).unwrap_or(u64::MAX);
         let cost = number(self.cost.map(wide));
         let text = format!("{};{capacity};{cost}", self.rif);
+        let line = format!("{LOAD}: {text}\r\n").into_bytes().into();
         // Digits and semicolons always make a header value.
-        HeaderValue::try_from(text).unwrap_or_else(|_| HeaderValue::from_static(""))
+        let value = HeaderValue::try_from(text).unwrap_or_else(|_| HeaderValue::from_static(""));
+        CarriedField(Arc::new(Written {
+            said: self,
+            line,
+            value,
+        }))
     }
 
-    fn value(self) -> HeaderValue {
-        let kept = VALUES.try_with(|values| {
-            let mut values = values.try_borrow_mut().ok()?;
+    /// Shows the field that says this.
+    #[inline]
+    fn with_field<T>(self, show: impl Fn(&CarriedField) -> T) -> T {
+        let shown = FIELDS.try_with(|fields| {
+            let mut fields = fields.try_borrow_mut().ok()?;
             let place = usize::try_from(self.rif).ok()? % KEPT;
-            let place = values.get_mut(place)?;
-            if let Some((said, value)) = place
-                && *said == self
-            {
-                return Some(value.clone());
+            let place = fields.get_mut(place)?;
+            match place {
+                Some(field) if field.0.said == self => Some(show(field)),
+                _ => Some(show(place.insert(self.write()))),
             }
-            let value = self.write();
-            *place = Some((self, value.clone()));
-            Some(value)
         });
         // None are kept for a thread that is about to end.
-        kept.ok().flatten().unwrap_or_else(|| self.write())
+        (shown.ok().flatten()).unwrap_or_else(|| show(&self.write()))
     }
 }
 
-/// Puts what a response carries of `report`, its RIF, capacity and cost, into `headers`, in place of what is there. A cost beyond
-/// 2^64 − 1 ns is written as that.
+/// Puts what a response carries of `report`, as [`CarriedField`] has it, into `headers`, in place of what is there.
 pub fn write_carried_report(report: &LoadReport, headers: &mut HeaderMap) {
-    let said = Said {
-        rif: report.rif.count(),
-        capacity_millirif: report.capacity_millirif,
-        cost: report.cost,
-    };
-    headers.insert(LOAD, said.value());
+    let value = Said::of(report).with_field(|field| field.value().clone());
+    headers.insert(LOAD, value);
 }
 
 /// Takes what a response carries about its replica out of its `headers`, so that it goes no further. `None` if there is nothing, `Some`
@@ -144,6 +181,8 @@ mod tests {
         let first = written(&report(3, Some(4_500), Some(2_000)));
         let second = written(&report(3, Some(4_500), Some(2_000)));
         assert_eq!(first.as_bytes().as_ptr(), second.as_bytes().as_ptr());
+        let field = CarriedField::new(&report(3, Some(4_500), Some(2_000)));
+        assert_eq!(first.as_bytes().as_ptr(), field.value().as_bytes().as_ptr());
         // Each of these has the place of the one before.
         for (other, text) in [
             (report(3, Some(4_501), Some(2_000)), "3;4501;2000"),
@@ -182,6 +221,8 @@ mod tests {
         let most = report(u32::MAX, Some(u32::MAX), Some(u64::MAX));
         let text = written(&most);
         assert_eq!(text, "4294967295;4294967295;18446744073709551615");
+        let line = b"x-slackwater-load: 4294967295;4294967295;18446744073709551615\r\n";
+        assert_eq!(CarriedField::new(&most).line(), line);
         assert_eq!(read(text.as_bytes()), Some(most));
         let mut longer = report(0, None, None);
         longer.cost = Some(Duration::MAX);

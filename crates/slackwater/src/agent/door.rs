@@ -11,9 +11,9 @@
 use super::presence::Presence;
 use crate::config::Connect;
 use crate::forward::{
-    Cause, End as Ending, Failure, Handler, Origin, Patience, Replica, ReplicaCounts, RequestBody,
-    ResponseBody, UnreadableCounts, Watch, answer, is_grpc_call, prepare_request, refuse,
-    say_in_grpc, turned_away,
+    Cause, End as Ending, Failure, Handler, Origin, Patience, Replica, ReplicaCounts, Reply,
+    RequestBody, ResponseBody, UnreadableCounts, Watch, answer, is_grpc_call, prepare_request,
+    refuse, say_in_grpc, turned_away,
 };
 use crate::latency_histogram::LatencyHistogram;
 use crate::orca::{Written, write_trailers};
@@ -26,7 +26,7 @@ use slackwater_tower::server::{
 };
 use slackwater_tower::wire::ProbeKey;
 use slackwater_tower::wire::asks::take_time;
-use slackwater_tower::wire::carried::write_carried_report;
+use slackwater_tower::wire::carried::{CarriedField, LOAD};
 use slackwater_tower::wire::tie::Tie;
 use std::io;
 use std::sync::Arc;
@@ -147,20 +147,28 @@ impl Door {
                     // A tunnel lasts for hours and may carry nothing.
                     passing.permit = None;
                 }
-                if self.reports
-                    && let Some(query) = &passing.query
-                {
-                    write_carried_report(&query.carried_report(), reply.headers_mut());
-                }
+                let load = self.load_of(&passing, &mut reply);
                 if let Some(wanted) = wanted
                     && wanted.write_head(reply.headers_mut(), || self.load.report(None))
                 {
                     passing.tells = Some(self.load.clone());
                 }
-                reply.into_response(passing)
+                let mut response = reply.into_response(passing);
+                response.body_mut().load = load;
+                response
             }
             Err(Failure { cause, .. }) => self.fail(passing, &cause),
         }
+    }
+
+    /// What a response's head is to say of the load, if anything; then not what the server says of itself.
+    fn load_of(&self, passing: &Passing, reply: &mut Reply) -> Option<CarriedField> {
+        let query = passing.query.as_ref().filter(|_| self.reports)?;
+        // A look at each name is cheaper than to look it up.
+        if reply.headers().keys().any(|name| *name == LOAD) {
+            reply.headers_mut().remove(LOAD);
+        }
+        Some(query.carried_field())
     }
 
     /// Waits for its turn; the server is told what is left of the time that the request had.

@@ -17,6 +17,7 @@ use core::task::{Context, Poll, ready};
 use core::time::Duration;
 use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
+use slackwater_tower::wire::carried::CarriedField;
 use std::io;
 use std::rc::Rc;
 use tokio::time::Instant;
@@ -58,6 +59,9 @@ pub(crate) struct ResponseBody<W: Watch> {
     open: Option<Open<W>>,
     /// Keeps the client's connection busy, over HTTP/2.
     pub(super) busy: Option<Busy>,
+    /// What the response's head is to say of the server's load. It is not in the map of the head's fields, because to put it there
+    /// costs more than to write it.
+    pub(crate) load: Option<CarriedField>,
 }
 
 /// Where a body comes from, and the connection that it needs until it ends.
@@ -111,6 +115,7 @@ impl<W: Watch> ResponseBody<W> {
             source: Source::Own((!text.is_empty()).then_some(text)),
             open: None,
             busy: None,
+            load: None,
         }
     }
 
@@ -132,6 +137,7 @@ impl<W: Watch> ResponseBody<W> {
                 watch,
             }),
             busy: None,
+            load: None,
         };
         if body.is_end_stream() {
             body.settle(End::Complete);

@@ -27,6 +27,7 @@ use core::pin::{Pin, pin};
 use core::task::{Context, Poll, ready};
 use http::{HeaderValue, Method, Request, Response, StatusCode, Version, header};
 use http_body::Body;
+use slackwater_tower::wire::carried::CarriedField;
 use std::rc::Rc;
 use tokio::io::AsyncWrite;
 
@@ -383,6 +384,7 @@ fn encode<W: Watch>(
         },
         upgrade,
         date: None,
+        line: response.body().load.as_ref().map(CarriedField::line),
     };
     let (status, headers) = (response.status(), response.headers());
     // A HEAD that is answered here is told the length of what it would have got.

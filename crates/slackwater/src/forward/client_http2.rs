@@ -22,6 +22,7 @@ use core::task::Poll;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use http::{HeaderValue, Method, Request, Response, Version, header};
 use http_body::Body;
+use slackwater_tower::wire::carried::LOAD;
 use std::rc::Rc;
 
 /// What a client may send on one stream, and on a connection, before a replica took it.
@@ -146,6 +147,9 @@ impl<H: Handler> Served<H> {
             let date = date::with_now(HeaderValue::from_bytes);
             head.headers
                 .extend(date.ok().map(|date| (header::DATE, date)));
+        }
+        if let Some(load) = body.load.take() {
+            head.headers.insert(LOAD, load.value().clone());
         }
         // It fails when the client has gone.
         let told = writer.respond(head.status, &head.headers, is_end);

@@ -36,6 +36,8 @@ pub(crate) struct ResponseExtras<'a> {
     pub(crate) upgrade: Option<&'a HeaderValue>,
     /// For responses that have no date of their own.
     pub(crate) date: Option<&'a [u8]>,
+    /// A field that is written already, its end included.
+    pub(crate) line: Option<&'a [u8]>,
 }
 
 /// A request's head. `upgrade` asks for another protocol.
@@ -101,6 +103,9 @@ pub(crate) fn encode_response(
         out.put_slice(b"connection: ");
         out.put_slice(connection.as_bytes());
         out.put_slice(b"\r\n");
+    }
+    if let Some(line) = extras.line {
+        out.put_slice(line);
     }
     if let Some(date) = extras.date {
         out.put_slice(b"date: ");
@@ -267,10 +272,11 @@ mod tests {
             connection: Some("close"),
             date: Some(b"now"),
             upgrade: None,
+            line: Some(b"b: 3\r\n"),
         };
         assert_eq!(
             write(Version::HTTP_11, Framing::Absent, extras),
-            format!("HTTP/1.1 200 OK\r\n{fields}connection: close\r\ndate: now\r\n\r\n")
+            format!("HTTP/1.1 200 OK\r\n{fields}connection: close\r\nb: 3\r\ndate: now\r\n\r\n")
         );
     }
 

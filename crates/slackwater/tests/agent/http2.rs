@@ -13,7 +13,7 @@ use std::sync::Arc;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
-async fn connect(agent: &Agent) -> SendRequest<Empty<Bytes>> {
+pub(crate) async fn connect(agent: &Agent) -> SendRequest<Empty<Bytes>> {
     let stream = TcpStream::connect(agent.address).await.unwrap();
     let (sender, connection) = handshake(TokioExecutor::new(), TokioIo::new(stream))
         .await
@@ -22,7 +22,7 @@ async fn connect(agent: &Agent) -> SendRequest<Empty<Bytes>> {
     sender
 }
 
-fn request(path: &str) -> Request<Empty<Bytes>> {
+pub(crate) fn request(path: &str) -> Request<Empty<Bytes>> {
     let target = format!("http://service.example{path}");
     Request::builder().uri(target).body(Empty::new()).unwrap()
 }

@@ -2,7 +2,8 @@
 
 use crate::arguments::assert_fails;
 use crate::client::Client;
-use crate::process::{Agent, until};
+use crate::http2::{connect, request};
+use crate::process::{Agent, soon, until};
 use crate::server::Server;
 use std::path::PathBuf;
 
@@ -107,4 +108,23 @@ async fn responses_say_what_is_in_flight_besides_them() {
         told(&agent, &server, "x-slackwater-load: 9;;\r\n").await,
         ["1;;"]
     );
+}
+
+#[tokio::test]
+async fn responses_over_http2_say_it_too() {
+    let server = Server::tcp().await;
+    let keys = Keys::new("reports-2.toml", "report_with_responses = true\n");
+    let agent = Agent::start(&server.to, &["--config", keys.path()]).await;
+    let mut client = connect(&agent).await;
+    let waiting = client.send_request(request("/waiting"));
+    let _held = server.request().await;
+    let sent = client.send_request(request("/"));
+    let mut exchange = server.request().await;
+    exchange
+        .write("HTTP/1.1 200 OK\r\ncontent-length: 0\r\nx-slackwater-load: 9;;\r\n\r\n".to_owned())
+        .await;
+    let response = soon("a response", sent).await.unwrap();
+    let values = response.headers().get_all("x-slackwater-load").iter();
+    assert_eq!(values.collect::<Vec<_>>(), ["1;;"]);
+    drop(waiting);
 }

@@ -40,6 +40,17 @@ fn square(root: u64) -> u64 {
     mul_div(root, root, 256)
 }
 
+/// A mean over `count` after one more value. As [`towards`], but some are made for each query, and this takes a third of the time.
+#[inline]
+fn follow(mean: u64, value: u64, count: u64) -> u64 {
+    let way = mean.abs_diff(value) / count.max(1);
+    if value >= mean {
+        mean + way
+    } else {
+        mean - way
+    }
+}
+
 /// What is known of it. Latencies are kept as roots.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Inflation {
@@ -66,11 +77,10 @@ pub(super) struct Inflation {
 }
 
 impl Inflation {
-    /// Learns from the queries that have ended within the last `span_ns`; `each` shows for every one of them how many others it
-    /// met, and its latency.
-    pub(super) fn read(&mut self, span_ns: u64, each: impl FnOnce(&mut dyn FnMut(u32, u64))) {
+    /// Learns from the queries that have ended within the last `span_ns`; `learn_all` calls [`Self::learn`] for every one of them.
+    pub(super) fn read(&mut self, span_ns: u64, learn_all: impl FnOnce(&mut Self)) {
         let before = self.queries;
-        each(&mut |others, latency_ns| self.learn(others, latency_ns));
+        learn_all(self);
         let count = self.queries - before;
         if count == 0 || self.queries < QUERIES_MIN {
             return;
@@ -91,7 +101,9 @@ impl Inflation {
         });
     }
 
-    fn learn(&mut self, others: u32, latency_ns: u64) {
+    /// A query has met so many others, and taken so long.
+    #[inline]
+    pub(super) fn learn(&mut self, others: u32, latency_ns: u64) {
         let rif = (u64::from(others) + 1) * ONE_RIF;
         if !self.is_settled {
             self.early += 1;
@@ -101,7 +113,7 @@ impl Inflation {
         }
         let root = root(latency_ns);
         self.queries += 1;
-        self.usual_rif = towards(self.usual_rif, rif, 1, RIF_MEMORY.min(self.queries));
+        self.usual_rif = follow(self.usual_rif, rif, RIF_MEMORY.min(self.queries));
         let few = (self.usual_rif / 2).min(self.capacity.unwrap_or(Fine::MAX));
         if rif <= few.max(ONE_RIF) || self.queries <= QUERIES_MIN {
             self.unloaded_queries += 1;
@@ -111,15 +123,15 @@ impl Inflation {
                 QUERIES_MIN
             };
             let memory = most.min(self.unloaded_queries);
-            self.unloaded = towards(self.unloaded, root, 1, memory);
-            self.unloaded_rif = towards(self.unloaded_rif, rif, 1, memory);
+            self.unloaded = follow(self.unloaded, root, memory);
+            self.unloaded_rif = follow(self.unloaded_rif, rif, memory);
             let distance = self.unloaded.abs_diff(root);
             let squared = distance.saturating_mul(distance);
-            self.variance = towards(self.variance, squared, 1, memory);
+            self.variance = follow(self.variance, squared, memory);
         }
         let memory = self.newest_memory().min(self.queries);
-        self.newest = towards(self.newest, root, 1, memory);
-        self.newest_rif = towards(self.newest_rif, rif, 1, memory);
+        self.newest = follow(self.newest, root, memory);
+        self.newest_rif = follow(self.newest_rif, rif, memory);
     }
 
     /// Whether those that met few others were alone, or took hardly less than others that met many more: where they had to wait,

@@ -94,6 +94,8 @@ struct Reading {
     rif_time_ns: u64,
     busy_ns: u64,
     finished: u64,
+    /// Of the tracker's samples.
+    recorded: usize,
     cpu: Option<CpuTotals>,
 }
 
@@ -124,14 +126,17 @@ impl CapacityEstimator {
             rif_time_ns: tracker.rif_time_ns(now),
             busy_ns: tracker.busy_ns(now),
             finished,
+            recorded: tracker.samples.recorded(),
             cpu,
         };
         let Some(before) = self.last.replace(reading) else {
             return;
         };
         let span_ns = now.ns_since(before.at);
-        self.inflation.read(span_ns, |learn| {
-            tracker.samples.since(before.at, learn);
+        self.inflation.read(span_ns, |inflation| {
+            let learn = |others, latency_ns| inflation.learn(others, latency_ns);
+            let (from, to) = (before.recorded, reading.recorded);
+            tracker.samples.between(from, to, before.at, learn);
         });
         self.read_cpu(span_ns, &before, &reading);
     }
