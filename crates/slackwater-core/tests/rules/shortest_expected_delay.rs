@@ -300,6 +300,17 @@ fn whoever_reports_again_or_with_others_is_compared_once_and_with_all_of_them() 
 }
 
 #[test]
+fn who_is_forgotten_does_not_count_in_the_mean_of_all() {
+    let mut world = learned(world(3), 8, &[(0, 10); 3]);
+    let third = world.replicas[2];
+    world.policy.set_available(world.now, third, false);
+    world.policy.set_available(world.now, third, true);
+    // It counts as that mean, which is what the others have, and the first one's report has faded a little.
+    world.reports(&[(4, 10), (9, 10), (4, 10)]);
+    assert_eq!(chosen(&mut world), 0);
+}
+
+#[test]
 fn whoever_may_not_be_chosen_or_was_not_reached_is_learned_anew() {
     let loads = [(2, 10), (1, 20), (9, 10)];
     for unreachable in [false, true] {
