@@ -185,6 +185,11 @@ impl ReplicaSet {
         &self.members
     }
 
+    /// Where a member is among the others.
+    pub(crate) fn position(&self, replica: ReplicaId) -> Option<u32> {
+        self.positions.find(replica).copied()
+    }
+
     /// `true` if it was not a member before.
     pub(crate) fn insert(&mut self, replica: ReplicaId) -> bool {
         if self.contains(replica) {

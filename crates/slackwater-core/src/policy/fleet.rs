@@ -235,6 +235,11 @@ impl Fleet {
         self.available.as_slice()
     }
 
+    /// Where a replica is among those that may be chosen.
+    pub(crate) fn available_place(&self, replica: ReplicaId) -> Option<u32> {
+        self.available.position(replica)
+    }
+
     /// Nobody may be chosen, though somebody is known.
     pub(crate) fn in_panic(&self) -> bool {
         self.available.len() == 0 && self.known.len() > 0

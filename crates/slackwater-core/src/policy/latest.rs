@@ -10,10 +10,16 @@
 //! silent that may be chosen, all count with this client's own counts and round trips. `[A13]` `[Decision 0002]`
 //!
 //! With `local_only` it sends no probes and goes by the client's own counts and round trips, which for a single client is
-//! about as good. A pick looks at every report: its time is in proportion to the fleet.
+//! about as good. A pick looks at every report: its time is in proportion to the fleet, but for a rule that compares the newest
+//! alone, which are mostly found without.
+
+mod newest;
+mod rule;
+
+pub(in crate::policy) use rule::{LatestLoad, LatestRule, Reported};
 
 use crate::draw::Draw;
-use crate::policy::explanation::{self, Explanation, Score};
+use crate::policy::explanation::{self, Explanation};
 use crate::policy::fleet::Fleet;
 use crate::policy::observe::PooledView;
 use crate::policy::prequal::PrequalConfig;
@@ -26,74 +32,7 @@ use crate::time::{Instant, span_ns};
 use alloc::vec::Vec;
 use core::fmt::Debug;
 use core::time::Duration;
-
-/// A rule of choice among the latest reports of all replicas.
-pub trait LatestRule: Debug + Send {
-    /// The policy's name.
-    const NAME: &'static str;
-    /// So many reports are compared, the newest; by default all of them.
-    const NEWEST_MAX: usize = usize::MAX;
-
-    /// From which RIF on a report is hot where `lowest` is the lowest in sight, for rules that tell hot from cold. `[A6]`
-    fn rif_limit(&self, lowest: Rif) -> Option<Rif> {
-        let _ = lowest;
-        None
-    }
-
-    /// Where a replica of such a load stands.
-    fn place(&self, load: LatestLoad, rif_limit: Option<Rif>) -> Place;
-
-    /// Why a replica is chosen whose place begins with `first`.
-    fn reason(first: u64) -> PickReason;
-
-    /// What that is as people compare it; `None` where it is nothing but the report's own figures.
-    fn score(first: u64) -> Option<Score> {
-        let _ = first;
-        None
-    }
-
-    /// A replica has reported this load. By default a rule learns nothing.
-    fn handle_report(&mut self, now: Instant, reported: Reported) {
-        let _ = (now, reported);
-    }
-
-    /// A replica has joined, of which nothing is known.
-    fn add_replica(&mut self, replica: ReplicaId) {
-        let _ = replica;
-    }
-
-    /// What the replica has reported no longer tells what a query meets there.
-    fn forget(&mut self, replica: ReplicaId) {
-        let _ = replica;
-    }
-
-    /// From now on reports are of another kind, and what was learned of all replicas tells nothing. `[A13]`
-    fn forget_all(&mut self) {}
-}
-
-/// What a report says, and what is known beside it.
-#[derive(Clone, Copy, Debug)]
-pub struct Reported {
-    pub(in crate::policy) replica: ReplicaId,
-    /// As in [`LatestLoad`].
-    pub(in crate::policy) others: Option<u32>,
-    pub(in crate::policy) rif: Rif,
-    pub(in crate::policy) latency_ns: Option<u64>,
-}
-
-/// What is known of a replica at a pick.
-#[derive(Clone, Copy, Debug)]
-pub struct LatestLoad {
-    pub(in crate::policy) replica: ReplicaId,
-    /// What other clients had in flight there when it reported; `None` while this client's own alone counts.
-    pub(in crate::policy) others: Option<u32>,
-    /// That, and what this client has there now.
-    pub(in crate::policy) rif: Rif,
-    /// An unknown one has its stand-in here. `[A7]`
-    pub(in crate::policy) latency_ns: u64,
-    /// How old the report is.
-    pub(in crate::policy) age_ns: u64,
-}
+use newest::Newest;
 
 /// Ranks among a whole fleet, which has at most [`ReplicaIds::MAX`](crate::ReplicaIds::MAX) replicas.
 type FleetRank = Rank<20>;
@@ -139,6 +78,9 @@ pub struct LatestReports<R> {
     own_only: bool,
     /// No report is older than one received then; looked at before searching.
     oldest_at: Option<Instant>,
+    newest: Newest,
+    /// Where those are among the available whose reports are compared for the query in hand; empty where it takes a look at all.
+    places: Vec<u32>,
     /// Room to find a median in.
     scratch_ns: Vec<u64>,
     /// Room to find the newest in.
@@ -147,12 +89,15 @@ pub struct LatestReports<R> {
 
 impl<R: LatestRule> LatestReports<R> {
     pub(in crate::policy) fn new(rule: R, config: &PrequalConfig) -> Self {
+        let newest = Newest::new(R::NEWEST_MAX);
         Self {
             rule,
             latest: ReplicaMap::default(),
             report_age_max_ns: span_ns(config.report_age_max),
             own_only: false,
             oldest_at: None,
+            places: Vec::with_capacity(newest.capacity()),
+            newest,
             scratch_ns: Vec::new(),
             scratch_times: Vec::new(),
         }
@@ -191,17 +136,41 @@ impl<R: LatestRule> LatestReports<R> {
         (0_u32..)
             .zip(fleet.available())
             .filter_map(move |(index, &replica)| {
-                let latest = self
-                    .latest
-                    .find(replica)
-                    .filter(|latest| latest.received_at >= since && query.allows(replica))?;
-                Some(Candidate {
-                    index,
-                    replica,
-                    rif: self.rif(latest, fleet.in_flight(replica)),
-                    latest,
-                })
+                self.candidate(query, since, fleet, index, replica)
             })
+    }
+
+    /// The same where they are [`Self::places`].
+    fn listed<'a>(
+        &'a self,
+        query: Query<'a>,
+        since: Instant,
+        fleet: &'a Fleet,
+    ) -> impl Iterator<Item = Candidate<'a>> + Clone + 'a {
+        self.places.iter().filter_map(move |&index| {
+            let replica = *fleet.available().get(index as usize)?;
+            self.candidate(query, since, fleet, index, replica)
+        })
+    }
+
+    fn candidate<'a>(
+        &'a self,
+        query: Query<'_>,
+        since: Instant,
+        fleet: &Fleet,
+        index: u32,
+        replica: ReplicaId,
+    ) -> Option<Candidate<'a>> {
+        let latest = self
+            .latest
+            .find(replica)
+            .filter(|latest| latest.received_at >= since && query.allows(replica))?;
+        Some(Candidate {
+            index,
+            replica,
+            rif: self.rif(latest, fleet.in_flight(replica)),
+            latest,
+        })
     }
 
     /// What of a report counts as the load of other clients.
@@ -228,10 +197,24 @@ impl<R: LatestRule> LatestReports<R> {
         self.rule.place(load, survey.rif_limit)
     }
 
-    /// Since when reports came that are among the newest, as many as the rule compares.
+    /// Since when reports came that are among the newest, as many as the rule compares. Where their replicas are known without
+    /// a look at all, they are listed.
     fn newest_since(&mut self, query: Query<'_>, fleet: &Fleet) -> Instant {
+        self.places.clear();
         if fleet.available().len() <= R::NEWEST_MAX {
             return Instant::EPOCH;
+        }
+        let mut places = core::mem::take(&mut self.places);
+        let place = |replica| {
+            let counts = self.latest.find(replica).is_some() && query.allows(replica);
+            counts.then(|| fleet.available_place(replica)).flatten()
+        };
+        // In a fleet that is no larger a look at all is as quick.
+        let is_large = fleet.available().len() > self.newest.capacity();
+        let listed_since = (is_large.then(|| self.newest.find(place, &mut places))).flatten();
+        self.places = places;
+        if let Some(since) = listed_since {
+            return since;
         }
         let mut times = core::mem::take(&mut self.scratch_times);
         times.clear();
@@ -250,13 +233,11 @@ impl<R: LatestRule> LatestReports<R> {
         let since = self.newest_since(query, fleet);
         let mut known_ns = core::mem::take(&mut self.scratch_ns);
         known_ns.clear();
-        let mut lowest = None;
-        let mut count = 0_usize;
-        for candidate in self.candidates(query, since, fleet) {
-            count += 1;
-            lowest = Some(lowest.map_or(candidate.rif, |lowest| candidate.rif.min(lowest)));
-            known_ns.extend(candidate.latest.latency_ns);
-        }
+        let (count, lowest) = if self.places.is_empty() {
+            look_at(self.candidates(query, since, fleet), &mut known_ns)
+        } else {
+            look_at(self.listed(query, since, fleet), &mut known_ns)
+        };
         let stand_in_ns = if known_ns.len() < count {
             rank::stand_in_ns(&mut known_ns)
         } else {
@@ -280,10 +261,16 @@ impl<R: LatestRule> LatestReports<R> {
         draw: &mut dyn Draw,
     ) -> Option<Choice> {
         let survey = self.survey(query, fleet)?;
-        let candidates = self.candidates(query, survey.since, fleet);
-        let ranks = candidates
-            .map(|candidate| FleetRank::new(candidate.index, self.place(now, candidate, &survey)));
-        let best = rank::best(ranks, draw)?;
+        let rank = |candidate: Candidate<'_>| {
+            FleetRank::new(candidate.index, self.place(now, candidate, &survey))
+        };
+        let best = if self.places.is_empty() {
+            let all = self.candidates(query, survey.since, fleet);
+            rank::best(all.map(rank), draw)
+        } else {
+            let listed = self.listed(query, survey.since, fleet);
+            rank::best(listed.map(rank), draw)
+        }?;
         let replica = fleet.available()[best.index];
         Some(Choice {
             replica,
@@ -314,6 +301,20 @@ impl<R: LatestRule> LatestReports<R> {
             hot: rif_limit.is_some_and(|limit| rif >= limit),
         })
     }
+}
+
+/// How many candidates there are, and the lowest RIF among them; their latencies, as far as they are known, go into `known_ns`.
+fn look_at<'a>(
+    candidates: impl Iterator<Item = Candidate<'a>>,
+    known_ns: &mut Vec<u64>,
+) -> (usize, Option<Rif>) {
+    let (mut count, mut lowest) = (0, None);
+    for candidate in candidates {
+        count += 1;
+        lowest = Some(lowest.map_or(candidate.rif, |lowest| candidate.rif.min(lowest)));
+        known_ns.extend(candidate.latest.latency_ns);
+    }
+    (count, lowest)
 }
 
 /// Where no report helps: a replica at which this client has the fewest in flight, equals by chance; those that are silent
@@ -442,6 +443,7 @@ impl<R: LatestRule> Keep for LatestReports<R> {
             client.counters.replaced += 1;
         }
         self.latest.insert(replica, latest);
+        self.newest.record(now, replica);
         self.oldest_at.get_or_insert(now);
     }
 

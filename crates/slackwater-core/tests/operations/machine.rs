@@ -16,7 +16,8 @@ use slackwater_core::{
 };
 use std::collections::BTreeSet;
 
-const FLEET_MAX: usize = 40;
+/// More than policies remember of who reported last.
+const FLEET_MAX: usize = 100;
 
 /// The operands of an operation, taken from the input as long as there is some.
 struct Bytes<'a>(&'a [u8]);
@@ -194,14 +195,8 @@ impl Machine {
     }
 
     fn step(&mut self, bytes: &mut Bytes<'_>) {
-        match bytes.byte() % 18 {
-            0 if self.fleet.len() < FLEET_MAX => {
-                if let Some(replica) = self.ids.allocate() {
-                    self.fleet.push(replica);
-                    self.joined += 1;
-                    self.policy.add_replica(self.now, replica);
-                }
-            }
+        match bytes.byte() % 20 {
+            0 if self.fleet.len() < FLEET_MAX => self.join(),
             0 | 1 => {
                 if let Some(replica) = bytes.one_of(&self.fleet) {
                     self.fleet.retain(|&other| other != replica);
@@ -245,7 +240,38 @@ impl Machine {
                         .handle_carried_report(self.now, replica, &report);
                 }
             }
+            17 => {
+                // Seldom a large fleet: each step looks at all of it.
+                let size = FLEET_MAX.saturating_sub(bytes.byte().into());
+                while self.fleet.len() < size {
+                    self.join();
+                }
+            }
+            18 => self.sibling(bytes),
             _ => self.poll_probes(),
+        }
+    }
+
+    fn join(&mut self) {
+        if let Some(replica) = self.ids.allocate() {
+            self.fleet.push(replica);
+            self.joined += 1;
+            self.policy.add_replica(self.now, replica);
+        }
+    }
+
+    /// What siblings have heard of some replicas, or sent to one.
+    fn sibling(&mut self, bytes: &mut Bytes<'_>) {
+        let report = Self::some_report(bytes);
+        for _ in 0..bytes.byte() % 32 {
+            if let Some(replica) = bytes.one_of(&self.fleet) {
+                self.policy
+                    .handle_sibling_report(self.now, replica, &report, &mut self.draw);
+            }
+        }
+        if let Some(replica) = bytes.one_of(&self.fleet) {
+            let queries = bytes.byte().into();
+            self.policy.handle_sibling_queries(replica, queries);
         }
     }
 

@@ -225,7 +225,13 @@ fn without_any_latency_rif_decides_and_nothing_fades() {
 
 #[test]
 fn of_a_large_fleet_the_sixteen_newest_reports_are_compared() {
-    for (replicas, candidates, expected) in [(16, 16, 0), (17, 16, 1)] {
+    for (replicas, expected, next) in [
+        (16, 0, 1),
+        (17, 1, 0),
+        (64, 48, 47),
+        (65, 49, 48),
+        (200, 184, 183),
+    ] {
         let mut world = world(replicas);
         for (index, replica) in world.replicas.clone().into_iter().enumerate() {
             // The older, the better: 0, 1, 2 and so on.
@@ -234,17 +240,74 @@ fn of_a_large_fleet_the_sixteen_newest_reports_are_compared() {
             world.report(replica, &load(rif, 0));
         }
         let pick = world.pick();
-        assert_eq!(
-            (pick.candidates, place(&world, &pick)),
-            (candidates, expected)
-        );
+        assert_eq!((pick.candidates, place(&world, &pick)), (16, expected));
         done(&mut world, pick, Outcome::Success);
         // Of those that the query has not been at.
         let avoid = [world.replicas[expected]];
         let retry = world.pick_for(Query::retry(&avoid));
-        assert_eq!(place(&world, &retry), usize::from(expected == 0));
+        assert_eq!(
+            (place(&world, &retry), retry.candidates),
+            (next, if replicas == 16 { 15 } else { 16 })
+        );
         done(&mut world, retry, Outcome::Success);
     }
+}
+
+#[test]
+fn whoever_reports_again_or_with_others_is_compared_once_and_with_all_of_them() {
+    let mut world = world(100);
+    let report = |world: &mut World<ShortestExpectedDelay>, place: usize| {
+        let (replica, report) = (
+            world.replicas[place],
+            load(u32::try_from(place).expect("few"), 0),
+        );
+        (world.policy).handle_sibling_report(world.now, replica, &report, &mut world.draw);
+    };
+    let chosen = |world: &mut World<ShortestExpectedDelay>| {
+        let pick = world.pick();
+        let chosen = (place(world, &pick), pick.candidates);
+        done(world, pick, Outcome::Success);
+        chosen
+    };
+    for place in 0..100 {
+        world.now += MS;
+        report(&mut world, place);
+    }
+    for _ in 0..20 {
+        world.now += MS;
+        report(&mut world, 99);
+    }
+    assert_eq!(chosen(&mut world), (84, 16), "99 has one report");
+    let out = world.replicas[90];
+    world.policy.set_available(world.now, out, false);
+    assert_eq!(chosen(&mut world), (83, 16), "90 has none");
+    // Five more come at once with the last of sixteen.
+    world.now += MS;
+    for place in 10..15 {
+        report(&mut world, place);
+    }
+    report(&mut world, 10);
+    for place in 0..15 {
+        world.now += MS;
+        report(&mut world, place + 20);
+    }
+    assert_eq!(chosen(&mut world), (10, 20));
+    world.now += MS;
+    for place in (0..100).filter(|&place| place != 90) {
+        report(&mut world, place);
+    }
+    assert_eq!(chosen(&mut world), (0, 99), "all came at once");
+}
+
+#[test]
+fn who_is_forgotten_does_not_count_in_the_mean_of_all() {
+    let mut world = learned(world(3), 8, &[(0, 10); 3]);
+    let third = world.replicas[2];
+    world.policy.set_available(world.now, third, false);
+    world.policy.set_available(world.now, third, true);
+    // It counts as that mean, which is what the others have, and the first one's report has faded a little.
+    world.reports(&[(4, 10), (9, 10), (4, 10)]);
+    assert_eq!(chosen(&mut world), 0);
 }
 
 #[test]

@@ -1,0 +1,171 @@
+//! What a pick, a report, and a whole query cost each policy in fleets of any size, to be counted by valgrind:
+//!
+//! ```text
+//! cargo build --profile quick -p slackwater-core --example policy_cost
+//! valgrind --tool=callgrind --callgrind-out-file=/dev/null --toggle-collect='*counted*' \
+//!     target/quick/examples/policy_cost shortest_expected_delay 1000 pick 256
+//! ```
+//!
+//! Of what it collects, a 256th is one pick. Every replica has told its load many times over, its capacity included, and three
+//! more tell theirs before each pick, which comes 100 µs after the last: unless they are counted themselves, that is done beside.
+//! Loads are drawn, so that policies find no equals but by chance. [The numbers](../../../results/policy-cost.md).
+
+#![expect(
+    clippy::print_stdout,
+    clippy::expect_used,
+    reason = "an example, which ends with the first thing that is wrong"
+)]
+
+use core::hint::black_box;
+use core::time::Duration;
+use slackwater_core::draw::below;
+use slackwater_core::policy::prequal::PrequalSettings;
+use slackwater_core::policy::{Decision, Outcome, Policy, PolicySettings, Query, policy_named};
+use slackwater_core::{Instant, LoadReport, Rate, ReplicaId, ReplicaIds, Rif, SplitMix64};
+
+/// From one query to the next.
+const STEP: Duration = Duration::from_micros(100);
+/// Of each replica, before anything is counted: more than a mean latency needs.
+const REPORTS_BEFORE: usize = 10;
+/// For each query.
+const REPORTS: u32 = 3;
+
+/// What is counted.
+#[derive(Clone, Copy, PartialEq)]
+enum Of {
+    /// A choice, and the end of its query.
+    Pick,
+    /// A report that has come in.
+    Report,
+    /// A choice, its three probes drawn, sent and answered, and its end.
+    Query,
+}
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [name, replicas, of, times] = arguments.as_slice() else {
+        println!("policy_cost POLICY REPLICAS pick|report|query TIMES");
+        return;
+    };
+    let of = match of.as_str() {
+        "pick" => Of::Pick,
+        "report" => Of::Report,
+        "query" => Of::Query,
+        _ => return println!("{of:?} is none of pick, report and query"),
+    };
+    let entry = policy_named(name).expect("a policy's name");
+    let replicas = replicas.parse().expect("a number of replicas");
+    let mut fleet = Fleet::new((entry.build)(&settings(of)), replicas);
+    let times: u32 = times.parse().expect("how many times");
+    for _ in 0..times {
+        fleet.play(of);
+    }
+    println!("{times} times");
+}
+
+/// The defaults; what probes bring in is fed by hand, unless probes are what is counted.
+fn settings(of: Of) -> PolicySettings {
+    let shipped = PrequalSettings::default();
+    let prequal = PrequalSettings {
+        probe_rate: if of == Of::Query {
+            shipped.probe_rate
+        } else {
+            Rate::ZERO
+        },
+        probe_interval_min: Duration::ZERO,
+        ..shipped
+    };
+    let mut settings = PolicySettings::default();
+    settings.prequal = prequal.validate().expect("in range");
+    settings
+}
+
+/// Between `callgrind`'s looks; not inlined, so that it has a name.
+#[inline(never)]
+fn counted<T>(work: impl FnOnce() -> T) -> T {
+    work()
+}
+
+struct Fleet {
+    policy: Box<dyn Policy>,
+    replicas: Vec<ReplicaId>,
+    now: Instant,
+    draw: SplitMix64,
+}
+
+impl Fleet {
+    fn new(policy: Box<dyn Policy>, replicas: usize) -> Self {
+        let mut ids = ReplicaIds::new();
+        let mut fleet = Self {
+            policy,
+            replicas: (0..replicas).filter_map(|_| ids.allocate()).collect(),
+            now: Instant::EPOCH,
+            draw: SplitMix64::new(1),
+        };
+        for &replica in &fleet.replicas {
+            fleet.policy.add_replica(fleet.now, replica);
+        }
+        for _ in 0..REPORTS_BEFORE {
+            for place in 0..replicas {
+                fleet.now += STEP / REPORTS;
+                let (replica, report) = (fleet.replicas[place], report(&mut fleet.draw));
+                fleet.take(replica, &report);
+            }
+        }
+        fleet
+    }
+
+    fn play(&mut self, of: Of) {
+        self.now += STEP;
+        if of == Of::Query {
+            return counted(|| {
+                let decision = (self.policy).handle_query(self.now, Query::first(), &mut self.draw);
+                while let Some(probe) = self.policy.poll_probe(self.now, &mut self.draw) {
+                    let report = report(&mut self.draw);
+                    (self.policy).handle_report(self.now, probe.id, &report, &mut self.draw);
+                }
+                self.end(decision);
+            });
+        }
+        for _ in 0..REPORTS {
+            let replicas = u32::try_from(self.replicas.len()).expect("few");
+            let replica = self.replicas[below(&mut self.draw, replicas) as usize];
+            let report = report(&mut self.draw);
+            if of == Of::Report {
+                counted(|| self.take(replica, &report));
+            } else {
+                self.take(replica, &report);
+            }
+        }
+        if of == Of::Pick {
+            counted(|| self.pick());
+        } else {
+            self.pick();
+        }
+    }
+
+    fn take(&mut self, replica: ReplicaId, report: &LoadReport) {
+        (self.policy).handle_sibling_report(self.now, replica, report, &mut self.draw);
+    }
+
+    fn pick(&mut self) {
+        let decision = (self.policy).handle_query(self.now, Query::first(), &mut self.draw);
+        self.end(decision);
+    }
+
+    fn end(&mut self, decision: Decision) {
+        if let Decision::Pick(pick) = black_box(decision) {
+            (self.policy).handle_query_done(self.now, pick.ticket, Outcome::Success);
+        }
+    }
+}
+
+/// Some requests in flight, of some that it can carry, for some time.
+fn report(draw: &mut SplitMix64) -> LoadReport {
+    let mut drawn = |least: u32, more: u32| least + below(draw, more);
+    let latency = Duration::from_micros(drawn(10_000, 20_000).into());
+    let mut report = LoadReport::new(Rif::new(drawn(0, 16)), Some(latency));
+    report.capacity_millirif = Some(drawn(4_000, 8_000));
+    report.cost = Some(Duration::from_micros(drawn(2_000, 2_000).into()));
+    report
+}
