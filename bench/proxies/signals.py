@@ -240,12 +240,12 @@ A report is asked for twenty times a second, as probes do, and has it learn.
 
 def page(data):
     rows = data["agents"]
-    carried = each_request(rows["both"])[0] - each_request(rows["cgroup"])[0]
+    carried = each_request(rows["responses"])[0] - each_request(rows["none"])[0]
     told = lambda rows, name, base, rate: f"{100 * (at_rate(rows[name], rate) / at_rate(rows[base], rate) - 1):+.2f} %"
     summary = "\n".join([
         f"- Agent and server, the server's CPU read and responses that tell: {told(rows, 'both', 'none', 100)} at 100 requests/s, {told(rows, 'both', 'none', 1000)} at 1,000; "
         f"the CPU alone: {told(rows, 'cgroup', 'none', 100)} and {told(rows, 'cgroup', 'none', 1000)}.",
-        f"- A report with a response takes an agent {carried:,.0f} instructions, an answer to a probe over UDP, one at a time, {rows['both']['each_probe']:,}: with reports a balancer sends half a probe for each "
+        f"- A report with a response, and what is learned for it, takes an agent {carried:,.0f} instructions, an answer to a probe over UDP, one at a time, {rows['both']['each_probe']:,}: with reports a balancer sends half a probe for each "
         f"request where it sends three without, so an agent saves {2.5 * rows['both']['each_probe'] - carried:,.0f} for each request.",
         f"- The layer, all of it, of one that learns nothing: {told(data['layers'], 'responses', 'counted', 100)} and {told(data['layers'], 'responses', 'counted', 1000)}; "
         f"without telling: {told(data['layers'], 'cpu', 'counted', 100)} and {told(data['layers'], 'cpu', 'counted', 1000)}.",
