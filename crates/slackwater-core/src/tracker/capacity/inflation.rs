@@ -62,6 +62,7 @@ pub(super) struct Inflation {
     /// Those that met few others, and their mean and variance.
     unloaded_queries: u64,
     unloaded: u64,
+    /// What they met; nobody asks once it is sure.
     unloaded_rif: Fine,
     variance: u64,
     /// Means over the newest.
@@ -117,14 +118,14 @@ impl Inflation {
         let few = (self.usual_rif / 2).min(self.capacity.unwrap_or(Fine::MAX));
         if rif <= few.max(ONE_RIF) || self.queries <= QUERIES_MIN {
             self.unloaded_queries += 1;
-            let most = if self.is_sure {
-                UNLOADED_MEMORY
+            let memory = if self.is_sure {
+                UNLOADED_MEMORY.min(self.unloaded_queries)
             } else {
-                QUERIES_MIN
+                let memory = QUERIES_MIN.min(self.unloaded_queries);
+                self.unloaded_rif = follow(self.unloaded_rif, rif, memory);
+                memory
             };
-            let memory = most.min(self.unloaded_queries);
             self.unloaded = follow(self.unloaded, root, memory);
-            self.unloaded_rif = follow(self.unloaded_rif, rif, memory);
             let distance = self.unloaded.abs_diff(root);
             let squared = distance.saturating_mul(distance);
             self.variance = follow(self.variance, squared, memory);

@@ -263,12 +263,18 @@ fn since(earlier: Duration, later: Duration) -> u64 {
 }
 
 /// `a` · `b` / `c`, rounded down, at most 2^64 − 1; a `c` of 0 counts as 1.
+#[inline]
 fn mul_div(a: u64, b: u64, c: u64) -> u64 {
     let c = c.max(1);
     // Nearly always: a division of 128 bits takes many times as long, and some are made for each query.
     if let Some(product) = a.checked_mul(b) {
         return product / c;
     }
+    mul_div_wide(a, b, c)
+}
+
+#[cold]
+fn mul_div_wide(a: u64, b: u64, c: u64) -> u64 {
     let wide = u128::from(a) * u128::from(b) / u128::from(c);
     u64::try_from(wide).unwrap_or(u64::MAX)
 }
