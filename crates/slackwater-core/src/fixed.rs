@@ -149,6 +149,23 @@ pub(crate) fn banded(value: u64, mean: u64, band_millionths: u64) -> u64 {
     }
 }
 
+/// `a` · `b` / `c`, rounded down, at most 2^64 − 1; a `c` of 0 counts as 1.
+#[inline]
+pub(crate) fn mul_div(a: u64, b: u64, c: u64) -> u64 {
+    let c = c.max(1);
+    // Nearly always: a division of 128 bits takes many times as long, and some are made for each query.
+    if let Some(product) = a.checked_mul(b) {
+        return product / c;
+    }
+    mul_div_wide(a, b, c)
+}
+
+#[cold]
+fn mul_div_wide(a: u64, b: u64, c: u64) -> u64 {
+    let wide = u128::from(a) * u128::from(b) / u128::from(c);
+    u64::try_from(wide).unwrap_or(u64::MAX)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -212,5 +229,17 @@ mod tests {
                 .to_string(),
             "0.840896"
         );
+    }
+
+    #[test]
+    fn products_are_divided_as_if_they_were_of_any_size() {
+        assert_eq!(mul_div(7, 3, 2), 10, "rounded down");
+        assert_eq!(mul_div(7, 3, 0), 21, "none counts as one");
+        let most = u64::MAX;
+        assert_eq!(mul_div(most, 1, 1), most);
+        assert_eq!(mul_div(most, 3, 4), most / 4 * 3 + 2, "beyond 64 bits");
+        assert_eq!(mul_div(1 << 32, 1 << 32, 1 << 10), 1 << 54, "by one bit");
+        assert_eq!(mul_div(most, 2, 1), most, "no more than there is room for");
+        assert_eq!(mul_div(most, most, 0), most);
     }
 }

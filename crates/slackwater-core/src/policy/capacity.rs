@@ -11,7 +11,7 @@
 //! While any replica that may be chosen reports no capacity, this is exactly Prequal: with its rule, its probes, and without
 //! the reports of responses.
 
-use crate::fixed::{ONE, Rate, banded};
+use crate::fixed::{ONE, Rate, banded, mul_div};
 use crate::policy::explanation::Score;
 use crate::policy::pooled::{PoolRule, Pooled};
 use crate::policy::prequal::{PrequalConfig, hot_cold};
@@ -71,13 +71,13 @@ impl Capacity {
 }
 
 /// Of its capacity, a replica is taken to have so much: a seventh is kept for what chance brings. In millionths, as all below.
-const USABLE: u128 = 850_000;
+const USABLE: u64 = 850_000;
 /// With all of it in use, a query is taken for so much longer than with none, beside its cost: of two replicas that keep
 /// nobody waiting, the emptier one is better.
-const CROWDING: u128 = 300_000;
+const CROWDING: u64 = 300_000;
 /// Beyond capacity, a query is taken for so much longer with each capacity's worth of others. It waits for them, and all of
 /// them for it: to have it there costs more than it would take itself, and the more the more share the replica.
-const OVERLOAD: u128 = 2_500_000;
+const OVERLOAD: u64 = 2_500_000;
 /// A share of capacity in use from here on is as good as any higher one; below it nothing overflows.
 const IN_USE_MAX: u64 = 1 << 50;
 /// Fewer reports than this come with the responses for each query: then probes have to tell. Without any, half a probe a query
@@ -86,7 +86,7 @@ const CARRIED_MIN: Rate = match Rate::from_millionths(ONE / 2) {
     Some(rate) => rate,
     None => Rate::MAX,
 };
-const MILLION: u128 = ONE as u128;
+const MILLION: u64 = ONE as u64;
 /// What a query costs where nobody says so: then all cost the same, and it does not matter what.
 const COST_UNKNOWN_NS: u64 = 1_000_000;
 
@@ -100,7 +100,7 @@ struct Reported {
 }
 
 /// One request in flight, in thousandths.
-const ONE_RIF: u32 = 1_000;
+const ONE_RIF: u64 = 1_000;
 
 /// The rule of [`Capacity`].
 #[derive(Debug)]
@@ -179,28 +179,20 @@ impl LeastInUse {
             mean_cost_ns,
         } = moment;
         let reported = self.reported.find(replica).copied().unwrap_or_default();
-        let capacity = u128::from(reported.capacity_millirif.max(ONE_RIF));
-        let told = in_use(load.rif, reported.capacity_millirif);
-        let in_use = u128::from(usual.aged(told, now.ns_since(reported.received_at)));
+        let capacity = u64::from(reported.capacity_millirif);
+        let told = in_use(load.rif, capacity);
+        let in_use = usual.aged(told, now.ns_since(reported.received_at));
         // Of one query at a time nobody else's is made longer.
-        let shared = (capacity - u128::from(ONE_RIF)) * MILLION / capacity;
-        let overload = MILLION + (OVERLOAD - MILLION) * shared / MILLION;
-        let waiting = MILLION + in_use.saturating_sub(MILLION) * overload / MILLION;
-        let crowding = MILLION + in_use * CROWDING / MILLION;
-        // Of less than one, those before it take longer than their cost, and it does not: with nobody before it there is time saved
-        // up.
-        let part = u128::from(reported.capacity_millirif.clamp(1, ONE_RIF));
-        let with_this = (in_use * capacity / u128::from(ONE_RIF) * USABLE / MILLION).max(MILLION);
-        let before = (with_this - MILLION) * u128::from(ONE_RIF) / part;
-        let behind = (before + MILLION) * MILLION / with_this;
+        let shares = capacity.max(ONE_RIF);
+        let overload = MILLION + mul_div(OVERLOAD - MILLION, shares - ONE_RIF, shares);
+        let waiting = MILLION + mul_div(in_use.saturating_sub(MILLION), overload, MILLION);
+        let crowding = MILLION + mul_div(in_use, CROWDING, MILLION);
         let cost_ns = reported.cost_ns.unwrap_or(mean_cost_ns);
         let cost_ns = banded(cost_ns, mean_cost_ns, self.cost_band);
-        let cost = u128::from(cost_ns) << FRACTION_BITS;
-        let longer = waiting * crowding / MILLION;
-        let taken = cost.saturating_mul(longer) / MILLION;
-        let taken = taken.saturating_mul(behind) / MILLION;
+        let longer = mul_div(waiting, crowding, MILLION);
+        let taken = mul_div(cost_ns.saturating_mul(FRACTION), longer, MILLION);
         Place {
-            first: u64::try_from(taken).unwrap_or(u64::MAX),
+            first: mul_div(taken, behind(in_use, capacity), MILLION),
             second: load.latency_ns,
         }
     }
@@ -215,15 +207,26 @@ struct Moment {
 }
 
 /// The share of what is usable of a capacity that a query and so many others use, in millionths.
-fn in_use(others: u64, capacity_millirif: u32) -> u64 {
-    let capacity = u128::from(capacity_millirif.max(ONE_RIF));
-    let with_this = (u128::from(others) + 1) * u128::from(ONE_RIF);
-    let share = with_this * MILLION * MILLION / (capacity * USABLE);
-    u64::try_from(share).unwrap_or(u64::MAX).min(IN_USE_MAX)
+fn in_use(others: u64, capacity_millirif: u64) -> u64 {
+    let with_this = others.saturating_add(1).saturating_mul(ONE_RIF * MILLION);
+    let usable = capacity_millirif.max(ONE_RIF) * USABLE;
+    mul_div(with_this, MILLION, usable).min(IN_USE_MAX)
 }
 
-/// Of a nanosecond, in places.
-const FRACTION_BITS: u32 = 10;
+/// By how much longer a query takes behind those that make up this share than if it and they took their cost, in millionths. Of a
+/// capacity of less than one, those before it take longer than that, and it does not: with nobody before it there is time
+/// saved up.
+fn behind(in_use: u64, capacity_millirif: u64) -> u64 {
+    if capacity_millirif >= ONE_RIF {
+        return MILLION;
+    }
+    let with_this = mul_div(in_use, USABLE, MILLION).max(MILLION);
+    let before = mul_div(with_this - MILLION, ONE_RIF, capacity_millirif);
+    mul_div(before.saturating_add(MILLION), MILLION, with_this)
+}
+
+/// Places are in so many parts of a nanosecond.
+const FRACTION: u64 = 1 << 10;
 
 impl PoolRule for LeastInUse {
     const NAME: &'static str = "capacity";
@@ -259,7 +262,7 @@ impl PoolRule for LeastInUse {
 
     /// What a query is taken to take.
     fn score(&self, first: u64) -> Option<Score> {
-        let taken_ns = i64::try_from(first >> FRACTION_BITS).ok()?;
+        let taken_ns = i64::try_from(first / FRACTION).ok()?;
         self.is_known().then_some(Score::Nanoseconds(taken_ns))
     }
 
@@ -292,7 +295,7 @@ impl PoolRule for LeastInUse {
     fn handle_report(&mut self, now: Instant, replica: ReplicaId, report: &LoadReport) {
         self.forget_report(replica);
         if let Some(capacity_millirif) = report.capacity_millirif {
-            let in_use = in_use(report.rif.count().into(), capacity_millirif);
+            let in_use = in_use(report.rif.count().into(), capacity_millirif.into());
             self.usual.learn(in_use, report.latency.map(span_ns));
         }
         let reported = Reported {

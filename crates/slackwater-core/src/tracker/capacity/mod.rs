@@ -22,6 +22,7 @@ mod source;
 mod tests;
 
 use super::LoadTracker;
+use crate::fixed::mul_div;
 use crate::report::LoadReport;
 use crate::time::{Instant, span_ns};
 use contention::{Contention, Span};
@@ -260,23 +261,6 @@ const NS_PER_SECOND: u64 = 1_000_000_000;
 
 fn since(earlier: Duration, later: Duration) -> u64 {
     span_ns(later.saturating_sub(earlier))
-}
-
-/// `a` · `b` / `c`, rounded down, at most 2^64 − 1; a `c` of 0 counts as 1.
-#[inline]
-fn mul_div(a: u64, b: u64, c: u64) -> u64 {
-    let c = c.max(1);
-    // Nearly always: a division of 128 bits takes many times as long, and some are made for each query.
-    if let Some(product) = a.checked_mul(b) {
-        return product / c;
-    }
-    mul_div_wide(a, b, c)
-}
-
-#[cold]
-fn mul_div_wide(a: u64, b: u64, c: u64) -> u64 {
-    let wide = u128::from(a) * u128::from(b) / u128::from(c);
-    u64::try_from(wide).unwrap_or(u64::MAX)
 }
 
 /// `from`, moved towards `to` by `part` of `whole`, or all the way.

@@ -357,8 +357,8 @@ fn twice_as_many_that_take_as_long_show_that_the_fewer_were_not_slowed_down() {
 fn the_first_to_end_are_not_taken_for_what_all_take() {
     let mut inflation = Inflation::default();
     let mut end = |count: u32, others: u32, latency_ns: u64| {
-        inflation.read(SECOND, |learn| {
-            (0..count).for_each(|_| learn(others, latency_ns));
+        inflation.read(SECOND, |it| {
+            (0..count).for_each(|_| it.learn(others, latency_ns));
         });
     };
     // Of twenty that came first and together the short ones end first, and others of their kind after them.
@@ -491,18 +491,6 @@ fn clocks_and_totals_that_step_back_do_no_harm() {
         estimator.fill(&mut report);
         assert!(report.capacity_millirif.is_none_or(|it| it >= 1_000));
     }
-}
-
-#[test]
-fn products_are_divided_as_if_they_were_of_any_size() {
-    assert_eq!(mul_div(7, 3, 2), 10, "rounded down");
-    assert_eq!(mul_div(7, 3, 0), 21, "none counts as one");
-    let most = u64::MAX;
-    assert_eq!(mul_div(most, 1, 1), most);
-    assert_eq!(mul_div(most, 3, 4), most / 4 * 3 + 2, "beyond 64 bits");
-    assert_eq!(mul_div(1 << 32, 1 << 32, 1 << 10), 1 << 54, "by one bit");
-    assert_eq!(mul_div(most, 2, 1), most, "no more than there is room for");
-    assert_eq!(mul_div(most, most, 0), most);
 }
 
 #[test]
