@@ -85,7 +85,7 @@ fn flags_alone_are_a_configuration() {
 fn defaults_are_those_documented() {
     let config = Config::load(None, &two_replicas()).expect("valid").config;
     let service = only(&config);
-    assert_eq!(service.policy.name, "prequal");
+    assert_eq!(service.policy.name, "shortest_expected_delay");
     assert_eq!(
         service.policy_settings.prequal,
         slackwater_core::policy::PrequalConfig::default()
