@@ -357,8 +357,8 @@ fn twice_as_many_that_take_as_long_show_that_the_fewer_were_not_slowed_down() {
 fn the_first_to_end_are_not_taken_for_what_all_take() {
     let mut inflation = Inflation::default();
     let mut end = |count: u32, others: u32, latency_ns: u64| {
-        inflation.read(SECOND, |learn| {
-            (0..count).for_each(|_| learn(others, latency_ns));
+        inflation.read(SECOND, |inflation| {
+            (0..count).for_each(|_| inflation.learn(others, latency_ns));
         });
     };
     // Of twenty that came first and together the short ones end first, and others of their kind after them.
