@@ -38,6 +38,8 @@
 //! policy.handle_query_done(now, pick.ticket, Outcome::Success);
 //! ```
 //!
+//! Whoever has no reason to name a policy takes [`DEFAULT_POLICY`](policy::DEFAULT_POLICY), which is not this one.
+//!
 //! Call order: any method may follow any other. `now` should never step back; where it does, the policy keeps the latest
 //! time it has seen. Every type here is `Send` and single-threaded, except [`LoadTracker`](tracker::LoadTracker), which
 //! is shared between threads without a lock. Nothing grows without bound.

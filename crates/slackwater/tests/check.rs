@@ -382,7 +382,8 @@ fn a_mistaken_fleet_file_is_told_with_its_own_lines() {
     );
 
     let output = check(&["good/fleet_by_file.toml"]);
-    let summary = "policy prequal, 2 replicas in a file over http1: good/fleet.json\n";
+    let summary =
+        "policy shortest_expected_delay, 2 replicas in a file over http1: good/fleet.json\n";
     assert!(stdout(&output).contains(summary), "{}", stdout(&output));
 }
 

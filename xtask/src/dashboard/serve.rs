@@ -107,7 +107,7 @@ fn configuration(address: SocketAddr, admin: SocketAddr, replicas: &[SocketAddr]
         .map(|address| format!("\"{address}\""))
         .collect();
     format!(
-        "listen = \"{address}\"\nreplicas = [{}]\n\n[admin]\nlisten = \"{admin}\"\n\n\
+        "listen = \"{address}\"\npolicy = \"prequal\"\nreplicas = [{}]\n\n[admin]\nlisten = \"{admin}\"\n\n\
          [decisions]\ncapacity = 10000\nslower_than = \"{SLOW}\"\nfailed = true\n",
         replicas.join(", ")
     )

@@ -82,7 +82,7 @@ impl<'a> Site<'a> {
         let log = folder.join("access.log");
         let file = folder.join("serve.toml");
         let configuration = format!(
-            "listen = \"{address}\"\nworkers = 1\nreplicas = {replicas:?}\n\
+            "listen = \"{address}\"\nworkers = 1\npolicy = \"prequal\"\nreplicas = {replicas:?}\n\
              [admin]\nlisten = \"{admin}\"\n\
              [access_log]\nto = \"{}\"\nformat = \"json\"\n\
              [decisions]\nsample = 1\ncapacity = 10000\n\

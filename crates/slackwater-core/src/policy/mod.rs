@@ -57,7 +57,7 @@ pub use prequal::{Prequal, PrequalConfig, PrequalSync};
 pub use probe::{Probe, ProbeId, ProbeRound, RoundReply};
 pub use query::{Attempt, Decision, Outcome, Pick, PickReason, Query, Ticket};
 pub use random::Random;
-pub use registry::{POLICIES, PolicyEntry, PolicySettings, policy_named};
+pub use registry::{DEFAULT_POLICY, POLICIES, PolicyEntry, PolicySettings, policy_named};
 pub use rif_then_latency::{RifThenLatency, RifThenLatencyConfig, RifThenLatencySettings};
 pub use round_robin::RoundRobin;
 #[cfg(test)]

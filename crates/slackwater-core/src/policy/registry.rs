@@ -62,6 +62,26 @@ impl PartialEq for PolicyEntry {
 
 impl Eq for PolicyEntry {}
 
+/// Who chooses where nobody names a policy: `shortest_expected_delay`. It asks for no knowledge of the fleet: near the best of
+/// the others in small and large, equal and unequal ones. `[Decision 0013]`
+///
+/// ```
+/// use slackwater_core::policy::{DEFAULT_POLICY, PolicySettings};
+///
+/// let policy = (DEFAULT_POLICY.build)(&PolicySettings::default());
+/// assert_eq!(policy.name(), "shortest_expected_delay");
+/// ```
+pub const DEFAULT_POLICY: PolicyEntry = entry(
+    "shortest_expected_delay",
+    "probes, RIF times mean latency",
+    |s| {
+        Box::new(ShortestExpectedDelay::new(
+            s.prequal.clone(),
+            &s.shortest_expected_delay,
+        ))
+    },
+);
+
 /// Every policy.
 pub const POLICIES: &[PolicyEntry] = &[
     entry("prequal", "probes for load, hot-cold rule", |s| {
@@ -81,16 +101,7 @@ pub const POLICIES: &[PolicyEntry] = &[
         "probes, latency among the lowest RIF",
         |s| Box::new(RifThenLatency::new(s.prequal.clone(), &s.rif_then_latency)),
     ),
-    entry(
-        "shortest_expected_delay",
-        "probes, RIF times mean latency",
-        |s| {
-            Box::new(ShortestExpectedDelay::new(
-                s.prequal.clone(),
-                &s.shortest_expected_delay,
-            ))
-        },
-    ),
+    DEFAULT_POLICY,
     entry("capacity", "probes, least of its capacity in use", |s| {
         Box::new(Capacity::new(s.prequal.clone(), &s.capacity))
     }),
@@ -140,6 +151,13 @@ pub fn policy_named(name: &str) -> Option<&'static PolicyEntry> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_names_no_policy_gets_the_shortest_expected_delay() {
+        let policy = (DEFAULT_POLICY.build)(&PolicySettings::default());
+        assert_eq!(policy.name(), "shortest_expected_delay");
+        assert_eq!(policy_named(policy.name()), Some(&DEFAULT_POLICY));
+    }
 
     #[test]
     fn each_policy_goes_by_the_name_it_is_listed_under() {

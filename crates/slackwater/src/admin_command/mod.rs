@@ -36,7 +36,7 @@ Examples:
   slackwater admin undrain 10.0.0.1:8080
   slackwater admin weight 10.0.0.1:8080 3              instead of what its fleet says
   slackwater admin policy least_loaded --dry-run
-  slackwater admin set prequal.pool_capacity=32 hedge.enabled=true
+  slackwater admin set prequal.probe_rate=2 hedge.enabled=true
   slackwater admin overrides --json
   slackwater admin clear
   slackwater admin reload --admin lb-3.example.com --token-file /etc/slackwater/token

@@ -1,4 +1,4 @@
-//! Settings on a command line: `prequal.pool_capacity=32`, `policy=least_loaded`, `hedge.enabled=true`.
+//! Settings on a command line: `prequal.probe_rate=2`, `policy=least_loaded`, `hedge.enabled=true`.
 //!
 //! A value is what TOML takes it for, so that it looks as it does in the file; what TOML takes for nothing is a text, so that
 //! `probe.deadline=50ms` needs no quotes.
@@ -20,7 +20,7 @@ impl Setting {
     /// There is no `=`, or nothing before or after it.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let (key, value) = text.split_once('=').ok_or(
-            "expected KEY=VALUE, such as prequal.pool_capacity=32; to take a key back: slackwater admin unset KEY",
+            "expected KEY=VALUE, such as prequal.probe_rate=2; to take a key back: slackwater admin unset KEY",
         )?;
         let (key, value) = (key.trim(), value.trim());
         if key.is_empty() || value.is_empty() {

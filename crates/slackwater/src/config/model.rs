@@ -93,7 +93,7 @@ pub(crate) struct ListenerConfig {
 pub(crate) struct ServiceConfig {
     /// What routes, the status and the log call it: 1 to 64 letters, digits, `-` and `_`.
     pub(crate) name: String,
-    /// Who chooses; default `prequal`.
+    /// Who chooses; default [`DEFAULT_POLICY`](slackwater_core::policy::DEFAULT_POLICY).
     pub(crate) policy: &'static PolicyEntry,
     /// What [`PolicyEntry::build`] takes.
     pub(crate) policy_settings: PolicySettings,

@@ -5,7 +5,7 @@
 
 use super::otel_variables::Variables;
 use crate::toml_reader::Flag;
-use slackwater_core::policy::POLICIES;
+use slackwater_core::policy::{DEFAULT_POLICY, POLICIES};
 use toml::de::DeValue;
 
 /// Flags that stand for configuration keys.
@@ -50,7 +50,8 @@ pub(crate) struct Overrides {
 fn policy_help() -> String {
     let names: Vec<_> = POLICIES.iter().map(|entry| entry.name).collect();
     let names = names.join(", ");
-    format!("Who chooses: {names} [key: policy; default: prequal]")
+    let default = DEFAULT_POLICY.name;
+    format!("Who chooses: {names} [key: policy; default: {default}]")
 }
 
 impl Overrides {

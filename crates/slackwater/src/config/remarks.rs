@@ -4,11 +4,9 @@
 use super::health::HealthCheck;
 use super::model::ServiceConfig;
 use super::policies::{PolicySections, all_sections, has_probes, readers_of, reads};
-use crate::toml_reader::{Reader, Remark, Said, Severity};
+use crate::toml_reader::{Reader, Remark, Said, Setting, Severity};
+use slackwater_core::policy::PolicyEntry;
 use slackwater_core::policy::prequal::PrequalConfig;
-
-/// The fields of `[prequal]` that `prequal_sync` reads.
-const SYNC_FIELDS: [&str; 3] = ["rif_limit_quantile", "sync_probes", "sync_deadline"];
 
 fn warning(said: &Said, message: impl Into<String>) -> Remark {
     Remark {
@@ -17,11 +15,14 @@ fn warning(said: &Said, message: impl Into<String>) -> Remark {
     }
 }
 
+/// Who chooses, and where that was said; if nowhere, it is the default.
+type Policy = Setting<&'static PolicyEntry>;
+
 /// Settings that the selected policy does not read.
 pub(super) fn unread(
     reader: &Reader<'_>,
     prefix: &str,
-    policy: &str,
+    policy: &Policy,
     policies: &PolicySections,
 ) -> Vec<Remark> {
     let mut remarks = unread_sections(reader, prefix, policy);
@@ -29,59 +30,71 @@ pub(super) fn unread(
     remarks
 }
 
-fn unread_sections(reader: &Reader<'_>, prefix: &str, policy: &str) -> Vec<Remark> {
+fn unread_sections(reader: &Reader<'_>, prefix: &str, policy: &Policy) -> Vec<Remark> {
     let mut remarks = Vec::new();
+    let name = policy.value.name;
     for section in all_sections() {
         if let Some(said) = reader.said_section(&format!("{prefix}{section}"))
-            && !reads(policy, section)
+            && !reads(name, section)
         {
-            remarks.push(warning(&said, does_nothing(policy, section)));
+            let message = if section == "prequal" && !has_probes(name) {
+                sends_none(name)
+            } else {
+                does_nothing(policy, readers_of(section))
+            };
+            remarks.push(warning(&said, message));
         }
     }
     if let Some(said) = reader.said_section(&format!("{prefix}probe"))
-        && !has_probes(policy)
+        && !has_probes(name)
     {
-        remarks.push(warning(&said, does_nothing(policy, "prequal")));
+        remarks.push(warning(&said, sends_none(name)));
     }
     remarks
 }
 
-fn does_nothing(policy: &str, section: &str) -> String {
-    if section == "prequal" && !has_probes(policy) {
-        return format!("does nothing with policy = {policy:?}, which sends no probes");
+fn sends_none(policy: &str) -> String {
+    format!("does nothing with policy = {policy:?}, which sends no probes")
+}
+
+fn does_nothing(policy: &Policy, readers: impl Iterator<Item = &'static str>) -> String {
+    let readers: Vec<_> = readers.map(|reader| format!("{reader:?}")).collect();
+    let (name, only) = (policy.value.name, readers.join(", "));
+    if policy.said.is_some() {
+        return format!("does nothing with policy = {name:?}, only with {only}");
     }
-    let readers: Vec<_> = readers_of(section)
-        .map(|reader| format!("{reader:?}"))
-        .collect();
+    let which = if readers.len() == 1 {
+        "it"
+    } else {
+        "one of them"
+    };
     format!(
-        "does nothing with policy = {policy:?}, only with {}",
-        readers.join(", ")
+        "does nothing with policy = {name:?}, the default, only with {only}; name {which} as policy, or leave this out"
     )
 }
 
 /// Fields of `[prequal]` that are for other policies than the selected one, which reads the section, too.
-fn unread_fields(policy: &str, policies: &PolicySections) -> Vec<Remark> {
-    let is_unread = |field: &str| match policy {
-        "prequal" => field.starts_with("sync_"),
-        "prequal_sync" => !SYNC_FIELDS.contains(&field),
-        _ => reads(policy, "prequal") && SYNC_FIELDS.contains(&field),
-    };
-    let reader_of = |field: &str| match field {
-        "sync_probes" | "sync_deadline" => "prequal_sync",
-        _ => "prequal",
-    };
+fn unread_fields(policy: &Policy, policies: &PolicySections) -> Vec<Remark> {
+    let name = policy.value.name;
     (policies.said_in("prequal"))
-        .filter(|(field, _)| is_unread(field))
+        .filter(|(field, _)| reads(name, "prequal") && !reads_of_prequal(name, field))
         .map(|(field, said)| {
-            warning(
-                said,
-                format!(
-                    "does nothing with policy = {policy:?}, only with {:?}",
-                    reader_of(field)
-                ),
-            )
+            let readers = readers_of("prequal").filter(|reader| reads_of_prequal(reader, field));
+            warning(said, does_nothing(policy, readers))
         })
         .collect()
+}
+
+/// Whether a policy that reads the section `[prequal]` reads this field of it.
+fn reads_of_prequal(policy: &str, field: &str) -> bool {
+    match field {
+        "sync_probes" | "sync_deadline" => policy == "prequal_sync",
+        "rif_limit_quantile" => ["prequal", "prequal_sync", "capacity"].contains(&policy),
+        "remove_rate" | "pool_capacity" | "pool_drift" | "reuse_max" => {
+            ["prequal", "linear", "c3", "capacity"].contains(&policy)
+        }
+        _ => policy != "prequal_sync",
+    }
 }
 
 /// A section `probe` where no probe is sent.

@@ -20,7 +20,7 @@ use super::sticky::StickySettings;
 use super::tie::TyingSettings;
 use crate::toml_reader::values::one_of;
 use crate::toml_reader::{Reader, Remark, Setting};
-use slackwater_core::policy::{POLICIES, PolicyEntry};
+use slackwater_core::policy::{DEFAULT_POLICY, POLICIES, PolicyEntry};
 
 /// What a service is called that has no name.
 pub(super) const DEFAULT: &str = "default";
@@ -121,12 +121,7 @@ impl Section<'_> {
         }
         let policy_settings = policies.settings(reader);
 
-        remarks.extend(remarks::unread(
-            reader,
-            prefix,
-            policy.value.name,
-            &policies,
-        ));
+        remarks.extend(remarks::unread(reader, prefix, &policy, &policies));
         probe.note_tls(reader, replica.tls.is_some());
         remarks.extend(probe.remarks());
         remarks.extend(sticky_remark);
@@ -166,9 +161,7 @@ impl Section<'_> {
 
 fn read_policy(reader: &mut Reader<'_>, prefix: &str) -> Setting<&'static PolicyEntry> {
     let names: Vec<_> = POLICIES.iter().map(|entry| (entry.name, entry)).collect();
-    // The first is `prequal`.
-    let default = &POLICIES[0];
-    reader.setting(&format!("{prefix}policy"), default, "", |value| {
+    reader.setting(&format!("{prefix}policy"), &DEFAULT_POLICY, "", |value| {
         one_of(value, &names)
     })
 }

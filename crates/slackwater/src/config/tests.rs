@@ -85,7 +85,8 @@ fn flags_alone_are_a_configuration() {
 fn defaults_are_those_documented() {
     let config = Config::load(None, &two_replicas()).expect("valid").config;
     let service = only(&config);
-    assert_eq!(service.policy.name, "prequal");
+    assert_eq!(service.policy.name, "shortest_expected_delay");
+    assert_eq!(service.policy, &slackwater_core::policy::DEFAULT_POLICY);
     assert_eq!(
         service.policy_settings.prequal,
         slackwater_core::policy::PrequalConfig::default()
@@ -315,7 +316,6 @@ fn every_value_in_the_full_fixture_differs_from_its_default() {
     assert_eq!(
         same,
         [
-            "policy = \"prequal\"",
             "transport = \"udp\"",
             "local_only = false",
             "enabled = true",

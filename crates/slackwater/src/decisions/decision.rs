@@ -222,7 +222,7 @@ pub(super) struct Known {
     /// The share of that capacity that was in use: `rif` of it, without this request; 1 is all. Absent likewise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) in_use: Option<f64>,
-    /// What `linear`, `c3`, `peak_ewma` and `capacity` compare, in microseconds; the lowest wins.
+    /// What `linear`, `c3`, `peak_ewma`, `shortest_expected_delay` and `capacity` compare, in microseconds; the lowest wins.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) score_us: Option<f64>,
     /// What `polled_power_of_d` compares; absent of one that has not reported.

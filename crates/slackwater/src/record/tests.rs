@@ -37,7 +37,7 @@ impl Drop for Scratch {
 }
 
 fn config() -> Config {
-    let text = "listen = \"127.0.0.1:0\"\nreplicas = [\"127.0.0.1:1\"]\n";
+    let text = "listen = \"127.0.0.1:0\"\npolicy = \"prequal\"\nreplicas = [\"127.0.0.1:1\"]\n";
     Config::of_text("test", text.to_owned()).expect("a valid configuration")
 }
 

@@ -163,3 +163,26 @@ impl Inflation {
         self.shortage.is_recent()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    #[test]
+    fn the_first_to_end_are_not_taken_for_what_all_take() {
+        let mut inflation = Inflation::default();
+        let mut end = |count: u32, others: u32, latency_ns: u64| {
+            inflation.read(1_000 * MS, |inflation| {
+                (0..count).for_each(|_| inflation.learn(others, latency_ns));
+            });
+        };
+        // Of twenty that came first and together the short ones end first, and others of their kind after them.
+        end(40, 19, 50 * MS);
+        end(1_000, 99, 100 * MS);
+        let unloaded = inflation.unloaded_ns().unwrap_or_default();
+        assert!(unloaded.abs_diff(100 * MS) < MS, "{inflation:?}");
+        assert!(!inflation.is_recent(), "none was slowed down");
+    }
+}

@@ -354,22 +354,6 @@ fn twice_as_many_that_take_as_long_show_that_the_fewer_were_not_slowed_down() {
 }
 
 #[test]
-fn the_first_to_end_are_not_taken_for_what_all_take() {
-    let mut inflation = Inflation::default();
-    let mut end = |count: u32, others: u32, latency_ns: u64| {
-        inflation.read(SECOND, |it| {
-            (0..count).for_each(|_| it.learn(others, latency_ns));
-        });
-    };
-    // Of twenty that came first and together the short ones end first, and others of their kind after them.
-    end(40, 19, 50 * MS);
-    end(1_000, 99, 100 * MS);
-    let unloaded = inflation.unloaded_ns().unwrap_or_default();
-    assert!(unloaded.abs_diff(100 * MS) < MS, "{inflation:?}");
-    assert!(!inflation.is_recent(), "none was slowed down");
-}
-
-#[test]
 fn what_latency_said_once_is_not_believed_for_ever() {
     let mut replica = Replica::new(Service::OneThread, 10 * MS);
     replica.carry(1, 2 * SECOND);

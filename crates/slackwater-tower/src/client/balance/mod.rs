@@ -1,7 +1,7 @@
 //! The tower service: a [`Balancer`] over discovered services.
 //!
 //! ```
-//! use slackwater_core::policy::{Prequal, PrequalConfig};
+//! use slackwater_core::policy::{DEFAULT_POLICY, PolicySettings};
 //! use slackwater_tower::client::{Balance, Balancer, NoProber, ReplicaAddrs};
 //! use std::net::SocketAddr;
 //! use tower::{BoxError, ServiceExt, discover::Change, service_fn};
@@ -16,7 +16,9 @@
 //! let replicas: [SocketAddr; 2] = [([127, 0, 0, 1], 8001).into(), ([127, 0, 0, 1], 8002).into()];
 //! let changes = replicas.map(|addr| Ok::<_, BoxError>(Change::Insert(addr, service(addr))));
 //!
-//! let balancer = Balancer::new(Box::new(Prequal::new(PrequalConfig::default())), NoProber);
+//! // Who names no policy takes this one; `policy_named("prequal")` is Prequal.
+//! let policy = (DEFAULT_POLICY.build)(&PolicySettings::default());
+//! let balancer = Balancer::new(policy, NoProber);
 //! let _drive = balancer.spawn_drive();
 //! let (balance, membership) =
 //!     Balance::new(balancer, futures_util::stream::iter(changes), |&addr| ReplicaAddrs::from(addr));
