@@ -490,8 +490,9 @@ mod tests {
             [3],
             "no other in place of one being written"
         );
+        samples.slots[1].sequence.fetch_add(1, Relaxed);
         record(&samples, 103, 0, 4);
         record(&samples, 104, 0, 5);
-        assert_eq!(shown_ms(0, 0), [5, 4, 3], "as far as the ring goes");
+        assert_eq!(shown_ms(0, 0), [5, 4, 3, 2], "as far as the ring goes");
     }
 }

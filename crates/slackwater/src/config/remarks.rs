@@ -130,7 +130,7 @@ pub(super) fn refilling(
         said,
         format!(
             "with {replicas} replicas reports are removed from the pool at least as fast as probes bring new ones, so it \
-             shrinks to two; {remedy}"
+             shrinks to a few; {remedy}"
         ),
     ))
 }

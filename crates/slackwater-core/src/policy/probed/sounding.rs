@@ -178,10 +178,11 @@ impl<K: Keep> Probed<K> {
         None
     }
 
-    /// What [`Self::want_query_probes`] would ask for now, for whoever looks; `None` where nothing is ever sent.
+    /// What [`Self::want_query_probes`] would ask for now, for whoever looks; `None` where queries ask for none.
     pub(super) fn probe_rate(&self) -> Option<Rate> {
         let wanted = self.kept.probe_rate(&self.client);
-        (!self.client.config.local_only).then(|| self.probing.back_off.lowered(wanted))
+        let asks = wanted > Rate::ZERO && !self.client.config.local_only;
+        asks.then(|| self.probing.back_off.lowered(wanted))
     }
 
     /// A query asks for its probes: fewer than it might, while probing shows an overload. `[A2]` `[Decision 0011]`

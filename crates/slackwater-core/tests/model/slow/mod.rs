@@ -332,7 +332,8 @@ impl SlowPrequal {
     }
 
     pub(crate) fn probe_rate(&self) -> Option<u64> {
-        (!self.settings.local_only).then(|| self.back_off.rate())
+        (!self.settings.local_only && self.settings.probe_rate.millionths() > 0)
+            .then(|| self.back_off.rate())
     }
 
     pub(crate) fn replica_views(&self) -> Vec<ReplicaView> {
