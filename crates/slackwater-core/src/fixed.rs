@@ -141,8 +141,7 @@ impl Accumulator {
 /// What a value counts as where the mean of all is known: as the mean, if it differs from that by no more than so many millionths of
 /// it, so that chance is no difference.
 pub(crate) fn banded(value: u64, mean: u64, band_millionths: u64) -> u64 {
-    let band = u128::from(mean) * u128::from(band_millionths) / u128::from(ONE);
-    if u128::from(value.abs_diff(mean)) > band {
+    if value.abs_diff(mean) > mul_div(mean, band_millionths, ONE.into()) {
         value
     } else {
         mean
@@ -164,6 +163,17 @@ pub(crate) fn mul_div(a: u64, b: u64, c: u64) -> u64 {
 fn mul_div_wide(a: u64, b: u64, c: u64) -> u64 {
     let wide = u128::from(a) * u128::from(b) / u128::from(c);
     u64::try_from(wide).unwrap_or(u64::MAX)
+}
+
+/// A mean over `count` after one more value, or moved to it by one part of so many; a `count` of 0 counts as 1.
+#[inline]
+pub(crate) fn follow(mean: u64, value: u64, count: u64) -> u64 {
+    let way = mean.abs_diff(value) / count.max(1);
+    if value >= mean {
+        mean + way
+    } else {
+        mean - way
+    }
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@
 //! A RIF that was reported is soon another. Over the time that a query takes it fades to what replicas have as a rule, so that
 //! an old low report draws no crowd; and of a large fleet only the newest reports are compared.
 
-use crate::fixed::{ONE, banded};
+use crate::fixed::{ONE, banded, follow};
 use crate::policy::explanation::Score;
 use crate::policy::latest::{LatestLoad, LatestReports, LatestRule, Reported};
 use crate::policy::prequal::PrequalConfig;
@@ -99,16 +99,7 @@ struct RunningMean {
 impl RunningMean {
     fn record(&mut self, newest: u64) {
         self.count = (self.count + 1).min(USUAL_REPORTS);
-        self.value = towards(self.value, newest, self.count);
-    }
-}
-
-/// A mean moved to `newest` by one part of `parts`.
-const fn towards(mean: u64, newest: u64, parts: u64) -> u64 {
-    if newest >= mean {
-        mean + (newest - mean) / parts
-    } else {
-        mean - (mean - newest) / parts
+        self.value = follow(self.value, newest, self.count);
     }
 }
 
@@ -167,12 +158,12 @@ impl ExpectedDelay {
         if learned.reports < REPORTS_MIN {
             self.reporting += u64::from(learned.reports == 0);
             learned.reports += 1;
-            learned.latency = towards(learned.latency, newest, learned.reports);
+            learned.latency = follow(learned.latency, newest, learned.reports);
         } else {
             // Of a report that comes right after another, next to nothing is new: no time has passed.
             if let Some(spans) = memory_ns.checked_div(now.ns_since(learned.at)) {
                 let parts = REPORTS_MIN.max(spans.saturating_add(1));
-                learned.latency = towards(learned.latency, newest, parts);
+                learned.latency = follow(learned.latency, newest, parts);
             }
         }
         learned.at = now;

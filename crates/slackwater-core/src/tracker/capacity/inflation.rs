@@ -6,6 +6,7 @@
 
 use super::shortage::Shortage;
 use super::{FINE, Fine, ONE_RIF, grow, mul_div, towards};
+use crate::fixed::follow;
 
 /// Where queries that meet few others take less than this share of what the newest take, in 1/1024, the replica is beyond its
 /// capacity. Lower than it would be without noise.
@@ -38,17 +39,6 @@ fn root(latency_ns: u64) -> u64 {
 /// The nanoseconds of which [`root`] makes this.
 fn square(root: u64) -> u64 {
     mul_div(root, root, 256)
-}
-
-/// A mean over `count` after one more value. As [`towards`], but some are made for each query, and this takes a third of the time.
-#[inline]
-fn follow(mean: u64, value: u64, count: u64) -> u64 {
-    let way = mean.abs_diff(value) / count.max(1);
-    if value >= mean {
-        mean + way
-    } else {
-        mean - way
-    }
 }
 
 /// What is known of it. Latencies are kept as roots.
