@@ -8,12 +8,14 @@
 mod counting_allocator;
 
 use counting_allocator::calls_of;
-use slackwater_signals::{Source, Target};
-use std::sync::mpsc::channel;
+use slackwater_signals::{Source, Target, Threads};
+use std::sync::mpsc::{Sender, channel};
+use std::thread::JoinHandle;
 
 /// As often as everything that is done now and then comes around: lists of a group, allowed CPUs.
 const READINGS: usize = 200;
 
+/// Its own cgroup may have others in it, whose threads come and go as they like.
 #[test]
 fn a_reading_asks_nothing_of_the_heap() {
     let group = std::path::Path::new(concat!(
@@ -36,18 +38,34 @@ fn a_reading_asks_nothing_of_the_heap() {
     }
 }
 
-/// Threads that come and go neither, as long as there are no more of them than before.
 #[test]
-fn other_threads_in_the_place_of_those_that_ended_ask_nothing_either() {
+fn threads_that_come_and_go_ask_nothing_either() {
     let mut source = Source::open(&Target::ThisProcess);
-    for round in 0..3 {
-        let (end, ended) = channel::<()>();
-        let sleeper = std::thread::spawn(move || ended.recv());
-        let (calls, with) = calls_of(|| source.read());
-        assert!(round == 0 || calls == 0, "{calls} in round {round}");
+    source.read();
+    for threads in [1, 100, 1, 200] {
+        let (calls, seen) = read_among(threads, &mut source);
+        assert_eq!(calls, 0, "{threads} more");
+        let seen = seen.unwrap();
+        assert!(seen.total > threads && seen.watched > threads, "{seen:?}");
+    }
+}
+
+/// Reads while so many more threads wait: how often that asked the heap, and how many threads it saw.
+fn read_among(threads: u32, source: &mut Source) -> (u64, Option<Threads>) {
+    let sleepers: Vec<_> = (0..threads).map(|_| sleeper()).collect();
+    let (calls, with) = calls_of(|| source.read());
+    for (end, sleeper) in sleepers {
         drop(end);
         let _ = sleeper.join();
-        let threads = with.threads.unwrap();
-        assert!(threads.total > 1 && threads.watched > 1, "{threads:?}");
     }
+    (calls, with.threads)
+}
+
+/// A thread that waits until the other end is dropped.
+fn sleeper() -> (Sender<()>, JoinHandle<()>) {
+    let (end, ended) = channel();
+    let sleeper = std::thread::spawn(move || {
+        let _ = ended.recv();
+    });
+    (end, sleeper)
 }

@@ -17,6 +17,12 @@ const GROUPS_MAX: usize = 64;
 /// More ids are not taken from a list: enough for every thread that can be watched to be found, and bounded.
 const LISTED_MAX: usize = 16_384;
 
+/// What a file of ids is read into, piece by piece.
+const PIECE: usize = 4_096;
+
+/// No list is longer than this: the limit is looked at before each piece, and an id takes two bytes of it at the least.
+pub(super) const LISTED_MOST: usize = LISTED_MAX + PIECE / 2;
+
 /// Where threads are listed.
 #[derive(Debug)]
 pub(super) enum Listing {
@@ -150,7 +156,7 @@ impl GroupListing {
 fn ids_in(group: impl AsFd, file: &str, ids: &mut Vec<u32>) -> Result<bool, Errno> {
     let file = SmallFile::at(group, file)?;
     let (mut offset, mut partial) = (0, None);
-    let mut buffer = [MaybeUninit::uninit(); 4096];
+    let mut buffer = [MaybeUninit::uninit(); PIECE];
     while ids.len() < LISTED_MAX {
         let (piece, _) = pread(&file, &mut buffer, offset)?;
         if piece.is_empty() {

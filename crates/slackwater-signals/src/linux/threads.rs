@@ -3,7 +3,7 @@
 //! Sums never go back: what a thread had done stays when it ends. What it did after its last reading is lost, and threads that
 //! begin and end between two readings are never seen.
 
-use super::listing::Listing;
+use super::listing::{LISTED_MOST, Listing};
 use super::small_file::SmallFile;
 use crate::parse::{Run, schedstat};
 use crate::reading::Threads;
@@ -26,7 +26,7 @@ pub(super) struct Watched {
     listing: Listing,
     /// Where a thread's directory is: by its id.
     base: OwnedFd,
-    /// By id, ascending.
+    /// By id, ascending. With room for all from the start, as the next: memory that is not used is none.
     threads: Vec<Thread>,
     /// What is listed, until the next time.
     listed: Vec<u32>,
@@ -64,8 +64,8 @@ impl Watched {
         let mut watched = Self {
             listing,
             base,
-            threads: Vec::new(),
-            listed: Vec::new(),
+            threads: Vec::with_capacity(WATCHED_MAX),
+            listed: Vec::with_capacity(LISTED_MOST),
             complete: true,
             sum: Run::default(),
             files_max: usize::try_from(files)
