@@ -26,6 +26,7 @@ use crate::policy::prequal::PrequalConfig;
 use crate::policy::probed::rank::{self, Place, Rank};
 use crate::policy::probed::{Choice, Client, Keep};
 use crate::policy::query::{PickReason, Query};
+use crate::policy::turns::Turn;
 use crate::replica::{ReplicaId, ReplicaMap};
 use crate::report::{LoadReport, Rif};
 use crate::time::{Instant, span_ns};
@@ -54,6 +55,7 @@ struct Candidate<'a> {
     index: u32,
     replica: ReplicaId,
     rif: Rif,
+    turn: Turn,
     latest: &'a Latest,
 }
 
@@ -165,10 +167,12 @@ impl<R: LatestRule> LatestReports<R> {
             .latest
             .find(replica)
             .filter(|latest| latest.received_at >= since && query.allows(replica))?;
+        let (own_in_flight, turn) = fleet.sent_to(replica);
         Some(Candidate {
             index,
             replica,
-            rif: self.rif(latest, fleet.in_flight(replica)),
+            rif: self.rif(latest, own_in_flight),
+            turn,
             latest,
         })
     }
@@ -193,6 +197,7 @@ impl<R: LatestRule> LatestReports<R> {
             rif: candidate.rif,
             latency_ns: latest.latency_ns.unwrap_or(survey.stand_in_ns),
             age_ns: now.ns_since(latest.received_at),
+            turn: candidate.turn,
         };
         self.rule.place(load, survey.rif_limit)
     }
