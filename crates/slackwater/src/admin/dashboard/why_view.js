@@ -94,6 +94,9 @@ export class WhyView {
     else this.sayRule(service, limit, pool, next, cold, name);
     const pooled = pool.length > 0;
     setShown(this.table, pooled);
+    // Where uses are not limited, there is nothing to say of them.
+    this.table.classList.toggle("scored", scored);
+    this.table.classList.toggle("endless", pool.every((report) => report.uses_left === null));
     setText(this.head.querySelector("th:last-child"), scored ? scoreOf(service.policy).name : "hot or cold");
     setText(this.caption, next ? "The pool: reports to choose from, in the order of the rule" : "Reports to choose from, the newest first");
     const held = this.rows.contains(document.activeElement);
