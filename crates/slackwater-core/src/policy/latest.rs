@@ -11,9 +11,9 @@
 //!
 //! With `local_only` it sends no probes and goes by the client's own counts and round trips, which for a single client is
 //! about as good. A pick looks at every report: its time is in proportion to the fleet, but for a rule that compares the newest
-//! alone, which are mostly found without.
+//! alone, which are found without.
 
-mod newest;
+mod by_age;
 mod rule;
 mod seen;
 
@@ -28,12 +28,12 @@ use crate::policy::probed::rank::{self, Place, Rank};
 use crate::policy::probed::{Choice, Client, Keep};
 use crate::policy::query::{PickReason, Query};
 use crate::policy::turns::Turn;
-use crate::replica::{ReplicaId, ReplicaMap};
+use crate::replica::ReplicaId;
 use crate::report::{LoadReport, Rif};
 use crate::time::{Instant, span_ns};
 use alloc::vec::Vec;
+use by_age::ByAge;
 use core::fmt::Debug;
-use newest::Newest;
 
 /// Ranks among a whole fleet, which has at most [`ReplicaIds::MAX`](crate::ReplicaIds::MAX) replicas.
 type FleetRank = Rank<20>;
@@ -74,56 +74,35 @@ struct Survey {
 #[derive(Debug)]
 pub struct LatestReports<R> {
     rule: R,
-    latest: ReplicaMap<Latest>,
+    latest: ByAge<Latest>,
     report_age_max_ns: u64,
     /// Some replica is silent that may be chosen, and so all count with what this client has in flight there. `[A13]`
     own_only: bool,
-    /// No report is older than one received then; looked at before searching.
-    oldest_at: Option<Instant>,
-    newest: Newest,
     /// Where those are among the available whose reports are compared for the query in hand; empty where it takes a look at all.
     places: Vec<u32>,
     /// Room to find a median in.
     scratch_ns: Vec<u64>,
-    /// Room to find the newest in.
-    scratch_times: Vec<Instant>,
 }
 
 impl<R: LatestRule> LatestReports<R> {
     pub(in crate::policy) fn new(rule: R, config: &PrequalConfig) -> Self {
-        let newest = Newest::new(R::NEWEST_MAX);
         Self {
             rule,
-            latest: ReplicaMap::default(),
+            latest: ByAge::default(),
             report_age_max_ns: span_ns(config.report_age_max),
             own_only: false,
-            oldest_at: None,
-            places: Vec::with_capacity(newest.capacity()),
-            newest,
+            places: Vec::new(),
             scratch_ns: Vec::new(),
-            scratch_times: Vec::new(),
         }
     }
 
     /// Removes the reports that have reached their age. `[A5]`
     fn expire(&mut self, now: Instant, client: &mut Client) {
-        let age_max_ns = self.report_age_max_ns;
-        let expired = |received_at| now.ns_since(received_at) >= age_max_ns;
-        if !self.oldest_at.is_some_and(expired) {
-            return;
-        }
-        self.oldest_at = None;
-        for &replica in client.fleet.available() {
-            let Some(&Latest { received_at, .. }) = self.latest.find(replica) else {
-                continue;
-            };
-            if expired(received_at) {
-                self.latest.remove(replica);
-                client.counters.removed_expired += 1;
-            } else {
-                let oldest_at = self.oldest_at.get_or_insert(received_at);
-                *oldest_at = received_at.min(*oldest_at);
-            }
+        while let Some(&(replica, Latest { received_at, .. })) = self.latest.oldest()
+            && now.ns_since(received_at) >= self.report_age_max_ns
+        {
+            self.latest.remove(replica);
+            client.counters.removed_expired += 1;
         }
     }
 
@@ -202,34 +181,29 @@ impl<R: LatestRule> LatestReports<R> {
         self.rule.place(load, survey.rif_limit)
     }
 
-    /// Since when reports came that are among the newest, as many as the rule compares. Where their replicas are known without
-    /// a look at all, they are listed.
+    /// Since when reports came that are among the newest, as many as the rule compares and all that came with the last of them.
+    /// Of a larger fleet they are listed, so that nobody has to look at the others.
     fn newest_since(&mut self, query: Query<'_>, fleet: &Fleet) -> Instant {
         self.places.clear();
         if fleet.available().len() <= R::NEWEST_MAX {
             return Instant::EPOCH;
         }
-        let mut places = core::mem::take(&mut self.places);
-        let place = |replica| {
-            let counts = self.latest.find(replica).is_some() && query.allows(replica);
-            counts.then(|| fleet.available_place(replica)).flatten()
-        };
-        // In a fleet that is no larger a look at all is as quick.
-        let is_large = fleet.available().len() > self.newest.capacity();
-        let listed_since = (is_large.then(|| self.newest.find(place, &mut places))).flatten();
-        self.places = places;
-        if let Some(since) = listed_since {
-            return since;
+        let mut since = Instant::EPOCH;
+        for &(replica, Latest { received_at, .. }) in self.latest.newest_first() {
+            if received_at < since {
+                break;
+            }
+            if let Some(place) = fleet.available_place(replica)
+                && query.allows(replica)
+            {
+                self.places.push(place);
+                if self.places.len() == R::NEWEST_MAX {
+                    since = received_at;
+                }
+            }
         }
-        let mut times = core::mem::take(&mut self.scratch_times);
-        times.clear();
-        let all = self.candidates(query, Instant::EPOCH, fleet);
-        times.extend(all.map(|candidate| candidate.latest.received_at));
-        let since = match times.len().checked_sub(R::NEWEST_MAX) {
-            Some(older) if older > 0 => *times.select_nth_unstable(older).1,
-            _ => Instant::EPOCH,
-        };
-        self.scratch_times = times;
+        // In the order in which a look at all would find them: of equals, chance chooses by it.
+        self.places.sort_unstable();
         since
     }
 
@@ -439,8 +413,6 @@ impl<R: LatestRule> Keep for LatestReports<R> {
             client.counters.replaced += 1;
         }
         self.latest.insert(replica, latest);
-        self.newest.record(now, replica);
-        self.oldest_at.get_or_insert(now);
     }
 
     fn forget(&mut self, replica: ReplicaId) {
@@ -462,8 +434,8 @@ impl<R: LatestRule> Keep for LatestReports<R> {
     fn fleet_changed(&mut self, client: &Client) {
         self.scratch_ns.clear();
         self.scratch_ns.reserve(client.fleet.known().len());
-        self.scratch_times.clear();
-        self.scratch_times.reserve(client.fleet.known().len());
+        self.places.clear();
+        self.places.reserve(client.fleet.known().len());
     }
 
     fn rif_limit(&self, client: &Client) -> Option<Rif> {
