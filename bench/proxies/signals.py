@@ -11,7 +11,7 @@ BIN = os.environ.get("SLACKWATER_BIN") or os.path.join(ROOT, "target/quick/slack
 FOLDER = os.path.dirname(os.path.realpath(BIN))
 BURNER = os.environ.get("BURNER_BIN") or os.path.join(FOLDER, "slackwater-burner")
 EXAMPLE = os.environ.get("EXAMPLE_BIN") or os.path.join(FOLDER, "examples/learning_cost")
-CONNS, IDLE_S, NATIVE_S, PATIENCE_S = 16, 4, 10, 60
+CONNS, SETTLE_S, IDLE_S, NATIVE_S, PATIENCE_S = 16, 2.5, 4, 10, 60
 RATES = [100, 1000]
 # The agent reads the server's CPU twenty times a second, and five times while the server is quiet, as at 100 requests a second; but it
 # waits longer after a reading that took long, as all do under callgrind. So what readings take each second is taken from
@@ -114,7 +114,8 @@ def count(port, processes, args, probes=0):
     first for each probe, if any are sent."""
     client = Client(port)
     client.send(args.requests)
-    time.sleep(1)
+    # An agent learns from these within a second, or what it learns late counts as what it does without any.
+    time.sleep(SETTLE_S)
     look = lambda: [instructions(it) for it in processes]
     look()
     time.sleep(IDLE_S)
