@@ -11,7 +11,7 @@ BIN = os.environ.get("SLACKWATER_BIN") or os.path.join(ROOT, "target/quick/slack
 FOLDER = os.path.dirname(os.path.realpath(BIN))
 BURNER = os.environ.get("BURNER_BIN") or os.path.join(FOLDER, "slackwater-burner")
 EXAMPLE = os.environ.get("EXAMPLE_BIN") or os.path.join(FOLDER, "examples/learning_cost")
-CONNS, SETTLE_S, IDLE_S, NATIVE_S, PATIENCE_S = 16, 2.5, 4, 10, 60
+CONNS, IDLE_S, NATIVE_S, PATIENCE_S = 16, 4, 10, 60
 RATES = [100, 1000]
 # The agent reads the server's CPU twenty times a second, and five times while the server is quiet, as at 100 requests a second; but it
 # waits longer after a reading that took long, as all do under callgrind. So what readings take each second is taken from
@@ -114,8 +114,7 @@ def count(port, processes, args, probes=0):
     first for each probe, if any are sent."""
     client = Client(port)
     client.send(args.requests)
-    # An agent learns from these within a second, or what it learns late counts as what it does without any.
-    time.sleep(SETTLE_S)
+    time.sleep(1)
     look = lambda: [instructions(it) for it in processes]
     look()
     time.sleep(IDLE_S)
@@ -228,7 +227,8 @@ The server's cgroup has one thread and a quota. What readings take in *more in a
 100, where the server is quiet; 3,550 instructions for one of everything and 840 for
 each of the others, of times alone ([what it costs](../docs/signals.md#what-it-costs)); with 16 threads it takes more. Under callgrind a reading takes so long that the
 agent makes fewer, and learns from 256 queries at each, so that not all of those that are sent here are learned from where the CPU is read; at a reading every 50 ms all are, as in the
-row of responses without the CPU: if that has more, *both* is given as much for each request.
+row of responses without the CPU: if that has more, *both* is given as much for each request. What is learned late, from requests before, is in *each second* of the rows
+with the CPU, and so is a part of the readings: both make them dearer than they are.
 
 {agents}
 
