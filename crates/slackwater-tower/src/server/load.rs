@@ -387,6 +387,7 @@ impl fmt::Debug for LoadBuilder {
             .field("scales_by_hint", &self.hint_scale.is_some())
             .field("reports_cpu", &self.cpu.is_some())
             .field("learns_capacity", &self.learns_capacity)
+            .field("learns_when_told", &self.learns_when_told)
             .field("learns_from_cpu", &self.cpu_totals.is_some())
             .finish()
     }
