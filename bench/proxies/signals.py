@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Counts what it costs a replica to know what it can carry, and to tell: for an agent before a server, and for the layer of the library. See README.md."""
-import argparse, contextlib, json, math, os, re, socket, subprocess, sys, tempfile, time
+import argparse, contextlib, glob, json, math, os, signal, socket, subprocess, sys, tempfile, time
 from instructions import read_response
 from seeing import instructions, middle, provenance, table
 
@@ -11,12 +11,14 @@ BIN = os.environ.get("SLACKWATER_BIN") or os.path.join(ROOT, "target/quick/slack
 FOLDER = os.path.dirname(os.path.realpath(BIN))
 BURNER = os.environ.get("BURNER_BIN") or os.path.join(FOLDER, "slackwater-burner")
 EXAMPLE = os.environ.get("EXAMPLE_BIN") or os.path.join(FOLDER, "examples/learning_cost")
-CONNS, IDLE_S, NATIVE_S, PATIENCE_S = 16, 4, 10, 60
+CONNS, WINDOW_S, PATIENCE_S = 16, 5, 60
+# Until what was learned of late has been learned: readings are a second apart at the most.
+FORGOTTEN_S = 2.5
 RATES = [100, 1000]
-# The agent reads the server's CPU twenty times a second, and five times while the server is quiet, as at 100 requests a second; but it
-# waits longer after a reading that took long, as all do under callgrind. So what readings take each second is taken from
-# docs/signals.md, of one thread, on top of those that are counted there.
-READINGS_EACH_SECOND = {100: 3_550 + 4 * 840, 1000: 3_550 + 19 * 840}
+# No faster than that, all that end between two readings are learned from, up to 256; slower than 1,300/s, the server is busy all the same.
+RATE_MAX = 2000
+# The agent's thread that reads.
+READER = "server-cpu"
 REPORTS = "report_with_responses = true\n"
 # Settings of the agent; the server's cgroup goes in.
 AGENTS = {
@@ -39,7 +41,7 @@ class Process:
 
     def __init__(self, folder, command, port, counted=True):
         self.work = tempfile.mkdtemp(dir=folder)
-        under = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={self.work}/callgrind"] if counted else []
+        under = ["valgrind", "--tool=callgrind", "--fair-sched=yes", f"--callgrind-out-file={self.work}/callgrind"] if counted else []
         self.err = open(os.path.join(self.work, "stderr"), "w")
         self.proc = subprocess.Popen([*under, *command], stdout=self.err, stderr=self.err, stdin=subprocess.DEVNULL)
         until = time.monotonic() + PATIENCE_S
@@ -56,6 +58,13 @@ class Process:
         self.proc.kill()
         self.proc.wait()
         self.err.close()
+
+    def reads(self):
+        """How often its thread that reads the server's CPU has asked the system to read, if it has one."""
+        for task in glob.glob(f"/proc/{self.proc.pid}/task/*"):
+            if open(f"{task}/comm").read().strip() == READER:
+                return int(next(line for line in open(f"{task}/io") if line.startswith("syscr")).split()[1])
+        return 0
 
     def cpu_us(self):
         """By the scheduler's own account."""
@@ -91,11 +100,15 @@ class Client:
         self.request = f"GET / HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nUser-Agent: loadgen\r\nAccept: */*\r\n\r\n".encode()
         self.connections = [socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) for _ in range(CONNS)]
 
-    def send(self, requests):
+    def send(self, requests, rate=RATE_MAX):
+        """How long it took."""
+        began = time.monotonic()
         for i in range(requests):
+            time.sleep(max(0, began + i / rate - time.monotonic()))
             connection = self.connections[i % CONNS]
             connection.sendall(self.request)
             read_response(connection)
+        return time.monotonic() - began
 
 
 def probe(port, probes):
@@ -109,37 +122,89 @@ def probe(port, probes):
                 sys.exit(f"an answer to another probe than {nonce} came from {port}")
 
 
-def count(port, processes, args, probes=0):
-    """Instructions of the processes for each request, beyond those of the same time without any, and each second of that; and of the
-    first for each probe, if any are sent."""
+class Window:
+    """What happens between two looks: instructions and reads of all processes, each second."""
+
+    def __init__(self, processes):
+        self.processes = processes
+        self.instructions()
+        self.began, self.reads = time.monotonic(), self.all_reads()
+
+    def instructions(self):
+        return sum(instructions(it) for it in self.processes)
+
+    def all_reads(self):
+        return sum(it.reads() for it in self.processes)
+
+    def end(self):
+        took, reads = time.monotonic() - self.began, self.all_reads() - self.reads
+        return {"instructions": round(self.instructions() / took), "reads": round(reads / took, 1), "seconds": round(took, 3)}
+
+
+def by_time(row, reads):
+    """Instructions each second, without any request, at so many reads a second: on the line through what is counted while the server is
+    quiet and while it is busy."""
+    quiet, busy = row["quiet"], row["busy"]
+    more = busy["reads"] - quiet["reads"]
+    return quiet["instructions"] + ((busy["instructions"] - quiet["instructions"]) * (reads - quiet["reads"]) / more if more else 0)
+
+
+def count(port, processes, busy, args, probes=0):
+    """What `processes` take: each second while the server is quiet, and while it is `busy` with a request that nobody works on; for each
+    request beyond that; and the first of them for each probe, if any are sent."""
     client = Client(port)
     client.send(args.requests)
-    time.sleep(1)
-    look = lambda: [instructions(it) for it in processes]
-    look()
-    time.sleep(IDLE_S)
-    idle = [it / IDLE_S for it in look()]
-    out = {"each_second": [round(it) for it in idle], "each_request": []}
+    time.sleep(FORGOTTEN_S)
+    window = Window(processes)
+    time.sleep(WINDOW_S)
+    out = {"quiet": window.end()}
+    with busy() as working:
+        time.sleep(1)
+        window = Window(working)
+        time.sleep(WINDOW_S)
+        out["busy"] = window.end()
+    idle = [it for it in processes if it not in working]
+    if idle:
+        # It is stopped while the other is busy: what it does while it is quiet counts.
+        window = Window(idle)
+        time.sleep(WINDOW_S)
+        out["busy"]["instructions"] += window.end()["instructions"]
+    out["windows"], out["each_request"] = [], []
+    client.send(args.requests)
     for _ in range(args.samples):
-        look()
-        began = time.monotonic()
+        window = Window(processes)
         client.send(args.requests)
-        took = time.monotonic() - began
-        out["each_request"].append([round((counted - each * took) / args.requests, 1) for counted, each in zip(look(), idle)])
+        end = window.end()
+        out["windows"].append(end)
+        # Where nothing is read apart, a server that is asked again and again is as busy as that.
+        each_second = by_time(out, end["reads"]) if out["busy"]["reads"] else out["busy"]["instructions"]
+        out["each_request"].append(round((end["instructions"] - each_second) * end["seconds"] / args.requests, 1))
     if probes:
-        look()
-        began = time.monotonic()
+        time.sleep(FORGOTTEN_S)
+        window = Window(processes[:1])
+        took = time.monotonic()
         probe(port, probes)
-        out["each_probe"] = round((look()[0] - idle[0] * (time.monotonic() - began)) / probes)
+        end = window.end()
+        out["each_probe"] = round(end["instructions"] * end["seconds"] / probes)
     return out
 
 
-def idle_cpu(process):
-    """Microseconds of CPU each second, user and kernel, while nothing is asked of it."""
-    time.sleep(1)
-    before = process.cpu_us()
-    time.sleep(NATIVE_S)
-    return round((process.cpu_us() - before) / NATIVE_S)
+def natively(agent, port):
+    """As it is, without callgrind: microseconds of CPU each second, user and kernel, while nothing is asked of it, and its reads each
+    second at the rates."""
+    client = Client(port)
+    client.send(CONNS)
+    time.sleep(FORGOTTEN_S)
+    before = agent.cpu_us()
+    time.sleep(WINDOW_S)
+    out = {"idle_cpu_us_each_second": round((agent.cpu_us() - before) / WINDOW_S), "reads_at": {}, "rates": {}}
+    for rate in RATES:
+        client.send(rate, rate)
+        before = agent.reads()
+        took = client.send(rate * WINDOW_S, rate)
+        out["reads_at"][str(rate)] = round((agent.reads() - before) / took, 1)
+        out["rates"][str(rate)] = round(rate * WINDOW_S / took)
+    return out
 
 
 def agents(args, folder):
@@ -159,11 +224,24 @@ def agents(args, folder):
                 stack.callback(agent.stop)
                 return agent, server
 
-            pair = start(False)
-            row = {"idle_cpu_us_each_second": idle_cpu(pair[0])}
+            def kept_busy(agent, server):
+                @contextlib.contextmanager
+                def busy():
+                    client = Client(AGENT)
+                    client.connections[0].sendall(client.request)
+                    read_response(client.connections[0])
+                    server.proc.send_signal(signal.SIGSTOP)
+                    client.connections[0].sendall(client.request)
+                    yield [agent]
+                    server.proc.send_signal(signal.SIGCONT)
+                    read_response(client.connections[0])
+                return busy
+
+            agent, _ = start(False)
+            row = natively(agent, AGENT)
             stack.close()
-            rows[name] = {**row, **count(AGENT, start(True), args, args.requests)}
-            rows[name]["readings_each_second"] = READINGS_EACH_SECOND if name in ("cgroup", "both") else {}
+            agent, server = start(True)
+            rows[name] = {**row, **count(AGENT, [agent, server], kept_busy(agent, server), args, args.requests)}
             stack.close()
         print(f"{name}: {rows[name]}", file=sys.stderr, flush=True)
     return rows
@@ -171,10 +249,17 @@ def agents(args, folder):
 
 def layers(args, folder):
     rows = {}
+
+    @contextlib.contextmanager
+    def busy():
+        with socket.create_connection(("127.0.0.1", SERVER)) as connection:
+            connection.sendall(b"GET /wait HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+            yield [server]
+
     for name in LAYERS:
         server = Process(folder, [EXAMPLE, f"127.0.0.1:{SERVER}", name], SERVER)
         try:
-            rows[name] = count(SERVER, [server], args)
+            rows[name] = count(SERVER, [server], busy, args)
         finally:
             server.stop()
         print(f"{name}: {rows[name]}", file=sys.stderr, flush=True)
@@ -182,17 +267,21 @@ def layers(args, folder):
 
 
 def each_request(row):
-    """(centre, half of the interval) of all processes together."""
-    return middle([sum(sample) for sample in row["each_request"]])
+    """(centre, half of the interval)."""
+    return middle(row["each_request"])
 
 
 def at_rate(row, rate):
-    # The data is kept as JSON, which has no keys but text.
-    readings = {int(rate): each for rate, each in row.get("readings_each_second", {}).items()}
-    return each_request(row)[0] + (sum(row["each_second"]) + readings.get(rate, 0)) / rate
+    """Of each request, all that is by time among it. Of the layer, which is read as whoever asks for reports comes: a server is taken to be
+    busy at the highest rate, and quiet below."""
+    if "reads_at" in row:
+        each_second = by_time(row, row["reads_at"][str(rate)])
+    else:
+        each_second = row["busy" if rate == max(RATES) else "quiet"]["instructions"]
+    return each_request(row)[0] + each_second / rate
 
 
-def tables(rows, names, base, natively):
+def tables(rows, names, base, is_agent):
     off = rows[base]
     lines = []
     for name, what in names.items():
@@ -200,11 +289,11 @@ def tables(rows, names, base, natively):
         centre, half = each_request(row)
         more = centre - each_request(off)[0]
         around = math.hypot(half, each_request(off)[1])
-        cells = [what, f"{centre:,.0f} ± {half:,.0f}", "" if name == base else f"{more:+,.0f} ± {around:,.0f}", f"{sum(row['each_second']):,}"]
+        cells = [what, f"{centre:,.0f} ± {half:,.0f}", "" if name == base else f"{more:+,.0f} ± {around:,.0f}", *(f"{row[when]['instructions']:,}" for when in ("quiet", "busy"))]
         cells += ["" if name == base else f"{100 * (at_rate(row, rate) / at_rate(off, rate) - 1):+.2f} %" for rate in RATES]
-        lines.append(cells + ([f"{row['idle_cpu_us_each_second']:,}"] if natively else []))
-    heads = ["", "each request", "more", "each second", *(f"more in all, at {rate:,} requests/s" for rate in RATES)]
-    return table(heads + (["µs of CPU each second, idle"] if natively else []), lines)
+        lines.append(cells + ([f"{row['idle_cpu_us_each_second']:,}"] if is_agent else []))
+    heads = ["", "each request", "more", "each second, quiet", "busy", *(f"more in all, at {rate:,} requests/s" for rate in RATES)]
+    return table(heads + (["µs of CPU each second, idle"] if is_agent else []), lines)
 
 
 PAGE = """# What it costs to know what a replica can carry
@@ -243,8 +332,6 @@ next, so that some are not learned from; where all are, at up to 5,000 a second,
 
 def page(data):
     rows = data["agents"]
-    # With the CPU fewer are learned from than would be: see the page.
-    rows = {**rows, "both": {**rows["both"], "each_request": max(rows["both"]["each_request"], rows["responses"]["each_request"], key=lambda it: middle([sum(sample) for sample in it])[0])}}
     carried = each_request(rows["responses"])[0] - each_request(rows["none"])[0]
     told = lambda rows, name, base, rate: f"{100 * (at_rate(rows[name], rate) / at_rate(rows[base], rate) - 1):+.2f} %"
     summary = "\n".join([
@@ -256,7 +343,7 @@ def page(data):
         f"without telling: {told(data['layers'], 'cpu', 'counted', 100)} and {told(data['layers'], 'cpu', 'counted', 1000)}.",
     ])
     return PAGE.format(
-        samples=data["args"]["samples"], requests=data["args"]["requests"], native=NATIVE_S,
+        samples=data["args"]["samples"], requests=data["args"]["requests"], native=WINDOW_S,
         facts="\n".join(f"- {key.capitalize()}: {data[key]}" for key in ("command", "commit", "build", "date", "machine")),
         summary=summary,
         agents="\n".join(tables(rows, {name: what for name, (what, _) in AGENTS.items()}, "none", True)).rstrip(),

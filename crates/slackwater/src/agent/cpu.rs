@@ -7,6 +7,7 @@
 use crate::config::ServerProcess;
 use crate::fault::Fault;
 use core::time::Duration;
+use slackwater_core::tracker::CapacityEstimator;
 use slackwater_signals::{Figure, Origin, Reading, Source, Target};
 use slackwater_tower::server::{CpuTotals, Load, LoadBuilder, ThreadTotals};
 use std::fs::File;
@@ -16,22 +17,19 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Instant;
 
-/// From one reading to the next.
-const STEP: Duration = Duration::from_millis(50);
 /// The pause after a reading is so many times as long as the reading itself, so that one of very many threads takes no more
 /// than a hundredth of a core.
 const PAUSE_READINGS: u32 = 99;
-/// But no longer than this: one that took long because this process had to wait for a CPU itself says that there is something to learn.
+/// But no longer than this: one that took long because this process had to wait for a CPU itself says that there is something
+/// to learn.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 /// How often it is looked where the server is, and what limits it: quotas hardly ever change.
 const LOOK: Duration = Duration::from_secs(1);
 /// A process id, with a line's end and some blanks.
 const PID_FILE_BYTES_MAX: u64 = 32;
 
-/// While the server is quiet the pause doubles up to this.
-const QUIET_STEP: Duration = Duration::from_millis(200);
-
-/// Gives `builder` the server's CPU to learn from, whenever [`start_learning`]'s thread says; nothing if nothing is known of the server's process.
+/// Gives `builder` the server's CPU to learn from, whenever [`start_learning`]'s thread says; nothing if nothing is known of
+/// the server's process.
 pub(super) fn learn_from(builder: LoadBuilder, process: ServerProcess) -> LoadBuilder {
     if process == ServerProcess::Unknown {
         return builder;
@@ -44,8 +42,9 @@ pub(super) fn learn_from(builder: LoadBuilder, process: ServerProcess) -> LoadBu
     builder.cpu_totals(read).learn_when_told()
 }
 
-/// Has `load` learn until the process ends, on a thread of its own: to wake a runtime by a timer takes several times what a reading
-/// does. Without knowledge of the server's process there is none, for then whoever asks for a report has it learn.
+/// Has `load` learn on a thread of its own: to wake a runtime by a timer takes several times what a reading does. It ends with the
+/// process and nobody waits for it, for it has nothing to finish. Without knowledge of the server's process there is none, for
+/// then whoever asks for a report has it learn.
 ///
 /// # Errors
 ///
@@ -62,7 +61,7 @@ pub(super) fn start_learning(process: &ServerProcess, load: Load) -> Result<(), 
 }
 
 fn keep_learning(load: &Load) {
-    let mut step = STEP;
+    let mut step = CapacityEstimator::STEP;
     loop {
         let began = Instant::now();
         let is_quiet = load.learn();
@@ -74,9 +73,9 @@ fn keep_learning(load: &Load) {
 /// From one look to the next. After some time in which hardly anything happened, for so long again hardly anything is missed.
 fn step_after(step: Duration, is_quiet: bool) -> Duration {
     if is_quiet {
-        (step * 2).min(QUIET_STEP)
+        (step * 2).min(CapacityEstimator::QUIET_STEP)
     } else {
-        STEP
+        CapacityEstimator::STEP
     }
 }
 
@@ -227,6 +226,8 @@ fn read_pid(file: &Path) -> Result<u32, String> {
 mod tests {
     use super::*;
     use std::process::{Child, Command, Stdio};
+
+    const STEP: Duration = CapacityEstimator::STEP;
 
     /// A process that lasts until it is dropped.
     struct Server(Child);

@@ -109,18 +109,18 @@ impl CapacityEstimator {
     /// How often it is to be read: between two readings neighbours hardly change, and a few queries end.
     pub const STEP: Duration = Duration::from_millis(50);
 
+    /// The longest that a reading is put off for a replica that is quiet: four steps.
+    pub const QUIET_STEP: Duration = Duration::from_millis(200);
+
     /// Whether it is time for another reading; asked first where to read costs something.
     pub fn is_due(&self, now: Instant) -> bool {
         self.last
             .is_none_or(|last| now.saturating_since(last.at) >= Self::STEP)
     }
 
-    /// The longest that a reading is put off for a replica that is quiet: four steps.
-    pub const QUIET_STEP: Duration = Duration::from_millis(200);
-
     /// Whether hardly anything has happened since the last reading: with something in flight for less than a tenth of the time,
-    /// and few queries that ended. What a reading costs is better spent later then, by [`Self::QUIET_STEP`] at the most: a span of
-    /// which so little is busy tells hardly anything, and what it does tell is in the next. False before the first.
+    /// and fewer than 64 queries that ended. What a reading costs is better spent later then: a span of which so little is busy
+    /// tells hardly anything, and what it does tell is in the next. False before the first.
     pub fn is_quiet(&self, now: Instant, tracker: &LoadTracker) -> bool {
         self.last.is_some_and(|last| {
             let busy_ns = tracker.busy_ns(now).wrapping_sub(last.busy_ns);
@@ -129,7 +129,8 @@ impl CapacityEstimator {
         })
     }
 
-    /// Whether a reading that is due should wait, for the replica [is quiet](Self::is_quiet).
+    /// Whether a reading that is due should wait, for the replica [is quiet](Self::is_quiet): until [`Self::QUIET_STEP`] after the
+    /// last at the most.
     pub fn may_wait(&self, now: Instant, tracker: &LoadTracker) -> bool {
         let is_fresh = |last: Reading| now.saturating_since(last.at) < Self::QUIET_STEP;
         self.last.is_some_and(is_fresh) && self.is_quiet(now, tracker)
