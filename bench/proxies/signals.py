@@ -15,8 +15,9 @@ CONNS, WINDOW_S, PATIENCE_S = 16, 5, 60
 # Until what was learned of late has been learned: readings are a second apart at the most.
 FORGOTTEN_S = 2.5
 RATES = [100, 1000]
-# No faster than that, all that end between two readings are learned from, up to 256; slower than 1,300/s, the server is busy all the same.
-RATE_MAX = 2000
+# Requests a second at the most, so that no more than 256 end between two readings, which is what is learned from: under callgrind those of
+# the agent are up to some 200 ms apart. But enough that the server counts as busy.
+AGENT_PACE, LAYER_PACE = 500, 2000
 # Whether the server is there an agent finds out by its responses, while it has some: so nothing is to be looked for between requests either.
 CHECK = "1m"
 # The agent's thread that reads.
@@ -102,7 +103,7 @@ class Client:
         self.request = f"GET / HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nUser-Agent: loadgen\r\nAccept: */*\r\n\r\n".encode()
         self.connections = [socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) for _ in range(CONNS)]
 
-    def send(self, requests, rate=RATE_MAX):
+    def send(self, requests, rate):
         """How long it took."""
         began = time.monotonic()
         for i in range(requests):
@@ -151,11 +152,11 @@ def by_time(row, reads):
     return quiet["instructions"] + ((busy["instructions"] - quiet["instructions"]) * (reads - quiet["reads"]) / more if more else 0)
 
 
-def count(port, processes, busy, args, probes=0):
+def count(port, processes, busy, pace, args, probes=0):
     """What `processes` take: each second while the server is quiet, and while it is `busy` with a request that nobody works on; for each
     request beyond that; and the first of them for each probe, if any are sent."""
     client = Client(port)
-    client.send(args.requests)
+    client.send(args.requests, pace)
     time.sleep(FORGOTTEN_S)
     window = Window(processes)
     time.sleep(WINDOW_S)
@@ -172,10 +173,10 @@ def count(port, processes, busy, args, probes=0):
         time.sleep(WINDOW_S)
         out["busy"]["instructions"] += window.end()["instructions"]
     out["windows"], out["each_request"] = [], []
-    client.send(args.requests)
+    client.send(args.requests, pace)
     for _ in range(args.samples):
         window = Window(processes)
-        client.send(args.requests)
+        client.send(args.requests, pace)
         end = window.end()
         out["windows"].append(end)
         # Where nothing is read apart, a server that is asked again and again is as busy as that.
@@ -193,7 +194,7 @@ def natively(agent, port):
     """As it is, without callgrind: microseconds of CPU each second, user and kernel, while nothing is asked of it, and its reads each
     second at the rates."""
     client = Client(port)
-    client.send(CONNS)
+    client.send(CONNS, AGENT_PACE)
     time.sleep(FORGOTTEN_S)
     before = agent.cpu_us()
     time.sleep(WINDOW_S)
@@ -241,7 +242,7 @@ def agents(args, folder):
             row = natively(agent, AGENT)
             stack.close()
             agent, server = start(True)
-            rows[name] = {**row, **count(AGENT, [agent, server], kept_busy(agent, server), args, args.requests)}
+            rows[name] = {**row, **count(AGENT, [agent, server], kept_busy(agent, server), AGENT_PACE, args, args.requests)}
             stack.close()
         print(f"{name}: {rows[name]}", file=sys.stderr, flush=True)
     return rows
@@ -259,7 +260,7 @@ def layers(args, folder):
     for name in LAYERS:
         server = Process(folder, [EXAMPLE, f"127.0.0.1:{SERVER}", name], SERVER)
         try:
-            rows[name] = count(SERVER, [server], busy, args)
+            rows[name] = count(SERVER, [server], busy, LAYER_PACE, args)
         finally:
             server.stop()
         print(f"{name}: {rows[name]}", file=sys.stderr, flush=True)
@@ -302,9 +303,9 @@ What is learned of capacity and cost ([signals](../docs/signals.md), [agent](../
 agent and the server behind it, together; and a server with the library's layer. The limit is 1 %. The servers answer two
 bytes (`served`) at once and do nothing else, which is the hardest ground: any application's work makes the part smaller.
 
-Under callgrind, requests one after the other over 16 connections, at most {pace:,} a second. *Each second* is what the processes do without any, over {window} s and after all
+Under callgrind, requests one after the other over 16 connections, at most {agent_pace:,} a second, and {layer_pace:,} of the layer, so that all are learned from. *Each second* is what the processes do without any, over {window} s and after all
 that was sent before has been learned: *quiet*, with nothing in flight, and *busy*, with one request in flight that nobody works on. *Each request* is what
-comes on top of *busy*, or of what readings as many as were made come to. Medians of {samples} times {requests:,} requests; ± is half of what lies between the second least and the second most. *More
+comes on top of that. Medians of {samples} times {requests:,} requests; ± is half of what lies between the second least and the second most. *More
 in all* is each request's and its part of each second's. The kernel's instructions are not in it: *µs of CPU each second* are user and kernel, of the idle agent as it is, without callgrind, over {window} s.
 
 {facts}
@@ -342,13 +343,13 @@ def page(data):
     summary = "\n".join([
         f"- Agent and server, the server's CPU read and responses that tell: {told(rows, 'both', 'none', 100)} at 100 requests/s, {told(rows, 'both', 'none', 1000)} at 1,000; "
         f"the CPU alone: {told(rows, 'cgroup', 'none', 100)} and {told(rows, 'cgroup', 'none', 1000)}.",
-        f"- A report with a response, and what is learned for it, takes an agent {carried:,.0f} instructions, an answer to a probe over UDP, one at a time, {rows['both']['each_probe']:,}: with reports a balancer sends half a probe for each "
+        f"- To tell with a response, and to learn what is told, takes an agent {carried:,.0f} instructions, an answer to a probe over UDP, one at a time, {rows['both']['each_probe']:,}: with reports a balancer sends half a probe for each "
         f"request where it sends three without, so an agent saves {2.5 * rows['both']['each_probe'] - carried:,.0f} for each request.",
         f"- The layer, all of it, of one that learns nothing: {told(data['layers'], 'responses', 'counted', 100)} and {told(data['layers'], 'responses', 'counted', 1000)}; "
         f"without telling: {told(data['layers'], 'cpu', 'counted', 100)} and {told(data['layers'], 'cpu', 'counted', 1000)}.",
     ])
     return PAGE.format(
-        samples=data["args"]["samples"], requests=data["args"]["requests"], window=WINDOW_S, pace=RATE_MAX, reads=reads_of(rows["both"]),
+        samples=data["args"]["samples"], requests=data["args"]["requests"], window=WINDOW_S, agent_pace=AGENT_PACE, layer_pace=LAYER_PACE, reads=reads_of(rows["both"]),
         facts="\n".join(f"- {key.capitalize()}: {data[key]}" for key in ("command", "commit", "build", "date", "machine")),
         summary=summary,
         agents="\n".join(tables(rows, {name: what for name, (what, _) in AGENTS.items()}, "none", True)).rstrip(),

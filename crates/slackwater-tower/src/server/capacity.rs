@@ -372,9 +372,16 @@ mod tests {
         advance(STEP).await;
         assert!(load.learn(), "it is quiet");
         assert_eq!(asked(), 2);
-        advance(STEP * 3).await;
+        advance((STEP * 3).saturating_sub(MS)).await;
         assert!(load.learn());
-        assert_eq!(asked(), 3, "not put off for ever");
+        assert_eq!(asked(), 2);
+        advance(MS).await;
+        assert!(load.learn());
+        assert_eq!(asked(), 3, "200 ms after the last");
+        advance(STEP * 5).await;
+        load.report(None);
+        load.arrive().carried_report();
+        assert_eq!(asked(), 3, "nor by anybody after it has been said once");
         assert!(!Load::builder().learn_capacity(false).build().learn());
     }
 
