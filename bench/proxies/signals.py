@@ -303,7 +303,7 @@ What is learned of capacity and cost ([signals](../docs/signals.md), [agent](../
 agent and the server behind it, together; and a server with the library's layer. The limit is 1 %. The servers answer two
 bytes (`served`) at once and do nothing else, which is the hardest ground: any application's work makes the part smaller.
 
-Under callgrind, requests one after the other over 16 connections, at most {agent_pace:,} a second, and {layer_pace:,} of the layer, so that all are learned from. *Each second* is what the processes do without any, over {window} s and after all
+Under callgrind, requests one after the other over 16 connections, at most {agent_pace:,} a second, and {layer_pace:,} of the layer, so that nearly all are learned from. *Each second* is what the processes do without any, over {window} s and after all
 that was sent before has been learned: *quiet*, with nothing in flight, and *busy*, with one request in flight that nobody works on. *Each request* is what
 comes on top of that. Medians of {samples} times {requests:,} requests; ± is half of what lies between the second least and the second most. *More
 in all* is each request's and its part of each second's. The kernel's instructions are not in it: *µs of CPU each second* are user and kernel, of the idle agent as it is, without callgrind, over {window} s.
@@ -361,17 +361,19 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--requests", type=int, default=1500, help="of a sample")
     parser.add_argument("--samples", type=int, default=8)
-    parser.add_argument("--only", default="agents,layers", help="some of the two; the page keeps what it has of the other")
+    parser.add_argument("--only", default="agents,layers", help="some of the two; the page keeps what it has of the other; of none, the page is written anew")
     parser.add_argument("--data", default=os.path.join(ROOT, "results/cost-of-signals.json"))
     parser.add_argument("--page", default=os.path.join(ROOT, "results/cost-of-signals.md"))
     args = parser.parse_args()
     args.calls = 0
     data = json.load(open(args.data)) if os.path.exists(args.data) else {}
     with tempfile.TemporaryDirectory() as folder:
-        for name in args.only.split(","):
+        for name in filter(None, args.only.split(",")):
             data[name] = {"agents": agents, "layers": layers}[name](args, folder)
-    data.update(provenance(args))
-    data["command"] = " ".join(["bench/proxies/signals.py", *sys.argv[1:]])
+    if args.only:
+        data.update(provenance(args))
+        data["build"] = f"profile {os.path.basename(FOLDER)}"
+        data["command"] = " ".join(["bench/proxies/signals.py", *sys.argv[1:]])
     with open(args.data, "w") as file:
         json.dump(data, file, indent=1)
         file.write("\n")
