@@ -73,7 +73,11 @@ fn play(stage: &mut Stage<'_>, replicas: usize) -> Result<String, String> {
             admin,
             rate: stage.rate(rate(replicas)),
         };
-        let checks: [(&str, Check<'_>); 8] = [
+        let checks: [(&str, Check<'_>); 9] = [
+            (
+                "the next pick is the first by the hot-cold rule",
+                Knobs::why,
+            ),
             ("weather", Knobs::weather),
             ("load", Knobs::load),
             ("noisy neighbour", Knobs::neighbour),
@@ -343,6 +347,23 @@ impl Knobs<'_> {
         )?;
         self.end()?;
         Ok(format!("{} refused or cut", after - before))
+    }
+
+    /// The first row of the first side's pool is marked, is cold if any is, and of the cold ones the fastest.
+    fn why(&mut self) -> Result<String, String> {
+        let found = self.tab.wait(
+            "two reports to choose from",
+            "(() => { const side = document.querySelector('.side'); const rows = [...side.querySelectorAll('.pool:not(.fullest) tbody tr')].map((row) => [...row.cells].map((cell) => cell.textContent)); \
+              const ms = (text) => parseFloat(text.replaceAll(',', '')) * (text.endsWith(' s') ? 1000 : 1); \
+              if (rows[0]?.[0] !== 'next') return null; const cold = rows.filter((row) => row[6].startsWith('cold')); \
+              return { next: rows[0], only: rows.filter((row) => row[0] === 'next').length === 1, \
+                best: !cold.length || cold.every((row) => ms(row[3]) >= ms(rows[0][3])), rule: side.querySelector('.rule').textContent }; })()",
+        )?;
+        if found["only"] == true && found["best"] == true {
+            Ok(found["rule"].as_str().unwrap_or_default().to_owned())
+        } else {
+            Err(found.to_string())
+        }
     }
 
     fn policy(&mut self) -> Result<String, String> {

@@ -49,6 +49,13 @@
   same("the limit of a worker", [rule.limitOf(median, 6), rule.limitOf(median, 9), rule.limitOf(median, 2), rule.limitOf([], 4), rule.limitOf(median, null)], [6, 6, 6, 4, null]);
   same("none by another rule", rule.nextPick("linear", pool).next, null);
 
+  const scored = [report(0, 1, 5, false), report(1, 9, 7, false), report(2, 4, 6, false)].map((one, at) => ({ ...one, score_us: [30, 20, 20][at] }));
+  const byScore = rule.nextPick("shortest_expected_delay", scored);
+  same("by score, of equals by latency", [byScore.order.map((r) => r.replica), byScore.next.replica, byScore.scored], [[2, 1, 0], 2, true]);
+  same("the next of a single report that is compared", rule.nextPick("shortest_expected_delay", scored.slice(0, 1)).next.replica, 0);
+  same("without scores none by that policy", [rule.nextPick("shortest_expected_delay", pool).next, rule.nextPick("shortest_expected_delay", pool).scored], [null, false]);
+  same("what is compared has a name", [words.scoreOf("shortest_expected_delay").name, words.scoreOf("of_tomorrow")], ["expected delay", { name: "score", about: "" }]);
+
   const { Series } = await from("series");
   const series = new Series(3);
   series.push(1, { a: 1 });
@@ -132,6 +139,8 @@
   };
   same("what a candidate can carry, how full it is, what one costs", ["can carry", "4.5", "67 %", "2.1 ms"].filter((text) => !story("lowest_score", "capacity").includes(text)), []);
   same("while not all say it", [["cold", "capacity"], ["lowest_score", "capacity"], ["cold", "prequal"]].map(([reason, policy]) => story(reason, policy).includes("as by prequal")), [true, false, false]);
+
+  same("the score by its name", ["shortest_expected_delay", "capacity"].map((policy) => story("lowest_score", policy).includes("expected delay")), [true, false]);
 
   const { difference } = await from("demo_view");
   const of = (name, p99) => ({ name, p99 });

@@ -8,6 +8,8 @@
 //! of a fleet to tell hot from cold by, but says what each of them has left as well as an answer to a probe does: so few
 //! probes are sent, and no report is removed before its time.
 //!
+//! Who has had more than its turn of this client's queries lately counts as having a part of a query more. `[Decision 0014]`
+//!
 //! While any replica that may be chosen reports no capacity, this is exactly Prequal: with its rule, its probes, and without
 //! the reports of responses.
 
@@ -19,6 +21,7 @@ use crate::policy::probed::rank::{Load, Order, Place};
 use crate::policy::probed::{Client, Probed};
 use crate::policy::query::PickReason;
 use crate::policy::settings::{ConfigError, Settings, Valid, require};
+use crate::policy::turns;
 use crate::policy::usual::{Usual, UsualNow};
 use crate::replica::{ReplicaId, ReplicaMap};
 use crate::report::{LoadReport, Rif};
@@ -172,7 +175,7 @@ impl LeastInUse {
     }
 
     /// First what a query is taken to take there, in 1/1024 of a nanosecond; between equals, the reported latency.
-    fn place(&self, moment: Moment, replica: ReplicaId, load: Load) -> Place {
+    fn place(&self, moment: Moment, replica: ReplicaId, load: Load, ahead: u64) -> Place {
         let Moment {
             now,
             usual,
@@ -182,6 +185,7 @@ impl LeastInUse {
         let capacity = u64::from(reported.capacity_millirif);
         let told = in_use(load.rif, capacity);
         let in_use = usual.aged(told, now.ns_since(reported.received_at));
+        let in_use = (in_use + share(ahead, turns::FINE, capacity)).min(IN_USE_MAX);
         // Of one query at a time nobody else's is made longer.
         let shares = capacity.max(ONE_RIF);
         let overload = MILLION + mul_div(OVERLOAD - MILLION, shares - ONE_RIF, shares);
@@ -208,9 +212,14 @@ struct Moment {
 
 /// The share of what is usable of a capacity that a query and so many others use, in millionths.
 fn in_use(others: u64, capacity_millirif: u64) -> u64 {
-    let with_this = others.saturating_add(1).saturating_mul(ONE_RIF * MILLION);
+    share(others.saturating_add(1), 1, capacity_millirif).min(IN_USE_MAX)
+}
+
+/// What share of what is usable of a capacity so many queries use, counted in such parts of one; in millionths.
+fn share(queries: u64, parts: u64, capacity_millirif: u64) -> u64 {
+    let queries = queries.saturating_mul(ONE_RIF * MILLION);
     let usable = capacity_millirif.max(ONE_RIF) * USABLE;
-    mul_div(with_this, MILLION, usable).min(IN_USE_MAX)
+    mul_div(queries / parts, MILLION, usable)
 }
 
 /// By how much longer a query takes behind those that make up this share than if it and they took their cost, in millionths. Of a
@@ -235,20 +244,19 @@ impl PoolRule for LeastInUse {
         client.rif_limit()
     }
 
-    fn order(&self, now: Instant, rif_limit: Option<Rif>, _client: &Client) -> impl Order {
+    fn order(&self, now: Instant, rif_limit: Option<Rif>, client: &Client) -> impl Order {
         let limit = hot_cold::unscaled(rif_limit);
-        let is_known = self.is_known();
-        let moment = Moment {
+        let moment = self.is_known().then(|| Moment {
             now,
             usual: self.usual.now(),
             mean_cost_ns: self.mean_cost_ns(),
-        };
+        });
         move |replica: ReplicaId, load| {
-            if is_known {
-                self.place(moment, replica, load)
-            } else {
-                hot_cold::place(load, limit)
-            }
+            let Some(moment) = moment else {
+                return hot_cold::place(load, limit);
+            };
+            let (_, turn) = client.fleet.sent_to(replica);
+            self.place(moment, replica, load, turn.ahead)
         }
     }
 

@@ -8,6 +8,7 @@ use crate::draw::{Draw, below};
 use crate::policy::explanation::{Explanation, Out, OutReason};
 use crate::policy::observe::ReplicaView;
 use crate::policy::query::{PickReason, Query};
+use crate::policy::turns::{Turn, Turns};
 use crate::replica::{ReplicaId, ReplicaMap, ReplicaSet};
 use crate::time::{Instant, MaybeInstant};
 use alloc::vec::Vec;
@@ -29,6 +30,8 @@ struct Standing {
     lost: bool,
     /// Queries of this client's that are out there.
     in_flight: u32,
+    /// And those that were.
+    turns: Turns,
 }
 
 impl Standing {
@@ -77,6 +80,8 @@ pub(crate) struct Fleet {
     lost: usize,
     /// When any of them last answered a probe.
     heard_at: MaybeInstant,
+    /// How many queries this client has sent.
+    sent: u64,
 }
 
 impl Fleet {
@@ -302,9 +307,20 @@ impl Fleet {
             .map_or(0, |standing| standing.in_flight)
     }
 
+    /// What this client has in flight there, and how its turns stand.
+    pub(in crate::policy) fn sent_to(&self, replica: ReplicaId) -> (u32, Turn) {
+        let Some(standing) = self.standings.find(replica) else {
+            return (0, Turn::default());
+        };
+        let turn = standing.turns.now(self.sent, self.available.len());
+        (standing.in_flight, turn)
+    }
+
     pub(crate) fn query_sent(&mut self, replica: ReplicaId) {
+        self.sent += 1;
         if let Some(standing) = self.standings.find_mut(replica) {
             standing.in_flight = standing.in_flight.saturating_add(1);
+            standing.turns.take(self.sent, self.available.len());
         }
     }
 

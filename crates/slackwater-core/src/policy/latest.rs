@@ -15,23 +15,24 @@
 
 mod newest;
 mod rule;
+mod seen;
 
 pub(in crate::policy) use rule::{LatestLoad, LatestRule, Reported};
 
 use crate::draw::Draw;
-use crate::policy::explanation::{self, Explanation};
+use crate::policy::explanation::{self, Explanation, Score};
 use crate::policy::fleet::Fleet;
 use crate::policy::observe::PooledView;
 use crate::policy::prequal::PrequalConfig;
 use crate::policy::probed::rank::{self, Place, Rank};
 use crate::policy::probed::{Choice, Client, Keep};
 use crate::policy::query::{PickReason, Query};
+use crate::policy::turns::Turn;
 use crate::replica::{ReplicaId, ReplicaMap};
 use crate::report::{LoadReport, Rif};
 use crate::time::{Instant, span_ns};
 use alloc::vec::Vec;
 use core::fmt::Debug;
-use core::time::Duration;
 use newest::Newest;
 
 /// Ranks among a whole fleet, which has at most [`ReplicaIds::MAX`](crate::ReplicaIds::MAX) replicas.
@@ -54,6 +55,7 @@ struct Candidate<'a> {
     index: u32,
     replica: ReplicaId,
     rif: Rif,
+    turn: Turn,
     latest: &'a Latest,
 }
 
@@ -165,10 +167,12 @@ impl<R: LatestRule> LatestReports<R> {
             .latest
             .find(replica)
             .filter(|latest| latest.received_at >= since && query.allows(replica))?;
+        let (own_in_flight, turn) = fleet.sent_to(replica);
         Some(Candidate {
             index,
             replica,
-            rif: self.rif(latest, fleet.in_flight(replica)),
+            rif: self.rif(latest, own_in_flight),
+            turn,
             latest,
         })
     }
@@ -193,6 +197,7 @@ impl<R: LatestRule> LatestReports<R> {
             rif: candidate.rif,
             latency_ns: latest.latency_ns.unwrap_or(survey.stand_in_ns),
             age_ns: now.ns_since(latest.received_at),
+            turn: candidate.turn,
         };
         self.rule.place(load, survey.rif_limit)
     }
@@ -233,17 +238,28 @@ impl<R: LatestRule> LatestReports<R> {
         let since = self.newest_since(query, fleet);
         let mut known_ns = core::mem::take(&mut self.scratch_ns);
         known_ns.clear();
-        let (count, lowest) = if self.places.is_empty() {
-            look_at(self.candidates(query, since, fleet), &mut known_ns)
+        let survey = if self.places.is_empty() {
+            self.survey_of(self.candidates(query, since, fleet), since, &mut known_ns)
         } else {
-            look_at(self.listed(query, since, fleet), &mut known_ns)
+            self.survey_of(self.listed(query, since, fleet), since, &mut known_ns)
         };
+        self.scratch_ns = known_ns;
+        survey
+    }
+
+    /// The same of these. `known_ns` is room to find a median in, and empty.
+    fn survey_of<'a>(
+        &self,
+        candidates: impl Iterator<Item = Candidate<'a>>,
+        since: Instant,
+        known_ns: &mut Vec<u64>,
+    ) -> Option<Survey> {
+        let (count, lowest) = look_at(candidates, known_ns);
         let stand_in_ns = if known_ns.len() < count {
-            rank::stand_in_ns(&mut known_ns)
+            rank::stand_in_ns(known_ns)
         } else {
             0 // stands for nothing
         };
-        self.scratch_ns = known_ns;
         Some(Survey {
             count: u16::try_from(count).unwrap_or(u16::MAX),
             since,
@@ -279,26 +295,6 @@ impl<R: LatestRule> LatestReports<R> {
             candidates: survey.count,
             chosen: self.view(now, replica, survey.rif_limit, fleet),
             runner_up: best.runner_up.map(|index| fleet.available()[index]),
-        })
-    }
-
-    fn view(
-        &self,
-        now: Instant,
-        replica: ReplicaId,
-        rif_limit: Option<Rif>,
-        fleet: &Fleet,
-    ) -> Option<PooledView> {
-        let latest = self.latest.find(replica)?;
-        let rif = self.rif(latest, fleet.in_flight(replica));
-        Some(PooledView {
-            replica,
-            rif,
-            latency: latest.latency_ns.map(Duration::from_nanos),
-            age: now.saturating_since(latest.received_at),
-            uses_left: u32::MAX,
-            local: latest.local,
-            hot: rif_limit.is_some_and(|limit| rif >= limit),
         })
     }
 }
@@ -477,11 +473,10 @@ impl<R: LatestRule> Keep for LatestReports<R> {
     }
 
     fn views(&self, now: Instant, client: &Client) -> Vec<PooledView> {
-        let rif_limit = self.rif_limit(client);
-        let fleet = &client.fleet;
-        let view = |&replica: &ReplicaId| self.view(now, replica, rif_limit, fleet);
-        let mut views: Vec<_> = fleet.available().iter().filter_map(view).collect();
-        views.sort_by_key(|view| core::cmp::Reverse(view.age));
-        views
+        self.seen(now, client)
+    }
+
+    fn scores(&self, now: Instant, client: &Client) -> Vec<(ReplicaId, Score)> {
+        self.compared(now, client)
     }
 }

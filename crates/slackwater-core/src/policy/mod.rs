@@ -36,6 +36,7 @@ mod shortest_expected_delay;
 mod stride;
 #[cfg(test)]
 mod trial;
+mod turns;
 mod unprobed;
 mod usual;
 mod waits;

@@ -2,6 +2,7 @@
 
 use crate::fixed::Rate;
 use crate::health::{HealthCounters, HealthView};
+use crate::policy::explanation::Score;
 use crate::policy::query::PickReason;
 use crate::replica::ReplicaId;
 use crate::report::Rif;
@@ -148,6 +149,10 @@ pub struct Snapshot {
     pub replicas: Vec<ReplicaView>,
     /// The pool, or whatever else is kept of reports, oldest first; empty for policies that keep none.
     pub pool: Vec<PooledView>,
+    /// Whose reports of [`pool`](Self::pool) the next query's choice would compare, in their order, and what of each, the lowest
+    /// being chosen; for policies that compare something of their own. Empty where the reports' own figures are compared, or
+    /// none of them.
+    pub scores: Vec<(ReplicaId, Score)>,
     /// The RIF limit now; `None` where nothing is hot.
     pub rif_limit: Option<Rif>,
     /// Probes that the next query asks for, in the mean: what the policy wants, less what it leaves out while probing shows an

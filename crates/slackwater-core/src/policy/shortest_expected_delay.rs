@@ -8,6 +8,9 @@
 //! So it is a mean over a time in which a replica serves many queries, and over several reports at the least, and a replica
 //! that differs from the mean of all by little counts as the mean: equal replicas go by RIF alone.
 //!
+//! Who has had more than its turn of this client's queries lately counts as having a part of a query more, and of equals the
+//! one is chosen whose last turn is longest ago `[Decision 0014]`: what a replica has just done no report tells of.
+//!
 //! A RIF that was reported is soon another. Over the time that a query takes it fades to what replicas have as a rule, so that
 //! an old low report draws no crowd; and of a large fleet only the newest reports are compared.
 
@@ -19,6 +22,7 @@ use crate::policy::probed::Probed;
 use crate::policy::probed::rank::Place;
 use crate::policy::query::PickReason;
 use crate::policy::settings::{ConfigError, Settings, Valid, require};
+use crate::policy::turns::{FINE, FINE_BITS};
 use crate::replica::{ReplicaId, ReplicaMap};
 use crate::report::Rif;
 use crate::time::Instant;
@@ -69,9 +73,6 @@ impl ShortestExpectedDelay {
     }
 }
 
-/// Means and RIF are kept in so many parts of a nanosecond, or of a query.
-const FINE: u64 = 1 << FINE_BITS;
-const FINE_BITS: u32 = 10;
 /// A mean latency is over so many reports at the least, and counts from then on.
 const REPORTS_MIN: u64 = 8;
 /// And over the time in which a replica serves so many queries: long enough for chance to cancel out, short enough to see that
@@ -210,14 +211,15 @@ impl LatestRule for ExpectedDelay {
     const NAME: &'static str = "shortest_expected_delay";
     const NEWEST_MAX: usize = 16;
 
-    /// First the expected delay, in 1/1024 ns; between equals, the reported latency.
+    /// First the expected delay, in 1/1024 ns; between equals, whose last turn is longest ago.
     fn place(&self, load: LatestLoad, _rif_limit: Option<Rif>) -> Place {
         let own = u64::from(load.rif.count().saturating_sub(load.others.unwrap_or(0)));
-        let queue = u128::from(self.others(load)) + u128::from((own + 1) * FINE);
+        let known = u128::from(self.others(load)) + u128::from((own + 1) * FINE);
+        let queue = known + u128::from(load.turn.ahead);
         let delay = u128::from(self.latency(load.replica)) * queue / u128::from(FINE);
         Place {
             first: u64::try_from(delay).unwrap_or(u64::MAX),
-            second: load.latency_ns,
+            second: load.turn.last,
         }
     }
 

@@ -22,4 +22,5 @@ mod siblings;
 mod silence;
 mod sync;
 mod tracker;
+mod turns;
 mod world;

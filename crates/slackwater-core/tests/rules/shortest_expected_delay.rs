@@ -64,19 +64,20 @@ fn a_trace_worked_by_hand() {
     assert_eq!(first.candidates, 2);
     assert_eq!(first.runner_up, Some(world.replicas[1]));
     assert!(first.chosen.is_some_and(|report| report.rif.count() == 2));
-    // 4 · 10 ms against 2 · 20 ms: the lower latency decides.
+    // 4 · 10 ms against 2 · 20 ms: the other has had no turn yet.
     let second = world.pick();
-    assert_eq!(place(&world, &second), 0);
-    // 5 · 10 ms against 2 · 20 ms.
+    assert_eq!(place(&world, &second), 1);
+    // 4 · 10 ms against 3 · 20 ms.
     let third = world.pick();
-    assert_eq!(place(&world, &third), 1);
+    assert_eq!(place(&world, &third), 0);
     // 5 · 10 ms against 3 · 20 ms; and what ends counts no more.
     assert_eq!(chosen(&mut world), 0);
-    done(&mut world, third, Outcome::Success);
+    done(&mut world, second, Outcome::Success);
+    // 5 · 10 ms, and a little for being ahead, against 2 · 20 ms.
     assert_eq!(chosen(&mut world), 1);
     done(&mut world, first, Outcome::Failed);
+    done(&mut world, third, Outcome::Success);
     assert_eq!(chosen(&mut world), 0);
-    done(&mut world, second, Outcome::Success);
 }
 
 #[test]
@@ -99,11 +100,16 @@ fn replicas_that_take_about_the_same_go_by_rif_alone() {
 }
 
 #[test]
-fn equal_delays_go_to_the_lower_latency() {
-    for (loads, expected) in [([(3, 9), (3, 10)], 0), ([(3, 10), (3, 9)], 1)] {
+fn of_equal_delays_the_one_is_chosen_whose_last_turn_is_longest_ago() {
+    for first in [0, 1] {
         let mut world = world(2);
-        world.reports(&loads);
-        assert_eq!(chosen(&mut world), expected);
+        world.reports(&[(3, 9), (3, 10)]);
+        let avoid = [world.replicas[1 - first]];
+        let pick = world.pick_for(Query::retry(&avoid));
+        done(&mut world, pick, Outcome::Success);
+        // Whatever the latency of the moment is.
+        let chosen: Vec<_> = (0..3).map(|_| chosen(&mut world)).collect();
+        assert_eq!(chosen, [1 - first, first, 1 - first]);
     }
 }
 
@@ -312,7 +318,7 @@ fn who_is_forgotten_does_not_count_in_the_mean_of_all() {
 
 #[test]
 fn whoever_may_not_be_chosen_or_was_not_reached_is_learned_anew() {
-    let loads = [(2, 10), (1, 20), (9, 10)];
+    let loads = [(3, 10), (1, 25), (9, 10)];
     for unreachable in [false, true] {
         let mut world = learned(world(3), 8, &loads);
         assert_eq!(chosen(&mut world), 0);
@@ -354,8 +360,8 @@ fn it_goes_by_its_own_counts_and_round_trips_when_told_to() {
     assert!(world.pool().iter().all(|view| view.local));
     let out: Vec<_> = (0..4).map(|_| world.pick()).collect();
     let places: Vec<_> = out.iter().map(|pick| place(&world, pick)).collect();
-    // One, two and three times 10 ms come before 30 ms, and four times after it.
-    assert_eq!(places, [0, 0, 0, 1]);
+    // One and two times 10 ms come before 30 ms; of three times 10 ms and that, the other's last turn is longer ago.
+    assert_eq!(places, [0, 0, 1, 0]);
     assert_eq!(world.policy.counters().probes_sent, 0);
 }
 

@@ -14,7 +14,7 @@ use crate::traces::SpanCounts;
 use core::ops::AddAssign;
 use core::time::Duration;
 use serde::{Deserialize, Serialize};
-use slackwater_core::policy::{Counters, PooledView, ReplicaView};
+use slackwater_core::policy::{Counters, PooledView, ReplicaView, Score};
 use slackwater_core::tracker::CapacitySource;
 use slackwater_core::{LoadReport, ReplicaId};
 use slackwater_tower::client::Reported;
@@ -162,6 +162,7 @@ pub(crate) struct PooledStatus {
     pub(crate) uses_left: u32,
     pub(crate) hot: bool,
     pub(crate) local: bool,
+    pub(crate) score_us: Option<i64>,
 }
 
 /// What a process that stands before a replica answers to probes.
@@ -387,6 +388,7 @@ impl WorkerStatus {
         let names: BTreeMap<_, _> = (worker.ids.iter().zip(names))
             .flat_map(|(parts, name)| parts.iter().map(move |&part| (part, name)))
             .collect();
+        let scores: BTreeMap<_, _> = worker.snapshot.scores.iter().copied().collect();
         let pooled = |view: &PooledView| PooledStatus {
             replica: names
                 .get(&view.replica)
@@ -397,6 +399,7 @@ impl WorkerStatus {
             uses_left: view.uses_left,
             hot: view.hot,
             local: view.local,
+            score_us: scores.get(&view.replica).copied().and_then(score_us),
         };
         Self {
             service: service.name.clone(),
@@ -407,6 +410,14 @@ impl WorkerStatus {
             pool: worker.snapshot.pool.iter().map(pooled).collect(),
             counts: PolicyCounts::from(&worker.counters),
         }
+    }
+}
+
+/// Of what is compared, latencies.
+const fn score_us(score: Score) -> Option<i64> {
+    match score {
+        Score::Nanoseconds(ns) => Some(ns / 1_000),
+        _ => None,
     }
 }
 

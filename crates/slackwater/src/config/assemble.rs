@@ -66,7 +66,14 @@ pub(super) fn assemble(
     let addresses: Vec<_> = listeners.iter().map(SaidListener::address).collect();
     note_admin_collision(reader_ref, &addresses, admin.as_ref());
     let own = (addresses.as_slice(), admin.as_ref());
-    let services = read_services(reader_ref, own, &timeouts, &mut remarks);
+    let mut policies_unnamed = Vec::new();
+    let services = read_services(
+        reader_ref,
+        own,
+        &timeouts,
+        &mut remarks,
+        &mut policies_unnamed,
+    );
     let over_http2 = services
         .iter()
         .find(|service| service.replica.protocol != ReplicaProtocol::Http1);
@@ -119,7 +126,12 @@ pub(super) fn assemble(
     };
     let (fields, mistakes) = reader.finish();
     if mistakes.is_empty() {
-        (fields, Ok(Loaded { config, remarks }))
+        let loaded = Loaded {
+            config,
+            remarks,
+            policies_unnamed,
+        };
+        (fields, Ok(loaded))
     } else {
         (fields, Err(Mistakes::new(mistakes)))
     }

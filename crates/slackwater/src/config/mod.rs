@@ -92,6 +92,8 @@ pub(crate) struct Loaded {
     pub(crate) config: Config,
     /// What is valid but probably not meant. Whoever serves logs these once.
     pub(crate) remarks: Vec<Remark>,
+    /// The services for which no policy is named, so that the default chooses.
+    pub(crate) policies_unnamed: Vec<String>,
 }
 
 /// A valid configuration of whichever command the file is for.

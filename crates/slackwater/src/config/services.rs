@@ -29,18 +29,20 @@ const SERVICES_MAX: usize = 1024;
 /// The longest name of a service, in bytes.
 const NAME_BYTES_MAX: usize = 64;
 
-/// All services; what is to be remarked on them goes to `remarks`. `own` is where this process listens, for clients and for the admin
+/// All services; what is to be remarked on them goes to `remarks`, who names no policy to `policies_unnamed`. `own` is where this process listens, for clients and for the admin
 /// server.
 pub(super) fn read_services(
     reader: &mut Reader<'_>,
     own: (&[Listener], Option<&Listener>),
     timeouts: &Timeouts,
     remarks: &mut Vec<Remark>,
+    policies_unnamed: &mut Vec<String>,
 ) -> Vec<ServiceConfig> {
     let named = reader.take_tables("services");
     if !reader.has("services") {
         let prefix = String::new();
-        let service = Section { prefix, own }.read(reader, DEFAULT, timeouts, remarks);
+        let service =
+            Section { prefix, own }.read(reader, DEFAULT, timeouts, remarks, policies_unnamed);
         return vec![service];
     }
     if named.is_empty() && reader.has_section("services") {
@@ -63,7 +65,13 @@ pub(super) fn read_services(
             continue;
         }
         let prefix = format!("services.{name}.");
-        services.push(Section { prefix, own }.read(reader, &name, timeouts, remarks));
+        services.push(Section { prefix, own }.read(
+            reader,
+            &name,
+            timeouts,
+            remarks,
+            policies_unnamed,
+        ));
     }
     services
 }
@@ -86,9 +94,13 @@ impl Section<'_> {
         name: &str,
         timeouts: &Timeouts,
         remarks: &mut Vec<Remark>,
+        policies_unnamed: &mut Vec<String>,
     ) -> ServiceConfig {
         let prefix = self.prefix.as_str();
         let policy = read_policy(reader, prefix);
+        if policy.said.is_none() {
+            policies_unnamed.push(name.to_owned());
+        }
         let probe = ProbeSection::read(reader, prefix);
         let mut policies = PolicySections::read(reader, prefix);
         let (discovery, idle) = DiscoverySettings::read(reader, prefix);

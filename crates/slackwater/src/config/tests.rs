@@ -82,8 +82,26 @@ fn flags_alone_are_a_configuration() {
 }
 
 #[test]
+fn services_that_name_no_policy_are_known() {
+    let text = "listen = \"127.0.0.1:1\"\n[services.web]\nreplicas = [\"127.0.0.1:3\"]\npolicy = \"random\"\n\
+                [services.api]\nreplicas = [\"127.0.0.1:4\"]\n[[routes]]\npath_prefix = \"/api\"\nservice = \"api\"\n\
+                [[routes]]\nservice = \"web\"\n";
+    let source = Source::new("a.toml".into(), text.to_owned());
+    let loaded = Config::load_source(Some(&source), &Overrides::default()).expect("valid");
+    assert_eq!(loaded.policies_unnamed, ["api"]);
+    let flags = Overrides {
+        policy: Some("shortest_expected_delay".to_owned()),
+        ..two_replicas()
+    };
+    let loaded = Config::load(None, &flags).expect("valid");
+    assert!(loaded.policies_unnamed.is_empty(), "also the default");
+}
+
+#[test]
 fn defaults_are_those_documented() {
-    let config = Config::load(None, &two_replicas()).expect("valid").config;
+    let loaded = Config::load(None, &two_replicas()).expect("valid");
+    assert_eq!(loaded.policies_unnamed, ["default"]);
+    let config = loaded.config;
     let service = only(&config);
     assert_eq!(service.policy.name, "shortest_expected_delay");
     assert_eq!(service.policy, &slackwater_core::policy::DEFAULT_POLICY);

@@ -31,6 +31,7 @@ use crate::upgrade::{Inherited, Program, Upgrade};
 use control::Desk;
 use handed_over::HandedOver;
 use reload::Reloaded;
+use slackwater_core::policy::DEFAULT_POLICY;
 use std::path::PathBuf;
 use std::sync::Arc;
 use written::Written;
@@ -80,9 +81,16 @@ pub(crate) fn run(args: Args) -> Result<(), Fault> {
     };
     // Before the first look, so that no change is missed.
     let mut written = Written::new(args, settings);
-    let Loaded { config, remarks } = written.load()?;
+    let Loaded {
+        config,
+        remarks,
+        policies_unnamed,
+    } = written.load()?;
     let (log, connections_max) = (config.log.clone(), config.limits.connections_max);
-    let work = serve(config, &mut written, outside, &record);
+    let work = async {
+        tell_default(&policies_unnamed);
+        serve(config, &mut written, outside, &record).await
+    };
     run_configured(&log, &remarks, connections_max, work)
 }
 
@@ -195,6 +203,17 @@ async fn serve(
     drop(admin);
     tracing::info!("stopped");
     Ok(())
+}
+
+/// Which policy chooses where none is named may be another in another version.
+fn tell_default(policies_unnamed: &[String]) {
+    if !policies_unnamed.is_empty() {
+        tracing::info!(
+            services = policies_unnamed.join(", "),
+            policy = DEFAULT_POLICY.name,
+            "no policy is named, so the default chooses; docs/choosing-a-policy.md says which suits which fleet, and the key policy names one"
+        );
+    }
 }
 
 fn tell_start(running: &Running) {

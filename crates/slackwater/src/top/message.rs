@@ -151,6 +151,8 @@ pub(super) struct Report {
     pub(super) uses_left: Option<u64>,
     pub(super) hot: bool,
     pub(super) local: bool,
+    /// What is compared, for policies that compare something of their own.
+    pub(super) score_us: Option<i64>,
 }
 
 /// One value for each replica, in the order of the fleet.

@@ -20,24 +20,36 @@ struct Unread {
 
 impl Unread {
     fn start(replica: SocketAddr) -> Self {
+        let mut unread = Self::spawn(replica, &["--log-level", "debug"]);
+        unread.admin = address_in(&unread.line("status and metrics"));
+        unread.address = address_in(&unread.line("serving"));
+        unread
+    }
+
+    /// Nothing of its log has been read.
+    fn spawn(replica: SocketAddr, arguments: &[&str]) -> Self {
         let replica = replica.to_string();
         let mut child = slackwater(&["serve", "--listen", "127.0.0.1:0", "--replicas", &replica])
-            .args(["--workers", "1", "--probe", "none", "--log-level", "debug"])
-            .args(["--admin", "127.0.0.1:0"])
+            .args([
+                "--workers",
+                "1",
+                "--probe",
+                "none",
+                "--admin",
+                "127.0.0.1:0",
+            ])
+            .args(arguments)
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
         let log = BufReader::new(child.stderr.take().unwrap());
         let nowhere = SocketAddr::from(([0, 0, 0, 0], 0));
-        let mut unread = Self {
+        Self {
             child,
             log,
             address: nowhere,
             admin: nowhere,
-        };
-        unread.admin = address_in(&unread.line("status and metrics"));
-        unread.address = address_in(&unread.line("serving"));
-        unread
+        }
     }
 
     /// The next line with this in it.
@@ -65,6 +77,31 @@ impl Drop for Unread {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+#[tokio::test]
+async fn where_no_policy_is_named_the_log_says_once_which_one_chooses() {
+    let replica = Replica::echo("r").await;
+    for (policy, expected) in [(&[][..], 1), (&["--policy", "shortest_expected_delay"], 0)] {
+        let mut proxy = Unread::spawn(replica.address, policy);
+        let mut told = Vec::new();
+        loop {
+            let line = proxy.line("");
+            if line.contains("serving") {
+                break;
+            }
+            told.extend(line.contains("no policy is named").then_some(line));
+        }
+        assert_eq!(told.len(), expected, "{told:?}");
+        for line in told {
+            assert!(line.contains("INFO"), "{line}");
+            assert!(
+                line.contains("policy=\"shortest_expected_delay\""),
+                "{line}"
+            );
+            assert!(line.contains("docs/choosing-a-policy.md"), "{line}");
+        }
     }
 }
 

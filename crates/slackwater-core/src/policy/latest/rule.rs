@@ -3,6 +3,7 @@
 use crate::policy::explanation::Score;
 use crate::policy::probed::rank::Place;
 use crate::policy::query::PickReason;
+use crate::policy::turns::Turn;
 use crate::replica::ReplicaId;
 use crate::report::Rif;
 use crate::time::Instant;
@@ -74,4 +75,6 @@ pub struct LatestLoad {
     pub(in crate::policy) latency_ns: u64,
     /// How old the report is.
     pub(in crate::policy) age_ns: u64,
+    /// What it has had of this client's queries lately.
+    pub(in crate::policy) turn: Turn,
 }

@@ -398,4 +398,15 @@ impl<R: PoolRule> Keep for Pooled<R> {
     fn views(&self, now: Instant, client: &Client) -> Vec<PooledView> {
         self.pool.views(now, self.rule.rif_limit(client))
     }
+
+    fn scores(&self, now: Instant, client: &Client) -> Vec<(ReplicaId, Score)> {
+        let order = self.rule.order(now, self.rule.rif_limit(client), client);
+        let fresh = self.pool.fresh_loads(now, self.report_age_max_ns);
+        if fresh.len() < POOL_MIN {
+            return Vec::new();
+        }
+        let scored =
+            |(replica, load)| Some((replica, self.rule.score(order(replica, load).first)?));
+        fresh.into_iter().filter_map(scored).collect()
+    }
 }

@@ -188,6 +188,17 @@ impl Pool {
         (self.reports.iter()).map(move |report| (report, report.load(stand_in_ns)))
     }
 
+    /// The same as they will be when the old ones are gone, oldest first.
+    pub(super) fn fresh_loads(&self, now: Instant, age_max_ns: u64) -> Vec<(ReplicaId, Load)> {
+        let fresh =
+            (self.reports.iter()).filter(|report| now.ns_since(report.received_at) < age_max_ns);
+        let mut known_ns: Vec<_> = fresh.clone().filter_map(|it| it.latency_ns).collect();
+        let stand_in_ns = rank::stand_in_ns(&mut known_ns);
+        fresh
+            .map(|report| (report.replica, report.load(stand_in_ns)))
+            .collect()
+    }
+
     fn ranks(
         &self,
         order: impl Order,

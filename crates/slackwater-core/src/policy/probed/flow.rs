@@ -238,6 +238,7 @@ impl<K: Keep> Policy for Probed<K> {
                 .into_iter()
                 .filter(fresh)
                 .collect(),
+            scores: self.kept.scores(now, &self.client),
             rif_limit: self.kept.rif_limit(&self.client),
             probe_rate: self.probe_rate(),
             ..Snapshot::default()

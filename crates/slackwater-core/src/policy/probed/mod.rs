@@ -28,7 +28,7 @@ pub(in crate::policy) use probing::draw_distinct;
 
 use crate::draw::{Draw, below};
 use crate::fixed::{Accumulator, ONE, Quantile, Rate};
-use crate::policy::explanation::Explanation;
+use crate::policy::explanation::{Explanation, Score};
 use crate::policy::fleet::{Changed, Fleet};
 use crate::policy::observe::{Counters, PooledView};
 use crate::policy::prequal::PrequalConfig;
@@ -167,6 +167,13 @@ pub trait Keep: Debug + Send {
 
     /// The reports that are kept, oldest first.
     fn views(&self, now: Instant, client: &Client) -> Vec<PooledView>;
+
+    /// Whose reports are compared for the next query, oldest first, and what of each, as in
+    /// [`Snapshot::scores`](crate::policy::Snapshot::scores). By default the reports' own figures are.
+    fn scores(&self, now: Instant, client: &Client) -> Vec<(ReplicaId, Score)> {
+        let _ = (now, client);
+        Vec::new()
+    }
 }
 
 /// What was found for a query.

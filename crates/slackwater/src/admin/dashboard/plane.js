@@ -1,6 +1,6 @@
 // The hot-cold plane: requests in flight across, latency up, the limit between cold and hot. Pale dots are replicas as they
 // reported last, strong ones the pool's reports; the next pick is marked. Left of the limit the lowest wins; if nobody is
-// there, the leftmost.
+// there, the leftmost. Where scores decide there is no limit, and the ring says who is next.
 
 import { begin, label, level, theme } from "./canvas.js";
 import { heatColour } from "./columns.js";
@@ -109,7 +109,7 @@ export function paint(canvas, width, height, scene) {
   for (const report of pool) {
     if (report.latency_us === null) continue;
     draw.globalAlpha = Math.max(0.35, 1 - (0.65 * report.age_ms) / AGE_MAX_MS);
-    draw.fillStyle = report.hot ? colours.hot : colours.cold;
+    draw.fillStyle = scene.limit === null ? colours.second : report.hot ? colours.hot : colours.cold;
     draw.strokeStyle = colours.card;
     draw.lineWidth = 1.5;
     draw.beginPath();

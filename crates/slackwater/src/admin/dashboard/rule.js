@@ -1,4 +1,5 @@
-// The hot-cold rule, as the next pick would go by it: cold before hot, cold by latency, hot by requests in flight.
+// The rule, as the next pick would go by it. The hot-cold rule: cold before hot, cold by latency, hot by requests in flight. For
+// policies that compare something of their own: the lowest score.
 
 /**
  * @typedef {object} Report a report in the pool
@@ -10,6 +11,7 @@
  * @property {number | null} uses_left
  * @property {boolean} hot
  * @property {boolean} local
+ * @property {number | null} score_us what is compared, for policies that compare something of their own
  */
 
 /** @param {number[]} values */
@@ -24,9 +26,11 @@ function median(values) {
  * @returns {Report[]}
  */
 export function inOrder(pool) {
+  const score = (/** @type {Report} */ report) => report.score_us ?? 0;
   const middle = median(pool.flatMap((report) => report.latency_us ?? []));
   const latency = (/** @type {Report} */ report) => report.latency_us ?? middle;
   return pool.slice().sort((a, b) => {
+    if (score(a) !== score(b)) return score(a) - score(b);
     if (a.hot !== b.hot) return a.hot ? 1 : -1;
     return a.hot ? a.rif - b.rif || latency(a) - latency(b) : latency(a) - latency(b) || a.rif - b.rif;
   });
@@ -38,13 +42,16 @@ const RULED = ["prequal", "rif_then_latency"];
  * What the next pick would take, if the policy goes by this rule and has enough to go by.
  * @param {string} policy
  * @param {Report[]} pool of one worker
- * @returns {{order: Report[], next: Report | null, cold: number}}
+ * @returns {{order: Report[], next: Report | null, cold: number, scored: boolean}}
  */
 export function nextPick(policy, pool) {
-  const order = RULED.includes(policy) ? inOrder(pool) : pool.slice().sort((a, b) => a.age_ms - b.age_ms);
+  // There are scores only where there are reports enough to choose by them.
+  const scored = pool.some((report) => (report.score_us ?? null) !== null);
+  const known = scored || RULED.includes(policy);
+  const order = known ? inOrder(pool) : pool.slice().sort((a, b) => a.age_ms - b.age_ms);
   const cold = pool.filter((report) => !report.hot).length;
-  const next = RULED.includes(policy) && pool.length >= 2 ? order[0] : null;
-  return { order, next, cold };
+  const next = scored || (known && pool.length >= 2) ? order[0] : null;
+  return { order, next, cold, scored };
 }
 
 /**

@@ -1,7 +1,7 @@
 // A decision told as a story: what was asked, which tries there were and when, and for each who was compared and why one won.
 
 import { attributes, element, headRow, row, setText } from "./dom.js";
-import { carries, cost, percent, plural, reasonText, span } from "./words.js";
+import { carries, cost, percent, plural, reasonText, scoreOf, span } from "./words.js";
 
 /** What tries are for. */
 const KINDS = {
@@ -78,7 +78,7 @@ function why(attempt, place, attempts, policy) {
   ];
   const known = attempt.chosen ? [{ replica: attempt.replica, ...attempt.chosen, chosen: true }, attempt.runner_up].filter(Boolean) : [];
   const candidates = attempt.candidates?.length ? attempt.candidates : known;
-  if (candidates.length) parts.push(candidateTable(attempt, candidates));
+  if (candidates.length) parts.push(candidateTable(attempt, candidates, policy));
   const outs = attempt.outs ?? [];
   if (outs.length) {
     const rows = outs.map((/** @type {any} */ one) => row(one.replica, [one.why.replaceAll("_", " "), percent(one.share)]));
@@ -114,8 +114,8 @@ const COLUMNS = [
   ["weight", "weight", (weight) => Number(weight).toLocaleString("en-US")], ["avoided", "avoided", (avoided) => (avoided ? "yes" : "no")], ["local", "own count", (local) => (local ? "yes" : "no")],
 ];
 
-/** @param {any} attempt @param {any[]} candidates */
-function candidateTable(attempt, candidates) {
+/** @param {any} attempt @param {any[]} candidates @param {string | undefined} policy */
+function candidateTable(attempt, candidates, policy) {
   const ruled = ["cold", "hot"].includes(attempt.reason);
   const columns = COLUMNS.filter(([field]) => candidates.some((one) => one[field] !== undefined && one[field] !== false) || (field === "hot" && ruled));
   const rows = candidates.map((/** @type {any} */ one) => {
@@ -129,7 +129,7 @@ function candidateTable(attempt, candidates) {
     line.classList.toggle("is-hot", Boolean(one.hot));
     return line;
   });
-  const table = element("table", "candidates pool", headRow(["", "replica", ...columns.map(([, head]) => head)]), element("tbody", "", ...rows));
+  const table = element("table", "candidates pool", headRow(["", "replica", ...columns.map(([field, head]) => (field === "score_us" ? scoreOf(policy).name : head))]), element("tbody", "", ...rows));
   const caption = element("caption");
   const more = (attempt.considered ?? 0) > candidates.length ? ` of ${attempt.considered}` : "";
   setText(caption, `Compared: ${candidates.length}${more}, the best first`);

@@ -1,11 +1,11 @@
-// Why the next request goes where it goes: the hot-cold plane, the rule in a sentence, and the pool in the rule's order.
+// Why the next request goes where it goes: the plane of load and latency, the rule in a sentence, and the reports in its order.
 
 import { attributes, button, element, fillList, headRow, rove, setShown, setText, widthOf } from "./dom.js";
 import * as plane from "./plane.js";
 import { limitOf, nextPick } from "./rule.js";
 import { share, shared } from "./shared.js";
 import { troubleText } from "./model.js";
-import { count, percent, plural, policyOf, span, stateOf } from "./words.js";
+import { count, percent, plural, policyOf, scoreOf, span, stateOf } from "./words.js";
 
 const HEIGHT = 250;
 const ROWS_MAX = 16;
@@ -32,7 +32,8 @@ export class WhyView {
     attributes(this.canvas, { role: "img" });
     this.plot = element("div", "plot", this.canvas);
     this.rows = element("tbody");
-    this.table = element("table", "pool", headRow(["", "report of", "in flight", "latency", "age", "uses left", "hot or cold"]), this.rows);
+    this.head = headRow(["", "report of", "in flight", "latency", "age", "uses left", "hot or cold"]);
+    this.table = element("table", "pool", this.head, this.rows);
     this.caption = element("caption", "", "The pool: reports to choose from, in the order of the rule");
     this.table.prepend(this.caption);
     this.fullRows = element("tbody");
@@ -85,16 +86,23 @@ export class WhyView {
     this.workers.value = String(this.worker);
     /** @type {import("./rule.js").Report[]} */
     const pool = service.tick.pool.filter((/** @type {any} */ report) => report.worker === this.worker);
-    const { order, next, cold } = nextPick(service.policy, pool);
+    const { order, next, cold, scored } = nextPick(service.policy, pool);
     const limit = limitOf(pool, service.limit);
     this.scene = { service, frame, limit, pool, next, pointed: shared.pointed, chosen: shared.chosen?.replica ?? null };
     const name = (/** @type {number} */ index) => service.replicas[index]?.name ?? String(index);
-    this.sayRule(service, limit, pool, next, cold, name);
+    if (scored) this.sayScores(service, order, name);
+    else this.sayRule(service, limit, pool, next, cold, name);
     const pooled = pool.length > 0;
     setShown(this.table, pooled);
+    // Where uses are not limited, there is nothing to say of them.
+    this.table.classList.toggle("scored", scored);
+    this.table.classList.toggle("endless", pool.every((report) => report.uses_left === null));
+    setText(this.head.querySelector("th:last-child"), scored ? scoreOf(service.policy).name : "hot or cold");
     setText(this.caption, next ? "The pool: reports to choose from, in the order of the rule" : "Reports to choose from, the newest first");
     const held = this.rows.contains(document.activeElement);
-    fillList(this.rows, order.slice(0, ROWS_MAX), makeRow, (made, report, place) => fillRow(made, report, place === 0 && next !== null, name, limit));
+    // Beside the limit, or beside the most where there is none.
+    const full = limit ?? Math.max(1, ...pool.map((report) => report.rif));
+    fillList(this.rows, order.slice(0, ROWS_MAX), makeRow, (made, report, place) => fillRow(made, report, place === 0 && next !== null, name, full));
     this.settleRows(held && !this.rows.contains(document.activeElement));
     this.showFullest(service, pooled);
     this.repaint();
@@ -149,10 +157,29 @@ export class WhyView {
       ];
     } else if (pool.length === 1) parts.push(" Just one report is left in the pool: chance decides until there are two.");
     else if (policyOf(service.policy).pooled && !pool.length) parts.push(" The pool is empty at this moment: chance decides.");
+    this.say(parts);
+  }
+
+  /** @param {(string | HTMLElement)[]} parts */
+  say(parts) {
     const text = parts.map((part) => (typeof part === "string" ? part : part.textContent)).join("");
     // What stands there already stays, so that it can be marked.
     if (this.rule.textContent !== text) this.rule.replaceChildren(...parts);
     attributes(this.canvas, { "aria-label": `Replicas by requests in flight and latency. ${text}` });
+  }
+
+  /**
+   * By what policies choose that compare something of their own: the lowest wins.
+   * @param {import("./model.js").Service} service
+   * @param {import("./rule.js").Report[]} order the best first
+   * @param {(index: number) => string} name
+   */
+  sayScores(service, order, name) {
+    const score = scoreOf(service.policy);
+    const [next, second] = order;
+    const all = order.length < service.replicas.length ? `Of ${plural(order.length, "report")} that ${order.length === 1 ? "is" : "are"} compared, ` : `Of all ${plural(order.length, "report")}, `;
+    const follows = second ? `; ${name(second.replica)} follows with ${span(second.score_us)}` : "";
+    this.say([`${score.about ? `${score.about} ` : ""}${all}`, element("b", "", name(next.replica)), `'s has the lowest ${score.name}, ${span(next.score_us)}: the next pick${follows}.`]);
   }
 
   repaint() {
@@ -191,9 +218,9 @@ function makeRow() {
  * @param {import("./rule.js").Report} report
  * @param {boolean} next
  * @param {(index: number) => string} name
- * @param {number | null} limit
+ * @param {number} full so many in flight are a full bar
  */
-function fillRow(made, report, next, name, limit) {
+function fillRow(made, report, next, name, full) {
   made.dataset.replica = String(report.replica);
   const cells = made.cells;
   made.classList.toggle("is-next", next);
@@ -201,11 +228,12 @@ function fillRow(made, report, next, name, limit) {
   setText(cells[0], next ? "next" : "");
   setText(cells[1].firstElementChild, name(report.replica));
   setText(cells[2].firstElementChild, String(report.rif));
-  const full = limit ? Math.min(1, report.rif / limit) : 0;
-  cells[2].lastElementChild.firstElementChild.style.width = `${Math.round(full * 100)}%`;
+  const part = full ? Math.min(1, report.rif / full) : 0;
+  cells[2].lastElementChild.firstElementChild.style.width = `${Math.round(part * 100)}%`;
   setText(cells[3], report.latency_us === null ? "not known" : span(report.latency_us));
   setText(cells[4].firstElementChild, `${report.age_ms} ms`);
   cells[4].lastElementChild.firstElementChild.style.width = `${Math.max(0, 100 - report.age_ms / 10)}%`;
   setText(cells[5], report.uses_left === null ? "∞" : String(report.uses_left));
-  setText(cells[6], `${report.hot ? "hot" : "cold"}${report.local ? ", ours" : ""}`);
+  const scored = (report.score_us ?? null) !== null;
+  setText(cells[6], `${scored ? span(report.score_us) : report.hot ? "hot" : "cold"}${report.local ? ", ours" : ""}`);
 }

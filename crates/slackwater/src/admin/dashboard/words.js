@@ -134,6 +134,20 @@ export function policyOf(policy) {
   return { pooled: Boolean(pooled), about: String(about) };
 }
 
+/** What a policy compares that is no figure of a report: its name, and how it comes about. */
+const SCORES = {
+  shortest_expected_delay: ["expected delay", "Counted for each: the requests in flight there and this one, times how long they take there in the mean."],
+  capacity: ["score", "Counted for each: how full it is, times what a request costs there."],
+  linear: ["score", "Counted for each: the weighted sum of requests in flight and latency."],
+  c3: ["score", "Counted for each: the cube of the queue times how long a request takes to serve, and the response time."],
+};
+
+/** @param {string | undefined} policy @returns {{name: string, about: string}} */
+export function scoreOf(policy) {
+  const [name, about] = SCORES[/** @type {keyof SCORES} */ (policy)] ?? ["score", ""];
+  return { name, about };
+}
+
 export const POLICY_NAMES = Object.keys(POLICIES).filter((name) => name !== "none");
 
 /**

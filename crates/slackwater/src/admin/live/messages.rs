@@ -155,6 +155,7 @@ pub(in crate::admin) struct PooledReport {
     pub(super) uses_left: Option<u32>,
     pub(super) hot: bool,
     pub(super) local: bool,
+    pub(super) score_us: Option<i64>,
 }
 
 /// Replicas, column by column.

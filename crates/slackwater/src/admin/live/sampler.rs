@@ -302,10 +302,14 @@ fn pool(workers: &[&WorkerStatus], replicas: &[ReplicaStatus]) -> Vec<PooledRepo
             uses_left: (report.uses_left != u32::MAX).then_some(report.uses_left),
             hot: report.hot,
             local: report.local,
+            score_us: report.score_us,
         })
     };
     let reports = |worker: &&WorkerStatus| -> Vec<_> {
-        let pool = worker.pool.iter();
+        // Where scores decide, whatever has none is not looked at: of a large fleet, most of what is kept.
+        let is_scored = worker.pool.iter().any(|report| report.score_us.is_some());
+        let looked_at = |report: &&PooledStatus| !is_scored || report.score_us.is_some();
+        let pool = worker.pool.iter().filter(looked_at);
         pool.filter_map(|it| report(worker.worker, it)).collect()
     };
     workers.iter().flat_map(reports).collect()

@@ -31,6 +31,9 @@ use std::sync::Arc;
 /// Times the file's number of replicas, where `--most` is not given.
 const MOST_TIMES: usize = 16;
 
+/// Sized where none are named: what `serve` goes by, Prequal, and two that ask nobody.
+const DEFAULT_POLICIES: &str = "shortest_expected_delay,prequal,least_loaded,round_robin";
+
 const EXAMPLES: &str = "\
 Examples:
   slackwater sim size my-fleet.toml --slo p99.9=300ms
@@ -56,7 +59,7 @@ pub(super) struct Args {
         long = "policy",
         value_name = "NAME,…",
         value_delimiter = ',',
-        default_value = "prequal,least_loaded,round_robin"
+        default_value = DEFAULT_POLICIES
     )]
     policies: Vec<String>,
     /// Give up beyond N replicas [default: 16 times the file's, at most 10000]
@@ -299,9 +302,26 @@ fn told(tries: &[(usize, usize)], sizings: &[Sizing]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::Parser;
     use core::time::Duration;
     use slackwater_sim::Seeds;
     use slackwater_sim::presets::web;
+
+    #[test]
+    fn where_no_policies_are_named_that_of_serve_is_sized_among_others() {
+        #[derive(clap::Parser)]
+        struct Command {
+            #[command(flatten)]
+            args: Args,
+        }
+        let said = ["size", "my-fleet.toml", "--slo", "mean=1ms"];
+        let policies = Command::parse_from(said).args.policies;
+        let default = slackwater_core::policy::DEFAULT_POLICY.name;
+        assert_eq!(policies.first().map(String::as_str), Some(default));
+        assert!(policies.len() > 1, "{policies:?}");
+        let unknown = |name: &&String| PolicyChoice::named(name).is_none();
+        assert_eq!(policies.iter().find(unknown), None);
+    }
 
     /// What each of two policies needs, or why it could not be told.
     fn answers(threads: usize, available: Option<f64>) -> Result<Vec<Option<usize>>, String> {

@@ -2,7 +2,7 @@
 
 use super::super::app::App;
 use super::super::message::Report;
-use super::super::words::{UNKNOWN, age, cut, latency_if_any, plural};
+use super::super::words::{UNKNOWN, age, cut, latency, latency_if_any, plural};
 use super::bar;
 use super::canvas::Canvas;
 use super::events::limit_words;
@@ -40,7 +40,7 @@ pub(super) fn draw(app: &mut App, canvas: &mut Canvas<'_>) {
         plural("report", tick.pool.len()),
         words::count(workers.len() as u64),
         plural("worker", workers.len()),
-        if RULED.contains(&policy) {
+        if RULED.contains(&policy) || tick.pool.iter().any(|report| report.score_us.is_some()) {
             "; ▶ goes first"
         } else {
             ""
@@ -124,7 +124,10 @@ fn mark_of(report: &Report, next: &[&Report]) -> &'static str {
 }
 
 fn with_kind(line: Line, report: &Report) -> Line {
-    let line = if report.hot {
+    let line = if let Some(score_us) = report.score_us {
+        let score = latency(u64::try_from(score_us).unwrap_or(0));
+        line.with(Ink::First, format!("score {score}"))
+    } else if report.hot {
         line.with(Ink::Second, "hot")
     } else {
         line.with(Ink::First, "cold")
@@ -141,16 +144,16 @@ fn uses(report: &Report) -> String {
     uses.unwrap_or_else(|| UNKNOWN.to_owned())
 }
 
-/// Worker by worker, in the order in which the hot-cold rule takes them.
+/// Worker by worker, in the order in which the policy takes them: by score, where there are scores, else by the hot-cold rule.
 fn sorted(pool: &[Report]) -> Vec<&Report> {
     let mut reports: Vec<&Report> = pool.iter().collect();
     reports.sort_by_cached_key(|report| (report.worker, rank(report, pool)));
     reports
 }
 
-/// The cold ones by latency, then the hot ones by RIF `[A7]`. An unknown latency counts as the median of those that the worker
+/// Those with a score by that; else the cold ones by latency, then the hot ones by RIF `[A7]`. An unknown latency counts as the median of those that the worker
 /// knows, the lower one of two `[A7]`.
-fn rank(report: &Report, pool: &[Report]) -> (bool, u64, u64) {
+fn rank(report: &Report, pool: &[Report]) -> (Option<i64>, bool, u64, u64) {
     let latency = report.latency_us.unwrap_or_else(|| {
         let of_worker = pool.iter().filter(|other| other.worker == report.worker);
         let mut known: Vec<u64> = of_worker.filter_map(|other| other.latency_us).collect();
@@ -161,19 +164,19 @@ fn rank(report: &Report, pool: &[Report]) -> (bool, u64, u64) {
             .unwrap_or(0)
     });
     if report.hot {
-        (true, report.rif, latency)
+        (report.score_us, true, report.rif, latency)
     } else {
-        (false, latency, report.rif)
+        (report.score_us, false, latency, report.rif)
     }
 }
 
-/// The first of each worker, where the policy goes by that order and has the two reports that it needs `[A8]`.
+/// The first of each worker, where the policy goes by that order and has as many reports as it needs: by the hot-cold rule two
+/// `[A8]`; where there are scores, there are enough.
 fn next_ones<'a>(policy: &str, sorted: &[&'a Report]) -> Vec<&'a Report> {
-    if !RULED.contains(&policy) {
-        return Vec::new();
-    }
+    let is_ruled = RULED.contains(&policy);
     let of_one_worker = sorted.chunk_by(|left, right| left.worker == right.worker);
-    let enough = of_one_worker.filter(|reports| reports.len() >= 2);
+    let enough = of_one_worker
+        .filter(|reports| reports[0].score_us.is_some() || (is_ruled && reports.len() >= 2));
     enough
         .filter_map(|reports| reports.first().copied())
         .collect()
@@ -228,6 +231,28 @@ mod tests {
         assert_eq!(next, [(0, 0), (1, 8)]);
         assert_eq!(next_ones("rif_then_latency", &sorted).len(), 2);
         assert!(next_ones("linear", &sorted).is_empty());
+    }
+
+    #[test]
+    fn where_there_are_scores_the_lowest_goes_first_and_stands_beside_it() {
+        let scored = |worker, rif, score_us| Report {
+            score_us: Some(score_us),
+            ..report(worker, rif, Some(rif), false)
+        };
+        let pool = [
+            scored(0, 1, 30_000),
+            scored(0, 3, 9_400),
+            scored(1, 2, 5),
+            scored(0, 2, 9_400),
+        ];
+        let sorted = sorted(&pool);
+        let rifs: Vec<u64> = sorted.iter().map(|report| report.rif).collect();
+        assert_eq!(rifs, [2, 3, 1, 2], "equals by latency, which is as the RIF");
+        let next = next_ones("shortest_expected_delay", &sorted);
+        let next: Vec<(u64, u64)> = next.iter().map(|next| (next.worker, next.rif)).collect();
+        assert_eq!(next, [(0, 2), (1, 2)]);
+        let line = with_kind(Line::default(), &pool[1]);
+        assert_eq!(line.render(40, false).trim_end(), "score 9.4 ms");
     }
 
     #[test]

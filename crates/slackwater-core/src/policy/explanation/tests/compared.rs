@@ -64,6 +64,75 @@ fn the_pool_is_told_with_its_limit_uses_and_scores() {
 }
 
 #[test]
+fn the_scores_that_are_seen_before_a_choice_are_those_that_it_compares() {
+    for (policy, replicas) in [
+        ("shortest_expected_delay", 6),
+        // Of so many the newest reports alone are compared.
+        ("shortest_expected_delay", 40),
+        ("linear", 6),
+        ("c3", 6),
+        ("capacity", 6),
+        ("prequal", 6),
+        ("rif_then_latency", 6),
+    ] {
+        let mut rig = Rig::new(policy, replicas);
+        rig.with_capacity = true;
+        rig.without_latency = alloc::vec![rig.replicas[1], rig.replicas[4]];
+        rig.warm();
+        let is_scored = !matches!(policy, "prequal" | "rif_then_latency");
+        // More and more have some of this client's queries, and their reports are of another age each time.
+        for round in 0..60 {
+            rig.now += 7 * MS;
+            rig.answer_probes();
+            rig.now += 3 * MS;
+            let seen = rig.policy.snapshot(rig.now);
+            let (pick, explanation) = rig.explained(Query::first());
+            let candidates = explanation.candidates().iter();
+            let mut told: Vec<_> = candidates
+                .filter_map(|it| Some((it.replica, it.score?)))
+                .collect();
+            told.sort_by_key(|&(replica, _)| {
+                let mut pool = seen.pool.iter();
+                pool.position(|report| report.replica == replica)
+            });
+            assert_eq!(seen.scores, told, "{policy}, {replicas}, {round}");
+            assert_eq!(!told.is_empty(), is_scored, "{policy}, {replicas}, {round}");
+            assert!(replicas == 6 || told.len() < seen.pool.len(), "{round}");
+            let nanoseconds = |&(_, score): &(ReplicaId, Score)| match score {
+                Score::Nanoseconds(ns) => ns,
+                other => panic!("{policy}: {other:?}"),
+            };
+            let chosen = told.iter().find(|(it, _)| *it == pick.ticket.replica());
+            let lowest = told.iter().map(nanoseconds).min();
+            assert_eq!(chosen.map(nanoseconds), lowest, "{policy}, {round}");
+        }
+    }
+}
+
+#[test]
+fn no_scores_are_seen_where_too_few_reports_are_fresh_to_choose_by_them() {
+    for (policy, enough) in [("shortest_expected_delay", 1), ("linear", 2)] {
+        let mut rig = Rig::new(policy, 4);
+        let seen = |rig: &Rig| rig.policy.snapshot(rig.now).scores.len();
+        assert_eq!(seen(&rig), 0, "{policy}: nobody has reported");
+        rig.warm();
+        assert!(seen(&rig) > 1, "{policy}");
+        let others = rig.replicas.clone();
+        for &replica in &others[enough..] {
+            rig.policy.set_available(rig.now, replica, false);
+        }
+        assert_eq!(seen(&rig), enough, "{policy}: all that may be chosen");
+        rig.policy.set_available(rig.now, others[enough - 1], false);
+        assert_eq!(seen(&rig), 0, "{policy}: too few");
+        rig.policy.set_available(rig.now, others[enough - 1], true);
+        rig.answer_probes();
+        rig.warm();
+        rig.now += 1_000 * MS;
+        assert_eq!(seen(&rig), 0, "{policy}: all are old");
+    }
+}
+
+#[test]
 fn what_a_candidate_can_carry_is_told_where_the_policy_goes_by_it() {
     for (policy, with_capacity) in [("capacity", true), ("capacity", false), ("prequal", true)] {
         let mut rig = Rig::new(policy, 6);

@@ -9,6 +9,7 @@ use core::fmt::Debug;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use slackwater_core::Rif;
+use slackwater_core::policy::Score;
 use tokio::time::Instant;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -258,6 +259,23 @@ fn the_pool_names_replicas_by_their_place_and_the_limit_is_that_of_all_workers()
             .any(|it| it.worker == 1 && it.uses_left.is_none())
     );
     assert_eq!(service.rif_limit.map(|it| it.min), Some(4));
+}
+
+#[test]
+fn where_scores_decide_the_pool_has_what_is_compared_and_is_told_how() {
+    let mut now = facts();
+    let worker = &mut now.services[0].workers[1].snapshot;
+    assert!(worker.pool.len() > 1, "{worker:?}");
+    let compared = worker.pool[1].replica;
+    worker.scores = vec![(compared, Score::Nanoseconds(12_345_678))];
+    let pool = &tick(&now, &now).services[0].pool;
+    let of = |worker: usize| -> Vec<_> {
+        let reports = pool.iter().filter(|it| it.worker == worker);
+        reports.map(|it| it.score_us).collect()
+    };
+    assert_eq!(of(1), [Some(12_345)], "the others are not looked at");
+    assert_eq!(of(0).len(), now.services[0].workers[0].snapshot.pool.len());
+    assert!(of(0).iter().all(Option::is_none));
 }
 
 #[test]

@@ -1,0 +1,69 @@
+//! What people may see of the latest reports, and of the choice that comes next.
+
+use super::{Candidate, LatestReports, LatestRule};
+use crate::policy::explanation::Score;
+use crate::policy::fleet::Fleet;
+use crate::policy::observe::PooledView;
+use crate::policy::probed::{Client, Keep};
+use crate::policy::query::Query;
+use crate::replica::ReplicaId;
+use crate::report::Rif;
+use crate::time::Instant;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+impl<R: LatestRule> LatestReports<R> {
+    /// One replica's report.
+    pub(super) fn view(
+        &self,
+        now: Instant,
+        replica: ReplicaId,
+        rif_limit: Option<Rif>,
+        fleet: &Fleet,
+    ) -> Option<PooledView> {
+        let latest = self.latest.find(replica)?;
+        let rif = self.rif(latest, fleet.in_flight(replica));
+        Some(PooledView {
+            replica,
+            rif,
+            latency: latest.latency_ns.map(Duration::from_nanos),
+            age: now.saturating_since(latest.received_at),
+            uses_left: u32::MAX,
+            local: latest.local,
+            hot: rif_limit.is_some_and(|limit| rif >= limit),
+        })
+    }
+
+    /// All of them, oldest first.
+    pub(super) fn seen(&self, now: Instant, client: &Client) -> Vec<PooledView> {
+        let rif_limit = self.rif_limit(client);
+        let fleet = &client.fleet;
+        let view = |&replica: &ReplicaId| self.view(now, replica, rif_limit, fleet);
+        let mut views: Vec<_> = fleet.available().iter().filter_map(view).collect();
+        views.sort_by_key(|view| core::cmp::Reverse(view.age));
+        views
+    }
+
+    /// Those that are compared for the next query, oldest first, and what of each.
+    pub(super) fn compared(&self, now: Instant, client: &Client) -> Vec<(ReplicaId, Score)> {
+        let received_at = |candidate: &Candidate<'_>| candidate.latest.received_at;
+        let mut compared: Vec<_> = self
+            .candidates(Query::first(), Instant::EPOCH, &client.fleet)
+            .filter(|candidate| now.ns_since(received_at(candidate)) < self.report_age_max_ns)
+            .collect();
+        compared.sort_by_key(received_at);
+        let older = compared.len().saturating_sub(R::NEWEST_MAX);
+        let since = compared.get(older).map_or(Instant::EPOCH, received_at);
+        // Those that came with the last of the newest are compared as well.
+        compared.retain(|candidate| received_at(candidate) >= since);
+        let all = compared.iter().copied();
+        let Some(survey) = self.survey_of(all, since, &mut Vec::new()) else {
+            return Vec::new();
+        };
+        let scored = |candidate: Candidate<'_>| {
+            let score = R::score(self.place(now, candidate, &survey).first)?;
+            Some((candidate.replica, score))
+        };
+        compared.into_iter().filter_map(scored).collect()
+    }
+}
