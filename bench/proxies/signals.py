@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Counts what it costs a replica to know what it can carry, and to tell: for an agent before a server, and for the layer of the library. See README.md."""
-import argparse, contextlib, json, math, os, re, socket, subprocess, sys, tempfile, time
+import argparse, contextlib, glob, json, math, os, signal, socket, subprocess, sys, tempfile, time
 from instructions import read_response
 from seeing import instructions, middle, provenance, table
 
@@ -11,11 +11,17 @@ BIN = os.environ.get("SLACKWATER_BIN") or os.path.join(ROOT, "target/quick/slack
 FOLDER = os.path.dirname(os.path.realpath(BIN))
 BURNER = os.environ.get("BURNER_BIN") or os.path.join(FOLDER, "slackwater-burner")
 EXAMPLE = os.environ.get("EXAMPLE_BIN") or os.path.join(FOLDER, "examples/learning_cost")
-CONNS, IDLE_S, NATIVE_S, PATIENCE_S = 16, 4, 10, 60
+CONNS, WINDOW_S, PATIENCE_S = 16, 5, 60
+# Until what was learned of late has been learned: readings are a second apart at the most.
+FORGOTTEN_S = 2.5
 RATES = [100, 1000]
-# The agent reads the server's CPU twenty times a second, but waits longer after a reading that took long, as all do under callgrind: so
-# what readings take each second is not counted there, but taken from docs/signals.md, of one thread.
-READINGS_EACH_SECOND = 3_550 + 19 * 840
+# Requests a second at the most, so that no more than 256 end between two readings, which is what is learned from: under callgrind those of
+# the agent are up to some 200 ms apart. But enough that the server counts as busy.
+AGENT_PACE, LAYER_PACE = 500, 2000
+# Whether the server is there an agent finds out by its responses, while it has some: so nothing is to be looked for between requests either.
+CHECK = "1m"
+# The agent's thread that reads.
+READER = "server-cpu"
 REPORTS = "report_with_responses = true\n"
 # Settings of the agent; the server's cgroup goes in.
 AGENTS = {
@@ -38,7 +44,7 @@ class Process:
 
     def __init__(self, folder, command, port, counted=True):
         self.work = tempfile.mkdtemp(dir=folder)
-        under = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={self.work}/callgrind"] if counted else []
+        under = ["valgrind", "--tool=callgrind", "--fair-sched=yes", f"--callgrind-out-file={self.work}/callgrind"] if counted else []
         self.err = open(os.path.join(self.work, "stderr"), "w")
         self.proc = subprocess.Popen([*under, *command], stdout=self.err, stderr=self.err, stdin=subprocess.DEVNULL)
         until = time.monotonic() + PATIENCE_S
@@ -55,6 +61,13 @@ class Process:
         self.proc.kill()
         self.proc.wait()
         self.err.close()
+
+    def reads(self):
+        """How often its thread that reads the server's CPU has asked the system to read, if it has one."""
+        for task in glob.glob(f"/proc/{self.proc.pid}/task/*"):
+            if open(f"{task}/comm").read().strip() == READER:
+                return int(next(line for line in open(f"{task}/io") if line.startswith("syscr")).split()[1])
+        return 0
 
     def cpu_us(self):
         """By the scheduler's own account."""
@@ -90,11 +103,15 @@ class Client:
         self.request = f"GET / HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nUser-Agent: loadgen\r\nAccept: */*\r\n\r\n".encode()
         self.connections = [socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) for _ in range(CONNS)]
 
-    def send(self, requests):
+    def send(self, requests, rate):
+        """How long it took."""
+        began = time.monotonic()
         for i in range(requests):
+            time.sleep(max(0, began + i / rate - time.monotonic()))
             connection = self.connections[i % CONNS]
             connection.sendall(self.request)
             read_response(connection)
+        return time.monotonic() - began
 
 
 def probe(port, probes):
@@ -108,37 +125,87 @@ def probe(port, probes):
                 sys.exit(f"an answer to another probe than {nonce} came from {port}")
 
 
-def count(port, processes, args, probes=0):
-    """Instructions of the processes for each request, beyond those of the same time without any, and each second of that; and of the
-    first for each probe, if any are sent."""
+class Window:
+    """What happens between two looks: instructions and reads of all processes, each second."""
+
+    def __init__(self, processes):
+        self.processes = processes
+        self.instructions()
+        self.began, self.reads = time.monotonic(), self.all_reads()
+
+    def instructions(self):
+        return sum(instructions(it) for it in self.processes)
+
+    def all_reads(self):
+        return sum(it.reads() for it in self.processes)
+
+    def end(self):
+        took, reads = time.monotonic() - self.began, self.all_reads() - self.reads
+        return {"instructions": round(self.instructions() / took), "reads": round(reads / took, 1), "seconds": round(took, 3)}
+
+
+def by_time(row, reads):
+    """Instructions each second, without any request, at so many reads a second: on the line through what is counted while the server is
+    quiet and while it is busy."""
+    quiet, busy = row["quiet"], row["busy"]
+    more = busy["reads"] - quiet["reads"]
+    return quiet["instructions"] + ((busy["instructions"] - quiet["instructions"]) * (reads - quiet["reads"]) / more if more else 0)
+
+
+def count(port, processes, busy, pace, args, probes=0):
+    """What `processes` take: each second while the server is quiet, and while it is `busy` with a request that nobody works on; for each
+    request beyond that; and the first of them for each probe, if any are sent."""
     client = Client(port)
-    client.send(args.requests)
-    time.sleep(1)
-    look = lambda: [instructions(it) for it in processes]
-    look()
-    time.sleep(IDLE_S)
-    idle = [it / IDLE_S for it in look()]
-    out = {"each_second": [round(it) for it in idle], "each_request": []}
+    client.send(args.requests, pace)
+    time.sleep(FORGOTTEN_S)
+    window = Window(processes)
+    time.sleep(WINDOW_S)
+    out = {"quiet": window.end()}
+    with busy() as working:
+        time.sleep(1)
+        window = Window(working)
+        time.sleep(WINDOW_S)
+        out["busy"] = window.end()
+    idle = [it for it in processes if it not in working]
+    if idle:
+        # It is stopped while the other is busy: what it does while it is quiet counts.
+        window = Window(idle)
+        time.sleep(WINDOW_S)
+        out["busy"]["instructions"] += window.end()["instructions"]
+    out["windows"], out["each_request"] = [], []
+    client.send(args.requests, pace)
     for _ in range(args.samples):
-        look()
-        began = time.monotonic()
-        client.send(args.requests)
-        took = time.monotonic() - began
-        out["each_request"].append([round((counted - each * took) / args.requests, 1) for counted, each in zip(look(), idle)])
+        window = Window(processes)
+        client.send(args.requests, pace)
+        end = window.end()
+        out["windows"].append(end)
+        # Where nothing is read apart, a server that is asked again and again is as busy as that.
+        each_second = by_time(out, end["reads"]) if out["busy"]["reads"] else out["busy"]["instructions"]
+        out["each_request"].append(round((end["instructions"] - each_second) * end["seconds"] / args.requests, 1))
     if probes:
-        look()
-        began = time.monotonic()
+        window = Window(processes[:1])
         probe(port, probes)
-        out["each_probe"] = round((look()[0] - idle[0] * (time.monotonic() - began)) / probes)
+        end = window.end()
+        out["each_probe"] = round((end["instructions"] - by_time(out, end["reads"])) * end["seconds"] / probes)
     return out
 
 
-def idle_cpu(process):
-    """Microseconds of CPU each second, user and kernel, while nothing is asked of it."""
-    time.sleep(1)
-    before = process.cpu_us()
-    time.sleep(NATIVE_S)
-    return round((process.cpu_us() - before) / NATIVE_S)
+def natively(agent, port):
+    """As it is, without callgrind: microseconds of CPU each second, user and kernel, while nothing is asked of it, and its reads each
+    second at the rates."""
+    client = Client(port)
+    client.send(CONNS, AGENT_PACE)
+    time.sleep(FORGOTTEN_S)
+    before = agent.cpu_us()
+    time.sleep(WINDOW_S)
+    out = {"idle_cpu_us_each_second": round((agent.cpu_us() - before) / WINDOW_S), "reads_at": {}, "rates": {}}
+    for rate in RATES:
+        client.send(rate, rate)
+        before = agent.reads()
+        took = client.send(rate * WINDOW_S, rate)
+        out["reads_at"][str(rate)] = round((agent.reads() - before) / took, 1)
+        out["rates"][str(rate)] = round(rate * WINDOW_S / took)
+    return out
 
 
 def agents(args, folder):
@@ -152,17 +219,30 @@ def agents(args, folder):
                     file.write(str(server.proc.pid))
                 toml = os.path.join(folder, "agent.toml")
                 with open(toml, "w") as file:
-                    file.write("workers = 1\n" + settings(group))
+                    file.write(f"workers = 1\ncheck_interval = \"{CHECK}\"\n{settings(group)}")
                 command = [BIN, "agent", "--config", toml, "--listen", f"127.0.0.1:{AGENT}", "--to", f"127.0.0.1:{SERVER}"]
                 agent = Process(folder, command, AGENT, counted)
                 stack.callback(agent.stop)
                 return agent, server
 
-            pair = start(False)
-            row = {"idle_cpu_us_each_second": idle_cpu(pair[0])}
+            def kept_busy(agent, server):
+                @contextlib.contextmanager
+                def busy():
+                    client = Client(AGENT)
+                    client.connections[0].sendall(client.request)
+                    read_response(client.connections[0])
+                    server.proc.send_signal(signal.SIGSTOP)
+                    client.connections[0].sendall(client.request)
+                    yield [agent]
+                    server.proc.send_signal(signal.SIGCONT)
+                    read_response(client.connections[0])
+                return busy
+
+            agent, _ = start(False)
+            row = natively(agent, AGENT)
             stack.close()
-            rows[name] = {**row, **count(AGENT, start(True), args, args.requests)}
-            rows[name]["readings_each_second"] = READINGS_EACH_SECOND if name in ("cgroup", "both") else 0
+            agent, server = start(True)
+            rows[name] = {**row, **count(AGENT, [agent, server], kept_busy(agent, server), AGENT_PACE, args, args.requests)}
             stack.close()
         print(f"{name}: {rows[name]}", file=sys.stderr, flush=True)
     return rows
@@ -170,10 +250,17 @@ def agents(args, folder):
 
 def layers(args, folder):
     rows = {}
+
+    @contextlib.contextmanager
+    def busy():
+        with socket.create_connection(("127.0.0.1", SERVER)) as connection:
+            connection.sendall(b"GET /wait HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+            yield [server]
+
     for name in LAYERS:
         server = Process(folder, [EXAMPLE, f"127.0.0.1:{SERVER}", name], SERVER)
         try:
-            rows[name] = count(SERVER, [server], args)
+            rows[name] = count(SERVER, [server], busy, LAYER_PACE, args)
         finally:
             server.stop()
         print(f"{name}: {rows[name]}", file=sys.stderr, flush=True)
@@ -181,19 +268,21 @@ def layers(args, folder):
 
 
 def each_request(row):
-    """(centre, half of the interval) of all processes together."""
-    return middle([sum(sample) for sample in row["each_request"]])
-
-
-def each_second(row):
-    return sum(row["each_second"]) + row.get("readings_each_second", 0)
+    """(centre, half of the interval)."""
+    return middle(row["each_request"])
 
 
 def at_rate(row, rate):
-    return each_request(row)[0] + each_second(row) / rate
+    """Of each request, all that is by time among it. Of the layer, which is read as whoever asks for reports comes: a server is taken to be
+    busy at the highest rate, and quiet below."""
+    if "reads_at" in row:
+        each_second = by_time(row, row["reads_at"][str(rate)])
+    else:
+        each_second = row["busy" if rate == max(RATES) else "quiet"]["instructions"]
+    return each_request(row)[0] + each_second / rate
 
 
-def tables(rows, names, base, natively):
+def tables(rows, names, base, is_agent):
     off = rows[base]
     lines = []
     for name, what in names.items():
@@ -201,11 +290,11 @@ def tables(rows, names, base, natively):
         centre, half = each_request(row)
         more = centre - each_request(off)[0]
         around = math.hypot(half, each_request(off)[1])
-        cells = [what, f"{centre:,.0f} ± {half:,.0f}", "" if name == base else f"{more:+,.0f} ± {around:,.0f}", f"{each_second(row):,}"]
+        cells = [what, f"{centre:,.0f} ± {half:,.0f}", "" if name == base else f"{more:+,.0f} ± {around:,.0f}", *(f"{row[when]['instructions']:,}" for when in ("quiet", "busy"))]
         cells += ["" if name == base else f"{100 * (at_rate(row, rate) / at_rate(off, rate) - 1):+.2f} %" for rate in RATES]
-        lines.append(cells + ([f"{row['idle_cpu_us_each_second']:,}"] if natively else []))
-    heads = ["", "each request", "more", "each second", *(f"more in all, at {rate:,} requests/s" for rate in RATES)]
-    return table(heads + (["µs of CPU each second, idle"] if natively else []), lines)
+        lines.append(cells + ([f"{row['idle_cpu_us_each_second']:,}"] if is_agent else []))
+    heads = ["", "each request", "more", "each second, quiet", "busy", *(f"more in all, at {rate:,} requests/s" for rate in RATES)]
+    return table(heads + (["µs of CPU each second, idle"] if is_agent else []), lines)
 
 
 PAGE = """# What it costs to know what a replica can carry
@@ -214,9 +303,10 @@ What is learned of capacity and cost ([signals](../docs/signals.md), [agent](../
 agent and the server behind it, together; and a server with the library's layer. The limit is 1 %. The servers answer two
 bytes (`served`) at once and do nothing else, which is the hardest ground: any application's work makes the part smaller.
 
-Under callgrind, requests one after the other over 16 connections; *each second* is what a process does without any, in the same second; *each request* is what
-comes on top. Medians of {samples} times {requests:,} requests; ± is half of what lies between the second least and the second most. The kernel's
-instructions are not in it: *µs of CPU each second* are user and kernel, of the idle agent as it is, without callgrind, over {native} s.
+Under callgrind, requests one after the other over 16 connections, at most {agent_pace:,} a second, and {layer_pace:,} of the layer, so that nearly all are learned from. *Each second* is what the processes do without any, over {window} s and after all
+that was sent before has been learned: *quiet*, with nothing in flight, and *busy*, with one request in flight that nobody works on. *Each request* is what
+comes on top of that. Medians of {samples} times {requests:,} requests; ± is half of what lies between the second least and the second most. *More
+in all* is each request's and its part of each second's. The kernel's instructions are not in it: *µs of CPU each second* are user and kernel, of the idle agent as it is, without callgrind, over {window} s.
 
 {facts}
 
@@ -224,20 +314,26 @@ instructions are not in it: *µs of CPU each second* are user and kernel, of the
 
 ## An agent and its server
 
-The server's cgroup has one thread and a quota. Of 20 readings a second 3,550 instructions for one of everything and 840 for
-each of the 19 of times alone are in *each second* ([what it costs](../docs/signals.md#what-it-costs)); with 16 threads it takes more. Under callgrind a reading takes so long that the
-agent makes fewer, so they are not counted there. With the CPU alone it then learns from few queries, or none; at a reading every 50 ms it would from all, as in the
-rows with responses.
+The server's cgroup has one thread and a quota; with 16 threads readings take [more](../docs/signals.md#what-it-costs). A reading is some system calls to read, and they are counted, of the agent's thread
+that makes them: what there is *each second* at one rate of requests is on the line through *quiet* and *busy*, at the reads that the agent makes at that rate as it is, without
+callgrind. So the part that is by time is counted once. The agent does not look for its server meanwhile (`check_interval`), as it does not while there are responses. *Both*: {reads}.
 
 {agents}
 
 ## The layer
 
-A report is asked for twenty times a second, as probes do, and has it learn: from the newest 256 queries at the most. More than that end here from one to the
-next, so that some are not learned from; where all are, at up to 5,000 a second, learning takes 280 instructions each.
+A report is asked for twenty times a second, as probes do, and has it learn. At 1,000 requests/s the server is taken to be *busy*, with a reading each time; at 100 *quiet*, with a
+reading at one of four.
 
 {layers}
 """
+
+
+def reads_of(row):
+    """The reads each second that the numbers rest on, in words."""
+    at_rates = [f"{row['reads_at'][str(rate)]:.0f} at {rate:,} requests/s ({row['rates'][str(rate)]:,} were reached)" for rate in RATES]
+    window = middle([it["reads"] for it in row["windows"]])[0]
+    return f"{', '.join(at_rates)}; under callgrind {row['quiet']['reads']:.0f} quiet, {row['busy']['reads']:.0f} busy, and {window:.0f} while requests are sent"
 
 
 def page(data):
@@ -246,14 +342,14 @@ def page(data):
     told = lambda rows, name, base, rate: f"{100 * (at_rate(rows[name], rate) / at_rate(rows[base], rate) - 1):+.2f} %"
     summary = "\n".join([
         f"- Agent and server, the server's CPU read and responses that tell: {told(rows, 'both', 'none', 100)} at 100 requests/s, {told(rows, 'both', 'none', 1000)} at 1,000; "
-        f"the CPU alone, hardly anything learned: {told(rows, 'cgroup', 'none', 100)} and {told(rows, 'cgroup', 'none', 1000)}.",
-        f"- A report with a response, and what is learned for it, takes an agent {carried:,.0f} instructions, an answer to a probe over UDP, one at a time, {rows['both']['each_probe']:,}: with reports a balancer sends half a probe for each "
+        f"the CPU alone: {told(rows, 'cgroup', 'none', 100)} and {told(rows, 'cgroup', 'none', 1000)}.",
+        f"- To tell with a response, and to learn what is told, takes an agent {carried:,.0f} instructions, an answer to a probe over UDP, one at a time, {rows['both']['each_probe']:,}: with reports a balancer sends half a probe for each "
         f"request where it sends three without, so an agent saves {2.5 * rows['both']['each_probe'] - carried:,.0f} for each request.",
         f"- The layer, all of it, of one that learns nothing: {told(data['layers'], 'responses', 'counted', 100)} and {told(data['layers'], 'responses', 'counted', 1000)}; "
         f"without telling: {told(data['layers'], 'cpu', 'counted', 100)} and {told(data['layers'], 'cpu', 'counted', 1000)}.",
     ])
     return PAGE.format(
-        samples=data["args"]["samples"], requests=data["args"]["requests"], native=NATIVE_S,
+        samples=data["args"]["samples"], requests=data["args"]["requests"], window=WINDOW_S, agent_pace=AGENT_PACE, layer_pace=LAYER_PACE, reads=reads_of(rows["both"]),
         facts="\n".join(f"- {key.capitalize()}: {data[key]}" for key in ("command", "commit", "build", "date", "machine")),
         summary=summary,
         agents="\n".join(tables(rows, {name: what for name, (what, _) in AGENTS.items()}, "none", True)).rstrip(),
@@ -265,17 +361,19 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--requests", type=int, default=1500, help="of a sample")
     parser.add_argument("--samples", type=int, default=8)
-    parser.add_argument("--only", default="agents,layers", help="some of the two; the page keeps what it has of the other")
+    parser.add_argument("--only", default="agents,layers", help="some of the two; the page keeps what it has of the other; of none, the page is written anew")
     parser.add_argument("--data", default=os.path.join(ROOT, "results/cost-of-signals.json"))
     parser.add_argument("--page", default=os.path.join(ROOT, "results/cost-of-signals.md"))
     args = parser.parse_args()
     args.calls = 0
     data = json.load(open(args.data)) if os.path.exists(args.data) else {}
     with tempfile.TemporaryDirectory() as folder:
-        for name in args.only.split(","):
+        for name in filter(None, args.only.split(",")):
             data[name] = {"agents": agents, "layers": layers}[name](args, folder)
-    data.update(provenance(args))
-    data["command"] = " ".join(["bench/proxies/signals.py", *sys.argv[1:]])
+    if args.only:
+        data.update(provenance(args))
+        data["build"] = f"profile {os.path.basename(FOLDER)}"
+        data["command"] = " ".join(["bench/proxies/signals.py", *sys.argv[1:]])
     with open(args.data, "w") as file:
         json.dump(data, file, indent=1)
         file.write("\n")

@@ -6,9 +6,12 @@
 //!
 //! The second argument says what there is: `bare`, hyper alone; `counted`, the layer, which learns nothing; `latency`, it learns
 //! capacity and cost by RIF and latency, as by default; `cpu`, by the CPU of its only thread as well; `responses`, all that, and
-//! each response tells. Twenty times a second somebody asks for a report, as probes do, and so has it learn. Queries are answered at once with a few bytes, so that nothing hides what is to be seen.
+//! each response tells. Twenty times a second somebody asks for a report, as probes do, and so has it learn.
+//! Queries are answered at once with a few bytes, so that nothing hides what is to be seen; `/wait` is never answered, and so keeps the
+//! server busy without anything to do.
 
 use core::convert::Infallible;
+use core::future::pending;
 use core::time::Duration;
 use http::{Request, Response};
 use http_body_util::Full;
@@ -57,7 +60,10 @@ async fn main() -> Result<(), Error> {
     serve(listener, TowerToHyperService::new(layer.layer(app))).await
 }
 
-async fn answer(_request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
+async fn answer(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
+    if request.uri().path() == "/wait" {
+        return pending().await;
+    }
     Ok(Response::new(Full::new(Bytes::from_static(b"ok"))))
 }
 

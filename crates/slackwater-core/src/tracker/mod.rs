@@ -236,6 +236,7 @@ impl LoadTracker {
     }
 
     /// Requests in flight.
+    #[inline]
     pub fn rif(&self) -> Rif {
         Rif::new(self.rif.load(Relaxed))
     }

@@ -24,6 +24,8 @@ pub(super) struct Learned {
     /// Reports try this lock when a reading is due; the first has it, and the others go on without.
     learning: Mutex<Learning>,
     cpu: Option<Box<ReadCpu>>,
+    /// Only [`Load::learn`](super::Load::learn) takes readings.
+    when_told: bool,
     due_at_ns: AtomicU64,
     capacity_millirif: AtomicU32,
     cost_ns: AtomicU64,
@@ -62,11 +64,13 @@ impl AllocationUse {
 }
 
 impl Learned {
-    pub(super) fn new(cpu: Option<Box<ReadCpu>>) -> Self {
+    pub(super) fn new(cpu: Option<Box<ReadCpu>>, when_told: bool) -> Self {
         Self {
             learning: Mutex::default(),
             cpu,
-            due_at_ns: AtomicU64::new(0),
+            when_told,
+            // Reports never find it due where somebody else says when.
+            due_at_ns: AtomicU64::new(if when_told { u64::MAX } else { 0 }),
             capacity_millirif: AtomicU32::new(NO_CAPACITY),
             cost_ns: AtomicU64::new(NO_COST),
             source: AtomicU8::new(NO_SOURCE),
@@ -81,41 +85,53 @@ impl Learned {
         now >= due_at + overdue
     }
 
-    /// Takes a reading, if one is due and nobody else is at it.
-    pub(super) fn read(&self, now: Instant, tracker: &LoadTracker, finished: impl FnOnce() -> u64) {
+    /// Takes a reading, if one is due and nobody else is at it; while the replica is quiet, later. Whether it is.
+    pub(super) fn read(
+        &self,
+        now: Instant,
+        tracker: &LoadTracker,
+        finished: impl FnOnce() -> u64,
+    ) -> bool {
         let mut learning = match self.learning.try_lock() {
             Ok(learning) => learning,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => return,
+            Err(TryLockError::WouldBlock) => return false,
         };
         let Learning {
             estimator,
             allocation,
         } = &mut *learning;
+        let is_quiet = estimator.is_quiet(now, tracker);
         // Somebody else may have been here since the time was looked at.
         if !estimator.is_due(now) {
-            return;
+            return is_quiet;
         }
-        let next = now + CapacityEstimator::STEP;
-        self.due_at_ns.store(next.as_nanos(), Relaxed);
+        if !self.when_told {
+            let next = now + CapacityEstimator::STEP;
+            self.due_at_ns.store(next.as_nanos(), Relaxed);
+        }
+        if estimator.may_wait(now, tracker) {
+            return is_quiet;
+        }
         let cpu = self.cpu.as_ref();
         // A probe responder must outlive a mistake in it.
         let cpu = cpu.and_then(|read| catch_unwind(AssertUnwindSafe(read)).ok().flatten());
         estimator.read(now, tracker, finished(), cpu);
         let mut report = LoadReport::new(Rif::ZERO, None);
-        estimator.fill(&mut report);
+        let source = estimator.fill_and_source(&mut report);
         let capacity = report.capacity_millirif.unwrap_or(NO_CAPACITY);
         self.capacity_millirif.store(capacity, Relaxed);
         let cost = report.cost.map(|cost| u64::try_from(cost.as_nanos()));
         let cost_ns = cost.and_then(Result::ok).unwrap_or(NO_COST);
         self.cost_ns.store(cost_ns, Relaxed);
-        let source = estimator.source().and_then(|source| {
+        let source = source.and_then(|source| {
             let place = CapacitySource::ALL.iter().position(|it| *it == source)?;
             u8::try_from(place).ok()
         });
         self.source.store(source.unwrap_or(NO_SOURCE), Relaxed);
         let used_ns = allocation.read(cpu).unwrap_or(NO_USE);
         self.allocation_used_ns.store(used_ns, Relaxed);
+        is_quiet
     }
 
     /// What told the capacity, if one is known.
@@ -131,18 +147,27 @@ impl Learned {
     }
 
     /// Fills in what is known; what is not is absent.
-    #[inline]
     pub(super) fn fill(&self, report: &mut LoadReport) {
+        report.capacity_millirif = self.capacity_millirif();
+        report.cost = self.cost_ns().map(Duration::from_nanos);
+    }
+
+    #[inline]
+    pub(super) fn capacity_millirif(&self) -> Option<u32> {
         let capacity = self.capacity_millirif.load(Relaxed);
-        report.capacity_millirif = (capacity != NO_CAPACITY).then_some(capacity);
+        (capacity != NO_CAPACITY).then_some(capacity)
+    }
+
+    #[inline]
+    pub(super) fn cost_ns(&self) -> Option<u64> {
         let cost_ns = self.cost_ns.load(Relaxed);
-        report.cost = (cost_ns != NO_COST).then(|| Duration::from_nanos(cost_ns));
+        (cost_ns != NO_COST).then_some(cost_ns)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::{End, Load, ThreadTotals};
+    use super::super::{End, Load, LoadBuilder, ThreadTotals};
     use super::*;
     use core::sync::atomic::AtomicUsize;
     use std::sync::Arc;
@@ -254,6 +279,7 @@ mod tests {
             None
         };
         let load = Load::builder().cpu_totals(cpu).build();
+        let _busy = load.arrive();
         let asks = || {
             load.report(None);
             asked.load(Relaxed)
@@ -281,6 +307,82 @@ mod tests {
         query.head_ready(End::Success);
         query.carried_report();
         assert_eq!(asked.load(Relaxed), 4);
+    }
+
+    /// A load, and how often its system was asked.
+    fn counted(builder: LoadBuilder) -> (Load, impl Fn() -> usize) {
+        let asked = Arc::new(AtomicUsize::new(0));
+        let counted = asked.clone();
+        let cpu = move || {
+            counted.fetch_add(1, Relaxed);
+            None
+        };
+        (builder.cpu_totals(cpu).build(), move || asked.load(Relaxed))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn while_hardly_anything_is_in_flight_readings_wait() {
+        let (load, asked) = counted(Load::builder());
+        let asked_each_step = async |busy_ms: u64| {
+            let before = asked();
+            for _ in 0..4 {
+                let query = load.arrive();
+                let busy = MS * u32::try_from(busy_ms).unwrap();
+                advance(busy).await;
+                query.finish(End::Success);
+                advance(STEP.saturating_sub(busy)).await;
+                load.report(None);
+            }
+            asked() - before
+        };
+        load.report(None);
+        assert_eq!(asked_each_step(4).await, 1, "one in four steps");
+        assert_eq!(asked_each_step(0).await, 1, "however quiet");
+        assert_eq!(asked_each_step(5).await, 4, "a tenth is not quiet");
+        // A burst of quick ones is learned from at once, and before the tracker forgets some.
+        advance(STEP).await;
+        let before = asked();
+        (0..63).for_each(|_| load.arrive().finish(End::Success));
+        load.report(None);
+        assert_eq!(asked() - before, 0);
+        load.arrive().finish(End::Success);
+        advance(STEP).await;
+        load.report(None);
+        assert_eq!(asked() - before, 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_wants_to_say_when_is_asked_by_nobody_else() {
+        let (load, asked) = counted(Load::builder().learn_when_told());
+        let query = load.arrive();
+        for _ in 0..4 {
+            advance(STEP * 3).await;
+            load.report(None);
+            query.carried_report();
+        }
+        assert_eq!(asked(), 0);
+        assert!(!load.learn(), "it is busy");
+        advance(STEP.saturating_sub(MS)).await;
+        load.learn();
+        assert_eq!(asked(), 1, "too soon");
+        advance(MS).await;
+        load.learn();
+        assert_eq!(asked(), 2);
+        query.finish(End::Success);
+        advance(STEP).await;
+        assert!(load.learn(), "it is quiet");
+        assert_eq!(asked(), 2);
+        advance((STEP * 3).saturating_sub(MS)).await;
+        assert!(load.learn());
+        assert_eq!(asked(), 2);
+        advance(MS).await;
+        assert!(load.learn());
+        assert_eq!(asked(), 3, "200 ms after the last");
+        advance(STEP * 5).await;
+        load.report(None);
+        load.arrive().carried_report();
+        assert_eq!(asked(), 3, "nor by anybody after it has been said once");
+        assert!(!Load::builder().learn_capacity(false).build().learn());
     }
 
     #[tokio::test(start_paused = true)]

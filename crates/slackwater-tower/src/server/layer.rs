@@ -7,7 +7,7 @@ use super::body::TrackedBody;
 use super::counts::add_one;
 use super::{Load, QueryInFlight};
 use crate::response::{BytesLeft, head_outcome, trailers_outcome};
-use crate::wire::carried::write_carried_report;
+use crate::wire::carried::write_said;
 use crate::wire::{PROBE_PATH, ProbeKey, headers, signed};
 use core::fmt;
 use core::pin::Pin;
@@ -332,7 +332,7 @@ fn track<RB: Body>(
     let status = response.status();
     query.head_ready(end_by_head(&response));
     if reports {
-        write_carried_report(&query.carried_report(), response.headers_mut());
+        write_said(query.said(), response.headers_mut());
     }
     let bytes_left =
         BytesLeft::of_response(status, response.headers(), response.body(), asks_head_only);

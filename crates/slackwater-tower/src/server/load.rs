@@ -7,6 +7,7 @@ use super::QueryInFlight;
 use super::capacity::{Learned, ReadCpu};
 use super::counts::{Counts, LoadCounts};
 use crate::clock::Clock;
+use crate::wire::carried::Said;
 use core::fmt;
 use core::panic::AssertUnwindSafe;
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -78,7 +79,7 @@ impl Load {
         // First, for rates may be of what this reads.
         if let Some(learned) = &self.shared.learned {
             if learned.is_due(now, Duration::ZERO) {
-                self.learn(learned, now);
+                self.read(learned, now);
             }
             learned.fill(&mut report);
         }
@@ -120,21 +121,34 @@ impl Load {
     /// What can be said with a response: RIF, capacity and cost. It takes no lock, and leaves readings to probes where there
     /// are any; `at` is a moment not long ago, to tell whether there are.
     #[inline]
-    pub(super) fn carried_report(&self, at: Instant) -> LoadReport {
-        let mut report = LoadReport::new(self.rif(), None);
+    pub(super) fn said(&self, at: Instant) -> Said {
+        let mut said = Said {
+            rif: self.shared.tracker.rif().count(),
+            capacity_millirif: None,
+            cost_ns: None,
+        };
         if let Some(learned) = &self.shared.learned {
             if learned.is_due(at, CapacityEstimator::STEP) {
-                self.learn(learned, self.now());
+                self.read(learned, self.now());
             }
-            learned.fill(&mut report);
+            said.capacity_millirif = learned.capacity_millirif();
+            said.cost_ns = learned.cost_ns();
         }
-        report
+        said
     }
 
     #[cold]
-    fn learn(&self, learned: &Learned, now: Instant) {
+    fn read(&self, learned: &Learned, now: Instant) -> bool {
         let finished = || self.shared.counts.totals().finished;
-        learned.read(now, &self.shared.tracker, finished);
+        learned.read(now, &self.shared.tracker, finished)
+    }
+
+    /// Learns capacity and cost from what was seen since the last time, as with [`LoadBuilder::learn_when_told`] nobody else does:
+    /// at most every 50 ms, and every 200 ms while the replica is quiet, that is while for less than a tenth of the time anything
+    /// is in flight and fewer than 64 queries end. Calls in between do nothing. Whether it was quiet: then there is no hurry to
+    /// call again. False where nothing is learned at all.
+    pub fn learn(&self) -> bool {
+        (self.shared.learned.as_ref()).is_some_and(|learned| self.read(learned, self.now()))
     }
 
     /// What told the capacity that reports have now; `None` while they have none.
@@ -202,6 +216,7 @@ pub struct LoadBuilder {
     hint_scale: Option<Box<HintScale>>,
     cpu: Option<(u32, Box<CpuUsed>)>,
     learns_capacity: bool,
+    learns_when_told: bool,
     cpu_totals: Option<Box<ReadCpu>>,
 }
 
@@ -212,6 +227,7 @@ impl Default for LoadBuilder {
             hint_scale: None,
             cpu: None,
             learns_capacity: true,
+            learns_when_told: false,
             cpu_totals: None,
         }
     }
@@ -282,8 +298,9 @@ impl LoadBuilder {
     }
 
     /// Whether capacity and the cost of a query are learned and reported, for policies that go by them. Default: they are, by RIF
-    /// and latency alone; with [`Self::cpu_totals`] from the CPU, too. A reading takes microseconds, at most every 50 ms, on a
-    /// thread that asks for a report. Off, reports have neither, and a policy that goes by capacity goes by latency and RIF.
+    /// and latency alone; with [`Self::cpu_totals`] from the CPU, too. A reading takes microseconds, every 50 ms at the most, and
+    /// every 200 ms while hardly anything is in flight, on a thread that asks for a report, unless [`Self::learn_when_told`] is
+    /// set. Off, reports have neither, and a policy that goes by capacity goes by latency and RIF.
     #[must_use]
     pub fn learn_capacity(mut self, learns: bool) -> Self {
         self.learns_capacity = learns;
@@ -299,9 +316,9 @@ impl LoadBuilder {
     /// altogether, or a panic: nobody can tell now, and latency tells until two readings in a row can. Totals that
     /// step back count as unchanged.
     ///
-    /// `read` runs at most once in 50 ms, on a thread that asks for a report, such as that which answers probes: it should
-    /// take microseconds. Unless [`Self::cpu`] is set, CPU in use is reported from this as well, as a share of the limit, while
-    /// there is one. Default: nobody tells. On Linux, the crate `slackwater-signals` reads all four.
+    /// `read` runs at most once in 50 ms, and once in 200 ms while hardly anything is in flight, on a thread that asks for a report,
+    /// such as that which answers probes, unless [`Self::learn_when_told`] is set: it should take microseconds. Unless
+    /// [`Self::cpu`] is set, CPU in use is reported from this as well, as a share of the limit, while there is one. Default: nobody tells. On Linux, the crate `slackwater-signals` reads all four.
     ///
     /// ```
     /// use slackwater_tower::server::{CpuTotals, ThreadTotals};
@@ -333,6 +350,15 @@ impl LoadBuilder {
         self
     }
 
+    /// Capacity and cost are learned when [`Load::learn`] is called, on the thread that calls it, and by nobody who asks for a
+    /// report: for those whose [`Self::cpu_totals`] should not run where probes are answered. Default: by whoever asks for a
+    /// report when it is time.
+    #[must_use]
+    pub const fn learn_when_told(mut self) -> Self {
+        self.learns_when_told = true;
+        self
+    }
+
     /// The replica, with a clock that starts now and an incarnation of its own.
     pub fn build(self) -> Load {
         let (millicores, cpu_used) = self.cpu.unzip();
@@ -348,7 +374,8 @@ impl LoadBuilder {
                 // What is learned is of the whole allocation already.
                 rates: Mutex::new(RecentRates::new(millicores.unwrap_or(1_000))),
                 cpu_used,
-                learned: (self.learns_capacity).then(|| Learned::new(cpu_totals)),
+                learned: (self.learns_capacity)
+                    .then(|| Learned::new(cpu_totals, self.learns_when_told)),
             }),
         }
     }
@@ -361,6 +388,7 @@ impl fmt::Debug for LoadBuilder {
             .field("scales_by_hint", &self.hint_scale.is_some())
             .field("reports_cpu", &self.cpu.is_some())
             .field("learns_capacity", &self.learns_capacity)
+            .field("learns_when_told", &self.learns_when_told)
             .field("learns_from_cpu", &self.cpu_totals.is_some())
             .finish()
     }

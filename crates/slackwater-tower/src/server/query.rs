@@ -2,7 +2,7 @@
 
 use super::Load;
 use super::counts::Counts;
-use crate::wire::carried::CarriedField;
+use crate::wire::carried::{CarriedField, Said};
 use core::time::Duration;
 use slackwater_core::tracker::{Arrival, End};
 use slackwater_core::{Instant, LoadReport, Rif};
@@ -57,19 +57,27 @@ impl QueryInFlight {
     /// than [`Load::report`], and takes no lock; latency is left to probes.
     ///
     /// [`write_carried_report`]: crate::wire::carried::write_carried_report
-    #[inline]
     pub fn carried_report(&self) -> LoadReport {
-        // Saves reading the clock once more, which would cost more than all else here.
-        let at = self.head_ready_at.unwrap_or_else(|| self.load.now());
-        let mut report = self.load.carried_report(at);
-        let own = u32::from(self.arrival.is_some());
-        report.rif = Rif::new(report.rif.count().saturating_sub(own));
+        let said = self.said();
+        let mut report = LoadReport::new(Rif::new(said.rif), None);
+        report.capacity_millirif = said.capacity_millirif;
+        report.cost = said.cost_ns.map(Duration::from_nanos);
         report
     }
 
     /// [`Self::carried_report`], written.
     pub fn carried_field(&self) -> CarriedField {
-        CarriedField::new(&self.carried_report())
+        CarriedField::saying(self.said())
+    }
+
+    /// [`Self::carried_report`] as it is written: what each response pays for makes no `Duration` of it.
+    #[inline]
+    pub(super) fn said(&self) -> Said {
+        // Saves reading the clock once more, which would cost more than all else here.
+        let at = self.head_ready_at.unwrap_or_else(|| self.load.now());
+        let mut said = self.load.said(at);
+        said.rif = said.rif.saturating_sub(self.arrival.is_some().into());
+        said
     }
 
     /// The query is over.

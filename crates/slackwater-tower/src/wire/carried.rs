@@ -17,12 +17,12 @@ pub const LOAD: HeaderName = HeaderName::from_static("x-slackwater-load");
 /// RIFs below this have a place of their own among the values that are kept.
 const KEPT: usize = 64;
 
-/// What a value says.
+/// What a value says. Plain numbers, because they are compared for each response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Said {
-    rif: u32,
-    capacity_millirif: Option<u32>,
-    cost: Option<Duration>,
+pub(crate) struct Said {
+    pub(crate) rif: u32,
+    pub(crate) capacity_millirif: Option<u32>,
+    pub(crate) cost_ns: Option<u64>,
 }
 
 thread_local! {
@@ -45,9 +45,13 @@ struct Written {
 
 impl CarriedField {
     /// Tells of `report` its RIF, capacity and cost. A cost beyond 2^64 − 1 ns is written as that.
-    #[inline]
     pub fn new(report: &LoadReport) -> Self {
-        Said::of(report).with_field(Self::clone)
+        Self::saying(Said::of(report))
+    }
+
+    #[inline]
+    pub(crate) fn saying(said: Said) -> Self {
+        said.with_field(Self::clone)
     }
 
     /// The value of [`LOAD`].
@@ -63,18 +67,26 @@ impl CarriedField {
 
 impl Said {
     fn of(report: &LoadReport) -> Self {
+        let narrow = |cost: Duration| u64::try_from(cost.as_nanos()).unwrap_or(u64::MAX);
         Self {
             rif: report.rif.count(),
             capacity_millirif: report.capacity_millirif,
-            cost: report.cost,
+            cost_ns: report.cost.map(narrow),
         }
     }
 
+    /// Apart from what each response does, so that only that is done there.
+    #[cold]
+    #[inline(never)]
+    fn write_to(self, place: &mut Option<CarriedField>) -> &CarriedField {
+        place.insert(self.write())
+    }
+
+    #[cold]
     fn write(self) -> CarriedField {
         let number = |number: Option<u64>| number.map_or_else(String::new, |it| it.to_string());
         let capacity = number(self.capacity_millirif.map(u64::from));
-        let wide = |cost: Duration| u64::try_from(cost.as_nanos()).unwrap_or(u64::MAX);
-        let cost = number(self.cost.map(wide));
+        let cost = number(self.cost_ns);
         let text = format!("{};{capacity};{cost}", self.rif);
         let line = format!("{LOAD}: {text}\r\n").into_bytes().into();
         // Digits and semicolons always make a header value.
@@ -91,11 +103,9 @@ impl Said {
     fn with_field<T>(self, show: impl Fn(&CarriedField) -> T) -> T {
         let shown = FIELDS.try_with(|fields| {
             let mut fields = fields.try_borrow_mut().ok()?;
-            let place = usize::try_from(self.rif).ok()? % KEPT;
-            let place = fields.get_mut(place)?;
-            match place {
+            match &mut fields[self.rif as usize % KEPT] {
                 Some(field) if field.0.said == self => Some(show(field)),
-                _ => Some(show(place.insert(self.write()))),
+                place => Some(show(self.write_to(place))),
             }
         });
         // None are kept for a thread that is about to end.
@@ -105,8 +115,11 @@ impl Said {
 
 /// Puts what a response carries of `report`, as [`CarriedField`] has it, into `headers`, in place of what is there.
 pub fn write_carried_report(report: &LoadReport, headers: &mut HeaderMap) {
-    let value = Said::of(report).with_field(|field| field.value().clone());
-    headers.insert(LOAD, value);
+    write_said(Said::of(report), headers);
+}
+
+pub(crate) fn write_said(said: Said, headers: &mut HeaderMap) {
+    headers.insert(LOAD, said.with_field(|field| field.value().clone()));
 }
 
 /// Takes what a response carries about its replica out of its `headers`, so that it goes no further. `None` if there is nothing, `Some`

@@ -5,7 +5,7 @@
 //! probes, and then the listeners close.
 
 use super::checker;
-use super::cpu::{LatestCpu, keep_reading};
+use super::cpu::{learn_from, start_learning};
 use super::presence::Presence;
 use super::sockets::Sockets;
 use super::status::AgentStatus;
@@ -84,10 +84,8 @@ async fn serve(config: Arc<AgentConfig>) -> Result<(), Fault> {
         sample_age_max: config.sample_age_max,
         ..TrackerConfig::default()
     };
-    let cpu = LatestCpu::default();
     let builder = Load::builder().tracker(tracker);
-    let latest = cpu.clone();
-    let load = builder.cpu_totals(move || latest.get()).build();
+    let load = learn_from(builder, config.server_process.clone()).build();
     let lifecycle = Lifecycle::default();
     let presence = Presence::new(config.to.clone(), load.clone(), lifecycle.clone());
     let tls = Tls::read(&config)?;
@@ -109,8 +107,7 @@ async fn serve(config: Arc<AgentConfig>) -> Result<(), Fault> {
         pulse: pulse.clone(),
     };
     let mut workers = Workers::start(&config, sockets.listeners, &shared)?;
-    let process = config.server_process.clone();
-    tokio::spawn(keep_reading(process, cpu, load.clone()));
+    start_learning(&config.server_process, load.clone())?;
     let status = AgentStatus {
         server: config.to.to_string(),
         load,

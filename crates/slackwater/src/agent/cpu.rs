@@ -1,60 +1,86 @@
-//! The CPU that the server gets, for what the agent learns of its capacity: read on a timer on the main thread, never on a
-//! request's way.
+//! The CPU that the server gets, for what the agent learns of its capacity: read by a thread of its own, never on a
+//! request's way, and less often while the server has hardly anything to do.
 //!
 //! The server may start after the agent, end, and start again as another process: it is looked for every second, and sums go on
 //! where they were. What is not there is said once, and capacity is learned from latency alone meanwhile.
 
 use crate::config::ServerProcess;
+use crate::fault::Fault;
 use core::time::Duration;
+use slackwater_core::tracker::CapacityEstimator;
 use slackwater_signals::{Figure, Origin, Reading, Source, Target};
-use slackwater_tower::server::{CpuTotals, Load, ThreadTotals};
+use slackwater_tower::server::{CpuTotals, Load, LoadBuilder, ThreadTotals};
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
 use std::time::Instant;
 
-/// From one reading to the next.
-const STEP: Duration = Duration::from_millis(50);
 /// The pause after a reading is so many times as long as the reading itself, so that one of very many threads takes no more
 /// than a hundredth of a core.
 const PAUSE_READINGS: u32 = 99;
+/// But no longer than this: one that took long because this process had to wait for a CPU itself says that there is something
+/// to learn.
+const PAUSE_MAX: Duration = Duration::from_secs(1);
 /// How often it is looked where the server is, and what limits it: quotas hardly ever change.
 const LOOK: Duration = Duration::from_secs(1);
 /// A process id, with a line's end and some blanks.
 const PID_FILE_BYTES_MAX: u64 = 32;
 
-/// What was read last; clones share it.
-#[derive(Clone, Debug, Default)]
-pub(super) struct LatestCpu(Arc<Mutex<Option<CpuTotals>>>);
-
-impl LatestCpu {
-    pub(super) fn get(&self) -> Option<CpuTotals> {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+/// Gives `builder` the server's CPU to learn from, whenever [`start_learning`]'s thread says; nothing if nothing is known of
+/// the server's process.
+pub(super) fn learn_from(builder: LoadBuilder, process: ServerProcess) -> LoadBuilder {
+    if process == ServerProcess::Unknown {
+        return builder;
     }
-
-    fn set(&self, totals: Option<CpuTotals>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = totals;
-    }
+    let watch = Mutex::new(Watch::new(process));
+    let read = move || {
+        let mut watch = watch.lock().unwrap_or_else(PoisonError::into_inner);
+        watch.read(Instant::now())
+    };
+    builder.cpu_totals(read).learn_when_told()
 }
 
-/// Reads for ever, and has `load` learn from each reading; ends at once if nothing is known of the server's process.
-pub(super) async fn keep_reading(process: ServerProcess, latest: LatestCpu, load: Load) {
-    if process == ServerProcess::Unknown {
-        return;
+/// Has `load` learn on a thread of its own: to wake a runtime by a timer takes several times what a reading does. It ends with the
+/// process and nobody waits for it, for it has nothing to finish. Without knowledge of the server's process there is none, for
+/// then whoever asks for a report has it learn.
+///
+/// # Errors
+///
+/// The system gives no thread.
+pub(super) fn start_learning(process: &ServerProcess, load: Load) -> Result<(), Fault> {
+    if *process == ServerProcess::Unknown {
+        return Ok(());
     }
-    let mut watch = Watch::new(process);
+    let thread = thread::Builder::new().name("server-cpu".to_owned());
+    let started = thread.spawn(move || keep_learning(&load));
+    started
+        .map(drop)
+        .map_err(|error| Fault::runtime(format!("no thread to read the server's CPU: {error}")))
+}
+
+fn keep_learning(load: &Load) {
+    let mut step = CapacityEstimator::STEP;
     loop {
         let began = Instant::now();
-        latest.set(watch.read(began));
-        // Whoever asks for a report when a reading is due learns from it.
-        load.report(None);
-        tokio::time::sleep(pause_after(began.elapsed())).await;
+        let is_quiet = load.learn();
+        step = step_after(step, is_quiet);
+        thread::sleep(pause_after(step, began.elapsed()));
     }
 }
 
-fn pause_after(reading: Duration) -> Duration {
-    STEP.max(reading.saturating_mul(PAUSE_READINGS))
+/// From one look to the next. After some time in which hardly anything happened, for so long again hardly anything is missed.
+fn step_after(step: Duration, is_quiet: bool) -> Duration {
+    if is_quiet {
+        (step * 2).min(CapacityEstimator::QUIET_STEP)
+    } else {
+        CapacityEstimator::STEP
+    }
+}
+
+fn pause_after(step: Duration, reading: Duration) -> Duration {
+    step.max(reading.saturating_mul(PAUSE_READINGS).min(PAUSE_MAX))
 }
 
 /// Sums over all processes that have been the server.
@@ -201,6 +227,8 @@ mod tests {
     use super::*;
     use std::process::{Child, Command, Stdio};
 
+    const STEP: Duration = CapacityEstimator::STEP;
+
     /// A process that lasts until it is dropped.
     struct Server(Child);
 
@@ -310,8 +338,24 @@ mod tests {
 
     #[test]
     fn a_long_reading_is_followed_by_a_longer_pause() {
-        assert_eq!(pause_after(Duration::from_micros(6)), STEP);
-        let long = pause_after(Duration::from_millis(2));
+        assert_eq!(pause_after(STEP, Duration::from_micros(6)), STEP);
+        let long = pause_after(STEP, Duration::from_millis(2));
         assert_eq!(long, Duration::from_millis(198));
+        let interrupted = pause_after(STEP, Duration::from_millis(80));
+        assert_eq!(interrupted, PAUSE_MAX);
+    }
+
+    #[test]
+    fn while_the_server_is_quiet_it_is_looked_at_less_often() {
+        let steps = |quiet: &[bool]| {
+            let mut step = STEP;
+            let each = quiet.iter().map(|is_quiet| {
+                step = step_after(step, *is_quiet);
+                step.as_millis()
+            });
+            each.collect::<Vec<_>>()
+        };
+        assert_eq!(steps(&[false, false]), [50, 50]);
+        assert_eq!(steps(&[true, true, true, false]), [100, 200, 200, 50]);
     }
 }

@@ -72,6 +72,11 @@ const GROWTH_PERCENT: u64 = 3;
 const IN_USE_PERCENT: u64 = 70;
 /// Waits for a quota's next period are told up to a period late: over so many of them little is missed.
 const QUOTA_PERIODS: u32 = 2;
+/// A replica that had something in flight for less than one part in so many of some time was quiet.
+const BUSY_PARTS: u64 = 10;
+/// But not if so many queries ended: a quarter of the samples that a tracker keeps by default, so that none is written over before
+/// it is learned from.
+const QUIET_ENDS: usize = 64;
 /// Towards a RIF that was carried without trouble capacity rises faster, and doubles within this time at the most: a burst
 /// that a bucket of saved-up time has paid for is not what the replica can carry.
 const DOUBLING_NS: u64 = 1_000_000_000;
@@ -104,10 +109,31 @@ impl CapacityEstimator {
     /// How often it is to be read: between two readings neighbours hardly change, and a few queries end.
     pub const STEP: Duration = Duration::from_millis(50);
 
+    /// The longest that a reading is put off for a replica that is quiet: four steps.
+    pub const QUIET_STEP: Duration = Duration::from_millis(200);
+
     /// Whether it is time for another reading; asked first where to read costs something.
     pub fn is_due(&self, now: Instant) -> bool {
         self.last
             .is_none_or(|last| now.saturating_since(last.at) >= Self::STEP)
+    }
+
+    /// Whether hardly anything has happened since the last reading: with something in flight for less than a tenth of the time,
+    /// and fewer than 64 queries that ended. What a reading costs is better spent later then: a span of which so little is busy
+    /// tells hardly anything, and what it does tell is in the next. False before the first.
+    pub fn is_quiet(&self, now: Instant, tracker: &LoadTracker) -> bool {
+        self.last.is_some_and(|last| {
+            let busy_ns = tracker.busy_ns(now).wrapping_sub(last.busy_ns);
+            let ended = tracker.samples.recorded().wrapping_sub(last.recorded);
+            busy_ns < now.ns_since(last.at) / BUSY_PARTS && ended < QUIET_ENDS
+        })
+    }
+
+    /// Whether a reading that is due should wait, for the replica [is quiet](Self::is_quiet): until [`Self::QUIET_STEP`] after the
+    /// last at the most.
+    pub fn may_wait(&self, now: Instant, tracker: &LoadTracker) -> bool {
+        let is_fresh = |last: Reading| now.saturating_since(last.at) < Self::QUIET_STEP;
+        self.last.is_some_and(is_fresh) && self.is_quiet(now, tracker)
     }
 
     /// Takes a reading: of the tracker, of how many queries have `finished` since the start, and of the CPU where somebody
@@ -175,10 +201,18 @@ impl CapacityEstimator {
     /// Fills in the report's capacity and cost; what is not known is left absent. Where nobody tells the CPU time of queries,
     /// the latency of those that met few others stands for it.
     pub fn fill(&self, report: &mut LoadReport) {
-        let (capacity, cost_ns) = self.alone(
-            self.capacity().map(|(capacity, _)| capacity),
-            self.cost_ns(),
-        );
+        self.fill_from(self.capacity().map(|(capacity, _)| capacity), report);
+    }
+
+    /// As [`Self::fill`], and what has told the capacity, as [`Self::source`] has it, for half of what the two cost.
+    pub fn fill_and_source(&self, report: &mut LoadReport) -> Option<CapacitySource> {
+        let (capacity, source) = self.capacity().unzip();
+        self.fill_from(capacity, report);
+        source
+    }
+
+    fn fill_from(&self, capacity: Option<Fine>, report: &mut LoadReport) {
+        let (capacity, cost_ns) = self.alone(capacity, self.cost_ns());
         report.capacity_millirif =
             capacity.map(|capacity| u32::try_from(capacity / FINE).unwrap_or(u32::MAX));
         report.cost = cost_ns.map(Duration::from_nanos);
