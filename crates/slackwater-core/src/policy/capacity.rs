@@ -284,6 +284,10 @@ impl PoolRule for LeastInUse {
         self.is_known()
     }
 
+    fn takes_turns(&self) -> bool {
+        self.is_known()
+    }
+
     fn probe_rate(&self, carried_rate: Rate, client: &Client) -> Rate {
         if self.is_known() && carried_rate >= CARRIED_MIN {
             self.probe_rate

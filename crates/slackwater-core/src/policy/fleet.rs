@@ -80,7 +80,7 @@ pub(crate) struct Fleet {
     lost: usize,
     /// When any of them last answered a probe.
     heard_at: MaybeInstant,
-    /// How many queries this client has sent.
+    /// How many queries this client has sent, and turns that have passed.
     sent: u64,
 }
 
@@ -89,7 +89,11 @@ impl Fleet {
         let new = self.known.insert(replica);
         if new {
             self.available.insert(replica);
-            self.standings.insert(replica, Standing::default());
+            let standing = Standing {
+                turns: Turns::since(self.sent),
+                ..Standing::default()
+            };
+            self.standings.insert(replica, standing);
             self.present += 1;
             if self.present == 1 && self.lost > 0 {
                 self.settle_all();
@@ -192,7 +196,11 @@ impl Fleet {
     /// Whether that changed who may be chosen.
     fn settle(&mut self, replica: ReplicaId) -> bool {
         if self.is_available(replica) {
-            self.available.insert(replica)
+            let comes_back = self.available.insert(replica);
+            if comes_back && let Some(standing) = self.standings.find_mut(replica) {
+                standing.turns = Turns::since(self.sent);
+            }
+            comes_back
         } else {
             self.available.remove(replica)
         }
@@ -314,6 +322,14 @@ impl Fleet {
         };
         let turn = standing.turns.now(self.sent, self.available.len());
         (standing.in_flight, turn)
+    }
+
+    /// It was the replica's turn, which may not have this query.
+    pub(in crate::policy) fn turn_passed(&mut self, replica: ReplicaId) {
+        self.sent += 1;
+        if let Some(standing) = self.standings.find_mut(replica) {
+            standing.turns.take(self.sent, self.available.len());
+        }
     }
 
     pub(crate) fn query_sent(&mut self, replica: ReplicaId) {

@@ -335,6 +335,13 @@ impl<R: LatestRule> Keep for LatestReports<R> {
         draw: &mut dyn Draw,
     ) -> Option<Choice> {
         self.expire(now, client);
+        if R::TAKES_TURNS && query.spares_some() {
+            let whole = query.sparing_nobody();
+            let turn = self.best(now, whole, &client.fleet, draw);
+            if let Some(spared) = turn.filter(|turn| !query.allows(turn.replica)) {
+                client.fleet.turn_passed(spared.replica);
+            }
+        }
         let fleet = &client.fleet;
         self.best(now, query, fleet, draw)
             .or_else(|| fewest_in_flight(now, client, query, draw))

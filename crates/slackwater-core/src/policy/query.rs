@@ -99,6 +99,16 @@ impl<'a> Query<'a> {
         self.attempt != Attempt::Hedge
     }
 
+    /// It leaves out replicas, though it has been nowhere yet: for their share of queries.
+    pub(in crate::policy) fn spares_some(&self) -> bool {
+        self.attempt == Attempt::First && !self.avoid.is_empty()
+    }
+
+    /// The same if it spared nobody.
+    pub(in crate::policy) const fn sparing_nobody(self) -> Self {
+        Self { avoid: &[], ..self }
+    }
+
     pub(crate) fn allows(&self, replica: ReplicaId) -> bool {
         !self.avoid.contains(&replica)
     }

@@ -210,6 +210,7 @@ impl ExpectedDelay {
 impl LatestRule for ExpectedDelay {
     const NAME: &'static str = "shortest_expected_delay";
     const NEWEST_MAX: usize = 16;
+    const TAKES_TURNS: bool = true;
 
     /// First the expected delay, in 1/1024 ns; between equals, whose last turn is longest ago.
     fn place(&self, load: LatestLoad, _rif_limit: Option<Rif>) -> Place {

@@ -3,11 +3,13 @@
 
 use crate::world::{World, load, quiet};
 use core::time::Duration;
+use slackwater_core::draw::below;
 use slackwater_core::policy::prequal::PrequalSettings;
 use slackwater_core::policy::{
-    Capacity, CapacityConfig, Outcome, Policy, ShortestExpectedDelay, ShortestExpectedDelayConfig,
+    Capacity, CapacityConfig, Outcome, Policy, Query, ShortestExpectedDelay,
+    ShortestExpectedDelayConfig,
 };
-use slackwater_core::{LoadReport, Rif};
+use slackwater_core::{LoadReport, Rif, SplitMix64};
 
 fn world(latencies_ms: &[u64]) -> World<ShortestExpectedDelay> {
     let prequal = quiet().validate().expect("in range");
@@ -72,12 +74,90 @@ fn one_that_is_far_slower_has_no_turn_while_others_are_idle() {
 
 /// What reports say counts for more than whose turn it is.
 #[test]
-fn a_query_in_flight_outweighs_any_turn() {
-    let mut world = world(&[10; 3]);
-    let turn = next(&mut world);
-    let loads = [0, 1, 2].map(|place| (u32::from(place != turn), 10));
+fn three_queries_in_flight_outweigh_any_turn() {
+    let mut world = world(&[10; 20]);
+    let others = &world.replicas.clone()[1..];
+    for _ in 0..1_000 {
+        let pick = world.pick_for(Query::retry(others));
+        world
+            .policy
+            .handle_query_done(world.now, pick.ticket, Outcome::Success);
+    }
+    let loads: Vec<_> = (0..20)
+        .map(|place| (if place == 0 { 0 } else { 3 }, 10))
+        .collect();
     world.reports(&loads);
-    assert_eq!(next(&mut world), turn, "it alone is idle");
+    assert_eq!(next(&mut world), 0, "it had all of them, and is idle");
+    let loads: Vec<_> = (0..20).map(|place| (u32::from(place != 0), 10)).collect();
+    world.reports(&loads);
+    assert_ne!(next(&mut world), 0);
+}
+
+/// How many of 2,000 queries the first replica gets, that nine of ten leave out: as one that warms up, or fails now and then.
+fn had_by_one_that_is_spared<P: Policy>(
+    world: &mut World<P>,
+    mut before_each: impl FnMut(&mut World<P>),
+) -> u32 {
+    let spared = world.replicas[0];
+    let mut draw = SplitMix64::new(7);
+    let mut had = 0;
+    for _ in 0..2_000 {
+        before_each(world);
+        let query = Query {
+            avoid: if below(&mut draw, 10) == 0 {
+                &[]
+            } else {
+                &[spared]
+            },
+            ..Query::first()
+        };
+        let pick = world.pick_for(query);
+        had += u32::from(pick.ticket.replica() == spared);
+        world
+            .policy
+            .handle_query_done(world.now, pick.ticket, Outcome::Success);
+    }
+    had
+}
+
+#[test]
+fn who_is_spared_does_not_make_up_for_it() {
+    // A tenth of a turn is 20, a whole one 200.
+    let had = had_by_one_that_is_spared(&mut world(&[10; 10]), |_| {});
+    assert!((5..=40).contains(&had), "{had}");
+    let had = had_by_one_that_is_spared(&mut world_with_room(10), |world| {
+        for place in 0..10 {
+            world.report(world.replicas[place], &room(4_000));
+        }
+    });
+    assert!((5..=40).contains(&had), "{had} with capacities");
+}
+
+#[test]
+fn who_joins_or_comes_back_waits_for_its_turn() {
+    let mut world = world(&[10; 5]);
+    let comes_last = |world: &mut World<_>, newcomer: usize| {
+        for _ in 0..8 {
+            let idle = vec![(0, 10); world.replicas.len()];
+            world.reports(&idle);
+        }
+        let turns: Vec<_> = (0..world.replicas.len()).map(|_| next(world)).collect();
+        let when = turns.iter().position(|&turn| turn == newcomer);
+        // Last, or before the one that had the query before it came.
+        assert!(
+            when.is_some_and(|when| when + 2 >= turns.len()),
+            "{turns:?}"
+        );
+    };
+    for _ in 0..7 {
+        next(&mut world);
+    }
+    let back = world.replicas[2];
+    world.policy.set_available(world.now, back, false);
+    world.policy.set_available(world.now, back, true);
+    comes_last(&mut world, 2);
+    world.join();
+    comes_last(&mut world, 5);
 }
 
 fn room(capacity_millirif: u32) -> LoadReport {
@@ -88,15 +168,19 @@ fn room(capacity_millirif: u32) -> LoadReport {
     report
 }
 
-#[test]
-fn of_idle_replicas_the_one_with_the_largest_capacity_does_not_get_everything() {
+fn world_with_room(replicas: usize) -> World<Capacity> {
     let prequal = PrequalSettings {
         pool_capacity: 16,
         ..quiet()
     };
     let prequal = prequal.validate().expect("in range");
     let policy = Capacity::new(prequal, &CapacityConfig::default());
-    let mut world = World::of(4, policy);
+    World::of(replicas, policy)
+}
+
+#[test]
+fn of_idle_replicas_the_one_with_the_largest_capacity_does_not_get_everything() {
+    let mut world = world_with_room(4);
     let shares = shares(&mut world, |world| {
         for (place, capacity) in [4_400, 4_000, 4_000, 4_000].into_iter().enumerate() {
             world.report(world.replicas[place], &room(capacity));

@@ -16,6 +16,9 @@ pub trait LatestRule: Debug + Send {
     /// So many reports are compared, the newest; by default all of them.
     const NEWEST_MAX: usize = usize::MAX;
 
+    /// Whether it goes by whose turn it is.
+    const TAKES_TURNS: bool = false;
+
     /// From which RIF on a report is hot where `lowest` is the lowest in sight, for rules that tell hot from cold. `[A6]`
     fn rif_limit(&self, lowest: Rif) -> Option<Rif> {
         let _ = lowest;

@@ -86,6 +86,11 @@ pub trait PoolRule: Debug + Send {
         false
     }
 
+    /// Whether it goes by whose turn it is at this moment.
+    fn takes_turns(&self) -> bool {
+        false
+    }
+
     /// Probes that each query triggers, where so many reports come with responses for each query. `[A2]`
     fn probe_rate(&self, carried_rate: Rate, client: &Client) -> Rate {
         let _ = carried_rate;
@@ -263,6 +268,13 @@ impl<R: PoolRule> Keep for Pooled<R> {
     ) -> Option<Choice> {
         self.expire(now, client);
         let rif_limit = self.rule.rif_limit(client);
+        if self.rule.takes_turns() && query.spares_some() {
+            let whole = query.sparing_nobody();
+            let turn = self.find(now, whole, rif_limit, client, draw);
+            if let Some((spared, _)) = turn.filter(|(turn, _)| !query.allows(turn.replica)) {
+                client.fleet.turn_passed(spared.replica);
+            }
+        }
         let (choice, chosen) = self.find(now, query, rif_limit, client, draw)?;
         self.charge(choice.replica, chosen, client);
         Some(choice)
