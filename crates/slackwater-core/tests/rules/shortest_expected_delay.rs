@@ -4,6 +4,8 @@
 use crate::silence::fall_silent;
 use crate::world::{MS, World, load, quiet};
 use core::time::Duration;
+use slackwater_core::SplitMix64;
+use slackwater_core::draw::below;
 use slackwater_core::policy::prequal::PrequalSettings;
 use slackwater_core::policy::{
     Outcome, Pick, PickReason, Policy, Query, Settings, ShortestExpectedDelay,
@@ -303,6 +305,42 @@ fn whoever_reports_again_or_with_others_is_compared_once_and_with_all_of_them() 
         report(&mut world, place);
     }
     assert_eq!(chosen(&mut world), (0, 99), "all came at once");
+}
+
+/// Whoever is avoided, out or back, and whatever came at one time.
+#[test]
+fn the_sixteen_newest_are_those_that_a_look_at_all_finds() {
+    let mut world = world(40);
+    let mut draw = SplitMix64::new(5);
+    let mut at_once = 0;
+    for _ in 0..2_000 {
+        let replicas = world.replicas.clone();
+        let mut any = || replicas[below(&mut draw, 40) as usize];
+        let (first, second, avoid) = (any(), any(), [any(), any()]);
+        let (first, second) = (world.probe(first), world.probe(second));
+        world.answer(first, &load(1, 10));
+        if second.replica != first.replica {
+            world.answer(second, &load(1, 10));
+        }
+        let out = any();
+        let is_out = world.policy.is_available(out);
+        world.policy.set_available(world.now, out, !is_out);
+        let pick = world.pick_for(Query::retry(&avoid));
+        let compared = usize::from(pick.candidates);
+        let mut ages: Vec<_> = (world.pool().iter())
+            .filter(|view| !avoid.contains(&view.replica))
+            .map(|view| view.age)
+            .collect();
+        done(&mut world, pick, Outcome::Success);
+        ages.sort_unstable();
+        let Some(&sixteenth) = ages.get(15).or(ages.last()) else {
+            continue;
+        };
+        let newest = ages.iter().filter(|&&age| age <= sixteenth).count();
+        assert_eq!(compared, newest);
+        at_once += u32::from(newest > 16);
+    }
+    assert!(at_once > 20, "{at_once}");
 }
 
 #[test]

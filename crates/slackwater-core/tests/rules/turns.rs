@@ -154,6 +154,9 @@ fn who_joins_or_comes_back_waits_for_its_turn() {
     }
     let back = world.replicas[2];
     world.policy.set_available(world.now, back, false);
+    for _ in 0..7 {
+        next(&mut world);
+    }
     world.policy.set_available(world.now, back, true);
     comes_last(&mut world, 2);
     world.join();
