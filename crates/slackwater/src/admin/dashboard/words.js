@@ -136,8 +136,8 @@ export function policyOf(policy) {
 
 /** What a policy compares that is no figure of a report: its name, and how it comes about. */
 const SCORES = {
-  shortest_expected_delay: ["expected delay", "Counted for each: the requests in flight there and this one, times how long they take there in the mean."],
-  capacity: ["score", "Counted for each: how full it is, times what a request costs there."],
+  shortest_expected_delay: ["expected delay", "Counted for each: the requests in flight there and this one, and a part of one more if it had more than its turn lately, times how long they take there in the mean."],
+  capacity: ["score", "Counted for each: how full it is, and a little more if it had more than its turn lately, times what a request costs there."],
   linear: ["score", "Counted for each: the weighted sum of requests in flight and latency."],
   c3: ["score", "Counted for each: the cube of the queue times how long a request takes to serve, and the response time."],
 };
