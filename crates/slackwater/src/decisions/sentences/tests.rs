@@ -290,14 +290,15 @@ fn scores_and_weights_are_those_of_the_chosen_one() {
 fn what_can_be_carried_is_told_with_how_much_of_it_is_in_use() {
     let mut rig = Rig::new("capacity", THREE);
     rig.with_capacity = 3;
+    // By then each has had some turns, and their scores have a part of them.
     let decision = rig.learned();
     let text = said(&decision);
     let (carries, costs) = ("that it can carry", "a request costs 2.0 ms");
     for part in [
         format!(
-            "A: lowest score 2.088 ms of 3 (latency 10.0 ms, RIF 0 of 8.0 {carries} (0% in use), {costs}, "
+            "A: lowest score 2.108 ms of 3 (latency 10.0 ms, RIF 0 of 8.0 {carries} (0% in use), {costs}, "
         ),
-        "; runner-up B (2.118 ms, ".to_owned(),
+        "; runner-up B (2.125 ms, ".to_owned(),
         format!(", RIF 1 of 12.0 {carries} (8% in use), {costs}, "),
     ] {
         assert!(text.contains(&part), "{part} in {text}");
