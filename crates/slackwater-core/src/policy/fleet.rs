@@ -324,20 +324,24 @@ impl Fleet {
         (standing.in_flight, turn)
     }
 
-    /// It was the replica's turn, which may not have this query.
-    pub(in crate::policy) fn turn_passed(&mut self, replica: ReplicaId) {
-        self.sent += 1;
-        if let Some(standing) = self.standings.find_mut(replica) {
-            standing.turns.take(self.sent, self.available.len());
+    /// It was the turn of a replica that the query may not go to: it passes.
+    pub(in crate::policy) fn pass_turn(&mut self, query: Query<'_>, turn: Option<ReplicaId>) {
+        if let Some(spared) = turn.filter(|&replica| !query.allows(replica)) {
+            self.take_turn(spared);
         }
     }
 
     pub(crate) fn query_sent(&mut self, replica: ReplicaId) {
-        self.sent += 1;
-        if let Some(standing) = self.standings.find_mut(replica) {
+        if let Some(standing) = self.take_turn(replica) {
             standing.in_flight = standing.in_flight.saturating_add(1);
-            standing.turns.take(self.sent, self.available.len());
         }
+    }
+
+    fn take_turn(&mut self, replica: ReplicaId) -> Option<&mut Standing> {
+        self.sent += 1;
+        let standing = self.standings.find_mut(replica)?;
+        standing.turns.take(self.sent, self.available.len());
+        Some(standing)
     }
 
     pub(crate) fn query_done(&mut self, replica: ReplicaId) {

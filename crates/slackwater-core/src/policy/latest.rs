@@ -338,9 +338,7 @@ impl<R: LatestRule> Keep for LatestReports<R> {
         if R::TAKES_TURNS && query.spares_some() {
             let whole = query.sparing_nobody();
             let turn = self.best(now, whole, &client.fleet, draw);
-            if let Some(spared) = turn.filter(|turn| !query.allows(turn.replica)) {
-                client.fleet.turn_passed(spared.replica);
-            }
+            client.fleet.pass_turn(query, turn.map(|turn| turn.replica));
         }
         let fleet = &client.fleet;
         self.best(now, query, fleet, draw)

@@ -271,9 +271,8 @@ impl<R: PoolRule> Keep for Pooled<R> {
         if self.rule.takes_turns() && query.spares_some() {
             let whole = query.sparing_nobody();
             let turn = self.find(now, whole, rif_limit, client, draw);
-            if let Some((spared, _)) = turn.filter(|(turn, _)| !query.allows(turn.replica)) {
-                client.fleet.turn_passed(spared.replica);
-            }
+            let turn = turn.map(|(turn, _)| turn.replica);
+            client.fleet.pass_turn(query, turn);
         }
         let (choice, chosen) = self.find(now, query, rif_limit, client, draw)?;
         self.charge(choice.replica, chosen, client);
