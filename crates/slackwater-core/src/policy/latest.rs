@@ -182,9 +182,9 @@ impl<R: LatestRule> LatestReports<R> {
     }
 
     /// Since when reports came that are among the newest, as many as the rule compares and all that came with the last of them.
-    /// Of a larger fleet they are listed, so that nobody has to look at the others.
-    fn newest_since(&mut self, query: Query<'_>, fleet: &Fleet) -> Instant {
-        self.places.clear();
+    /// Of a larger fleet they are put into `places`, so that nobody has to look at the others.
+    fn newest_since(&self, query: Query<'_>, fleet: &Fleet, places: &mut Vec<u32>) -> Instant {
+        places.clear();
         if fleet.available().len() <= R::NEWEST_MAX {
             return Instant::EPOCH;
         }
@@ -196,20 +196,22 @@ impl<R: LatestRule> LatestReports<R> {
             if let Some(place) = fleet.available_place(replica)
                 && query.allows(replica)
             {
-                self.places.push(place);
-                if self.places.len() == R::NEWEST_MAX {
+                places.push(place);
+                if places.len() == R::NEWEST_MAX {
                     since = received_at;
                 }
             }
         }
         // In the order in which a look at all would find them: of equals, chance chooses by it.
-        self.places.sort_unstable();
+        places.sort_unstable();
         since
     }
 
     /// What the candidates have in common; `None` if there are none.
     fn survey(&mut self, query: Query<'_>, fleet: &Fleet) -> Option<Survey> {
-        let since = self.newest_since(query, fleet);
+        let mut places = core::mem::take(&mut self.places);
+        let since = self.newest_since(query, fleet, &mut places);
+        self.places = places;
         let mut known_ns = core::mem::take(&mut self.scratch_ns);
         known_ns.clear();
         let survey = if self.places.is_empty() {

@@ -47,15 +47,12 @@ impl<R: LatestRule> LatestReports<R> {
     /// Those that are compared for the next query, oldest first, and what of each.
     pub(super) fn compared(&self, now: Instant, client: &Client) -> Vec<(ReplicaId, Score)> {
         let received_at = |candidate: &Candidate<'_>| candidate.latest.received_at;
+        let since = self.newest_since(Query::first(), &client.fleet, &mut Vec::new());
         let mut compared: Vec<_> = self
-            .candidates(Query::first(), Instant::EPOCH, &client.fleet)
+            .candidates(Query::first(), since, &client.fleet)
             .filter(|candidate| now.ns_since(received_at(candidate)) < self.report_age_max_ns)
             .collect();
         compared.sort_by_key(received_at);
-        let older = compared.len().saturating_sub(R::NEWEST_MAX);
-        let since = compared.get(older).map_or(Instant::EPOCH, received_at);
-        // Those that came with the last of the newest are compared as well.
-        compared.retain(|candidate| received_at(candidate) >= since);
         let all = compared.iter().copied();
         let Some(survey) = self.survey_of(all, since, &mut Vec::new()) else {
             return Vec::new();
