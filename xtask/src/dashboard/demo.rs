@@ -121,7 +121,8 @@ fn pictures(
         "requests to wait at the second side's replica 7",
         |status| in_flight(status, 1, 7).filter(|rif| *rif >= 20),
     )?;
-    tab.evaluate("document.activeElement?.blur()")?;
+    // Whoever used the knobs may have scrolled to them.
+    tab.evaluate("document.activeElement?.blur(); window.scrollTo(0, 0)")?;
     let name = format!("demo-{replicas}");
     let whole = stage.shoot(tab, &name, LARGE, BOTH)?;
     let small = stage.shoot(tab, &format!("{name}-small"), SMALL, &[Theme::Dark])?;

@@ -257,9 +257,10 @@ fn decision(tab: &mut Tab, admin: SocketAddr) -> Result<String, String> {
     // By the rule, for which there is somebody to compare.
     tab.wait(
         "a slow request that was kept",
-        "(() => { const slow = [...document.querySelectorAll('#decisions .decisions tbody tr')].find((row) => { \
+        "(() => { const ms = (text) => parseFloat(text.replaceAll(',', '')) * (text.endsWith(' s') ? 1000 : 1); \
+          const slow = [...document.querySelectorAll('#decisions .decisions tbody tr')].find((row) => { \
             const texts = [...row.cells].map((cell) => cell.textContent); \
-            return texts.some((text) => /^[0-9.,]+ (ms|s)$/.test(text)) && texts.some((text) => text === 'lowest score'); }); \
+            return texts.some((text) => /^[0-9.,]+ (ms|s)$/.test(text) && ms(text) >= 100) && texts.some((text) => text === 'lowest expected delay'); }); \
           slow?.querySelector('button').click(); return Boolean(slow); })()",
     )?;
     let story = tab.wait(

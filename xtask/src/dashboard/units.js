@@ -45,16 +45,23 @@
   same("next", rule.nextPick("prequal", pool).next.replica, 4);
   same("next of all hot", rule.nextPick("prequal", pool.filter((r) => r.hot)).next.replica, 3);
   same("none from one report", rule.nextPick("prequal", pool.slice(0, 1)).next, null);
+  same("but where the latest of each is kept", rule.nextPick("rif_then_latency", pool.slice(0, 1)).next.replica, 0);
+  same("who decides without reports", [["prequal", 0], ["prequal", 1], ["linear", 2], ["rif_then_latency", 1], ["shortest_expected_delay", 0]].map(([policy, reports]) => rule.withoutReports(policy, reports).split(": ")[1] ?? ""), ["chance decides.", "chance decides until there are two.", "", "", "the fewest of this worker's own requests in flight decide."]);
   const median = [5, 6, 7].map((rif) => report(rif, rif, 1, rif >= 6));
   same("the limit of a worker", [rule.limitOf(median, 6), rule.limitOf(median, 9), rule.limitOf(median, 2), rule.limitOf([], 4), rule.limitOf(median, null)], [6, 6, 6, 4, null]);
   same("none by another rule", rule.nextPick("linear", pool).next, null);
 
   const scored = [report(0, 1, 5, false), report(1, 9, 7, false), report(2, 4, 6, false)].map((one, at) => ({ ...one, score_us: [30, 20, 20][at] }));
   const byScore = rule.nextPick("shortest_expected_delay", scored);
-  same("by score, of equals by latency", [byScore.order.map((r) => r.replica), byScore.next.replica, byScore.scored], [[2, 1, 0], 2, true]);
+  same("by score, where chance draws among equals none", [byScore.order.map((r) => r.replica), byScore.next, byScore.scored], [[2, 1, 0], null, true]);
+  same("the only one with the lowest", rule.nextPick("c3", scored.slice(0, 2)).next.replica, 1);
   same("the next of a single report that is compared", rule.nextPick("shortest_expected_delay", scored.slice(0, 1)).next.replica, 0);
   same("without scores none by that policy", [rule.nextPick("shortest_expected_delay", pool).next, rule.nextPick("shortest_expected_delay", pool).scored], [null, false]);
-  same("what is compared has a name", [words.scoreOf("shortest_expected_delay").name, words.scoreOf("of_tomorrow")], ["expected delay", { name: "score", about: "" }]);
+  same("what is compared has a name", [words.scoreOf("shortest_expected_delay").name, words.scoreOf("of_tomorrow")], ["expected delay", { name: "score", about: "", equals: "" }]);
+  const said = rule.nextPick("shortest_expected_delay", scored.map((one) => ({ ...one, next: one.replica === 1 })));
+  same("of equals the one that the policy says", [said.order.map((r) => r.replica), said.next.replica], [[1, 2, 0], 1]);
+  same("no word of it where chance draws", rule.inOrder(scored.map((one) => ({ ...one, next: undefined }))).map((r) => r.replica), [2, 1, 0]);
+  same("a reason as its policy has it", [words.reasonName("lowest_score", "shortest_expected_delay"), words.reasonName("lowest_score", "c3"), words.reasonText("lowest_score", "shortest_expected_delay"), words.reasonName("cold", "prequal")], ["lowest expected delay", "lowest score", "it had the lowest expected delay among the reports", "cold, lowest latency"]);
 
   const { Series } = await from("series");
   const series = new Series(3);
@@ -132,14 +139,18 @@
 
   const { tell } = await from("story");
   const known = { replica: "a", chosen: true, rif: 3, in_flight: 1, latency_us: 5_000, age_us: 10, hot: false, capacity_millirif: 4_500, in_use: 0.667, cost_us: 2_100, score_us: 2_500 };
-  const story = (reason, policy) => {
-    const attempt = { kind: "first", replica: "a", sent_us: 1, answered: true, reason, reports: 1, candidates: [known] };
+  const story = (reason, policy, runner_up) => {
+    const attempt = { kind: "first", replica: "a", sent_us: 1, answered: true, reason, reports: 1, candidates: [known], runner_up };
     const nodes = tell({ method: "GET", path: "/", status: 200, total_us: 9, service: "web", policy, attempts: [attempt] }, document.createElement("button"));
     return nodes.map((node) => node.textContent).join(" ");
   };
   same("what a candidate can carry, how full it is, what one costs", ["can carry", "4.5", "67 %", "2.1 ms"].filter((text) => !story("lowest_score", "capacity").includes(text)), []);
   same("while not all say it", [["cold", "capacity"], ["lowest_score", "capacity"], ["cold", "prequal"]].map(([reason, policy]) => story(reason, policy).includes("as by prequal")), [true, false, false]);
 
+  const delays = (score_us) => story("lowest_score", "shortest_expected_delay", { replica: "b", score_us });
+  same("what was compared, and by how much", ["It had the lowest expected delay among the reports. It was 2.5 ms; at b, which follows, 4.0 ms; 1 report to choose from. Counted for each: the requests in flight"].filter((text) => !delays(4_000).includes(text)), []);
+  same("what decides between equals", delays(2_500).includes("It was 2.5 ms, as at b: of equals it goes to the one whose last turn is longest ago; 1 report"), true);
+  same("nothing is compared by the hot-cold rule", story("cold", "prequal").includes("ounted for each"), false);
   same("the score by its name", ["shortest_expected_delay", "capacity"].map((policy) => story("lowest_score", policy).includes("expected delay")), [true, false]);
 
   const { difference } = await from("demo_view");

@@ -20,12 +20,12 @@ mod seen;
 pub(in crate::policy) use rule::{LatestLoad, LatestRule, Reported};
 
 use crate::draw::Draw;
-use crate::policy::explanation::{self, Explanation, Score};
+use crate::policy::explanation::{self, Explanation};
 use crate::policy::fleet::Fleet;
 use crate::policy::observe::PooledView;
 use crate::policy::prequal::PrequalConfig;
 use crate::policy::probed::rank::{self, Place, Rank};
-use crate::policy::probed::{Choice, Client, Keep};
+use crate::policy::probed::{Choice, Client, Compared, Keep};
 use crate::policy::query::{PickReason, Query};
 use crate::policy::turns::Turn;
 use crate::replica::ReplicaId;
@@ -62,11 +62,11 @@ struct Candidate<'a> {
 /// What the candidates for a query have in common.
 #[derive(Clone, Copy, Debug)]
 struct Survey {
-    count: u16,
     /// Reports from then on are compared.
     since: Instant,
+    /// For rules that tell hot from cold.
     rif_limit: Option<Rif>,
-    /// The median of the latencies that are known stands for one that is not. `[A7]`
+    /// For such a rule the median of the latencies that are known stands for one that is not. `[A7]`
     stand_in_ns: u64,
 }
 
@@ -80,7 +80,7 @@ pub struct LatestReports<R> {
     own_only: bool,
     /// Where those are among the available whose reports are compared for the query in hand; empty where it takes a look at all.
     places: Vec<u32>,
-    /// Room to find a median in.
+    /// Room to find a median in, for rules that go by one.
     scratch_ns: Vec<u64>,
 }
 
@@ -226,10 +226,18 @@ impl<R: LatestRule> LatestReports<R> {
     /// The same of these. `known_ns` is room to find a median in, and empty.
     fn survey_of<'a>(
         &self,
-        candidates: impl Iterator<Item = Candidate<'a>>,
+        mut candidates: impl Iterator<Item = Candidate<'a>>,
         since: Instant,
         known_ns: &mut Vec<u64>,
     ) -> Option<Survey> {
+        let Some(rif_limit) = R::RIF_LIMIT else {
+            candidates.next()?;
+            return Some(Survey {
+                since,
+                rif_limit: None,
+                stand_in_ns: 0, // stands for nothing
+            });
+        };
         let (count, lowest) = look_at(candidates, known_ns);
         let stand_in_ns = if known_ns.len() < count {
             rank::stand_in_ns(known_ns)
@@ -237,9 +245,8 @@ impl<R: LatestRule> LatestReports<R> {
             0 // stands for nothing
         };
         Some(Survey {
-            count: u16::try_from(count).unwrap_or(u16::MAX),
             since,
-            rif_limit: self.rule.rif_limit(lowest?),
+            rif_limit: Some(rif_limit(&self.rule, lowest?)),
             stand_in_ns,
         })
     }
@@ -268,7 +275,7 @@ impl<R: LatestRule> LatestReports<R> {
             replica,
             reason: R::reason(best.first),
             rif_limit: survey.rif_limit,
-            candidates: survey.count,
+            candidates: u16::try_from(best.count).unwrap_or(u16::MAX),
             chosen: self.view(now, replica, survey.rif_limit, fleet),
             runner_up: best.runner_up.map(|index| fleet.available()[index]),
         })
@@ -439,23 +446,26 @@ impl<R: LatestRule> Keep for LatestReports<R> {
     }
 
     fn fleet_changed(&mut self, client: &Client) {
-        self.scratch_ns.clear();
-        self.scratch_ns.reserve(client.fleet.known().len());
+        if R::RIF_LIMIT.is_some() {
+            self.scratch_ns.clear();
+            self.scratch_ns.reserve(client.fleet.known().len());
+        }
         self.places.clear();
         self.places.reserve(client.fleet.known().len());
     }
 
     fn rif_limit(&self, client: &Client) -> Option<Rif> {
+        let rif_limit = R::RIF_LIMIT?;
         let candidates = self.candidates(Query::first(), Instant::EPOCH, &client.fleet);
         let lowest = candidates.map(|candidate| candidate.rif).min()?;
-        self.rule.rif_limit(lowest)
+        Some(rif_limit(&self.rule, lowest))
     }
 
     fn views(&self, now: Instant, client: &Client) -> Vec<PooledView> {
         self.seen(now, client)
     }
 
-    fn scores(&self, now: Instant, client: &Client) -> Vec<(ReplicaId, Score)> {
-        self.compared(now, client)
+    fn compared(&self, now: Instant, client: &Client) -> Vec<Compared> {
+        self.looked_at(now, client)
     }
 }

@@ -153,6 +153,10 @@ pub struct Snapshot {
     /// being chosen; for policies that compare something of their own. Empty where the reports' own figures are compared, or
     /// none of them.
     pub scores: Vec<(ReplicaId, Score)>,
+    /// Which of these replicas a query goes to that is next and may go to any: it has the lowest score, and what decides among
+    /// equals, too, as `shortest_expected_delay` whose last turn is longest ago. `None` where nothing does, and chance draws; and where
+    /// there are no scores.
+    pub next: Option<ReplicaId>,
     /// The RIF limit now; `None` where nothing is hot.
     pub rif_limit: Option<Rif>,
     /// Probes that the next query asks for, in the mean: what the policy wants, less what it leaves out while probing shows an

@@ -62,16 +62,17 @@ pub struct NearTies {
     rif_slack_millionths: u64,
 }
 
+impl NearTies {
+    /// The first RIF that is not near the lowest.
+    fn first_not_near(&self, lowest: Rif) -> Rif {
+        let near = u64::from(lowest.count()) * self.rif_slack_millionths / u64::from(ONE);
+        u32::try_from(near).map_or(Rif::new(u32::MAX), |near| Rif::new(near).plus_one())
+    }
+}
+
 impl LatestRule for NearTies {
     const NAME: &'static str = "rif_then_latency";
-
-    /// The first that is not near the lowest.
-    fn rif_limit(&self, lowest: Rif) -> Option<Rif> {
-        let near = u64::from(lowest.count()) * self.rif_slack_millionths / u64::from(ONE);
-        let limit =
-            u32::try_from(near).map_or(Rif::new(u32::MAX), |near| Rif::new(near).plus_one());
-        Some(limit)
-    }
+    const RIF_LIMIT: Option<fn(&Self, lowest: Rif) -> Rif> = Some(Self::first_not_near);
 
     fn place(&self, load: LatestLoad, rif_limit: Option<Rif>) -> Place {
         let load = Load {

@@ -109,10 +109,24 @@ fn of_equal_delays_the_one_is_chosen_whose_last_turn_is_longest_ago() {
         let avoid = [world.replicas[1 - first]];
         let pick = world.pick_for(Query::retry(&avoid));
         done(&mut world, pick, Outcome::Success);
-        // Whatever the latency of the moment is.
-        let chosen: Vec<_> = (0..3).map(|_| chosen(&mut world)).collect();
-        assert_eq!(chosen, [1 - first, first, 1 - first]);
+        // Whatever the latency of the moment is; and it can be told before.
+        for expected in [1 - first, first, 1 - first] {
+            let next = world.policy.snapshot(world.now).next;
+            assert_eq!(next, Some(world.replicas[expected]));
+            assert_eq!(chosen(&mut world), expected);
+        }
     }
+}
+
+#[test]
+fn where_chance_decides_nobody_is_told_to_be_next() {
+    let mut world = world(2);
+    let next = |world: &Fleet| world.policy.snapshot(world.now).next;
+    assert_eq!(next(&world), None, "nobody has reported");
+    world.reports(&[(3, 9), (3, 9)]);
+    assert_eq!(next(&world), None, "nobody has had a turn");
+    world.reports(&[(3, 9), (2, 9)]);
+    assert_eq!(next(&world), Some(world.replicas[1]));
 }
 
 #[test]

@@ -163,6 +163,7 @@ pub(crate) struct PooledStatus {
     pub(crate) hot: bool,
     pub(crate) local: bool,
     pub(crate) score_us: Option<i64>,
+    pub(crate) next: bool,
 }
 
 /// What a process that stands before a replica answers to probes.
@@ -400,6 +401,7 @@ impl WorkerStatus {
             hot: view.hot,
             local: view.local,
             score_us: scores.get(&view.replica).copied().and_then(score_us),
+            next: worker.snapshot.next == Some(view.replica),
         };
         Self {
             service: service.name.clone(),

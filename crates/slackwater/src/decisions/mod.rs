@@ -21,5 +21,6 @@ mod wanted;
 pub(crate) use answer::Found;
 pub(crate) use answer::add_path;
 pub(crate) use archive::Archive;
+pub(crate) use sentences::score_name;
 #[cfg(test)]
 pub(crate) use wanted::LIMIT_MAX;

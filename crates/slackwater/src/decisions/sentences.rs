@@ -86,7 +86,7 @@ fn write_attempt(
         to,
         "     replica {}{part}: {}",
         attempt.replica,
-        why(attempt)
+        why(attempt, policy)
     )?;
     // A policy that goes by capacity compares this way while it cannot.
     let rule = attempt.rule.unwrap_or(attempt.reason);
@@ -97,7 +97,8 @@ fn write_attempt(
         )?;
     }
     if let Some(runner_up) = &attempt.runner_up {
-        write!(to, "; runner-up {}", known(runner_up))?;
+        let tells_hot_from_cold = attempt.rif_limit.is_some();
+        write!(to, "; runner-up {}", known(runner_up, tells_hot_from_cold))?;
     }
     if !attempt.probing.is_zero() {
         write!(to, "; asked replicas for {}", span(attempt.probing))?;
@@ -111,22 +112,30 @@ fn write_attempt(
     writeln!(to)
 }
 
+/// What a policy calls the figure of its own that it compares.
+pub(crate) fn score_name(policy: Option<&str>) -> &'static str {
+    match policy {
+        Some("shortest_expected_delay") => "expected delay",
+        _ => "score",
+    }
+}
+
 /// Why that replica.
-fn why(attempt: &Tried) -> String {
-    let rule = attempt
-        .rule
-        .map_or_else(String::new, |rule| format!("; {}", by_rule(attempt, rule)));
+fn why(attempt: &Tried, policy: Option<&str>) -> String {
+    let rule = attempt.rule.map_or_else(String::new, |rule| {
+        format!("; {}", by_rule(attempt, rule, policy))
+    });
     match attempt.reason {
         PickReason::Panic => format!("none may be chosen, so all may be{rule}"),
         PickReason::LastResort => format!(
             "it may not be chosen, but all that may be have had the request, and it is better than none{rule}"
         ),
         PickReason::Fallback => format!("fewer than two reports were of use{rule}"),
-        reason => by_rule(attempt, reason),
+        reason => by_rule(attempt, reason, policy),
     }
 }
 
-fn by_rule(attempt: &Tried, rule: PickReason) -> String {
+fn by_rule(attempt: &Tried, rule: PickReason, policy: Option<&str>) -> String {
     let limit = attempt.rif_limit.map_or_else(
         || "no RIF limit".to_owned(),
         |limit| format!("RIF limit {limit}"),
@@ -153,7 +162,8 @@ fn by_rule(attempt: &Tried, rule: PickReason) -> String {
         PickReason::Hot => format!("all {} hot, lowest RIF{figures}; {limit}", attempt.hot),
         PickReason::LowestScore => {
             let reports = attempt.cold + attempt.hot;
-            format!("lowest score{compared} of {reports}{figures}")
+            let score = score_name(policy);
+            format!("lowest {score}{compared} of {reports}{figures}")
         }
         PickReason::LowestCost => format!("lowest cost{compared} of {looked_at} drawn"),
         PickReason::LowestRif if compared.is_empty() => {
@@ -229,8 +239,12 @@ fn room(known: &Known) -> String {
     capacity + &cost
 }
 
-fn known(known: &Known) -> String {
-    let hot = |report: &Report| if report.hot { "hot, " } else { "cold, " };
+fn known(known: &Known, tells_hot_from_cold: bool) -> String {
+    let hot = |report: &Report| match (tells_hot_from_cold, report.hot) {
+        (false, _) => "",
+        (true, true) => "hot, ",
+        (true, false) => "cold, ",
+    };
     let figures = known.report.as_ref().map_or_else(
         || format!("{} of ours in flight", known.in_flight),
         |report| format!("{}{}", hot(report), figures(report, Some(known))),

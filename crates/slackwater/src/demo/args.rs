@@ -15,6 +15,7 @@ Examples:
   slackwater demo --seconds 30 --json demo.json            half a minute, figures to a file
   slackwater demo --versus least_loaded                    against one that counts its own requests
   slackwater demo --policy random --versus round_robin     two that look at nothing
+  slackwater demo --policy shortest_expected_delay         what serve does where no policy is named
   slackwater demo --replicas 24 --rate 800 --seed 7        a larger fleet, other weather
   slackwater demo --seconds 60 --record demo.rec           for slackwater sim replay
 

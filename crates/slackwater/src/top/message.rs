@@ -153,6 +153,8 @@ pub(super) struct Report {
     pub(super) local: bool,
     /// What is compared, for policies that compare something of their own.
     pub(super) score_us: Option<i64>,
+    /// The one that the policy takes next, of equal scores, too.
+    pub(super) next: bool,
 }
 
 /// One value for each replica, in the order of the fleet.

@@ -61,6 +61,27 @@ pub(super) fn serve() -> Model {
     after_a_tick(serve_fleet(), serve_tick())
 }
 
+/// The same under the policy by default: each report with its expected delay.
+pub(super) fn serve_by_delay() -> (Fleet, Tick) {
+    let (mut fleet, mut tick) = (serve_fleet(), serve_tick());
+    "shortest_expected_delay".clone_into(&mut fleet.services[0].policy);
+    let service = &mut tick.services[0];
+    service.rif_limit = None;
+    service.picks = [("lowest_score".to_owned(), 692)].into();
+    for report in &mut service.pool {
+        // Two are as low as each other.
+        let queue = report.rif.max(1) + 1;
+        let delay_us = i64::try_from(queue * 20_000);
+        (report.uses_left, report.hot) = (None, false);
+        report.score_us = Some(delay_us.expect("few"));
+        report.next = report.replica == 16;
+    }
+    for hot in &mut service.replicas.hot {
+        *hot = hot.map(|_| 0);
+    }
+    (fleet, tick)
+}
+
 /// A `demo` after its first tick.
 pub(super) fn demo() -> Model {
     after_a_tick(demo_fleet(), demo_tick())

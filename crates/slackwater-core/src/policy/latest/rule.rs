@@ -19,11 +19,9 @@ pub trait LatestRule: Debug + Send {
     /// Whether it goes by whose turn it is.
     const TAKES_TURNS: bool = false;
 
-    /// From which RIF on a report is hot where `lowest` is the lowest in sight, for rules that tell hot from cold. `[A6]`
-    fn rif_limit(&self, lowest: Rif) -> Option<Rif> {
-        let _ = lowest;
-        None
-    }
+    /// From which RIF on a report is hot where that is the lowest in sight, for rules that tell hot from cold, and cold ones by
+    /// latency. Only for these are all looked at before any has its place: for the lowest RIF `[A6]`, and the median latency `[A7]`.
+    const RIF_LIMIT: Option<fn(&Self, lowest: Rif) -> Rif> = None;
 
     /// Where a replica of such a load stands.
     fn place(&self, load: LatestLoad, rif_limit: Option<Rif>) -> Place;
@@ -74,7 +72,7 @@ pub struct LatestLoad {
     pub(in crate::policy) others: Option<u32>,
     /// That, and what this client has there now.
     pub(in crate::policy) rif: Rif,
-    /// An unknown one has its stand-in here. `[A7]`
+    /// An unknown one has its stand-in here, for rules that tell hot from cold `[A7]`; for others 0.
     pub(in crate::policy) latency_ns: u64,
     /// How old the report is.
     pub(in crate::policy) age_ns: u64,

@@ -1,10 +1,9 @@
 //! What people may see of the latest reports, and of the choice that comes next.
 
 use super::{Candidate, LatestReports, LatestRule};
-use crate::policy::explanation::Score;
 use crate::policy::fleet::Fleet;
 use crate::policy::observe::PooledView;
-use crate::policy::probed::{Client, Keep};
+use crate::policy::probed::{Client, Compared, Keep};
 use crate::policy::query::Query;
 use crate::replica::ReplicaId;
 use crate::report::Rif;
@@ -45,7 +44,7 @@ impl<R: LatestRule> LatestReports<R> {
     }
 
     /// Those that are compared for the next query, oldest first, and what of each.
-    pub(super) fn compared(&self, now: Instant, client: &Client) -> Vec<(ReplicaId, Score)> {
+    pub(super) fn looked_at(&self, now: Instant, client: &Client) -> Vec<Compared> {
         let received_at = |candidate: &Candidate<'_>| candidate.latest.received_at;
         let since = self.newest_since(Query::first(), &client.fleet, &mut Vec::new());
         let mut compared: Vec<_> = self
@@ -58,8 +57,12 @@ impl<R: LatestRule> LatestReports<R> {
             return Vec::new();
         };
         let scored = |candidate: Candidate<'_>| {
-            let score = R::score(self.place(now, candidate, &survey).first)?;
-            Some((candidate.replica, score))
+            let place = self.place(now, candidate, &survey);
+            Some(Compared {
+                replica: candidate.replica,
+                place,
+                score: R::score(place.first)?,
+            })
         };
         compared.into_iter().filter_map(scored).collect()
     }

@@ -20,7 +20,7 @@ use crate::policy::explanation::{Candidate, Explanation, Score};
 use crate::policy::observe::PooledView;
 use crate::policy::prequal::PrequalConfig;
 use crate::policy::probed::rank::Order;
-use crate::policy::probed::{Choice, Client, Keep};
+use crate::policy::probed::{Choice, Client, Compared, Keep};
 use crate::policy::query::{Attempt, Head, PickReason, Query};
 use crate::replica::ReplicaId;
 use crate::report::{LoadReport, Rif};
@@ -410,14 +410,20 @@ impl<R: PoolRule> Keep for Pooled<R> {
         self.pool.views(now, self.rule.rif_limit(client))
     }
 
-    fn scores(&self, now: Instant, client: &Client) -> Vec<(ReplicaId, Score)> {
+    fn compared(&self, now: Instant, client: &Client) -> Vec<Compared> {
         let order = self.rule.order(now, self.rule.rif_limit(client), client);
         let fresh = self.pool.fresh_loads(now, self.report_age_max_ns);
         if fresh.len() < POOL_MIN {
             return Vec::new();
         }
-        let scored =
-            |(replica, load)| Some((replica, self.rule.score(order(replica, load).first)?));
+        let scored = |(replica, load)| {
+            let place = order(replica, load);
+            Some(Compared {
+                replica,
+                place,
+                score: self.rule.score(place.first)?,
+            })
+        };
         fresh.into_iter().filter_map(scored).collect()
     }
 }

@@ -1,6 +1,6 @@
 //! The way of a query, a probe and a timeout through a policy that probes asynchronously. `[A1]` `[A2]` `[A3]`
 
-use super::{Choice, Keep, Probed};
+use super::{Choice, Compared, Keep, Probed};
 use crate::draw::Draw;
 use crate::policy::Policy;
 use crate::policy::explanation::{Candidate, Explanation};
@@ -230,6 +230,7 @@ impl<K: Keep> Policy for Probed<K> {
         let now = self.latest.max(now);
         let fresh = |view: &PooledView| view.age < self.client.config.report_age_max;
         let silent = |replica: ReplicaId| self.client.locals.is_silent(replica);
+        let compared = self.kept.compared(now, &self.client);
         Snapshot {
             replicas: self.client.fleet.views(silent),
             pool: self
@@ -238,10 +239,19 @@ impl<K: Keep> Policy for Probed<K> {
                 .into_iter()
                 .filter(fresh)
                 .collect(),
-            scores: self.kept.scores(now, &self.client),
+            scores: (compared.iter().map(|it| (it.replica, it.score))).collect(),
+            next: lowest(&compared),
             rif_limit: self.kept.rif_limit(&self.client),
             probe_rate: self.probe_rate(),
             ..Snapshot::default()
         }
     }
+}
+
+/// Whose place is the lowest, if it is nobody else's.
+fn lowest(compared: &[Compared]) -> Option<ReplicaId> {
+    let place = |it: &Compared| (it.place.first, it.place.second);
+    let lowest = compared.iter().min_by_key(|it| place(it))?;
+    let mut equals = compared.iter().filter(|it| place(it) == place(lowest));
+    (equals.nth(1).is_none()).then_some(lowest.replica)
 }

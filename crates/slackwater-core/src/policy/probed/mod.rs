@@ -40,6 +40,7 @@ use alloc::vec::Vec;
 use core::fmt::Debug;
 use local::LocalLoads;
 use probing::Probing;
+use rank::Place;
 use rif_limit::RifDistribution;
 
 /// Up to this quantile of recent reports, RIF is ordinary: among five replicas that answer, or more, a single one cannot say
@@ -170,10 +171,19 @@ pub trait Keep: Debug + Send {
 
     /// Whose reports are compared for the next query, oldest first, and what of each, as in
     /// [`Snapshot::scores`](crate::policy::Snapshot::scores). By default the reports' own figures are.
-    fn scores(&self, now: Instant, client: &Client) -> Vec<(ReplicaId, Score)> {
+    fn compared(&self, now: Instant, client: &Client) -> Vec<Compared> {
         let _ = (now, client);
         Vec::new()
     }
+}
+
+/// A report that is compared for the next query, where a policy compares something of its own.
+#[derive(Clone, Copy, Debug)]
+pub struct Compared {
+    pub(in crate::policy) replica: ReplicaId,
+    pub(in crate::policy) place: Place,
+    /// The first part of its place, as people compare it.
+    pub(in crate::policy) score: Score,
 }
 
 /// What was found for a query.

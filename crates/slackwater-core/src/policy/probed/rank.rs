@@ -66,6 +66,8 @@ pub(in crate::policy) struct Best {
     pub(in crate::policy) index: usize,
     /// What decided: the first part of its place.
     pub(in crate::policy) first: u64,
+    /// How many candidates there were.
+    pub(in crate::policy) count: usize,
     pub(in crate::policy) runner_up: Option<usize>,
 }
 
@@ -95,6 +97,7 @@ pub(in crate::policy) fn best<const INDEX_BITS: u32>(
         return Some(Best {
             index: first.index(),
             first: decided,
+            count,
             runner_up: None,
         });
     }
@@ -107,6 +110,7 @@ pub(in crate::policy) fn best<const INDEX_BITS: u32>(
     Some(Best {
         index: chosen.index(),
         first: decided,
+        count,
         runner_up: Some(runner_up.index()),
     })
 }
@@ -170,6 +174,7 @@ mod tests {
         let expected = Best {
             index: 2,
             first: 1,
+            count: 5,
             runner_up: Some(1),
         };
         assert_eq!(best, Some(expected));

@@ -137,7 +137,7 @@ export class DecisionsView {
       setText(made.cells[0].firstElementChild, `${decision.method} ${decision.path}`);
       const texts = [
         decision.service ?? "–", timeOf(decision.time), decision.status ? String(decision.status) : "nothing", span(waited(decision)), told?.replica ?? "–",
-        told ? reasonName(told.reason) : (decision.error ?? "–"), triesText(tries),
+        told ? reasonName(told.reason, decision.policy) : (decision.error ?? "–"), triesText(tries),
       ];
       texts.forEach((text, i) => setText(made.cells[i + 1], text));
       made.classList.toggle("bad", Boolean(decision.failed));

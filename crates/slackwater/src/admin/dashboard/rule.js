@@ -12,6 +12,7 @@
  * @property {boolean} hot
  * @property {boolean} local
  * @property {number | null} score_us what is compared, for policies that compare something of their own
+ * @property {boolean} [next] the one that the policy takes next, of equal scores, too
  */
 
 /** @param {number[]} values */
@@ -21,7 +22,8 @@ function median(values) {
 }
 
 /**
- * Reports in the order in which the rule prefers them. An unknown latency counts as the median of the known ones.
+ * Reports in the order in which the rule prefers them. An unknown latency counts as the median of the known ones. What decides
+ * between equal scores is the policy's own business: it says who is next.
  * @param {Report[]} pool
  * @returns {Report[]}
  */
@@ -31,15 +33,29 @@ export function inOrder(pool) {
   const latency = (/** @type {Report} */ report) => report.latency_us ?? middle;
   return pool.slice().sort((a, b) => {
     if (score(a) !== score(b)) return score(a) - score(b);
+    if (a.next !== b.next && (a.next || b.next)) return a.next ? -1 : 1;
     if (a.hot !== b.hot) return a.hot ? 1 : -1;
     return a.hot ? a.rif - b.rif || latency(a) - latency(b) : latency(a) - latency(b) || a.rif - b.rif;
   });
 }
 
-const RULED = ["prequal", "rif_then_latency"];
+/** Policies that go by the hot-cold rule, and how many reports they need to. @type {Record<string, number>} */
+const RULED = { prequal: 2, rif_then_latency: 1 };
+/** Policies that keep the latest report of each replica. Where none is fresh, they go by the requests that they have in flight themselves. */
+const KEEP_LATEST = ["rif_then_latency", "shortest_expected_delay"];
+
+/** What decides where so few reports are in a pool that none does; nothing where they do. @param {string} policy @param {number} reports */
+export function withoutReports(policy, reports) {
+  if (reports === 0 && KEEP_LATEST.includes(policy)) return "No report is fresh at this moment: the fewest of this worker's own requests in flight decide.";
+  if (reports === 0) return "The pool is empty at this moment: chance decides.";
+  return reports === 1 && !KEEP_LATEST.includes(policy) ? "Just one report is left in the pool: chance decides until there are two." : "";
+}
+
+/** Those with the lowest score, in the order in which they are. @param {Report[]} order */
+export const lowestOf = (order) => order.filter((report) => report.score_us === order[0]?.score_us);
 
 /**
- * What the next pick would take, if the policy goes by this rule and has enough to go by.
+ * What the next pick would take, if the policy goes by this rule and has enough to go by, and chance does not draw among equals.
  * @param {string} policy
  * @param {Report[]} pool of one worker
  * @returns {{order: Report[], next: Report | null, cold: number, scored: boolean}}
@@ -47,10 +63,11 @@ const RULED = ["prequal", "rif_then_latency"];
 export function nextPick(policy, pool) {
   // There are scores only where there are reports enough to choose by them.
   const scored = pool.some((report) => (report.score_us ?? null) !== null);
-  const known = scored || RULED.includes(policy);
+  const known = scored || policy in RULED;
   const order = known ? inOrder(pool) : pool.slice().sort((a, b) => a.age_ms - b.age_ms);
   const cold = pool.filter((report) => !report.hot).length;
-  const next = scored || (known && pool.length >= 2) ? order[0] : null;
+  const enough = scored ? order[0].next || lowestOf(order).length === 1 : known && pool.length >= RULED[policy];
+  const next = enough ? order[0] : null;
   return { order, next, cold, scored };
 }
 

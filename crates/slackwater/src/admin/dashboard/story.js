@@ -74,7 +74,7 @@ function why(attempt, place, attempts, policy) {
   const which = attempts.length > 1 ? `Try ${place + 1}: why ` : "Why ";
   const parts = [
     element("h3", "", `${which}${attempt.replica}?`),
-    element("p", "rule", element("b", "", sentence(reasonText(attempt.reason))), ruleText(attempt, policy)),
+    element("p", "rule", element("b", "", sentence(reasonText(attempt.reason, policy))), ruleText(attempt, policy)),
   ];
   const known = attempt.chosen ? [{ replica: attempt.replica, ...attempt.chosen, chosen: true }, attempt.runner_up].filter(Boolean) : [];
   const candidates = attempt.candidates?.length ? attempt.candidates : known;
@@ -93,9 +93,9 @@ const sentence = (text) => `${text[0].toUpperCase()}${text.slice(1)}.`;
 
 /** @param {any} attempt @param {string | undefined} policy */
 function ruleText(attempt, policy) {
-  const texts = [];
+  const texts = comparedTexts(attempt, policy);
   if (policy === "capacity" && ["cold", "hot"].includes(attempt.rule ?? attempt.reason)) texts.push("not all say what they can carry, so this was decided as by prequal");
-  if (attempt.rule) texts.push(`of those, ${reasonText(attempt.rule)}`);
+  if (attempt.rule) texts.push(`of those, ${reasonText(attempt.rule, policy)}`);
   if (attempt.reports !== undefined) texts.push(`${plural(attempt.reports, "report")} to choose from`);
   if (attempt.rif_limit !== undefined) texts.push(`hot with ${attempt.rif_limit} in flight or more`);
   // Where nothing was explained, such as of a trial, it is 0 without a meaning.
@@ -103,7 +103,25 @@ function ruleText(attempt, policy) {
   if (attempt.connect_us !== undefined) texts.push(`connecting took ${span(attempt.connect_us)}`);
   if (attempt.probing_us) texts.push(`asking took ${span(attempt.probing_us)}`);
   if (attempt.due_after_us !== undefined) texts.push(`due after ${span(attempt.due_after_us)}`);
-  return texts.length ? ` ${sentence(texts.join("; "))}` : "";
+  const said = texts.length ? ` ${sentence(texts.join("; "))}` : "";
+  return isScored(attempt) ? `${said} ${scoreOf(policy).about}`.trimEnd() : said;
+}
+
+/** @param {any} attempt */
+const isScored = (attempt) => (attempt.rule ?? attempt.reason) === "lowest_score";
+
+/** What a policy compares of its own: how much it was. @param {any} attempt @param {string | undefined} policy @returns {string[]} */
+function comparedTexts(attempt, policy) {
+  if (!isScored(attempt)) return [];
+  const score = scoreOf(policy);
+  const chosen = (attempt.candidates ?? []).find((/** @type {any} */ one) => one.chosen)?.score_us;
+  const second = attempt.runner_up;
+  const texts = [];
+  if (chosen !== undefined) {
+    const follows = second?.score_us === undefined ? "" : second.score_us === chosen ? `, as at ${second.replica}${score.equals ? `: ${score.equals}` : ""}` : `; at ${second.replica}, which follows, ${span(second.score_us)}`;
+    texts.push(`it was ${span(chosen)}${follows}`);
+  }
+  return texts;
 }
 
 /** Columns of candidates: the field, its head, how it is written. @type {[string, string, (value: any) => string][]} */

@@ -85,7 +85,7 @@ class Picks {
       const colour = known ? String(known[0]) : "second";
       const last = series.last(`picks.${reason}`) ?? 0;
       lines.push({ series, column: `picks.${reason}`, colour, width: alpha });
-      entries.push({ name: reasonName(reason), colour, kind, values: [rate(last), sum ? percent(last / sum) : "–"] });
+      entries.push({ name: reasonName(reason, service.policy), colour, kind, values: [rate(last), sum ? percent(last / sum) : "–"] });
     }
     this.chart.show({ lines, stacked: true, write: shortCount, now, windowMs }, entries.reverse());
   }

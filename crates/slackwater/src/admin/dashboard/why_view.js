@@ -2,7 +2,7 @@
 
 import { attributes, button, element, fillList, headRow, rove, setShown, setText, widthOf } from "./dom.js";
 import * as plane from "./plane.js";
-import { limitOf, nextPick } from "./rule.js";
+import { limitOf, lowestOf, nextPick, withoutReports } from "./rule.js";
 import { share, shared } from "./shared.js";
 import { troubleText } from "./model.js";
 import { count, percent, plural, policyOf, scoreOf, span, stateOf } from "./words.js";
@@ -98,7 +98,7 @@ export class WhyView {
     this.table.classList.toggle("scored", scored);
     this.table.classList.toggle("endless", pool.every((report) => report.uses_left === null));
     setText(this.head.querySelector("th:last-child"), scored ? scoreOf(service.policy).name : "hot or cold");
-    setText(this.caption, next ? "The pool: reports to choose from, in the order of the rule" : "Reports to choose from, the newest first");
+    setText(this.caption, scored ? `Reports that are compared, the lowest ${scoreOf(service.policy).name} first` : next ? "The pool: reports to choose from, in the order of the rule" : "Reports to choose from, the newest first");
     const held = this.rows.contains(document.activeElement);
     // Beside the limit, or beside the most where there is none.
     const full = limit ?? Math.max(1, ...pool.map((report) => report.rif));
@@ -155,8 +155,7 @@ export class WhyView {
         `All ${plural(pool.length, "report")} are `, element("b", "hot", "hot"), `: ${limit} or more in flight. The fewest, ${next.rif}, are at `,
         element("b", "", name(next.replica)), ": the next pick.",
       ];
-    } else if (pool.length === 1) parts.push(" Just one report is left in the pool: chance decides until there are two.");
-    else if (policyOf(service.policy).pooled && !pool.length) parts.push(" The pool is empty at this moment: chance decides.");
+    } else if (policyOf(service.policy).pooled) parts.push(` ${withoutReports(service.policy, pool.length)}`.trimEnd());
     this.say(parts);
   }
 
@@ -177,9 +176,15 @@ export class WhyView {
   sayScores(service, order, name) {
     const score = scoreOf(service.policy);
     const [next, second] = order;
+    const equals = lowestOf(order);
     const all = order.length < service.replicas.length ? `Of ${plural(order.length, "report")} that ${order.length === 1 ? "is" : "are"} compared, ` : `Of all ${plural(order.length, "report")}, `;
-    const follows = second ? `; ${name(second.replica)} follows with ${span(second.score_us)}` : "";
-    this.say([`${score.about ? `${score.about} ` : ""}${all}`, element("b", "", name(next.replica)), `'s has the lowest ${score.name}, ${span(next.score_us)}: the next pick${follows}.`]);
+    if (equals.length > 1 && !next.next) {
+      const others = equals.length > 2 ? `, ${name(second.replica)}${equals.length > 3 ? ` and ${plural(equals.length - 2, "other")}` : ` and ${name(equals[2].replica)}`}` : ` and ${name(second.replica)}`;
+      this.say([all, element("b", "", name(next.replica)), `${others} have the lowest ${score.name}, ${span(next.score_us)}: chance decides. ${score.about}`.trimEnd()]);
+      return;
+    }
+    const follows = !second ? "" : equals.length === 1 ? `; ${name(second.replica)} follows with ${span(second.score_us)}` : `; ${name(second.replica)} has the same${score.equals ? `, and ${score.equals}` : ""}`;
+    this.say([all, element("b", "", name(next.replica)), `'s has the lowest ${score.name}, ${span(next.score_us)}: the next pick${follows}. ${score.about}`.trimEnd()]);
   }
 
   repaint() {

@@ -103,10 +103,13 @@ const REASONS = {
   room: ["first with room", "all were full, and it was the first to have room"],
 };
 
-/** @param {string} reason */
-export const reasonName = (reason) => REASONS[/** @type {keyof REASONS} */ (reason)]?.[0] ?? reason.replaceAll("_", " ");
-/** @param {string} reason */
-export const reasonText = (reason) => REASONS[/** @type {keyof REASONS} */ (reason)]?.[1] ?? reason.replaceAll("_", " ");
+/** @param {string} reason @param {string} [policy] whose reason it is, which says what its score is */
+export const reasonName = (reason, policy) => ofPolicy(REASONS[/** @type {keyof REASONS} */ (reason)]?.[0] ?? reason.replaceAll("_", " "), reason, policy);
+/** @param {string} reason @param {string} [policy] */
+export const reasonText = (reason, policy) => ofPolicy(REASONS[/** @type {keyof REASONS} */ (reason)]?.[1] ?? reason.replaceAll("_", " "), reason, policy);
+
+/** @param {string} text @param {string} reason @param {string | undefined} policy */
+const ofPolicy = (text, reason, policy) => (reason === "lowest_score" ? text.replace("score", scoreOf(policy).name) : text);
 
 /** How policies choose: whether they look at a pool of reports, and a sentence for people. */
 const POLICIES = {
@@ -134,18 +137,21 @@ export function policyOf(policy) {
   return { pooled: Boolean(pooled), about: String(about) };
 }
 
-/** What a policy compares that is no figure of a report: its name, and how it comes about. */
+/** What a policy compares that is no figure of a report: its name, how it comes about, and who is chosen of equals, where it is not chance. */
 const SCORES = {
-  shortest_expected_delay: ["expected delay", "Counted for each: the requests in flight there and this one, and a part of one more if it had more than its turn lately, times how long they take there in the mean."],
-  capacity: ["score", "Counted for each: how full it is, and a little more if it had more than its turn lately, times what a request costs there."],
-  linear: ["score", "Counted for each: the weighted sum of requests in flight and latency."],
-  c3: ["score", "Counted for each: the cube of the queue times how long a request takes to serve, and the response time."],
+  shortest_expected_delay: [
+    "expected delay", "Counted for each: the requests in flight there and this one, and a part of one more if it had more than its turn lately, times how long they take there in the mean.",
+    "of equals it goes to the one whose last turn is longest ago",
+  ],
+  capacity: ["score", "Counted for each: how full it is, and a little more if it had more than its turn lately, times what a request costs there.", "of equals it goes to the one of the lower latency"],
+  linear: ["score", "Counted for each: the weighted sum of requests in flight and latency.", ""],
+  c3: ["score", "Counted for each: the cube of the queue times how long a request takes to serve, and the response time.", ""],
 };
 
-/** @param {string | undefined} policy @returns {{name: string, about: string}} */
+/** @param {string | undefined} policy @returns {{name: string, about: string, equals: string}} */
 export function scoreOf(policy) {
-  const [name, about] = SCORES[/** @type {keyof SCORES} */ (policy)] ?? ["score", ""];
-  return { name, about };
+  const [name, about, equals] = SCORES[/** @type {keyof SCORES} */ (policy)] ?? ["score", "", ""];
+  return { name, about, equals };
 }
 
 export const POLICY_NAMES = Object.keys(POLICIES).filter((name) => name !== "none");

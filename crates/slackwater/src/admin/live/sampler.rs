@@ -303,6 +303,7 @@ fn pool(workers: &[&WorkerStatus], replicas: &[ReplicaStatus]) -> Vec<PooledRepo
             hot: report.hot,
             local: report.local,
             score_us: report.score_us,
+            next: report.next,
         })
     };
     let reports = |worker: &&WorkerStatus| -> Vec<_> {

@@ -262,6 +262,15 @@ fn scores_and_weights_are_those_of_the_chosen_one() {
     rig.learn(false);
     let text = rig.said(Query::first());
     assert!(text.starts_with("A: lowest score 5.0"), "{text}");
+    assert!(!text.contains("cold"), "nothing is hot or cold: {text}");
+    assert!(
+        text.contains(" ms of 3 (latency 10.0 ms, RIF 0, "),
+        "{text}"
+    );
+    let mut rig = Rig::new("shortest_expected_delay", THREE);
+    rig.learn(false);
+    let text = rig.said(Query::first());
+    assert!(text.starts_with("A: lowest expected delay "), "{text}");
     assert!(
         text.contains(" ms of 3 (latency 10.0 ms, RIF 0, "),
         "{text}"

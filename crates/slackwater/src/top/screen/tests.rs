@@ -109,6 +109,12 @@ fn the_pool_and_the_charts() {
     let mut app = serve();
     app.act(Action::View(Page::Pool));
     assert_is("pool_80x24", &mut app, SMALL);
+    let (fleet, tick) = samples::serve_by_delay();
+    let mut by_delay = app_of(fleet, tick);
+    by_delay.act(Action::View(Page::Pool));
+    assert_is("pool_by_delay_80x24", &mut by_delay, SMALL);
+    by_delay.act(Action::View(Page::Fleet));
+    assert_is("fleet_by_delay_200x60", &mut by_delay, LARGE);
     app.act(Action::View(Page::Charts));
     assert_is("charts_80x24", &mut app, SMALL);
     let mut demo = demo();

@@ -80,6 +80,7 @@ fn the_scores_that_are_seen_before_a_choice_are_those_that_it_compares() {
         rig.without_latency = alloc::vec![rig.replicas[1], rig.replicas[4]];
         rig.warm();
         let is_scored = !matches!(policy, "prequal" | "rif_then_latency");
+        let mut foreseen = 0;
         // More and more have some of this client's queries, and their reports are of another age each time.
         for round in 0..60 {
             rig.now += 7 * MS;
@@ -105,7 +106,14 @@ fn the_scores_that_are_seen_before_a_choice_are_those_that_it_compares() {
             let chosen = told.iter().find(|(it, _)| *it == pick.ticket.replica());
             let lowest = told.iter().map(nanoseconds).min();
             assert_eq!(chosen.map(nanoseconds), lowest, "{policy}, {round}");
+            if let Some(next) = seen.next {
+                assert_eq!(next, pick.ticket.replica(), "{policy}, {round}");
+                foreseen += 1;
+            }
         }
+        // Chance decides in few rounds, if in any.
+        let expected = if is_scored { 50..=60 } else { 0..=0 };
+        assert!(expected.contains(&foreseen), "{policy}: {foreseen}");
     }
 }
 

@@ -267,15 +267,26 @@ fn where_scores_decide_the_pool_has_what_is_compared_and_is_told_how() {
     let worker = &mut now.services[0].workers[1].snapshot;
     assert!(worker.pool.len() > 1, "{worker:?}");
     let compared = worker.pool[1].replica;
-    worker.scores = vec![(compared, Score::Nanoseconds(12_345_678))];
+    let other = worker.pool[0].replica;
+    worker.scores = vec![
+        (other, Score::Nanoseconds(12_345_699)),
+        (compared, Score::Nanoseconds(12_345_678)),
+    ];
+    worker.next = Some(compared);
     let pool = &tick(&now, &now).services[0].pool;
     let of = |worker: usize| -> Vec<_> {
         let reports = pool.iter().filter(|it| it.worker == worker);
-        reports.map(|it| it.score_us).collect()
+        reports.map(|it| (it.score_us, it.next)).collect()
     };
-    assert_eq!(of(1), [Some(12_345)], "the others are not looked at");
+    let expected = [(Some(12_345), false), (Some(12_345), true)];
+    assert_eq!(of(1), expected, "the others are not looked at");
     assert_eq!(of(0).len(), now.services[0].workers[0].snapshot.pool.len());
-    assert!(of(0).iter().all(Option::is_none));
+    assert!(of(0).iter().all(|it| *it == (None, false)));
+    let told: Vec<_> = (pool.iter())
+        .map(|it| serde_json::to_value(it).expect("JSON")["next"].is_null())
+        .collect();
+    let expected: Vec<_> = pool.iter().map(|it| !it.next).collect();
+    assert_eq!(told, expected, "said of that one alone");
 }
 
 #[test]
