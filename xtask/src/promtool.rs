@@ -18,6 +18,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 const USAGE: &str = "cargo xtask promtool [--slackwater FILE]";
+/// Where the rules are.
+const RULES: &str = "deploy/prometheus/rules.yml";
 /// For a demo to have answered a request.
 const LIMIT: Duration = Duration::from_mins(1);
 
@@ -36,7 +38,7 @@ pub(crate) fn run(options: &[&str]) -> Result<(), String> {
         );
     }
     say(&version);
-    promtool(&["check", "rules", "deploy/prometheus/rules.yml"], None)?;
+    promtool(&["check", "rules", RULES], None)?;
     promtool(&["test", "rules", "deploy/prometheus/rules_test.yml"], None)?;
     let folder = Folder::new("promtool", false)?;
     let queries = folder.path.join("queries.yml");
@@ -100,6 +102,8 @@ fn write_queries(to: &Path) -> Result<usize, String> {
     if rules.is_empty() {
         return Err(wrong(&"it has no queries"));
     }
+    let rules_text =
+        fs::read_to_string(root().join(RULES)).map_err(|error| format!("{RULES}: {error}"))?;
     let of_picked = panels.flat_map(|panel| panel["targets"].as_array().into_iter().flatten());
     for query in of_picked.filter_map(|target| target["expr"].as_str()) {
         let metrics = ["slackwater_", "process_"].map(|begin| query.matches(begin).count());
@@ -109,12 +113,38 @@ fn write_queries(to: &Path) -> Result<usize, String> {
                 "not of the process that is picked: {query}"
             )));
         }
+        if let Some(strange) = strange_record(query, &rules_text) {
+            return Err(wrong(&strange));
+        }
     }
     let count = rules.len();
     // JSON is YAML.
     let file = json!({ "groups": [{ "name": "dashboard", "rules": rules }] });
     fs::write(to, file.to_string()).map_err(|error| format!("{}: {error}", to.display()))?;
     Ok(count)
+}
+
+/// What is wrong with a query's recorded series, if anything is: each has to be recorded by the rules, and be that of the services
+/// that are picked. They are of all processes.
+fn strange_record(query: &str, rules: &str) -> Option<String> {
+    let is_of_name = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | ':');
+    let recorded = |name: &str| {
+        let records = rules
+            .lines()
+            .filter_map(|line| line.split_once("- record: "));
+        records
+            .into_iter()
+            .any(|(_, recorded)| recorded.trim() == name)
+    };
+    let mut names = (query.split(|letter| !is_of_name(letter)))
+        .filter(|name| name.contains(":slackwater:"))
+        .peekable();
+    names.peek()?;
+    if let Some(name) = names.clone().find(|name| !recorded(name)) {
+        return Some(format!("{RULES} does not record {name}: {query}"));
+    }
+    let picked = query.matches("{service=~\"$service\"}").count();
+    (names.count() != picked).then(|| format!("not of the service that is picked: {query}"))
 }
 
 /// What it complains of is a failure, also where it is only advice.
@@ -144,4 +174,29 @@ fn promtool(arguments: &[&str], input: Option<&str>) -> Result<(), String> {
         "promtool {told}:\n{}",
         String::from_utf8_lossy(&text)
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn recorded_series_are_recorded_and_of_the_service_that_is_picked() {
+        let rules = "      - record: service:slackwater:rif_mean5m\n        expr: up\n";
+        let strange = |query: &str| strange_record(query, rules).unwrap_or_default();
+        let good = "2 * quantile_over_time(0.99, service:slackwater:rif_mean5m{service=~\"$service\"}[7d]) + 1";
+        assert_eq!(strange(good), "");
+        assert_eq!(strange("rate(slackwater_picks_total[5m])"), "");
+        let misspelt = "service:slackwater:rif_mean{service=~\"$service\"}";
+        let said = strange(misspelt);
+        assert!(
+            said.contains("does not record service:slackwater:rif_mean:"),
+            "{said}"
+        );
+        let said = strange("service:slackwater:rif_mean5m");
+        assert!(
+            said.starts_with("not of the service that is picked"),
+            "{said}"
+        );
+    }
 }
