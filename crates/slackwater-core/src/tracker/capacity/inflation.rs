@@ -3,10 +3,11 @@
 //! Queries that meet few others take what a query takes; if the newest take twice as long, the replica could have carried
 //! half of them. The mean of a few latencies is a poor thing where they are very different, so means are of square roots,
 //! which a few long queries move less, and over as many as it takes to know them.
+//!
+//! For each query there are but sums; means follow them once in a reading, for each of those divides.
 
 use super::shortage::Shortage;
 use super::{FINE, Fine, ONE_RIF, grow, mul_div, towards};
-use crate::fixed::follow;
 
 /// Where queries that meet few others take less than this share of what the newest take, in 1/1024, the replica is beyond its
 /// capacity. Lower than it would be without noise.
@@ -41,9 +42,35 @@ fn square(root: u64) -> u64 {
     mul_div(root, root, 256)
 }
 
+/// Sums over the queries of one reading.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sums {
+    queries: u64,
+    roots: u64,
+    /// What they met, themselves included.
+    rif: u64,
+    /// Those of them that met few others.
+    few: u64,
+    few_roots: u64,
+    few_rif: u64,
+    /// How far their roots are from the mean as it was before: squares of it, and as they were in the mean.
+    few_squares: u64,
+}
+
+impl Sums {
+    /// The RIF that so many queries met in the mean, of the sum.
+    fn mean_rif(sum: u64, queries: u64) -> Fine {
+        mul_div(sum, ONE_RIF, queries)
+    }
+}
+
 /// What is known of it. Latencies are kept as roots.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Inflation {
+    /// What this reading has learned so far.
+    sums: Sums,
+    /// Up to so many others, and themselves, are few.
+    few: Fine,
     /// Queries that ended before those that are learned from, and the most RIF among them.
     early: u64,
     early_rif_most: Fine,
@@ -70,12 +97,83 @@ pub(super) struct Inflation {
 impl Inflation {
     /// Learns from the queries that have ended within the last `span_ns`; `learn_all` calls [`Self::learn`] for every one of them.
     pub(super) fn read(&mut self, span_ns: u64, learn_all: impl FnOnce(&mut Self)) {
-        let before = self.queries;
         learn_all(self);
-        let count = self.queries - before;
-        if count == 0 || self.queries < QUERIES_MIN {
+        let sums = core::mem::take(&mut self.sums);
+        if sums.queries == 0 {
             return;
         }
+        self.follow(&sums);
+        if self.queries >= QUERIES_MIN {
+            self.find(sums.queries, span_ns);
+        }
+        let few = (self.usual_rif / 2).min(self.capacity.unwrap_or(Fine::MAX));
+        self.few = few.max(ONE_RIF);
+    }
+
+    /// A query has met so many others, and taken so long.
+    #[inline]
+    pub(super) fn learn(&mut self, others: u32, latency_ns: u64) {
+        let rif = u64::from(others) + 1;
+        if !self.is_settled {
+            let rif = rif * ONE_RIF;
+            self.early += 1;
+            self.early_rif_most = self.early_rif_most.max(rif);
+            self.is_settled = self.early * ONE_RIF > self.early_rif_most * SETTLED;
+            return;
+        }
+        let root = root(latency_ns);
+        let sums = &mut self.sums;
+        sums.queries += 1;
+        sums.roots += root;
+        sums.rif += rif;
+        if rif * ONE_RIF <= self.few || self.queries + sums.queries <= QUERIES_MIN {
+            let distance = root.abs_diff(self.unloaded);
+            sums.few += 1;
+            sums.few_roots += root;
+            sums.few_rif += rif;
+            let square = distance.saturating_mul(distance);
+            sums.few_squares = sums.few_squares.saturating_add(square);
+        }
+    }
+
+    /// Moves the means towards those of the newest queries.
+    fn follow(&mut self, sums: &Sums) {
+        let count = sums.queries;
+        self.queries += count;
+        let rif = Sums::mean_rif(sums.rif, count);
+        let memory = RIF_MEMORY.min(self.queries);
+        self.usual_rif = towards(self.usual_rif, rif, count, memory);
+        if sums.few > 0 {
+            self.follow_few(sums);
+        }
+        let memory = self.newest_memory().min(self.queries);
+        self.newest = towards(self.newest, sums.roots / count, count, memory);
+        self.newest_rif = towards(self.newest_rif, rif, count, memory);
+    }
+
+    fn follow_few(&mut self, sums: &Sums) {
+        let count = sums.few;
+        self.unloaded_queries += count;
+        let memory = if self.is_sure {
+            UNLOADED_MEMORY.min(self.unloaded_queries)
+        } else {
+            let memory = QUERIES_MIN.min(self.unloaded_queries);
+            let rif = Sums::mean_rif(sums.few_rif, count);
+            self.unloaded_rif = towards(self.unloaded_rif, rif, count, memory);
+            memory
+        };
+        let squared = |distance: u64| distance.saturating_mul(distance);
+        let mean = sums.few_roots / count;
+        let before = self.unloaded;
+        self.unloaded = towards(before, mean, count, memory);
+        // Of the mean as it is now: those of the mean before are off by how far it was from these, and these are from it.
+        let variance = (sums.few_squares / count).saturating_sub(squared(mean.abs_diff(before)));
+        let variance = variance.saturating_add(squared(mean.abs_diff(self.unloaded)));
+        self.variance = towards(self.variance, variance, count, memory);
+    }
+
+    /// What can be carried, after so many more queries and so much time.
+    fn find(&mut self, count: u64, span_ns: u64) {
         self.is_sure = self.is_sure || self.was_not_slowed_down();
         if !self.is_sure {
             return;
@@ -90,39 +188,6 @@ impl Inflation {
             self.shortage.was_not_for(span_ns);
             grow(capacity, self.newest_rif, span_ns)
         });
-    }
-
-    /// A query has met so many others, and taken so long.
-    #[inline]
-    pub(super) fn learn(&mut self, others: u32, latency_ns: u64) {
-        let rif = (u64::from(others) + 1) * ONE_RIF;
-        if !self.is_settled {
-            self.early += 1;
-            self.early_rif_most = self.early_rif_most.max(rif);
-            self.is_settled = self.early * ONE_RIF > self.early_rif_most * SETTLED;
-            return;
-        }
-        let root = root(latency_ns);
-        self.queries += 1;
-        self.usual_rif = follow(self.usual_rif, rif, RIF_MEMORY.min(self.queries));
-        let few = (self.usual_rif / 2).min(self.capacity.unwrap_or(Fine::MAX));
-        if rif <= few.max(ONE_RIF) || self.queries <= QUERIES_MIN {
-            self.unloaded_queries += 1;
-            let memory = if self.is_sure {
-                UNLOADED_MEMORY.min(self.unloaded_queries)
-            } else {
-                let memory = QUERIES_MIN.min(self.unloaded_queries);
-                self.unloaded_rif = follow(self.unloaded_rif, rif, memory);
-                memory
-            };
-            self.unloaded = follow(self.unloaded, root, memory);
-            let distance = self.unloaded.abs_diff(root);
-            let squared = distance.saturating_mul(distance);
-            self.variance = follow(self.variance, squared, memory);
-        }
-        let memory = self.newest_memory().min(self.queries);
-        self.newest = follow(self.newest, root, memory);
-        self.newest_rif = follow(self.newest_rif, rif, memory);
     }
 
     /// Whether those that met few others were alone, or took hardly less than others that met many more: where they had to wait,
@@ -174,5 +239,37 @@ mod tests {
         let unloaded = inflation.unloaded_ns().unwrap_or_default();
         assert!(unloaded.abs_diff(100 * MS) < MS, "{inflation:?}");
         assert!(!inflation.is_recent(), "none was slowed down");
+    }
+
+    /// After so many readings of so many queries, every other of which takes nine times as long: its root is three times.
+    fn of_two_kinds(readings: u32, queries: u64, longer: u64) -> Inflation {
+        let mut inflation = Inflation {
+            is_settled: true,
+            ..Inflation::default()
+        };
+        for _ in 0..readings {
+            inflation.read(50 * MS, |inflation| {
+                for query in 0..queries {
+                    let times = if query % 2 == 0 { 1 } else { longer };
+                    inflation.learn(0, times * MS);
+                }
+            });
+        }
+        inflation
+    }
+
+    #[test]
+    fn means_are_the_same_of_few_readings_and_of_many() {
+        for (readings, queries) in [(1, 1_000), (10, 100), (100, 10)] {
+            let inflation = of_two_kinds(readings, queries, 9);
+            let unloaded = inflation.unloaded_ns().unwrap_or_default();
+            assert!(unloaded.abs_diff(4 * MS) < MS / 20, "{inflation:?}");
+            // A squared coefficient of variation of a quarter.
+            let memory = inflation.newest_memory();
+            assert!(memory.abs_diff(NEWEST_BY_VARIATION / 4) <= 2, "{memory}");
+            assert_eq!(inflation.queries, 1_000);
+        }
+        let alike = of_two_kinds(1, 1_000, 1);
+        assert_eq!(alike.variance, 0, "where none differs from another");
     }
 }
