@@ -76,6 +76,11 @@ impl Source {
     pub fn read_times(&mut self) -> Reading {
         self.read()
     }
+
+    /// As [`read`](Self::read), of which there is nothing to be left out here.
+    pub fn read_times_and_limits(&mut self) -> Reading {
+        self.read()
+    }
 }
 
 const ONLY_THIS: &str = "on this system only the process that asks can be read, if any";

@@ -1,7 +1,7 @@
 //! What the operating system tells of CPU: how much a process or a cgroup has used, how long its threads have waited for more,
 //! and how much it may have at most.
 //!
-//! A [`Source`] is opened once and read often, every 50 to 250 ms. Reading never fails and, once warm, never allocates: what a
+//! A [`Source`] is opened once and read often, every 50 ms to a second. Reading never fails and, once warm, never allocates: what a
 //! system does not tell is `None`. [`Source::findings`] says once what was found and why the rest was not. No privilege is needed
 //! beyond reading the files of `/proc` and of the cgroup.
 //!

@@ -32,6 +32,8 @@ fn a_reading_asks_nothing_of_the_heap() {
         let (calls, ()) = calls_of(|| {
             for _ in 0..READINGS {
                 let _ = core::hint::black_box(source.read());
+                let _ = core::hint::black_box(source.read_times());
+                let _ = core::hint::black_box(source.read_times_and_limits());
             }
         });
         assert_eq!(calls, 0, "{target}");

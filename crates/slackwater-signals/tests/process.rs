@@ -48,6 +48,11 @@ fn a_reading_of_times_leaves_the_rest_out() {
     assert!(times.used > all.used && times.waited >= all.waited);
     assert_eq!(times.cores_limit, all.cores_limit);
     assert_eq!((times.throttled, times.stalled), (None, None));
+    let mut other = Source::open(&Target::ThisProcess);
+    let both = other.read_times_and_limits();
+    assert_eq!(both.cores_limit, all.cores_limit);
+    assert!(both.used.is_some() && both.waited.is_some());
+    assert_eq!((both.throttled, both.stalled), (None, None));
 }
 
 #[test]

@@ -169,6 +169,8 @@ fn a_reading_of_times_has_the_limit_that_was_read_last() {
     assert_eq!(told(source.read()), (400, true));
     let period = source.read_times().quota_period;
     assert_eq!(period, Some(Duration::from_millis(50)));
+    group.write("cpu.cfs_quota_us", "10000");
+    assert_eq!(told(source.read_times_and_limits()), (200, false));
 }
 
 /// Groups of version 1 can have single threads in them. They bring their past along, which is not the group's.

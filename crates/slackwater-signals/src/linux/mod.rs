@@ -49,6 +49,14 @@ enum Waited {
     Throttled,
 }
 
+/// How much of it is read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Which {
+    All,
+    TimesAndLimits,
+    Times,
+}
+
 /// What differs between processes and groups.
 struct Parts {
     process: Option<Process>,
@@ -134,17 +142,22 @@ impl Source {
     /// What the system tells now: some system calls, one for each watched thread among them. Nothing is allocated unless there are
     /// more threads than ever before.
     pub fn read(&mut self) -> Reading {
-        self.read_these(true)
+        self.read_these(Which::All)
     }
 
     /// As [`read`](Self::read), but of what changes all the time alone: CPU time and waiting. Limit and quota period are as `read` had
     /// them last, and throttling and pressure are left out: half of the system calls where there are few threads. For those
     /// who read often, and everything once in a while.
     pub fn read_times(&mut self) -> Reading {
-        self.read_these(false)
+        self.read_these(Which::Times)
     }
 
-    fn read_these(&mut self, all: bool) -> Reading {
+    /// As [`read_times`](Self::read_times), and limit and quota period as they are now.
+    pub fn read_times_and_limits(&mut self) -> Reading {
+        self.read_these(Which::TimesAndLimits)
+    }
+
+    fn read_these(&mut self, which: Which) -> Reading {
         if self.process.as_ref().is_some_and(Process::has_ended) {
             return Reading::default();
         }
@@ -155,8 +168,12 @@ impl Source {
             matches!(self.waited, Some(Waited::Stalled)),
         );
         let mut reading = Reading {
-            throttled: (all || waits_throttled).then(throttled).flatten(),
-            stalled: (all || waits_stalled).then(stalled).flatten(),
+            throttled: (which == Which::All || waits_throttled)
+                .then(throttled)
+                .flatten(),
+            stalled: (which == Which::All || waits_stalled)
+                .then(stalled)
+                .flatten(),
             ..Reading::default()
         };
         let mut watched = None;
@@ -182,10 +199,9 @@ impl Source {
         if reading.used_by_watched.is_none() && reading.waited.is_some() {
             reading.used_by_watched = reading.used;
         }
-        (reading.cores_limit, reading.quota_period) = if all {
-            self.limits.read(watched)
-        } else {
-            self.limits.last()
+        (reading.cores_limit, reading.quota_period) = match which {
+            Which::All | Which::TimesAndLimits => self.limits.read(watched),
+            Which::Times => self.limits.last(),
         };
         reading
     }

@@ -50,7 +50,8 @@ pub(crate) fn only_line(text: &[u8]) -> Option<&[u8]> {
 
 /// A file of one line that is a number.
 pub(crate) fn only_number(text: &[u8]) -> Option<u64> {
-    number(only_line(text)?)
+    let (value, text) = number_until(text, b'\n')?;
+    text.is_empty().then_some(value)
 }
 
 /// Lines of a file that ends with the end of a line.
