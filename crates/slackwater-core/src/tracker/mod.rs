@@ -8,7 +8,7 @@ mod capacity;
 mod rates;
 mod samples;
 
-pub use capacity::{CapacityEstimator, CapacitySource, CpuTotals, ThreadTotals};
+pub use capacity::{CapacityEstimator, CapacitySource, CpuTotals, Look, ThreadTotals};
 pub use rates::{RecentRates, Totals};
 
 use crate::report::{LoadReport, Rif};

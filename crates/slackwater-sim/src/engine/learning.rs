@@ -38,7 +38,7 @@ impl Learning {
         }
     }
 
-    /// Takes a reading, if one is due.
+    /// Takes a reading, if one is due and need not wait.
     #[inline]
     pub(super) fn read(
         &mut self,
@@ -48,7 +48,8 @@ impl Learning {
         finished: u64,
     ) {
         let at = Instant::from_nanos(now);
-        if !self.estimator.is_due(at) {
+        // The cheaper question first.
+        if !self.estimator.is_due(at) || !self.estimator.look(at, tracker).reads {
             return;
         }
         let cpu = self.tells_cpu.then(|| {

@@ -85,7 +85,7 @@ impl Learned {
         now >= due_at + overdue
     }
 
-    /// Takes a reading, if one is due and nobody else is at it; while the replica is quiet, later. Whether it is.
+    /// Takes a reading, if one is due and nobody else is at it; while the replica is quiet, later. Whether it is quiet.
     pub(super) fn read(
         &self,
         now: Instant,
@@ -101,17 +101,14 @@ impl Learned {
             estimator,
             allocation,
         } = &mut *learning;
-        let is_quiet = estimator.is_quiet(now, tracker);
         // Somebody else may have been here since the time was looked at.
-        if !estimator.is_due(now) {
-            return is_quiet;
-        }
-        if !self.when_told {
+        if !self.when_told && estimator.is_due(now) {
             let next = now + CapacityEstimator::STEP;
             self.due_at_ns.store(next.as_nanos(), Relaxed);
         }
-        if estimator.may_wait(now, tracker) {
-            return is_quiet;
+        let look = estimator.look(now, tracker);
+        if !look.reads {
+            return look.is_quiet;
         }
         let cpu = self.cpu.as_ref();
         // A probe responder must outlive a mistake in it.
@@ -131,7 +128,7 @@ impl Learned {
         self.source.store(source.unwrap_or(NO_SOURCE), Relaxed);
         let used_ns = allocation.read(cpu).unwrap_or(NO_USE);
         self.allocation_used_ns.store(used_ns, Relaxed);
-        is_quiet
+        look.is_quiet
     }
 
     /// What told the capacity, if one is known.
@@ -320,14 +317,23 @@ mod tests {
         (builder.cpu_totals(cpu).build(), move || asked.load(Relaxed))
     }
 
+    /// Learns from as many queries as it takes to know enough.
+    async fn settle(load: &Load) {
+        load.learn();
+        for _ in 0..300 {
+            load.arrive().finish(End::Success);
+        }
+        advance(STEP).await;
+        load.learn();
+    }
+
     #[tokio::test(start_paused = true)]
     async fn while_hardly_anything_is_in_flight_readings_wait() {
         let (load, asked) = counted(Load::builder());
-        let asked_each_step = async |busy_ms: u64| {
+        let asked_in_steps = async |steps: u32, busy: Duration| {
             let before = asked();
-            for _ in 0..4 {
+            for _ in 0..steps {
                 let query = load.arrive();
-                let busy = MS * u32::try_from(busy_ms).unwrap();
                 advance(busy).await;
                 query.finish(End::Success);
                 advance(STEP.saturating_sub(busy)).await;
@@ -336,24 +342,25 @@ mod tests {
             asked() - before
         };
         load.report(None);
-        assert_eq!(asked_each_step(4).await, 1, "one in four steps");
-        assert_eq!(asked_each_step(0).await, 1, "however quiet");
-        assert_eq!(asked_each_step(5).await, 4, "a tenth is not quiet");
-        // A burst of quick ones is learned from at once, and before the tracker forgets some.
-        advance(STEP).await;
+        assert_eq!(asked_in_steps(4, MS).await, 4, "hardly anything is known");
+        settle(&load).await;
+        assert_eq!(asked_in_steps(12, MS * 4).await, 1, "one in twelve steps");
+        assert_eq!(asked_in_steps(4, MS * 5).await, 4, "a tenth is not quiet");
         let before = asked();
-        (0..63).for_each(|_| load.arrive().finish(End::Success));
+        advance(STEP * 19).await;
         load.report(None);
-        assert_eq!(asked() - before, 0);
-        load.arrive().finish(End::Success);
+        assert_eq!(asked() - before, 0, "nothing has happened");
         advance(STEP).await;
         load.report(None);
-        assert_eq!(asked() - before, 1);
+        assert_eq!(asked() - before, 1, "for a second");
     }
 
     #[tokio::test(start_paused = true)]
     async fn whoever_wants_to_say_when_is_asked_by_nobody_else() {
         let (load, asked) = counted(Load::builder().learn_when_told());
+        settle(&load).await;
+        let before = asked();
+        let asked = || asked() - before;
         let query = load.arrive();
         for _ in 0..4 {
             advance(STEP * 3).await;
@@ -372,12 +379,12 @@ mod tests {
         advance(STEP).await;
         assert!(load.learn(), "it is quiet");
         assert_eq!(asked(), 2);
-        advance((STEP * 3).saturating_sub(MS)).await;
+        advance((STEP * 11).saturating_sub(MS)).await;
         assert!(load.learn());
         assert_eq!(asked(), 2);
         advance(MS).await;
         assert!(load.learn());
-        assert_eq!(asked(), 3, "200 ms after the last");
+        assert_eq!(asked(), 3, "600 ms after the last");
         advance(STEP * 5).await;
         load.report(None);
         load.arrive().carried_report();

@@ -144,9 +144,10 @@ impl Load {
     }
 
     /// Learns capacity and cost from what was seen since the last time, as with [`LoadBuilder::learn_when_told`] nobody else does:
-    /// at most every 50 ms, and every 200 ms while the replica is quiet, that is while for less than a tenth of the time anything
-    /// is in flight and fewer than 64 queries end. Calls in between do nothing. Whether it was quiet: then there is no hurry to
-    /// call again. False where nothing is learned at all.
+    /// at most every 50 ms. While the replica is quiet, that is while for less than a tenth of the time anything is in flight and
+    /// fewer than 64 queries end, every 600 ms, once it has learned of 300 queries; while nothing at all is in flight, every second.
+    /// Calls in between do next to nothing. Whether it was quiet: then there is no hurry to call again. False where nothing is
+    /// learned at all.
     pub fn learn(&self) -> bool {
         (self.shared.learned.as_ref()).is_some_and(|learned| self.read(learned, self.now()))
     }
@@ -299,8 +300,8 @@ impl LoadBuilder {
 
     /// Whether capacity and the cost of a query are learned and reported, for policies that go by them. Default: they are, by RIF
     /// and latency alone; with [`Self::cpu_totals`] from the CPU, too. A reading takes microseconds, every 50 ms at the most, and
-    /// every 200 ms while hardly anything is in flight, on a thread that asks for a report, unless [`Self::learn_when_told`] is
-    /// set. Off, reports have neither, and a policy that goes by capacity goes by latency and RIF.
+    /// less often while hardly anything is in flight, as [`Load::learn`] has it, on a thread that asks for a report, unless
+    /// [`Self::learn_when_told`] is set. Off, reports have neither, and a policy that goes by capacity goes by latency and RIF.
     #[must_use]
     pub fn learn_capacity(mut self, learns: bool) -> Self {
         self.learns_capacity = learns;
@@ -316,8 +317,8 @@ impl LoadBuilder {
     /// altogether, or a panic: nobody can tell now, and latency tells until two readings in a row can. Totals that
     /// step back count as unchanged.
     ///
-    /// `read` runs at most once in 50 ms, and once in 200 ms while hardly anything is in flight, on a thread that asks for a report,
-    /// such as that which answers probes, unless [`Self::learn_when_told`] is set: it should take microseconds. Unless
+    /// `read` runs at most once in 50 ms, and less often while hardly anything is in flight, as [`Load::learn`] has it, on a thread
+    /// that asks for a report, such as that which answers probes, unless [`Self::learn_when_told`] is set: it should take microseconds. Unless
     /// [`Self::cpu`] is set, CPU in use is reported from this as well, as a share of the limit, while there is one. Default: nobody tells. On Linux, the crate `slackwater-signals` reads all four.
     ///
     /// ```

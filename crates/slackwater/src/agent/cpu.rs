@@ -23,6 +23,8 @@ const PAUSE_READINGS: u32 = 99;
 /// But no longer than this: one that took long because this process had to wait for a CPU itself says that there is something
 /// to learn.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
+/// While the server is quiet it is looked that often whether it still is: a look costs a fraction of what a reading does.
+const QUIET_LOOK: Duration = Duration::from_millis(200);
 /// How often it is looked where the server is, and what limits it: quotas hardly ever change.
 const LOOK: Duration = Duration::from_secs(1);
 /// A process id, with a line's end and some blanks.
@@ -73,7 +75,7 @@ fn keep_learning(load: &Load) {
 /// From one look to the next. After some time in which hardly anything happened, for so long again hardly anything is missed.
 fn step_after(step: Duration, is_quiet: bool) -> Duration {
     if is_quiet {
-        (step * 2).min(CapacityEstimator::QUIET_STEP)
+        (step * 2).min(QUIET_LOOK)
     } else {
         CapacityEstimator::STEP
     }
@@ -130,7 +132,7 @@ impl Watch {
         }
         let open = self.open.as_mut()?;
         let reading = if looks {
-            open.source.read()
+            open.source.read_times_and_limits()
         } else {
             open.source.read_times()
         };

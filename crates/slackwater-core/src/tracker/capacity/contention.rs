@@ -48,8 +48,8 @@ pub(super) struct Contention {
 }
 
 impl Contention {
-    /// Learns from another span, together with those before that were not yet `least_ns` long. While no CPU time is wanted
-    /// nothing is learned.
+    /// Learns from another span, together with those before that were not yet `least_ns` long. While no CPU time is wanted, or nothing
+    /// is in flight, nothing is learned.
     pub(super) fn read(&mut self, span: Span, least_ns: u64) {
         self.seen += span;
         if self.seen.ns < least_ns {
@@ -57,11 +57,12 @@ impl Contention {
         }
         let seen = core::mem::take(&mut self.seen);
         let wanted_ns = seen.used_ns.saturating_add(seen.waited_ns);
-        if wanted_ns == 0 {
+        // What a server does of itself while nothing is in flight says nothing of what it can carry: it would be taken for none.
+        if wanted_ns == 0 || seen.busy_ns == 0 {
             return;
         }
         let got = mul_div(seen.used_ns, FINE, wanted_ns);
-        // While nothing was in flight nobody shared anything.
+        // The rest of the time nobody shared anything.
         let mean_rif = mul_div(seen.rif_time_ns, ONE_RIF, seen.busy_ns);
         let carried = mul_div(mean_rif, got, FINE);
         let capacity = self.capacity.unwrap_or(carried);
@@ -82,5 +83,35 @@ impl Contention {
     /// Whether a shortage has said not long ago what the capacity is; without one it is but a guess from below.
     pub(super) fn is_recent(&self) -> bool {
         self.shortage.is_recent()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_server_does_of_itself_says_nothing_of_what_it_can_carry() {
+        const MS: u64 = 1_000_000;
+        let own = Span {
+            ns: 50 * MS,
+            used_ns: MS,
+            waited_ns: MS,
+            ..Span::default()
+        };
+        let busy = Span {
+            busy_ns: 50 * MS,
+            rif_time_ns: 100 * MS,
+            used_ns: 50 * MS,
+            waited_ns: 50 * MS,
+            ..own
+        };
+        let mut contention = Contention::default();
+        contention.read(own, 0);
+        assert_eq!(contention.capacity(), None, "nothing was in flight");
+        contention.read(busy, 0);
+        assert_eq!(contention.capacity(), Some(ONE_RIF), "half of two");
+        contention.read(own, 0);
+        assert_eq!(contention.capacity(), Some(ONE_RIF), "nor was it then");
     }
 }

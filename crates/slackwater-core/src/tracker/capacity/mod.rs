@@ -9,6 +9,8 @@
 //! | how latency grows with RIF | `inflation` |
 //! | the most cores that it may use, and the CPU time that a query takes | `cost` |
 //!
+//! When it is worth a reading is in `pace`.
+//!
 //! All go by the same thought. Where a replica gets only a share of what its queries could use, that share times the RIF is
 //! what it could have carried without making anyone wait. Where it gets all, its capacity is no less than the RIF that it
 //! just carried, and is taken to be a little higher each second: that there is more room is only found by trying.
@@ -16,6 +18,7 @@
 mod contention;
 mod cost;
 mod inflation;
+mod pace;
 mod shortage;
 mod source;
 #[cfg(test)]
@@ -29,6 +32,7 @@ use contention::{Contention, Span};
 use core::time::Duration;
 use cost::MeanCost;
 use inflation::Inflation;
+pub use pace::Look;
 pub use source::CapacitySource;
 
 /// What the operating system tells of a replica's CPU since its start.
@@ -72,11 +76,6 @@ const GROWTH_PERCENT: u64 = 3;
 const IN_USE_PERCENT: u64 = 70;
 /// Waits for a quota's next period are told up to a period late: over so many of them little is missed.
 const QUOTA_PERIODS: u32 = 2;
-/// A replica that had something in flight for less than one part in so many of some time was quiet.
-const BUSY_PARTS: u64 = 10;
-/// But not if so many queries ended: a quarter of the samples that a tracker keeps by default, so that none is written over before
-/// it is learned from.
-const QUIET_ENDS: usize = 64;
 /// Towards a RIF that was carried without trouble capacity rises faster, and doubles within this time at the most: a burst
 /// that a bucket of saved-up time has paid for is not what the replica can carry.
 const DOUBLING_NS: u64 = 1_000_000_000;
@@ -85,6 +84,8 @@ const DOUBLING_NS: u64 = 1_000_000_000;
 #[derive(Clone, Debug, Default)]
 pub struct CapacityEstimator {
     last: Option<Reading>,
+    /// How many queries have been learned from.
+    learned: u64,
     contention: Contention,
     inflation: Inflation,
     cost: MeanCost,
@@ -96,7 +97,9 @@ pub struct CapacityEstimator {
 /// What was read.
 #[derive(Clone, Copy, Debug)]
 struct Reading {
+    /// From then on the next one tells: when it was taken, or later, for as long as nothing happened after it.
     at: Instant,
+    taken_at: Instant,
     rif_time_ns: u64,
     busy_ns: u64,
     finished: u64,
@@ -106,36 +109,6 @@ struct Reading {
 }
 
 impl CapacityEstimator {
-    /// How often it is to be read: between two readings neighbours hardly change, and a few queries end.
-    pub const STEP: Duration = Duration::from_millis(50);
-
-    /// The longest that a reading is put off for a replica that is quiet: four steps.
-    pub const QUIET_STEP: Duration = Duration::from_millis(200);
-
-    /// Whether it is time for another reading; asked first where to read costs something.
-    pub fn is_due(&self, now: Instant) -> bool {
-        self.last
-            .is_none_or(|last| now.saturating_since(last.at) >= Self::STEP)
-    }
-
-    /// Whether hardly anything has happened since the last reading: with something in flight for less than a tenth of the time,
-    /// and fewer than 64 queries that ended. What a reading costs is better spent later then: a span of which so little is busy
-    /// tells hardly anything, and what it does tell is in the next. False before the first.
-    pub fn is_quiet(&self, now: Instant, tracker: &LoadTracker) -> bool {
-        self.last.is_some_and(|last| {
-            let busy_ns = tracker.busy_ns(now).wrapping_sub(last.busy_ns);
-            let ended = tracker.samples.recorded().wrapping_sub(last.recorded);
-            busy_ns < now.ns_since(last.at) / BUSY_PARTS && ended < QUIET_ENDS
-        })
-    }
-
-    /// Whether a reading that is due should wait, for the replica [is quiet](Self::is_quiet): until [`Self::QUIET_STEP`] after the
-    /// last at the most.
-    pub fn may_wait(&self, now: Instant, tracker: &LoadTracker) -> bool {
-        let is_fresh = |last: Reading| now.saturating_since(last.at) < Self::QUIET_STEP;
-        self.last.is_some_and(is_fresh) && self.is_quiet(now, tracker)
-    }
-
     /// Takes a reading: of the tracker, of how many queries have `finished` since the start, and of the CPU where somebody
     /// tells. One that is not due is ignored.
     pub fn read(
@@ -150,6 +123,7 @@ impl CapacityEstimator {
         }
         let reading = Reading {
             at: now,
+            taken_at: now,
             rif_time_ns: tracker.rif_time_ns(now),
             busy_ns: tracker.busy_ns(now),
             finished,
@@ -160,6 +134,8 @@ impl CapacityEstimator {
             return;
         };
         let span_ns = now.ns_since(before.at);
+        let ended = reading.recorded.wrapping_sub(before.recorded);
+        self.learned = self.learned.saturating_add(ended as u64);
         self.inflation.read(span_ns, |inflation| {
             let learn = |others, latency_ns| inflation.learn(others, latency_ns);
             let (from, to) = (before.recorded, reading.recorded);

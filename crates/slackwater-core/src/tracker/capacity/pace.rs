@@ -1,0 +1,234 @@
+//! When a reading is worth what it costs.
+//!
+//! One is due every 50 ms, and that is how often it takes place until enough is known. From then on a replica that has hardly anything to
+//! do is read less often: what little there is to learn is in the next reading as well. While nothing happens at all there is
+//! nothing to learn, known or not.
+
+use super::{CapacityEstimator, Reading};
+use crate::time::Instant;
+use crate::tracker::LoadTracker;
+use core::time::Duration;
+
+/// A replica that had something in flight for less than one part in so many of some time was quiet.
+const BUSY_PARTS: u64 = 10;
+/// But not if so many queries ended: a quarter of the samples that a tracker keeps by default, so that none is written over before
+/// it is learned from.
+const QUIET_ENDS: usize = 64;
+/// What has been learned of so many queries is settled: as many as the cost of a query, and its latency without others, are means
+/// of. Before that each one tells a good part of all that is known.
+const SETTLED_QUERIES: u64 = 300;
+
+/// What is to be done now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Look {
+    /// A reading is to be taken.
+    pub reads: bool,
+    /// Hardly anything has happened since the last reading: something was in flight for less than a tenth of the time, and fewer than
+    /// 64 queries ended. There is no hurry to look again. False before the first reading.
+    pub is_quiet: bool,
+}
+
+/// How much has happened since the last reading.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pace {
+    /// Nothing was in flight.
+    Idle,
+    Quiet,
+    Busy,
+}
+
+impl CapacityEstimator {
+    /// How often it is to be read: between two readings neighbours hardly change, and a few queries end.
+    pub const STEP: Duration = Duration::from_millis(50);
+
+    /// The longest that a reading is put off for a replica that is quiet, of which 300 queries have been learned from: twelve steps.
+    pub const QUIET_STEP: Duration = Duration::from_millis(600);
+
+    /// And for one of which nothing is in flight, learned from or not.
+    pub const IDLE_STEP: Duration = Duration::from_secs(1);
+
+    /// Whether it is time for another look, and for a reading if that is not put off.
+    pub fn is_due(&self, now: Instant) -> bool {
+        self.last
+            .is_none_or(|last| now.saturating_since(last.at) >= Self::STEP)
+    }
+
+    /// Whether to take a reading now, asked before one where to read costs something. One that is due is put off while the replica
+    /// is quiet and what is known of it has settled, for [`Self::QUIET_STEP`] at the most; and while it is idle, for
+    /// [`Self::IDLE_STEP`]. That nothing happened is learned here: the next reading tells of the time after it.
+    pub fn look(&mut self, now: Instant, tracker: &LoadTracker) -> Look {
+        let is_due = self.is_due(now);
+        let has_settled = self.learned >= SETTLED_QUERIES;
+        let Some(last) = &mut self.last else {
+            return Look {
+                reads: true,
+                is_quiet: false,
+            };
+        };
+        let pace = last.pace(now, tracker);
+        let ago = now.saturating_since(last.taken_at);
+        let may_wait = match pace {
+            Pace::Idle => ago < Self::IDLE_STEP,
+            Pace::Quiet => has_settled && ago < Self::QUIET_STEP,
+            Pace::Busy => false,
+        };
+        if pace == Pace::Idle && is_due && may_wait {
+            last.at = now;
+        }
+        Look {
+            reads: is_due && !may_wait,
+            is_quiet: pace != Pace::Busy,
+        }
+    }
+}
+
+impl Reading {
+    fn pace(&self, now: Instant, tracker: &LoadTracker) -> Pace {
+        let busy_ns = tracker.busy_ns(now).wrapping_sub(self.busy_ns);
+        let ended = tracker.samples.recorded().wrapping_sub(self.recorded);
+        if busy_ns == 0 && ended == 0 {
+            Pace::Idle
+        } else if busy_ns < now.ns_since(self.at) / BUSY_PARTS && ended < QUIET_ENDS {
+            Pace::Quiet
+        } else {
+            Pace::Busy
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tracker::End;
+
+    const STEP: Duration = CapacityEstimator::STEP;
+    const MS: Duration = Duration::from_millis(1);
+
+    /// A replica that is asked every step.
+    struct Replica {
+        tracker: LoadTracker,
+        estimator: CapacityEstimator,
+        now: Instant,
+        ended: u64,
+        readings: u32,
+    }
+
+    impl Replica {
+        fn new() -> Self {
+            Self {
+                tracker: LoadTracker::default(),
+                estimator: CapacityEstimator::default(),
+                now: Instant::from_nanos(7),
+                ended: 0,
+                readings: 0,
+            }
+        }
+
+        /// That has learned from so many queries, the newest just now.
+        fn after(queries: u64) -> Self {
+            let mut replica = Self::new();
+            replica.ask();
+            for _ in 0..queries {
+                replica.query(STEP);
+                replica.ask();
+            }
+            replica
+        }
+
+        fn query(&mut self, took: Duration) {
+            let arrival = self.tracker.arrive(self.now);
+            self.now += took;
+            self.tracker.finish(self.now, arrival, End::Success);
+            self.ended += 1;
+        }
+
+        fn ask(&mut self) -> Look {
+            let look = self.estimator.look(self.now, &self.tracker);
+            if look.reads {
+                self.readings += 1;
+                (self.estimator).read(self.now, &self.tracker, self.ended, None);
+            }
+            look
+        }
+
+        /// How many readings were taken in so many steps with a query each.
+        fn readings_in(&mut self, steps: u32, busy: Duration) -> u32 {
+            let before = self.readings;
+            for _ in 0..steps {
+                self.query(busy);
+                self.now += STEP.saturating_sub(busy);
+                self.ask();
+            }
+            self.readings - before
+        }
+    }
+
+    #[test]
+    fn the_first_queries_are_learned_from_at_once_however_few_they_are() {
+        assert_eq!(Replica::after(298).readings_in(1, MS), 1);
+        let mut replica = Replica::after(299);
+        assert_eq!(replica.readings_in(1, MS), 1, "the 300th");
+        assert_eq!(replica.readings_in(11, MS), 0);
+        assert_eq!(replica.readings_in(1, MS), 1, "600 ms later");
+        assert_eq!(replica.readings_in(12 * 5, 4 * MS), 5);
+    }
+
+    #[test]
+    fn a_tenth_of_the_time_or_64_queries_are_not_quiet() {
+        let mut replica = Replica::after(300);
+        assert_eq!(replica.readings_in(4, 5 * MS), 4);
+        for _ in 0..63 {
+            replica.query(Duration::ZERO);
+        }
+        replica.now += STEP;
+        let put_off = Look {
+            reads: false,
+            is_quiet: true,
+        };
+        assert_eq!(replica.ask(), put_off);
+        replica.query(Duration::ZERO);
+        let taken = Look {
+            reads: true,
+            is_quiet: false,
+        };
+        assert_eq!(replica.ask(), taken);
+        assert!(!replica.ask().reads, "just now");
+    }
+
+    #[test]
+    fn while_nothing_happens_nothing_is_read_for_a_second() {
+        // Whether much is known or not.
+        for queries in [1, 300] {
+            let mut replica = Replica::after(queries);
+            for _ in 0..19 {
+                replica.now += STEP;
+                let look = replica.ask();
+                assert_eq!((look.reads, look.is_quiet), (false, true));
+            }
+            replica.now += STEP;
+            assert!(replica.ask().reads, "a second");
+        }
+    }
+
+    #[test]
+    fn what_comes_after_idleness_is_not_a_small_part_of_it() {
+        let mut replica = Replica::after(300);
+        for _ in 0..9 {
+            replica.now += STEP;
+            assert!(!replica.ask().reads);
+        }
+        assert_eq!(replica.readings_in(1, MS * 5), 1, "a tenth of this step");
+        // One that has begun is no idleness, though it has not ended.
+        let _still = replica.tracker.arrive(replica.now);
+        replica.now += STEP;
+        let look = replica.ask();
+        assert_eq!((look.reads, look.is_quiet), (true, false));
+    }
+
+    #[test]
+    fn a_first_reading_waits_for_nothing() {
+        let first = Replica::new().ask();
+        assert_eq!((first.reads, first.is_quiet), (true, false));
+    }
+}
