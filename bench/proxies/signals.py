@@ -30,6 +30,8 @@ AGENTS = {
     "cgroup": ("`replica.cgroup`", lambda group: f"[replica]\ncgroup = \"{group}\"\n"),
     "both": ("both", lambda group: f"{REPORTS}[replica]\ncgroup = \"{group}\"\n"),
 }
+# What a request takes a server that works, in microseconds of CPU, and how many a second there are of it.
+WORK_US, WORK_RATE = 2170, 100
 LAYERS = {
     "bare": "hyper alone",
     "counted": "the layer, which learns nothing",
@@ -208,20 +210,25 @@ def natively(agent, port):
     return out
 
 
+def agent_of(folder, group, name, server, counted):
+    """An agent with these settings before the server, which is put into the group."""
+    with open(f"{group}/cgroup.procs", "w") as file:
+        file.write(str(server.proc.pid))
+    toml = os.path.join(folder, "agent.toml")
+    with open(toml, "w") as file:
+        file.write(f"workers = 1\ncheck_interval = \"{CHECK}\"\n{AGENTS[name][1](group)}")
+    command = [BIN, "agent", "--config", toml, "--listen", f"127.0.0.1:{AGENT}", "--to", f"127.0.0.1:{SERVER}"]
+    return Process(folder, command, AGENT, counted)
+
+
 def agents(args, folder):
     rows = {}
-    for name, (_, settings) in AGENTS.items():
+    for name in AGENTS:
         with cgroup() as group, contextlib.ExitStack() as stack:
             def start(counted):
                 server = Process(folder, [BURNER, "replica", f"127.0.0.1:{SERVER}", "--cost-us", "0", "--threads", "1"], SERVER, counted)
                 stack.callback(server.stop)
-                with open(f"{group}/cgroup.procs", "w") as file:
-                    file.write(str(server.proc.pid))
-                toml = os.path.join(folder, "agent.toml")
-                with open(toml, "w") as file:
-                    file.write(f"workers = 1\ncheck_interval = \"{CHECK}\"\n{settings(group)}")
-                command = [BIN, "agent", "--config", toml, "--listen", f"127.0.0.1:{AGENT}", "--to", f"127.0.0.1:{SERVER}"]
-                agent = Process(folder, command, AGENT, counted)
+                agent = agent_of(folder, group, name, server, counted)
                 stack.callback(agent.stop)
                 return agent, server
 
@@ -245,6 +252,27 @@ def agents(args, folder):
             rows[name] = {**row, **count(AGENT, [agent, server], kept_busy(agent, server), AGENT_PACE, args, args.requests)}
             stack.close()
         print(f"{name}: {rows[name]}", file=sys.stderr, flush=True)
+    return rows
+
+
+def work(args, folder):
+    """Microseconds of CPU of a request, user and kernel, the agent's and the server's, without callgrind: in turns, for what a request takes
+    differs from minute to minute by more than what is looked for."""
+    rows = {name: {"agent_us": [], "server_us": []} for name in ("none", "both")}
+    for _ in range(args.samples):
+        for name, row in rows.items():
+            with cgroup() as group, contextlib.ExitStack() as stack:
+                server = Process(folder, [BURNER, "replica", f"127.0.0.1:{SERVER}", "--cost-us", str(WORK_US), "--threads", "1"], SERVER, False)
+                stack.callback(server.stop)
+                agent = agent_of(folder, group, name, server, False)
+                stack.callback(agent.stop)
+                client, requests = Client(AGENT), WORK_RATE * WINDOW_S
+                client.send(requests, WORK_RATE)
+                before = agent.cpu_us(), server.cpu_us()
+                client.send(requests, WORK_RATE)
+                row["agent_us"].append((agent.cpu_us() - before[0]) / requests)
+                row["server_us"].append((server.cpu_us() - before[1]) / requests)
+    print(f"work: {rows}", file=sys.stderr, flush=True)
     return rows
 
 
@@ -320,6 +348,13 @@ callgrind. So the part that is by time is counted once. The agent does not look 
 
 {agents}
 
+## A server that works
+
+An agent with both, as it is, without callgrind, before a server that burns {work_us:,} µs of CPU for each request, at {work_rate} requests/s: µs of CPU of a request, user and kernel. Medians of {samples} turns of {work_requests:,} requests
+each; ± as above. More is of the agent's and the server's together.
+
+{work}
+
 ## The layer
 
 A report is asked for twenty times a second, as probes do, and has it learn. At 1,000 requests/s the server is taken to be *busy*, with a reading each time; at 100 *quiet*, with a
@@ -327,6 +362,19 @@ reading at one of four.
 
 {layers}
 """
+
+
+def work_table(rows):
+    each = {name: {whose: middle(values) for whose, values in row.items()} for name, row in rows.items()}
+    (without, around), (with_both, around_both) = (each[name]["agent_us"] for name in ("none", "both"))
+    more, more_around = with_both - without, math.hypot(around, around_both)
+    whole = without + each["none"]["server_us"][0]
+    cells = lambda name: [f"{each[name][whose][0]:,.1f} ± {each[name][whose][1]:,.1f}" for whose in ("agent_us", "server_us")]
+    lines = [
+        [AGENTS["none"][0], *cells("none"), "", ""],
+        [AGENTS["both"][0], *cells("both"), f"{more:+.1f} ± {more_around:.1f}", f"{100 * more / whole:+.2f} % ± {100 * more_around / whole:.2f}"],
+    ]
+    return table(["", "agent", "server", "more, of the agent", "in all"], lines)
 
 
 def reads_of(row):
@@ -350,6 +398,7 @@ def page(data):
     ])
     return PAGE.format(
         samples=data["args"]["samples"], requests=data["args"]["requests"], window=WINDOW_S, agent_pace=AGENT_PACE, layer_pace=LAYER_PACE, reads=reads_of(rows["both"]),
+        work_us=WORK_US, work_rate=WORK_RATE, work_requests=WORK_RATE * WINDOW_S, work="\n".join(work_table(data["work"])).rstrip(),
         facts="\n".join(f"- {key.capitalize()}: {data[key]}" for key in ("command", "commit", "build", "date", "machine")),
         summary=summary,
         agents="\n".join(tables(rows, {name: what for name, (what, _) in AGENTS.items()}, "none", True)).rstrip(),
@@ -361,7 +410,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--requests", type=int, default=1500, help="of a sample")
     parser.add_argument("--samples", type=int, default=8)
-    parser.add_argument("--only", default="agents,layers", help="some of the two; the page keeps what it has of the other; of none, the page is written anew")
+    parser.add_argument("--only", default="agents,work,layers", help="some of the three; the page keeps what it has of the others; of none, the page is written anew")
     parser.add_argument("--data", default=os.path.join(ROOT, "results/cost-of-signals.json"))
     parser.add_argument("--page", default=os.path.join(ROOT, "results/cost-of-signals.md"))
     args = parser.parse_args()
@@ -369,7 +418,7 @@ def main():
     data = json.load(open(args.data)) if os.path.exists(args.data) else {}
     with tempfile.TemporaryDirectory() as folder:
         for name in filter(None, args.only.split(",")):
-            data[name] = {"agents": agents, "layers": layers}[name](args, folder)
+            data[name] = {"agents": agents, "work": work, "layers": layers}[name](args, folder)
     if args.only:
         data.update(provenance(args))
         data["build"] = f"profile {os.path.basename(FOLDER)}"
