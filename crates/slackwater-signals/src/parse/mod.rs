@@ -27,17 +27,20 @@ fn number_until(text: &[u8], end: u8) -> Option<(u64, &[u8])> {
     /// So many digits always fit.
     const FIT: usize = 19;
     let mut value = 0_u64;
-    for (place, byte) in text.iter().enumerate() {
+    for (place, byte) in text.iter().enumerate().take(FIT) {
         let digit = byte.wrapping_sub(b'0');
         if digit > 9 {
             let is_number = place > 0 && *byte == end;
             return is_number.then_some((value, &text[place + 1..]));
         }
-        value = if place < FIT {
-            value * 10 + u64::from(digit)
-        } else {
-            value.checked_mul(10)?.checked_add(digit.into())?
-        };
+        value = value * 10 + u64::from(digit);
+    }
+    for (place, byte) in text.iter().enumerate().skip(FIT) {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            return (*byte == end).then_some((value, &text[place + 1..]));
+        }
+        value = value.checked_mul(10)?.checked_add(digit.into())?;
     }
     None
 }

@@ -344,7 +344,7 @@ mod tests {
         load.report(None);
         assert_eq!(asked_in_steps(4, MS).await, 4, "hardly anything is known");
         settle(&load).await;
-        assert_eq!(asked_in_steps(12, MS * 4).await, 1, "one in twelve steps");
+        assert_eq!(asked_in_steps(20, MS * 4).await, 1, "one in twenty steps");
         assert_eq!(asked_in_steps(4, MS * 5).await, 4, "a tenth is not quiet");
         let before = asked();
         advance(STEP * 19).await;
@@ -379,12 +379,12 @@ mod tests {
         advance(STEP).await;
         assert!(load.learn(), "it is quiet");
         assert_eq!(asked(), 2);
-        advance((STEP * 11).saturating_sub(MS)).await;
+        advance((STEP * 19).saturating_sub(MS)).await;
         assert!(load.learn());
         assert_eq!(asked(), 2);
         advance(MS).await;
         assert!(load.learn());
-        assert_eq!(asked(), 3, "600 ms after the last");
+        assert_eq!(asked(), 3, "a second after the last");
         advance(STEP * 5).await;
         load.report(None);
         load.arrive().carried_report();

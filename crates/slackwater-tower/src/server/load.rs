@@ -144,8 +144,8 @@ impl Load {
     }
 
     /// Learns capacity and cost from what was seen since the last time, as with [`LoadBuilder::learn_when_told`] nobody else does:
-    /// at most every 50 ms. While the replica is quiet, that is while for less than a tenth of the time anything is in flight and
-    /// fewer than 64 queries end, every 600 ms, once it has learned of 300 queries; while nothing at all is in flight, every second.
+    /// at most every 50 ms. While nothing is in flight, every second; and so once it has learned of 300 queries while the replica is
+    /// quiet, that is while for less than a tenth of the time anything is in flight and fewer than 128 queries end since the last.
     /// Calls in between do next to nothing. Whether it was quiet: then there is no hurry to call again. False where nothing is
     /// learned at all.
     pub fn learn(&self) -> bool {

@@ -3,8 +3,9 @@
 //! Every response pays for it, so it is made to be cheap: one header to insert, to send and to take out, and no number written
 //! twice while it stays the same. `docs/probe-protocol.md` has the form; probes are answered with headers of their own.
 
+use bytes::Bytes;
 use core::cell::RefCell;
-use core::fmt;
+use core::fmt::{self, Write};
 use core::time::Duration;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use slackwater_core::{LoadReport, Rif};
@@ -12,10 +13,14 @@ use std::sync::Arc;
 
 /// RIF, capacity in thousandths of a request in flight, and cost in nanoseconds: `3;4500;2000`. The last two are empty where they
 /// are not known.
-pub const LOAD: HeaderName = HeaderName::from_static("x-slackwater-load");
+pub const LOAD: HeaderName = HeaderName::from_static(NAME);
+const NAME: &str = "x-slackwater-load";
 
 /// RIFs below this have a place of their own among the values that are kept.
 const KEPT: usize = 64;
+
+/// No line is longer: the name, two numbers of ten digits, and one of twenty.
+const LINE_MOST: usize = NAME.len() + 2 + 10 + 1 + 10 + 1 + 20 + 2;
 
 /// What a value says. Plain numbers, because they are compared for each response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +44,8 @@ pub struct CarriedField(Arc<Written>);
 #[derive(Debug)]
 struct Written {
     said: Said,
-    line: Box<[u8]>,
+    line: Bytes,
+    /// A part of the line.
     value: HeaderValue,
 }
 
@@ -84,13 +90,25 @@ impl Said {
 
     #[cold]
     fn write(self) -> CarriedField {
-        let number = |number: Option<u64>| number.map_or_else(String::new, |it| it.to_string());
-        let capacity = number(self.capacity_millirif.map(u64::from));
-        let cost = number(self.cost_ns);
-        let text = format!("{};{capacity};{cost}", self.rif);
-        let line = format!("{LOAD}: {text}\r\n").into_bytes().into();
+        let mut line = String::with_capacity(LINE_MOST);
+        line.push_str(NAME);
+        line.push_str(": ");
+        let begins = line.len();
+        // Nothing fails that writes to a string.
+        let _ = write!(line, "{};", self.rif);
+        if let Some(capacity) = self.capacity_millirif {
+            let _ = write!(line, "{capacity}");
+        }
+        line.push(';');
+        if let Some(cost_ns) = self.cost_ns {
+            let _ = write!(line, "{cost_ns}");
+        }
+        let ends = line.len();
+        line.push_str("\r\n");
+        let line = Bytes::from(line);
         // Digits and semicolons always make a header value.
-        let value = HeaderValue::try_from(text).unwrap_or_else(|_| HeaderValue::from_static(""));
+        let value = HeaderValue::from_maybe_shared(line.slice(begins..ends))
+            .unwrap_or_else(|_| HeaderValue::from_static(""));
         CarriedField(Arc::new(Written {
             said: self,
             line,
@@ -236,6 +254,7 @@ mod tests {
         assert_eq!(text, "4294967295;4294967295;18446744073709551615");
         let line = b"x-slackwater-load: 4294967295;4294967295;18446744073709551615\r\n";
         assert_eq!(CarriedField::new(&most).line(), line);
+        assert_eq!(LINE_MOST, line.len());
         assert_eq!(read(text.as_bytes()), Some(most));
         let mut longer = report(0, None, None);
         longer.cost = Some(Duration::MAX);

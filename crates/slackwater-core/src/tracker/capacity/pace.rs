@@ -11,9 +11,9 @@ use core::time::Duration;
 
 /// A replica that had something in flight for less than one part in so many of some time was quiet.
 const BUSY_PARTS: u64 = 10;
-/// But not if so many queries ended: a quarter of the samples that a tracker keeps by default, so that none is written over before
+/// But not if so many queries ended: half of the samples that a tracker keeps by default, so that none is written over before
 /// it is learned from.
-const QUIET_ENDS: usize = 64;
+const QUIET_ENDS: usize = 128;
 /// What has been learned of so many queries is settled: as many as the cost of a query, and its latency without others, are means
 /// of. Before that each one tells a good part of all that is known.
 const SETTLED_QUERIES: u64 = 300;
@@ -25,7 +25,7 @@ pub struct Look {
     /// A reading is to be taken.
     pub reads: bool,
     /// Hardly anything has happened since the last reading: something was in flight for less than a tenth of the time, and fewer than
-    /// 64 queries ended. There is no hurry to look again. False before the first reading.
+    /// 128 queries ended. There is no hurry to look again. False before the first reading.
     pub is_quiet: bool,
 }
 
@@ -42,11 +42,8 @@ impl CapacityEstimator {
     /// How often it is to be read: between two readings neighbours hardly change, and a few queries end.
     pub const STEP: Duration = Duration::from_millis(50);
 
-    /// The longest that a reading is put off for a replica that is quiet, of which 300 queries have been learned from: twelve steps.
-    pub const QUIET_STEP: Duration = Duration::from_millis(600);
-
-    /// And for one of which nothing is in flight, learned from or not.
-    pub const IDLE_STEP: Duration = Duration::from_secs(1);
+    /// The longest that a reading is put off.
+    pub const QUIET_STEP: Duration = Duration::from_secs(1);
 
     /// Whether it is time for another look, and for a reading if that is not put off.
     pub fn is_due(&self, now: Instant) -> bool {
@@ -54,9 +51,9 @@ impl CapacityEstimator {
             .is_none_or(|last| now.saturating_since(last.at) >= Self::STEP)
     }
 
-    /// Whether to take a reading now, asked before one where to read costs something. One that is due is put off while the replica
-    /// is quiet and what is known of it has settled, for [`Self::QUIET_STEP`] at the most; and while it is idle, for
-    /// [`Self::IDLE_STEP`]. That nothing happened is learned here: the next reading tells of the time after it.
+    /// Whether to take a reading now, asked before one where to read costs something. One that is due is put off, until
+    /// [`Self::QUIET_STEP`] after the last at the most, while nothing is in flight; and while the replica is quiet, once 300 queries
+    /// have been learned from. That nothing happened is learned here: the next reading tells of the time after it.
     pub fn look(&mut self, now: Instant, tracker: &LoadTracker) -> Look {
         let is_due = self.is_due(now);
         let has_settled = self.learned >= SETTLED_QUERIES;
@@ -68,11 +65,12 @@ impl CapacityEstimator {
         };
         let pace = last.pace(now, tracker);
         let ago = now.saturating_since(last.taken_at);
-        let may_wait = match pace {
-            Pace::Idle => ago < Self::IDLE_STEP,
-            Pace::Quiet => has_settled && ago < Self::QUIET_STEP,
-            Pace::Busy => false,
-        };
+        let may_wait = ago < Self::QUIET_STEP
+            && match pace {
+                Pace::Idle => true,
+                Pace::Quiet => has_settled,
+                Pace::Busy => false,
+            };
         if pace == Pace::Idle && is_due && may_wait {
             last.at = now;
         }
@@ -169,16 +167,16 @@ mod tests {
         assert_eq!(Replica::after(298).readings_in(1, MS), 1);
         let mut replica = Replica::after(299);
         assert_eq!(replica.readings_in(1, MS), 1, "the 300th");
-        assert_eq!(replica.readings_in(11, MS), 0);
-        assert_eq!(replica.readings_in(1, MS), 1, "600 ms later");
-        assert_eq!(replica.readings_in(12 * 5, 4 * MS), 5);
+        assert_eq!(replica.readings_in(19, MS), 0);
+        assert_eq!(replica.readings_in(1, MS), 1, "a second later");
+        assert_eq!(replica.readings_in(20 * 5, 4 * MS), 5);
     }
 
     #[test]
-    fn a_tenth_of_the_time_or_64_queries_are_not_quiet() {
+    fn a_tenth_of_the_time_or_128_queries_are_not_quiet() {
         let mut replica = Replica::after(300);
         assert_eq!(replica.readings_in(4, 5 * MS), 4);
-        for _ in 0..63 {
+        for _ in 0..127 {
             replica.query(Duration::ZERO);
         }
         replica.now += STEP;
