@@ -151,26 +151,76 @@ mod tests {
         assert!(learning(&scenario).noise.is_none());
     }
 
-    /// Of a machine with one query of 10 ms after another.
-    fn reported(learning: &mut Learning, scenario: &Scenario) -> LoadReport {
-        let mut machine = Machine::new(scenario, 0, 1);
-        let tracker = LoadTracker::default();
-        for query in 0..200 {
-            let now = query * 10_000_000;
-            let arrival = tracker.arrive(Instant::from_nanos(now));
-            machine.arrive(now, crate::machine::JobId(0), 10e6);
-            let end = now + 10_000_000;
-            machine.advance(end, &mut Vec::new());
-            tracker.finish(
-                Instant::from_nanos(end),
-                arrival,
-                slackwater_core::tracker::End::Success,
-            );
-            learning.read(end, &mut machine, &tracker, query + 1);
+    const MS: Time = 1_000_000;
+
+    /// A machine that serves one query after the other.
+    struct Served {
+        machine: Machine,
+        tracker: LoadTracker,
+        ended: u64,
+    }
+
+    impl Served {
+        fn new(scenario: &Scenario) -> Self {
+            Self {
+                machine: Machine::new(scenario, 0, 1),
+                tracker: LoadTracker::default(),
+                ended: 0,
+            }
         }
+
+        fn serve(&mut self, now: Time, work_ms: u32) {
+            let arrival = self.tracker.arrive(Instant::from_nanos(now));
+            let job = crate::machine::JobId(0);
+            self.machine.arrive(now, job, f64::from(work_ms) * 1e6);
+            let end = now + Time::from(work_ms) * MS;
+            self.machine.advance(end, &mut Vec::new());
+            let success = slackwater_core::tracker::End::Success;
+            let at = Instant::from_nanos(end);
+            self.tracker.finish(at, arrival, success);
+            self.ended += 1;
+        }
+
+        fn read(&mut self, learning: &mut Learning, now: Time) {
+            learning.read(now, &mut self.machine, &self.tracker, self.ended);
+        }
+    }
+
+    fn report_of(learning: &mut Learning) -> LoadReport {
         let mut report = LoadReport::new(Rif::ZERO, None);
         learning.fill(&mut report);
         report
+    }
+
+    /// Of a machine with one query of 10 ms after another.
+    fn reported(learning: &mut Learning, scenario: &Scenario) -> LoadReport {
+        let mut served = Served::new(scenario);
+        for query in 0..200 {
+            served.serve(query * 10 * MS, 10);
+            served.read(learning, (query + 1) * 10 * MS);
+        }
+        report_of(learning)
+    }
+
+    #[test]
+    fn what_a_quiet_replica_could_tell_is_learned_later_once_enough_is_known() {
+        let scenario = web(1, 1, 0.5);
+        for (queries, waits) in [(100, false), (310, true)] {
+            let mut learning = learning(&scenario);
+            let mut served = Served::new(&scenario);
+            for query in 0..queries {
+                served.serve(query * 50 * MS, 10);
+                served.read(&mut learning, (query + 1) * 50 * MS);
+            }
+            let now = queries * 50 * MS;
+            let known = report_of(&mut learning).cost;
+            assert!(known.is_some());
+            served.serve(now + 10 * MS, 4);
+            served.read(&mut learning, now + 60 * MS);
+            assert_eq!(report_of(&mut learning).cost == known, waits);
+            served.read(&mut learning, now + 1_000 * MS);
+            assert!(report_of(&mut learning).cost < known);
+        }
     }
 
     #[test]

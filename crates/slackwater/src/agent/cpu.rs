@@ -6,6 +6,7 @@
 
 use crate::config::ServerProcess;
 use crate::fault::Fault;
+use core::cell::Cell;
 use core::time::Duration;
 use slackwater_core::tracker::CapacityEstimator;
 use slackwater_signals::{Figure, Origin, Reading, Source, Target};
@@ -27,6 +28,11 @@ const PAUSE_MAX: Duration = Duration::from_secs(1);
 const QUIET_LOOK: Duration = Duration::from_millis(200);
 /// How often it is looked where the server is, and what limits it: quotas hardly ever change.
 const LOOK: Duration = Duration::from_secs(1);
+thread_local! {
+    /// How long the reading took that was just taken by this thread; none for a look that took none, so that these need no clock.
+    static TOOK: Cell<Duration> = const { Cell::new(Duration::ZERO) };
+}
+
 /// A process id, with a line's end and some blanks.
 const PID_FILE_BYTES_MAX: u64 = 32;
 
@@ -38,8 +44,11 @@ pub(super) fn learn_from(builder: LoadBuilder, process: ServerProcess) -> LoadBu
     }
     let watch = Mutex::new(Watch::new(process));
     let read = move || {
+        let began = Instant::now();
         let mut watch = watch.lock().unwrap_or_else(PoisonError::into_inner);
-        watch.read(Instant::now())
+        let totals = watch.read(began);
+        TOOK.set(began.elapsed());
+        totals
     };
     builder.cpu_totals(read).learn_when_told()
 }
@@ -65,10 +74,9 @@ pub(super) fn start_learning(process: &ServerProcess, load: Load) -> Result<(), 
 fn keep_learning(load: &Load) {
     let mut step = CapacityEstimator::STEP;
     loop {
-        let began = Instant::now();
         let is_quiet = load.learn();
         step = step_after(step, is_quiet);
-        thread::sleep(pause_after(step, began.elapsed()));
+        thread::sleep(pause_after(step, TOOK.take()));
     }
 }
 
@@ -161,6 +169,7 @@ impl Watch {
     fn look(&mut self) -> Result<(), String> {
         let (pid, target) = match &self.process {
             ServerProcess::Unknown => return Ok(()),
+            ServerProcess::Cgroup(_) if self.open.is_some() => return Ok(()),
             ServerProcess::PidFile(file) => {
                 let pid = read_pid(file).map_err(|why| format!("{}: {why}", file.display()))?;
                 (Some(pid), Target::Process(pid))
@@ -336,6 +345,18 @@ mod tests {
         let mut watch = Watch::new(gone);
         assert_eq!(watch.read(Instant::now()), None);
         assert!(watch.missing.is_some());
+    }
+
+    #[test]
+    fn a_reading_is_timed_and_a_look_without_one_is_not() {
+        let file = PidFile::new("timed");
+        file.write(&std::process::id().to_string());
+        let process = ServerProcess::PidFile(file.0.clone());
+        let load = learn_from(Load::builder(), process).build();
+        load.learn();
+        assert!(TOOK.take() > Duration::ZERO);
+        load.learn();
+        assert_eq!(TOOK.take(), Duration::ZERO, "too soon for another");
     }
 
     #[test]
