@@ -358,7 +358,7 @@ each; ± as above. More is of the agent's and the server's together.
 ## The layer
 
 A report is asked for twenty times a second, as probes do, and has it learn. At 1,000 requests/s the server is taken to be *busy*, with a reading each time; at 100 *quiet*, with a
-reading at one of four.
+reading each second.
 
 {layers}
 """
