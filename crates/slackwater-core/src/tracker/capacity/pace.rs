@@ -219,7 +219,10 @@ mod tests {
         assert_eq!(replica.readings_in(1, MS * 5), 1, "a tenth of this step");
         // One that has begun is no idleness, though it has not ended.
         let _still = replica.tracker.arrive(replica.now);
-        replica.now += STEP;
+        replica.now += STEP.saturating_sub(MS);
+        let look = replica.ask();
+        assert_eq!((look.reads, look.is_quiet), (false, false), "not yet due");
+        replica.now += MS;
         let look = replica.ask();
         assert_eq!((look.reads, look.is_quiet), (true, false));
     }
