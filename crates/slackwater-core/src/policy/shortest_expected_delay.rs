@@ -5,8 +5,9 @@
 //! IPVS calls *shortest expected delay*, with weights that are learned instead of configured.
 //!
 //! Latency of the moment would run away: it is noise as much as news, and what looks fast is sent more by every client at once.
-//! So it is a mean over a time in which a replica serves many queries, and over several reports at the least, and a replica
-//! that differs from the mean of all by little counts as the mean: equal replicas go by RIF alone.
+//! So it is a mean over a time in which a replica serves many queries, the more of them the less one report is like the next,
+//! and over several reports at the least; and a replica that differs from the mean of all by little counts as the mean: equal
+//! replicas go by RIF alone.
 //!
 //! Who has had more than its turn of this client's queries lately counts as having a part of a query more, and of equals the
 //! one is chosen whose last turn is longest ago `[Decision 0014]`: what a replica has just done no report tells of.
@@ -14,7 +15,7 @@
 //! A RIF that was reported is soon another. Over the time that a query takes it fades to what replicas have as a rule, so that
 //! an old low report draws no crowd; and of a large fleet only the newest reports are compared.
 
-use crate::fixed::{ONE, banded, follow};
+use crate::fixed::{ONE, banded, follow, mul_div};
 use crate::policy::explanation::Score;
 use crate::policy::latest::{LatestLoad, LatestReports, LatestRule, Reported};
 use crate::policy::prequal::PrequalConfig;
@@ -66,6 +67,7 @@ impl ShortestExpectedDelay {
             reporting: 0,
             sum: 0,
             typical_ns: RunningMean::default(),
+            unlike: RunningMean::default(),
             usual_others: RunningMean::default(),
             usual_rif: RunningMean::default(),
         };
@@ -75,18 +77,24 @@ impl ShortestExpectedDelay {
 
 /// A mean latency is over so many reports at the least, and counts from then on.
 const REPORTS_MIN: u64 = 8;
-/// And over the time in which a replica serves so many queries: long enough for chance to cancel out, short enough to see that
-/// it has changed.
-const MEMORY_QUERIES: u64 = 128;
-/// For which it is taken to have this RIF at the least and at the most, whatever replicas have as a rule. In 1/1024.
+/// And over the time in which a replica serves some queries: so many for each unit of [`ExpectedDelay::unlike`], as chance needs
+/// to cancel out.
+const MEMORY_QUERIES_PER_UNLIKE: u64 = 512;
+/// But as many at the least, and no more, so that it is seen that a replica has changed.
+const MEMORY_QUERIES_MIN: u64 = 128;
+const MEMORY_QUERIES_MAX: u64 = 2_048;
+/// One latency differs from the next by so many means at the most.
+const UNLIKE_MEANS_MAX: u64 = 16;
+/// In that time it is taken to have this RIF at the least and at the most, whatever replicas have as a rule. In 1/1024.
 const MEMORY_RIF_MIN: u64 = FINE / 16;
 const MEMORY_RIF_MAX: u64 = 4 * FINE;
 /// A replica counts as so many times slower, or faster, than the mean at most.
 const DIFFERENCE_MAX: u64 = 4;
-/// What replicas have as a rule is a mean over so many reports of all.
+/// What is usual is a mean over so many reports of all.
 const USUAL_REPORTS: u64 = 300;
 /// Latencies of an hour and more count as this, so that no sum overflows.
 const LATENCY_MAX_NS: u64 = 1 << 42;
+const MILLION: u64 = ONE as u64;
 /// The mean latency where nobody has told any: then RIF decides alone, and it does not matter what it is.
 const LATENCY_UNKNOWN: u64 = 1_000_000 * FINE;
 
@@ -109,8 +117,13 @@ impl RunningMean {
 struct Learned {
     /// In 1/1024 ns.
     latency: u64,
+    /// What was reported last, in nanoseconds.
+    newest_ns: u64,
     /// At most [`REPORTS_MIN`]; 0 where nothing is known.
     reports: u64,
+    /// When the first of these came.
+    since: Instant,
+    /// When the last one did.
     at: Instant,
 }
 
@@ -124,6 +137,9 @@ pub struct ExpectedDelay {
     sum: u128,
     /// What queries take, in nanoseconds, by recent reports.
     typical_ns: RunningMean,
+    /// How unlike one latency and the next of a replica are: the square of by how much they differ, as a part of its mean; in
+    /// millionths, by recent reports. Where a quota holds a replica now and then it is 3 to 10, or else 0.2 to 0.7.
+    unlike: RunningMean,
     /// What other clients have in flight at a replica, in 1/1024, by recent reports.
     usual_others: RunningMean,
     /// What replicas have in flight, in 1/1024, by recent reports; of this client's own while that alone counts.
@@ -135,7 +151,9 @@ impl ExpectedDelay {
     fn memory_ns(&self) -> u64 {
         let rif = self.usual_rif.value;
         let rif = rif.clamp(MEMORY_RIF_MIN, MEMORY_RIF_MAX);
-        self.typical_ns.value * MEMORY_QUERIES * FINE / rif
+        let queries = self.unlike.value * MEMORY_QUERIES_PER_UNLIKE / MILLION;
+        let queries = queries.clamp(MEMORY_QUERIES_MIN, MEMORY_QUERIES_MAX);
+        mul_div(self.typical_ns.value, queries * FINE, rif)
     }
 
     /// The mean latency of a replica moves to what it has reported. One that is not known, where no query has ended for long,
@@ -150,6 +168,13 @@ impl ExpectedDelay {
             Some(latency_ns) => {
                 let latency_ns = latency_ns.min(LATENCY_MAX_NS);
                 self.typical_ns.record(latency_ns);
+                if learned.reports > 0 {
+                    let differs = latency_ns.abs_diff(learned.newest_ns) * FINE;
+                    let means = mul_div(differs, MILLION, learned.latency.max(1));
+                    let means = means.min(UNLIKE_MEANS_MAX * MILLION);
+                    self.unlike.record(means * means / MILLION);
+                }
+                learned.newest_ns = latency_ns;
                 latency_ns * FINE
             }
             None if learned.reports > 0 => mean,
@@ -157,12 +182,17 @@ impl ExpectedDelay {
         };
         self.sum -= u128::from(learned.latency);
         if learned.reports < REPORTS_MIN {
-            self.reporting += u64::from(learned.reports == 0);
+            if learned.reports == 0 {
+                self.reporting += 1;
+                learned.since = now;
+            }
             learned.reports += 1;
             learned.latency = follow(learned.latency, newest, learned.reports);
         } else {
-            // Of a report that comes right after another, next to nothing is new: no time has passed.
-            if let Some(spans) = memory_ns.checked_div(now.ns_since(learned.at)) {
+            // All that it has said counts alike until the memory is full, or the first few reports would be half of it for long. And
+            // of one that comes right after another, next to nothing is new: no time has passed.
+            let remembered_ns = memory_ns.min(learned.at.ns_since(learned.since));
+            if let Some(spans) = remembered_ns.checked_div(now.ns_since(learned.at)) {
                 let parts = REPORTS_MIN.max(spans.saturating_add(1));
                 learned.latency = follow(learned.latency, newest, parts);
             }
@@ -261,6 +291,7 @@ impl LatestRule for ExpectedDelay {
         self.reporting = 0;
         self.sum = 0;
         self.typical_ns = RunningMean::default();
+        self.unlike = RunningMean::default();
         self.usual_others = RunningMean::default();
         self.usual_rif = RunningMean::default();
     }

@@ -35,6 +35,14 @@ fn learned(mut world: Fleet, reports: usize, loads: &[(u32, u64)]) -> Fleet {
     world
 }
 
+/// The same, and so long ago that the memory of a mean is full.
+fn settled(world: Fleet, reports: usize, loads: &[(u32, u64)]) -> Fleet {
+    let mut world = learned(world, reports, loads);
+    world.now += Duration::from_secs(10);
+    world.reports(loads);
+    world
+}
+
 fn place(world: &Fleet, pick: &Pick) -> usize {
     let replica = pick.ticket.replica();
     let place = world.replicas.iter().position(|&other| other == replica);
@@ -162,7 +170,7 @@ fn a_replica_counts_as_four_times_slower_or_faster_at_most() {
 
 #[test]
 fn a_mean_moves_by_the_time_that_has_passed_and_by_an_eighth_at_most() {
-    let before = || learned(world(2), 8, &[(9, 10), (8, 10)]);
+    let before = || settled(world(2), 8, &[(9, 10), (8, 10)]);
     // 50 ms, once: of the 32 queries' time of the memory hardly any has passed.
     let mut soon = before();
     soon.report(soon.replicas[1], &load(8, 50));
@@ -183,15 +191,64 @@ fn a_mean_moves_by_the_time_that_has_passed_and_by_an_eighth_at_most() {
 }
 
 #[test]
+fn until_the_memory_is_full_all_reports_of_a_replica_weigh_alike() {
+    // 42 ms in the first eight reports, 10 ms in the next forty, over a third of the time that the memory has.
+    let mut world = learned(world(2), 8, &[(0, 42), (1, 10)]);
+    for _ in 0..40 {
+        world.now += 40 * MS;
+        world.reports(&[(0, 10), (1, 10)]);
+    }
+    assert_eq!(chosen(&mut world), 0);
+}
+
+#[test]
 fn where_little_is_in_flight_the_memory_is_longer() {
     for (usual, expected) in [(0, 1), (8, 0)] {
-        let mut world = learned(world(2), 100, &[(usual, 10), (usual, 10)]);
+        let mut world = settled(world(2), 100, &[(usual, 10), (usual, 10)]);
         world.now += 400 * MS;
         // Of the 40 ms more that one report says an eighth counts, or 1/14: 15 ms against 10 is beyond the band, 13 is not.
         world.report(world.replicas[1], &load(8, 50));
         world.report(world.replicas[0], &load(9, 10));
         assert_eq!(chosen(&mut world), expected, "usually {usual}");
     }
+}
+
+/// After `gap`, the second of two replicas reports 50 ms, having had 10 in the mean: whether that mean is beyond the band then.
+fn is_moved_beyond_the_band(mut world: Fleet, gap: Duration) -> bool {
+    world.now += gap;
+    world.report(world.replicas[1], &load(8, 50));
+    world.report(world.replicas[0], &load(9, 10));
+    chosen(&mut world) == 0
+}
+
+#[test]
+fn where_one_latency_is_unlike_the_next_the_memory_is_longer() {
+    let even = [[10; 5]; 2];
+    // 10 ms in the mean, too: differences of four means, two times of five.
+    let uneven = [[2, 2, 42, 2, 2], [42, 2, 2, 2, 2]];
+    let fleet = |turns: [[u64; 5]; 2]| {
+        let mut world = world(2);
+        // Ten seconds.
+        for turn in (0..5).cycle().take(500) {
+            world.now += 20 * MS;
+            world.reports(&[(8, turns[0][turn]), (8, turns[1][turn])]);
+        }
+        world
+    };
+    // Of 128 queries, 0.3 s, an eighth counts of 40 ms more; of 2,048, 5 s, much less.
+    assert!(is_moved_beyond_the_band(fleet(even), 200 * MS));
+    assert!(!is_moved_beyond_the_band(fleet(uneven), 200 * MS));
+    // A ninth: of the 3,300 queries that such differences are worth it would be a fourteenth.
+    assert!(is_moved_beyond_the_band(fleet(uneven), 600 * MS));
+}
+
+#[test]
+fn one_latency_that_is_far_from_all_others_makes_no_memory_long() {
+    let mut world = settled(world(3), 100, &[(8, 10); 3]);
+    let third = world.replicas[2];
+    world.report(third, &load(8, 10_000));
+    world.policy.set_available(world.now, third, false);
+    assert!(is_moved_beyond_the_band(world, 600 * MS));
 }
 
 #[test]
