@@ -26,8 +26,10 @@ const PAUSE_READINGS: u32 = 99;
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 /// While the server is quiet it is looked that often whether it still is: a look costs a fraction of what a reading does.
 const QUIET_LOOK: Duration = Duration::from_millis(200);
-/// How often it is looked where the server is, and what limits it: quotas hardly ever change.
+/// How often it is looked where the server is.
 const LOOK: Duration = Duration::from_secs(1);
+/// And how often what limits it is read: quotas hardly ever change.
+const LIMITS: Duration = Duration::from_secs(5);
 thread_local! {
     /// How long the reading took that was just taken by this thread; none for a look that took none, so that these need no clock.
     static TOOK: Cell<Duration> = const { Cell::new(Duration::ZERO) };
@@ -89,6 +91,15 @@ fn step_after(step: Duration, is_quiet: bool) -> Duration {
     }
 }
 
+/// Whether it was last done at least so long ago, or never; then it is done now.
+fn is_due(last: &mut Option<Instant>, now: Instant, every: Duration) -> bool {
+    let is_due = last.is_none_or(|at| now.saturating_duration_since(at) >= every);
+    if is_due {
+        *last = Some(now);
+    }
+    is_due
+}
+
 fn pause_after(step: Duration, reading: Duration) -> Duration {
     step.max(reading.saturating_mul(PAUSE_READINGS).min(PAUSE_MAX))
 }
@@ -101,6 +112,7 @@ struct Watch {
     used: Duration,
     threads: ThreadTotals,
     looked_at: Option<Instant>,
+    limits_read_at: Option<Instant>,
     /// Why nothing is read, as it was last said.
     missing: Option<String>,
 }
@@ -124,22 +136,20 @@ impl Watch {
             used: Duration::ZERO,
             threads: ThreadTotals::default(),
             looked_at: None,
+            limits_read_at: None,
             missing: None,
         }
     }
 
     /// What the server has used and waited for by now; `None` while it is not there.
     fn read(&mut self, now: Instant) -> Option<CpuTotals> {
-        let looked = self.looked_at.map(|at| now.saturating_duration_since(at));
-        let looks = looked.is_none_or(|ago| ago >= LOOK);
-        if looks {
-            self.looked_at = Some(now);
+        if is_due(&mut self.looked_at, now, LOOK) {
             if let Err(reason) = self.look() {
                 self.miss(reason);
             }
         }
         let open = self.open.as_mut()?;
-        let reading = if looks {
+        let reading = if is_due(&mut self.limits_read_at, now, LIMITS) {
             open.source.read_times_and_limits()
         } else {
             open.source.read_times()
@@ -357,6 +367,14 @@ mod tests {
         assert!(TOOK.take() > Duration::ZERO);
         load.learn();
         assert_eq!(TOOK.take(), Duration::ZERO, "too soon for another");
+    }
+
+    #[test]
+    fn what_is_due_is_done_then_and_not_again_before_it_is_due_once_more() {
+        let (mut last, now) = (None, Instant::now());
+        let seconds = [0, 0, 4, 5, 9, 10].map(Duration::from_secs);
+        let due = seconds.map(|ago| is_due(&mut last, now + ago, LIMITS));
+        assert_eq!(due, [true, false, false, true, false, true]);
     }
 
     #[test]
