@@ -153,9 +153,9 @@ pub struct Snapshot {
     /// being chosen; for policies that compare something of their own. Empty where the reports' own figures are compared, or
     /// none of them.
     pub scores: Vec<(ReplicaId, Score)>,
-    /// Which of these replicas a query goes to that is next and may go to any: it has the lowest score, and what decides among
-    /// equals, too, as `shortest_expected_delay` whose last turn is longest ago. `None` where nothing does, and chance draws; and where
-    /// there are no scores.
+    /// The replica that the next query goes to if it may go to any. Of those with the lowest score it is the one that also has
+    /// what decides among equals; under `shortest_expected_delay` its last turn is longest ago. `None` where chance decides, and
+    /// where there are no scores.
     pub next: Option<ReplicaId>,
     /// The RIF limit now; `None` where nothing is hot.
     pub rif_limit: Option<Rif>,

@@ -80,9 +80,11 @@ const REPORTS_MIN: u64 = 8;
 /// And over the time in which a replica serves some queries: so many for each unit of [`ExpectedDelay::unlike`], as chance needs
 /// to cancel out.
 const MEMORY_QUERIES_PER_UNLIKE: u64 = 512;
-/// But as many at the least, and no more, so that it is seen that a replica has changed.
+/// But 128 at the least, and no more than 2,048, so that it is seen that a replica has changed.
 const MEMORY_QUERIES_MIN: u64 = 128;
 const MEMORY_QUERIES_MAX: u64 = 2_048;
+/// Nor is it longer than a minute for that.
+const MEMORY_NS_MAX: u64 = 60_000_000_000;
 /// One latency differs from the next by so many means at the most.
 const UNLIKE_MEANS_MAX: u64 = 16;
 /// In that time it is taken to have this RIF at the least and at the most, whatever replicas have as a rule. In 1/1024.
@@ -137,8 +139,9 @@ pub struct ExpectedDelay {
     sum: u128,
     /// What queries take, in nanoseconds, by recent reports.
     typical_ns: RunningMean,
-    /// How unlike one latency and the next of a replica are: the square of by how much they differ, as a part of its mean; in
-    /// millionths, by recent reports. Where a quota holds a replica now and then it is 3 to 10, or else 0.2 to 0.7.
+    /// How unlike one latency and the next of a replica are, by recent reports: the square of by how much they differ, as a part of
+    /// its mean latency, in millionths. 200,000 to 700,000 where replicas share CPU; some millions where quotas hold them now and
+    /// then.
     unlike: RunningMean,
     /// What other clients have in flight at a replica, in 1/1024, by recent reports.
     usual_others: RunningMean,
@@ -151,9 +154,10 @@ impl ExpectedDelay {
     fn memory_ns(&self) -> u64 {
         let rif = self.usual_rif.value;
         let rif = rif.clamp(MEMORY_RIF_MIN, MEMORY_RIF_MAX);
+        let time_of = |queries| mul_div(self.typical_ns.value, queries * FINE, rif);
         let queries = self.unlike.value * MEMORY_QUERIES_PER_UNLIKE / MILLION;
-        let queries = queries.clamp(MEMORY_QUERIES_MIN, MEMORY_QUERIES_MAX);
-        mul_div(self.typical_ns.value, queries * FINE, rif)
+        let longer_ns = time_of(queries.min(MEMORY_QUERIES_MAX)).min(MEMORY_NS_MAX);
+        time_of(MEMORY_QUERIES_MIN).max(longer_ns)
     }
 
     /// The mean latency of a replica moves to what it has reported. One that is not known, where no query has ended for long,
@@ -189,8 +193,8 @@ impl ExpectedDelay {
             learned.reports += 1;
             learned.latency = follow(learned.latency, newest, learned.reports);
         } else {
-            // All that it has said counts alike until the memory is full, or the first few reports would be half of it for long. And
-            // of one that comes right after another, next to nothing is new: no time has passed.
+            // All the time for which it has been heard counts alike until the memory is full, or what the first few reports said
+            // would be half of it for long. And of one that comes right after another, next to nothing is new: no time has passed.
             let remembered_ns = memory_ns.min(learned.at.ns_since(learned.since));
             if let Some(spans) = remembered_ns.checked_div(now.ns_since(learned.at)) {
                 let parts = REPORTS_MIN.max(spans.saturating_add(1));

@@ -191,14 +191,17 @@ fn a_mean_moves_by_the_time_that_has_passed_and_by_an_eighth_at_most() {
 }
 
 #[test]
-fn until_the_memory_is_full_all_reports_of_a_replica_weigh_alike() {
-    // 42 ms in the first eight reports, 10 ms in the next forty, over a third of the time that the memory has.
-    let mut world = learned(world(2), 8, &[(0, 42), (1, 10)]);
-    for _ in 0..40 {
-        world.now += 40 * MS;
-        world.reports(&[(0, 10), (1, 10)]);
+fn until_the_memory_is_full_all_the_time_that_a_replica_was_heard_counts_alike() {
+    // 42 ms in the first eight reports, which come at once, 10 ms in the next, over half of the time that the memory has.
+    for (later, expected) in [(40, 0), (5, 1)] {
+        let mut world = learned(world(2), 8, &[(0, 42), (1, 10)]);
+        for _ in 0..later {
+            world.now += 40 * MS;
+            world.reports(&[(0, 10), (1, 10)]);
+        }
+        // 12 ms and 10, which is within the band; or 26 ms, against twice 10.
+        assert_eq!(chosen(&mut world), expected, "{later} reports");
     }
-    assert_eq!(chosen(&mut world), 0);
 }
 
 #[test]
@@ -243,12 +246,29 @@ fn where_one_latency_is_unlike_the_next_the_memory_is_longer() {
 }
 
 #[test]
-fn one_latency_that_is_far_from_all_others_makes_no_memory_long() {
+fn one_latency_that_is_far_from_all_others_counts_as_sixteen_means() {
     let mut world = settled(world(3), 100, &[(8, 10); 3]);
     let third = world.replicas[2];
     world.report(third, &load(8, 10_000));
     world.policy.set_available(world.now, third, false);
+    // 440 queries, of 43 ms by then: an eighth still counts. However far it counted, it would be 2,048, and a 37th.
     assert!(is_moved_beyond_the_band(world, 600 * MS));
+}
+
+#[test]
+fn no_memory_is_longer_than_a_minute_for_being_of_unlike_latencies() {
+    // Half a second in the mean, from one to the next 1.6 means: 1,310 queries, four at a time, would be 160 s.
+    let turns = [[100, 900], [900, 100]];
+    let mut world = world(2);
+    for turn in (0..2).cycle().take(400) {
+        world.now += Duration::from_secs(1);
+        world.reports(&[(8, turns[0][turn]), (8, turns[1][turn])]);
+    }
+    world.now += Duration::from_secs(8);
+    // Of two seconds more an eighth counts, and not a 21st.
+    world.report(world.replicas[1], &load(8, 2_500));
+    world.report(world.replicas[0], &load(9, 500));
+    assert_eq!(chosen(&mut world), 0);
 }
 
 #[test]

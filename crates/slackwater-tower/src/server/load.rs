@@ -144,9 +144,9 @@ impl Load {
     }
 
     /// Learns capacity and cost from what was seen since the last time, as with [`LoadBuilder::learn_when_told`] nobody else does:
-    /// at most every 50 ms. While nothing is in flight, every second; and so once it has learned of 300 queries while the replica is
-    /// quiet, that is while for less than a tenth of the time anything is in flight and fewer than 128 queries end since the last.
-    /// Calls in between do next to nothing. Whether it was quiet: then there is no hurry to call again. False where nothing is
+    /// at most every 50 ms. While nothing is in flight it learns once a second. So it does while the replica is quiet, once 300
+    /// queries have ended: with something in flight for less than a tenth of the time, and fewer than 128 queries that ended since
+    /// it last learned. Other calls do next to nothing. Returns whether it was quiet: then there is no hurry to call again. False where nothing is
     /// learned at all.
     pub fn learn(&self) -> bool {
         (self.shared.learned.as_ref()).is_some_and(|learned| self.read(learned, self.now()))

@@ -179,6 +179,7 @@ impl Watch {
     fn look(&mut self) -> Result<(), String> {
         let (pid, target) = match &self.process {
             ServerProcess::Unknown => return Ok(()),
+            // It stays where it is, and its path need not be copied.
             ServerProcess::Cgroup(_) if self.open.is_some() => return Ok(()),
             ServerProcess::PidFile(file) => {
                 let pid = read_pid(file).map_err(|why| format!("{}: {why}", file.display()))?;

@@ -19,8 +19,8 @@ pub trait LatestRule: Debug + Send {
     /// Whether it goes by whose turn it is.
     const TAKES_TURNS: bool = false;
 
-    /// From which RIF on a report is hot where that is the lowest in sight, for rules that tell hot from cold, and cold ones by
-    /// latency. Only for these are all looked at before any has its place: for the lowest RIF `[A6]`, and the median latency `[A7]`.
+    /// For rules that tell hot from cold: from which RIF on a report is hot, given the lowest RIF in sight `[A6]`. Without it nothing
+    /// is hot, and nobody looks for the lowest RIF, or for the median latency that stands for those that are unknown `[A7]`.
     const RIF_LIMIT: Option<fn(&Self, lowest: Rif) -> Rif> = None;
 
     /// Where a replica of such a load stands.

@@ -19,6 +19,8 @@ const STEP_MAX: u64 = FINE * 9 / 10;
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Span {
     pub(super) ns: u64,
+    /// Since the reading before, idle time included that the span leaves out.
+    pub(super) passed_ns: u64,
     /// Of it, with something in flight.
     pub(super) busy_ns: u64,
     /// Requests in flight summed over it.
@@ -28,9 +30,18 @@ pub(super) struct Span {
     pub(super) waited_ns: u64,
 }
 
+impl Span {
+    /// Whether half at the least of the CPU time that was wanted can be the queries', if each wanted a core while it was there.
+    pub(super) fn is_of_queries(&self) -> bool {
+        let wanted_ns = self.used_ns.saturating_add(self.waited_ns);
+        wanted_ns <= self.rif_time_ns.saturating_mul(2)
+    }
+}
+
 impl AddAssign for Span {
     fn add_assign(&mut self, other: Self) {
         self.ns = self.ns.saturating_add(other.ns);
+        self.passed_ns = self.passed_ns.saturating_add(other.passed_ns);
         self.busy_ns = self.busy_ns.saturating_add(other.busy_ns);
         self.rif_time_ns = self.rif_time_ns.saturating_add(other.rif_time_ns);
         self.used_ns = self.used_ns.saturating_add(other.used_ns);
@@ -72,7 +83,7 @@ impl Contention {
             self.shortage.is_now();
         } else {
             self.capacity = Some(grow(capacity, mean_rif, seen.ns));
-            self.shortage.was_not_for(seen.ns);
+            self.shortage.was_not_for(seen.passed_ns);
         }
     }
 

@@ -69,7 +69,7 @@ impl Sums {
 pub(super) struct Inflation {
     /// What this reading has learned so far.
     sums: Sums,
-    /// Up to so many others, and themselves, are few.
+    /// Up to so many others, and themselves, are few; those that were alone always are.
     few: Fine,
     /// Queries that ended before those that are learned from, and the most RIF among them.
     early: u64,
@@ -95,8 +95,9 @@ pub(super) struct Inflation {
 }
 
 impl Inflation {
-    /// Learns from the queries that have ended within the last `span_ns`; `learn_all` calls [`Self::learn`] for every one of them.
-    pub(super) fn read(&mut self, span_ns: u64, learn_all: impl FnOnce(&mut Self)) {
+    /// Learns from the queries that have ended within the last `span_ns`, which with idle time before it are all that has passed
+    /// since the last reading; `learn_all` calls [`Self::learn`] for every one of them.
+    pub(super) fn read(&mut self, span_ns: u64, passed_ns: u64, learn_all: impl FnOnce(&mut Self)) {
         learn_all(self);
         let sums = core::mem::take(&mut self.sums);
         if sums.queries == 0 {
@@ -104,10 +105,9 @@ impl Inflation {
         }
         self.follow(&sums);
         if self.queries >= QUERIES_MIN {
-            self.find(sums.queries, span_ns);
+            self.find(sums.queries, span_ns, passed_ns);
         }
-        let few = (self.usual_rif / 2).min(self.capacity.unwrap_or(Fine::MAX));
-        self.few = few.max(ONE_RIF);
+        self.few = (self.usual_rif / 2).min(self.capacity.unwrap_or(Fine::MAX));
     }
 
     /// A query has met so many others, and taken so long.
@@ -126,7 +126,7 @@ impl Inflation {
         sums.queries += 1;
         sums.roots += root;
         sums.rif += rif;
-        if rif * ONE_RIF <= self.few || self.queries + sums.queries <= QUERIES_MIN {
+        if rif * ONE_RIF <= self.few.max(ONE_RIF) || self.queries + sums.queries <= QUERIES_MIN {
             let distance = root.abs_diff(self.unloaded);
             sums.few += 1;
             sums.few_roots += root;
@@ -173,7 +173,7 @@ impl Inflation {
     }
 
     /// What can be carried, after so many more queries and so much time.
-    fn find(&mut self, count: u64, span_ns: u64) {
+    fn find(&mut self, count: u64, span_ns: u64, passed_ns: u64) {
         self.is_sure = self.is_sure || self.was_not_slowed_down();
         if !self.is_sure {
             return;
@@ -185,7 +185,7 @@ impl Inflation {
             let carried = mul_div(self.newest_rif, got, FINE);
             towards(capacity, carried, count, self.newest_memory())
         } else {
-            self.shortage.was_not_for(span_ns);
+            self.shortage.was_not_for(passed_ns);
             grow(capacity, self.newest_rif, span_ns)
         });
     }
@@ -229,7 +229,7 @@ mod tests {
     fn the_first_to_end_are_not_taken_for_what_all_take() {
         let mut inflation = Inflation::default();
         let mut end = |count: u32, others: u32, latency_ns: u64| {
-            inflation.read(1_000 * MS, |inflation| {
+            inflation.read(1_000 * MS, 1_000 * MS, |inflation| {
                 (0..count).for_each(|_| inflation.learn(others, latency_ns));
             });
         };
@@ -248,7 +248,7 @@ mod tests {
             ..Inflation::default()
         };
         for _ in 0..readings {
-            inflation.read(50 * MS, |inflation| {
+            inflation.read(50 * MS, 50 * MS, |inflation| {
                 for query in 0..queries {
                     let times = if query % 2 == 0 { 1 } else { longer };
                     inflation.learn(0, times * MS);

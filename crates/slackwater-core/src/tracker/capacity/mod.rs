@@ -84,8 +84,8 @@ const DOUBLING_NS: u64 = 1_000_000_000;
 #[derive(Clone, Debug, Default)]
 pub struct CapacityEstimator {
     last: Option<Reading>,
-    /// How many queries have been learned from.
-    learned: u64,
+    /// How many queries have ended since the first reading.
+    ended: u64,
     contention: Contention,
     inflation: Inflation,
     cost: MeanCost,
@@ -110,7 +110,7 @@ struct Reading {
 
 impl CapacityEstimator {
     /// Takes a reading: of the tracker, of how many queries have `finished` since the start, and of the CPU where somebody
-    /// tells. One that is not due is ignored.
+    /// tells. One that is not due is ignored; [`Self::look`] says whether it is worth its cost.
     pub fn read(
         &mut self,
         now: Instant,
@@ -133,33 +133,37 @@ impl CapacityEstimator {
         let Some(before) = self.last.replace(reading) else {
             return;
         };
-        let span_ns = now.ns_since(before.at);
+        let (span_ns, passed_ns) = (now.ns_since(before.at), now.ns_since(before.taken_at));
         let ended = reading.recorded.wrapping_sub(before.recorded);
-        self.learned = self.learned.saturating_add(ended as u64);
-        self.inflation.read(span_ns, |inflation| {
+        self.ended = self.ended.saturating_add(ended as u64);
+        self.inflation.read(span_ns, passed_ns, |inflation| {
             let learn = |others, latency_ns| inflation.learn(others, latency_ns);
             let (from, to) = (before.recorded, reading.recorded);
             tracker.samples.between(from, to, before.at, learn);
         });
-        self.read_cpu(span_ns, &before, &reading);
+        self.read_cpu(&before, &reading);
     }
 
-    fn read_cpu(&mut self, span_ns: u64, before: &Reading, reading: &Reading) {
+    fn read_cpu(&mut self, before: &Reading, reading: &Reading) {
         let Some((earlier, cpu)) = before.cpu.zip(reading.cpu) else {
             return;
         };
         self.limit_millicores = cpu.limit_millicores;
+        let span_ns = reading.at.ns_since(before.at);
         let threads = earlier.threads.zip(cpu.threads).map(|(earlier, threads)| {
             let busy_ns = reading.busy_ns.wrapping_sub(before.busy_ns);
             Span {
                 ns: span_ns,
+                passed_ns: reading.at.ns_since(before.taken_at),
                 busy_ns: busy_ns.min(span_ns),
                 rif_time_ns: reading.rif_time_ns.wrapping_sub(before.rif_time_ns),
                 used_ns: since(earlier.used, threads.used),
                 waited_ns: since(earlier.waited, threads.waited),
             }
         });
-        if let Some(span) = threads {
+        if let Some(span) = threads
+            && (!before.was_idle() || span.is_of_queries())
+        {
             let period_ns = cpu.quota_period.map_or(0, crate::time::span_ns);
             self.contention
                 .read(span, period_ns.saturating_mul(QUOTA_PERIODS.into()));
@@ -170,7 +174,10 @@ impl CapacityEstimator {
         });
         let used_ns = since(earlier.used, cpu.used);
         let finished = reading.finished.saturating_sub(before.finished);
-        self.cost.read(used_ns, elsewhere_ns, finished);
+        // What a server uses of itself before anybody asks it for anything is no query's.
+        if finished > 0 || reading.busy_ns != before.busy_ns {
+            self.cost.read(used_ns, elsewhere_ns, finished);
+        }
         self.tells_waits = threads.is_some();
     }
 

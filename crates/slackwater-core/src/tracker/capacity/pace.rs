@@ -11,11 +11,11 @@ use core::time::Duration;
 
 /// A replica that had something in flight for less than one part in so many of some time was quiet.
 const BUSY_PARTS: u64 = 10;
-/// But not if so many queries ended: half of the samples that a tracker keeps by default, so that none is written over before
-/// it is learned from.
+/// But not if so many queries ended: half of the samples that a tracker keeps by default, so that as a rule none is written over
+/// before it is learned from.
 const QUIET_ENDS: usize = 128;
-/// What has been learned of so many queries is settled: as many as the cost of a query, and its latency without others, are means
-/// of. Before that each one tells a good part of all that is known.
+/// When so many queries have ended since the first reading, what is known has settled: cost, and latency without others, are means of as many where
+/// queries are much alike. Before that each one tells a good part of all that is known.
 const SETTLED_QUERIES: u64 = 300;
 
 /// What is to be done now.
@@ -39,10 +39,10 @@ enum Pace {
 }
 
 impl CapacityEstimator {
-    /// How often it is to be read: between two readings neighbours hardly change, and a few queries end.
+    /// How often it is to be read: every 50 ms. Between two readings neighbours hardly change, and a few queries end.
     pub const STEP: Duration = Duration::from_millis(50);
 
-    /// The longest that a reading is put off.
+    /// For how long a reading is put off at the most: 1 s after the last, if somebody looks then.
     pub const QUIET_STEP: Duration = Duration::from_secs(1);
 
     /// Whether it is time for another look, and for a reading if that is not put off.
@@ -53,10 +53,11 @@ impl CapacityEstimator {
 
     /// Whether to take a reading now, asked before one where to read costs something. One that is due is put off, until
     /// [`Self::QUIET_STEP`] after the last at the most, while nothing is in flight; and while the replica is quiet, once 300 queries
-    /// have been learned from. That nothing happened is learned here: the next reading tells of the time after it.
+    /// have ended. That nothing was in flight is noted here, without a reading: the span of the next begins after that time, but for the CPU
+    /// that the server used of itself meanwhile.
     pub fn look(&mut self, now: Instant, tracker: &LoadTracker) -> Look {
         let is_due = self.is_due(now);
-        let has_settled = self.learned >= SETTLED_QUERIES;
+        let has_settled = self.ended >= SETTLED_QUERIES;
         let Some(last) = &mut self.last else {
             return Look {
                 reads: true,
@@ -82,6 +83,11 @@ impl CapacityEstimator {
 }
 
 impl Reading {
+    /// Whether nothing was in flight for some time after it.
+    pub(super) fn was_idle(&self) -> bool {
+        self.at != self.taken_at
+    }
+
     fn pace(&self, now: Instant, tracker: &LoadTracker) -> Pace {
         let busy_ns = tracker.busy_ns(now).wrapping_sub(self.busy_ns);
         let ended = tracker.samples.recorded().wrapping_sub(self.recorded);

@@ -1,5 +1,6 @@
 //! Replicas of known capacity, and what is learned of them.
 
+mod idle;
 use super::*;
 use crate::tracker::{Arrival, End};
 use alloc::vec::Vec;
