@@ -43,6 +43,8 @@ pub enum Purpose {
     ReportNoise = 16,
     /// Which queries mostly wait, and how long.
     Mix = 17,
+    /// When a replica's quota begins anew, and when the neighbour within it comes and goes.
+    Quota = 18,
 }
 
 /// A stream of draws.

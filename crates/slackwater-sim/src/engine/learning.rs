@@ -14,6 +14,7 @@ pub(super) struct Learning {
     /// It is told of CPU time.
     tells_cpu: bool,
     limit_millicores: Option<u32>,
+    quota_period: Option<Duration>,
     noise: Option<Noise>,
 }
 
@@ -31,6 +32,10 @@ impl Learning {
             estimator: CapacityEstimator::default(),
             tells_cpu: group.tells_cpu && !replays,
             limit_millicores: limit_millicores(scenario, group),
+            quota_period: match &group.service {
+                Service::Quota(quota) => Some(quota.period),
+                _ => None,
+            },
             noise: (group.report_noise > 0.0).then(|| Noise {
                 sigma: group.report_noise,
                 stream: Stream::new(seed, Purpose::ReportNoise, number as u64),
@@ -59,7 +64,7 @@ impl Learning {
                 used,
                 threads: Some(ThreadTotals { used, waited }),
                 limit_millicores: self.limit_millicores,
-                quota_period: None,
+                quota_period: self.quota_period,
             }
         });
         self.estimator.read(at, tracker, finished, cpu);
@@ -95,12 +100,13 @@ impl Noise {
 }
 
 /// The cores that the process may use at the most, as the system tells: its machine's where neighbours share them with it, or
-/// else its own, and one for each worker. Unknown where a recording says how many there were from time to time.
+/// else its own, those that its quota comes to, and one for each worker. Unknown where a recording says how many there were from time to time.
 fn limit_millicores(scenario: &Scenario, group: &Group) -> Option<u32> {
     let cores = match (&group.service, &scenario.antagonists) {
         (Service::Shared(_), _) if scenario.tape.is_some() => return None,
         (Service::Shared(sharing), Some(neighbours)) => neighbours.spare_max.max(sharing.cores),
         (Service::Shared(sharing), None) => sharing.cores,
+        (Service::Quota(quota), _) => quota.cores(),
         (Service::Fifo { workers }, _) => *workers as f64,
         (Service::Latency | Service::LatencyTrace(_), _) => return None,
     };
@@ -111,6 +117,7 @@ fn limit_millicores(scenario: &Scenario, group: &Group) -> Option<u32> {
 mod tests {
     use super::*;
     use crate::presets::{one_slow_fifo, testbed, web};
+    use crate::scenario::{Neighbour, Quota};
     use slackwater_core::Rif;
 
     fn learning(scenario: &Scenario) -> Learning {
@@ -132,6 +139,27 @@ mod tests {
         replayed.fleet[0].service = Service::Latency;
         assert_eq!(limit(&replayed), None);
         assert!(!learning(&replayed).tells_cpu);
+    }
+
+    #[test]
+    fn a_quota_is_told_with_its_period_and_whoever_else_uses_it() {
+        let mut scenario = web(2, 1, 0.5);
+        assert_eq!(learning(&scenario).quota_period, None);
+        let period = Duration::from_millis(100);
+        scenario.fleet[0].service = Service::Quota(Quota {
+            cpu: Duration::from_millis(20),
+            period,
+            at_once: 4.0,
+            neighbour: Some(Neighbour {
+                share: 0.5,
+                least: period,
+                most: period,
+            }),
+        });
+        let learning = learning(&scenario);
+        assert_eq!(learning.limit_millicores, Some(200));
+        assert_eq!(learning.quota_period, Some(period));
+        assert!(learning.tells_cpu);
     }
 
     #[test]

@@ -8,6 +8,7 @@
 mod cpu;
 mod estimate;
 mod neighbours;
+mod quota;
 mod running;
 mod service;
 #[cfg(test)]
@@ -216,8 +217,9 @@ impl Machine {
     }
 
     /// Cores' worth of work that the machine could do now and go on doing: allocation and spare capacity, less contention
-    /// while the replica is held, times what a hobble leaves; 0 in a stall or while it is suspended. Bursts do not count. Where latencies are
-    /// replayed: 1, or what a hobble leaves. A group's slowness and a cold start are not in it: see [`speed`](Self::speed).
+    /// while the replica is held, times what a hobble leaves; 0 in a stall or while it is suspended. Bursts do not count. Under a
+    /// quota: what that comes to over many periods, throttled or not, less the neighbour's share while it is there. Where latencies
+    /// are replayed: 1, or what a hobble leaves. A group's slowness and a cold start are not in it: see [`speed`](Self::speed).
     pub fn capacity_cores(&mut self, now: Time) -> f64 {
         self.catch_up(now);
         if self.is_stalled() {
@@ -237,16 +239,17 @@ impl Machine {
         self.running.note_starts();
     }
 
-    /// Hands out the jobs that have begun since the last time, if that is noted. In a stall none begins, though it may have a
-    /// place already.
+    /// Hands out the jobs that have begun since the last time, if that is noted. In a stall, and while a quota is used up, none
+    /// begins, though it may have a place already.
     pub fn take_started(&mut self, to: &mut Vec<JobId>) {
-        if !self.is_stalled() {
+        if !self.is_stalled() && !self.service.is_throttled() {
             self.running.take_started(to);
         }
     }
 
     /// Nanoseconds until this work would be finished if it came now, nothing came after it and the capacity stayed
-    /// ([`capacity_cores`](Self::capacity_cores), after the stall if there is one). The wait before the work, which is the
+    /// ([`capacity_cores`](Self::capacity_cores), after the stall if there is one; a quota is used up and begins anew on the
+    /// way). The wait before the work, which is the
     /// same everywhere, is not in it.
     pub fn finish_estimate(&mut self, now: Time, work_ns: f64) -> f64 {
         self.catch_up(now);
@@ -255,10 +258,20 @@ impl Machine {
         self.needs.clear();
         self.needs.extend(self.running.remaining());
         let waiting = self.waits.iter().flat_map(Waits::work);
+        let stalled = self.stalls.as_ref().map_or(0, |stalls| stalls.rest(now));
+        let suspended = self
+            .suspended_until
+            .map_or(0, |until| until.saturating_sub(now));
+        let paused = stalled.max(suspended);
         let service = match &self.service {
             Service::Shared(cpu) => {
                 self.needs.extend(waiting);
                 estimate::shared(&mut self.needs, work, cpu.capacity(left))
+            }
+            Service::Quota(cpu) => {
+                self.needs.extend(waiting);
+                self.needs.iter_mut().for_each(|need| *need /= left);
+                return cpu.finish(now, paused, &mut self.needs, work / left);
             }
             Service::Fifo(workers) => {
                 let before = workers.queue.iter().map(|(_, work)| *work).chain(waiting);
@@ -266,11 +279,7 @@ impl Machine {
             }
             Service::Latency(_) => work / left,
         };
-        let stalled = self.stalls.as_ref().map_or(0, |stalls| stalls.rest(now));
-        let suspended = self
-            .suspended_until
-            .map_or(0, |until| until.saturating_sub(now));
-        stalled.max(suspended) as f64 + service
+        paused as f64 + service
     }
 
     /// What the work of a query that arrives now comes to here.
@@ -324,9 +333,7 @@ impl Machine {
         self.used += self.in_use * nanoseconds;
         self.waited += self.wanted * nanoseconds;
         self.running.elapse(nanoseconds);
-        if let Service::Shared(cpu) = &mut self.service {
-            cpu.elapse(nanoseconds);
-        }
+        self.service.elapse(nanoseconds);
     }
 
     /// The changes that are due now.
@@ -346,11 +353,7 @@ impl Machine {
         if let Some(spell) = self.spell.as_mut().filter(|it| it.next_edge() <= now) {
             spell.step();
         }
-        if let Service::Shared(cpu) = &mut self.service
-            && cpu.next_step() <= now
-        {
-            cpu.step();
-        }
+        self.service.play_changes(now);
     }
 
     /// The jobs that are due now end, and whoever waited for their places begins.
@@ -373,7 +376,9 @@ impl Machine {
         };
         self.in_use = used;
         self.wanted = match self.service {
-            Service::Shared(_) if !self.is_stalled() => (running as f64 - used).max(0.0),
+            Service::Shared(_) | Service::Quota(_) if !self.is_stalled() => {
+                (running as f64 - used).max(0.0)
+            }
             _ => 0.0,
         };
         self.running.set_rate(each);
@@ -383,16 +388,8 @@ impl Machine {
         let stall = self.stalls.as_ref().map_or(NEVER, Stalls::next_edge);
         let spell = self.spell.as_ref().map_or(NEVER, Spell::next_edge);
         let resumed = self.suspended_until.unwrap_or(NEVER);
-        let mut urgent = wait.min(stall).min(resumed).min(spell);
-        let mut patient = NEVER;
-        if let Service::Shared(cpu) = &self.service {
-            urgent = urgent.min(cpu.bucket_empty(self.now));
-            if cpu.spare_matters(running, left) {
-                urgent = urgent.min(cpu.next_step());
-            } else {
-                patient = cpu.next_step();
-            }
-        }
+        let (urgent, patient) = self.service.next_changes(self.now, running, left);
+        let urgent = urgent.min(wait).min(stall).min(resumed).min(spell);
         self.next_change = urgent.min(patient);
         self.next = if self.jobs() == 0 {
             NEVER

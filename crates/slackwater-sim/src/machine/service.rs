@@ -1,9 +1,10 @@
-//! How a replica serves: a CPU that queries share, workers with a queue, or replayed latencies.
+//! How a replica serves: a CPU that queries share, with a quota or without, workers with a queue, or replayed latencies.
 
-use super::JobId;
 use super::cpu::{Around, Pace, Recorded, SharedCpu};
 use super::neighbours::Neighbours;
+use super::quota::QuotaCpu;
 use super::running::Running;
+use super::{JobId, NEVER, Time};
 use crate::random::{Purpose, Stream};
 use crate::scenario::{self, Scenario, sample_of};
 use core::time::Duration;
@@ -14,6 +15,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub(super) enum Service {
     Shared(SharedCpu),
+    Quota(QuotaCpu),
     Fifo(Workers),
     /// With the replica's own trace, if it has one.
     Latency(Option<Replay>),
@@ -52,6 +54,7 @@ impl Service {
                 let recorded = tape.map(|tape| Around::Recorded(Recorded::new(tape, replica)));
                 Self::Shared(SharedCpu::new(sharing, recorded.or(drawn)))
             }
+            scenario::Service::Quota(quota) => Self::Quota(QuotaCpu::new(quota, replica, seed)),
             scenario::Service::Fifo { workers } => Self::Fifo(Workers {
                 count: *workers,
                 queue: VecDeque::new(),
@@ -67,6 +70,7 @@ impl Service {
     pub(super) fn settle(&mut self, running: usize, left: f64) -> Pace {
         match self {
             Self::Shared(cpu) => cpu.settle(running, left),
+            Self::Quota(cpu) => cpu.settle(running, left),
             Self::Fifo(_) => Pace {
                 each: left,
                 used: running as f64,
@@ -82,11 +86,49 @@ impl Service {
     pub(super) fn pause(&mut self, left: f64) -> Pace {
         match self {
             Self::Shared(cpu) => cpu.pause(left),
+            Self::Quota(cpu) => cpu.settle(0, left),
             Self::Fifo(_) | Self::Latency(_) => Pace {
                 each: 0.0,
                 used: 0.0,
             },
         }
+    }
+
+    /// Time passes at the pace that was settled.
+    pub(super) fn elapse(&mut self, nanoseconds: f64) {
+        match self {
+            Self::Shared(cpu) => cpu.elapse(nanoseconds),
+            Self::Quota(cpu) => cpu.elapse(nanoseconds),
+            Self::Fifo(_) | Self::Latency(_) => {}
+        }
+    }
+
+    /// When the pace may change at the present one, if that is urgent, as some query could be touched by it; and when, if it is
+    /// not.
+    pub(super) fn next_changes(&mut self, now: Time, running: usize, left: f64) -> (Time, Time) {
+        match self {
+            Self::Shared(cpu) if cpu.spare_matters(running, left) => {
+                (cpu.bucket_empty(now).min(cpu.next_step()), NEVER)
+            }
+            Self::Shared(cpu) => (cpu.bucket_empty(now), cpu.next_step()),
+            Self::Quota(cpu) if running > 0 => (cpu.next_change(now), NEVER),
+            Self::Quota(cpu) => (NEVER, cpu.next_change(now)),
+            Self::Fifo(_) | Self::Latency(_) => (NEVER, NEVER),
+        }
+    }
+
+    /// The changes of its own that are due now.
+    pub(super) fn play_changes(&mut self, now: Time) {
+        match self {
+            Self::Shared(cpu) if cpu.next_step() <= now => cpu.step(),
+            Self::Quota(cpu) => cpu.play_changes(now),
+            Self::Shared(_) | Self::Fifo(_) | Self::Latency(_) => {}
+        }
+    }
+
+    /// Whether a quota is used up.
+    pub(super) fn is_throttled(&self) -> bool {
+        matches!(self, Self::Quota(cpu) if cpu.is_throttled())
     }
 
     /// A query comes into service, or into the queue.
@@ -115,7 +157,7 @@ impl Service {
     pub(super) fn queued(&self) -> usize {
         match self {
             Self::Fifo(workers) => workers.queue.len(),
-            Self::Shared(_) | Self::Latency(_) => 0,
+            Self::Shared(_) | Self::Quota(_) | Self::Latency(_) => 0,
         }
     }
 
@@ -134,6 +176,7 @@ impl Service {
     pub(super) fn allocation(&self) -> f64 {
         match self {
             Self::Shared(cpu) => cpu.allocation(),
+            Self::Quota(cpu) => cpu.allocation(),
             Self::Fifo(workers) => workers.count as f64,
             Self::Latency(_) => 1.0,
         }
@@ -143,6 +186,7 @@ impl Service {
     pub(super) fn capacity(&self, left: f64) -> f64 {
         match self {
             Self::Shared(cpu) => cpu.capacity(left),
+            Self::Quota(cpu) => cpu.capacity(left),
             Self::Fifo(workers) => workers.count as f64 * left,
             Self::Latency(_) => left,
         }

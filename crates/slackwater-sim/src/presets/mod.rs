@@ -103,6 +103,7 @@ fn middle(scenario: &Scenario, parts: u32) -> (Duration, Duration) {
 fn normal_cores(group: &Group) -> f64 {
     let cores = match &group.service {
         Service::Shared(sharing) => sharing.cores,
+        Service::Quota(quota) => quota.allocation(),
         Service::Fifo { workers } => *workers as f64,
         Service::Latency | Service::LatencyTrace(_) => 0.0,
     };

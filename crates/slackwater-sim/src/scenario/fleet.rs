@@ -1,5 +1,6 @@
 //! The replicas: how they serve queries, what they run on, and in which ways they are bad.
 
+use super::cost::nanoseconds;
 use core::time::Duration;
 use slackwater_core::tracker::TrackerConfig;
 use std::sync::Arc;
@@ -49,6 +50,8 @@ pub struct Group {
 pub enum Service {
     /// All queries share the CPU; each has one core at the most.
     Shared(Sharing),
+    /// All queries share what CPU time a container's quota lets them have; each has one core at the most.
+    Quota(Quota),
     /// `workers` queries at a time, the others wait in order of arrival.
     Fifo {
         /// From 1 up; 1 is a single-threaded server.
@@ -72,6 +75,50 @@ pub struct Sharing {
     pub burst: f64,
     /// The share of its work that a replica loses to contention while it is held, from 0 to below 1.
     pub contention_loss: f64,
+}
+
+/// A quota of CPU time, as containers have it: the kernel's CFS bandwidth control, `cpu.max` of a cgroup.
+///
+/// The replica runs until it has used `cpu` in the present period, and then not at all until the next one begins. What it leaves of
+/// a period is lost. Periods begin at a random time of each replica's own, and from there on by the clock, whether or not there is
+/// work. [`Antagonists`] do nothing to it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Quota {
+    /// CPU time for each period, of all cores together: from 1 ms, as the kernel has it, to `at_once` times the period, with which
+    /// it is never used up.
+    pub cpu: Duration,
+    /// From the beginning of a period to that of the next: from 1 ms to 1 s, as the kernel has it; the usual one is 100 ms.
+    pub period: Duration,
+    /// Cores that it may use at once while the quota lasts, above 0.
+    pub at_once: f64,
+    /// Who else uses the same quota; `None`: nobody.
+    pub neighbour: Option<Neighbour>,
+}
+
+/// Somebody within the same quota, who comes for a time and goes for a time. While it is there it burns all that it gets: its share
+/// of the cores, and what the replica leaves of them.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Neighbour {
+    /// Of the cores, what the replica cannot have while it is there: above 0 and below 1. Of a quota that is used up it has taken
+    /// the same share at the least.
+    pub share: f64,
+    /// It stays, and stays away, for a time drawn uniformly: at least so long, from 1 ms.
+    pub least: Duration,
+    /// At most so long.
+    pub most: Duration,
+}
+
+impl Quota {
+    /// The cores that it comes to; what the replica's system tells it.
+    pub fn cores(&self) -> f64 {
+        nanoseconds(self.cpu) / nanoseconds(self.period)
+    }
+
+    /// What the replica has of them in the long run: a neighbour is there for half of the time.
+    pub fn allocation(&self) -> f64 {
+        let taken = self.neighbour.map_or(0.0, |it| it.share / 2.0);
+        self.cores() * (1.0 - taken)
+    }
 }
 
 /// A neighbourhood: how much spare capacity each machine has, beyond the replica's allocation.
@@ -149,7 +196,7 @@ pub struct Hobble {
     pub from: Duration,
     /// When it ends.
     pub until: Duration,
-    /// What is left of the capacity (of the speed, where queries do not share a CPU): above 0, at most 1.
+    /// What is left of the capacity (of the speed, where queries do not share a CPU, or one with a quota): above 0, at most 1.
     pub capacity: f64,
     /// Latency of every query that arrives in the spell, where replicas replay latencies; replaces the trace's.
     pub latency: Option<Duration>,

@@ -15,7 +15,9 @@ mod tape;
 pub use cost::Cost;
 pub(crate) use cost::{nanoseconds, sample_of};
 pub use event::{Change, Event};
-pub use fleet::{Antagonists, Failure, FailureCost, Group, Hobble, Service, Sharing, Stall};
+pub use fleet::{
+    Antagonists, Failure, FailureCost, Group, Hobble, Neighbour, Quota, Service, Sharing, Stall,
+};
 pub use load::{Arrivals, ClientCpu, Hedge, Load, Mix, Siblings};
 pub use mistakes::Mistake;
 pub use network::{Delay, Network};

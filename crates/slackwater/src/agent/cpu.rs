@@ -143,10 +143,10 @@ impl Watch {
 
     /// What the server has used and waited for by now; `None` while it is not there.
     fn read(&mut self, now: Instant) -> Option<CpuTotals> {
-        if is_due(&mut self.looked_at, now, LOOK) {
-            if let Err(reason) = self.look() {
-                self.miss(reason);
-            }
+        if is_due(&mut self.looked_at, now, LOOK)
+            && let Err(reason) = self.look()
+        {
+            self.miss(reason);
         }
         let open = self.open.as_mut()?;
         let reading = if is_due(&mut self.limits_read_at, now, LIMITS) {

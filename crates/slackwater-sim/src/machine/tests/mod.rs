@@ -2,6 +2,7 @@
 
 mod neighbours;
 mod queueing;
+mod quota;
 mod sharing;
 mod troubles;
 

@@ -108,6 +108,8 @@ impl Scenario {
                 let spare = self.antagonists.as_ref().map_or(0.0, |near| near.spare_max);
                 (sharing.cores + spare, sharing.bucket)
             }
+            // The parts of a period with which a run begins and ends may have a whole quota each.
+            Service::Quota(quota) => (quota.cores(), 2.0 * quota.cpu.as_secs_f64()),
             Service::Fifo { workers } => (*workers as f64, 0.0),
             Service::Latency | Service::LatencyTrace(_) => return 0.0,
         };
@@ -144,7 +146,7 @@ impl Scenario {
                 let sum: f64 = trace.iter().copied().map(nanoseconds).sum();
                 sum / trace.len().max(1) as f64
             }
-            Service::Shared(_) | Service::Fifo { .. } => return None,
+            Service::Shared(_) | Service::Quota(_) | Service::Fifo { .. } => return None,
         };
         let usual = mean_ns / 1e9 * group.slowness;
         let hobbled = group.hobble.map_or(usual, |hobble| match hobble.latency {
@@ -174,6 +176,7 @@ impl Scenario {
 fn lasting_cores(service: &Service) -> f64 {
     match service {
         Service::Shared(sharing) => sharing.cores * (1.0 - sharing.contention_loss),
+        Service::Quota(quota) => quota.allocation(),
         Service::Fifo { workers } => *workers as f64,
         Service::Latency | Service::LatencyTrace(_) => f64::INFINITY,
     }

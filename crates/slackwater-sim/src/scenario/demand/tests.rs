@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::presets::{at_load, testbed, web};
-use crate::scenario::{Cost, Hobble, Mix, Stall};
+use crate::scenario::{Cost, Hobble, Mix, Neighbour, Quota, Stall};
 
 fn near(found: f64, expected: f64) {
     assert!(
@@ -141,6 +141,32 @@ fn a_fleet_of_unequal_replicas_is_sound_if_some_policy_can_carry_its_load() {
         whole * 1_000.0 - 100.0 * bucket / 1e-3,
     );
     assert_eq!(twice.mistakes()[0].field, "load.rate");
+}
+
+#[test]
+fn a_quota_serves_what_it_comes_to_and_no_more() {
+    let quota = Quota {
+        cpu: Duration::from_millis(20),
+        period: Duration::from_millis(100),
+        at_once: 1.0,
+        neighbour: Some(Neighbour {
+            share: 0.5,
+            least: Duration::from_secs(1),
+            most: Duration::from_secs(3),
+        }),
+    };
+    let mut scenario = uneven();
+    scenario.fleet = vec![Group::healthy(100, Service::Quota(quota))];
+    // By its allocation, 0.15 cores, a replica serves 150 a second; nobody there, 200.
+    let scenario = at_load(1.0, scenario);
+    near(scenario.load.rate, 15_000.0);
+    near(scenario.under_way(), 0.0);
+    let over = at_load(1.2, scenario);
+    near(over.under_way(), 3_000.0 * over.seconds());
+    near(over.under_way_least(), 0.0);
+    let far_over = at_load(2.0, over);
+    // Two periods' quotas are a run's beginning and end.
+    near(far_over.under_way_least(), 10_000.0 * 1_000.0 - 4_000.0);
 }
 
 #[test]

@@ -4,6 +4,7 @@
 //! Everything has a largest value, so that a scenario without mistakes ends, and fits under a policy that can carry its load.
 
 mod checks;
+mod quota;
 #[cfg(test)]
 mod tests;
 
@@ -106,7 +107,7 @@ impl Scenario {
     fn check_antagonists(&self, antagonists: &Antagonists, checks: &mut Checks) {
         let shares = |group: &Group| matches!(group.service, Service::Shared(_));
         checks.that("antagonists", self.fleet.iter().any(shares), || {
-            "would do nothing: no replica of the fleet shares a CPU".to_owned()
+            "would do nothing: no replica of the fleet shares a CPU that has no quota".to_owned()
         });
         checks.within("antagonists", |checks| {
             antagonists.check(self.replicas(), checks);
@@ -236,6 +237,7 @@ impl Group {
         checks.count("count", self.count, 1..=Scenario::REPLICAS_MAX);
         match &self.service {
             Service::Shared(sharing) => sharing.check(checks),
+            Service::Quota(quota) => quota.check(checks),
             Service::Fifo { workers } => checks.count("workers", *workers, 1..=WORKERS_MAX),
             Service::Latency => {}
             Service::LatencyTrace(trace) => check_trace(trace, checks),

@@ -4,7 +4,7 @@ mod fleet;
 
 use crate::scenario::{
     Antagonists, Change, ClientCpu, Cost, Event, Failure, FailureCost, Group, Hedge, Hobble, Load,
-    Mix, Network, Scenario, Service, Sharing, Siblings, Stall,
+    Mix, Neighbour, Network, Quota, Scenario, Service, Sharing, Siblings, Stall,
 };
 use core::time::Duration;
 

@@ -5,13 +5,29 @@ use super::trace::read_trace;
 use crate::toml_reader::Reader;
 use crate::toml_reader::values::boolean;
 use core::time::Duration;
-use slackwater_sim::scenario::{Failure, FailureCost, Group, Hobble, Service, Sharing, Stall};
+use slackwater_sim::scenario::{
+    Failure, FailureCost, Group, Hobble, Neighbour, Quota, Service, Sharing, Stall,
+};
 
 const SERVICES: &[Kind] = &[
     ("shared", &["cores", "bucket", "burst", "contention_loss"]),
+    (
+        "quota",
+        &[
+            "cpu",
+            "period",
+            "at_once",
+            "neighbour.share",
+            "neighbour.least",
+            "neighbour.most",
+        ],
+    ),
     ("fifo", &["workers"]),
     ("latency", &["trace", "trace_column", "trace_unit"]),
 ];
+
+/// The period of a quota where nothing is said: the kernel's, and most container runtimes'.
+const PERIOD: Duration = Duration::from_millis(100);
 
 /// Until the run ends, however long it is.
 const FOREVER: Duration = Duration::MAX;
@@ -63,6 +79,7 @@ fn read_service(reader: &mut Reader<'_>, group: &str) -> Option<Service> {
     let key = |name: &str| format!("{group}.{name}");
     let service = kind(reader, group, "service", Some("shared"), SERVICES)?;
     Some(match service {
+        "quota" => Service::Quota(read_quota(reader, group)?),
         "fifo" => Service::Fifo {
             workers: count(reader, &key("workers"), 1),
         },
@@ -74,6 +91,32 @@ fn read_service(reader: &mut Reader<'_>, group: &str) -> Option<Service> {
             burst: decimal(reader, &key("burst"), 1.0),
             contention_loss: decimal(reader, &key("contention_loss"), 0.0),
         }),
+    })
+}
+
+fn read_quota(reader: &mut Reader<'_>, group: &str) -> Option<Quota> {
+    let key = |name: &str| format!("{group}.{name}");
+    let cpu = needed_span(reader, &key("cpu"), true);
+    let period = span(reader, &key("period"), PERIOD);
+    let at_once = decimal(reader, &key("at_once"), 1.0);
+    let neighbour = read_neighbour(reader, &key("neighbour"));
+    Some(Quota {
+        cpu: cpu?,
+        period,
+        at_once,
+        neighbour,
+    })
+}
+
+fn read_neighbour(reader: &mut Reader<'_>, section: &str) -> Option<Neighbour> {
+    let is_there = reader.has_section(section);
+    let share = needed_decimal(reader, &format!("{section}.share"), is_there);
+    let least = needed_span(reader, &format!("{section}.least"), is_there);
+    let most = needed_span(reader, &format!("{section}.most"), is_there);
+    Some(Neighbour {
+        share: share?,
+        least: least?,
+        most: most?,
     })
 }
 

@@ -3,7 +3,7 @@
 
 use super::*;
 use slackwater_sim::presets;
-use slackwater_sim::scenario::{Arrivals, Change, FailureCost, Group, Sharing};
+use slackwater_sim::scenario::{Arrivals, Change, FailureCost, Group, Neighbour, Quota, Sharing};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
@@ -25,6 +25,30 @@ fn load(file: &Path) -> ScenarioFile {
 fn the_testbeds_file_is_the_testbed() {
     let file = load(&root().join("deploy/examples/testbed.sim.toml"));
     assert_eq!(file.scenario, presets::at_load(1.27, testbed()));
+}
+
+#[test]
+fn the_quotas_file_is_the_rooms_case() {
+    let file = load(&root().join("deploy/examples/cpu-quotas.sim.toml"));
+    let quota = |cpu| {
+        let quota = Quota {
+            cpu,
+            period: 100 * MS,
+            at_once: 1.0,
+            neighbour: None,
+        };
+        let healthy = Group::healthy(3, Service::Quota(quota));
+        Group {
+            learns_capacity: true,
+            carries_reports: true,
+            ..healthy
+        }
+    };
+    assert_eq!(file.scenario.fleet, [quota(20 * MS), quota(10 * MS)]);
+    assert_eq!(file.scenario.load.clients, [1.0; 4]);
+    // As `cargo xtask room` reckons it: 312 requests of 2.17 ms a second.
+    let rate = file.scenario.load.rate;
+    assert!((rate - 312.0).abs() < 1.0, "{rate}");
 }
 
 #[test]
@@ -62,12 +86,23 @@ fn what_a_file_says_is_in_the_scenario_and_in_the_policies() {
         health,
     } = load(&everything());
     assert_eq!(scenario.load.clients, [1.0, 1.0, 2.5]);
-    assert_eq!(scenario.replicas(), 11);
+    assert_eq!(scenario.replicas(), 13);
     let trace: &[Duration] = &[MS / 2, 3 * MS, 12 * MS];
     assert_eq!(
         scenario.fleet[2].service,
         Service::LatencyTrace(trace.into())
     );
+    let quota = Quota {
+        cpu: 150 * MS,
+        period: 50 * MS,
+        at_once: 4.0,
+        neighbour: Some(Neighbour {
+            share: 0.25,
+            least: 200 * MS,
+            most: 400 * MS,
+        }),
+    };
+    assert_eq!(scenario.fleet[3].service, Service::Quota(quota));
     assert_eq!(
         scenario.fleet[0].stall.map(|stall| stall.lasts),
         Some(200 * MS)
@@ -75,7 +110,7 @@ fn what_a_file_says_is_in_the_scenario_and_in_the_policies() {
     let answer: Vec<bool> = (scenario.fleet.iter())
         .map(|group| group.answers_probes)
         .collect();
-    assert_eq!(answer, [false, true, true]);
+    assert_eq!(answer, [false, true, true, true]);
     let learning: Vec<_> = (scenario.fleet.iter())
         .map(|group| {
             (
@@ -86,13 +121,13 @@ fn what_a_file_says_is_in_the_scenario_and_in_the_policies() {
         })
         .collect();
     let usual = (false, true, false);
-    assert_eq!(learning, [(true, false, true), usual, usual]);
+    assert_eq!(learning, [(true, false, true), usual, usual, usual]);
     let noise: Vec<_> = scenario
         .fleet
         .iter()
         .map(|group| group.report_noise)
         .collect();
-    assert_eq!(noise, [0.3, 0.0, 0.0]);
+    assert_eq!(noise, [0.3, 0.0, 0.0, 0.0]);
     let failures: Vec<_> = (scenario.fleet.iter())
         .filter_map(|group| group.failure)
         .map(|failure| (failure.cost, failure.until, failure.reported_until))

@@ -109,6 +109,70 @@ fn how_replicas_serve() {
 }
 
 #[test]
+fn quotas() {
+    fn set(scenario: &mut Scenario, change: impl FnOnce(&mut Quota, &mut Neighbour)) {
+        let mut neighbour = Neighbour {
+            share: 0.5,
+            least: SECOND,
+            most: 3 * SECOND,
+        };
+        let mut quota = Quota {
+            cpu: Duration::from_millis(20),
+            period: Duration::from_millis(100),
+            at_once: 0.7,
+            neighbour: None,
+        };
+        change(&mut quota, &mut neighbour);
+        quota.neighbour = Some(neighbour);
+        scenario.antagonists = None;
+        scenario.fleet[0].service = Service::Quota(quota);
+    }
+    let ms = Duration::from_millis;
+    assert_eq!(found(|it| set(it, |_, _| ())), [""; 0]);
+    // All that so many cores can use, though a product is a rounding less.
+    assert_eq!(found(|it| set(it, |quota, _| quota.cpu = ms(70))), [""; 0]);
+    rejects(
+        "fleet[0].cpu",
+        |it, cpu| set(it, |quota, _| quota.cpu = cpu),
+        [Duration::ZERO, Duration::from_micros(999), ms(71), AGES],
+    );
+    rejects(
+        "fleet[0].period",
+        |it, period| set(it, |quota, _| quota.period = period),
+        [Duration::ZERO, ms(1_001)],
+    );
+    rejects(
+        "fleet[0].at_once",
+        |it, value| set(it, |quota, _| quota.at_once = value),
+        not_above_zero(),
+    );
+    rejects(
+        "fleet[0].neighbour.share",
+        |it, value| set(it, |_, neighbour| neighbour.share = value),
+        no_share().chain([0.0, 1.0]),
+    );
+    rejects(
+        "fleet[0].neighbour.least",
+        |it, least| set(it, |_, neighbour| neighbour.least = least),
+        [Duration::ZERO, Duration::from_micros(999)],
+    );
+    rejects(
+        "fleet[0].neighbour.most",
+        |it, most| set(it, |_, neighbour| neighbour.most = most),
+        [ms(999), AGES],
+    );
+    // Neighbours on the machines are nothing to a quota.
+    assert_eq!(
+        found(|it| {
+            let antagonists = it.antagonists;
+            set(it, |_, _| ());
+            it.antagonists = antagonists;
+        }),
+        ["antagonists"]
+    );
+}
+
+#[test]
 fn failures_and_stalls() {
     rejects(
         "fleet[0].failure.share",
