@@ -129,12 +129,8 @@ fn write_queries(to: &Path) -> Result<usize, String> {
 fn strange_record(query: &str, rules: &str) -> Option<String> {
     let is_of_name = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | ':');
     let recorded = |name: &str| {
-        let records = rules
-            .lines()
-            .filter_map(|line| line.split_once("- record: "));
-        records
-            .into_iter()
-            .any(|(_, recorded)| recorded.trim() == name)
+        let mut records = (rules.lines()).filter_map(|line| line.split_once("- record: "));
+        records.any(|(_, recorded)| recorded.trim() == name)
     };
     let mut names = (query.split(|letter| !is_of_name(letter)))
         .filter(|name| name.contains(":slackwater:"))

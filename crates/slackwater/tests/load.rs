@@ -6,7 +6,6 @@
 use bytes::Bytes;
 use core::convert::Infallible;
 use core::net::SocketAddr;
-use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
 use http::{Response, StatusCode};
 use http_body_util::Full;
@@ -16,16 +15,16 @@ use serde_json::Value;
 use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
-use std::sync::Arc;
-use std::time::Instant;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
+use tokio::sync::watch;
+use tokio::time::timeout;
 
 /// A server for HTTP/1.1 and h2c that answers everything with the status; lives as long as the value.
 struct Server {
-    _runtime: Runtime,
+    runtime: Runtime,
     address: SocketAddr,
-    requests: Arc<AtomicU64>,
+    requests: watch::Sender<u64>,
 }
 
 impl Server {
@@ -33,13 +32,13 @@ impl Server {
         let runtime = Runtime::new().unwrap();
         let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
         let address = listener.local_addr().unwrap();
-        let requests = Arc::new(AtomicU64::new(0));
-        let counter = Arc::clone(&requests);
+        let requests = watch::Sender::new(0);
+        let counter = requests.clone();
         runtime.spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                let counter = Arc::clone(&counter);
+                let counter = counter.clone();
                 let service = service_fn(move |_| {
-                    counter.fetch_add(1, Ordering::SeqCst);
+                    counter.send_modify(|requests| *requests += 1);
                     let mut response = Response::new(Full::new(Bytes::from_static(b"hello")));
                     *response.status_mut() = status;
                     async { Ok::<_, Infallible>(response) }
@@ -51,7 +50,7 @@ impl Server {
             }
         });
         Self {
-            _runtime: runtime,
+            runtime,
             address,
             requests,
         }
@@ -159,7 +158,7 @@ fn the_json_has_every_field_of_the_interface_and_the_table_the_same_figures() {
             "no progress bar where there is no terminal"
         );
     }
-    assert_eq!(server.requests.load(Ordering::SeqCst), 200);
+    assert_eq!(*server.requests.borrow(), 200);
 }
 
 #[test]
@@ -244,7 +243,7 @@ fn mistakes_are_told_before_anything_is_sent() {
         .output()
         .unwrap();
     assert_ends_with(&output, 2, "https is not supported yet");
-    assert_eq!(server.requests.load(Ordering::SeqCst), 0);
+    assert_eq!(*server.requests.borrow(), 0);
 }
 
 #[cfg(unix)]
@@ -262,11 +261,12 @@ fn an_interrupt_ends_the_run_early_with_its_figures() {
     ];
     let mut command = server.command(&options);
     let child = command.stdout(Stdio::piped()).spawn().unwrap();
-    let limit = Instant::now() + Duration::from_mins(1);
-    while server.requests.load(Ordering::SeqCst) < 5 {
-        assert!(Instant::now() < limit, "no requests came");
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    let mut requests = server.requests.subscribe();
+    let some = async {
+        let some = requests.wait_for(|requests| *requests >= 5);
+        timeout(Duration::from_mins(1), some).await.map(drop)
+    };
+    assert!(server.runtime.block_on(some).is_ok(), "no requests came");
     let id = child.id().to_string();
     assert!(
         Command::new("kill")
@@ -284,5 +284,5 @@ fn an_interrupt_ends_the_run_early_with_its_figures() {
         (&true.into(), &0.into())
     );
     let requests = json["requests"].as_u64().unwrap();
-    assert_eq!(requests, server.requests.load(Ordering::SeqCst));
+    assert_eq!(requests, *server.requests.borrow());
 }

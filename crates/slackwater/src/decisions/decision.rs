@@ -201,7 +201,7 @@ pub(super) struct Known {
     #[serde(flatten)]
     pub(super) part: Option<Part>,
     /// It is the one that was chosen. Absent: it is not.
-    #[serde(skip_serializing_if = "is_not")]
+    #[serde(skip_serializing_if = "core::ops::Not::not")]
     pub(super) chosen: bool,
     #[serde(flatten)]
     pub(super) report: Option<Report>,
@@ -232,7 +232,7 @@ pub(super) struct Known {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) weight: Option<u32>,
     /// It was not to have this request. Absent: it could.
-    #[serde(skip_serializing_if = "is_not")]
+    #[serde(skip_serializing_if = "core::ops::Not::not")]
     pub(super) avoided: bool,
 }
 
@@ -274,7 +274,7 @@ pub(super) struct Report {
     /// Its RIF had reached the limit.
     pub(super) hot: bool,
     /// The replica answers no probes, so this is the worker's own count. Absent: it does.
-    #[serde(skip_serializing_if = "is_not")]
+    #[serde(skip_serializing_if = "core::ops::Not::not")]
     pub(super) local: bool,
 }
 
@@ -450,11 +450,6 @@ fn shortened(text: &str) -> String {
         return text.to_owned();
     }
     format!("{}…", &text[..text.floor_char_boundary(TEXT_BYTES_MAX)])
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands references")]
-const fn is_not(it: &bool) -> bool {
-    !*it
 }
 
 fn rfc3339<S: Serializer>(time: &SystemTime, to: S) -> Result<S::Ok, S::Error> {

@@ -8,6 +8,7 @@ use core::net::SocketAddr;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use core::time::Duration;
 use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
@@ -17,6 +18,8 @@ pub(crate) const GROWTH_BYTES_MAX: u64 = 24 << 20;
 
 /// Between two requests of another client.
 const PAUSE: Duration = Duration::from_millis(5);
+/// How often memory is looked at.
+const SAMPLES_APART: Duration = Duration::from_millis(2);
 
 /// The group that waits for connections to be closed for being idle. The others must not be, however busy the machine is.
 pub(crate) const SLOW: &str = "Too slow";
@@ -205,32 +208,34 @@ impl Other {
 struct Memory {
     before: u64,
     most: Arc<AtomicU64>,
-    over: Arc<AtomicBool>,
+    /// The watch ends with it.
+    _over: Sender<()>,
 }
 
 impl Memory {
     fn watch(proxy: &Proxy) -> Self {
         let before = proxy.resident_bytes();
-        let (most, over) = (
-            Arc::new(AtomicU64::new(before)),
-            Arc::new(AtomicBool::new(false)),
-        );
-        let (seen, ended) = (Arc::clone(&most), Arc::clone(&over));
+        let most = Arc::new(AtomicU64::new(before));
+        let seen = Arc::clone(&most);
+        let (over, ended) = channel();
         let process = proxy.process_id();
         std::thread::spawn(move || {
-            while !ended.load(Relaxed)
-                && let Some(resident) = resident_bytes(process)
-            {
+            while let Some(resident) = resident_bytes(process) {
                 seen.fetch_max(resident, Relaxed);
-                std::thread::sleep(Duration::from_millis(2));
+                if ended.recv_timeout(SAMPLES_APART) != Err(RecvTimeoutError::Timeout) {
+                    break;
+                }
             }
         });
-        Self { before, most, over }
+        Self {
+            before,
+            most,
+            _over: over,
+        }
     }
 
     /// Since this was made, at most.
     fn grown(self) -> u64 {
-        self.over.store(true, Relaxed);
         self.most.load(Relaxed) - self.before
     }
 }

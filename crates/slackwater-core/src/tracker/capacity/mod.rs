@@ -141,20 +141,19 @@ impl CapacityEstimator {
             let (from, to) = (before.recorded, reading.recorded);
             tracker.samples.between(from, to, before.at, learn);
         });
-        self.read_cpu(&before, &reading);
+        self.read_cpu(span_ns, passed_ns, &before, &reading);
     }
 
-    fn read_cpu(&mut self, before: &Reading, reading: &Reading) {
+    fn read_cpu(&mut self, span_ns: u64, passed_ns: u64, before: &Reading, reading: &Reading) {
         let Some((earlier, cpu)) = before.cpu.zip(reading.cpu) else {
             return;
         };
         self.limit_millicores = cpu.limit_millicores;
-        let span_ns = reading.at.ns_since(before.at);
         let threads = earlier.threads.zip(cpu.threads).map(|(earlier, threads)| {
             let busy_ns = reading.busy_ns.wrapping_sub(before.busy_ns);
             Span {
                 ns: span_ns,
-                passed_ns: reading.at.ns_since(before.taken_at),
+                passed_ns,
                 busy_ns: busy_ns.min(span_ns),
                 rif_time_ns: reading.rif_time_ns.wrapping_sub(before.rif_time_ns),
                 used_ns: since(earlier.used, threads.used),

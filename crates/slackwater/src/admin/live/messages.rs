@@ -157,13 +157,8 @@ pub(in crate::admin) struct PooledReport {
     pub(super) local: bool,
     pub(super) score_us: Option<i64>,
     /// The next request goes there; left out of all others.
-    #[serde(default, skip_serializing_if = "is_not")]
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub(super) next: bool,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants it so")]
-const fn is_not(it: &bool) -> bool {
-    !*it
 }
 
 /// Replicas, column by column.
