@@ -249,8 +249,7 @@ impl Machine {
 
     /// Nanoseconds until this work would be finished if it came now, nothing came after it and the capacity stayed
     /// ([`capacity_cores`](Self::capacity_cores), after the stall if there is one; a quota is used up and begins anew on the
-    /// way). The wait before the work, which is the
-    /// same everywhere, is not in it.
+    /// way). The wait before the work, which is the same everywhere, is not in it.
     pub fn finish_estimate(&mut self, now: Time, work_ns: f64) -> f64 {
         self.catch_up(now);
         let work = self.work_here(work_ns);

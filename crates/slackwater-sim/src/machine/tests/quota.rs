@@ -4,8 +4,7 @@ use super::{MS, SECOND, advance_until, drain, scenario};
 use crate::machine::quota;
 use crate::machine::{JobId, Machine, Time};
 use crate::random::{Purpose, Stream};
-use crate::scenario::nanoseconds;
-use crate::scenario::{Group, Hobble, Neighbour, Quota, Service};
+use crate::scenario::{Group, Hobble, Neighbour, Quota, Service, nanoseconds};
 use core::time::Duration;
 use std::collections::BTreeSet;
 
