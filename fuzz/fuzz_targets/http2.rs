@@ -188,7 +188,10 @@ fuzz_target!(|input: (bool, Vec<(u8, u8, u8, &[u8])>)| {
     let mut cut = usize::MAX;
     let feed = |connection: &mut Connection, octets: &[u8], cut: usize| {
         for piece in octets.chunks(cut) {
-            connection.receive(Bytes::copy_from_slice(piece));
+            let mut rest = Bytes::copy_from_slice(piece);
+            while !rest.is_empty() {
+                rest = connection.receive(rest);
+            }
         }
     };
     if !is_client {
@@ -233,7 +236,7 @@ fuzz_target!(|input: (bool, Vec<(u8, u8, u8, &[u8])>)| {
                     Method::POST
                 };
                 let uri = Uri::from_static("http://x/");
-                let key = connection.begin(method, uri, HeaderMap::new(), is_end);
+                let key = connection.begin(&method, &uri, HeaderMap::new(), is_end);
                 all.push(Owned {
                     key,
                     reads: true,

@@ -18,6 +18,7 @@ use super::sender::{BodySender, Fill};
 use super::session::{Busy, Session};
 use super::stream::Stream;
 use super::tunnel::relay;
+use super::turn::{self, ROUNDS_MAX};
 use crate::http1::{
     BadKind, BadMessage, BodyLength, Framing, HeadLimits, HeadSearch, RequestHead, ResponseExtras,
     SoFar, encode_response, parse_request,
@@ -215,7 +216,7 @@ fn request(
         version: head.version,
     };
     let upload = inbound.begin(turn, limits);
-    let mut request = Box::new(Request::new(RequestBody::http1(upload, &clients.deadlines)));
+    let mut request = Box::new(Request::new(RequestBody::http1(upload, &inbound.session)));
     *request.method_mut() = head.method;
     *request.uri_mut() = head.target;
     *request.version_mut() = head.version;
@@ -313,7 +314,7 @@ fn poll_send<W: Watch>(
     out: &mut Out,
     busy: &Busy,
 ) -> Poll<bool> {
-    loop {
+    for _ in 0..ROUNDS_MAX {
         let Ok(fill) = sender.fill(cx, body, out) else {
             inbound.session.ended_by(ClientEnd::Broken);
             // What came before the error is for the client nevertheless.
@@ -345,6 +346,8 @@ fn poll_send<W: Watch>(
             }
         }
     }
+    turn::end(cx);
+    Poll::Pending
 }
 
 /// How a response is framed. RFC 9112 §6

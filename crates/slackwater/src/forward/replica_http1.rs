@@ -10,6 +10,7 @@ use super::out::Out;
 use super::request_body::RequestBody;
 use super::sender::{BodySender, Fill, SendError};
 use super::stream::Stream;
+use super::turn::{self, ROUNDS_MAX};
 use crate::http1::{
     BadKind, BodyDecoder, Decoded, Framing, HeadLimits, ResponseHead, encode_request, end_of_head,
     is_head_so_far, new_part, parse_response,
@@ -196,7 +197,10 @@ impl Sending {
         connection: &mut Connection,
         body: &mut RequestBody,
     ) -> Result<(), NoResponse> {
-        while let Some(upload) = &mut self.upload {
+        for _ in 0..ROUNDS_MAX {
+            let Some(upload) = &mut self.upload else {
+                return Ok(());
+            };
             let filled = if self.wrote {
                 upload.fill(cx, body, &mut connection.out)
             } else {
@@ -219,6 +223,7 @@ impl Sending {
                 Poll::Ready(Ok(())) => (),
             }
         }
+        turn::end(cx);
         Ok(())
     }
 
@@ -392,7 +397,10 @@ impl Download {
 
     /// Goes on sending the request. That it can't be sent to its end leaves the response as it is.
     pub(super) fn poll_upload(&mut self, cx: &mut Context<'_>) {
-        while let Some((sender, body)) = &mut self.upload {
+        for _ in 0..ROUNDS_MAX {
+            let Some((sender, body)) = &mut self.upload else {
+                return;
+            };
             let filled = sender.fill(cx, body, &mut self.connection.out);
             let flushed = self
                 .connection
@@ -408,6 +416,7 @@ impl Download {
                 }
             }
         }
+        turn::end(cx);
     }
 
     pub(super) fn poll_frame(

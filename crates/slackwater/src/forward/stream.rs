@@ -5,7 +5,10 @@
 
 use core::pin::Pin;
 use core::task::{Context, Poll};
+#[cfg(target_os = "linux")]
+use rustix::event::{PollFd, PollFlags, Timespec};
 use std::io::{self, IoSlice};
+use std::os::fd::AsFd;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsStream;
@@ -32,12 +35,34 @@ impl Stream {
         // It is closed in any case.
         let _ = tcp.set_zero_linger();
     }
+
+    /// Whether the other side has closed its direction, or all of it, whatever of what it sent before is still unread.
+    pub(super) fn has_hung_up(&self) -> bool {
+        match self {
+            Self::Tcp(stream) => has_hung_up(stream),
+            Self::Unix(stream) => has_hung_up(stream),
+            Self::Tls(stream) => has_hung_up(stream.get_ref().0),
+        }
+    }
 }
 
 impl From<TcpStream> for Stream {
     fn from(stream: TcpStream) -> Self {
         Self::Tcp(stream)
     }
+}
+
+#[cfg(target_os = "linux")]
+fn has_hung_up(socket: &impl AsFd) -> bool {
+    let mut sockets = [PollFd::new(socket, PollFlags::RDHUP)];
+    let looked = rustix::event::poll(&mut sockets, Some(&Timespec::default()));
+    looked.is_ok() && !sockets[0].revents().is_empty()
+}
+
+/// Elsewhere it is seen once all before it is read.
+#[cfg(not(target_os = "linux"))]
+fn has_hung_up(_socket: &impl AsFd) -> bool {
+    false
 }
 
 macro_rules! on_each {

@@ -5,6 +5,7 @@ use super::body::{End, ResponseBody, Watch};
 use super::inbound::Inbound;
 use super::out::Out;
 use super::replica_http1::Connection;
+use super::turn::{self, ROUNDS_MAX};
 use core::future::poll_fn;
 use core::task::{Context, Poll, ready};
 use std::io;
@@ -44,13 +45,15 @@ fn poll_down(
     to_client: &mut Out,
     replica: &mut Connection,
 ) -> Poll<io::Result<()>> {
-    loop {
+    for _ in 0..ROUNDS_MAX {
         ready!(inbound.poll_flush(to_client, cx))?;
         if replica.unread.is_empty() && !ready!(replica.poll_read(cx))? {
             return Poll::Ready(Ok(()));
         }
         to_client.push(core::mem::take(&mut replica.unread), b"");
     }
+    turn::end(cx);
+    Poll::Pending
 }
 
 /// From the client to the replica. Ready when the client has ended and all of it is written.
@@ -59,11 +62,14 @@ fn poll_up(
     inbound: &Inbound,
     replica: &mut Connection,
 ) -> Poll<io::Result<()>> {
-    loop {
+    for _ in 0..ROUNDS_MAX {
         ready!(replica.poll_flush(cx))?;
         if inbound.unread.borrow().is_empty() && !ready!(inbound.poll_read_more(cx))? {
             return Poll::Ready(Ok(()));
         }
+        inbound.session.moved();
         replica.out.push(inbound.unread.take(), b"");
     }
+    turn::end(cx);
+    Poll::Pending
 }

@@ -159,3 +159,57 @@ fn whoever_does_not_read_is_read_no_more() {
     server.octets();
     assert!(server.connection.wants_more());
 }
+
+#[test]
+fn a_turn_ends_after_so_much_work_and_the_next_one_goes_on() {
+    let mut server = Peer::server();
+    let ping = frame(kind::PING, 0, 0, &[0; 8]);
+    let mut rest = Bytes::from(ping.repeat(600));
+    let mut turns = Vec::new();
+    while !rest.is_empty() {
+        rest = server.connection.receive(rest);
+        turns.push(server.sent().len());
+    }
+    assert_eq!(turns, [256, 256, 88]);
+    // Heads are more work, and the longer the more.
+    let mut stream = 1;
+    let mut of_heads = |block: Vec<u8>| {
+        let mut server = Peer::server();
+        let requests = (0..100).flat_map(|_| {
+            stream += 2;
+            frame(kind::HEADERS, 5, stream, &block)
+        });
+        let rest = server.connection.receive(requests.collect());
+        100 - rest.len() / (HEAD_BYTES + block.len())
+    };
+    assert_eq!(of_heads(block(&GET)), 64);
+    let value = "v".repeat(120);
+    let long = block(&[&GET[..], &[("x", &value[..]); 11]].concat());
+    assert_eq!((long.len() / 128, of_heads(long)), (11, 18));
+}
+
+#[test]
+fn a_rest_that_is_short_keeps_no_large_buffer() {
+    let mut server = Peer::server();
+    let ping = frame(kind::PING, 0, 0, &[0; 8]);
+    let read = Bytes::from(ping.repeat(600));
+    let range = read.as_ptr_range();
+    let rest = server.connection.receive(read.clone());
+    assert!(rest.len() < 8 << 10 && !range.contains(&rest.as_ptr()));
+    let many = Bytes::from(ping.repeat(6000));
+    let range = many.as_ptr_range();
+    let rest = server.connection.receive(many.clone());
+    assert!(range.contains(&rest.as_ptr()), "a long one is not copied");
+}
+
+#[test]
+fn windows_are_not_changed_for_ever() {
+    let mut changes = 0;
+    let flipped = until_calm(|_| {
+        changes += 1;
+        settings(&[(4, changes % 2)])
+    });
+    assert_eq!(flipped, Some(1024));
+    let same = until_calm(|_| settings(&[(4, 7)]));
+    assert_eq!(same, None, "what changes nothing costs nothing");
+}
