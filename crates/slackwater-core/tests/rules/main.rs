@@ -23,4 +23,5 @@ mod silence;
 mod sync;
 mod tracker;
 mod turns;
+mod unknown_latency;
 mod world;

@@ -319,6 +319,7 @@ impl SlowPrequal {
             self.counters.evicted += 1;
         }
         let LoadReport { rif, latency, .. } = *report;
+        let latency = latency.filter(|latency| !latency.is_zero());
         self.pool.push(Entry {
             replica,
             rif: rif.count(),
