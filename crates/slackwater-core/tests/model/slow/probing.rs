@@ -58,14 +58,21 @@ impl SlowPrequal {
         });
     }
 
-    /// Floyd: the j-th draw is among the first n − count + j; one that is taken stands for the newest.
+    /// Floyd: the j-th draw is among the first n − count + j; one that is taken stands for the newest, which is asked right
+    /// after it.
     fn draw_targets(&mut self, count: usize, draw: &mut dyn Draw) {
         let n = self.known.len();
         for newest in n.saturating_sub(count)..n {
             let drawn = self.known[below(draw, u32::try_from(newest + 1).expect("few")) as usize];
-            let taken = self.targets.contains(&drawn);
-            self.targets
-                .push(if taken { self.known[newest] } else { drawn });
+            // The last is asked first.
+            let taken = self.targets.iter().position(|&target| target == drawn);
+            let place = taken.unwrap_or(self.targets.len());
+            let target = if taken.is_some() {
+                self.known[newest]
+            } else {
+                drawn
+            };
+            self.targets.insert(place, target);
         }
     }
 
