@@ -11,6 +11,7 @@ mod c3;
 mod capacity;
 mod choice;
 mod idle;
+mod liars;
 mod linear;
 mod lost;
 mod pool;

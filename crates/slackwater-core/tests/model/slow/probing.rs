@@ -37,7 +37,9 @@ impl SlowPrequal {
             if self.may_send(now, target, draw) {
                 self.rest(now);
                 self.counters.probes_sent += 1;
-                self.replicas.get_mut(&target).expect("known").probed_at = Some(now);
+                let it = self.replicas.get_mut(&target).expect("known");
+                it.probed_at = Some(now);
+                (it.out_at_probe, it.ended_since_probe) = (it.in_flight, 0);
                 return Some((target, now + self.settings.probe_deadline));
             }
         }
@@ -252,11 +254,17 @@ impl SlowPrequal {
             replica, sent_at, ..
         } = self.outstanding.remove(place);
         self.counters.probes_answered += 1;
-        let ordinary = self.ordinary(report.rif);
-        let Some(it) = self.replicas.get_mut(&replica) else {
+        let Some(it) = self.replicas.get(&replica) else {
             self.counters.reports_unknown += 1;
             return;
         };
+        // `[Decision 0015]`
+        let mut report = report.clone();
+        let least = it.out_at_probe.saturating_sub(it.ended_since_probe);
+        report.rif = report.rif.max(Rif::new(least));
+        let report = &report;
+        let ordinary = self.ordinary(report.rif);
+        let it = self.replicas.get_mut(&replica).expect("known");
         it.answered_at = Some(now);
         it.lost_in_a_row = 0;
         let took = now.saturating_since(sent_at);
