@@ -467,26 +467,16 @@ mod tests {
         assert_eq!(tracker.report(at_ms(5)).latency, None);
         assert_eq!(tracker.rif(), Rif::ZERO);
         serve(&tracker, 60, 67, End::Success);
-        assert_eq!(
-            tracker.report(at_ms(70)).latency,
-            Some(7 * MS),
-            "what was not measured is no sample"
-        );
+        assert_eq!(tracker.report(at_ms(70)).latency, Some(7 * MS));
     }
 
     #[test]
     fn queries_that_took_no_time_have_an_unknown_latency() {
         let tracker = LoadTracker::default();
-        for _ in 0..3 {
-            serve(&tracker, 50, 50, End::Success);
+        for to_ms in [50, 50, 50, 52] {
+            serve(&tracker, 50, to_ms, End::Success);
+            assert_eq!(tracker.report(at_ms(53)).latency, None);
         }
-        assert_eq!(tracker.report(at_ms(51)).latency, None);
-        serve(&tracker, 50, 52, End::Success);
-        assert_eq!(
-            tracker.report(at_ms(52)).latency,
-            None,
-            "most were too short for the clock"
-        );
     }
 
     #[test]

@@ -21,6 +21,7 @@ mod rif_then_latency;
 mod shortest_expected_delay;
 mod siblings;
 mod silence;
+mod stopped;
 mod sync;
 mod tracker;
 mod turns;
