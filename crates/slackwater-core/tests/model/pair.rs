@@ -257,7 +257,7 @@ impl Pair {
         let latency = below(&mut self.chance, self.driver.latencies + 1);
         let mut report = LoadReport::new(Rif::new(rif), None);
         // Unknown is told in either way, and means the same.
-        if latency > 0 || rif % 2 == 0 {
+        if latency > 0 || rif.is_multiple_of(2) {
             report.latency = Some(Duration::from_millis(u64::from(latency)));
         }
         report.draining = self.percent(self.driver.draining_percent);

@@ -62,8 +62,8 @@ impl Driven {
     /// Half of the replicas know their latency now and then, the others never do.
     fn report(&mut self, replica: ReplicaId) -> LoadReport {
         let rif = Rif::new(self.below(9));
-        let knows = self.replicas.iter().position(|&other| other == replica) >= Some(2);
-        let latency_ms = u64::from(self.below(30)) * u64::from(knows);
+        let has_latency = self.replicas.iter().position(|&other| other == replica) >= Some(2);
+        let latency_ms = u64::from(self.below(30)) * u64::from(has_latency);
         let mut report = LoadReport::new(rif, None);
         // The field itself: an adapter may set it to anything.
         report.latency = match (latency_ms, self.told) {
