@@ -43,6 +43,8 @@ apart! {
     "Times and limits" {
         times::a_replica_stalls: "the replica sends nothing for `timeouts.stall`"
             => "the client sees a response that is cut off, in each protocol",
+        times::a_response_takes_too_long: "a response is not over within its route's `timeouts.total`"
+            => "the client sees a response that is cut off, in each protocol",
         times::a_client_stalls: "an HTTP/1.0 client takes nothing for `timeouts.stall`"
             => "it sees a reset after what was on its way, not an end",
         times::the_drain_is_over: "the process stops, and `timeouts.drain` is over"
@@ -57,6 +59,8 @@ apart! {
             => "the second sees a request that is cut off",
         copies::an_upload_that_broke_off_is_not_retried: "an upload breaks off, then its replica closes the connection"
             => "no other replica sees the request",
+        copies::half_an_upload_is_not_hedged: "an upload is late, and there is more to come of it"
+            => "no second copy is sent: it would be of half a request",
         copies::the_loser_is_cut_off_and_the_winner_is_whole: "the slower of two copies is cut off in favour of the other"
             => "the client gets the other's response, whole",
         copies::the_winner_is_cut_off: "the faster of two copies breaks off within its response"

@@ -2,7 +2,7 @@
 
 use crate::clients::Client;
 use crate::endings::peers::{Reader, Watch, get};
-use crate::endings::table::{Ends, HALF};
+use crate::endings::table::{Ends, HALF, WHOLE};
 use crate::endings::wire::{self, Progress};
 use crate::hedge::{EAGER, teach};
 use crate::proxy::{PATIENCE, Proxy, until};
@@ -123,6 +123,58 @@ pub(super) async fn an_upload_that_broke_off_is_not_retried() {
         assert!(said.try_recv().is_err(), "nobody else has it");
         assert_eq!(proxy.sum("/requests/retries").await, 0);
     }
+}
+
+/// Two replicas that answer GET at once, say when they have half an upload, and keep whole ones to themselves until there is a
+/// second copy.
+async fn late_pair() -> ([Replica; 2], mpsc::UnboundedReceiver<&'static str>) {
+    let (say, said) = mpsc::unbounded_channel();
+    let copies = Arc::<AtomicUsize>::default();
+    let replica = async || {
+        let (say, copies) = (say.clone(), Arc::clone(&copies));
+        Replica::scripted(move |mut connection: Connection| {
+            let (say, copies) = (say.clone(), Arc::clone(&copies));
+            async move {
+                while let Some(head) = connection.head().await {
+                    if head.starts_with("GET ") {
+                        connection.answer("at once").await;
+                        continue;
+                    }
+                    if head.starts_with("PUT /whole") {
+                        connection.body(WHOLE.len()).await;
+                        if copies.fetch_add(1, SeqCst) > 0 {
+                            connection.answer("second").await;
+                            continue;
+                        }
+                    } else {
+                        connection.body(HALF.len()).await;
+                        say.send("half").unwrap();
+                    }
+                    while connection.more().await > 0 {}
+                    return;
+                }
+            }
+        })
+        .await
+    };
+    ([replica().await, replica().await], said)
+}
+
+pub(super) async fn half_an_upload_is_not_hedged() {
+    let (replicas, mut said) = late_pair().await;
+    let proxy = Proxy::start(&replicas.each_ref().map(|it| it.address), EAGER);
+    teach(&proxy).await;
+    let half = Upload::begin(proxy.address, false).await;
+    assert_eq!(timeout(PATIENCE, said.recv()).await.unwrap(), Some("half"));
+    // It came later, so when it is late, the other is, too.
+    let mut client = Client::connect(proxy.address).await;
+    client
+        .send("PUT /whole HTTP/1.1\r\nhost: x\r\ncontent-length: 8\r\n\r\nhalfrest")
+        .await;
+    assert_eq!(client.answer().await.text(), "second");
+    half.break_off().await;
+    proxy.settled().await;
+    assert!(said.try_recv().is_err(), "no second copy of half a request");
 }
 
 /// Two replicas. The first that has a late request waits until it is given up, and says so; the other answers half, and when

@@ -5,6 +5,7 @@ use crate::endings::peers::{Reader, Replica, Watch, get};
 use crate::endings::table::{Ends, HALF};
 use crate::proxy::{PATIENCE, Proxy};
 use crate::replicas;
+use crate::routes::services;
 use tokio::io::AsyncReadExt;
 use tokio::time::timeout;
 
@@ -43,6 +44,17 @@ const ALL: [Reader; 3] = [Reader::Http11, Reader::Http10, Reader::Http2];
 pub(super) async fn a_replica_stalls() {
     let replica = half().await;
     let proxy = Proxy::start(&[replica.address], "[timeouts]\nstall = \"50ms\"");
+    let seen = seen(&proxy, &ALL, || ()).await;
+    let reset = "RST_STREAM INTERNAL_ERROR";
+    assert_eq!(seen, ["cut off", "cut off by a reset", reset]);
+    proxy.settled().await;
+}
+
+pub(super) async fn a_response_takes_too_long() {
+    let replica = half().await;
+    let service = services(&[("web", replica.address)]);
+    let route = "[[routes]]\nservice = \"web\"\ntimeouts.total = \"300ms\"\n";
+    let proxy = Proxy::of_file(&(service + route));
     let seen = seen(&proxy, &ALL, || ()).await;
     let reset = "RST_STREAM INTERNAL_ERROR";
     assert_eq!(seen, ["cut off", "cut off by a reset", reset]);
