@@ -283,13 +283,17 @@ async fn respond<W: Watch>(
     }
     buffers::take_headers_back(headers);
     let mut sender = BodySender::new(framing);
+    let is_until_close = framing == Framing::UntilClose;
+    if is_until_close {
+        // An end would say that the response is complete.
+        inbound.stream.borrow().end_in_order(false);
+    }
     let sent = poll_fn(|cx| poll_send(cx, inbound, &mut sender, &mut body, &mut out, busy)).await;
     if !sent {
-        if framing == Framing::UntilClose {
-            // An end would say that the response is complete.
-            inbound.stream.borrow().break_off();
-        }
         return After::Lost;
+    }
+    if is_until_close {
+        inbound.stream.borrow().end_in_order(true);
     }
     drop(body);
     if !inbound.is_body_done() || inbound.is_broken() {

@@ -161,10 +161,8 @@ impl Incoming {
                 Some(Ok(Frame::data(data)))
             }
             Some(Ok(Piece::Trailers(trailers))) => Some(Ok(Frame::trailers(trailers))),
-            // `NO_ERROR` comes from who has said all and wants to hear no more; any other reset is no end. RFC 9113 §8.1
-            Some(Err(Lost::Reset(Reason::NO_ERROR))) if self.left.is_none_or(|left| left == 0) => {
-                None
-            }
+            // Only END_STREAM ends a message, also one of which all octets have come: `NO_ERROR` says that nothing more is wanted
+            // of the other direction, which a whole message has to come before. RFC 9113 §8.1
             Some(Err(lost)) => Some(Err(io::Error::other(lost))),
             None => None,
         })

@@ -103,6 +103,11 @@ impl Connection {
         self.end = end;
     }
 
+    /// Whether the replica hears of an end, or of a failure, when it ends.
+    pub(super) fn end_in_order(&self, in_order: bool) {
+        self.stream.end_in_order(in_order);
+    }
+
     /// Reads behind what has been read; `false` if the replica has ended.
     pub(super) fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<bool>> {
         let more = ready!(buffers::poll_read(&mut self.stream, cx))?;

@@ -210,7 +210,9 @@ impl Connection {
             return self.fault(id, Reason::PROTOCOL_ERROR);
         }
         let stream = &mut self.streams[key];
-        if stream.reader == Owner::Holds {
+        // Handed on, they would end a message that is too short as if it were whole.
+        let is_short = stream.left.is_some_and(|left| left > 0);
+        if stream.reader == Owner::Holds && !is_short {
             stream.trailers = Some(Box::new(trailers));
         }
         self.end_theirs(key)

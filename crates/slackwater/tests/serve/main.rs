@@ -19,6 +19,7 @@ mod control;
 mod cpu;
 mod decisions;
 mod early;
+mod endings;
 mod failures;
 mod grpc;
 mod health;
