@@ -5,7 +5,7 @@
 
 use super::body::ResponseBody;
 use super::buffers;
-use super::client::{ClientSettings, Clients, Handler};
+use super::client::{ClientSettings, Clients, Handler, Phase};
 use super::connection_ends::ClientEnd;
 use super::date;
 use super::http2_body::{Incoming, Outgoing, Reader, Unsent, Writer, owners};
@@ -64,6 +64,7 @@ pub(super) async fn serve<H: Handler>(
         handler,
     };
     let wants_end = Cell::new(false);
+    let mut has_left = false;
     let mut streams = FuturesUnordered::new();
     let serving = poll_fn(|cx| {
         if wants_end.take() {
@@ -83,6 +84,13 @@ pub(super) async fn serve<H: Handler>(
             while let Poll::Ready(Some(())) = streams.poll_next_unpin(cx) {}
             if connection.borrow().ended().is_some() {
                 streams.clear();
+            }
+            // A client that has not answered the PING by now does not hold up the end. Not before what has arrived was read:
+            // the last GOAWAY names the last request that is served.
+            if !has_left && session.phase() >= Phase::Draining {
+                has_left = true;
+                connection.borrow_mut().leave_now();
+                session.leave();
             }
         })
     });
