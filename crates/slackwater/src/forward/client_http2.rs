@@ -213,7 +213,11 @@ impl<H: Handler> Served<H> {
         .await?;
         // What we say to a client that broke off its own request is no answer that it waited for.
         if !progress.is_some_and(|progress| progress.state() == Wait::Broken) {
-            unanswered.answered();
+            if response.body().own_length().is_none() {
+                unanswered.answered();
+            } else {
+                unanswered.answered_here();
+            }
         }
         response.body_mut().busy = Some(busy);
         Some(response)
