@@ -130,13 +130,14 @@ impl Connection {
         self.last_theirs = id;
         if self.streams.open() >= self.config.streams_max as usize {
             self.skip(octets)?;
-            self.write_reset(id, Reason::REFUSED_STREAM);
-            return Ok(());
+            return self.fault(id, Reason::REFUSED_STREAM);
         }
         let headers = (self.config.lend_headers)();
         let head = match decode_request(&mut self.decoder, octets, self.config.head, headers) {
             Ok(head) => head,
             Err(BadHead::TooLarge) => {
+                // It is answered as any other, but cost more to read than to send.
+                self.count_fault()?;
                 let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
                 self.refuse_with(id, status);
                 if !is_end {
