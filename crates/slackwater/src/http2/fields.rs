@@ -18,7 +18,7 @@ const BLOCK_TIMES_MAX: usize = 4;
 const FRAMES_FREE: usize = 8;
 
 /// Responses before the final one that are kept until they are taken; more of them are left out.
-const INTERIM_MAX: usize = 8;
+const INTERIM_KEPT_MAX: usize = 8;
 
 /// A header block of which not all has come.
 #[derive(Debug)]
@@ -178,7 +178,11 @@ impl Connection {
         };
         let stream = &mut self.streams[key];
         if head.status.is_informational() {
-            if stream.interim.len() < INTERIM_MAX && stream.reader == Owner::Holds {
+            if !stream.interim_count.add_one() {
+                (self.config.take_headers_back)(head.headers);
+                return self.fault(id, Reason::ENHANCE_YOUR_CALM);
+            }
+            if stream.interim.len() < INTERIM_KEPT_MAX && stream.reader == Owner::Holds {
                 stream.interim.push_back(head);
                 stream.wake_reader();
             } else {
