@@ -18,6 +18,9 @@ mod http2;
 #[path = "../../crates/slackwater/src/content_length.rs"]
 mod content_length;
 
+#[path = "../../crates/slackwater/src/interim_count.rs"]
+mod interim_count;
+
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const SETTINGS: [u8; 9] = [0, 0, 0, 4, 0, 0, 0, 0, 0];
 /// GET http://x/
@@ -231,7 +234,11 @@ fuzz_target!(|input: (bool, Vec<(u8, u8, u8, &[u8])>)| {
             16 | 17 => drain(&mut connection, usize::from(which) * 64, &mut seen),
             18 => cut = usize::from(which).max(1),
             19 => cut = usize::MAX,
-            20 if is_client && connection.check().is_ok() && connection.has_room() && all.len() < 64 => {
+            20 if is_client
+                && connection.check().is_ok()
+                && connection.has_room()
+                && all.len() < 64 =>
+            {
                 let is_end = flags & 1 == 1;
                 let method = if which % 2 == 0 {
                     Method::HEAD

@@ -6,7 +6,7 @@
 use super::body::ResponseBody;
 use super::budget::Loan;
 use super::buffers;
-use super::client::{ClientSettings, Clients, Handler};
+use super::client::{ClientSettings, Clients, Handler, Phase};
 use super::connection_ends::ClientEnd;
 use super::date;
 use super::deadline::Deadline;
@@ -71,6 +71,7 @@ pub(super) async fn serve<H: Handler>(
         handler,
     };
     let wants_end = Cell::new(false);
+    let mut has_left = false;
     let mut streams = FuturesUnordered::new();
     let serving = poll_fn(|cx| {
         if wants_end.take() {
@@ -90,6 +91,13 @@ pub(super) async fn serve<H: Handler>(
             while let Poll::Ready(Some(())) = streams.poll_next_unpin(cx) {}
             if connection.borrow().ended().is_some() {
                 streams.clear();
+            }
+            // A client that has not answered the PING by now does not hold up the end. Not before what has arrived was read:
+            // the last GOAWAY names the last request that is served.
+            if !has_left && session.phase() >= Phase::Draining {
+                has_left = true;
+                connection.borrow_mut().leave_now();
+                session.leave();
             }
         });
         let mut connection = connection.borrow_mut();
@@ -276,7 +284,11 @@ impl<H: Handler> Served<H> {
         .await?;
         // What we say to a client that broke off its own request is no answer that it waited for.
         if !progress.is_some_and(|progress| progress.state() == Wait::Broken) {
-            unanswered.answered();
+            if response.body().own_length().is_none() {
+                unanswered.answered();
+            } else {
+                unanswered.answered_here();
+            }
         }
         response.body_mut().busy = Some(busy);
         Some(response)

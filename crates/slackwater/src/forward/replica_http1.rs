@@ -15,6 +15,7 @@ use crate::http1::{
     BadKind, BodyDecoder, Decoded, Framing, HeadLimits, ResponseHead, encode_request, end_of_head,
     is_head_so_far, new_part, parse_response,
 };
+use crate::interim_count::InterimCount;
 use crate::proxy_protocol::Ends;
 use bytes::{Bytes, BytesMut};
 use core::fmt;
@@ -141,6 +142,7 @@ pub(super) struct Sending {
     wrote: bool,
     /// A byte was read.
     read: bool,
+    interim: InterimCount,
     /// The first piece of the body, while nothing was written.
     first: Bytes,
     write_error: Option<io::Error>,
@@ -163,6 +165,7 @@ impl Sending {
             searched: 0,
             wrote: false,
             read: false,
+            interim: InterimCount::default(),
             first: Bytes::new(),
             write_error: None,
         }
@@ -186,6 +189,9 @@ impl Sending {
         loop {
             let mut head = ready!(self.poll_head(cx, connection))?;
             if head.status.is_informational() && head.status != StatusCode::SWITCHING_PROTOCOLS {
+                if !self.interim.add_one() {
+                    return Poll::Ready(Err(NoResponse::Bad("too many interim responses")));
+                }
                 hygiene::prepare_interim(&mut head.headers);
                 body.tell(head.status, &head.headers);
                 buffers::take_headers_back(head.headers);

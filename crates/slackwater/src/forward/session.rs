@@ -250,6 +250,22 @@ impl Session {
         self.deadline.arm(ticks.min(self.clients.head_ticks));
     }
 
+    /// The last GOAWAY is on its way: a client without a request has only that to take, and so long to take it.
+    pub(super) fn leave(&self) {
+        if self.requests.get() == 0 {
+            self.deadline.arm(self.ticks_without_request());
+        }
+    }
+
+    /// For which the connection may carry no request.
+    fn ticks_without_request(&self) -> u64 {
+        if self.http2.get() && self.phase() >= Phase::Draining {
+            self.clients.deadlines.ticks(LINGER)
+        } else {
+            self.clients.idle_ticks
+        }
+    }
+
     fn overdue(&self, asked_to_end: bool) -> Overdue {
         let (requests, awaiting_replica) = (self.requests.get(), self.awaiting_replica.get());
         if requests > 0 {
@@ -332,7 +348,7 @@ impl Drop for Busy {
         let requests = session.requests.get() - 1;
         session.requests.set(requests);
         if requests == 0 {
-            session.deadline.arm(session.clients.idle_ticks);
+            session.deadline.arm(session.ticks_without_request());
         }
     }
 }

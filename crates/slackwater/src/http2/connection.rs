@@ -21,7 +21,7 @@ pub(super) const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// Nothing more is read before some is written, when so much is to be written: who sends and doesn't read gets no more.
 const OUT_BYTES_MAX: usize = 256 << 10;
 
-/// Streams that we reset for what came on them, beyond those that ended well, at most; then the connection ends.
+/// Streams that we reset or refuse for what came on them, beyond those that ended well, at most; then the connection ends.
 /// (CVE-2025-8671)
 const FAULTS_MAX: usize = 1024;
 
@@ -314,7 +314,7 @@ impl Connection {
         self.wake_task();
     }
 
-    /// One more stream that we have to reset for what came on it.
+    /// One more stream that we have to reset or refuse for what came on it.
     pub(super) fn count_fault(&mut self) -> Result<(), Reason> {
         self.faults += 1;
         if self.faults > FAULTS_MAX {

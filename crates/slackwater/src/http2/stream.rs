@@ -4,6 +4,7 @@ use super::head::ResponseHead;
 use super::inbox::Inbox;
 use super::reason::Lost;
 use super::window::{ReceiveWindow, SendWindow};
+use crate::interim_count::InterimCount;
 use bytes::Bytes;
 use core::task::{Context, Poll, Waker};
 use http::HeaderMap;
@@ -63,6 +64,8 @@ pub(super) struct Stream {
     pub(super) answer: Answer,
     /// Responses that came before the final one, and nobody has taken.
     pub(super) interim: VecDeque<ResponseHead>,
+    /// These and all others that came before the final one.
+    pub(super) interim_count: InterimCount,
     pub(super) inbox: Inbox,
     pub(super) trailers: Option<Box<HeaderMap>>,
     /// Octets to come, if a `content-length` says so.
@@ -91,6 +94,7 @@ impl Stream {
             lost: None,
             answer: Answer::None,
             interim: VecDeque::new(),
+            interim_count: InterimCount::default(),
             inbox: Inbox::default(),
             trailers: None,
             left: None,

@@ -10,6 +10,10 @@
     reason = "tests fail by panicking"
 )]
 
+#[expect(dead_code, reason = "shared with the tests of hostile input")]
+#[path = "../hostile/frames.rs"]
+mod frames;
+
 mod access_log;
 mod aversion;
 mod capacity;

@@ -1,11 +1,14 @@
-//! What a reset of an HTTP/2 stream means to the other side, whoever sends it.
+//! What a reset of an HTTP/2 stream means to the other side, whoever sends it, and how many requests a client may take back.
 
 use crate::clients::Client;
+use crate::frames::{self, HEADERS, PING, Reader};
 use crate::proxy::{PATIENCE, Proxy};
 use crate::replicas::Replica;
 use bytes::Bytes;
 use http::{Request, Response};
+use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
+use tokio::time::timeout;
 
 /// A replica whose response is four octets, and then: by path, its end (`/whole`), or a reset with the code in the path. Its
 /// head says how long it is if the query does.
@@ -99,7 +102,7 @@ async fn a_reset_is_no_end_of_a_request_whatever_its_code() {
         let (response, mut body) = client.send_request(request, false).unwrap();
         body.send_data(Bytes::from_static(b"half"), false).unwrap();
         let mut next = async || {
-            let next = tokio::time::timeout(PATIENCE, seen.recv()).await;
+            let next = timeout(PATIENCE, seen.recv()).await;
             next.unwrap().unwrap()
         };
         next().await;
@@ -142,4 +145,66 @@ async fn a_connection_that_ends_with_an_error_may_have_processed_what_it_carried
         assert_eq!(client.answer().await.status, status, "{method}");
     }
     proxy.settled().await;
+}
+
+/// Asks for something again and again, by the `paid` request, and takes back another request each time once it has begun.
+/// How many it had taken back when it was cut off; `None` if it could go on.
+async fn taken_back_until_cut_off(paid: &[(&str, &str)]) -> Option<u32> {
+    let replica = Replica::scripted(|mut connection| async move {
+        while let Some(head) = connection.head().await {
+            if head.starts_with("GET /hang") {
+                connection.more().await;
+                return;
+            }
+            connection.answer("ok").await;
+        }
+    })
+    .await;
+    let proxy = Proxy::start(&[replica.address], "");
+    let stream = TcpStream::connect(proxy.address).await.unwrap();
+    stream.set_nodelay(true).unwrap();
+    let (read, mut writer) = stream.into_split();
+    let mut reader = Reader::new(read);
+    writer.write_all(&frames::preface()).await.unwrap();
+    for turn in 0..700 {
+        let (paid_for, taken_back) = (4 * turn + 1, 4 * turn + 3);
+        let asked = [
+            frames::headers(paid_for, paid),
+            frames::get(taken_back, "/hang"),
+            frames::frame(PING, 0, 0, &[0; 8]),
+        ];
+        if writer.write_all(&asked.concat()).await.is_err() {
+            return Some(turn);
+        }
+        let (mut is_paid, mut has_begun) = (false, false);
+        while !(is_paid && has_begun) {
+            let frame = timeout(PATIENCE, reader.frame()).await;
+            match frame.expect("something comes, be it the end") {
+                None => return Some(turn),
+                Some((HEADERS, stream, _)) => is_paid |= stream == paid_for,
+                // What came before the PING has been read.
+                Some((PING, ..)) => has_begun = true,
+                Some(_) => (),
+            }
+        }
+        if writer.write_all(&frames::reset(taken_back)).await.is_err() {
+            return Some(turn + 1);
+        }
+    }
+    None
+}
+
+#[tokio::test]
+async fn answers_that_replicas_give_pay_for_requests_that_are_taken_back() {
+    let answered = frames::request("GET", "/");
+    assert_eq!(taken_back_until_cut_off(&answered).await, None);
+}
+
+#[tokio::test]
+async fn our_own_answers_do_not() {
+    let mut refused = frames::request("GET", "/");
+    refused.push(("host", "y"));
+    let taken_back = taken_back_until_cut_off(&refused).await;
+    // The one after the last may have been read with it.
+    assert!(matches!(taken_back, Some(501..=502)), "{taken_back:?}");
 }

@@ -29,6 +29,56 @@ fn streams_that_are_wrong_are_counted() {
     assert_eq!(overflown, Some(200), "nobody has seen them, either");
 }
 
+/// A request that is answered with 431: small itself, and large when its fields are read from the table.
+fn too_large(stream: u32) -> Vec<u8> {
+    let mut fields = block(&GET);
+    // A field of 4,000 octets that goes into the table, where it is entry 62, and then four times more by its number.
+    fields.extend([0x40, 1, b'x', 0x7f, 0xa1, 0x1e]);
+    fields.extend([b'v'; 4000]);
+    fields.extend([0xbe; 4]);
+    frame(
+        kind::HEADERS,
+        flag::END_HEADERS | flag::END_STREAM,
+        stream,
+        &fields,
+    )
+}
+
+#[test]
+fn heads_that_are_too_large_are_counted() {
+    assert_eq!(until_calm(too_large), Some(1024));
+}
+
+#[test]
+fn one_that_is_too_large_now_and_then_is_outweighed() {
+    let mut server = Peer::server();
+    for turn in 0..2000 {
+        let stream = 1 + 4 * turn;
+        server.feed(&too_large(stream));
+        server.feed(&get(stream + 2));
+        let key = server.request();
+        server.ok(key, true);
+        server.drop_stream(key);
+        server.octets();
+    }
+    assert_eq!(server.connection.ended(), None);
+}
+
+#[test]
+fn streams_that_are_refused_are_counted() {
+    let mut server = Peer::server();
+    for stream in 0..STREAMS_MAX {
+        server.feed(&open(1 + 2 * stream));
+    }
+    let mut refused = 0;
+    while server.connection.ended().is_none() {
+        server.feed(&get(1 + 2 * (STREAMS_MAX + refused)));
+        refused += 1;
+        assert!(refused < 30_000, "it goes on for ever");
+    }
+    assert_eq!((server.goaway(), refused), (CALM, 1025));
+}
+
 #[test]
 fn streams_that_end_well_outweigh_those_that_are_wrong() {
     let mut server = Peer::server();
