@@ -15,6 +15,7 @@ mod report;
 mod results;
 mod room;
 mod run;
+mod siege;
 mod spread;
 mod story;
 mod table;
@@ -77,6 +78,7 @@ fn main() -> ExitCode {
         ["promtool", ref options @ ..] => promtool::run(options),
         ["openapi", ref options @ ..] => openapi::run(options),
         ["dashboard", ref options @ ..] => dashboard::run(options),
+        ["siege", ref options @ ..] => siege::run(options),
         ["results", ref options @ ..] => results::run(options),
         _ => Err(USAGE.to_owned()),
     };
