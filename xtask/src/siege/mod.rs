@@ -7,16 +7,22 @@
 mod contenders;
 mod draws;
 mod endings;
+mod endurance;
 mod fairness;
+mod floods;
+mod fuzz;
 mod innocents;
 mod isolation;
+mod memory;
 mod meters;
 mod options;
 mod progress;
+mod replicas;
 mod rogue;
 mod scores;
 mod site;
 mod smuggling;
+mod standstill;
 mod wire;
 
 use crate::command::build_slackwater;
@@ -30,12 +36,16 @@ use site::{Site, Tools};
 /// Plays a part; an error says which step could not be taken.
 type Part = fn(&Site<'_>, &mut Scores) -> Result<(), String>;
 
-const PARTS: [(&str, Part); 5] = [
+const PARTS: [(&str, Part); 9] = [
     ("isolation", isolation::run),
     ("progress", progress::run),
     ("endings", endings::run),
     ("fairness", fairness::run),
     ("smuggling", smuggling::run),
+    ("fuzz", fuzz::run),
+    ("memory", memory::run),
+    ("replicas", replicas::run),
+    ("floods", floods::run),
 ];
 
 /// Runs everything. An error says what could not be done, or how many bars were missed.
@@ -68,6 +78,11 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
                 scores.broken(name, trouble);
             }
         }
+    }
+    if let Some(minutes) = options.minutes
+        && let Err(trouble) = endurance::run(&site, minutes, &mut scores)
+    {
+        scores.broken("endurance", trouble);
     }
     scores.finish(&site::page(&tools, arguments), options.report.as_deref())
 }

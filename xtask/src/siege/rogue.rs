@@ -97,18 +97,28 @@ pub(super) fn honest_response(target: &str) -> Vec<u8> {
     format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n{body}").into_bytes()
 }
 
-/// Honest, but for `/drip`: chunks of one byte, without end.
-pub(super) fn drip(stream: TcpStream, _: u64) -> io::Result<()> {
+/// Honest, but for `/drip`, which gets chunks of one byte without end, and `/hang`, which gets nothing.
+pub(super) fn honest(stream: TcpStream, _: u64) -> io::Result<()> {
     let mut reader = BufReader::new(stream.try_clone()?);
     let mut stream = stream;
     while let Some(target) = read_request(&mut reader)? {
-        if target == "/drip" {
-            stream.write_all(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")?;
-            return repeat(&mut stream, b"1\r\nx\r\n");
+        match target.as_str() {
+            "/drip" => {
+                stream.write_all(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")?;
+                return repeat(&mut stream, b"1\r\nx\r\n");
+            }
+            "/hang" => {
+                io::copy(&mut reader, &mut io::sink())?;
+            }
+            _ => stream.write_all(&honest_response(&target))?,
         }
-        stream.write_all(&honest_response(&target))?;
     }
     Ok(())
+}
+
+/// Over HTTP/2: reads everything, answers nothing, and gives no window back.
+pub(super) fn silent(stream: TcpStream, _: u64) -> io::Result<()> {
+    http2(stream, |_| (Vec::new(), Vec::new()))
 }
 
 /// Reads requests of HTTP/1.1, and answers each with `head` and then `piece`, again and again.

@@ -29,6 +29,8 @@ pub(super) struct Setup<'a> {
     pub(super) protocol: Protocol,
     /// More keys of Slackwater's file, for the process.
     pub(super) process: &'a str,
+    /// Files that it may open; as many as the system allows by default.
+    pub(super) files_max: Option<usize>,
     /// Tables at its end; with them the replicas are those of the service `default`.
     pub(super) services: &'a str,
 }
@@ -44,6 +46,7 @@ impl<'a> Setup<'a> {
             replicas,
             protocol,
             process: "",
+            files_max: None,
             services: "",
         }
     }
@@ -176,7 +179,17 @@ impl<'a> Site<'a> {
         fs::write(&file, text).map_err(|error| format!("{}: {error}", file.display()))?;
         let mut command = match contender {
             Contender::Slackwater => {
-                let mut command = Command::new(self.slackwater);
+                let mut command = match setup.files_max {
+                    None => Command::new(self.slackwater),
+                    Some(most) => {
+                        let mut shell = Command::new("sh");
+                        shell
+                            .arg("-c")
+                            .arg(format!("ulimit -n {most}; exec \"$0\" \"$@\""));
+                        shell.arg(self.slackwater);
+                        shell
+                    }
+                };
                 command.arg("serve").arg("--config").arg(&file);
                 command
             }
@@ -387,6 +400,11 @@ impl Proxy {
             Ok((held == Held::default()).then_some(()))
         });
         settled.map_or_else(|_| self.held(), |()| Ok(last))
+    }
+
+    /// Whether a thread has panicked, by the log.
+    pub(super) fn has_panicked(&self) -> Result<bool, String> {
+        Ok(self.process.errors()?.contains("panicked at"))
     }
 
     /// One request that is answered with 200, so that connections and code are warm.

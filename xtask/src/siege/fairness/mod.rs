@@ -41,7 +41,7 @@ pub(super) fn run(site: &Site<'_>, scores: &mut Scores) -> Result<(), String> {
             return Ok(());
         }
     };
-    let drip = Rogue::start(super::rogue::drip)?;
+    let drip = Rogue::start(super::rogue::honest)?;
     for flood in FLOODS {
         let replica = if flood.by_replica {
             drip.address
