@@ -53,11 +53,12 @@ pub(super) fn slackwater(at: &Addresses, setup: &Setup<'_>) -> String {
     };
     format!(
         "listen = \"{}\"\nworkers = {}\nadmin.listen = \"{}\"\n\
-         timeouts.stall = \"4s\"\ntimeouts.idle = \"3s\"\n{}\n\
+         timeouts.stall = \"4s\"\ntimeouts.idle = \"{}s\"\n{}\n\
          {}replicas = [{}]\nreplica.protocol = \"{protocol}\"\nprobe.transport = \"none\"\n{}",
         at.http1,
         setup.workers,
         at.admin,
+        setup.idle,
         setup.process,
         if setup.services.is_empty() {
             ""

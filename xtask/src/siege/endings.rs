@@ -1,7 +1,7 @@
 //! Messages that were given up must not arrive as complete ones. [RFC 9113 §8.1]
 //!
-//! Node's HTTP/2 gives up with RST_STREAM(NO_ERROR), in requests and in responses, so the code says nothing: without
-//! END_STREAM a message is cut off.
+//! Node's HTTP/2 gives up with `RST_STREAM(NO_ERROR)`, in requests and in responses, so the code says nothing: without
+//! `END_STREAM` a message is cut off.
 
 use super::contenders::Protocol;
 use super::scores::{Score, Scores};
@@ -14,7 +14,7 @@ use std::time::Instant;
 
 const PART: &str = "endings";
 
-/// CANCEL, NO_ERROR and STREAM_CLOSED: what clients send that give up.
+/// `NO_ERROR`, `CANCEL` and `STREAM_CLOSED`: what clients send that give up.
 const CODES: [u32; 3] = [frames::NO_ERROR, frames::CANCEL, 5];
 
 const WAIT_MAX: Duration = Duration::from_secs(5);

@@ -4,9 +4,8 @@ use super::contenders::Protocol;
 use super::floods::{self, FLOODS};
 use super::innocents::{Innocents, Tally};
 use super::meters::mib;
-use super::rogue::{self, Rogue};
 use super::scores::{Score, Scores};
-use super::site::{Held, Setup, Site};
+use super::site::{Held, Proxy, Setup, Site};
 use super::{fuzz, isolation, smuggling};
 use crate::run::say;
 use core::net::SocketAddr;
@@ -28,40 +27,25 @@ pub(super) fn run(site: &Site<'_>, minutes: u64, scores: &mut Scores) -> Result<
     let http1 = site.start_go(2)?;
     let mutating = fuzz::start_replica(Protocol::Http1)?;
     let mutating_h2c = fuzz::start_replica(Protocol::H2c)?;
-    let patient = Rogue::start(rogue::honest)?;
-    let service = |name: &str, addresses: &[SocketAddr], protocol: &str, path: &str| {
-        let addresses: Vec<_> = addresses.iter().map(|at| format!("\"{at}\"")).collect();
-        format!(
-            "[services.{name}]\nreplicas = [{}]\nreplica.protocol = \"{protocol}\"\nprobe.transport = \"none\"\n\
-             [[routes]]\n{path}\nservice = \"{name}\"\n",
-            addresses.join(", ")
-        )
-    };
     let services = [
-        // Uploads that nobody reads, and the innocents beside them.
+        // Uploads that are not read, and the innocents beside them.
         service(
             "h2c",
             &h2c.addresses,
             "h2c",
-            "path_prefix = [\"/hang\", \"/h2c\"]",
+            r#"path_prefix = ["/hang", "/h2c"]"#,
         ),
         service(
             "mutating",
             &[mutating.address],
             "http1",
-            "path_prefix = \"/a\"",
+            r#"path_prefix = "/a""#,
         ),
         service(
             "mutating-h2c",
             &[mutating_h2c.address],
             "h2c",
-            "path = \"/\"",
-        ),
-        service(
-            "patient",
-            &[patient.address],
-            "http1",
-            "path_prefix = \"/patient\"",
+            r#"path = "/""#,
         ),
         "[[routes]]\nservice = \"default\"\n".to_owned(),
     ]
@@ -74,85 +58,88 @@ pub(super) fn run(site: &Site<'_>, minutes: u64, scores: &mut Scores) -> Result<
     proxy.warm_up()?;
     let at = proxy.at.http1;
     let over = AtomicBool::new(false);
-    let (tallies, course, played) = std::thread::scope(|scope| {
-        let innocents = ["", "/h2c"].map(|prefix| scope.spawn(|| keep_asking(at, prefix, &over)));
-        let mut course = Vec::new();
-        let mut round = 0;
-        let mut harmed = 0;
-        let mut play = || -> Result<(), String> {
-            while Instant::now() < until {
-                let seed = site.seed.wrapping_add(round);
-                harmed += smuggling::attack_http1(at, 100, seed).harmed.len();
-                fuzz::attack(at, 2_000, seed);
-                for flood in FLOODS {
-                    floods::besiege(at, flood, Duration::from_secs(1))?;
-                }
-                drop(isolation::upload(at, false)?);
-                proxy.process.check_running()?;
-                round += 1;
-                course.push(proxy.resident_kib());
-                say(&format!(
-                    "round {round}, seed {seed}: {}",
-                    mib(proxy.resident_kib())
-                ));
-            }
-            Ok(())
-        };
-        let played = play();
+    let (tallies, played) = std::thread::scope(|scope| {
+        let innocents = ["", "/h2c"].map(|prefix| {
+            let over = &over;
+            scope.spawn(move || keep_asking(at, prefix, over))
+        });
+        let played = play(&mut proxy, site.seed, until);
         over.store(true, Ordering::Relaxed);
         let tallies = innocents.map(|thread| thread.join().unwrap_or_default());
-        (tallies, course, played.map(|()| harmed))
+        (tallies, played)
     });
-    let harmed_after_mutants = played?;
-    for (tally, what) in tallies.iter().zip(["over HTTP/1.1", "over h2c"]) {
-        scores.add(Score::alone(
-            PART,
-            "",
-            format!(
-                "{minutes} minutes of attacks in {} rounds; innocents, replicas {what}",
-                course.len()
-            ),
-            "0 innocents fail",
-            (tally.failed == 0, tally.to_string()),
-        ));
+    let played = played?;
+    let rounds = played.course.len();
+    for (tally, replicas) in tallies.iter().zip(["over HTTP/1.1", "over h2c"]) {
+        let attack = format!("{minutes} minutes of attacks, {rounds} rounds; replicas {replicas}");
+        let found = (tally.failed == 0 && tally.sent > 0, tally.to_string());
+        scores.add(Score::alone(PART, "", attack, "0 innocents fail", found));
     }
-    scores.add(Score::alone(
-        PART,
-        "",
-        "innocents right behind mutated requests",
-        "0 innocents fail",
-        (
-            harmed_after_mutants == 0,
-            format!("{harmed_after_mutants} failed"),
-        ),
-    ));
+    let found = (played.harmed == 0, format!("{} failed", played.harmed));
+    let attack = "innocents right behind mutated requests";
+    scores.add(Score::alone(PART, "", attack, "0 innocents fail", found));
+    scores.add(afterwards(&proxy, &played.course)?);
+    Ok(())
+}
+
+fn service(name: &str, addresses: &[SocketAddr], protocol: &str, path: &str) -> String {
+    let addresses: Vec<_> = addresses.iter().map(|at| format!("\"{at}\"")).collect();
+    format!(
+        "[services.{name}]\nreplicas = [{}]\nreplica.protocol = \"{protocol}\"\nprobe.transport = \"none\"\n\
+         [[routes]]\n{path}\nservice = \"{name}\"\n",
+        addresses.join(", ")
+    )
+}
+
+/// What attackers saw.
+#[derive(Debug, Default)]
+struct Played {
+    /// Memory after each round, in KiB.
+    course: Vec<u64>,
+    /// Innocents right behind mutated requests that failed.
+    harmed: usize,
+}
+
+/// Round after round, each with a seed of its own.
+fn play(proxy: &mut Proxy, first_seed: u64, until: Instant) -> Result<Played, String> {
+    let at = proxy.at.http1;
+    let mut played = Played::default();
+    for seed in first_seed.. {
+        played.harmed += smuggling::attack_http1(at, 100, seed).harmed.len();
+        fuzz::attack(at, 2_000, seed);
+        for flood in FLOODS {
+            floods::besiege(at, flood, Duration::from_secs(1))?;
+        }
+        drop(isolation::upload(at, false)?);
+        proxy.process.check_running()?;
+        let resident = proxy.resident_kib();
+        played.course.push(resident);
+        say(&format!("seed {seed}: {}", mib(resident)));
+        if Instant::now() >= until {
+            break;
+        }
+    }
+    Ok(played)
+}
+
+fn afterwards(proxy: &Proxy, course: &[u64]) -> Result<Score, String> {
     let held = proxy.settle()?;
     let resident = proxy.resident_kib();
     let first = course.first().copied().unwrap_or(resident);
     let step = course.len().div_ceil(SHOWN).max(1);
-    let shown: Vec<_> = course
-        .iter()
-        .step_by(step)
-        .map(|kib| (kib >> 10).to_string())
-        .collect();
+    let shown = course.iter().step_by(step);
+    let shown: Vec<_> = shown.map(|kib| (kib >> 10).to_string()).collect();
     let panicked = proxy.has_panicked()?;
-    scores.add(Score::alone(
-        PART,
-        "",
-        "afterwards",
-        "0 in flight, no panic, memory as after the first round and 32 MiB at most",
-        (
-            held == Held::default() && !panicked && resident <= first + SLACK_KIB,
-            format!(
-                "{} in flight, {}, {} (round by round, in MiB: {})",
-                held.in_flight,
-                if panicked { "a panic" } else { "no panic" },
-                mib(resident),
-                shown.join(" ")
-            ),
-        ),
-    ));
-    Ok(())
+    let met = held == Held::default() && !panicked && resident <= first + SLACK_KIB;
+    let log = if panicked { "a panic" } else { "no panic" };
+    let found = format!(
+        "{} in flight, {log}, {} (round by round, in MiB: {})",
+        held.in_flight,
+        mib(resident),
+        shown.join(" ")
+    );
+    let bar = "0 in flight, no panic, memory as after the first round and 32 MiB at most";
+    Ok(Score::alone(PART, "", "afterwards", bar, (met, found)))
 }
 
 /// Ten requests a second until it is over.

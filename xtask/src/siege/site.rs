@@ -29,6 +29,8 @@ pub(super) struct Setup<'a> {
     pub(super) protocol: Protocol,
     /// More keys of Slackwater's file, for the process.
     pub(super) process: &'a str,
+    /// After this many seconds Slackwater closes connections that carry nothing; 3 by default, so that all is given back soon.
+    pub(super) idle: u32,
     /// Files that it may open; as many as the system allows by default.
     pub(super) files_max: Option<usize>,
     /// Tables at its end; with them the replicas are those of the service `default`.
@@ -46,6 +48,7 @@ impl<'a> Setup<'a> {
             replicas,
             protocol,
             process: "",
+            idle: 3,
             files_max: None,
             services: "",
         }

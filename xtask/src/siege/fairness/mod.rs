@@ -11,6 +11,7 @@ use super::rogue::Rogue;
 use super::scores::{Score, Scores};
 use super::site::{Proxy, Setup, Site};
 use super::wire::http1;
+use core::fmt::Write as _;
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use floods::{FLOODS, Flood};
@@ -85,7 +86,7 @@ pub(super) fn run(site: &Site<'_>, scores: &mut Scores) -> Result<(), String> {
 /// CPU time of the proxy while innocent requests waited, one for each.
 #[derive(Debug)]
 struct Waits {
-    waits: Vec<Duration>,
+    cpu_times: Vec<Duration>,
     failed: usize,
     /// Whether the attacker was cut off, so that most requests had no attack beside them.
     closed: bool,
@@ -93,18 +94,19 @@ struct Waits {
 
 impl Waits {
     fn worst(&self) -> Duration {
-        self.waits.last().copied().unwrap_or_default()
+        self.cpu_times.last().copied().unwrap_or_default()
     }
 
     fn told(&self) -> String {
-        let median = self.waits.get(self.waits.len() / 2);
+        let median = self.cpu_times.get(self.cpu_times.len() / 2);
         let mut text = format!(
             "{} ms, median {}",
             millis(self.worst()),
             millis(median.copied().unwrap_or_default())
         );
         if self.failed > 0 {
-            text += &format!(", {} failed", self.failed);
+            // Writing to a string does not fail.
+            let _ = write!(text, ", {} failed", self.failed);
         }
         if self.closed {
             text += ", attacker cut off";
@@ -132,7 +134,7 @@ fn besiege(site: &Site<'_>, proxy: &Proxy, flood: &Flood) -> Result<Waits, Strin
         // Until the flood has begun.
         std::thread::sleep(Duration::from_millis(300));
         let mut found = Waits {
-            waits: Vec::new(),
+            cpu_times: Vec::new(),
             failed: 0,
             closed: false,
         };
@@ -141,7 +143,9 @@ fn besiege(site: &Site<'_>, proxy: &Proxy, flood: &Flood) -> Result<Waits, Strin
             let before = cpu_time(proxy.pid());
             match innocent.ask(&request, INNOCENT_MAX) {
                 Ok(response) if response.status == 200 => {
-                    found.waits.push(cpu_time(proxy.pid()) - before);
+                    found
+                        .cpu_times
+                        .push(cpu_time(proxy.pid()).saturating_sub(before));
                 }
                 _ => {
                     found.failed += 1;
@@ -156,7 +160,7 @@ fn besiege(site: &Site<'_>, proxy: &Proxy, flood: &Flood) -> Result<Waits, Strin
         // An attacker that is still there has not been cut off.
         found.closed = attacker.is_finished();
         over.store(true, Ordering::Relaxed);
-        found.waits.sort_unstable();
+        found.cpu_times.sort_unstable();
         attacker
             .join()
             .map_err(|_| format!("{}: the attacker panicked", flood.name))?

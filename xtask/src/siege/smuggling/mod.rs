@@ -26,6 +26,9 @@ const QUIET: Duration = Duration::from_millis(400);
 
 const INNOCENT_MAX: Duration = Duration::from_secs(10);
 
+/// What an attacker sends on one connection, drawn for a number that names its requests.
+type Mutant = fn(&mut Draws, usize) -> Vec<u8>;
+
 type Start = for<'s> fn(&'s Site<'_>) -> Result<Servers, String>;
 
 const SERVERS: [(&str, Start); 4] = [
@@ -36,8 +39,7 @@ const SERVERS: [(&str, Start); 4] = [
 ];
 
 /// How attackers speak.
-const ATTACKERS: [(&str, fn(&mut Draws, usize) -> Vec<u8>); 2] =
-    [("HTTP/1.1", http1::mutant), ("HTTP/2", http2::mutant)];
+const ATTACKERS: [(&str, Mutant); 2] = [("HTTP/1.1", http1::mutant), ("HTTP/2", http2::mutant)];
 
 pub(super) fn run(site: &Site<'_>, scores: &mut Scores) -> Result<(), String> {
     let count = site.pick(40, 400);
@@ -119,7 +121,7 @@ impl Found {
 fn besiege(
     site: &Site<'_>,
     mut servers: Servers,
-    mutant: fn(&mut Draws, usize) -> Vec<u8>,
+    mutant: Mutant,
     count: usize,
     seed: u64,
 ) -> Result<Found, String> {
@@ -134,7 +136,7 @@ fn besiege(
 /// Sends all requests and the innocent ones between them; counts the answers by the name of their request.
 fn attack(
     proxy: SocketAddr,
-    (mutant, count, seed): (fn(&mut Draws, usize) -> Vec<u8>, usize, u64),
+    (mutant, count, seed): (Mutant, usize, u64),
     answered: &mut BTreeMap<String, usize>,
 ) -> Found {
     let mut found = Found::default();

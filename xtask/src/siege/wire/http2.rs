@@ -25,53 +25,6 @@ impl Frame {
             _ => false,
         }
     }
-
-    /// The status of a response, if this is its head and written without a dynamic table.
-    pub(in crate::siege) fn status(&self) -> Option<u16> {
-        (self.kind == frames::HEADERS)
-            .then(|| status(&self.payload))
-            .flatten()
-    }
-}
-
-/// The first field of a response's block is `:status`. [RFC 7541 §A]
-fn status(block: &[u8]) -> Option<u16> {
-    const STATIC: [u16; 7] = [200, 204, 206, 304, 400, 404, 500];
-    // Table size updates may come first.
-    let start = block.iter().position(|byte| byte & 0xe0 != 0x20)?;
-    let (first, rest) = block[start..].split_first()?;
-    if let Some(index) = first.checked_sub(0x88) {
-        return STATIC.get(usize::from(index)).copied();
-    }
-    let name = matches!(first, 0x08 | 0x18 | 0x48);
-    let (length, text) = rest.split_first().filter(|_| name)?;
-    let text = text.get(..usize::from(length & 0x7f))?;
-    if length & 0x80 == 0 {
-        return core::str::from_utf8(text).ok()?.parse().ok();
-    }
-    huffman_digits(text)
-}
-
-/// Digits in Huffman code: 0 to 2 have five bits, 3 to 9 six. [RFC 7541 §B]
-fn huffman_digits(code: &[u8]) -> Option<u16> {
-    let bits = code.len() * 8;
-    let bit = |at: usize| u16::from(code[at / 8] >> (7 - at % 8) & 1);
-    let take = |at: usize, count: usize| (at..at + count).fold(0, |sum, at| sum << 1 | bit(at));
-    let (mut at, mut number) = (0, 0);
-    while at + 5 <= bits {
-        let five = take(at, 5);
-        let digit = if five <= 2 {
-            at += 5;
-            five
-        } else if at + 6 <= bits && (0x19..=0x1f).contains(&take(at, 6)) {
-            at += 6;
-            take(at - 6, 6) - 0x19 + 3
-        } else {
-            break;
-        };
-        number = number * 10 + digit;
-    }
-    Some(number)
 }
 
 /// A connection.
@@ -156,17 +109,6 @@ impl Connection {
             payload,
         })
     }
-
-    /// Reads until the peer closes the connection or `until` comes; whether it was closed.
-    pub(in crate::siege) fn is_closed_by(&mut self, until: Instant) -> bool {
-        loop {
-            match self.next(until) {
-                Ok(Some(_)) => {}
-                Ok(None) => return true,
-                Err(_) => return false,
-            }
-        }
-    }
 }
 
 impl From<TcpStream> for Connection {
@@ -175,21 +117,5 @@ impl From<TcpStream> for Connection {
             stream,
             rest: Vec::new(),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn statuses_are_read_in_each_form() {
-        assert_eq!(status(&[0x88]), Some(200));
-        assert_eq!(status(&[0x20, 0x8c, 0x40]), Some(400));
-        assert_eq!(status(b"\x08\x03503"), Some(503));
-        // RFC 7541 §C.6.1 and §C.6.2: "302" and "307".
-        assert_eq!(status(&[0x48, 0x82, 0x64, 0x02]), Some(302));
-        assert_eq!(status(&[0x48, 0x83, 0x64, 0x0e, 0xff]), Some(307));
-        assert_eq!(status(&[0xbe]), None);
     }
 }
