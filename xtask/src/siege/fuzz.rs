@@ -31,7 +31,7 @@ const SLACK_KIB: u64 = 24 << 10;
 const FILES_SLACK: usize = 16;
 
 pub(super) fn run(site: &Site<'_>, scores: &mut Scores) -> Result<(), String> {
-    let count = site.pick(1_500, 20_000);
+    let count = site.pick(800, 20_000);
     for protocol in [Protocol::Http1, Protocol::H2c] {
         let replica = start_replica(protocol)?;
         let replicas = [replica.address];

@@ -32,6 +32,7 @@ use crate::run::say;
 use options::Options;
 use scores::Scores;
 use site::{Site, Tools};
+use std::time::Instant;
 
 /// Plays a part; an error says which step could not be taken.
 type Part = fn(&Site<'_>, &mut Scores) -> Result<(), String>;
@@ -71,13 +72,14 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
     );
     let mut scores = Scores::default();
     for part in &options.parts {
-        for (name, play) in PARTS {
-            if name == *part
-                && let Err(trouble) = play(&site, &mut scores)
-            {
+        let begun = Instant::now();
+        let parts = PARTS.iter().filter(|(name, _)| name == part);
+        for (name, play) in parts {
+            if let Err(trouble) = play(&site, &mut scores) {
                 scores.broken(name, trouble);
             }
         }
+        say(&format!("{part}: {} s", begun.elapsed().as_secs()));
     }
     if let Some(minutes) = options.minutes
         && let Err(trouble) = endurance::run(&site, minutes, &mut scores)

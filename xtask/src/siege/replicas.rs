@@ -72,7 +72,7 @@ fn besiege(
     let before = proxy.resident_kib();
     let watch = Watch::start(proxy.pid());
     let innocents = Innocents {
-        requests: site.pick(20, 60),
+        requests: site.pick(12, 60),
         per_second: 20,
         timeout: Duration::from_secs(5),
         posts: true,

@@ -122,7 +122,7 @@ fn millis(time: Duration) -> String {
 /// One attacking connection, and innocent requests one after another on another one.
 fn besiege(site: &Site<'_>, proxy: &Proxy, flood: &Flood) -> Result<Waits, String> {
     let (requests, time_max) =
-        site.pick((12, Duration::from_secs(2)), (60, Duration::from_secs(10)));
+        site.pick((10, Duration::from_secs(1)), (60, Duration::from_secs(10)));
     proxy.warm_up()?;
     let wrong = |error: std::io::Error| format!("an innocent request: {error}");
     let mut innocent = http1::Connection::open(proxy.at.http1, INNOCENT_MAX).map_err(wrong)?;

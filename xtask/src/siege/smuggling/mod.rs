@@ -42,7 +42,7 @@ const SERVERS: [(&str, Start); 4] = [
 const ATTACKERS: [(&str, Mutant); 2] = [("HTTP/1.1", http1::mutant), ("HTTP/2", http2::mutant)];
 
 pub(super) fn run(site: &Site<'_>, scores: &mut Scores) -> Result<(), String> {
-    let count = site.pick(40, 400);
+    let count = site.pick(30, 400);
     // Side by side, as most of the time is spent waiting for a connection to stay quiet.
     let found = std::thread::scope(|scope| {
         let threads: Vec<_> = SERVERS
@@ -215,6 +215,8 @@ fn names(text: &str, mark: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::siege::rogue::{self, Rogue};
+    use std::io::BufReader;
 
     #[test]
     fn what_was_seen_and_not_answered_is_found() {
@@ -229,5 +231,19 @@ mod tests {
         let log =
             format!("{log}complete GET /m1s 0\ncomplete GET /m1 0\ncomplete GET /innocent-1 0\n");
         assert_eq!(beyond(&log, &answered), ["m1", "m1s"]);
+    }
+
+    #[test]
+    fn innocents_that_get_anothers_answer_are_harmed() {
+        let mixed_up = Rogue::start(|mut stream, _| {
+            rogue::read_request(&mut BufReader::new(stream.try_clone()?))?;
+            stream.write_all(&rogue::honest_response("/m0"))
+        })
+        .unwrap();
+        let mut answered = BTreeMap::new();
+        let found = attack(mixed_up.address, (http1::mutant, 1, 1), &mut answered);
+        assert!(!found.is_clean(), "{found:?}");
+        assert_eq!(found.harmed, ["got another's answer after m0"]);
+        assert_eq!(answered.get("m0"), Some(&1));
     }
 }
