@@ -136,7 +136,7 @@ fn fill(client: &mut http2::Connection) -> io::Result<u64> {
     Ok(sent)
 }
 
-/// Takes in what the proxy says of its windows, until it says nothing more for a while.
+/// Reads the proxy's window updates until none comes for a while.
 fn read_windows(
     client: &mut http2::Connection,
     quiet: Duration,

@@ -103,7 +103,7 @@ fn frames_that_move_nothing(
         let kept = kept.filter_map(|(alive, cut)| matches!(cut, Ok(Ok(false))).then_some(alive));
         Ok(kept.collect())
     };
-    let told = |kept: &[Alive]| {
+    let text = |kept: &[Alive]| {
         if kept.is_empty() {
             return "all 6 were".to_owned();
         }
@@ -117,11 +117,11 @@ fn frames_that_move_nothing(
         "window 0, timeouts.stall of 4 s, and each second nothing, PING, SETTINGS, PRIORITY, an unknown frame, \
          WINDOW_UPDATE of the connection",
         "all 6 are cut off",
-        (ours.is_empty(), told(&ours)),
+        (ours.is_empty(), text(&ours)),
     );
     for &peer in site.peers() {
         let found = besiege(peer);
-        let found = found.map_or_else(|why| why, |kept| told(&kept));
+        let found = found.map_or_else(|why| why, |kept| text(&kept));
         score = score.beside(peer, Some(found));
     }
     scores.add(score);
@@ -137,7 +137,7 @@ struct Held {
 }
 
 impl Held {
-    fn told(&self) -> String {
+    fn text(&self) -> String {
         format!(
             "{}; {}; {} cut",
             self.innocents,
@@ -203,10 +203,10 @@ fn hold_all(
         finding,
         attack,
         format!("0 innocents fail, at most {resident_max} MiB, all {connections} are cut off"),
-        (Verdict::from(met), ours.told()),
+        (Verdict::from(met), ours.text()),
     );
     for &peer in site.peers() {
-        let found = besiege(peer).map_or_else(|why| why, |held| held.told());
+        let found = besiege(peer).map_or_else(|why| why, |held| held.text());
         score = score.beside(peer, Some(found));
     }
     scores.add(score);

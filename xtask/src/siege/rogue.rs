@@ -1,4 +1,4 @@
-//! Replicas that break rules, on threads of this process: whoever connects is left to a function.
+//! Replicas that break rules, on threads of this process. A function decides what becomes of each connection.
 
 use crate::siege::wire::frames::{self, frame};
 use core::net::{Ipv4Addr, SocketAddr};
@@ -14,7 +14,7 @@ const IDLE_MAX: Duration = Duration::from_secs(20);
 /// A proxy that reads nothing for so long is left.
 const WRITE_MAX: Duration = Duration::from_secs(5);
 
-/// What is written at once by whoever repeats something.
+/// Size of one write of repeated bytes.
 const PIECE: usize = 16 << 10;
 
 /// Bytes that one connection gets at the most.

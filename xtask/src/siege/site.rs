@@ -61,7 +61,7 @@ pub(super) struct Tools {
     folders: Vec<PathBuf>,
 }
 
-/// Each, the package or page that brings it, and how it says its version.
+/// Each tool, the package or page that brings it, and the argument that prints its version.
 const TOOLS: [(&str, &str, &str); 5] = [
     ("nginx", "apt-get install nginx-light", "-v"),
     ("haproxy", "apt-get install haproxy", "-v"),
@@ -82,7 +82,7 @@ impl Tools {
 
     /// # Errors
     ///
-    /// Says how to get it.
+    /// It is not installed; the text has the command that installs it.
     pub(super) fn get(&self, name: &str) -> Result<PathBuf, String> {
         let candidates = self.folders.iter().map(|folder| folder.join(name));
         candidates
@@ -149,7 +149,7 @@ impl<'a> Site<'a> {
         if self.short { short } else { whole }
     }
 
-    /// Whom else to attack; the short form has no time for them.
+    /// The other proxies to attack. The short form attacks none of them.
     pub(super) fn peers(&self) -> &'static [Contender] {
         self.pick(&[], &Contender::PEERS)
     }
@@ -201,7 +201,7 @@ impl<'a> Site<'a> {
                 command.arg("-p").arg(&home).arg("-c").arg(&file);
                 command.arg("-e").arg(home.join("error.log"));
                 if rustix::process::getuid().is_root() {
-                    // Else its worker would be nobody, who may not write into the folder.
+                    // Otherwise its worker runs as the user `nobody`, which may not write into the folder.
                     command.args(["-g", "user root;"]);
                 }
                 command
@@ -356,7 +356,7 @@ pub(super) struct Proxy {
     pub(super) at: Addresses,
 }
 
-/// What Slackwater says of itself.
+/// Requests and connections that Slackwater reports at `/metrics`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Held {
     pub(super) in_flight: u64,

@@ -85,7 +85,7 @@ fn admin_heads(site: &Site<'_>, setup: &Setup<'_>, scores: &mut Scores) -> Resul
         "7",
         "64 unfinished heads at the admin server, and /healthz",
         "answered within 2 s",
-        told(answer),
+        outcome(answer),
     ));
     Ok(())
 }
@@ -112,7 +112,7 @@ fn files(site: &Site<'_>, setup: &Setup<'_>, scores: &mut Scores) -> Result<(), 
         "7",
         attack,
         "answered within 2 s",
-        told(answer),
+        outcome(answer),
     ));
     let after = Innocents {
         requests: 20,
@@ -134,7 +134,7 @@ fn files(site: &Site<'_>, setup: &Setup<'_>, scores: &mut Scores) -> Result<(), 
     Ok(())
 }
 
-fn told(answer: Result<http::Answer, String>) -> (bool, String) {
+fn outcome(answer: Result<http::Answer, String>) -> (bool, String) {
     match answer {
         Ok(answer) => (answer.status == 200, format!("{}", answer.status)),
         Err(why) => (false, why),

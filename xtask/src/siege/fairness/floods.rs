@@ -1,4 +1,4 @@
-//! The floods: each a connection that sends as much as it can until it is told to stop or cut off.
+//! The floods. Each is one connection that sends as much as it can until the test is over or the proxy closes it.
 
 use crate::siege::site::Proxy;
 use crate::siege::wire::{frames, http1, http2};

@@ -64,7 +64,7 @@ pub(super) fn run(site: &Site<'_>, scores: &mut Scores) -> Result<(), String> {
             {
                 bar = bar.min((2 * waits.worst()).max(FLOOR));
             }
-            let found = found.map_or_else(|why| why, |waits| waits.told());
+            let found = found.map_or_else(|why| why, |waits| waits.text());
             peers.push((peer, found));
         }
         let met = ours.failed == 0 && ours.worst() <= bar;
@@ -73,7 +73,7 @@ pub(super) fn run(site: &Site<'_>, scores: &mut Scores) -> Result<(), String> {
             "4",
             format!("CPU time while an innocent request waits: {}", flood.name),
             format!("at most {} ms", millis(bar)),
-            (met, ours.told()),
+            (met, ours.text()),
         );
         for (peer, found) in peers {
             score = score.beside(peer, Some(found));
@@ -97,7 +97,7 @@ impl Waits {
         self.cpu_times.last().copied().unwrap_or_default()
     }
 
-    fn told(&self) -> String {
+    fn text(&self) -> String {
         let median = self.cpu_times.get(self.cpu_times.len() / 2);
         let mut text = format!(
             "{} ms, median {}",

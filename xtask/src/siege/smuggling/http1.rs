@@ -170,7 +170,7 @@ fn body(draws: &mut Draws, hidden: &str) -> String {
     }
 }
 
-/// What the head says of the body's length.
+/// Fields that give the body's length.
 fn framing(draws: &mut Draws, body: &str) -> Vec<String> {
     let right = body.len().to_string();
     let length = match draws.below(40) {

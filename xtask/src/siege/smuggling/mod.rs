@@ -68,7 +68,7 @@ pub(super) fn run(site: &Site<'_>, scores: &mut Scores) -> Result<(), String> {
                 "",
                 attack,
                 "0 innocents harmed, 0 requests beyond the answers",
-                (found.is_clean(), found.told()),
+                (found.is_clean(), found.text()),
             )),
             Ok(Err(Trouble::NotRun(why))) => scores.not_run(PART, &attack, why),
             Ok(Err(Trouble::Broken(why))) => return Err(format!("{attack}: {why}")),
@@ -89,7 +89,7 @@ pub(super) struct Found {
     pub(super) innocents: usize,
     /// Why each innocent request failed that did.
     pub(super) harmed: Vec<String>,
-    /// Requests that a server took for complete and that nobody got an answer to.
+    /// Requests that a server took for complete and that are in no client's answer.
     beyond: Vec<String>,
     /// Requests that servers answered.
     answered: usize,
@@ -100,7 +100,7 @@ impl Found {
         self.harmed.is_empty() && self.beyond.is_empty()
     }
 
-    pub(super) fn told(&self) -> String {
+    pub(super) fn text(&self) -> String {
         const SHOWN: usize = 4;
         let shown = |texts: &[String]| match texts.len() {
             0 => String::new(),
