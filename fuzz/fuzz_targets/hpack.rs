@@ -17,6 +17,8 @@ mod http2 {
     pub(crate) mod head;
     pub(crate) mod hpack;
 }
+#[path = "../../crates/slackwater/src/content_length.rs"]
+mod content_length;
 use http2::{head, hpack};
 
 const LIMITS: HeadLimits = HeadLimits {

@@ -14,6 +14,10 @@ use libfuzzer_sys::fuzz_target;
 #[path = "../../crates/slackwater/src/http1/mod.rs"]
 mod http1;
 
+#[allow(dead_code, reason = "not all of it is fuzzed here")]
+#[path = "../../crates/slackwater/src/content_length.rs"]
+mod content_length;
+
 const LIMITS: HeadLimits = HeadLimits {
     bytes_max: 512,
     fields_max: 8,

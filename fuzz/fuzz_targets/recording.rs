@@ -25,7 +25,10 @@ fuzz_target!(|bytes: &[u8]| {
         }
         let cut = read(&bytes[..bytes.len() / 2]);
         let fewer = cut.map_or(0, |cut| cut.streams.len());
-        assert!(fewer <= recording.streams.len(), "half has no more than all");
+        assert!(
+            fewer <= recording.streams.len(),
+            "half has no more than all"
+        );
     }
     // As the events of a stream.
     play("prequal", bytes);
@@ -42,11 +45,17 @@ fn play(policy: &str, events: &[u8]) {
             break;
         };
         reader.read(&mut history, at, &event);
-        if player.as_mut().is_some_and(|player| player.play(at, &event).is_err()) {
+        if player
+            .as_mut()
+            .is_some_and(|player| player.play(at, &event).is_err())
+        {
             player = None;
         }
     }
     reader.finish(&mut history);
     assert!(history.queries.len() <= events.len());
-    assert!(history.news.len() <= 2 * events.len(), "each that joins may leave at the end");
+    assert!(
+        history.news.len() <= 2 * events.len(),
+        "each that joins may leave at the end"
+    );
 }

@@ -70,7 +70,8 @@ impl Default for LoadScale {
 pub struct LoadReport {
     /// Requests in flight at this instant.
     pub rif: Rif,
-    /// Estimated latency of the next query; `None` where the replica has no recent sample. Unknown is never zero.
+    /// Estimated latency of the next query; `None` where the replica has no recent sample. Unknown is never zero, and zero
+    /// is never known: no query takes no time, so policies go by [`LoadReport::known_latency`].
     pub latency: Option<Duration>,
     /// The replica's wish for this one query; the true load by default. Only synchronous probing looks at it. `[S3]`
     pub load_scale: LoadScale,
@@ -92,11 +93,11 @@ pub struct LoadReport {
 }
 
 impl LoadReport {
-    /// A report of the two signals that decide; all else absent.
+    /// A report of the two signals that decide; all else absent. A latency of zero is unknown.
     pub const fn new(rif: Rif, latency: Option<Duration>) -> Self {
         Self {
             rif,
-            latency,
+            latency: known(latency),
             load_scale: LoadScale::ONE,
             draining: false,
             incarnation: None,
@@ -106,6 +107,12 @@ impl LoadReport {
             capacity_millirif: None,
             cost: None,
         }
+    }
+
+    /// The latency, unless it is unknown. Zero is: some replicas report it where they have no sample, or where their clock is
+    /// too coarse, and a policy that multiplies by it would see no difference between an idle replica and a full one.
+    pub const fn known_latency(&self) -> Option<Duration> {
+        known(self.latency)
     }
 
     /// The report of one of `parts` equal parts of the replica that made this one: a replica of that weight. Each part has
@@ -121,5 +128,27 @@ impl LoadReport {
             report.capacity_millirif = self.capacity_millirif.map(|room| room / parts);
         }
         report
+    }
+}
+
+const fn known(latency: Option<Duration>) -> Option<Duration> {
+    match latency {
+        Some(Duration::ZERO) => None,
+        _ => latency,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_latency_of_zero_is_unknown_however_it_got_there() {
+        let report = LoadReport::new(Rif::ZERO, Some(Duration::ZERO));
+        assert_eq!(report, LoadReport::new(Rif::ZERO, None));
+        let mut report = LoadReport::new(Rif::ZERO, Some(Duration::from_nanos(1)));
+        assert_eq!(report.known_latency(), Some(Duration::from_nanos(1)));
+        report.latency = Some(Duration::ZERO);
+        assert_eq!(report.known_latency(), None);
     }
 }

@@ -160,7 +160,7 @@ fn a1_the_very_first_queries_do_not_allocate_either() {
                     None,
                 );
                 while let Some(probe) = policy.poll_probe(Instant::EPOCH, &mut draw) {
-                    let report = LoadReport::new(Rif::ZERO, Some(Duration::ZERO));
+                    let report = LoadReport::new(Rif::ZERO, Some(Duration::from_millis(1)));
                     policy.handle_report(Instant::EPOCH, probe.id, &report, &mut draw);
                 }
                 policy.handle_query_done(Instant::EPOCH, ticket, Outcome::Success);

@@ -24,6 +24,7 @@ mod forward;
 mod health;
 mod http1;
 mod http2;
+mod interim_count;
 mod json_output;
 mod latency_histogram;
 mod load;

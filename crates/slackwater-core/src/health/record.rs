@@ -282,7 +282,7 @@ impl Record {
     pub(super) fn reported(&mut self, now: Instant, report: &LoadReport) -> bool {
         self.reported_at = now.into();
         self.reported_failures = report.error_millionths.unwrap_or(0).min(WHOLE);
-        self.reported_latency_ns = report.latency.map(crate::time::span_ns);
+        self.reported_latency_ns = report.known_latency().map(crate::time::span_ns);
         let incarnation = report.incarnation;
         let has_restarted = incarnation.is_some_and(|named| self.incarnations.named(now, named));
         if has_restarted {

@@ -166,7 +166,7 @@ impl PoolRule for CubicScore {
         averages.forget_old_response(now);
         let rif = f64::from(report.rif.count());
         Self::note(&mut averages.rif, self.newest_weight, rif);
-        if let Some(latency) = report.latency {
+        if let Some(latency) = report.known_latency() {
             let service_ns = nanoseconds(latency);
             Self::note(&mut averages.service_ns, self.newest_weight, service_ns);
         }

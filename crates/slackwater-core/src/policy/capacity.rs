@@ -308,7 +308,8 @@ impl PoolRule for LeastInUse {
         self.forget_report(replica);
         if let Some(capacity_millirif) = report.capacity_millirif {
             let in_use = in_use(report.rif.count().into(), capacity_millirif.into());
-            self.usual.learn(in_use, report.latency.map(span_ns));
+            self.usual
+                .learn(in_use, report.known_latency().map(span_ns));
         }
         let reported = Reported {
             capacity_millirif: report.capacity_millirif.unwrap_or(0),

@@ -10,6 +10,7 @@ use crate::policy::observe::ReplicaView;
 use crate::policy::query::{PickReason, Query};
 use crate::policy::turns::{Turn, Turns};
 use crate::replica::{ReplicaId, ReplicaMap, ReplicaSet};
+use crate::report::Rif;
 use crate::time::{Instant, MaybeInstant};
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -30,6 +31,8 @@ struct Standing {
     lost: bool,
     /// Queries of this client's that are out there.
     in_flight: u32,
+    /// How many were out when its last probe was sent, less all that have ended since.
+    out_since_probe: u32,
     /// And those that were.
     turns: Turns,
 }
@@ -122,6 +125,20 @@ impl Fleet {
     /// The replica's own word.
     pub(crate) fn set_draining(&mut self, replica: ReplicaId, draining: bool) -> Changed {
         self.change(replica, |standing| standing.draining = draining)
+    }
+
+    /// A probe is sent to the replica.
+    pub(crate) fn probe_sent(&mut self, replica: ReplicaId) {
+        if let Some(standing) = self.standings.find_mut(replica) {
+            standing.out_since_probe = standing.in_flight;
+        }
+    }
+
+    /// The fewest requests in flight that the replica can have had when it answered its last probe: those of this client's that
+    /// were sent before the probe, and have not ended though its answer is here. `[Decision 0015]`
+    pub(crate) fn rif_min(&self, replica: ReplicaId) -> Rif {
+        let standing = self.standings.find(replica);
+        Rif::new(standing.map_or(0, |standing| standing.out_since_probe))
     }
 
     /// The replica has answered a probe: it is there.
@@ -347,6 +364,8 @@ impl Fleet {
     pub(crate) fn query_done(&mut self, replica: ReplicaId) {
         if let Some(standing) = self.standings.find_mut(replica) {
             standing.in_flight = standing.in_flight.saturating_sub(1);
+            // Any of those that end may be older than the probe: so that no honest report is corrected, all are taken to be.
+            standing.out_since_probe = standing.out_since_probe.saturating_sub(1);
         }
     }
 

@@ -412,7 +412,7 @@ impl<R: LatestRule> Keep for LatestReports<R> {
         let own_in_flight = client.fleet.in_flight(replica);
         let latest = Latest {
             others: report.rif.count().saturating_sub(own_in_flight),
-            latency_ns: report.latency.map(span_ns),
+            latency_ns: report.known_latency().map(span_ns),
             received_at: now,
             local,
         };

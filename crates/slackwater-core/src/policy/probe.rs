@@ -168,7 +168,7 @@ impl ProbeRound {
         let answer = RoundAnswer {
             replica,
             rif: report.rif,
-            latency_ns: report.latency.map(span_ns),
+            latency_ns: report.known_latency().map(span_ns),
             load_scale: report.load_scale,
             draining: report.draining,
         };

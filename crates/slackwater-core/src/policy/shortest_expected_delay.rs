@@ -12,6 +12,9 @@
 //! Who has had more than its turn of this client's queries lately counts as having a part of a query more, and of equals the
 //! one is chosen whose last turn is longest ago `[Decision 0014]`: what a replica has just done no report tells of.
 //!
+//! A replica that stood still is another matter: what it reported then tells nothing of how fast it is when it is back, and would
+//! keep it out for as long as the memory is. Its first report that is no longer many times the others' ends that. `[Decision 0016]`
+//!
 //! A RIF that was reported is soon another. Over the time that a query takes it fades to what replicas have as a rule, so that
 //! an old low report draws no crowd; and of a large fleet only the newest reports are compared.
 
@@ -66,6 +69,7 @@ impl ShortestExpectedDelay {
             learned: ReplicaMap::default(),
             reporting: 0,
             sum: 0,
+            bits: 0,
             typical_ns: RunningMean::default(),
             unlike: RunningMean::default(),
             usual_others: RunningMean::default(),
@@ -92,6 +96,10 @@ const MEMORY_RIF_MIN: u64 = FINE / 16;
 const MEMORY_RIF_MAX: u64 = 4 * FINE;
 /// A replica counts as so many times slower, or faster, than the mean at most.
 const DIFFERENCE_MAX: u64 = 4;
+/// One whose mean latency is so many times the others', as a power of two, has stood still: 16 times.
+const STILL_BITS: u64 = 4;
+/// And it goes on when it reports no more than so many times the others': four times.
+const GOES_ON_BITS: u64 = 2;
 /// What is usual is a mean over so many reports of all.
 const USUAL_REPORTS: u64 = 300;
 /// Latencies of an hour and more count as this, so that no sum overflows.
@@ -137,6 +145,8 @@ pub struct ExpectedDelay {
     /// Of how many replicas something was learned, and the sum of their latencies, in 1/1024 ns.
     reporting: u64,
     sum: u128,
+    /// The sum of these latencies' logarithms to the base of two, rounded down.
+    bits: u64,
     /// What queries take, in nanoseconds, by recent reports.
     typical_ns: RunningMean,
     /// How unlike one latency and the next of a replica are, by recent reports: the square of by how much they differ, as a part of
@@ -160,9 +170,31 @@ impl ExpectedDelay {
         time_of(MEMORY_QUERIES_MIN).max(longer_ns)
     }
 
+    /// Whether the replica has stood still, and does no more by what it has reported: as many times slower than the others, by their
+    /// geometric mean, as no replica is that serves queries. Of that mean no few that stand still make much.
+    fn goes_on(&self, replica: ReplicaId, latency_ns: Option<u64>) -> bool {
+        let Some(learned) = self.learned.find(replica) else {
+            return false;
+        };
+        let others = self.reporting.saturating_sub(1);
+        if learned.reports < REPORTS_MIN || others == 0 {
+            return false;
+        }
+        let bits_of_others = self.bits - bits(learned.latency);
+        let is_beyond = |latency, times_bits| {
+            let bound = bits_of_others + times_bits * others;
+            bits(latency) * others >= bound
+        };
+        let is_slow = |ns: u64| is_beyond(ns.min(LATENCY_MAX_NS) * FINE, GOES_ON_BITS);
+        is_beyond(learned.latency, STILL_BITS) && !latency_ns.is_some_and(is_slow)
+    }
+
     /// The mean latency of a replica moves to what it has reported. One that is not known, where no query has ended for long,
     /// moves it to the mean of all: so a replica that was slow once is tried again.
     fn learn(&mut self, now: Instant, replica: ReplicaId, latency_ns: Option<u64>) {
+        if self.goes_on(replica, latency_ns) {
+            self.forget(replica);
+        }
         let memory_ns = self.memory_ns();
         let mean = self.mean();
         let Some(learned) = self.learned.find_mut(replica) else {
@@ -185,6 +217,7 @@ impl ExpectedDelay {
             None => return,
         };
         self.sum -= u128::from(learned.latency);
+        self.bits -= bits(learned.latency);
         if learned.reports < REPORTS_MIN {
             if learned.reports == 0 {
                 self.reporting += 1;
@@ -203,6 +236,7 @@ impl ExpectedDelay {
         }
         learned.at = now;
         self.sum += u128::from(learned.latency);
+        self.bits += bits(learned.latency);
     }
 
     /// The mean of all replicas, in 1/1024 ns.
@@ -284,6 +318,7 @@ impl LatestRule for ExpectedDelay {
         if let Some(learned) = self.learned.find_mut(replica) {
             self.reporting -= u64::from(learned.reports > 0);
             self.sum -= u128::from(learned.latency);
+            self.bits -= bits(learned.latency);
             *learned = Learned::default();
         }
     }
@@ -294,9 +329,15 @@ impl LatestRule for ExpectedDelay {
         }
         self.reporting = 0;
         self.sum = 0;
+        self.bits = 0;
         self.typical_ns = RunningMean::default();
         self.unlike = RunningMean::default();
         self.usual_others = RunningMean::default();
         self.usual_rif = RunningMean::default();
     }
+}
+
+/// The logarithm to the base of two, rounded down; 0 of 0.
+fn bits(latency: u64) -> u64 {
+    u64::from(latency.max(1).ilog2())
 }

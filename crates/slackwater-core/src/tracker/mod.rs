@@ -209,8 +209,11 @@ impl LoadTracker {
     fn answered(&self, now: Instant, arrival: &Arrival, end: End) {
         match end {
             End::Success => {
-                self.samples
-                    .record(now, arrival.others, now.saturating_since(arrival.at));
+                // A clock that has stepped back has measured nothing.
+                if now >= arrival.at {
+                    let latency = now.saturating_since(arrival.at);
+                    self.samples.record(now, arrival.others, latency);
+                }
                 self.progress_at_ns.fetch_max(now.as_nanos(), Relaxed);
                 self.stalled_ns.store(0, Relaxed);
             }
@@ -241,7 +244,8 @@ impl LoadTracker {
         Rif::new(self.rif.load(Relaxed))
     }
 
-    /// The answer to a probe: RIF, and the median of recent latencies at or near it. `[T3]`
+    /// The answer to a probe: RIF, and the median of recent latencies at or near it. `[T3]` A median of zero, by a clock too
+    /// coarse for the queries, is unknown.
     pub fn report(&self, now: Instant) -> LoadReport {
         let rif = self.rif();
         let floor_ns = self.stall_floor_ns(now);
@@ -460,8 +464,19 @@ mod tests {
         let tracker = LoadTracker::default();
         let arrival = tracker.arrive(at_ms(50));
         tracker.finish(at_ms(10), arrival, End::Success);
-        assert_eq!(tracker.report(at_ms(5)).latency, Some(Duration::ZERO));
+        assert_eq!(tracker.report(at_ms(5)).latency, None);
         assert_eq!(tracker.rif(), Rif::ZERO);
+        serve(&tracker, 60, 67, End::Success);
+        assert_eq!(tracker.report(at_ms(70)).latency, Some(7 * MS));
+    }
+
+    #[test]
+    fn queries_that_took_no_time_have_an_unknown_latency() {
+        let tracker = LoadTracker::default();
+        for to_ms in [50, 50, 50, 52] {
+            serve(&tracker, 50, to_ms, End::Success);
+            assert_eq!(tracker.report(at_ms(53)).latency, None);
+        }
     }
 
     #[test]

@@ -255,8 +255,11 @@ impl Pair {
         let Some(id) = self.some_probe() else { return };
         let rif = below(&mut self.chance, self.driver.rif_max);
         let latency = below(&mut self.chance, self.driver.latencies + 1);
-        let latency = (latency > 0).then(|| Duration::from_millis(u64::from(latency)));
-        let mut report = LoadReport::new(Rif::new(rif), latency);
+        let mut report = LoadReport::new(Rif::new(rif), None);
+        // Unknown is told in either way, and means the same.
+        if latency > 0 || rif.is_multiple_of(2) {
+            report.latency = Some(Duration::from_millis(u64::from(latency)));
+        }
         report.draining = self.percent(self.driver.draining_percent);
         let now = self.clock();
         self.fast

@@ -116,7 +116,7 @@ fn of_less_than_one_query_those_before_it_take_longer_and_the_first_does_not() {
     };
     // With nobody there, half of a query at a time is as good as ten.
     let mut idle = [part(0, 500), room(0, 1, 10)];
-    idle[0].latency = Some(Duration::ZERO);
+    idle[0].latency = Some(Duration::from_nanos(1));
     assert_eq!(chosen(idle), 0, "equal, but for the latency");
     assert_eq!(chosen([part(1, 100), part(1, 200)]), 1);
     assert_eq!(chosen([part(2, 400), part(1, 100)]), 0, "5 before, or 10");

@@ -295,3 +295,76 @@ fn a4_batches_that_nobody_polls_are_bounded() {
     );
     assert!(counters.probes_skipped_cap > 2_500);
 }
+
+/// How many of so many queries' probes go to each of twelve replicas, three being asked for with each query, and one query
+/// in every tenth of a second. All that are sent are answered before the next query.
+fn probes_of(settings: PrequalSettings, queries: u32) -> Vec<i64> {
+    let mut world = World::new(12, settings);
+    let mut counts = vec![0; 12];
+    for _ in 0..queries {
+        world.now += 100 * MS;
+        let _ = world.pick();
+        for probe in world.probes() {
+            let asked = world.replicas.iter().position(|&id| id == probe.replica);
+            counts[asked.expect("one of the fleet")] += 1;
+            world.answer(probe, &load(1, 1));
+        }
+    }
+    counts
+}
+
+/// Every replica has its share of the probes but for chance: six standard deviations, for each a bound that one in 500 million
+/// misses.
+#[track_caller]
+fn check_shares(counts: &[i64], probes: i64) {
+    assert_eq!(counts.iter().sum::<i64>(), probes);
+    let mean = probes / 12;
+    let tolerance = 6 * mean.isqrt();
+    let is_fair = |count: &i64| (count - mean).abs() <= tolerance;
+    assert!(counts.iter().all(is_fair), "{mean}: {counts:?}");
+}
+
+#[test]
+fn a4_where_too_many_probes_are_out_who_is_asked_is_chance() {
+    for (outstanding_max, probes) in [(1, 12_000), (2, 24_000), (3, 36_000)] {
+        let settings = PrequalSettings {
+            probes_outstanding_max: outstanding_max,
+            ..probing(3_000_000)
+        };
+        check_shares(&probes_of(settings, 12_000), probes);
+    }
+}
+
+#[test]
+fn a4_where_too_many_probes_were_sent_who_is_asked_is_chance() {
+    // One or two are paid for by the time of the next query, and 16 at the start.
+    for (per_second, probes) in [(10, 12_016), (20, 24_016)] {
+        let settings = PrequalSettings {
+            probes_per_second_max: per_second,
+            ..probing(3_000_000)
+        };
+        let counts = probes_of(settings, 12_000);
+        assert!(counts.iter().sum::<i64>().abs_diff(probes) <= 2);
+        let sent = counts.iter().sum();
+        check_shares(&counts, sent);
+    }
+}
+
+#[test]
+fn a2_every_order_of_targets_is_as_likely() {
+    let mut world = World::new(4, probing(3_000_000));
+    let mut orders = BTreeMap::new();
+    for _ in 0..24_000 {
+        let _ = world.pick();
+        let probes = world.probes();
+        let order: Vec<_> = probes.iter().map(|probe| probe.replica).collect();
+        *orders.entry(order).or_insert(0_i32) += 1;
+        for probe in probes {
+            world.answer(probe, &load(1, 1));
+        }
+    }
+    assert_eq!(orders.len(), 24);
+    // Binomial: mean 1,000, standard deviation 31; six of them.
+    let is_fair = |count: &i32| (count - 1_000).abs() < 190;
+    assert!(orders.values().all(is_fair), "{orders:?}");
+}

@@ -517,3 +517,50 @@ fn a13_while_any_is_silent_all_count_with_what_the_client_sees_itself() {
     world.reports(&loads);
     assert_eq!(chosen(&mut world), 0);
 }
+
+/// Whether a third replica, which has reported `learned_ms` and then, idle, reports `newest_ms`, is chosen before two others
+/// that have reported 10 ms and have two each.
+fn is_believed(learned_ms: u64, newest_ms: u64) -> bool {
+    let mut world = settled(world(3), 8, &[(2, 10), (2, 10), (2, learned_ms)]);
+    world.reports(&[(2, 10), (2, 10), (0, newest_ms)]);
+    chosen(&mut world) == 2
+}
+
+#[test]
+fn who_stood_still_counts_as_the_others_as_soon_as_it_reports_that_it_does_no_more() {
+    assert!(is_believed(1_000, 10), "it goes on");
+    assert!(is_believed(1_000, 30), "and is a little slow yet");
+    assert!(
+        is_believed(1_000, 0),
+        "none of its queries are known: one is tried"
+    );
+    assert!(!is_believed(1_000, 1_000), "it stands still");
+    assert!(!is_believed(1_000, 50), "or does next to nothing");
+    assert!(is_believed(170, 10));
+    assert!(
+        !is_believed(120, 10),
+        "twelve times slower, it is learned anew as ever"
+    );
+    assert!(!is_believed(120, 0));
+}
+
+#[test]
+fn of_four_two_that_stand_still_together_do_not_hide_each_other() {
+    let stands = |ms| [(2, 10), (2, 10), (2, ms), (2, ms)];
+    let mut world = settled(world(4), 8, &stands(5_000));
+    for _ in 0..8 {
+        world.reports(&[(2, 10), (2, 10), (0, 10), (0, 5_000)]);
+    }
+    assert_eq!(chosen(&mut world), 2);
+}
+
+#[test]
+fn who_stands_still_again_and_again_is_tried_each_time() {
+    let mut world = settled(world(3), 8, &[(2, 10), (2, 10), (2, 10)]);
+    for time in 0..5 {
+        world = settled(world, 30, &[(2, 10), (2, 10), (0, 1_000)]);
+        assert_ne!(chosen(&mut world), 2, "{time}");
+        world.reports(&[(2, 10), (2, 10), (0, 10)]);
+        assert_eq!(chosen(&mut world), 2, "{time}");
+    }
+}

@@ -135,7 +135,7 @@ pub fn encode_reply(
     let mut base = head(KIND_REPLY, flags_for(key) | draining, reply.nonce);
     put(&mut base, at::RIF, report.rif.count().to_be_bytes());
     let mut present = 0;
-    if let Some(latency) = report.latency {
+    if let Some(latency) = report.known_latency() {
         present |= present::LATENCY;
         put(&mut base, at::LATENCY_NS, span_ns(latency).to_be_bytes());
     }

@@ -13,7 +13,8 @@ use slackwater_core::{LoadReport, LoadScale, Rif};
 
 /// Requests in flight, 0 to 2^32 − 1. The one header without which there is no report.
 pub const RIF: HeaderName = HeaderName::from_static("x-prequal-rif");
-/// Estimated latency of the next query in whole microseconds, rounded down; absent when unknown.
+/// Estimated latency of the next query in whole microseconds, rounded down, but 1 at the least; absent when unknown. 0 is
+/// read as unknown.
 pub const LATENCY_US: HeaderName = HeaderName::from_static("x-prequal-latency-us");
 /// Load scale in 1/1024, 1 to 65,535; absent for 1024. `[S3]`
 pub const LOAD_SCALE: HeaderName = HeaderName::from_static("x-slackwater-load-scale");
@@ -56,7 +57,7 @@ pub fn write_report(report: &LoadReport, headers: &mut HeaderMap) {
         (RIF, Some(report.rif.count().into())),
         (
             LATENCY_US,
-            report.latency.map(|span| wide(span.as_micros())),
+            (report.known_latency()).map(|span| wide(span.as_micros().max(1))),
         ),
         (
             LOAD_SCALE,

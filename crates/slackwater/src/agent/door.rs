@@ -210,7 +210,9 @@ impl Door {
                 self.counts.timeouts.add_one();
                 passing.end(End::Failed);
             }
-            Cause::ClientStalled | Cause::ClientBroken | Cause::TooLarge => drop(passing),
+            Cause::Full | Cause::ClientStalled | Cause::ClientBroken | Cause::TooLarge => {
+                drop(passing);
+            }
         }
         answer(Some(cause))
     }

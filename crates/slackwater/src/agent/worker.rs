@@ -8,8 +8,8 @@ use super::tls::Tls;
 use crate::config::{AgentConfig, ForwardedSettings};
 use crate::fault::Fault;
 use crate::forward::{
-    ClientSettings, Clients, ConnectionCounts, Deadlines, Intake, Listening, Phase, Replica,
-    ReplicaCounts, ReplicaEnds, ReplicaOptions, Rules, UnreadableCounts,
+    ClientSettings, Clients, ConnectionCounts, Deadlines, Intake, Listening, Memory, Phase,
+    Replica, ReplicaCounts, ReplicaEnds, ReplicaOptions, Rules, UnreadableCounts,
 };
 use crate::latency_histogram::LatencyHistogram;
 use crate::supervisor::Pulse;
@@ -96,7 +96,11 @@ async fn serve(parts: WorkerParts) -> io::Result<()> {
         tells_certificates: (config.tls.as_ref()).is_some_and(|tls| tls.pass_client_certificate),
         ..ClientSettings::new(timeouts, &config.limits, &config.upgrade_protocols)
     };
-    let clients = Clients::new(&settings, &deadlines);
+    let clients = Clients::new(
+        &settings,
+        &deadlines,
+        &Memory::of_worker(config.workers.get()),
+    );
     let swept = Rc::clone(&door);
     tokio::task::spawn_local(shared.pulse.heart());
     tokio::task::spawn_local(async move { deadlines.run(|| swept.server.sweep()).await });

@@ -32,6 +32,7 @@ pub(crate) fn answer<W: Watch>(cause: Option<&Cause>) -> Response<ResponseBody<W
             let line = format!("no connection to a replica: {}", error.kind());
             text(StatusCode::BAD_GATEWAY, "unreachable", &line)
         }
+        Cause::Full => replicas_full(),
         Cause::Broken(_) => text(
             StatusCode::BAD_GATEWAY,
             "broken",
@@ -77,6 +78,14 @@ pub(crate) fn shed<W: Watch>(kind: &'static str, line: &str) -> Response<Respons
         .headers_mut()
         .insert(header::RETRY_AFTER, RETRY_AFTER);
     answer
+}
+
+/// The answer to a request for which no replica had room.
+pub(crate) fn replicas_full<W: Watch>() -> Response<ResponseBody<W>> {
+    shed(
+        "replicas_full",
+        "no replica had room for another connection in time",
+    )
 }
 
 /// The answer to a request whose time was over before its turn came.

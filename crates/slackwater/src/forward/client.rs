@@ -4,6 +4,7 @@
 //! leaves, and everything that it holds with it.
 
 use super::body::{ResponseBody, Watch};
+use super::budget::Memory;
 use super::client_cert;
 use super::client_http1;
 use super::client_http2;
@@ -108,6 +109,7 @@ pub(crate) enum Phase {
 #[derive(Debug)]
 pub(crate) struct Clients {
     pub(super) http2: Config,
+    pub(super) memory: Rc<Memory>,
     pub(super) deadlines: Rc<Deadlines>,
     pub(super) phase: Cell<Phase>,
     open: Cell<usize>,
@@ -123,9 +125,14 @@ pub(crate) struct Clients {
 }
 
 impl Clients {
-    pub(crate) fn new(settings: &ClientSettings, deadlines: &Rc<Deadlines>) -> Rc<Self> {
+    pub(crate) fn new(
+        settings: &ClientSettings,
+        deadlines: &Rc<Deadlines>,
+        memory: &Rc<Memory>,
+    ) -> Rc<Self> {
         Rc::new(Self {
             http2: client_http2::config(settings),
+            memory: Rc::clone(memory),
             deadlines: Rc::clone(deadlines),
             phase: Cell::new(Phase::Serving),
             open: Cell::new(0),

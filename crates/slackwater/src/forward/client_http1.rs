@@ -18,6 +18,7 @@ use super::sender::{BodySender, Fill};
 use super::session::{Busy, Session};
 use super::stream::Stream;
 use super::tunnel::relay;
+use super::turn::{self, ROUNDS_MAX};
 use crate::http1::{
     BadKind, BadMessage, BodyLength, Framing, HeadLimits, HeadSearch, RequestHead, ResponseExtras,
     SoFar, encode_response, parse_request,
@@ -215,7 +216,7 @@ fn request(
         version: head.version,
     };
     let upload = inbound.begin(turn, limits);
-    let mut request = Box::new(Request::new(RequestBody::http1(upload, &clients.deadlines)));
+    let mut request = Box::new(Request::new(RequestBody::http1(upload, &inbound.session)));
     *request.method_mut() = head.method;
     *request.uri_mut() = head.target;
     *request.version_mut() = head.version;
@@ -282,13 +283,17 @@ async fn respond<W: Watch>(
     }
     buffers::take_headers_back(headers);
     let mut sender = BodySender::new(framing);
+    let is_until_close = framing == Framing::UntilClose;
+    if is_until_close {
+        // An end would say that the response is complete.
+        inbound.stream.borrow().end_in_order(false);
+    }
     let sent = poll_fn(|cx| poll_send(cx, inbound, &mut sender, &mut body, &mut out, busy)).await;
     if !sent {
-        if framing == Framing::UntilClose {
-            // An end would say that the response is complete.
-            inbound.stream.borrow().break_off();
-        }
         return After::Lost;
+    }
+    if is_until_close {
+        inbound.stream.borrow().end_in_order(true);
     }
     drop(body);
     if !inbound.is_body_done() || inbound.is_broken() {
@@ -313,7 +318,7 @@ fn poll_send<W: Watch>(
     out: &mut Out,
     busy: &Busy,
 ) -> Poll<bool> {
-    loop {
+    for _ in 0..ROUNDS_MAX {
         let Ok(fill) = sender.fill(cx, body, out) else {
             inbound.session.ended_by(ClientEnd::Broken);
             // What came before the error is for the client nevertheless.
@@ -345,6 +350,8 @@ fn poll_send<W: Watch>(
             }
         }
     }
+    turn::end(cx);
+    Poll::Pending
 }
 
 /// How a response is framed. RFC 9112 §6

@@ -4,21 +4,23 @@
 //! streams have to say leaves together. When the connection ends, all that runs for it is dropped with it. RFC 9113
 
 use super::body::ResponseBody;
+use super::budget::Loan;
 use super::buffers;
-use super::client::{ClientSettings, Clients, Handler};
+use super::client::{ClientSettings, Clients, Handler, Phase};
 use super::connection_ends::ClientEnd;
 use super::date;
+use super::deadline::Deadline;
 use super::http2_body::{Incoming, Outgoing, Reader, Unsent, Writer, owners};
-use super::http2_wire::{Notes, Wire};
+use super::http2_wire::Wire;
 use super::inbound::Inbound;
 use super::origin::Origin;
 use super::request_body::{RequestBody, Wait};
-use super::session::{Busy, LINGER, Session};
+use super::session::{Busy, Cut, LINGER, Session};
 use crate::http2::{Config, Connection, Ended, HeadLimits, Reason, RequestHead, Role};
 use core::cell::{Cell, RefCell};
 use core::future::poll_fn;
 use core::pin::pin;
-use core::task::Poll;
+use core::task::{Context, Poll, ready};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use http::{HeaderValue, Method, Request, Response, Version, header};
 use http_body::Body;
@@ -27,7 +29,10 @@ use std::rc::Rc;
 
 /// What a client may send on one stream, and on a connection, before a replica took it.
 const STREAM_WINDOW_BYTES: u32 = 256 << 10;
-const CONNECTION_WINDOW_BYTES: u32 = 4 << 20;
+const CONNECTION_WINDOW_BYTES: u32 = 65_535;
+
+/// What a connection may have beyond that once replicas have taken as much.
+const CONNECTION_LOAN_BYTES: u32 = 1 << 20;
 
 /// How clients' connections are set up.
 pub(super) fn config(settings: &ClientSettings) -> Config {
@@ -57,19 +62,22 @@ pub(super) async fn serve<H: Handler>(
     };
     session.begin_http2();
     let connection = Rc::new(RefCell::new(Connection::new(clients.http2)));
-    let mut wire = Wire::new(stream, unread, Rc::clone(&session), &connection);
+    let mut wire = Wire::new(stream, unread, (), &connection);
+    let mut carried = 0;
+    let mut loan = Loan::of(Some(Rc::clone(&clients.memory.uploads)));
     let served = Served {
         session: Rc::clone(&session),
         origin,
         handler,
     };
     let wants_end = Cell::new(false);
+    let mut has_left = false;
     let mut streams = FuturesUnordered::new();
     let serving = poll_fn(|cx| {
         if wants_end.take() {
             connection.borrow_mut().announce_leaving();
         }
-        wire.poll(cx, |cx| {
+        let polled = wire.poll(cx, |cx| {
             loop {
                 let next = connection.borrow_mut().next_request();
                 let Some((key, head)) = next else {
@@ -84,7 +92,24 @@ pub(super) async fn serve<H: Handler>(
             if connection.borrow().ended().is_some() {
                 streams.clear();
             }
-        })
+            // A client that has not answered the PING by now does not hold up the end. Not before what has arrived was read:
+            // the last GOAWAY names the last request that is served.
+            if !has_left && session.phase() >= Phase::Draining {
+                has_left = true;
+                connection.borrow_mut().leave_now();
+                session.leave();
+            }
+        });
+        let mut connection = connection.borrow_mut();
+        if core::mem::replace(&mut carried, connection.carried()) < connection.carried() {
+            session.moved();
+        }
+        if connection.taken() >= u64::from(CONNECTION_WINDOW_BYTES)
+            && let Some(more) = loan.raise(CONNECTION_LOAN_BYTES)
+        {
+            connection.widen_all(more);
+        }
+        polled
     });
     let served = session.carry(pin!(serving), |_| wants_end.set(true)).await;
     match connection.borrow().ended() {
@@ -106,6 +131,47 @@ pub(super) async fn serve<H: Handler>(
             wire.poll_rest(cx)
         });
         session.carry(pin!(rest), |_| ()).await;
+    }
+}
+
+/// For how long a client has taken nothing of a response that is there for it. What it takes of others is no excuse: each holds
+/// a replica.
+struct Untaken<'s> {
+    session: &'s Session,
+    /// When it has been too long; armed while something waits for the client.
+    deadline: Option<Deadline>,
+    /// Octets sent when it was armed.
+    sent: Option<u64>,
+}
+
+impl<'s> Untaken<'s> {
+    const fn new(session: &'s Session) -> Self {
+        Self {
+            session,
+            deadline: None,
+            sent: None,
+        }
+    }
+
+    /// Ready when it has been too long. Where the whole connection stands still, the session ends it as a whole.
+    fn poll(&mut self, outgoing: &Outgoing, cx: &Context<'_>) -> Poll<()> {
+        if !outgoing.is_waiting() {
+            self.sent = None;
+            return Poll::Pending;
+        }
+        let clients = &self.session.clients;
+        let deadline = (self.deadline).get_or_insert_with(|| clients.deadlines.add());
+        let sent = Some(outgoing.sent());
+        if core::mem::replace(&mut self.sent, sent) != sent {
+            deadline.arm(clients.stall_ticks);
+        }
+        loop {
+            ready!(deadline.poll_passed(cx));
+            if self.session.still_for() < clients.stall_ticks {
+                return Poll::Ready(());
+            }
+            deadline.arm(clients.stall_ticks);
+        }
     }
 }
 
@@ -158,6 +224,7 @@ impl<H: Handler> Served<H> {
             return;
         }
         let mut outgoing = Outgoing::new(writer);
+        let mut untaken = Untaken::new(&self.session);
         let sent = poll_fn(|cx| {
             let sent = outgoing.poll_send(cx, &mut body);
             if let Some(busy) = &body.busy {
@@ -166,10 +233,22 @@ impl<H: Handler> Served<H> {
             if sent.is_pending() && body.poll_untaken(cx).is_ready() {
                 return Poll::Ready(Err(Unsent::Body));
             }
+            if sent.is_pending() && untaken.poll(&outgoing, cx).is_ready() {
+                return Poll::Ready(Err(Unsent::Untaken));
+            }
             sent
-        });
-        if let Err(Unsent::Body) = sent.await {
-            outgoing.reset(Reason::INTERNAL_ERROR);
+        })
+        .await;
+        match sent {
+            Err(Unsent::Body) => outgoing.reset(Reason::INTERNAL_ERROR),
+            Err(Unsent::Untaken) => {
+                outgoing.reset(Reason::CANCEL);
+                // Whoever hears how the response ended looks there.
+                let before = self.session.cut.replace(Cut::ClientStalled);
+                drop(body);
+                self.session.cut.set(before);
+            }
+            Ok(()) | Err(Unsent::Refused) => (),
         }
     }
 
@@ -187,7 +266,7 @@ impl<H: Handler> Served<H> {
         if !incoming.is_end_stream() && head.headers.contains_key(header::EXPECT) {
             incoming.expect_continue();
         }
-        let body = RequestBody::http2(incoming, &clients.deadlines);
+        let body = RequestBody::http2(incoming, &self.session);
         let progress = body.progress();
         let mut request = Box::new(Request::new(body));
         *request.method_mut() = head.method;
@@ -205,19 +284,13 @@ impl<H: Handler> Served<H> {
         .await?;
         // What we say to a client that broke off its own request is no answer that it waited for.
         if !progress.is_some_and(|progress| progress.state() == Wait::Broken) {
-            unanswered.answered();
+            if response.body().own_length().is_none() {
+                unanswered.answered();
+            } else {
+                unanswered.answered_here();
+            }
         }
         response.body_mut().busy = Some(busy);
         Some(response)
-    }
-}
-
-impl Notes for Rc<Session> {
-    fn received(&self) {
-        Session::received(self);
-    }
-
-    fn written(&self) {
-        self.moved();
     }
 }

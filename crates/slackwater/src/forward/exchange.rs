@@ -12,7 +12,7 @@ use super::connection_ends::{ReplicaEnd, ReplicaEnds};
 use super::deadline::{Deadline, Deadlines};
 use super::failure::{Cause, Failure};
 use super::hygiene;
-use super::multiplex::{self, Multiplex, Place};
+use super::multiplex::{self, Length, Multiplex, NoPlace, Place};
 use super::patience::{Patience, Ticks};
 use super::pool::Pool;
 use super::repeat::{Attempt, Ending};
@@ -30,7 +30,6 @@ use core::time::Duration;
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 use http_body::Body;
 use slackwater_core::overload::Shed;
-use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 use tokio::time::Instant;
@@ -269,9 +268,12 @@ impl Replica {
         let began = Instant::now();
         let held = match self.new_connection(&request).await {
             Ok(held) => held,
-            Err(error) => {
+            Err(no_place) => {
                 return Err(Failure {
-                    cause: Cause::Unreachable(error),
+                    cause: match no_place {
+                        NoPlace::Unreachable(error) => Cause::Unreachable(error),
+                        NoPlace::Full => Cause::Full,
+                    },
                     request: Some(request),
                     is_unsent: true,
                 });
@@ -342,7 +344,9 @@ impl Replica {
                 let connection = pool.take(self.client_of(request))?;
                 Some(Held::Http1(Rc::clone(pool), connection))
             }
-            Connections::Http2(multiplex) => Some(Held::Http2(multiplex.find()?)),
+            Connections::Http2(multiplex) => {
+                Some(Held::Http2(multiplex.find(Length::of(request.body()))?))
+            }
         }
     }
 
@@ -352,16 +356,18 @@ impl Replica {
         tells.then(|| request.extensions().get()).flatten()
     }
 
-    async fn new_connection(&self, request: &Request<RequestBody>) -> io::Result<Held> {
+    async fn new_connection(&self, request: &Request<RequestBody>) -> Result<Held, NoPlace> {
         match &self.connections {
             Connections::Http1(pool) => {
                 let client = self.client_of(request).cloned();
-                let connection = pool.open(&self.target, client, &self.options).await?;
+                let opened = pool.open(&self.target, client, &self.options).await;
+                let connection = opened.map_err(NoPlace::Unreachable)?;
                 Ok(Held::Http1(Rc::clone(pool), connection))
             }
             Connections::Http2(multiplex) => {
-                let place = multiplex.find_or_open(&self.target, &self.options).await?;
-                Ok(Held::Http2(place))
+                let length = Length::of(request.body());
+                let place = multiplex.find_or_open(&self.target, &self.options, length);
+                Ok(Held::Http2(place.await?))
             }
         }
     }

@@ -12,6 +12,8 @@ use std::io;
 pub(crate) enum Cause {
     /// No connection.
     Unreachable(io::Error),
+    /// No place on a connection: all that there may be are full.
+    Full,
     /// The connection broke, or carried something that is not HTTP.
     Broken(Box<dyn Error + Send + Sync>),
     /// No head in time.
@@ -36,6 +38,7 @@ impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unreachable(error) => write!(f, "no connection: {error}"),
+            Self::Full => f.write_str("no room on a connection in time"),
             Self::Broken(error) => match error.source() {
                 Some(source) => write!(f, "broke off: {error}: {source}"),
                 None => write!(f, "broke off: {error}"),

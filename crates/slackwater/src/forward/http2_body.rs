@@ -4,6 +4,7 @@
 //! goes out waits for room, one piece at a time.
 
 use super::http2_wire::Shared;
+use super::turn::{self, FRAMES_MAX};
 use crate::http2::{Key, Lost, Piece, Reason, ResponseHead};
 use bytes::Bytes;
 use core::pin::Pin;
@@ -43,6 +44,11 @@ pub(super) fn owners(connection: &Shared, key: Key) -> (Reader, Writer) {
 impl Reader {
     pub(super) fn poll_response(&self, cx: &Context<'_>) -> Poll<Result<ResponseHead, Lost>> {
         self.connection.borrow_mut().poll_response(self.key, cx)
+    }
+
+    /// Lets so many octets more come before they are taken.
+    pub(super) fn widen(&self, octets: u32) {
+        self.connection.borrow_mut().widen(self.key, octets);
     }
 
     /// A response that came before the final one.
@@ -128,6 +134,11 @@ impl Incoming {
         self.reader.is_read()
     }
 
+    /// Lets so many octets more come before they are taken.
+    pub(super) fn widen(&self, octets: u32) {
+        self.reader.widen(octets);
+    }
+
     /// Octets to come, if that is known.
     pub(super) const fn left(&self) -> Option<u64> {
         self.left
@@ -150,10 +161,8 @@ impl Incoming {
                 Some(Ok(Frame::data(data)))
             }
             Some(Ok(Piece::Trailers(trailers))) => Some(Ok(Frame::trailers(trailers))),
-            // `NO_ERROR` comes from who has said all and wants to hear no more; any other reset is no end. RFC 9113 §8.1
-            Some(Err(Lost::Reset(Reason::NO_ERROR))) if self.left.is_none_or(|left| left == 0) => {
-                None
-            }
+            // Only END_STREAM ends a message, also one of which all octets have come: `NO_ERROR` says that nothing more is wanted
+            // of the other direction, which a whole message has to come before. RFC 9113 §8.1
             Some(Err(lost)) => Some(Err(io::Error::other(lost))),
             None => None,
         })
@@ -167,6 +176,8 @@ pub(super) enum Unsent {
     Body,
     /// The other side wants no more of it, or is gone.
     Refused,
+    /// The other side has taken nothing of it for too long; the stream is to be reset.
+    Untaken,
 }
 
 /// A body on its way out.
@@ -174,6 +185,8 @@ pub(super) enum Unsent {
 pub(super) struct Outgoing {
     writer: Writer,
     next: Next,
+    /// Octets of data sent so far.
+    sent: u64,
 }
 
 /// What waits for room.
@@ -190,7 +203,18 @@ impl Outgoing {
         Self {
             writer,
             next: Next::Nothing,
+            sent: 0,
         }
+    }
+
+    /// Octets of data sent so far.
+    pub(super) const fn sent(&self) -> u64 {
+        self.sent
+    }
+
+    /// Something is here that the other side has no room for.
+    pub(super) const fn is_waiting(&self) -> bool {
+        !matches!(self.next, Next::Nothing)
     }
 
     pub(super) fn reset(&self, reason: Reason) {
@@ -210,7 +234,7 @@ impl Outgoing {
         if self.writer.poll_lost(cx).is_ready() {
             return Poll::Ready(Err(Unsent::Refused));
         }
-        loop {
+        for _ in 0..FRAMES_MAX {
             let is_over = ready!(self.poll_next(cx)).map_err(|_| Unsent::Refused)?;
             if is_over {
                 return Poll::Ready(Ok(()));
@@ -232,6 +256,8 @@ impl Outgoing {
                 }
             }
         }
+        turn::end(cx);
+        Poll::Pending
     }
 
     /// Sends what waits; ready when that is done, and whether that was all.
@@ -241,12 +267,14 @@ impl Outgoing {
             Next::Nothing => return Poll::Ready(Ok(false)),
             Next::Data(data, is_last) => {
                 let mut connection = connection.borrow_mut();
-                ready!(connection.poll_send(key, data, *is_last, cx))?;
+                let length = data.len();
+                let polled = connection.poll_send(key, data, *is_last, cx);
+                self.sent += (length - data.len()) as u64;
+                ready!(polled)?;
                 *is_last
             }
             Next::Trailers(trailers) => {
-                let mut connection = connection.borrow_mut();
-                ready!(connection.poll_send_trailers(key, trailers, cx))?;
+                connection.borrow_mut().send_trailers(key, trailers)?;
                 true
             }
         };

@@ -3,6 +3,7 @@
 
 use super::buffers;
 use super::stream::Stream;
+use super::turn;
 use crate::http2::{Connection, Ended};
 use bytes::Bytes;
 use core::cell::RefCell;
@@ -15,22 +16,27 @@ use tokio::io::AsyncWrite;
 /// Parts in one write, at most.
 const PARTS_MAX: usize = 16;
 
+/// Read in one turn, at most, before others have theirs.
+const TURN_BYTES: usize = 64 << 10;
+
 /// A connection as all share it who have to do with it; they are all in one thread, and borrow it for a call each.
 pub(super) type Shared = Rc<RefCell<Connection>>;
 
-/// Who is told when octets pass.
+/// Who is told when octets come.
 pub(super) trait Notes {
     /// Something was read, be it the end.
     fn received(&self);
+}
 
-    /// Something was written.
-    fn written(&self) {}
+/// Nobody.
+impl Notes for () {
+    fn received(&self) {}
 }
 
 #[derive(Debug)]
 pub(super) struct Wire<N> {
     stream: Stream,
-    /// What was read before, and comes first.
+    /// What was read and not looked at yet; it comes first.
     unread: Bytes,
     notes: N,
     connection: Shared,
@@ -41,7 +47,8 @@ pub(super) struct Wire<N> {
 /// What came of an attempt to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Read {
-    Some,
+    /// So many octets.
+    Some(usize),
     NotYet,
     /// There is too much to be written.
     Unwanted,
@@ -76,6 +83,7 @@ impl<N: Notes> Wire<N> {
         cx: &mut Context<'_>,
         mut work: impl FnMut(&mut Context<'_>),
     ) -> Poll<()> {
+        let mut looked_at = 0;
         loop {
             let read = self.read(cx);
             work(cx);
@@ -94,40 +102,43 @@ impl<N: Notes> Wire<N> {
                 // Whether it comes to that or not, this is the end.
                 return Pin::new(&mut self.stream).poll_shutdown(cx).map(drop);
             }
-            let goes_on = match read {
-                Read::Some => true,
-                Read::NotYet => false,
-                Read::Unwanted => connection.wants_more(),
-            };
-            if !goes_on {
+            match read {
+                Read::Some(octets) => looked_at += octets,
+                Read::Unwanted if connection.wants_more() => (),
+                Read::NotYet | Read::Unwanted => return Poll::Pending,
+            }
+            if !self.unread.is_empty() || looked_at >= TURN_BYTES {
+                turn::end(cx);
                 return Poll::Pending;
             }
         }
     }
 
     fn read(&mut self, cx: &mut Context<'_>) -> Read {
-        if !self.unread.is_empty() {
-            let unread = core::mem::take(&mut self.unread);
-            self.connection.borrow_mut().receive(unread);
-            return Read::Some;
-        }
         if !self.connection.borrow().wants_more() {
             return Read::Unwanted;
+        }
+        if !self.unread.is_empty() {
+            let unread = core::mem::take(&mut self.unread);
+            return self.receive(unread);
         }
         let Poll::Ready(read) = buffers::poll_read(&mut self.stream, cx) else {
             return Read::NotYet;
         };
         self.notes.received();
-        let mut connection = self.connection.borrow_mut();
-        match read {
-            Ok(octets) if octets.is_empty() => connection.end(Ended::Closed),
-            Ok(octets) => {
-                connection.receive(octets);
-                return Read::Some;
-            }
-            Err(error) => connection.end(Ended::Failed(error.kind())),
-        }
+        let ended = match read {
+            Ok(octets) if octets.is_empty() => Ended::Closed,
+            Ok(octets) => return self.receive(octets),
+            Err(error) => Ended::Failed(error.kind()),
+        };
+        self.connection.borrow_mut().end(ended);
         Read::NotYet
+    }
+
+    fn receive(&mut self, octets: Bytes) -> Read {
+        let length = octets.len();
+        self.unread = self.connection.borrow_mut().receive(octets);
+        Read::Some(length - self.unread.len())
     }
 
     fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -144,7 +155,6 @@ impl<N: Notes> Wire<N> {
             if written == 0 {
                 return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
             }
-            self.notes.written();
             self.is_unflushed = true;
             connection.written(written);
         }

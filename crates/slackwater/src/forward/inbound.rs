@@ -4,9 +4,11 @@
 //! that same task; whoever else reads it wakes this one when the body is whole.
 
 use super::buffers;
+use super::deadline::Deadline;
 use super::out::Out;
 use super::session::Session;
 use super::stream::Stream;
+use super::turn::{self, ROUNDS_MAX};
 use crate::http1::{
     BodyDecoder, BodyLength, CONTINUE, Decoded, Framing, HeadLimits, ResponseExtras,
     encode_response,
@@ -14,10 +16,14 @@ use crate::http1::{
 use bytes::{Bytes, BytesMut};
 use core::cell::{Cell, RefCell};
 use core::task::{Context, Poll, Waker, ready};
+use core::time::Duration;
 use http::{HeaderMap, HeaderValue, StatusCode, Version};
 use http_body::Frame;
 use std::io;
 use std::rc::Rc;
+
+/// How often it is looked whether a client is still there while nobody reads its body.
+const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 
 /// A connection and what has been read from it.
 #[derive(Debug)]
@@ -41,6 +47,8 @@ pub(super) struct Inbound {
     upgrade: RefCell<Option<HeaderValue>>,
     /// The connection's task.
     waker: RefCell<Option<Waker>>,
+    /// When it is looked whether a client whose body nobody reads is still there; armed while that is so.
+    look: RefCell<Option<Deadline>>,
 }
 
 /// What a request's head says of the rest.
@@ -67,6 +75,7 @@ impl Inbound {
             interim: RefCell::default(),
             upgrade: RefCell::default(),
             waker: RefCell::default(),
+            look: RefCell::default(),
         })
     }
 
@@ -87,6 +96,10 @@ impl Inbound {
         self.expects_continue.set(turn.expects_continue);
         self.is_waiting.set(turn.version == Version::HTTP_11);
         *self.upgrade.borrow_mut() = turn.upgrade;
+        self.session.moved();
+        if let Some(look) = &*self.look.borrow() {
+            look.arm(self.session.clients.deadlines.ticks(LOOK_INTERVAL));
+        }
         Upload {
             inbound: Rc::clone(self),
             turn: self.turn.get(),
@@ -135,17 +148,21 @@ impl Inbound {
     /// Reads over what comes of a body that nobody has any more: a client that sends all of it before it reads would
     /// otherwise wait for ever for room, and its response for the client. Ready when the client has left.
     pub(super) fn poll_discard(&self, cx: &mut Context<'_>) -> Poll<()> {
-        while self.is_body_left() && !self.is_broken() {
+        for _ in 0..ROUNDS_MAX {
+            if !self.is_body_left() || self.is_broken() {
+                return Poll::Pending;
+            }
             self.skip_body();
             // What is left of the body is not here yet, so nothing is.
             if self.is_body_done() {
-                break;
+                return Poll::Pending;
             }
             match ready!(self.poll_read(cx)) {
                 Ok(read) if !read.is_empty() => *self.unread.borrow_mut() = read,
                 _ => return Poll::Ready(()),
             }
         }
+        turn::end(cx);
         Poll::Pending
     }
 
@@ -153,7 +170,7 @@ impl Inbound {
     pub(super) fn poll_read(&self, cx: &mut Context<'_>) -> Poll<io::Result<Bytes>> {
         let read = buffers::poll_read(&mut *self.stream.borrow_mut(), cx);
         if read.is_ready() {
-            self.session.received();
+            self.session.in_head();
         }
         read
     }
@@ -206,6 +223,28 @@ impl Inbound {
                 Some(waker) => waker.clone_from(cx.waker()),
                 none => *none = Some(cx.waker().clone()),
             }
+            drop(waker);
+            return self.poll_hung_up(cx);
+        }
+        Poll::Pending
+    }
+
+    /// Ready when the client has left and nothing of its body is read any more: its end waits behind what it has sent, and what
+    /// the replica has taken of it counts there until the request is given up.
+    fn poll_hung_up(&self, cx: &Context<'_>) -> Poll<()> {
+        let deadlines = &self.session.clients.deadlines;
+        let ticks = deadlines.ticks(LOOK_INTERVAL);
+        let mut look = self.look.borrow_mut();
+        let look = look.get_or_insert_with(|| {
+            let look = deadlines.add();
+            look.arm(ticks);
+            look
+        });
+        while look.poll_passed(cx).is_ready() {
+            look.arm(ticks);
+            if self.session.still_for() >= ticks && self.stream.borrow().has_hung_up() {
+                return Poll::Ready(());
+            }
         }
         Poll::Pending
     }
@@ -239,7 +278,10 @@ impl Inbound {
                 Ok(Decoded::Starved) => {
                     self.tell_to_continue(cx);
                     match ready!(self.poll_read(cx)) {
-                        Ok(read) if !read.is_empty() => *self.unread.borrow_mut() = read,
+                        Ok(read) if !read.is_empty() => {
+                            self.session.moved();
+                            *self.unread.borrow_mut() = read;
+                        }
                         Ok(_) => return self.broken(cx, io::ErrorKind::UnexpectedEof.into()),
                         Err(error) => return self.broken(cx, error),
                     }

@@ -15,16 +15,17 @@
 //! | one request on one replica | `exchange`, `repeat`, `spare`, `tape`, `failure` |
 //! | the bytes of a connection | `stream` |
 //! | connections to a replica | `connect`; `pool`, `replica_http1`; `multiplex`, `replica_http2`, `liveness` |
-//! | bodies, and what happens at their end | `request_body`, `body` |
+//! | bodies, and what happens at their end; how much of responses may wait | `request_body`, `body`; `budget` |
 //! | HTTP/2 on either side: a connection's socket, a stream's two owners | `http2_wire`, `http2_body` |
 //! | what is written, and memory for what is read | `sender`, `out`, `buffers` |
 //! | what a client is told when there is no response | `answer` |
-//! | waits that end | `deadline`, `patience` |
+//! | waits that end; turns that do | `deadline`, `patience`; `turn` |
 //! | how requests ended, for the admin server; those that could not be read | `counts`, `unreadable` |
 
 mod accept;
 mod answer;
 mod body;
+mod budget;
 mod buffers;
 mod client;
 mod client_cert;
@@ -64,16 +65,18 @@ mod stream;
 mod tape;
 mod target;
 mod tunnel;
+mod turn;
 mod twin;
 mod unreadable;
 mod via;
 
 pub(crate) use accept::{Intake, Listening};
 pub(crate) use answer::{
-    X_SLACKWATER_ERROR, answer, no_route, own_response, refuse, shed, too_large, too_late,
-    turned_away,
+    X_SLACKWATER_ERROR, answer, no_route, own_response, refuse, replicas_full, shed, too_large,
+    too_late, turned_away,
 };
 pub(crate) use body::{End, ResponseBody, Watch};
+pub(crate) use budget::Memory;
 pub(crate) use client::{ClientSettings, Clients, Handler, Phase};
 pub(crate) use connect::{ReplicaAddress, Target, connect, reach};
 pub(crate) use connection_ends::ReplicaEnds;

@@ -3,7 +3,13 @@
 //! One connection is enough until it carries as many streams as the replica, or the configuration, allows; then another
 //! one is opened, up to [`CONNECTIONS_MAX`]. Requests that find no connection wait for one and the same attempt to
 //! open it, and share its failure, so that a dead replica costs each of them one connect timeout and not a queue of them.
+//!
+//! All requests on a connection share its window for what is sent: bodies that the replica does not read use it up. So a long
+//! body goes on a connection on which none is unread, be it a new one, and short ones do if they can. Where there may be no more
+//! connections bodies share those that there are, but none goes on one that has been short of window for [`SHORT_MAX`]. Where
+//! there is no place a request waits for one, for as long as a connection may take.
 
+use super::budget::{WINDOW_FIRST_BYTES, WINDOW_MAX_BYTES};
 use super::buffers;
 use super::connect::{Target, connect};
 use super::connection_ends::{ReplicaEnd, ReplicaEnds};
@@ -19,16 +25,27 @@ use core::future::poll_fn;
 use core::task::Poll;
 use core::time::Duration;
 use http::{HeaderMap, Method, Uri};
+use http_body::Body;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, Notify};
+use tokio::time::Instant;
 
-/// Connections to one replica at most, from one worker.
-pub(super) const CONNECTIONS_MAX: usize = 8;
+/// Connections to one replica at most, from one worker. It takes that many only where requests hold most of them for long:
+/// their clients don't take the responses, or the replica doesn't read the bodies.
+pub(super) const CONNECTIONS_MAX: usize = 256;
 
-/// What a replica may send on one stream before it was read; bounds the memory that a slow client can bind.
-const STREAM_WINDOW_BYTES: u32 = 256 << 10;
+/// Requests that wait for a place on a connection to one replica, at most.
+const WAITING_MAX: usize = 256;
+
+/// A connection that has been short of window for so long takes no bodies at all. A replica that reads gives window back within a
+/// round trip.
+const SHORT_MAX: Duration = Duration::from_millis(10);
+
+/// A body up to this passes those that are not read, as long as there is some of the window that is kept for such: what a
+/// connection with the least of windows keeps for one.
+const SHORT_BYTES_MAX: u64 = 1 << 10;
 
 /// While requests are out, a connection that is silent for so long is asked whether it is alive, and is closed if it
 /// doesn't say so in time: nothing else would find out that a replica's machine is gone.
@@ -44,11 +61,39 @@ pub(super) struct Multiplex {
     /// How often no connection could be opened so far, and why not the last time.
     failures: Cell<u64>,
     last_failure: Cell<io::ErrorKind>,
+    freed: Rc<Freed>,
     connections_max: usize,
     streams_max: usize,
     idle_ticks: u64,
     deadlines: Rc<Deadlines>,
     config: Config,
+}
+
+/// Calls those who wait for a place: for any request, and for one with a body, for which there may be none when there is one
+/// for others.
+#[derive(Debug, Default)]
+struct Freed {
+    waiting: Cell<usize>,
+    any: Notify,
+    with_body: Notify,
+}
+
+impl Freed {
+    fn call_one(&self) {
+        if self.waiting.get() > 0 {
+            self.any.notify_one();
+            self.with_body.notify_one();
+        }
+    }
+}
+
+/// Why there is no place for a request.
+#[derive(Debug)]
+pub(super) enum NoPlace {
+    /// No connection could be opened.
+    Unreachable(io::Error),
+    /// All that there may be are full, and were for as long as a connection may take.
+    Full,
 }
 
 /// A connection as those see it who send requests on it. It ends when they all have let go of it.
@@ -68,12 +113,55 @@ struct Load {
     heard_at: Cell<u64>,
     /// When the head of a response did.
     answered_at: Cell<u64>,
+    /// Since when it has been short of window.
+    short_since: Cell<Option<Instant>>,
     /// No more requests on it.
     is_given_up: Cell<bool>,
     /// Why it ends, where that is for us to say.
     end: Cell<ReplicaEnd>,
     ends: Arc<ReplicaEnds>,
     deadlines: Rc<Deadlines>,
+    freed: Rc<Freed>,
+}
+
+impl Load {
+    /// Notes whether it is short of window.
+    fn note_window(&self, is_short: bool) {
+        let since = self.short_since.get();
+        if is_short != since.is_some() {
+            self.short_since.set(is_short.then(Instant::now));
+            if since.is_some() {
+                self.freed.with_body.notify_waiters();
+            }
+        }
+    }
+
+    /// Whether bodies would have to wait for others that the replica does not read.
+    fn takes_no_bodies(&self) -> bool {
+        let short_for = self.short_since.get().map(|since| since.elapsed());
+        short_for.is_some_and(|short_for| short_for >= SHORT_MAX)
+    }
+}
+
+/// How long a request's body is, as far as it matters for where it may go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Length {
+    None,
+    /// So short that it passes those that are not read.
+    Short,
+    /// Longer, or not known.
+    Any,
+}
+
+impl Length {
+    /// By what is known of a body.
+    pub(super) fn of(body: &impl Body) -> Self {
+        match body.size_hint().upper() {
+            Some(0) => Self::None,
+            Some(length) if length <= SHORT_BYTES_MAX => Self::Short,
+            _ => Self::Any,
+        }
+    }
 }
 
 /// A request's place on a connection, until dropped.
@@ -107,14 +195,16 @@ impl Place {
     pub(super) fn check(&self) -> Result<(), Lost> {
         self.0
             .check()
-            .inspect_err(|_| self.0.load.is_given_up.set(true))
+            .inspect_err(|_| self.0.load.is_given_up.set(true))?;
+        let has_room = self.0.connection.borrow().has_room();
+        has_room.then_some(()).ok_or(Lost::TurnedAway)
     }
 
     /// Begins a request, for which there was nothing against it.
     pub(super) fn begin(
         &self,
-        method: Method,
-        uri: Uri,
+        method: &Method,
+        uri: &Uri,
         headers: HeaderMap,
         is_end: bool,
     ) -> (Reader, Writer) {
@@ -129,6 +219,7 @@ impl Drop for Place {
         let load = &self.0.load;
         load.streams.set(load.streams.get() - 1);
         load.idle_since.set(load.deadlines.now());
+        load.freed.call_one();
     }
 }
 
@@ -151,9 +242,9 @@ impl Multiplex {
             role: Role::Client,
             // We let it push nothing.
             streams_max: 0,
-            stream_window: STREAM_WINDOW_BYTES,
+            stream_window: WINDOW_FIRST_BYTES,
             // Slow clients must not be able to use up what all streams share.
-            connection_window: STREAM_WINDOW_BYTES.saturating_mul(streams_max),
+            connection_window: WINDOW_MAX_BYTES.saturating_mul(streams_max),
             head: HeadLimits {
                 bytes_max: options.head_bytes_max,
                 fields_max: options.head_fields_max,
@@ -166,6 +257,7 @@ impl Multiplex {
             opening: Mutex::new(()),
             failures: Cell::new(0),
             last_failure: Cell::new(io::ErrorKind::Other),
+            freed: Rc::default(),
             connections_max: options.connections_max.clamp(1, CONNECTIONS_MAX),
             streams_max: options.streams_max,
             idle_ticks: deadlines.ticks(options.idle),
@@ -174,38 +266,75 @@ impl Multiplex {
         }
     }
 
-    /// A place on a connection that is there, or on a new one.
+    /// A place on a connection that is there, or on a new one, or the first that becomes free, for a request with such a body.
     pub(super) async fn find_or_open(
         &self,
         target: &Target,
         options: &ReplicaOptions,
-    ) -> io::Result<Place> {
-        let failures_before = self.failures.get();
-        let _opening = self.opening.lock().await;
-        if let Some(found) = self.find() {
-            return Ok(found);
+        body: Length,
+    ) -> Result<Place, NoPlace> {
+        let waits_until = Instant::now() + options.connect;
+        loop {
+            let failures_before = self.failures.get();
+            {
+                let _opening = self.opening.lock().await;
+                if let Some(found) = self.find(body) {
+                    return Ok(found);
+                }
+                if self.failures.get() > failures_before {
+                    return Err(NoPlace::Unreachable(self.last_failure.get().into()));
+                }
+                if self.open.borrow().len() < self.connections_max {
+                    let opened = self.open(target, options).await;
+                    let link = opened.map_err(|error| {
+                        self.failures.set(self.failures.get() + 1);
+                        self.last_failure.set(error.kind());
+                        NoPlace::Unreachable(error)
+                    })?;
+                    let place = Place::take(&link);
+                    self.open.borrow_mut().push(link);
+                    return Ok(place);
+                }
+            }
+            self.wait(body, waits_until).await?;
         }
-        if self.failures.get() > failures_before {
-            return Err(self.last_failure.get().into());
-        }
-        let opened = self.open(target, options).await;
-        let link = opened.inspect_err(|error| {
-            self.failures.set(self.failures.get() + 1);
-            self.last_failure.set(error.kind());
-        })?;
-        let place = Place::take(&link);
-        self.open.borrow_mut().push(link);
-        Ok(place)
     }
 
-    /// A place on the least loaded connection, unless it is full and there may be another one.
-    pub(super) fn find(&self) -> Option<Place> {
+    /// Waits until there may be a place.
+    async fn wait(&self, body: Length, until: Instant) -> Result<(), NoPlace> {
+        if self.freed.waiting.get() >= WAITING_MAX {
+            return Err(NoPlace::Full);
+        }
+        let _waiting = Waiting::begin(&self.freed.waiting);
+        let freed = match body {
+            Length::None => &self.freed.any,
+            Length::Short | Length::Any => &self.freed.with_body,
+        };
+        let called = tokio::time::timeout_at(until, freed.notified()).await;
+        called.map_err(|_| NoPlace::Full)
+    }
+
+    /// A place on the least loaded connection that is not full and takes such a body.
+    pub(super) fn find(&self, body: Length) -> Option<Place> {
         let mut open = self.open.borrow_mut();
         open.retain(|link| !link.load.is_given_up.get());
-        let link = open.iter().min_by_key(|link| link.load.streams.get())?;
-        let streams_max = link.load.streams_max.get().min(self.streams_max);
-        let is_full = link.load.streams.get() >= streams_max;
-        (!is_full || open.len() >= self.connections_max).then(|| Place::take(link))
+        let has_room = |link: &&Rc<Link>| {
+            let load = &link.load;
+            let streams_max = load.streams_max.get().min(self.streams_max);
+            load.streams.get() < streams_max
+        };
+        let streams = |link: &&Rc<Link>| link.load.streams.get();
+        if body == Length::None {
+            let link = open.iter().filter(has_room).min_by_key(streams);
+            return link.map(Place::take);
+        }
+        let takes_bodies = |link: &&Rc<Link>| has_room(link) && !link.load.takes_no_bodies();
+        let has_unread = |link: &&Rc<Link>| link.connection.borrow().has_unread();
+        let link = open.iter().filter(takes_bodies);
+        let link = link.min_by_key(|link| (has_unread(link), streams(link)))?;
+        let may_be_another = open.len() < self.connections_max;
+        let is_to_be_another = body == Length::Any && may_be_another && has_unread(&link);
+        (!is_to_be_another).then(|| Place::take(link))
     }
 
     /// Closes what has been idle for too long.
@@ -231,16 +360,34 @@ impl Multiplex {
             idle_since: Cell::new(now),
             heard_at: Cell::new(now),
             answered_at: Cell::new(now),
+            short_since: Cell::new(None),
             is_given_up: Cell::new(false),
             end: Cell::new(ReplicaEnd::Retired),
             ends: Arc::clone(&options.ends),
             deadlines: Rc::clone(&self.deadlines),
+            freed: Rc::clone(&self.freed),
         });
         let connection = Rc::new(RefCell::new(Connection::new(self.config)));
         load.streams_max.set(connection.borrow().streams_max());
         let wire = Wire::new(stream, Bytes::new(), Rc::clone(&load), &connection);
         tokio::task::spawn_local(run(wire, Rc::clone(&connection), Rc::clone(&load)));
         Ok(Rc::new(Link { connection, load }))
+    }
+}
+
+/// One that waits for a place, until dropped.
+struct Waiting<'m>(&'m Cell<usize>);
+
+impl<'m> Waiting<'m> {
+    fn begin(waiting: &'m Cell<usize>) -> Self {
+        waiting.set(waiting.get() + 1);
+        Self(waiting)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - 1);
     }
 }
 
@@ -257,6 +404,7 @@ async fn run(mut wire: Wire<Rc<Load>>, connection: Shared, load: Rc<Load>) {
     poll_fn(|cx| {
         let polled = wire.poll(cx, |_| ());
         load.streams_max.set(connection.borrow().streams_max());
+        load.note_window(connection.borrow().is_short_of_window());
         if polled.is_ready() {
             return polled;
         }
@@ -280,6 +428,7 @@ async fn run(mut wire: Wire<Rc<Load>>, connection: Shared, load: Rc<Load>) {
     })
     .await;
     load.is_given_up.set(true);
+    load.freed.call_one();
     let is_busy = load.streams.get() > 0;
     load.ends.add_one(match connection.borrow().ended() {
         Some(Ended::Failed(io::ErrorKind::TimedOut)) => ReplicaEnd::Late,

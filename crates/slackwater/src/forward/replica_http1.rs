@@ -10,10 +10,12 @@ use super::out::Out;
 use super::request_body::RequestBody;
 use super::sender::{BodySender, Fill, SendError};
 use super::stream::Stream;
+use super::turn::{self, ROUNDS_MAX};
 use crate::http1::{
     BadKind, BodyDecoder, Decoded, Framing, HeadLimits, ResponseHead, encode_request, end_of_head,
     is_head_so_far, new_part, parse_response,
 };
+use crate::interim_count::InterimCount;
 use crate::proxy_protocol::Ends;
 use bytes::{Bytes, BytesMut};
 use core::fmt;
@@ -102,6 +104,11 @@ impl Connection {
         self.end = end;
     }
 
+    /// Whether the replica hears of an end, or of a failure, when it ends.
+    pub(super) fn end_in_order(&self, in_order: bool) {
+        self.stream.end_in_order(in_order);
+    }
+
     /// Reads behind what has been read; `false` if the replica has ended.
     pub(super) fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<bool>> {
         let more = ready!(buffers::poll_read(&mut self.stream, cx))?;
@@ -135,6 +142,7 @@ pub(super) struct Sending {
     wrote: bool,
     /// A byte was read.
     read: bool,
+    interim: InterimCount,
     /// The first piece of the body, while nothing was written.
     first: Bytes,
     write_error: Option<io::Error>,
@@ -157,6 +165,7 @@ impl Sending {
             searched: 0,
             wrote: false,
             read: false,
+            interim: InterimCount::default(),
             first: Bytes::new(),
             write_error: None,
         }
@@ -180,6 +189,9 @@ impl Sending {
         loop {
             let mut head = ready!(self.poll_head(cx, connection))?;
             if head.status.is_informational() && head.status != StatusCode::SWITCHING_PROTOCOLS {
+                if !self.interim.add_one() {
+                    return Poll::Ready(Err(NoResponse::Bad("too many interim responses")));
+                }
                 hygiene::prepare_interim(&mut head.headers);
                 body.tell(head.status, &head.headers);
                 buffers::take_headers_back(head.headers);
@@ -196,7 +208,10 @@ impl Sending {
         connection: &mut Connection,
         body: &mut RequestBody,
     ) -> Result<(), NoResponse> {
-        while let Some(upload) = &mut self.upload {
+        for _ in 0..ROUNDS_MAX {
+            let Some(upload) = &mut self.upload else {
+                return Ok(());
+            };
             let filled = if self.wrote {
                 upload.fill(cx, body, &mut connection.out)
             } else {
@@ -219,6 +234,7 @@ impl Sending {
                 Poll::Ready(Ok(())) => (),
             }
         }
+        turn::end(cx);
         Ok(())
     }
 
@@ -392,7 +408,10 @@ impl Download {
 
     /// Goes on sending the request. That it can't be sent to its end leaves the response as it is.
     pub(super) fn poll_upload(&mut self, cx: &mut Context<'_>) {
-        while let Some((sender, body)) = &mut self.upload {
+        for _ in 0..ROUNDS_MAX {
+            let Some((sender, body)) = &mut self.upload else {
+                return;
+            };
             let filled = sender.fill(cx, body, &mut self.connection.out);
             let flushed = self
                 .connection
@@ -408,6 +427,7 @@ impl Download {
                 }
             }
         }
+        turn::end(cx);
     }
 
     pub(super) fn poll_frame(

@@ -3,6 +3,7 @@
 //! No task of its own: whoever waits for the response drives both directions, as over HTTP/1.1. Dropping it resets the
 //! stream, unless it has ended both ways.
 
+use super::budget::{Loan, beyond_first};
 use super::buffers;
 use super::http2_body::{Incoming, Outgoing, Reader, Unsent};
 use super::hygiene;
@@ -23,6 +24,8 @@ pub(super) struct Sending {
     body: RequestBody,
     /// `None` when all of it is sent, or no more of it is wanted.
     outgoing: Option<Outgoing>,
+    /// What its response may have of the client's budget.
+    loan: Loan,
 }
 
 /// Why there is no response.
@@ -57,8 +60,13 @@ impl Sending {
         let (mut head, body) = request.into_parts();
         let is_end = body.is_end_stream();
         tell_length(&mut head.headers, &head.method, &body);
-        let (reader, writer) = place.begin(head.method, head.uri, head.headers, is_end);
+        let (reader, writer) = place.begin(&head.method, &head.uri, head.headers, is_end);
+        let mut loan = Loan::of(body.budget().cloned());
+        if let Some(more) = loan.raise(beyond_first(0)) {
+            reader.widen(more);
+        }
         Ok(Self {
+            loan,
             reader,
             body,
             outgoing: (!is_end).then(|| Outgoing::new(writer)),
@@ -91,6 +99,8 @@ impl Sending {
         let body = self.body;
         Download {
             incoming: Incoming::new(self.reader, length),
+            loan: self.loan,
+            taken: 0,
             upload: (self.outgoing).map(|outgoing| Upload { outgoing, body }),
             _place: place,
         }
@@ -114,6 +124,9 @@ fn tell_length(headers: &mut HeaderMap, method: &Method, body: &RequestBody) {
 pub(super) struct Download {
     incoming: Incoming,
     upload: Option<Upload>,
+    loan: Loan,
+    /// Octets that its client has taken.
+    taken: u64,
     /// Given back when this is dropped.
     _place: Place,
 }
@@ -147,6 +160,16 @@ impl Download {
         cx: &mut Context<'_>,
     ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
         self.poll_upload(cx);
-        self.incoming.poll_frame(cx)
+        let polled = self.incoming.poll_frame(cx);
+        if let Poll::Ready(Some(Ok(frame))) = &polled
+            && let Some(data) = frame.data_ref()
+        {
+            self.taken += data.len() as u64;
+            // Its client takes what comes, so more of it may come at once.
+            if let Some(more) = self.loan.raise(beyond_first(self.taken)) {
+                self.incoming.widen(more);
+            }
+        }
+        polled
     }
 }

@@ -1,9 +1,11 @@
 //! A request's body on its way to a replica, from either protocol.
 
+use super::budget::Budget;
 use super::deadline::Deadlines;
 use super::http2_body::Incoming;
 use super::hygiene;
 use super::inbound::Upload;
+use super::session::Session;
 use super::tape::{Rewind, TapeReader};
 use bytes::{Bytes, BytesMut};
 use core::cell::Cell;
@@ -73,6 +75,8 @@ pub(crate) struct RequestBody {
     limit: Limit,
     /// For somebody else, while it is read.
     copy: Option<Box<Copying>>,
+    /// Of its client, for the response.
+    budget: Option<Rc<Budget>>,
 }
 
 /// A copy of a body in the making.
@@ -155,10 +159,9 @@ impl BodyAgain {
         }
         Some(RequestBody {
             source: Source::Taped(reader),
-            ahead: Bytes::new(),
             progress,
             limit: Limit { read: 0, ..limit },
-            copy: None,
+            ..RequestBody::default()
         })
     }
 }
@@ -184,29 +187,35 @@ impl BodyTwin {
 }
 
 impl RequestBody {
-    /// The body of a request over HTTP/2, and the way back to its client for what is told before the response; `deadlines` is
-    /// the clock by which its progress is noted.
-    pub(super) fn http2(incoming: Incoming, deadlines: &Rc<Deadlines>) -> Self {
-        let progress = (!incoming.is_end_stream()).then(|| Progress::new(deadlines));
-        Self {
-            source: Source::Client(ClientBody::Http2(incoming)),
-            ahead: Bytes::new(),
-            progress,
-            limit: Limit::default(),
-            copy: None,
-        }
+    /// The body of a request over HTTP/2, and the way back to its client for what is told before the response.
+    pub(super) fn http2(incoming: Incoming, session: &Session) -> Self {
+        Self::of_client(ClientBody::Http2(incoming), session)
     }
 
     /// The body of a request over HTTP/1.1, and the way back to its client for what is told before the response.
-    pub(super) fn http1(upload: Upload, deadlines: &Rc<Deadlines>) -> Self {
-        let progress = (!upload.is_end_stream()).then(|| Progress::new(deadlines));
+    pub(super) fn http1(upload: Upload, session: &Session) -> Self {
+        Self::of_client(ClientBody::Http1(upload), session)
+    }
+
+    fn of_client(body: ClientBody, session: &Session) -> Self {
+        let deadlines = &session.clients.deadlines;
+        let progress = (!body.is_end_stream()).then(|| Progress::new(deadlines));
         Self {
-            source: Source::Client(ClientBody::Http1(upload)),
-            ahead: Bytes::new(),
+            source: Source::Client(body),
             progress,
-            limit: Limit::default(),
-            copy: None,
+            budget: Some(Rc::clone(&session.budget)),
+            ..Self::default()
         }
+    }
+
+    /// Out of which its response may have a larger window; `None`: it has none.
+    pub(super) const fn budget(&self) -> Option<&Rc<Budget>> {
+        self.budget.as_ref()
+    }
+
+    /// The same, where its response may have a larger window out of this.
+    pub(super) fn with_budget(self, budget: Option<Rc<Budget>>) -> Self {
+        Self { budget, ..self }
     }
 
     /// From here on keeps up to `bytes_max` bytes of what is read, for another try. A body that is known to be larger

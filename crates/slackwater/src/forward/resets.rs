@@ -4,11 +4,14 @@
 //! A request that is taken back before it was answered counts against the ones that were waited for. So a client that
 //! hedges, or leaves pages early, may do so for as long as it also takes answers; one that does nothing else is cut off
 //! after [`TAKEN_BACK_MAX`].
+//!
+//! Only a replica's response counts as such an answer. Our own cost next to nothing, here and for the client: with them it
+//! could pay for as many cancelled requests as it likes.
 
 use core::cell::Cell;
 use std::rc::Rc;
 
-/// More requests taken back than answered, on one connection, at most.
+/// More requests taken back than replicas answered, on one connection, at most.
 const TAKEN_BACK_MAX: u32 = 500;
 
 /// The requests of one connection.
@@ -34,11 +37,16 @@ impl Resets {
 pub(super) struct Unanswered(Option<Rc<Resets>>);
 
 impl Unanswered {
-    /// The answer is there.
+    /// The answer is there, and a replica has given it.
     pub(super) fn answered(mut self) {
         if let Some(resets) = self.0.take() {
             resets.excess.set(resets.excess.get().saturating_sub(1));
         }
+    }
+
+    /// The answer is there, and it is our own: it counts neither way.
+    pub(super) fn answered_here(mut self) {
+        self.0 = None;
     }
 }
 
@@ -77,6 +85,18 @@ mod tests {
         for _ in 0..=TAKEN_BACK_MAX {
             drop(resets.begin());
         }
+        assert!(resets.is_flood());
+    }
+
+    #[test]
+    fn our_own_answers_pay_for_nothing() {
+        let resets = Rc::new(Resets::default());
+        for _ in 0..TAKEN_BACK_MAX {
+            drop(resets.begin());
+            resets.begin().answered_here();
+        }
+        assert!(!resets.is_flood(), "nor do they cost anything");
+        drop(resets.begin());
         assert!(resets.is_flood());
     }
 }

@@ -1,6 +1,7 @@
 //! A body on its way out: from frames to what is written on an HTTP/1.1 connection.
 
 use super::out::Out;
+use super::turn::FRAMES_MAX;
 use crate::http1::{Framing, LAST_CHUNK, encode_chunk_start, encode_trailers};
 use bytes::Bytes;
 use core::pin::Pin;
@@ -58,7 +59,7 @@ impl BodySender {
         }
     }
 
-    /// Takes frames of `body` until it has none, or `out` is full.
+    /// Takes frames of `body` until it has none, or `out` is full or has a round's worth of them.
     pub(super) fn fill<B>(
         &mut self,
         cx: &mut Context<'_>,
@@ -68,13 +69,14 @@ impl BodySender {
     where
         B: Body<Data = Bytes> + Unpin,
     {
-        loop {
+        for _ in 0..FRAMES_MAX {
             match self.take_one(cx, body, out)? {
                 Some(fill) => return Ok(fill),
-                None if out.is_full() => return Ok(Fill::Full),
+                None if out.is_full() => break,
                 None => (),
             }
         }
+        Ok(Fill::Full)
     }
 
     /// Takes one frame; `None` if there may be another one.

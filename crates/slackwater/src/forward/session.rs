@@ -4,6 +4,7 @@
 //! its own time; while a request waits for its client, bytes must move one way or the other. A request that waits for its
 //! replica has a deadline elsewhere. One that passes here is looked at again: it may have been moved since.
 
+use super::budget::Budget;
 use super::client::{Clients, Phase};
 use super::connection_ends::ClientEnd;
 use super::deadline::Deadline;
@@ -27,6 +28,8 @@ pub(super) const LINGER: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub(super) struct Session {
     pub(super) clients: Rc<Clients>,
+    /// For responses that replicas send before they are taken.
+    pub(super) budget: Rc<Budget>,
     deadline: Deadline,
     requests: Cell<u32>,
     /// Of those, the ones that wait for their replica.
@@ -66,6 +69,7 @@ impl Session {
         deadline.arm(clients.idle_ticks);
         Self {
             clients: Rc::clone(clients),
+            budget: clients.memory.of_client(),
             deadline,
             requests: Cell::new(0),
             awaiting_replica: Cell::new(0),
@@ -208,21 +212,15 @@ impl Session {
         .await
     }
 
-    /// Bytes went in or out.
+    /// Octets of a message were taken from the client, or written to it. Whatever else it sends is no progress.
     pub(super) fn moved(&self) {
         self.moved_at.set(self.clients.deadlines.now());
     }
 
-    /// For how many ticks none did.
+    /// For how many ticks none were.
     pub(super) fn still_for(&self) -> u64 {
         let now = self.clients.deadlines.now();
         now.saturating_sub(self.moved_at.get())
-    }
-
-    /// Bytes came in.
-    pub(super) fn received(&self) {
-        self.moved();
-        self.in_head();
     }
 
     /// Something of a head may be here.
@@ -250,6 +248,22 @@ impl Session {
         self.in_head.set(true);
         let ticks = self.clients.deadlines.ticks(LINGER);
         self.deadline.arm(ticks.min(self.clients.head_ticks));
+    }
+
+    /// The last GOAWAY is on its way: a client without a request has only that to take, and so long to take it.
+    pub(super) fn leave(&self) {
+        if self.requests.get() == 0 {
+            self.deadline.arm(self.ticks_without_request());
+        }
+    }
+
+    /// For which the connection may carry no request.
+    fn ticks_without_request(&self) -> u64 {
+        if self.http2.get() && self.phase() >= Phase::Draining {
+            self.clients.deadlines.ticks(LINGER)
+        } else {
+            self.clients.idle_ticks
+        }
     }
 
     fn overdue(&self, asked_to_end: bool) -> Overdue {
@@ -334,7 +348,7 @@ impl Drop for Busy {
         let requests = session.requests.get() - 1;
         session.requests.set(requests);
         if requests == 0 {
-            session.deadline.arm(session.clients.idle_ticks);
+            session.deadline.arm(session.ticks_without_request());
         }
     }
 }

@@ -5,16 +5,19 @@
 //! copy is made beforehand: for each request and hardly ever used, and so a cheap one, whose names and values are shared
 //! with the request, and whose fields are a list that becomes a header map only when it is needed.
 
+use super::budget::Budget;
 use super::buffers;
 use super::request_body::{BodyAgain, RequestBody};
 use http::{HeaderName, HeaderValue, Method, Request, Uri, Version};
 use http_body::Body;
+use std::rc::Rc;
 
 /// A request that can be had again: it has no body, or one that is kept.
 #[derive(Debug)]
 pub(super) struct Spare {
     request: Head,
     body: Option<BodyAgain>,
+    budget: Option<Rc<Budget>>,
 }
 
 #[derive(Debug)]
@@ -36,7 +39,8 @@ impl Spare {
         body: Option<BodyAgain>,
     ) -> Option<Self> {
         let can_be_had = !had_body || body.is_some();
-        can_be_had.then_some(Self {
+        can_be_had.then(|| Self {
+            budget: request.body().budget().cloned(),
             request: Head::Itself(request),
             body,
         })
@@ -48,6 +52,7 @@ impl Spare {
         if body.is_none() && !request.body().is_end_stream() {
             return None;
         }
+        let budget = request.body().budget().cloned();
         let fields = request.headers().iter();
         let request = Head::Copy {
             method: request.method().clone(),
@@ -57,7 +62,11 @@ impl Spare {
                 .map(|(name, value)| (name.clone(), value.clone()))
                 .collect(),
         };
-        Some(Self { request, body })
+        Some(Self {
+            request,
+            body,
+            budget,
+        })
     }
 
     /// Whether the request does no harm when the first one was heard after all (RFC 9110 §9.2.1).
@@ -76,7 +85,7 @@ impl Spare {
     /// The request; `None` if its body has outgrown what is kept.
     pub(super) fn into_request(self) -> Option<Box<Request<RequestBody>>> {
         let body = match self.body {
-            Some(body) => Some(body.into_body()?),
+            Some(body) => Some(body.into_body()?.with_budget(self.budget.clone())),
             None => None,
         };
         match self.request {
@@ -92,7 +101,10 @@ impl Spare {
                 version,
                 fields,
             } => {
-                let mut request = Box::new(Request::new(body.unwrap_or_default()));
+                let mut request =
+                    Box::new(Request::new(body.unwrap_or_else(|| {
+                        RequestBody::default().with_budget(self.budget)
+                    })));
                 *request.method_mut() = method;
                 *request.uri_mut() = uri;
                 *request.version_mut() = version;

@@ -5,7 +5,12 @@
 
 use core::pin::Pin;
 use core::task::{Context, Poll};
+use core::time::Duration;
+#[cfg(target_os = "linux")]
+use rustix::event::{PollFd, PollFlags, Timespec};
+use socket2::SockRef;
 use std::io::{self, IoSlice};
+use std::os::fd::AsFd;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsStream;
@@ -22,15 +27,26 @@ pub(crate) enum Stream {
 }
 
 impl Stream {
-    /// When it is dropped now, the other side hears of a failure and not of an end: what it has got is not all.
-    pub(super) fn break_off(&self) {
+    /// Whether the other side hears of an end when this connection ends, as it does at first, or of a failure: while the end
+    /// of the connection would say that all has come, and not all has. It holds however the connection ends, with the
+    /// process too.
+    pub(super) fn end_in_order(&self, in_order: bool) {
         let tcp = match self {
             Self::Tcp(stream) => stream,
-            // Without its own word for the end, an end is a failure.
+            // TLS has its own word for the end, without which an end is a failure. A Unix socket has no other end.
             Self::Unix(_) | Self::Tls(_) => return,
         };
-        // It is closed in any case.
-        let _ = tcp.set_zero_linger();
+        // It fails only when the connection is lost.
+        let _ = SockRef::from(tcp).set_linger((!in_order).then_some(Duration::ZERO));
+    }
+
+    /// Whether the other side has closed its direction, or all of it, whatever of what it sent before is still unread.
+    pub(super) fn has_hung_up(&self) -> bool {
+        match self {
+            Self::Tcp(stream) => has_hung_up(stream),
+            Self::Unix(stream) => has_hung_up(stream),
+            Self::Tls(stream) => has_hung_up(stream.get_ref().0),
+        }
     }
 }
 
@@ -38,6 +54,19 @@ impl From<TcpStream> for Stream {
     fn from(stream: TcpStream) -> Self {
         Self::Tcp(stream)
     }
+}
+
+#[cfg(target_os = "linux")]
+fn has_hung_up(socket: &impl AsFd) -> bool {
+    let mut sockets = [PollFd::new(socket, PollFlags::RDHUP)];
+    let looked = rustix::event::poll(&mut sockets, Some(&Timespec::default()));
+    looked.is_ok() && !sockets[0].revents().is_empty()
+}
+
+/// Elsewhere it is seen once all before it is read.
+#[cfg(not(target_os = "linux"))]
+fn has_hung_up(_socket: &impl AsFd) -> bool {
+    false
 }
 
 macro_rules! on_each {

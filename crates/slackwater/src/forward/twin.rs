@@ -3,10 +3,12 @@
 //! It is made before the first is sent, and cheap where no body is to be kept: names and values are shared. A body has to be
 //! complete, and all of it kept for another try, by the time a copy is wanted: the first goes on reading it undisturbed.
 
+use super::budget::Budget;
 use super::request_body::{BodyTwin, RequestBody};
 use http::header::CONTENT_LENGTH;
 use http::{Extensions, HeaderMap, HeaderValue, Method, Request, Uri, Version};
 use http_body::Body;
+use std::rc::Rc;
 
 /// What further copies are made of.
 #[derive(Debug)]
@@ -17,6 +19,7 @@ pub(crate) struct Twin {
     headers: HeaderMap,
     extensions: Extensions,
     body: BodyTwin,
+    budget: Option<Rc<Budget>>,
 }
 
 impl Twin {
@@ -24,6 +27,7 @@ impl Twin {
     pub(crate) fn of(request: &Request<RequestBody>) -> Option<Self> {
         Some(Self {
             body: request.body().twin()?,
+            budget: request.body().budget().cloned(),
             method: request.method().clone(),
             uri: request.uri().clone(),
             version: request.version(),
@@ -34,7 +38,7 @@ impl Twin {
 
     /// A copy; `None` if the first has not had the whole body yet, or too much of one.
     pub(crate) fn request(&self) -> Option<Box<Request<RequestBody>>> {
-        let body = RequestBody::own(self.body.bytes()?);
+        let body = RequestBody::own(self.body.bytes()?).with_budget(self.budget.clone());
         let length = body.size_hint().lower();
         let mut request = Box::new(Request::new(body));
         request.method_mut().clone_from(&self.method);

@@ -7,7 +7,7 @@ use super::out::Out;
 use super::reason::{Ended, Lost, Reason};
 use super::receive::Reading;
 use super::settings::{Ours, Settings};
-use super::stream::{Half, Owner, Stream, note};
+use super::stream::{Half, InLine, Owner, Stream, note};
 use super::streams::{Key, Streams};
 use super::window::{ReceiveWindow, SendWindow, WINDOW_FIRST, WINDOW_MAX};
 use bytes::Bytes;
@@ -21,7 +21,7 @@ pub(super) const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// Nothing more is read before some is written, when so much is to be written: who sends and doesn't read gets no more.
 const OUT_BYTES_MAX: usize = 256 << 10;
 
-/// Streams that we reset for what came on them, beyond those that ended well, at most; then the connection ends.
+/// Streams that we reset or refuse for what came on them, beyond those that ended well, at most; then the connection ends.
 /// (CVE-2025-8671)
 const FAULTS_MAX: usize = 1024;
 
@@ -85,6 +85,8 @@ pub(crate) struct Connection {
     pub(super) decoder: Decoder,
     pub(super) encoder: Encoder,
     pub(super) theirs: Settings,
+    /// The other side's window for each stream, as it is applied to those that there are.
+    pub(super) stream_window: u32,
     pub(super) sends: SendWindow,
     pub(super) receives: ReceiveWindow,
     pub(super) streams: Streams,
@@ -92,8 +94,6 @@ pub(crate) struct Connection {
     pub(super) requests: VecDeque<(Key, RequestHead)>,
     /// Who waits for room, in the connection's window or in what is to be written.
     pub(super) line: VecDeque<Key>,
-    /// Requests that wait until another stream is allowed.
-    pub(super) unsent: VecDeque<Key>,
     /// The highest number of a stream that the other side has begun.
     pub(super) last_theirs: u32,
     /// The number of the next stream that we begin.
@@ -101,6 +101,11 @@ pub(crate) struct Connection {
     /// The other side takes no more streams.
     pub(super) told_to_leave: Option<Reason>,
     faults: usize,
+    /// Streams of which more is unread than of a short body.
+    pub(super) unread_streams: usize,
+    /// Octets of messages that were sent, and that were taken by those who read. Nothing else is progress.
+    pub(super) sent: u64,
+    pub(super) taken: u64,
     pub(super) out: Out,
     task: Option<Waker>,
     turn: Turn,
@@ -133,31 +138,41 @@ impl Connection {
             decoder: Decoder::new(),
             encoder: Encoder::new(),
             theirs: Settings::FIRST,
+            stream_window: Settings::FIRST.stream_window,
             sends: SendWindow::new(WINDOW_FIRST),
             receives: ReceiveWindow::new(connection_window),
             streams: Streams::default(),
             requests: VecDeque::new(),
             line: VecDeque::new(),
-            unsent: VecDeque::new(),
             last_theirs: 0,
             next_ours: if is_client { 1 } else { 2 },
             told_to_leave: None,
             faults: 0,
+            unread_streams: 0,
+            sent: 0,
+            taken: 0,
             out,
             task: None,
             turn: Turn::Outside,
         }
     }
 
-    /// Takes what was read.
-    pub(crate) fn receive(&mut self, octets: Bytes) {
+    /// Takes what was read, as much as one turn may take. The rest is to be given again, in the next turn.
+    #[must_use]
+    pub(crate) fn receive(&mut self, octets: Bytes) -> Bytes {
         if let State::Ended(_) = self.state {
-            return;
+            return Bytes::new();
         }
-        if let Err(reason) = self.read(octets) {
+        let read = self.read(octets).and_then(|rest| {
+            self.apply_window_of_streams()?;
+            Ok(rest)
+        });
+        let rest = read.unwrap_or_else(|reason| {
             self.fail(reason);
-        }
+            Bytes::new()
+        });
         self.nudge();
+        rest
     }
 
     /// Whoever owns the socket begins its turn: until it ends, it needs not be woken for what is to be written.
@@ -242,6 +257,26 @@ impl Connection {
         }
     }
 
+    /// Octets of messages that went either way so far: handed on to be written, or taken by who reads a stream. What the
+    /// other side only says of the connection, or sends and nobody takes, does not count.
+    pub(crate) const fn carried(&self) -> u64 {
+        self.sent + self.taken
+    }
+
+    /// Octets of data that those who read have taken so far.
+    pub(crate) const fn taken(&self) -> u64 {
+        self.taken
+    }
+
+    /// Lets so many octets more come on all streams together before they are taken.
+    pub(crate) fn widen_all(&mut self, octets: u32) {
+        if self.ended().is_none() {
+            self.receives.widen(octets);
+            frame::write_number(self.out.text(), kind::WINDOW_UPDATE, 0, octets);
+            self.nudge();
+        }
+    }
+
     /// Why it has ended; `None` if it has not.
     pub(crate) const fn ended(&self) -> Option<Ended> {
         match self.state {
@@ -273,17 +308,13 @@ impl Connection {
             self.streams.remove(key);
         }
         self.line.clear();
-        self.unsent.clear();
         for (_, stream) in self.streams.iter_mut() {
-            stream.lose(match stream.unsent {
-                Some(_) => Lost::TurnedAway,
-                None => Lost::Connection(ended),
-            });
+            stream.lose(Lost::Connection(ended));
         }
         self.wake_task();
     }
 
-    /// One more stream that we have to reset for what came on it.
+    /// One more stream that we have to reset or refuse for what came on it.
     pub(super) fn count_fault(&mut self) -> Result<(), Reason> {
         self.faults += 1;
         if self.faults > FAULTS_MAX {
@@ -297,7 +328,7 @@ impl Connection {
         let stream = &mut self.streams[key];
         let id = stream.id;
         stream.lose(Lost::ByUs(reason));
-        if id > 0 && self.ended().is_none() {
+        if self.ended().is_none() {
             self.write_reset(id, reason);
         }
         self.settle(key);
@@ -317,20 +348,21 @@ impl Connection {
         if stream.lost.is_none() {
             self.faults = self.faults.saturating_sub(1);
         }
-        let (id, in_line, is_held) = (stream.id, stream.in_line, stream.is_held());
-        stream.in_line = false;
-        if id > 0 {
-            self.streams.close(id);
-        } else {
-            self.unsent.retain(|other| *other != key);
+        let (id, is_held) = (stream.id, stream.is_held());
+        let is_in_line = stream.line == InLine::Waits;
+        if is_in_line {
+            stream.line = InLine::No;
         }
-        if in_line {
+        if core::mem::take(&mut stream.is_unread) {
+            self.unread_streams -= 1;
+        }
+        self.streams.close(id);
+        if is_in_line {
             self.line.retain(|other| *other != key);
         }
         if !is_held {
             self.streams.remove(key);
         }
-        self.begin_unsent();
     }
 
     /// So much of what came is taken, or will not be.
@@ -367,7 +399,7 @@ impl Connection {
 
     fn left(&mut self, key: Key) {
         let stream = &self.streams[key];
-        let had_turn = stream.has_turn;
+        let had_turn = stream.line == InLine::Turn;
         if !stream.is_held() {
             if stream.is_closed() {
                 self.streams.remove(key);
@@ -394,6 +426,6 @@ impl Connection {
     }
 
     pub(super) fn new_stream(&self, id: u32) -> Stream {
-        Stream::new(id, self.config.stream_window, self.theirs.stream_window)
+        Stream::new(id, self.config.stream_window, self.stream_window)
     }
 }

@@ -20,19 +20,10 @@ impl Connection {
         let encoder = &mut self.encoder;
         let of_table = |bytes_max| encoder.set_table_bytes_max(bytes_max);
         self.theirs.read(payload, is_client, of_table)?;
-        let now = self.theirs;
         self.reading.awaits_settings = false;
-        let more = i64::from(now.stream_window) - i64::from(before.stream_window);
-        if more != 0 {
-            // The windows of the others are no longer kept.
-            let open = self.streams.iter_mut().map(|(_, stream)| stream);
-            for stream in open.filter(|stream| !stream.is_closed()) {
-                stream
-                    .sends
-                    .grow(more)
-                    .map_err(|_| Reason::FLOW_CONTROL_ERROR)?;
-                stream.wake_writer();
-            }
+        // Each change costs a look at all streams, so it may not come for ever.
+        if self.theirs.stream_window != before.stream_window {
+            self.count_fault()?;
         }
         let answer = FrameHead {
             length: 0,
@@ -41,7 +32,25 @@ impl Connection {
             stream: 0,
         };
         answer.write(self.out.text());
-        self.begin_unsent();
+        Ok(())
+    }
+
+    /// Gives all streams the window that the last of the settings allows. To be called once for all that was read together:
+    /// what other settings allowed in between does not matter.
+    pub(super) fn apply_window_of_streams(&mut self) -> Result<(), Reason> {
+        let before = core::mem::replace(&mut self.stream_window, self.theirs.stream_window);
+        let more = i64::from(self.stream_window) - i64::from(before);
+        if more != 0 {
+            // The windows of the others are no longer kept.
+            let open = self.streams.iter_mut().map(|(_, stream)| stream);
+            for stream in open.filter(|stream| !stream.is_closed()) {
+                let grown = stream.sends.grow(more);
+                grown.map_err(|_| Reason::FLOW_CONTROL_ERROR)?;
+                if stream.sends.room() > 0 && core::mem::take(&mut stream.is_shut) {
+                    stream.wake_writer();
+                }
+            }
+        }
         Ok(())
     }
 
@@ -73,11 +82,9 @@ impl Connection {
             let turned_away: Vec<Key> = self
                 .streams
                 .iter_mut()
-                .filter(|(_, stream)| !stream.is_closed() && (stream.id > last || stream.id == 0))
+                .filter(|(_, stream)| !stream.is_closed() && stream.id > last)
                 .map(|(key, _)| key)
                 .collect();
-            // So that none of those that wait is begun.
-            self.unsent.clear();
             for key in turned_away {
                 self.streams[key].lose(Lost::TurnedAway);
                 self.settle(key);

@@ -18,7 +18,7 @@ const BLOCK_TIMES_MAX: usize = 4;
 const FRAMES_FREE: usize = 8;
 
 /// Responses before the final one that are kept until they are taken; more of them are left out.
-const INTERIM_MAX: usize = 8;
+const INTERIM_KEPT_MAX: usize = 8;
 
 /// A header block of which not all has come.
 #[derive(Debug)]
@@ -130,13 +130,14 @@ impl Connection {
         self.last_theirs = id;
         if self.streams.open() >= self.config.streams_max as usize {
             self.skip(octets)?;
-            self.write_reset(id, Reason::REFUSED_STREAM);
-            return Ok(());
+            return self.fault(id, Reason::REFUSED_STREAM);
         }
         let headers = (self.config.lend_headers)();
         let head = match decode_request(&mut self.decoder, octets, self.config.head, headers) {
             Ok(head) => head,
             Err(BadHead::TooLarge) => {
+                // It is answered as any other, but cost more to read than to send.
+                self.count_fault()?;
                 let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
                 self.refuse_with(id, status);
                 if !is_end {
@@ -177,7 +178,11 @@ impl Connection {
         };
         let stream = &mut self.streams[key];
         if head.status.is_informational() {
-            if stream.interim.len() < INTERIM_MAX && stream.reader == Owner::Holds {
+            if !stream.interim_count.add_one() {
+                (self.config.take_headers_back)(head.headers);
+                return self.fault(id, Reason::ENHANCE_YOUR_CALM);
+            }
+            if stream.interim.len() < INTERIM_KEPT_MAX && stream.reader == Owner::Holds {
                 stream.interim.push_back(head);
                 stream.wake_reader();
             } else {
@@ -210,7 +215,9 @@ impl Connection {
             return self.fault(id, Reason::PROTOCOL_ERROR);
         }
         let stream = &mut self.streams[key];
-        if stream.reader == Owner::Holds {
+        // Handed on, they would end a message that is too short as if it were whole.
+        let is_short = stream.left.is_some_and(|left| left > 0);
+        if stream.reader == Owner::Holds && !is_short {
             stream.trailers = Some(Box::new(trailers));
         }
         self.end_theirs(key)

@@ -21,6 +21,12 @@ const COPIED_BYTES_MAX: usize = 512;
 /// A piece that is not copied keeps all of what was read from being given back, and is at least such a part of it.
 const KEPT_TIMES_MAX: usize = 2;
 
+/// Work that one turn does at most: so much of what was read is looked at before others have their turn. A frame is a unit, one
+/// that begins a request some more, and so are the octets of header blocks.
+const TURN_WORK: usize = 256;
+const HEAD_WORK: usize = 4;
+const BLOCK_BYTES_OF_WORK: usize = 128;
+
 /// Reads that are longer may be parts of a buffer that is larger still, for which this must be worth it.
 const READ_BYTES_EXACT: usize = 8 << 10;
 const SHARED_BYTES_MIN: usize = 12 << 10;
@@ -37,6 +43,8 @@ pub(super) struct Reading {
     pub(super) block: Option<Block>,
     empty: usize,
     taken_back: usize,
+    /// Work done in this turn.
+    work: usize,
 }
 
 /// A DATA frame of which not all has come.
@@ -73,6 +81,7 @@ impl Reading {
             block: None,
             empty: 0,
             taken_back: 0,
+            work: 0,
         }
     }
 
@@ -106,14 +115,16 @@ impl Reading {
 }
 
 impl Connection {
-    pub(super) fn read(&mut self, mut octets: Bytes) -> Result<(), Reason> {
+    /// Reads frames for a turn, and gives back what the next one is to begin with.
+    pub(super) fn read(&mut self, mut octets: Bytes) -> Result<Bytes, Reason> {
+        self.reading.work = 0;
         if !self.reading.preface.is_empty() && !self.read_preface(&mut octets) {
-            return Ok(());
+            return Ok(Bytes::new());
         }
         if !self.reading.unread.is_empty() {
             self.reading.unread.extend_from_slice(&octets);
             if self.reading.is_unread_part() {
-                return Ok(());
+                return Ok(Bytes::new());
             }
             octets = core::mem::take(&mut self.reading.unread).freeze();
         }
@@ -128,18 +139,27 @@ impl Connection {
             if self.reading.data.is_some() {
                 at += self.read_data(&octets, at, shared_min)?;
                 if self.reading.data.is_some() {
-                    return Ok(());
+                    return Ok(Bytes::new());
                 }
             }
             let rest = &octets[at..];
             let Some(head) = FrameHead::read(rest) else {
                 break;
             };
+            // A request that is taken back at once is not to be begun in between.
+            if self.reading.work >= TURN_WORK && head.kind != kind::RST_STREAM {
+                return Ok(rest_of(&octets, at));
+            }
             let rest = &rest[HEAD_BYTES..];
             if head.length > FRAME_BYTES_FIRST {
                 return Err(Reason::FRAME_SIZE_ERROR);
             }
             self.check_order(head)?;
+            self.reading.work += match head.kind {
+                kind::HEADERS => HEAD_WORK + head.length / BLOCK_BYTES_OF_WORK,
+                kind::CONTINUATION => 1 + head.length / BLOCK_BYTES_OF_WORK,
+                _ => 1,
+            };
             if head.kind == kind::DATA {
                 let Some(padding) = self.begin_data(head, rest.first().copied())? else {
                     break;
@@ -154,7 +174,7 @@ impl Connection {
             self.frame(head, payload)?;
         }
         self.reading.unread.extend_from_slice(&octets[at..]);
-        Ok(())
+        Ok(Bytes::new())
     }
 
     /// `false` if it is another one.
@@ -418,12 +438,20 @@ impl Connection {
         match self.known(head.stream) {
             Known::Here(_) if more == 0 => self.fault(head.stream, Reason::PROTOCOL_ERROR),
             Known::Here(key) => {
-                let stream = &mut self.streams[key];
-                let was_shut = stream.sends.room() == 0;
-                if stream.sends.grow(i64::from(more)).is_err() {
-                    return self.fault(head.stream, Reason::FLOW_CONTROL_ERROR);
+                if self.streams[key].sends.grow(i64::from(more)).is_err() {
+                    // Settings that came before it may have made room.
+                    self.apply_window_of_streams()?;
+                    if self.streams[key].sends.grow(i64::from(more)).is_err() {
+                        return self.fault(head.stream, Reason::FLOW_CONTROL_ERROR);
+                    }
                 }
-                if was_shut {
+                let of_short = self.kept().of_stream;
+                let stream = &mut self.streams[key];
+                stream.unread = stream.unread.saturating_sub(more as usize);
+                if stream.unread <= of_short && core::mem::take(&mut stream.is_unread) {
+                    self.unread_streams -= 1;
+                }
+                if core::mem::take(&mut stream.is_shut) {
                     stream.wake_writer();
                 }
                 Ok(())
@@ -431,6 +459,16 @@ impl Connection {
             Known::Closed => Ok(()),
             Known::Idle => Err(Reason::PROTOCOL_ERROR),
         }
+    }
+}
+
+/// What is left of `octets` from `at` on. A short rest keeps none of the large buffer that it may be a part of.
+fn rest_of(octets: &Bytes, at: usize) -> Bytes {
+    let rest = &octets[at..];
+    if rest.len() > READ_BYTES_EXACT {
+        octets.slice(at..)
+    } else {
+        Bytes::copy_from_slice(rest)
     }
 }
 

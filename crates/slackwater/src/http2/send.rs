@@ -6,8 +6,9 @@ use super::head::{RequestHead, ResponseHead, encode_request, encode_response, en
 use super::hpack::Encoder;
 use super::reason::{Lost, Reason};
 use super::settings::FRAME_BYTES_FIRST;
-use super::stream::{Answer, Half, Piece, Unsent, note};
+use super::stream::{Answer, Half, InLine, Piece, note};
 use super::streams::Key;
+use super::window::Kept;
 use bytes::{Bytes, BytesMut};
 use core::task::{Context, Poll};
 use http::{HeaderMap, Method, StatusCode, Uri};
@@ -58,74 +59,36 @@ impl Connection {
         theirs.map_or(usize::MAX, |it| it as usize)
     }
 
-    /// Sends a request, or keeps it until it may be sent. Only while [`Self::check`] has nothing against it.
+    /// Whether the other side allows another stream now.
+    pub(crate) fn has_room(&self) -> bool {
+        self.streams.open() < self.streams_max()
+    }
+
+    /// Sends the head of a request. Only while [`Self::check`] has nothing against it and [`Self::has_room`].
     pub(crate) fn begin(
         &mut self,
-        method: Method,
-        uri: Uri,
+        method: &Method,
+        uri: &Uri,
         headers: HeaderMap,
         is_end: bool,
     ) -> Key {
-        let mut stream = self.new_stream(0);
-        stream.answer = Answer::Awaited {
-            to_head: method == Method::HEAD,
-        };
-        let request = Unsent {
-            method,
-            uri,
-            headers,
-            is_end,
-        };
-        let has_room = self.unsent.is_empty() && self.streams.open() < self.streams_max();
-        if has_room {
-            let key = self.streams.insert(stream);
-            self.send_request(key, request);
-            self.nudge();
-            key
-        } else {
-            stream.unsent = Some(Box::new(request));
-            let key = self.streams.insert(stream);
-            self.unsent.push_back(key);
-            key
-        }
-    }
-
-    fn send_request(&mut self, key: Key, request: Unsent) {
         let id = self.next_ours;
         self.next_ours += 2;
-        let stream = &mut self.streams[key];
-        stream.id = id;
-        if request.is_end {
+        let mut stream = self.new_stream(id);
+        stream.answer = Answer::Awaited {
+            to_head: *method == Method::HEAD,
+        };
+        if is_end {
             stream.ours = Half::Done;
         }
+        let key = self.streams.insert(stream);
         self.streams.begin(id, key);
-        self.write_block(id, request.is_end, |encoder, text| {
-            encode_request(
-                encoder,
-                text,
-                &request.method,
-                &request.uri,
-                &request.headers,
-            );
+        self.write_block(id, is_end, |encoder, text| {
+            encode_request(encoder, text, method, uri, &headers);
         });
-        (self.config.take_headers_back)(request.headers);
-    }
-
-    /// Sends what waited for a stream, as far as there may be more now.
-    pub(super) fn begin_unsent(&mut self) {
-        while !self.unsent.is_empty() && self.streams.open() < self.streams_max() {
-            let Some(key) = self.unsent.pop_front() else {
-                return;
-            };
-            if self.next_ours > STREAM_MAX {
-                self.streams[key].lose(Lost::TurnedAway);
-                continue;
-            }
-            if let Some(request) = self.streams[key].unsent.take() {
-                self.send_request(key, *request);
-                self.streams[key].wake_writer();
-            }
-        }
+        (self.config.take_headers_back)(headers);
+        self.nudge();
+        key
     }
 
     /// Sends a response that is not final, if that is still to come and there is room.
@@ -181,23 +144,25 @@ impl Connection {
         let mut frames = 0;
         while !piece.is_empty() {
             let is_crowded = !self.line.is_empty();
-            let room = self.room();
+            let (room, short_room, kept) = (self.room(), self.short_room(), self.kept());
             let stream = &mut self.streams[key];
             if let Some(lost) = stream.lost {
                 return Poll::Ready(Err(lost));
             }
             let window = stream.sends.room();
-            if window == 0 || stream.unsent.is_some() {
+            if window == 0 {
+                stream.is_shut = true;
                 note(&mut stream.write_waker, cx);
                 self.pass_on(key);
                 return Poll::Pending;
             }
-            let has_turn = if is_crowded { stream.has_turn } else { true };
-            if room == 0 || !has_turn || (is_crowded && frames >= TURN_FRAMES) {
+            let has_turn = !is_crowded || (stream.line == InLine::Turn && frames < TURN_FRAMES);
+            let room = if has_turn { room } else { 0 };
+            // A body that is short does not wait for those that are not.
+            let room = room.max(short_room.min(kept.of_stream.saturating_sub(stream.unread)));
+            if room == 0 {
                 note(&mut stream.write_waker, cx);
-                stream.has_turn = false;
-                if !stream.in_line {
-                    stream.in_line = true;
+                if core::mem::replace(&mut stream.line, InLine::Waits) != InLine::Waits {
                     self.line.push_back(key);
                 }
                 self.give_turns();
@@ -206,7 +171,12 @@ impl Connection {
             let frame_bytes_max = self.theirs.frame_bytes_max.min(ROOM_BYTES);
             let length = piece.len().min(window).min(room).min(frame_bytes_max);
             stream.sends.take(length);
+            stream.unread += length;
+            if stream.unread > kept.of_stream && !core::mem::replace(&mut stream.is_unread, true) {
+                self.unread_streams += 1;
+            }
             self.sends.take(length);
+            self.sent += length as u64;
             let is_end = is_last && length == piece.len();
             let head = FrameHead {
                 length,
@@ -242,11 +212,6 @@ impl Connection {
         if let Some(lost) = stream.lost {
             return Err(lost);
         }
-        if let Some(unsent) = &mut stream.unsent {
-            // It ends with its head, then.
-            unsent.is_end = true;
-            return Ok(());
-        }
         let head = FrameHead {
             length: 0,
             kind: kind::DATA,
@@ -260,20 +225,11 @@ impl Connection {
         Ok(())
     }
 
-    /// Ends a message with trailers. Ready when they are sent.
-    pub(crate) fn poll_send_trailers(
-        &mut self,
-        key: Key,
-        trailers: &HeaderMap,
-        cx: &Context<'_>,
-    ) -> Poll<Result<(), Lost>> {
-        let stream = &mut self.streams[key];
+    /// Ends a message with trailers.
+    pub(crate) fn send_trailers(&mut self, key: Key, trailers: &HeaderMap) -> Result<(), Lost> {
+        let stream = &self.streams[key];
         if let Some(lost) = stream.lost {
-            return Poll::Ready(Err(lost));
-        }
-        if stream.unsent.is_some() {
-            note(&mut stream.write_waker, cx);
-            return Poll::Pending;
+            return Err(lost);
         }
         let id = stream.id;
         self.write_block(id, true, |encoder, text| {
@@ -282,7 +238,18 @@ impl Connection {
         self.end_ours(key);
         self.pass_on(key);
         self.nudge();
-        Poll::Ready(Ok(()))
+        Ok(())
+    }
+
+    /// Lets so many octets more come on a stream before they are taken.
+    pub(crate) fn widen(&mut self, key: Key, octets: u32) {
+        let stream = &mut self.streams[key];
+        if stream.theirs == Half::Open && stream.lost.is_none() {
+            stream.receives.widen(octets);
+            let id = stream.id;
+            frame::write_number(self.out.text(), kind::WINDOW_UPDATE, id, octets);
+            self.nudge();
+        }
     }
 
     /// Gives a stream up.
@@ -329,6 +296,7 @@ impl Connection {
     ) -> Poll<Option<Result<Piece, Lost>>> {
         let stream = &mut self.streams[key];
         if let Some(data) = stream.inbox.pop() {
+            self.taken += data.len() as u64;
             let id = stream.id;
             if stream.theirs == Half::Open
                 && stream.lost.is_none()
@@ -359,19 +327,46 @@ impl Connection {
         stream.theirs == Half::Done && stream.inbox.is_empty() && stream.trailers.is_none()
     }
 
-    /// Octets of data that all streams may send now.
+    /// Octets of data that all streams may send now, but for what is kept for short bodies.
     fn room(&self) -> usize {
         if self.out.len() >= ROOM_BYTES {
             return 0;
         }
+        self.sends.room().saturating_sub(self.kept().room)
+    }
+
+    /// Octets of data that those may send now.
+    fn short_room(&self) -> usize {
+        if self.config.role == Role::Server || self.out.len() >= ROOM_BYTES {
+            return 0;
+        }
         self.sends.room()
+    }
+
+    pub(super) fn kept(&self) -> Kept {
+        match self.config.role {
+            Role::Server => Kept::NOTHING,
+            Role::Client => Kept::of(self.sends.largest()),
+        }
+    }
+
+    /// Whether streams have sent so much that the other side has not taken that only short bodies have room.
+    pub(crate) fn is_short_of_window(&self) -> bool {
+        self.sends.room() <= self.kept().room
+    }
+
+    /// Whether there is a stream of whose body more is not taken, as far as we know, than of a short one.
+    pub(crate) const fn has_unread(&self) -> bool {
+        self.unread_streams > 0
     }
 
     /// A stream doesn't need its turn.
     fn pass_on(&mut self, key: Key) {
         if !self.line.is_empty() {
             let stream = self.streams.get_mut(key);
-            if stream.is_some_and(|stream| core::mem::take(&mut stream.has_turn)) {
+            let has_turn = stream.filter(|stream| stream.line == InLine::Turn);
+            if let Some(stream) = has_turn {
+                stream.line = InLine::No;
                 self.give_turns();
             }
         }
@@ -387,8 +382,7 @@ impl Connection {
             && let Some(key) = self.line.pop_front()
         {
             let stream = &mut self.streams[key];
-            stream.in_line = false;
-            stream.has_turn = true;
+            stream.line = InLine::Turn;
             stream.wake_writer();
             room = room.saturating_sub(TURN_FRAMES * FRAME_BYTES_FIRST);
         }
@@ -406,6 +400,7 @@ impl Connection {
         text.extend_from_slice(&[0; HEAD_BYTES]);
         encode(&mut self.encoder, text);
         let length = text.len() - start - HEAD_BYTES;
+        self.sent += length as u64;
         let length_max = self.theirs.frame_bytes_max;
         let mut head = FrameHead {
             length: length.min(length_max),

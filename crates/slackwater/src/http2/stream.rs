@@ -4,9 +4,10 @@ use super::head::ResponseHead;
 use super::inbox::Inbox;
 use super::reason::Lost;
 use super::window::{ReceiveWindow, SendWindow};
+use crate::interim_count::InterimCount;
 use bytes::Bytes;
 use core::task::{Context, Poll, Waker};
-use http::{HeaderMap, Method, Uri};
+use http::HeaderMap;
 use std::collections::VecDeque;
 
 /// A part of a message behind its head.
@@ -22,6 +23,15 @@ pub(super) enum Half {
     Open,
     /// Its end was sent, or has come.
     Done,
+}
+
+/// Whether a stream waits for room that all share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum InLine {
+    No,
+    Waits,
+    /// Its turn has come.
+    Turn,
 }
 
 /// What an owner of the stream has let go of.
@@ -43,20 +53,9 @@ pub(super) enum Answer {
     Taken,
 }
 
-/// A request that waits until the other side allows another stream.
-#[derive(Debug)]
-pub(super) struct Unsent {
-    pub(super) method: Method,
-    pub(super) uri: Uri,
-    pub(super) headers: HeaderMap,
-    pub(super) is_end: bool,
-}
-
 #[derive(Debug)]
 pub(super) struct Stream {
-    /// 0 while it is not begun.
     pub(super) id: u32,
-    pub(super) unsent: Option<Box<Unsent>>,
     pub(super) ours: Half,
     pub(super) theirs: Half,
     pub(super) reader: Owner,
@@ -65,16 +64,21 @@ pub(super) struct Stream {
     pub(super) answer: Answer,
     /// Responses that came before the final one, and nobody has taken.
     pub(super) interim: VecDeque<ResponseHead>,
+    /// These and all others that came before the final one.
+    pub(super) interim_count: InterimCount,
     pub(super) inbox: Inbox,
     pub(super) trailers: Option<Box<HeaderMap>>,
     /// Octets to come, if a `content-length` says so.
     pub(super) left: Option<u64>,
     pub(super) receives: ReceiveWindow,
     pub(super) sends: SendWindow,
-    /// It is in the line for room.
-    pub(super) in_line: bool,
-    /// Its turn has come.
-    pub(super) has_turn: bool,
+    /// Octets sent that the other side has not given back: what its application has not read, as far as we know.
+    pub(super) unread: usize,
+    /// That is more than of a short body.
+    pub(super) is_unread: bool,
+    /// Something waits for its window.
+    pub(super) is_shut: bool,
+    pub(super) line: InLine,
     pub(super) read_waker: Option<Waker>,
     pub(super) write_waker: Option<Waker>,
 }
@@ -83,7 +87,6 @@ impl Stream {
     pub(super) fn new(id: u32, receives: u32, sends: u32) -> Self {
         Self {
             id,
-            unsent: None,
             ours: Half::Open,
             theirs: Half::Open,
             reader: Owner::Holds,
@@ -91,13 +94,16 @@ impl Stream {
             lost: None,
             answer: Answer::None,
             interim: VecDeque::new(),
+            interim_count: InterimCount::default(),
             inbox: Inbox::default(),
             trailers: None,
             left: None,
             receives: ReceiveWindow::new(receives),
             sends: SendWindow::new(sends),
-            in_line: false,
-            has_turn: false,
+            unread: 0,
+            is_unread: false,
+            is_shut: false,
+            line: InLine::No,
             read_waker: None,
             write_waker: None,
         }
@@ -128,7 +134,6 @@ impl Stream {
     pub(super) fn lose(&mut self, lost: Lost) {
         if self.lost.is_none() {
             self.lost = Some(lost);
-            self.unsent = None;
             self.wake_reader();
             self.wake_writer();
         }

@@ -93,7 +93,10 @@ impl Peer {
     }
 
     fn feed(&mut self, octets: &[u8]) {
-        self.connection.receive(Bytes::copy_from_slice(octets));
+        let mut rest = Bytes::copy_from_slice(octets);
+        while !rest.is_empty() {
+            rest = self.connection.receive(rest);
+        }
     }
 
     /// What was said since this was last asked, as frames.
@@ -133,14 +136,14 @@ impl Peer {
     fn get(&mut self) -> Key {
         let uri = "http://x/".parse().expect("a URI");
         self.connection
-            .begin(Method::GET, uri, HeaderMap::new(), true)
+            .begin(&Method::GET, &uri, HeaderMap::new(), true)
     }
 
     /// A request whose body follows, as a client.
     fn post(&mut self) -> Key {
         let uri = "http://x/".parse().expect("a URI");
         self.connection
-            .begin(Method::POST, uri, HeaderMap::new(), false)
+            .begin(&Method::POST, &uri, HeaderMap::new(), false)
     }
 
     fn ok(&mut self, key: Key, is_end: bool) {

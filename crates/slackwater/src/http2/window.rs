@@ -12,29 +12,69 @@ pub(super) struct Overflow;
 
 /// What we may send. Below zero when the other side has made its windows smaller. RFC 9113 §6.9.2
 #[derive(Clone, Copy, Debug)]
-pub(super) struct SendWindow(i64);
+pub(super) struct SendWindow {
+    room: i64,
+    /// The most that it ever was.
+    largest: i64,
+}
 
 impl SendWindow {
     pub(super) fn new(octets: u32) -> Self {
-        Self(i64::from(octets))
+        let room = i64::from(octets);
+        Self {
+            room,
+            largest: room,
+        }
     }
 
     pub(super) fn grow(&mut self, octets: i64) -> Result<(), Overflow> {
-        let grown = self.0 + octets;
+        let grown = self.room + octets;
         if grown > i64::from(WINDOW_MAX) {
             return Err(Overflow);
         }
-        self.0 = grown;
+        self.room = grown;
+        self.largest = self.largest.max(grown);
         Ok(())
     }
 
     pub(super) fn room(self) -> usize {
-        usize::try_from(self.0).unwrap_or(0)
+        usize::try_from(self.room).unwrap_or(0)
+    }
+
+    /// The most that there ever was room for: what the other side takes before it has to have read some.
+    pub(super) fn largest(self) -> usize {
+        usize::try_from(self.largest).unwrap_or(0)
     }
 
     /// So many are sent, of those for which there is room.
     pub(super) fn take(&mut self, octets: usize) {
-        self.0 -= i64::try_from(octets).unwrap_or(i64::MAX);
+        self.room -= i64::try_from(octets).unwrap_or(i64::MAX);
+    }
+}
+
+/// What of a connection's window is kept for short bodies, so that those that nobody reads do not stop them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Kept {
+    /// Octets that only streams use which have hardly sent anything yet.
+    pub(super) room: usize,
+    /// So much a stream may have sent, unread, to be one of those.
+    pub(super) of_stream: usize,
+}
+
+impl Kept {
+    /// Where all streams are one client's.
+    pub(super) const NOTHING: Self = Self {
+        room: 0,
+        of_stream: 0,
+    };
+
+    /// Of a window of so many octets. Receivers give a window back when half of it was read, hardly any later: less than that
+    /// must not be left to long bodies.
+    pub(super) const fn of(window: usize) -> Self {
+        Self {
+            room: window / 4,
+            of_stream: window.div_ceil(64),
+        }
     }
 }
 
@@ -59,6 +99,12 @@ impl ReceiveWindow {
     #[cfg(test)]
     pub(super) const fn missing(&self) -> u32 {
         self.size - self.left - self.taken
+    }
+
+    /// It is larger from now on, by so many octets, of which the other side is to be told.
+    pub(super) fn widen(&mut self, octets: u32) {
+        self.size += octets;
+        self.left += octets;
     }
 
     /// So many have come; `false` if there was no room for them.

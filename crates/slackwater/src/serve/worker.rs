@@ -12,7 +12,7 @@ use crate::access_log::Switch;
 use crate::config::{Config, ListenerConfig, ServiceConfig};
 use crate::decisions::Archive;
 use crate::fault::Fault;
-use crate::forward::{ClientSettings, Clients, Deadlines, Intake, Listening, Phase, Rules};
+use crate::forward::{ClientSettings, Clients, Deadlines, Intake, Listening, Memory, Phase, Rules};
 use crate::record::Recorder as PolicyRecorder;
 use crate::request_record::ids::Ids;
 use crate::request_record::{Consumer, Recorder};
@@ -139,6 +139,7 @@ pub(super) fn run(parts: WorkerParts, ready: impl FnOnce(Result<Vec<ServiceView>
                 ),
                 policy_recorder,
                 deadlines: Deadlines::new(shortest_timeout(&plan.config)),
+                memory: Memory::of_worker(place.workers),
                 table: Rc::new(RefCell::new(Rc::new(Table::new(&[], Vec::new())))),
                 doors: Vec::new(),
                 intakes: FuturesUnordered::new(),
@@ -211,6 +212,7 @@ struct Worker {
     /// `None`: what policies are told is not recorded.
     policy_recorder: Option<PolicyRecorder>,
     deadlines: Rc<Deadlines>,
+    memory: Rc<Memory>,
     /// The one of now, for whoever sweeps.
     table: Rc<RefCell<Rc<Table>>>,
     /// Those that take connections, with their ways to services. One that closes keeps the way that it had, for what is
@@ -350,7 +352,7 @@ impl Worker {
                 ..ClientSettings::new(&config.timeouts, &config.limits, &config.upgrade_protocols)
             };
             let intake = Intake {
-                clients: Clients::new(&settings, &self.deadlines),
+                clients: Clients::new(&settings, &self.deadlines, &self.memory),
                 handler: routing,
                 rules: Rules::of_listener(&config, &listener, &self.counts.proxy_headers_refused),
                 connections: Arc::clone(&self.connections),

@@ -130,7 +130,8 @@ impl Reader {
         Self { read }
     }
 
-    async fn frame(&mut self) -> Option<(u8, u32, Vec<u8>)> {
+    /// The next frame: its kind, its stream and its payload; `None` at the end of the connection.
+    pub(crate) async fn frame(&mut self) -> Option<(u8, u32, Vec<u8>)> {
         let mut head = [0; 9];
         self.read.read_exact(&mut head).await.ok()?;
         let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);

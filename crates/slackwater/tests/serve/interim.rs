@@ -1,11 +1,18 @@
-//! Responses before the final one, to clients over HTTP/2: early hints from replicas, and 100 to who waits for it.
+//! Responses before the final one: early hints from replicas, as many as may come, and 100 to who waits for it.
 
-use crate::proxy::Proxy;
+use crate::clients::{Answer, Client, get};
+use crate::proxy::{PATIENCE, Proxy};
 use crate::replicas::Replica;
 use bytes::Bytes;
+use core::future::poll_fn;
 use core::net::SocketAddr;
+use core::task::Poll;
 use h2::client::{ResponseFuture, SendRequest};
 use http::{Request, Response, StatusCode};
+use std::sync::Arc;
+use tokio::io::AsyncWriteExt;
+use tokio::sync::Notify;
+use tokio::time::timeout;
 
 async fn client(proxy: &Proxy) -> SendRequest<Bytes> {
     let stream = tokio::net::TcpStream::connect(proxy.address).await.unwrap();
@@ -15,7 +22,7 @@ async fn client(proxy: &Proxy) -> SendRequest<Bytes> {
 }
 
 async fn next_interim(response: &mut ResponseFuture) -> Option<Response<()>> {
-    let next = core::future::poll_fn(|cx| response.poll_informational(cx)).await;
+    let next = poll_fn(|cx| response.poll_informational(cx)).await;
     next.map(Result::unwrap)
 }
 
@@ -96,4 +103,109 @@ async fn who_waits_for_100_over_http2_is_told_when_the_body_is_wanted() {
     body.send_data(Bytes::from_static(b"hello"), true).unwrap();
     assert_eq!(response.await.unwrap().status(), StatusCode::OK);
     proxy.settled().await;
+}
+
+/// How many hints come before the response to such a request; `None`: there is no end of them.
+fn hints_for(path: &str) -> Option<usize> {
+    match path {
+        "/endless" => None,
+        path => Some(path[1..].parse().unwrap()),
+    }
+}
+
+/// A replica over HTTP/1.1 that gives as many hints as it is asked for, and tells when it could give no more.
+async fn hinting_http1(refused: &Arc<Notify>) -> Replica {
+    let refused = Arc::clone(refused);
+    Replica::scripted(move |mut connection| {
+        let refused = Arc::clone(&refused);
+        async move {
+            while let Some(head) = connection.head().await {
+                let hint = "HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n";
+                match hints_for(head.split(' ').nth(1).unwrap()) {
+                    Some(hints) => connection.send(&hint.repeat(hints)).await,
+                    None => {
+                        let hints = hint.repeat(100);
+                        while connection.stream.write_all(hints.as_bytes()).await.is_ok() {}
+                        refused.notify_one();
+                        return;
+                    }
+                }
+                connection.answer("ok").await;
+            }
+        }
+    })
+    .await
+}
+
+/// The same over HTTP/2.
+async fn hinting_http2(refused: &Arc<Notify>) -> SocketAddr {
+    let refused = Arc::clone(refused);
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        let (stream, _) = listener.accept().await.unwrap();
+        let mut connection = h2::server::handshake(stream).await.unwrap();
+        while let Some(Ok((request, mut respond))) = connection.accept().await {
+            let refused = Arc::clone(&refused);
+            tokio::spawn(async move {
+                // What is not written yet is kept, so there has to be an end here.
+                let hints = hints_for(request.uri().path());
+                for _ in 0..hints.unwrap_or(100_000) {
+                    let hint = Response::builder().status(103).body(()).unwrap();
+                    let _ = respond.send_informational(hint);
+                    tokio::task::yield_now().await;
+                    if poll_fn(|cx| Poll::Ready(respond.poll_reset(cx).is_ready())).await {
+                        if hints.is_none() {
+                            refused.notify_one();
+                        }
+                        return;
+                    }
+                }
+                let answer = Response::builder().header("content-length", "2");
+                let answer = answer.body(()).unwrap();
+                let Ok(mut body) = respond.send_response(answer, false) else {
+                    return;
+                };
+                let _ = body.send_data(Bytes::from_static(b"ok"), true);
+            });
+        }
+    });
+    address
+}
+
+/// How many hints come, and then what.
+async fn hints_and_answer(proxy: &Proxy, path: &str) -> (usize, Answer) {
+    let mut client = Client::connect(proxy.address).await;
+    let mut answer = client.get(path).await;
+    let mut hints = 0;
+    while answer.status == 103 {
+        hints += 1;
+        answer = client.answer().await;
+    }
+    (hints, answer)
+}
+
+#[tokio::test]
+async fn a_replica_may_give_32_hints_and_is_believed_no_more_beyond_that() {
+    let refused = Arc::new(Notify::new());
+    let http1 = hinting_http1(&refused).await;
+    for (replica, protocol) in [
+        (http1.address, "http1"),
+        (hinting_http2(&refused).await, "h2c"),
+    ] {
+        let settings = format!("[replica]\nprotocol = \"{protocol}\"");
+        let proxy = Proxy::start(&[replica], &settings);
+        let (_, answer) = hints_and_answer(&proxy, "/32").await;
+        assert_eq!((answer.status, answer.text()), (200, "ok"), "{protocol}");
+        for path in ["/33", "/endless"] {
+            let (hints, answer) = hints_and_answer(&proxy, path).await;
+            assert!(hints <= 32, "{protocol}: {hints}");
+            assert_eq!(answer.status, 502, "{protocol}");
+            assert_eq!(answer.field("x-slackwater-error"), Some("broken"));
+        }
+        timeout(PATIENCE, refused.notified()).await.expect(protocol);
+        assert_eq!(get(proxy.address, "/0").await.status, 200, "{protocol}");
+        proxy.settled().await;
+        assert_eq!(proxy.sum("/requests/broken").await, 2, "{protocol}");
+    }
 }

@@ -10,6 +10,10 @@
     reason = "tests fail by panicking"
 )]
 
+#[expect(dead_code, reason = "shared with the tests of hostile input")]
+#[path = "../hostile/frames.rs"]
+mod frames;
+
 mod access_log;
 mod aversion;
 mod capacity;
@@ -19,12 +23,14 @@ mod control;
 mod cpu;
 mod decisions;
 mod early;
+mod endings;
 mod failures;
 mod grpc;
 mod health;
 mod hedge;
 mod http1;
 mod interim;
+mod isolation;
 mod latency;
 mod lifecycle;
 mod live;
@@ -35,6 +41,7 @@ mod metrics;
 mod moves;
 mod openapi;
 mod orca;
+mod progress;
 mod proxy;
 mod proxy_protocol;
 mod queue;

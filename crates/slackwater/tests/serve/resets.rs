@@ -1,53 +1,116 @@
-//! What a replica's reset of an HTTP/2 stream means to the client.
+//! What a reset of an HTTP/2 stream means to the other side, whoever sends it, and how many requests a client may take back.
 
 use crate::clients::Client;
-use crate::proxy::Proxy;
+use crate::frames::{self, HEADERS, PING, Reader};
+use crate::proxy::{PATIENCE, Proxy};
+use crate::replicas::Replica;
 use bytes::Bytes;
-use http::Response;
+use http::{Request, Response};
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
 
-#[tokio::test]
-async fn a_reset_is_the_end_of_a_response_only_from_who_has_said_all() {
+/// A replica whose response is four octets, and then: by path, its end (`/whole`), or a reset with the code in the path. Its
+/// head says how long it is if the query does.
+async fn resets() -> core::net::SocketAddr {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    // Half of a response and a reset, or a whole one, with which the request is reset by `NO_ERROR`: nobody reads it.
     tokio::spawn(async move {
         let (stream, _) = listener.accept().await.unwrap();
         let mut connection = h2::server::handshake(stream).await.unwrap();
         while let Some(Ok((request, mut respond))) = connection.accept().await {
-            let is_whole = request.uri().path() == "/whole";
+            let code: Option<u32> = request.uri().path()[1..].parse().ok();
             let mut head = Response::new(());
-            if is_whole {
+            if request.uri().query().is_some() {
                 let length = http::HeaderValue::from_static("4");
                 head.headers_mut().insert("content-length", length);
             }
             let mut body = respond.send_response(head, false).unwrap();
-            body.send_data(Bytes::from_static(b"said"), is_whole)
+            body.send_data(Bytes::from_static(b"said"), code.is_none())
                 .unwrap();
-            if !is_whole {
-                // In its own time: a reset takes back what is not written yet.
-                tokio::spawn(async move {
-                    drop(request.into_body().data().await);
-                    body.send_reset(h2::Reason::CANCEL);
-                });
-            }
+            // Who has said all drops the request, which the library resets by `NO_ERROR`.
+            let Some(code) = code else { continue };
+            // In its own time: a reset takes back what is not written yet.
+            tokio::spawn(async move {
+                drop(request.into_body().data().await);
+                body.send_reset(code.into());
+            });
         }
     });
-    let proxy = Proxy::start(&[address], "[replica]\nprotocol = \"h2c\"");
+    address
+}
+
+#[tokio::test]
+async fn a_reset_is_no_end_of_a_response_whatever_its_code() {
+    let proxy = Proxy::start(&[resets().await], "[replica]\nprotocol = \"h2c\"");
     let mut client = Client::connect(proxy.address).await;
     client
-        .send("POST /whole HTTP/1.1\r\nhost: x\r\ncontent-length: 1000\r\n\r\nabc")
+        .send("POST /whole?length HTTP/1.1\r\nhost: x\r\ncontent-length: 1000\r\n\r\nabc")
         .await;
     assert_eq!(client.answer().await.text(), "said");
+    for code in [0, 2, 5, 8] {
+        let mut client = Client::connect(proxy.address).await;
+        let head = format!("POST /{code} HTTP/1.1\r\nhost: x\r\ncontent-length: 3\r\n\r\n");
+        client.send(&head).await;
+        client.head().await;
+        client.send("abc").await;
+        let rest = String::from_utf8(client.rest().await).unwrap();
+        assert!(!rest.contains("0\r\n\r\n"), "{code}: {rest:?}");
+    }
+    proxy.settled().await;
+    assert_eq!(proxy.sum("/requests/broken").await, 4);
+}
+
+#[tokio::test]
+async fn a_response_of_full_length_that_is_reset_is_broken_off() {
+    let proxy = Proxy::start(&[resets().await], "[replica]\nprotocol = \"h2c\"");
+    // Over HTTP/1.1 its client has it all by then. The connection ends all the same.
     let mut client = Client::connect(proxy.address).await;
     client
-        .send("POST /half HTTP/1.1\r\nhost: x\r\ncontent-length: 3\r\n\r\n")
+        .send("POST /0?length HTTP/1.1\r\nhost: x\r\ncontent-length: 3\r\n\r\n")
         .await;
     client.head().await;
     client.send("abc").await;
-    let rest = String::from_utf8(client.rest().await).unwrap();
-    assert!(!rest.contains("0\r\n\r\n"), "{rest:?}");
+    assert_eq!(client.rest().await, b"said");
     proxy.settled().await;
     assert_eq!(proxy.sum("/requests/broken").await, 1);
+}
+
+#[tokio::test]
+async fn a_reset_is_no_end_of_a_request_whatever_its_code() {
+    let (to, mut seen) = tokio::sync::mpsc::unbounded_channel();
+    let replica = Replica::scripted(move |mut connection| {
+        let to = to.clone();
+        async move {
+            connection.head().await;
+            while !connection.unread.ends_with(b"half\r\n") {
+                assert_ne!(connection.more().await, 0);
+            }
+            to.send(String::new()).unwrap();
+            while connection.more().await > 0 {}
+            to.send(String::from_utf8(connection.unread).unwrap())
+                .unwrap();
+        }
+    })
+    .await;
+    let proxy = Proxy::start(&[replica.address], "");
+    let stream = TcpStream::connect(proxy.address).await.unwrap();
+    let (mut client, connection) = h2::client::handshake(stream).await.unwrap();
+    tokio::spawn(connection);
+    for code in [0, 2, 5, 8] {
+        let request = Request::put("http://x/").body(()).unwrap();
+        let (response, mut body) = client.send_request(request, false).unwrap();
+        body.send_data(Bytes::from_static(b"half"), false).unwrap();
+        let mut next = async || {
+            let next = timeout(PATIENCE, seen.recv()).await;
+            next.unwrap().unwrap()
+        };
+        next().await;
+        body.send_reset(h2::Reason::from(code));
+        drop(response);
+        assert_eq!(next().await, "4\r\nhalf\r\n", "{code}");
+    }
+    proxy.settled().await;
 }
 
 #[tokio::test]
@@ -82,4 +145,66 @@ async fn a_connection_that_ends_with_an_error_may_have_processed_what_it_carried
         assert_eq!(client.answer().await.status, status, "{method}");
     }
     proxy.settled().await;
+}
+
+/// Asks for something again and again, by the `paid` request, and takes back another request each time once it has begun.
+/// How many it had taken back when it was cut off; `None` if it could go on.
+async fn taken_back_until_cut_off(paid: &[(&str, &str)]) -> Option<u32> {
+    let replica = Replica::scripted(|mut connection| async move {
+        while let Some(head) = connection.head().await {
+            if head.starts_with("GET /hang") {
+                connection.more().await;
+                return;
+            }
+            connection.answer("ok").await;
+        }
+    })
+    .await;
+    let proxy = Proxy::start(&[replica.address], "");
+    let stream = TcpStream::connect(proxy.address).await.unwrap();
+    stream.set_nodelay(true).unwrap();
+    let (read, mut writer) = stream.into_split();
+    let mut reader = Reader::new(read);
+    writer.write_all(&frames::preface()).await.unwrap();
+    for turn in 0..700 {
+        let (paid_for, taken_back) = (4 * turn + 1, 4 * turn + 3);
+        let asked = [
+            frames::headers(paid_for, paid),
+            frames::get(taken_back, "/hang"),
+            frames::frame(PING, 0, 0, &[0; 8]),
+        ];
+        if writer.write_all(&asked.concat()).await.is_err() {
+            return Some(turn);
+        }
+        let (mut is_paid, mut has_begun) = (false, false);
+        while !(is_paid && has_begun) {
+            let frame = timeout(PATIENCE, reader.frame()).await;
+            match frame.expect("something comes, be it the end") {
+                None => return Some(turn),
+                Some((HEADERS, stream, _)) => is_paid |= stream == paid_for,
+                // What came before the PING has been read.
+                Some((PING, ..)) => has_begun = true,
+                Some(_) => (),
+            }
+        }
+        if writer.write_all(&frames::reset(taken_back)).await.is_err() {
+            return Some(turn + 1);
+        }
+    }
+    None
+}
+
+#[tokio::test]
+async fn answers_that_replicas_give_pay_for_requests_that_are_taken_back() {
+    let answered = frames::request("GET", "/");
+    assert_eq!(taken_back_until_cut_off(&answered).await, None);
+}
+
+#[tokio::test]
+async fn our_own_answers_do_not() {
+    let mut refused = frames::request("GET", "/");
+    refused.push(("host", "y"));
+    let taken_back = taken_back_until_cut_off(&refused).await;
+    // The one after the last may have been read with it.
+    assert!(matches!(taken_back, Some(501..=502)), "{taken_back:?}");
 }

@@ -1,13 +1,20 @@
-//! An end that others stand in the way of: a successor that does not come up, a log that takes no lines.
+//! An end that others stand in the way of: a successor that does not come up, a log that takes no lines, an HTTP/2 client that
+//! does not answer.
 
 use crate::clients::{Client, get};
-use crate::proxy::{Proxy, until};
+use crate::frames::{self, GOAWAY, HEADERS, Reader};
+use crate::proxy::{PATIENCE, Proxy, until};
 use crate::replicas::Replica;
 use core::net::SocketAddr;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
+use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
+use tokio::net::tcp::OwnedWriteHalf;
+use tokio::sync::Notify;
+use tokio::time::timeout;
 
 /// A program that goes when this is dropped.
 struct Program(PathBuf);
@@ -95,4 +102,97 @@ async fn an_access_log_that_takes_no_lines_does_not_keep_it_from_ending() {
     proxy.signal("TERM");
     proxy.log_line("the access log takes no lines");
     assert_eq!(proxy.ended().await.code(), Some(0));
+}
+
+/// An HTTP/2 client that answers nothing, be it SETTINGS or PING.
+struct Mute {
+    reader: Reader,
+    writer: OwnedWriteHalf,
+}
+
+impl Mute {
+    async fn connect(proxy: &Proxy) -> Self {
+        let stream = TcpStream::connect(proxy.address).await.unwrap();
+        let (read, writer) = stream.into_split();
+        let reader = Reader::new(read);
+        let mut client = Self { reader, writer };
+        client.say(&frames::preface()).await;
+        client
+    }
+
+    async fn say(&mut self, bytes: &[u8]) {
+        // A proxy that has closed the connection is not this client's failure.
+        let _ = self.writer.write_all(bytes).await;
+    }
+
+    /// The next head, by its stream, or GOAWAY, by the last stream that it names; `None` at the end of the connection.
+    async fn next(&mut self) -> Option<(u8, u32)> {
+        loop {
+            let frame = timeout(PATIENCE, self.reader.frame()).await;
+            match frame.expect("something comes, be it the end")? {
+                (HEADERS, stream, _) => return Some((HEADERS, stream)),
+                (GOAWAY, _, payload) => {
+                    let last = payload.first_chunk().unwrap();
+                    return Some((GOAWAY, u32::from_be_bytes(*last)));
+                }
+                _ => (),
+            }
+        }
+    }
+}
+
+const LONG_DRAIN: &str = "[timeouts]\ndrain = \"10m\"\ndrain_idle = \"100ms\"";
+/// More streams than there are: what is under way is taken.
+const FIRST_GOAWAY: (u8, u32) = (GOAWAY, 0x7fff_ffff);
+
+#[tokio::test]
+async fn an_http2_client_that_answers_no_ping_is_kept_no_longer_than_others_that_carry_nothing() {
+    let replica = Replica::echo("r").await;
+    let mut proxy = Proxy::start(&[replica.address], LONG_DRAIN);
+    let mut client = Mute::connect(&proxy).await;
+    client.say(&frames::get(1, "/a")).await;
+    assert_eq!(client.next().await, Some((HEADERS, 1)));
+    proxy.signal("TERM");
+    assert_eq!(client.next().await, Some(FIRST_GOAWAY));
+    assert_eq!(client.next().await, Some((GOAWAY, 1)));
+    assert_eq!(client.next().await, None);
+    assert_eq!(proxy.ended().await.code(), Some(0));
+}
+
+#[tokio::test]
+async fn one_that_has_requests_ends_with_them_and_begins_no_others() {
+    let go_on = Arc::new(Notify::new());
+    let replica = Replica::slow(&go_on, "done").await;
+    let mut proxy = Proxy::start(&[replica.address], LONG_DRAIN);
+    let mut client = Mute::connect(&proxy).await;
+    client.say(&frames::get(1, "/slow")).await;
+    until("the request is out", async || {
+        (proxy.sum("/in_flight").await == 1).then_some(())
+    })
+    .await;
+    proxy.signal("TERM");
+    assert_eq!(client.next().await, Some(FIRST_GOAWAY));
+    assert_eq!(client.next().await, Some((GOAWAY, 1)));
+    client.say(&frames::get(3, "/late")).await;
+    go_on.notify_one();
+    assert_eq!(client.next().await, Some((HEADERS, 1)));
+    assert_eq!(client.next().await, None);
+    assert_eq!(proxy.ended().await.code(), Some(0));
+}
+
+#[tokio::test]
+async fn one_that_takes_nothing_has_two_seconds_for_the_last_goaway() {
+    let replica = Replica::echo("r").await;
+    let timeouts = "[timeouts]\ndrain = \"10m\"\nidle = \"1h\"";
+    let mut proxy = Proxy::start(&[replica.address], timeouts);
+    let mut client = Mute::connect(&proxy).await;
+    client.say(&frames::get(1, "/a")).await;
+    assert_eq!(client.next().await, Some((HEADERS, 1)));
+    let (reader, mut writer) = (client.reader, client.writer);
+    let pings = frames::frame(frames::PING, 0, 0, &[0; 8]).repeat(4096);
+    let flood = tokio::spawn(async move { while writer.write_all(&pings).await.is_ok() {} });
+    proxy.signal("TERM");
+    assert_eq!(proxy.ended().await.code(), Some(0));
+    flood.await.unwrap();
+    drop(reader);
 }

@@ -226,7 +226,7 @@ impl<R: PoolRule> Pooled<R> {
         let inserted = self.pool.insert(PooledReport {
             replica,
             rif: report.rif,
-            latency_ns: report.latency.map(span_ns),
+            latency_ns: report.known_latency().map(span_ns),
             received_at: now,
             uses_left,
             local,

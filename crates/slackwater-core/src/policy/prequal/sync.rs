@@ -195,11 +195,8 @@ fn draw_targets(
     let enough = u32::try_from(count + query.avoid.len()).unwrap_or(u32::MAX);
     draw_distinct(enough, from, draw, into);
     into.retain(|&replica| query.allows(replica));
-    // Which of those left over go is drawn, too: the order in which Floyd's algorithm finds them is not random.
-    while into.len() > count {
-        let left = u32::try_from(into.len()).unwrap_or(u32::MAX);
-        into.swap_remove(below(draw, left) as usize);
-    }
+    // Any of those left over may go: their order is random.
+    into.truncate(count);
 }
 
 /// It was chosen by chance: nobody was compared.

@@ -339,13 +339,16 @@ impl<K: Keep> Probed<K> {
             self.client.counters.reports_unknown += 1;
             return;
         }
-        self.heard(now, replica, sent_at, report);
+        // It cannot have fewer than this client alone has had there all the time. [Decision 0015]
+        let mut report = report.clone();
+        report.rif = report.rif.max(self.client.fleet.rif_min(replica));
+        self.heard(now, replica, sent_at, &report);
         match self.client.locals.own_load(now, replica) {
             Some(own) if K::COMPARES_ALL => {
                 let report = LoadReport::new(report.rif, own.latency);
                 self.keep_report(now, replica, &report, true, draw);
             }
-            _ => self.keep_report(now, replica, report, false, draw),
+            _ => self.keep_report(now, replica, &report, false, draw),
         }
     }
 

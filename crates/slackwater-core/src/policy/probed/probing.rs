@@ -310,8 +310,11 @@ impl Probing {
     }
 }
 
-/// Draws `count` distinct members uniformly (all of them, if there are not more), by Robert Floyd's algorithm: as many
-/// draws as members, and no table of the set's size.
+/// Draws `count` distinct members (all of them, if there are not more), every order of every set equally likely, by Robert
+/// Floyd's algorithm for sequences: as many draws as members, and no table of the set's size.
+///
+/// The order counts where not all of them are asked, because a cap on probes binds. If the newest always came last, the last
+/// member of the table would be asked three times as often as the others.
 pub(in crate::policy) fn draw_distinct(
     count: u32,
     from: &[ReplicaId],
@@ -321,10 +324,9 @@ pub(in crate::policy) fn draw_distinct(
     let members = u32::try_from(from.len()).unwrap_or(u32::MAX);
     for newest in members.saturating_sub(count)..members {
         let candidate = from[below(draw, newest + 1) as usize];
-        into.push(if into.contains(&candidate) {
-            from[newest as usize]
-        } else {
-            candidate
-        });
+        match into.iter().position(|&drawn| drawn == candidate) {
+            Some(place) => into.insert(place, from[newest as usize]),
+            None => into.push(candidate),
+        }
     }
 }

@@ -23,6 +23,7 @@ impl<K: Keep> Probed<K> {
             };
             if probe.is_some() {
                 self.client.counters.probes_sent += 1;
+                self.client.fleet.probe_sent(replica);
                 self.probing.rest(now);
                 return probe;
             }

@@ -44,6 +44,9 @@ struct Replica {
     /// It stopped answering while others did not. `[Decision 0007]`
     lost: bool,
     in_flight: u32,
+    /// How many were out when it was last probed, and how many have ended since. `[Decision 0015]`
+    out_at_probe: u32,
+    ended_since_probe: u32,
     probed_at: Option<Instant>,
     answered_at: Option<Instant>,
     lost_in_a_row: u32,
@@ -279,6 +282,7 @@ impl SlowPrequal {
             return;
         };
         it.in_flight -= 1;
+        it.ended_since_probe += 1;
         if outcome == Outcome::Unreachable {
             it.unreachable_until = now + Duration::from_secs(1);
         }

@@ -37,7 +37,9 @@ impl SlowPrequal {
             if self.may_send(now, target, draw) {
                 self.rest(now);
                 self.counters.probes_sent += 1;
-                self.replicas.get_mut(&target).expect("known").probed_at = Some(now);
+                let it = self.replicas.get_mut(&target).expect("known");
+                it.probed_at = Some(now);
+                (it.out_at_probe, it.ended_since_probe) = (it.in_flight, 0);
                 return Some((target, now + self.settings.probe_deadline));
             }
         }
@@ -58,14 +60,21 @@ impl SlowPrequal {
         });
     }
 
-    /// Floyd: the j-th draw is among the first n − count + j; one that is taken stands for the newest.
+    /// Floyd: the j-th draw is among the first n − count + j; one that is taken stands for the newest, which is asked right
+    /// after it.
     fn draw_targets(&mut self, count: usize, draw: &mut dyn Draw) {
         let n = self.known.len();
         for newest in n.saturating_sub(count)..n {
             let drawn = self.known[below(draw, u32::try_from(newest + 1).expect("few")) as usize];
-            let taken = self.targets.contains(&drawn);
-            self.targets
-                .push(if taken { self.known[newest] } else { drawn });
+            // The last is asked first.
+            let taken = self.targets.iter().position(|&target| target == drawn);
+            let place = taken.unwrap_or(self.targets.len());
+            let target = if taken.is_some() {
+                self.known[newest]
+            } else {
+                drawn
+            };
+            self.targets.insert(place, target);
         }
     }
 
@@ -245,11 +254,17 @@ impl SlowPrequal {
             replica, sent_at, ..
         } = self.outstanding.remove(place);
         self.counters.probes_answered += 1;
-        let ordinary = self.ordinary(report.rif);
-        let Some(it) = self.replicas.get_mut(&replica) else {
+        let Some(it) = self.replicas.get(&replica) else {
             self.counters.reports_unknown += 1;
             return;
         };
+        // `[Decision 0015]`
+        let mut report = report.clone();
+        let least = it.out_at_probe.saturating_sub(it.ended_since_probe);
+        report.rif = report.rif.max(Rif::new(least));
+        let report = &report;
+        let ordinary = self.ordinary(report.rif);
+        let it = self.replicas.get_mut(&replica).expect("known");
         it.answered_at = Some(now);
         it.lost_in_a_row = 0;
         let took = now.saturating_since(sent_at);
@@ -319,6 +334,7 @@ impl SlowPrequal {
             self.counters.evicted += 1;
         }
         let LoadReport { rif, latency, .. } = *report;
+        let latency = latency.filter(|latency| !latency.is_zero());
         self.pool.push(Entry {
             replica,
             rif: rif.count(),

@@ -27,7 +27,7 @@ async fn three_at(address: SocketAddr) -> (usize, Multiplex) {
     let target = Target::new(ReplicaAddress::Tcp(address), None);
     let found = LocalSet::new()
         .run_until(async {
-            let find = || multiplex.find_or_open(&target, &options);
+            let find = || multiplex.find_or_open(&target, &options, Length::None);
             let found = tokio::join!(find(), find(), find());
             // Places are given back only when all have had theirs.
             [found.0, found.1, found.2]

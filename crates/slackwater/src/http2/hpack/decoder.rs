@@ -6,6 +6,10 @@ use super::{Broken, TABLE_BYTES, field_size, huffman, static_table};
 use std::borrow::Cow;
 use std::collections::VecDeque;
 
+/// Changes of the table's size that a block may begin with: the smallest size since the last block, and the one that is
+/// left. RFC 7541 §4.2
+const RESIZES_MAX: usize = 2;
+
 /// Reads the blocks of one connection, in their order.
 #[derive(Debug)]
 pub(crate) struct Decoder {
@@ -51,7 +55,7 @@ impl Decoder {
         mut take: impl FnMut(Cow<'_, Field>, usize) -> Result<(), E>,
     ) -> Result<(), E> {
         let mut unread = Unread(block);
-        let mut may_resize = true;
+        let mut resizes_left = RESIZES_MAX;
         while let Some(first) = unread.octet() {
             if first & 0x80 != 0 {
                 let index = unread.integer(first, 7)?;
@@ -62,16 +66,16 @@ impl Decoder {
                 take(Cow::Borrowed(&told.field), told.size)?;
                 self.remember(told);
             } else if first & 0xe0 == 0x20 {
-                if !may_resize {
-                    return Err(Broken("a table changes its size within a block").into());
-                }
+                resizes_left = (resizes_left.checked_sub(1)).ok_or(Broken(
+                    "a table changes its size within a block, or too often",
+                ))?;
                 self.resize(unread.integer(first, 5)?)?;
                 continue;
             } else {
                 let told = self.literal(&mut unread, first, 4, first & 0x10 != 0)?;
                 take(Cow::Owned(told.field), told.size)?;
             }
-            may_resize = false;
+            resizes_left = 0;
         }
         Ok(())
     }

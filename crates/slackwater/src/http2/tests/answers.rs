@@ -89,7 +89,8 @@ fn large_pieces_are_not_copied() {
     whole.extend(data(1, 0, &[8; 100]));
     let octets = Bytes::from(whole);
     let range = octets.as_ptr_range();
-    server.connection.receive(octets.clone());
+    let rest = server.connection.receive(octets.clone());
+    assert_eq!(rest, "");
     let mut piece = || match server.connection.poll_piece(key, &idly()) {
         Poll::Ready(Some(Ok(Piece::Data(data)))) => data,
         other => panic!("{other:?}"),

@@ -29,6 +29,56 @@ fn streams_that_are_wrong_are_counted() {
     assert_eq!(overflown, Some(200), "nobody has seen them, either");
 }
 
+/// A request that is answered with 431: small itself, and large when its fields are read from the table.
+fn too_large(stream: u32) -> Vec<u8> {
+    let mut fields = block(&GET);
+    // A field of 4,000 octets that goes into the table, where it is entry 62, and then four times more by its number.
+    fields.extend([0x40, 1, b'x', 0x7f, 0xa1, 0x1e]);
+    fields.extend([b'v'; 4000]);
+    fields.extend([0xbe; 4]);
+    frame(
+        kind::HEADERS,
+        flag::END_HEADERS | flag::END_STREAM,
+        stream,
+        &fields,
+    )
+}
+
+#[test]
+fn heads_that_are_too_large_are_counted() {
+    assert_eq!(until_calm(too_large), Some(1024));
+}
+
+#[test]
+fn one_that_is_too_large_now_and_then_is_outweighed() {
+    let mut server = Peer::server();
+    for turn in 0..2000 {
+        let stream = 1 + 4 * turn;
+        server.feed(&too_large(stream));
+        server.feed(&get(stream + 2));
+        let key = server.request();
+        server.ok(key, true);
+        server.drop_stream(key);
+        server.octets();
+    }
+    assert_eq!(server.connection.ended(), None);
+}
+
+#[test]
+fn streams_that_are_refused_are_counted() {
+    let mut server = Peer::server();
+    for stream in 0..STREAMS_MAX {
+        server.feed(&open(1 + 2 * stream));
+    }
+    let mut refused = 0;
+    while server.connection.ended().is_none() {
+        server.feed(&get(1 + 2 * (STREAMS_MAX + refused)));
+        refused += 1;
+        assert!(refused < 30_000, "it goes on for ever");
+    }
+    assert_eq!((server.goaway(), refused), (CALM, 1025));
+}
+
 #[test]
 fn streams_that_end_well_outweigh_those_that_are_wrong() {
     let mut server = Peer::server();
@@ -158,4 +208,58 @@ fn whoever_does_not_read_is_read_no_more() {
     assert_eq!(pings, (256_usize << 10).div_ceil(17));
     server.octets();
     assert!(server.connection.wants_more());
+}
+
+#[test]
+fn a_turn_ends_after_so_much_work_and_the_next_one_goes_on() {
+    let mut server = Peer::server();
+    let ping = frame(kind::PING, 0, 0, &[0; 8]);
+    let mut rest = Bytes::from(ping.repeat(600));
+    let mut turns = Vec::new();
+    while !rest.is_empty() {
+        rest = server.connection.receive(rest);
+        turns.push(server.sent().len());
+    }
+    assert_eq!(turns, [256, 256, 88]);
+    // Heads are more work, and the longer the more.
+    let mut stream = 1;
+    let mut of_heads = |block: Vec<u8>| {
+        let mut server = Peer::server();
+        let requests = (0..100).flat_map(|_| {
+            stream += 2;
+            frame(kind::HEADERS, 5, stream, &block)
+        });
+        let rest = server.connection.receive(requests.collect());
+        100 - rest.len() / (HEAD_BYTES + block.len())
+    };
+    assert_eq!(of_heads(block(&GET)), 64);
+    let value = "v".repeat(120);
+    let long = block(&[&GET[..], &[("x", &value[..]); 11]].concat());
+    assert_eq!((long.len() / 128, of_heads(long)), (11, 18));
+}
+
+#[test]
+fn a_rest_that_is_short_keeps_no_large_buffer() {
+    let mut server = Peer::server();
+    let ping = frame(kind::PING, 0, 0, &[0; 8]);
+    let read = Bytes::from(ping.repeat(600));
+    let range = read.as_ptr_range();
+    let rest = server.connection.receive(read.clone());
+    assert!(rest.len() < 8 << 10 && !range.contains(&rest.as_ptr()));
+    let many = Bytes::from(ping.repeat(6000));
+    let range = many.as_ptr_range();
+    let rest = server.connection.receive(many.clone());
+    assert!(range.contains(&rest.as_ptr()), "a long one is not copied");
+}
+
+#[test]
+fn windows_are_not_changed_for_ever() {
+    let mut changes = 0;
+    let flipped = until_calm(|_| {
+        changes += 1;
+        settings(&[(4, changes % 2)])
+    });
+    assert_eq!(flipped, Some(1024));
+    let same = until_calm(|_| settings(&[(4, 7)]));
+    assert_eq!(same, None, "what changes nothing costs nothing");
 }

@@ -277,3 +277,111 @@ fn what_nobody_reads_any_more_gives_its_window_back() {
     let receives = server.connection.receives;
     assert_eq!(receives.missing(), 0, "all came back");
 }
+
+/// A client whose server takes a mebibyte on each stream, and on all together.
+fn uploading() -> Peer {
+    let mut client = Peer::client();
+    client.feed(&settings(&[(4, 1 << 20)]));
+    client.feed(&window_update(0, (1 << 20) - 65_535));
+    client.sent();
+    client
+}
+
+/// What of a body of `length` goes at once on a new stream.
+fn upload(client: &mut Peer, length: usize) -> (Key, usize) {
+    let key = client.post();
+    let mut piece = large(length);
+    let mut sent = 0;
+    // More than fits into what is to be written at once.
+    while client.send(key, &mut piece, false).is_pending() {
+        let now = data_sent(&client.sent());
+        sent += now;
+        if now == 0 {
+            return (key, sent);
+        }
+    }
+    (key, sent + data_sent(&client.sent()))
+}
+
+#[test]
+fn bodies_that_nobody_reads_leave_room_for_short_ones() {
+    let mut client = uploading();
+    let (_, sent) = upload(&mut client, 100_000);
+    assert_eq!(sent, 100_000);
+    assert!(!client.connection.is_short_of_window());
+    let (long, sent) = upload(&mut client, 1 << 20);
+    assert_eq!(sent, (3 << 18) - 100_000, "a quarter is kept");
+    assert!(client.connection.is_short_of_window());
+    for length in [100, 16 << 10] {
+        let (_, sent) = upload(&mut client, length);
+        assert_eq!(sent, length, "short ones pass");
+    }
+    let (_, sent) = upload(&mut client, (16 << 10) + 1);
+    assert_eq!(sent, 16 << 10, "and no more than that");
+    // What is read gives room again.
+    let (woken, waker) = Woken::new();
+    let cx = Context::from_waker(&waker);
+    let mut piece = large(10);
+    let polled = (client.connection).poll_send(long, &mut piece, false, &cx);
+    assert!(polled.is_pending());
+    client.feed(&window_update(0, 400_000));
+    assert!(!client.connection.is_short_of_window());
+    assert!(woken.take());
+    assert!(client.send(long, &mut piece, false).is_ready());
+}
+
+#[test]
+fn bodies_are_unread_until_they_are_given_back_or_their_streams_end() {
+    let mut client = uploading();
+    let (_, _) = upload(&mut client, 16 << 10);
+    assert!(!client.connection.has_unread(), "a short one is none");
+    for ends in [reset(3, Reason::CANCEL), window_update(3, 1 << 14)] {
+        let (key, sent) = upload(&mut client, (16 << 10) + 1);
+        assert_eq!(sent, (16 << 10) + 1);
+        assert!(client.connection.has_unread());
+        let stream = client.connection.streams[key].id.to_be_bytes();
+        // Of this stream.
+        let mut frame = ends.clone();
+        frame[5..9].copy_from_slice(&stream);
+        client.feed(&frame);
+        assert!(!client.connection.has_unread());
+    }
+    let (key, _) = upload(&mut client, 100_000);
+    client.drop_stream(key);
+    assert!(!client.connection.has_unread());
+}
+
+#[test]
+fn answers_share_nothing_for_they_have_one_client() {
+    let (mut server, keys) = answering(1);
+    let mut piece = large(65_535);
+    assert!(server.send(keys[0], &mut piece, true).is_ready());
+    assert_eq!(data_sent(&server.sent()), 65_535);
+}
+
+#[test]
+fn of_all_windows_that_are_read_at_once_the_last_one_counts() {
+    let (mut server, keys) = answering(1);
+    server.feed(&settings(&[(4, 0)]));
+    server.sent();
+    let (woken, waker) = Woken::new();
+    let cx = Context::from_waker(&waker);
+    let mut piece = large(10);
+    let polled = (server.connection).poll_send(keys[0], &mut piece, false, &cx);
+    assert!(polled.is_pending());
+    let open_and_shut = [settings(&[(4, 5)]), settings(&[(4, 0)])].concat();
+    server.feed(&open_and_shut);
+    assert!(!woken.take(), "it is shut as before");
+    server.feed(&[open_and_shut, settings(&[(4, 7)])].concat());
+    assert!(woken.take());
+    assert!(server.send(keys[0], &mut piece, false).is_pending());
+    assert_eq!(data_sent(&server.sent()), 7);
+}
+
+#[test]
+fn a_window_may_shrink_and_be_given_more_in_one_read() {
+    let (mut server, _) = answering(1);
+    let shrink = settings(&[(4, 0)]);
+    server.feed(&[shrink, window_update(1, (1 << 31) - 1)].concat());
+    assert_eq!((server.resets(), server.connection.ended()), (vec![], None));
+}

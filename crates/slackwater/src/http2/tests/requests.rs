@@ -2,13 +2,6 @@
 
 use super::*;
 
-/// The streams of the heads that were sent.
-fn begun(client: &mut Peer) -> Vec<u32> {
-    let sent = client.sent();
-    let heads = sent.iter().filter(|frame| frame.0 == kind::HEADERS);
-    heads.map(|frame| frame.2).collect()
-}
-
 const OK: [(&str, &str); 1] = [(":status", "200")];
 
 fn answer(stream: u32, flags: u8, fields: &[(&str, &str)]) -> Vec<u8> {
@@ -29,10 +22,8 @@ fn a_request_and_its_response() {
     assert!(client.send(key, &mut piece, false).is_ready());
     let trailers =
         HeaderMap::from_iter([(HeaderName::from_static("x"), HeaderValue::from_static("y"))]);
-    let sent = client
-        .connection
-        .poll_send_trailers(key, &trailers, &idly());
-    assert_eq!(sent, Poll::Ready(Ok(())));
+    let sent = client.connection.send_trailers(key, &trailers);
+    assert_eq!(sent, Ok(()));
     let sent: Vec<_> = client.sent().iter().map(|it| (it.0, it.1)).collect();
     let both = flag::END_HEADERS | flag::END_STREAM;
     assert_eq!(
@@ -93,7 +84,9 @@ fn a_length_without_a_body_is_right_after_head_and_for_304() {
     let mut client = Peer::client();
     let uri = "http://x/".parse().expect("a URI");
     let headers_of = HeaderMap::new();
-    let head = client.connection.begin(Method::HEAD, uri, headers_of, true);
+    let head = client
+        .connection
+        .begin(&Method::HEAD, &uri, headers_of, true);
     client.get();
     client.sent();
     client.feed(&answer(1, flag::END_STREAM, &[("content-length", "5")]));
@@ -110,48 +103,33 @@ fn a_length_without_a_body_is_right_after_head_and_for_304() {
 }
 
 #[test]
-fn requests_wait_for_a_stream() {
+fn the_other_side_says_how_many_streams_there_may_be() {
     let mut client = Peer::client();
     client.feed(&settings(&[(3, 1)]));
     let first = client.get();
-    let second = client.post();
-    let third = client.get();
-    assert_eq!(begun(&mut client), [1]);
-    let (woken, waker) = Woken::new();
-    let cx = Context::from_waker(&waker);
-    let mut piece = Bytes::from_static(b"a");
-    let sent = client.connection.poll_send(second, &mut piece, true, &cx);
-    assert!(sent.is_pending());
-    // One that is given up is never begun.
-    client.drop_stream(third);
-    let fourth = client.get();
+    assert!(!client.connection.has_room());
     client.feed(&answer(1, flag::END_STREAM, &[]));
-    assert!(woken.take());
-    assert_eq!(begun(&mut client), [3]);
-    assert!(client.send(second, &mut piece, true).is_ready());
-    client.feed(&settings(&[(3, 2)]));
-    assert_eq!(begun(&mut client), [5]);
+    assert!(client.connection.has_room());
     assert!(response(&mut client, first).is_ready());
-    assert!(response(&mut client, fourth).is_pending());
+    client.feed(&settings(&[(3, 0)]));
+    assert!(!client.connection.has_room());
+    assert_eq!(client.connection.check(), Ok(()), "it may change its mind");
     // One for which there is no number any more.
-    client.connection.next_ours = 1 << 31;
-    let fifth = client.get();
-    client.feed(&settings(&[(3, 9)]));
-    assert!(begun(&mut client).is_empty());
-    let lost = response(&mut client, fifth);
-    assert!(matches!(lost, Poll::Ready(Err(Lost::TurnedAway))));
+    client.connection.next_ours = (1 << 31) + 1;
+    assert_eq!(client.connection.check(), Err(Lost::TurnedAway));
 }
 
 #[test]
 fn until_it_is_known_a_hundred_streams_are_allowed() {
     let mut client = Peer::new(Role::Client);
     assert_eq!(client.connection.streams_max(), 100);
-    for _ in 0..101 {
+    for _ in 0..100 {
+        assert!(client.connection.has_room());
         client.get();
     }
-    assert_eq!(begun(&mut client).len(), 100);
+    assert!(!client.connection.has_room());
     client.feed(&settings(&[]));
-    assert_eq!(begun(&mut client).len(), 1);
+    assert!(client.connection.has_room());
 }
 
 #[test]
@@ -221,7 +199,7 @@ fn heads_that_are_longer_than_a_frame_are_continued() {
     let value = HeaderValue::from_str(&"v".repeat(20_000)).expect("a value");
     let fields = HeaderMap::from_iter([(HeaderName::from_static("x"), value)]);
     let uri = "http://x/".parse().expect("a URI");
-    client.connection.begin(Method::GET, uri, fields, true);
+    client.connection.begin(&Method::GET, &uri, fields, true);
     let sent = client.sent();
     let frames: Vec<_> = sent.iter().map(|it| (it.0, it.1, it.2)).collect();
     assert_eq!(

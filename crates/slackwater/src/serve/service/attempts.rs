@@ -8,7 +8,7 @@ use super::account::Account;
 use super::flight::{Flight, Setback, Unwanted};
 use super::race::Lost;
 use super::retries::{Hint, Place};
-use crate::forward::{Patience, RequestBody, ResponseBody, answer, shed};
+use crate::forward::{Cause, Patience, RequestBody, ResponseBody, answer, replicas_full};
 use crate::request_record::{AttemptKind, Story};
 use crate::routes::RetryRules;
 use core::cell::Cell;
@@ -155,10 +155,7 @@ impl Service {
         };
         if !first.enter() {
             let Some(other) = Box::pin(self.find_room(first, story)).await else {
-                return shed(
-                    "replicas_full",
-                    "no replica had room for another connection in time",
-                );
+                return replicas_full();
             };
             first = other;
         }
@@ -274,7 +271,7 @@ impl<'s> Attempts<'s> {
             let number = u32::try_from(attempt).unwrap_or(u32::MAX);
             let wait = has_other.then(|| self.wait(&setback, number, waits));
             let Some(wait) = wait.flatten() else {
-                return setback.into_response(self.story);
+                return self.give_up(setback);
             };
             let _place = match wait {
                 Wait::None => None,
@@ -287,11 +284,11 @@ impl<'s> Attempts<'s> {
                 }
             };
             let Some(mut next) = self.service.pick_with_room(&tried, self.story).await else {
-                return setback.into_response(self.story);
+                return self.give_up(setback);
             };
             let Some(mut request) = setback.take_request() else {
                 next.cancel();
-                return setback.into_response(self.story);
+                return self.give_up(setback);
             };
             // From here on it has no twin.
             request.headers_mut().remove(TIE);
@@ -312,6 +309,19 @@ impl<'s> Attempts<'s> {
                 }
                 Err(another) => setback = another,
             }
+        }
+    }
+
+    /// The response to a request that is not tried again.
+    fn give_up(&self, setback: Setback) -> Reply {
+        match setback {
+            Setback::Failed(failure) => {
+                if let Cause::Full = failure.cause {
+                    self.service.counts().shed_replicas_full.add_one();
+                }
+                answer(Some(&failure.cause))
+            }
+            Setback::Refused(unwanted) => Unwanted::pass_on(*unwanted, self.story),
         }
     }
 
@@ -341,13 +351,4 @@ enum Wait<'r> {
     None,
     /// A wait, and a place in the budget until the try has ended.
     First(Place<'r>, Duration),
-}
-
-impl Setback {
-    fn into_response(self, story: &Story) -> Reply {
-        match self {
-            Self::Failed(failure) => answer(Some(&failure.cause)),
-            Self::Refused(unwanted) => Unwanted::pass_on(*unwanted, story),
-        }
-    }
 }

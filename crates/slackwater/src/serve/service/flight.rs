@@ -357,6 +357,11 @@ impl Flight {
                 counts.connect_failures.add_one();
                 Outcome::Unreachable
             }
+            // Its connections are full, perhaps of what clients do not take: that says nothing of the replica.
+            Cause::Full => {
+                counts.full.add_one();
+                Outcome::Dropped
+            }
             Cause::Broken(_) if failure.is_unsent => {
                 counts.broken.add_one();
                 Outcome::Unreachable

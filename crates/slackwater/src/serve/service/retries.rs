@@ -136,7 +136,7 @@ impl RetryRules {
         match cause {
             Cause::Broken(_) => self.on.reset,
             Cause::FirstByte => self.on.timeout,
-            Cause::Unreachable(_) | Cause::Withdrawn | Cause::Shed(_) => true,
+            Cause::Unreachable(_) | Cause::Full | Cause::Withdrawn | Cause::Shed(_) => true,
             Cause::Coding
             | Cause::Switched
             | Cause::ClientStalled

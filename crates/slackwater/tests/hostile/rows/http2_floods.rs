@@ -35,6 +35,20 @@ fn bomb() -> Vec<u8> {
     fields
 }
 
+/// 2,000 heads of 80 KB, in some 80 bytes each but for the first, which puts a field into the table.
+fn small_bombs() -> Vec<u8> {
+    let head = |stream: u32, fields: &[u8]| {
+        let block = [&block(&request("GET", "/a")), fields].concat();
+        frame(HEADERS, END_HEADERS | END_STREAM, stream, &block)
+    };
+    let mut kept = field("a", "b".repeat(3900).as_bytes());
+    kept[0] = 0x40;
+    let first = head(1, &kept);
+    let others = streams(2_001).skip(1);
+    let others = others.flat_map(|stream| head(stream, &[0xbe; 20]));
+    first.into_iter().chain(others).collect()
+}
+
 fn upload(stream: u32, path: &str) -> Vec<u8> {
     open(stream, &request("POST", path))
 }
@@ -83,6 +97,14 @@ fn rows() -> Vec<Row> {
             CALM,
             frame(HEADERS, END_HEADERS | END_STREAM, 1, &bomb()),
         ),
+        Row {
+            seen: &["GET x/a"],
+            ..frames(
+                "2,000 heads of 80 KB in some 80 bytes each: over the limit, but not far over it",
+                "200, 431, GOAWAY (ENHANCE_YOUR_CALM), closed",
+                small_bombs(),
+            )
+        },
         frames(
             "a field of 15 KiB, five times in one head",
             "431",

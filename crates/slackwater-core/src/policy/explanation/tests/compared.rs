@@ -111,8 +111,8 @@ fn the_scores_that_are_seen_before_a_choice_are_those_that_it_compares() {
                 foreseen += 1;
             }
         }
-        // Chance decides in few rounds, if in any.
-        let expected = if is_scored { 50..=60 } else { 0..=0 };
+        // Chance decides in some rounds: where two have equally many of the queries here, of which none ends, and no latency.
+        let expected = if is_scored { 40..=60 } else { 0..=0 };
         assert!(expected.contains(&foreseen), "{policy}: {foreseen}");
     }
 }

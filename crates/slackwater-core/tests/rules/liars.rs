@@ -1,0 +1,174 @@
+//! A replica that says that it has nothing to do and answers at once, and answers no query. `[Decision 0015]`
+
+use crate::world::{MS, World, load, quiet_default};
+use core::time::Duration;
+use slackwater_core::policy::prequal::PrequalSettings;
+use slackwater_core::policy::{
+    Capacity, CapacityConfig, Linear, LinearConfig, Outcome, Policy, Prequal, Query,
+    ShortestExpectedDelay, ShortestExpectedDelayConfig, Ticket,
+};
+use slackwater_core::{Instant, LoadReport, Rate, Rif};
+
+const REPLICAS: usize = 5;
+const LIAR: usize = 2;
+/// Each of the others takes so long, and has this many of other clients' queries.
+const SERVICE: Duration = Duration::from_millis(20);
+const OTHERS: u32 = 3;
+/// With those, others have no more than so many in flight.
+const AS_OTHERS: u32 = OTHERS + 5;
+/// After so long a client gives up.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// A query that is out: when it ends, where it is, and how it ends there.
+struct Out {
+    ends_at: Instant,
+    place: usize,
+    ticket: Ticket,
+}
+
+/// Plays 300 queries a second for 9 s. How many queries go to each replica, and the most that the liar had at a time.
+fn played<P: Policy>(policy: P) -> (Vec<u32>, usize) {
+    let mut world = World::of(REPLICAS, policy);
+    let mut out: Vec<Out> = Vec::new();
+    let (mut sent, mut held_max) = (vec![0; REPLICAS], 0);
+    for query in 0..2_700_u64 {
+        world.now = Instant::from_nanos(query * 10_000_000 / 3);
+        while let Some(next) = out.iter().position(|it| it.ends_at <= world.now) {
+            let it = out.swap_remove(next);
+            let outcome = match it.place {
+                LIAR => Outcome::Dropped,
+                _ => Outcome::Success,
+            };
+            (world.policy).handle_query_done(it.ends_at, it.ticket, outcome);
+        }
+        world.policy.handle_timeout(world.now, &mut world.draw);
+        let pick = world.pick_for(Query::first());
+        let replica = pick.ticket.replica();
+        let place = world.replicas.iter().position(|&id| id == replica);
+        let place = place.expect("one of the fleet");
+        sent[place] += 1;
+        let takes = if place == LIAR { PATIENCE } else { SERVICE };
+        out.push(Out {
+            ends_at: world.now + takes,
+            place,
+            ticket: pick.ticket,
+        });
+        let held = |place| out.iter().filter(|it| it.place == place).count();
+        held_max = held_max.max(held(LIAR));
+        for probe in world.probes() {
+            let place = world.replicas.iter().position(|&id| id == probe.replica);
+            let place = place.expect("one of the fleet");
+            let mut report = if place == LIAR {
+                LoadReport::new(Rif::ZERO, Some(Duration::from_nanos(1)))
+            } else {
+                let own = u32::try_from(held(place)).expect("few");
+                load(OTHERS + own, 20)
+            };
+            report.capacity_millirif = Some(8_000);
+            report.cost = Some(MS);
+            world.answer(probe, &report);
+        }
+    }
+    (sent, held_max)
+}
+
+fn shipped() -> PrequalSettings {
+    PrequalSettings {
+        probe_rate: Rate::from_millionths(3_000_000).expect("in range"),
+        remove_rate: Rate::ONE,
+        idle_probes: 0,
+        probe_deadline: 50 * MS,
+        ..quiet_default()
+    }
+}
+
+/// 2,700 queries are 540 for each. The liar gets what it can hold while its clients are patient, and that again each time that
+/// they give up: within 9 s, three times more.
+#[track_caller]
+fn check((sent, held_max): (Vec<u32>, usize), hold: u32) {
+    assert!(held_max <= hold as usize, "{held_max} at a time: {sent:?}");
+    assert!(sent[LIAR] <= 4 * hold, "{sent:?}");
+    let others = sent.iter().enumerate().filter(|&(place, _)| place != LIAR);
+    for (_, &sent) in others {
+        assert!((600..750).contains(&sent), "{sent}");
+    }
+}
+
+#[test]
+fn under_prequal_a_liar_that_never_answers_holds_no_more_than_others_have_in_flight() {
+    let config = shipped().validate().expect("in range");
+    check(played(Prequal::new(config)), AS_OTHERS);
+}
+
+#[test]
+fn by_other_rules_of_the_pool_it_is_bounded_likewise() {
+    let config = || shipped().validate().expect("in range");
+    let linear = Linear::new(config(), &LinearConfig::default());
+    check(played(linear), AS_OTHERS);
+    let capacity = Capacity::new(config(), &CapacityConfig::default());
+    check(played(capacity), AS_OTHERS);
+}
+
+#[test]
+fn under_the_default_policy_it_is_bounded_likewise() {
+    let config = shipped().validate().expect("in range");
+    let settings = ShortestExpectedDelayConfig::default();
+    // It counts as four times as fast as the mean at most, and so gets four times as many.
+    let policy = ShortestExpectedDelay::new(config, &settings);
+    check(played(policy), 4 * AS_OTHERS);
+}
+
+#[test]
+fn what_was_sent_before_a_probe_and_has_not_ended_is_in_flight_whatever_the_report_says() {
+    let mut world = World::new(2, quiet_default());
+    let replica = world.replicas[0];
+    let avoid = [world.replicas[1]];
+    let mut tickets: Vec<_> = (0..3)
+        .map(|_| world.pick_for(Query::retry(&avoid)).ticket)
+        .collect();
+    let probe = world.probe(replica);
+    world.answer(probe, &load(1, 5));
+    assert_eq!(
+        world.rif_of(replica),
+        Some(3),
+        "three of this client's alone"
+    );
+    world.report(replica, &load(7, 5));
+    assert_eq!(world.rif_of(replica), Some(7), "and four of others'");
+
+    // What is sent after the probe may be on its way, and counts as any query does: until the report comes.
+    let probe = world.probe(replica);
+    tickets.push(world.pick_for(Query::retry(&avoid)).ticket);
+    world.answer(probe, &load(0, 5));
+    assert_eq!(world.rif_of(replica), Some(3));
+
+    // One that has ended may have done so before the probe got there.
+    let probe = world.probe(replica);
+    for ticket in tickets.drain(..2) {
+        (world.policy).handle_query_done(world.now, ticket, Outcome::Success);
+    }
+    world.answer(probe, &load(1, 5));
+    assert_eq!(world.rif_of(replica), Some(2));
+    world.report(replica, &load(0, 5));
+    assert_eq!(world.rif_of(replica), Some(2));
+    for ticket in tickets {
+        (world.policy).handle_query_done(world.now, ticket, Outcome::Dropped);
+    }
+    world.report(replica, &load(0, 5));
+    assert_eq!(world.rif_of(replica), Some(0));
+}
+
+#[test]
+fn what_a_sibling_was_told_is_no_better_than_what_one_is_told_oneself() {
+    let mut world = World::new(2, quiet_default());
+    let replica = world.replicas[0];
+    let avoid = [world.replicas[1]];
+    let tickets = [(); 2].map(|()| world.pick_for(Query::retry(&avoid)).ticket);
+    world.report(replica, &load(9, 5));
+    let now = world.now;
+    (world.policy).handle_sibling_report(now, replica, &load(0, 5), &mut world.draw);
+    assert_eq!(world.rif_of(replica), Some(2));
+    for ticket in tickets {
+        (world.policy).handle_query_done(world.now, ticket, Outcome::Success);
+    }
+}

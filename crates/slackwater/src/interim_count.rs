@@ -1,0 +1,36 @@
+//! How many responses may come before the final one, in either protocol. RFC 9110 §15.2
+//!
+//! Each costs its reader as much as a head does, and none of them is an end. An exchange with more of them fails, as one whose
+//! response is not HTTP.
+
+/// Responses of one exchange before the final one, at most. A replica has few reasons to send more than two (100, then 103);
+/// Go's `net/http` gave up after 5 until Go 1.24, which bounds their octets in place of their number.
+const INTERIM_MAX: u8 = 32;
+
+/// The responses of one exchange so far that are not final.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct InterimCount(u8);
+
+impl InterimCount {
+    /// Counts one more; `false` if that is one too many.
+    pub(crate) const fn add_one(&mut self) -> bool {
+        self.0 = self.0.saturating_add(1);
+        self.0 <= INTERIM_MAX
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thirty_two_may_come() {
+        let mut count = InterimCount::default();
+        for _ in 0..32 {
+            assert!(count.add_one());
+        }
+        for _ in 0..1000 {
+            assert!(!count.add_one());
+        }
+    }
+}
