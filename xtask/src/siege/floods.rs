@@ -130,7 +130,11 @@ pub(super) const FLOODS: &[Flood] = &[
 pub(super) fn run(site: &Site<'_>, scores: &mut Scores) -> Result<(), String> {
     let replica = Rogue::start(rogue::honest)?;
     let replicas = [replica.address];
-    let setup = Setup::new(1, &replicas, super::contenders::Protocol::Http1);
+    let setup = Setup {
+        // A connection that is closed was cut off, and not closed for being idle.
+        idle: 60,
+        ..Setup::new(1, &replicas, super::contenders::Protocol::Http1)
+    };
     for flood in FLOODS {
         let proxy = site.start_ours(&setup)?;
         proxy.warm_up()?;
@@ -195,7 +199,6 @@ pub(super) fn besiege(
 
 /// Whether the proxy has said that it ends the connection, or has ended it.
 fn is_cut_off(connection: &mut http2::Connection) -> bool {
-    // Below `timeouts.idle`, which ends any connection.
     let until = Instant::now() + Duration::from_secs(2);
     loop {
         match connection.next(until) {

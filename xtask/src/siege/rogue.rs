@@ -20,6 +20,9 @@ const PIECE: usize = 16 << 10;
 /// Bytes that one connection gets at the most.
 const BYTES_MAX: usize = 4 << 30;
 
+/// Connections that wait to be accepted.
+const BACKLOG: i32 = 4_096;
+
 /// A replica's conduct on one connection; `number` counts connections.
 pub(super) type Conduct = fn(TcpStream, number: u64) -> io::Result<()>;
 
@@ -34,6 +37,9 @@ impl Rogue {
     pub(super) fn start(conduct: Conduct) -> Result<Self, String> {
         let wrong = |error: io::Error| format!("a replica: {error}");
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(wrong)?;
+        // A second call only makes the backlog longer: the default one overflows when attackers open connections by the
+        // thousand, and innocents behind it would wait for a retransmission.
+        rustix::net::listen(&listener, BACKLOG).map_err(|error| wrong(error.into()))?;
         let address = listener.local_addr().map_err(wrong)?;
         let over = Arc::new(AtomicBool::new(false));
         let is_over = Arc::clone(&over);

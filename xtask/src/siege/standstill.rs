@@ -32,11 +32,7 @@ pub(super) fn run(site: &Site<'_>, setup: &Setup<'_>, scores: &mut Scores) -> Re
 
 /// SIGTERM beside an idle client that acknowledges nothing.
 fn shutdown(site: &Site<'_>, setup: &Setup<'_>, scores: &mut Scores) -> Result<(), String> {
-    let proxy = site.start_ours(&Setup {
-        // Else the client is closed for being idle, before the drain is over.
-        idle: 60,
-        ..*setup
-    })?;
+    let proxy = site.start_ours(setup)?;
     proxy.warm_up()?;
     let wrong = |error: std::io::Error| format!("an idle client: {error}");
     let mut idle = http2::Connection::open(proxy.at.http2, 65_535, WRITE_MAX).map_err(wrong)?;
