@@ -104,8 +104,9 @@ pub struct Counters {
 pub struct PooledView {
     /// Whose report it is.
     pub replica: ReplicaId,
-    /// The RIF that it counts with: as reported, plus one for each query that this client sent there since; for
-    /// `rif_then_latency` and `shortest_expected_delay` also less each that ended since.
+    /// The RIF that it counts with: as reported, but no less than this client alone had there `[Decision 0015]`, plus one for
+    /// each query that this client sent there since; for `rif_then_latency` and `shortest_expected_delay` also less each that
+    /// ended since.
     pub rif: Rif,
     /// Estimated latency, if known.
     pub latency: Option<Duration>,

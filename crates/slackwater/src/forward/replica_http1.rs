@@ -19,11 +19,13 @@ use crate::interim_count::InterimCount;
 use crate::proxy_protocol::Ends;
 use bytes::{Bytes, BytesMut};
 use core::fmt;
+use core::pin::Pin;
 use core::task::{Context, Poll, Waker, ready};
 use http::{HeaderValue, Method, Request, StatusCode, header};
 use http_body::{Body, Frame};
 use std::io;
 use std::sync::Arc;
+use tokio::io::AsyncWrite;
 
 /// A connection, with what came in and was not used yet, and what is to go out.
 #[derive(Debug)]
@@ -107,6 +109,11 @@ impl Connection {
     /// Whether the replica hears of an end, or of a failure, when it ends.
     pub(super) fn end_in_order(&self, in_order: bool) {
         self.stream.end_in_order(in_order);
+    }
+
+    /// Ends it in order. TLS has a word for that, without which it would look cut off; it is not waited for.
+    pub(super) fn shut(&mut self, cx: &mut Context<'_>) {
+        let _ = Pin::new(&mut self.stream).poll_shutdown(cx);
     }
 
     /// Reads behind what has been read; `false` if the replica has ended.
@@ -336,10 +343,10 @@ impl Body for Watched<'_> {
     type Error = io::Error;
 
     fn poll_frame(
-        mut self: core::pin::Pin<&mut Self>,
+        mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
-        let polled = core::pin::Pin::new(&mut *self.body).poll_frame(cx);
+        let polled = Pin::new(&mut *self.body).poll_frame(cx);
         if let Poll::Ready(Some(Ok(frame))) = &polled
             && let Some(data) = frame.data_ref()
         {

@@ -39,6 +39,13 @@ pub(super) async fn relay<W: Watch>(
     });
     let (end, is_in_order) = ended.await;
     end_in_order(inbound, body, is_in_order);
+    if is_in_order && let Some(replica) = body.tunnel() {
+        poll_fn(|cx| {
+            replica.shut(cx);
+            Poll::Ready(())
+        })
+        .await;
+    }
     (end, is_in_order)
 }
 

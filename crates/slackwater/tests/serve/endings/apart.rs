@@ -35,6 +35,8 @@ apart! {
             => "the replica's connection is reset, not ended",
         tunnels::a_replica_resets_its_tunnel: "the replica's connection is reset (RST)"
             => "the client's connection is reset, not ended",
+        tunnels::a_tunnel_ends_before_a_tls_replica: "the client ends its connection, or it is reset; the replica speaks TLS"
+            => "the replica gets close_notify for the end, and none for the reset",
         tunnels::a_tunnel_is_silent: "neither says anything for `timeouts.tunnel`"
             => "both connections are reset, not ended",
         tunnels::a_tunnel_at_the_end_of_the_drain: "the process stops, and `timeouts.drain` is over"
@@ -51,6 +53,8 @@ apart! {
             => "the client sees a response that is cut off, in each protocol",
         times::the_process_is_killed: "the process is killed (SIGKILL)"
             => "an HTTP/1.0 client sees a reset, not an end",
+        rest::an_upload_without_room_is_given_up: "a client over HTTP/2 gives up an upload that its replica has no room for"
+            => "the replica's stream is reset with CANCEL",
         times::an_upload_is_too_large: "an upload without a length has more than `limits.body_bytes_max`"
             => "the replica sees a request that is cut off",
     }

@@ -1,8 +1,10 @@
 //! Answers before the end of a request, gRPC, TLS.
 
 use crate::clients::{self, Client};
+use crate::endings::frames;
 use crate::endings::peers::{Reader, Watch, get};
 use crate::endings::table::{Ends, HALF};
+use crate::endings::wire::Frame;
 use crate::proxy::{PATIENCE, Proxy};
 use crate::replicas;
 use bytes::Bytes;
@@ -14,6 +16,7 @@ use std::sync::Arc;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
 
 const H2C: &str = "[replica]\nprotocol = \"h2c\"";
 
@@ -77,6 +80,43 @@ pub(super) async fn an_upload_after_an_early_answer_is_cut_off() {
     drop(client);
     let seen = timeout(PATIENCE, said.recv()).await.unwrap().unwrap();
     assert!(!seen.contains("0\r\n\r\n"), "{seen:?}");
+    proxy.settled().await;
+}
+
+pub(super) async fn an_upload_without_room_is_given_up() {
+    // What a replica takes at first, and less than the client sends.
+    const WINDOW: usize = 65_535;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let proxy = Proxy::start(&[listener.local_addr().unwrap()], H2C);
+    let mut client = TcpStream::connect(proxy.address).await.unwrap();
+    let head = frames::open(1, &frames::request("POST", "/"));
+    let piece = frames::frame(frames::DATA, 0, 1, &[0; 16_384]);
+    let upload = [frames::preface(), head, piece.repeat(5)].concat();
+    client.write_all(&upload).await.unwrap();
+    let replica = async {
+        let (mut replica, _) = listener.accept().await.unwrap();
+        replica.read_exact(&mut [0; 24]).await.unwrap();
+        let settings = frames::frame(frames::SETTINGS, 0, 0, &[]);
+        replica.write_all(&settings).await.unwrap();
+        let mut taken = 0;
+        while taken < WINDOW {
+            let frame = Frame::read(&mut replica).await.unwrap();
+            if frame.kind == frames::DATA {
+                taken += frame.payload.len();
+            }
+        }
+        let reset = frames::frame(frames::RST_STREAM, 0, 1, &0_u32.to_be_bytes());
+        client.write_all(&reset).await.unwrap();
+        loop {
+            let frame = Frame::read(&mut replica).await.unwrap();
+            assert!(!frame.is_end());
+            if let Some(reset) = frame.resets() {
+                return reset;
+            }
+        }
+    };
+    let seen = timeout(PATIENCE, replica).await.unwrap();
+    assert_eq!(seen, "RST_STREAM CANCEL");
     proxy.settled().await;
 }
 
@@ -148,8 +188,8 @@ pub(super) async fn a_call_breaks_off_before_its_head() {
     proxy.settled().await;
 }
 
-/// What a client sees of a response over TLS that lasts until its connection ends, with or without a word for that.
-async fn over_tls(is_told: bool, ends: Ends) -> Vec<String> {
+/// Speaks TLS as a replica whose certificate nobody looks at.
+pub(super) fn tls() -> TlsAcceptor {
     let issued = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let key = PrivateKeyDer::try_from(issued.signing_key.serialize_der()).unwrap();
@@ -159,7 +199,15 @@ async fn over_tls(is_told: bool, ends: Ends) -> Vec<String> {
         .with_no_client_auth()
         .with_single_cert(vec![issued.cert.der().clone()], key)
         .unwrap();
-    let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(config));
+    TlsAcceptor::from(Arc::new(config))
+}
+
+pub(super) const TLS: &str =
+    "[replica.tls]\nverify = \"insecure\"\n[timeouts]\nconnect = \"30s\"\n";
+
+/// What a client sees of a response over TLS that lasts until its connection ends, with or without a word for that.
+async fn over_tls(is_told: bool, ends: Ends) -> Vec<String> {
+    let acceptor = tls();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move {
@@ -183,8 +231,7 @@ async fn over_tls(is_told: bool, ends: Ends) -> Vec<String> {
             while matches!(stream.read_buf(&mut head).await, Ok(1..)) {}
         }
     });
-    let toml = "[replica.tls]\nverify = \"insecure\"\n[timeouts]\nconnect = \"30s\"\n";
-    let proxy = Proxy::start(&[address], toml);
+    let proxy = Proxy::start(&[address], TLS);
     let mut all = Vec::new();
     for reader in [Reader::Http11, Reader::Http10, Reader::Http2] {
         let (watch, seen) = Watch::new(HALF, ends);

@@ -53,7 +53,7 @@ pub(super) async fn a_replica_stalls() {
 pub(super) async fn a_response_takes_too_long() {
     let replica = half().await;
     let service = services(&[("web", replica.address)]);
-    let route = "[[routes]]\nservice = \"web\"\ntimeouts.total = \"300ms\"\n";
+    let route = "[[routes]]\nservice = \"web\"\ntimeouts.total = \"1s\"\n";
     let proxy = Proxy::of_file(&(service + route));
     let seen = seen(&proxy, &ALL, || ()).await;
     let reset = "RST_STREAM INTERNAL_ERROR";

@@ -1,27 +1,38 @@
 //! Tunnels: bytes both ways, whose end is the connection's.
 
+use super::rest::{TLS, tls};
 use crate::proxy::{PATIENCE, Proxy};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 
 /// A proxy with a tunnel that is open, from a client to a replica.
 async fn tunnel(toml: &str) -> (Proxy, TcpStream, TcpStream) {
+    tunnel_to(toml, async |stream| stream).await
+}
+
+/// The same; the replica speaks whatever `accept` does.
+async fn tunnel_to<S: AsyncRead + AsyncWrite + Unpin>(
+    toml: &str,
+    accept: impl AsyncFnOnce(TcpStream) -> S,
+) -> (Proxy, TcpStream, S) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let proxy = Proxy::start(&[listener.local_addr().unwrap()], toml);
     let fields = "connection: upgrade\r\nupgrade: websocket\r\n\r\n";
     let mut client = TcpStream::connect(proxy.address).await.unwrap();
     let request = format!("GET / HTTP/1.1\r\nhost: x\r\n{fields}");
     client.write_all(request.as_bytes()).await.unwrap();
-    let (mut replica, _) = timeout(PATIENCE, listener.accept()).await.unwrap().unwrap();
+    let (replica, _) = timeout(PATIENCE, listener.accept()).await.unwrap().unwrap();
+    let mut replica = accept(replica).await;
     head(&mut replica).await;
     let answer = format!("HTTP/1.1 101 Switching Protocols\r\n{fields}");
     replica.write_all(answer.as_bytes()).await.unwrap();
+    replica.flush().await.unwrap();
     assert!(head(&mut client).await.starts_with("HTTP/1.1 101 "));
     (proxy, client, replica)
 }
 
-async fn head(stream: &mut TcpStream) -> String {
+async fn head(stream: &mut (impl AsyncRead + Unpin)) -> String {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         let byte = timeout(PATIENCE, stream.read_u8()).await.unwrap();
@@ -31,7 +42,7 @@ async fn head(stream: &mut TcpStream) -> String {
 }
 
 /// What comes, up to an end or a failure.
-async fn sees(stream: &mut TcpStream) -> String {
+async fn sees(stream: &mut (impl AsyncRead + Unpin)) -> String {
     let mut text = Vec::new();
     let read = timeout(PATIENCE, stream.read_to_end(&mut text)).await;
     let end = match read.expect("no end in time") {
@@ -42,7 +53,7 @@ async fn sees(stream: &mut TcpStream) -> String {
 }
 
 /// What `other` sees when `one` ends after a last word, or is reset after it.
-async fn ends(mut one: TcpStream, mut other: TcpStream, is_reset: bool) -> String {
+async fn ends(mut one: TcpStream, mut other: impl AsyncRead + Unpin, is_reset: bool) -> String {
     one.write_all(b"last").await.unwrap();
     let mut text = [0; 4];
     let read = timeout(PATIENCE, other.read_exact(&mut text)).await;
@@ -79,6 +90,16 @@ pub(super) async fn a_replica_resets_its_tunnel() {
     let (proxy, client, replica) = tunnel("").await;
     assert_eq!(ends(replica, client, true).await, ", a reset");
     proxy.settled().await;
+}
+
+pub(super) async fn a_tunnel_ends_before_a_tls_replica() {
+    // The end that is none is an error of TLS: there was no close_notify.
+    for (is_reset, seen) in [(false, " word, an end"), (true, ", a reset")] {
+        let accept = async |stream| tls().accept(stream).await.unwrap();
+        let (proxy, client, replica) = tunnel_to(TLS, accept).await;
+        assert_eq!(ends(client, replica, is_reset).await, seen);
+        proxy.settled().await;
+    }
 }
 
 pub(super) async fn a_tunnel_is_silent() {
