@@ -15,6 +15,7 @@ mod report;
 mod results;
 mod room;
 mod run;
+mod siege;
 mod spread;
 mod story;
 mod table;
@@ -40,6 +41,10 @@ cargo xtask CHORE
           real processes, numbers and no verdict of passed or failed (fifteen minutes)
           fail-fast | stopped | restart | hedged | tied | all ... [--short] [--keep] [--seconds N] [--runs N] [--rate N]
           [--slackwater FILE] [--report FILE]
+  siege   attacks on serve between real servers, beside nginx and HAProxy; fails if a bar is missed
+          (ten minutes; --short: Slackwater alone, 90 s; --minutes N: one process under attack for so long)
+          isolation | progress | endings | fairness | smuggling | fuzz | memory | replicas | floods | all ...
+          [--short] [--minutes N] [--seed N] [--keep] [--slackwater FILE] [--report FILE]
   story   slow requests under load, told three times: their lines in the access log, their decisions, their spans at a
           collector; fails if they disagree (half a minute)
           [--short] [--keep] [--slackwater FILE] [--report FILE]
@@ -77,6 +82,7 @@ fn main() -> ExitCode {
         ["promtool", ref options @ ..] => promtool::run(options),
         ["openapi", ref options @ ..] => openapi::run(options),
         ["dashboard", ref options @ ..] => dashboard::run(options),
+        ["siege", ref options @ ..] => siege::run(options),
         ["results", ref options @ ..] => results::run(options),
         _ => Err(USAGE.to_owned()),
     };

@@ -150,6 +150,13 @@ impl Process {
         self.pid
     }
 
+    /// What it has written to standard error so far.
+    pub(crate) fn errors(&self) -> Result<String, String> {
+        let bytes =
+            fs::read(&self.err).map_err(|error| format!("{}: {error}", self.err.display()))?;
+        Ok(String::from_utf8_lossy(&bytes).into())
+    }
+
     /// Asks it to stop.
     pub(crate) fn terminate(&self) -> Result<(), String> {
         kill_process(self.pid, Signal::TERM)

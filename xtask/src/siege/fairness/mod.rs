@@ -1,0 +1,187 @@
+//! How much of the proxy's CPU time one connection gets while another one's request waits.
+//!
+//! The verdict is CPU time of the process between an innocent request and its response, with one worker: it depends
+//! on what the proxy does first, and hardly on what else runs on the machine.
+
+mod floods;
+
+use super::contenders::{Contender, Protocol};
+use super::meters::cpu_time;
+use super::rogue::Rogue;
+use super::scores::{Score, Scores};
+use super::site::{Proxy, Setup, Site};
+use super::wire::http1;
+use core::fmt::Write as _;
+use core::sync::atomic::{AtomicBool, Ordering};
+use core::time::Duration;
+use floods::{FLOODS, Flood};
+use rustix::process::setpriority_process;
+use std::time::Instant;
+
+const PART: &str = "fairness";
+
+/// Whatever others do, 95 of 100 innocent requests wait no longer than for this.
+const WAITS_MAX: Duration = Duration::from_millis(20);
+
+/// In the short form, whose build may be without optimization.
+const SHORT_WAITS_MAX: Duration = Duration::from_millis(200);
+
+/// Below this the innocent request's own cost decides; half of it is what `HAProxy` is taken to use at least.
+const FLOOR: Duration = Duration::from_millis(5);
+
+/// An innocent request that takes longer has failed.
+const INNOCENT_MAX: Duration = Duration::from_secs(10);
+
+/// Priority of the thread that asks for innocents.
+const FIRST: i32 = -20;
+
+/// Between two innocent requests.
+const PAUSE: Duration = Duration::from_millis(20);
+
+pub(super) fn run(site: &Site<'_>, scores: &mut Scores) -> Result<(), String> {
+    let go = match site.start_go(1) {
+        Ok(go) => go,
+        Err(why) => {
+            scores.not_run(PART, "floods", why);
+            return Ok(());
+        }
+    };
+    let drip = Rogue::start(super::rogue::honest)?;
+    for flood in FLOODS {
+        let replica = if flood.by_replica {
+            drip.address
+        } else {
+            go.addresses[0]
+        };
+        let replicas = [replica];
+        let besiege = |contender| {
+            let proxy = site.start(contender, &Setup::new(1, &replicas, Protocol::Http1))?;
+            besiege(site, &proxy, flood)
+        };
+        let ours: Waits = besiege(Contender::Slackwater)?;
+        let mut bar = site.pick(SHORT_WAITS_MAX, WAITS_MAX);
+        let mut peers = Vec::new();
+        for &peer in site.peers() {
+            let found = besiege(peer);
+            if let (Contender::Haproxy, Ok(waits)) = (peer, &found)
+                && !waits.closed
+            {
+                bar = bar.min((2 * waits.p95()).max(FLOOR));
+            }
+            let found = found.map_or_else(|why| why, |waits| waits.text());
+            peers.push((peer, found));
+        }
+        let met = ours.failed == 0 && ours.p95() <= bar;
+        let mut score = Score::alone(
+            PART,
+            "4",
+            format!("CPU time while an innocent request waits: {}", flood.name),
+            format!("95 of 100 at most {} ms", millis(bar)),
+            (met, ours.text()),
+        );
+        for (peer, found) in peers {
+            score = score.beside(peer, Some(found));
+        }
+        scores.add(score);
+    }
+    Ok(())
+}
+
+/// CPU time of the proxy while innocent requests waited, one for each.
+#[derive(Debug)]
+struct Waits {
+    cpu_times: Vec<Duration>,
+    failed: usize,
+    /// Whether the attacker was cut off, so that most requests had no attack beside them.
+    closed: bool,
+}
+
+impl Waits {
+    /// The time that all but one in twenty kept. The worst one of a few is mostly this machine's chance: a thread that
+    /// was not woken in time.
+    fn p95(&self) -> Duration {
+        self.at(self.cpu_times.len() * 19 / 20)
+    }
+
+    fn at(&self, index: usize) -> Duration {
+        let last = self.cpu_times.len().saturating_sub(1);
+        self.cpu_times
+            .get(index.min(last))
+            .copied()
+            .unwrap_or_default()
+    }
+
+    fn text(&self) -> String {
+        let mut text = format!(
+            "{} ms, median {}, worst {}",
+            millis(self.p95()),
+            millis(self.at(self.cpu_times.len() / 2)),
+            millis(self.at(usize::MAX)),
+        );
+        if self.failed > 0 {
+            // Writing to a string does not fail.
+            let _ = write!(text, ", {} failed", self.failed);
+        }
+        if self.closed {
+            text += ", attacker cut off";
+        }
+        text
+    }
+}
+
+fn millis(time: Duration) -> String {
+    format!("{:.1}", time.as_secs_f64() * 1_000.0)
+}
+
+/// One attacking connection, and innocent requests one after another on another one.
+fn besiege(site: &Site<'_>, proxy: &Proxy, flood: &Flood) -> Result<Waits, String> {
+    let (requests, time_max) =
+        site.pick((10, Duration::from_secs(1)), (60, Duration::from_secs(10)));
+    proxy.warm_up()?;
+    let wrong = |error: std::io::Error| format!("an innocent request: {error}");
+    let mut innocent = http1::Connection::open(proxy.at.http1, INNOCENT_MAX).map_err(wrong)?;
+    let request = http1::get("/innocent");
+    innocent.ask(&request, INNOCENT_MAX).map_err(wrong)?;
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let attacker = scope.spawn(|| (flood.play)(proxy, &over));
+        // Until the flood has begun.
+        std::thread::sleep(Duration::from_millis(300));
+        let mut found = Waits {
+            cpu_times: Vec::new(),
+            failed: 0,
+            closed: false,
+        };
+        // Where this thread may, it goes before all others: what the proxy does until it is woken counts, too.
+        let _ = setpriority_process(None, FIRST);
+        let begun = Instant::now();
+        for _ in 0..requests {
+            let before = cpu_time(proxy.pid());
+            match innocent.ask(&request, INNOCENT_MAX) {
+                Ok(response) if response.status == 200 => {
+                    found
+                        .cpu_times
+                        .push(cpu_time(proxy.pid()).saturating_sub(before));
+                }
+                _ => {
+                    found.failed += 1;
+                    break;
+                }
+            }
+            if begun.elapsed() > time_max {
+                break;
+            }
+            std::thread::sleep(PAUSE);
+        }
+        let _ = setpriority_process(None, 0);
+        // An attacker that is still there has not been cut off.
+        found.closed = attacker.is_finished();
+        over.store(true, Ordering::Relaxed);
+        found.cpu_times.sort_unstable();
+        attacker
+            .join()
+            .map_err(|_| format!("{}: the attacker panicked", flood.name))?
+            .map_err(|error| format!("{}: {error}", flood.name))?;
+        Ok(found)
+    })
+}

@@ -1,0 +1,90 @@
+//! `cargo xtask siege`: attacks on `slackwater serve` between real servers, beside nginx and `HAProxy`.
+//!
+//! Each attack has a bar: how many innocent requests may fail, how much memory and CPU time may be used, what must not
+//! be taken for complete. Attackers write bytes by hand and share no code with the proxy. Everything runs on loopback, in a
+//! temporary folder, with bounded counts and times. No verdict depends on a latency by the clock.
+
+mod contenders;
+mod draws;
+mod endings;
+mod endurance;
+mod fairness;
+mod floods;
+mod fuzz;
+mod innocents;
+mod isolation;
+mod memory;
+mod meters;
+mod options;
+mod progress;
+mod replicas;
+mod rogue;
+mod scores;
+mod site;
+mod smuggling;
+mod standstill;
+mod wire;
+
+use crate::command::build_slackwater;
+use crate::folder::Folder;
+use crate::loopback::processes::Processes;
+use crate::run::say;
+use options::Options;
+use scores::Scores;
+use site::{Site, Tools};
+use std::time::Instant;
+
+/// Plays a part; an error says which step could not be taken.
+type Part = fn(&Site<'_>, &mut Scores) -> Result<(), String>;
+
+const PARTS: [(&str, Part); 9] = [
+    ("isolation", isolation::run),
+    ("progress", progress::run),
+    ("endings", endings::run),
+    ("fairness", fairness::run),
+    ("smuggling", smuggling::run),
+    ("fuzz", fuzz::run),
+    ("memory", memory::run),
+    ("replicas", replicas::run),
+    ("floods", floods::run),
+];
+
+/// Runs everything. An error says what could not be done, or how many bars were missed.
+pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
+    let options = Options::parse(arguments)?;
+    let slackwater = if let Some(file) = &options.slackwater {
+        file.clone()
+    } else {
+        let profile = if options.short { "dev" } else { "quick" };
+        say(&format!("building slackwater with the profile {profile}"));
+        build_slackwater(profile, &[])?
+    };
+    let tools = Tools::find();
+    let folder = Folder::new("siege", options.keep)?;
+    let processes = Processes::new(&folder.path)?;
+    processes.end_on_signals(folder.path.clone(), options.keep)?;
+
+    let site = Site::new(
+        &processes,
+        &tools,
+        (&slackwater, &folder.path),
+        (options.short, options.seed),
+    );
+    let mut scores = Scores::default();
+    for part in &options.parts {
+        let begun = Instant::now();
+        let parts = PARTS.iter().filter(|(name, _)| name == part);
+        for (name, play) in parts {
+            if let Err(trouble) = play(&site, &mut scores) {
+                scores.broken(name, trouble);
+            }
+        }
+        say(&format!("{part}: {} s", begun.elapsed().as_secs()));
+    }
+    if let Some(minutes) = options.minutes
+        && let Err(trouble) = endurance::run(&site, minutes, &mut scores)
+    {
+        scores.broken("endurance", trouble);
+    }
+    scores.finish(&site::page(&tools, arguments), options.report.as_deref())
+}

@@ -1,0 +1,111 @@
+//! The arguments of `cargo xtask siege`.
+
+use super::PARTS;
+use crate::arguments::number;
+use std::path::PathBuf;
+
+/// What to do.
+#[derive(Debug)]
+pub(super) struct Options {
+    /// Names of parts, in the order in which they run.
+    pub(super) parts: Vec<&'static str>,
+    /// The form for CI: fewer requests, and verdicts that hold on a busy machine.
+    pub(super) short: bool,
+    /// How long attacks are repeated with new seeds while innocents keep running: 1 to 1,440; none by default.
+    pub(super) minutes: Option<u64>,
+    /// What is drawn is drawn from this. Default 1.
+    pub(super) seed: u64,
+    /// Leave the temporary folder with configurations and logs.
+    pub(super) keep: bool,
+    /// The command to attack; built if there is none.
+    pub(super) slackwater: Option<PathBuf>,
+    /// A file for the page, as Markdown.
+    pub(super) report: Option<PathBuf>,
+}
+
+impl Options {
+    pub(super) fn parse(arguments: &[&str]) -> Result<Self, String> {
+        let mut options = Self {
+            parts: Vec::new(),
+            short: false,
+            minutes: None,
+            seed: 1,
+            keep: false,
+            slackwater: None,
+            report: None,
+        };
+        let mut rest = arguments.iter().copied();
+        while let Some(argument) = rest.next() {
+            let mut file = || {
+                let file = rest.next().ok_or(format!("{argument}: expected a file"))?;
+                Ok::<_, String>(Some(file.into()))
+            };
+            match argument {
+                "--short" => options.short = true,
+                "--keep" => options.keep = true,
+                "--minutes" => {
+                    options.minutes = Some(number(argument, rest.next(), 1..=1_440)?);
+                }
+                "--seed" => options.seed = number(argument, rest.next(), 0..=u64::MAX)?,
+                "--slackwater" => options.slackwater = file()?,
+                "--report" => options.report = file()?,
+                "all" => options.parts.extend(names()),
+                _ if argument.starts_with('-') => {
+                    return Err(format!(
+                        "{argument:?} is not an option of siege; expected --short, --minutes N, --seed N, --keep, \
+                         --slackwater FILE or --report FILE"
+                    ));
+                }
+                name => {
+                    let part = names().find(|part| *part == name).ok_or_else(|| {
+                        let known: Vec<_> = names().collect();
+                        format!(
+                            "{name:?} is no part of siege; expected all, {}",
+                            known.join(", ")
+                        )
+                    })?;
+                    options.parts.push(part);
+                }
+            }
+        }
+        // The long form has a plan of its own.
+        if options.parts.is_empty() && options.minutes.is_none() {
+            options.parts.extend(names());
+        }
+        Ok(options)
+    }
+}
+
+fn names() -> impl Iterator<Item = &'static str> {
+    PARTS.iter().map(|(name, _)| *name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_a_part_all_run_and_the_long_form_runs_alone() {
+        let parts = |arguments: &[&str]| Options::parse(arguments).unwrap().parts.len();
+        assert_eq!(parts(&["--short"]), PARTS.len());
+        assert_eq!(parts(&["all"]), PARTS.len());
+        assert_eq!(parts(&["fuzz", "--seed", "7"]), 1);
+        assert_eq!(parts(&["--minutes", "60"]), 0);
+    }
+
+    #[test]
+    fn what_is_not_known_is_refused() {
+        for (arguments, expected) in [
+            (&["--minutes", "0"][..], "found 0, expected a number from 1"),
+            (&["--report"], "expected a file"),
+            (&["--shorter"], "\"--shorter\" is not an option"),
+            (
+                &["fuzzz"],
+                "\"fuzzz\" is no part of siege; expected all, isolation",
+            ),
+        ] {
+            let message = Options::parse(arguments).unwrap_err();
+            assert!(message.contains(expected), "{message}");
+        }
+    }
+}
