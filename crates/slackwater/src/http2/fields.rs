@@ -106,6 +106,7 @@ impl Connection {
                 _ => self.trailers(key, block.is_end, octets),
             },
             Known::Closed => {
+                self.reading.came_late()?;
                 self.skip(octets)?;
                 if self.state == State::Left || self.streams.may_be_reset(id) {
                     return Ok(());
