@@ -39,6 +39,7 @@ mod metrics;
 mod moves;
 mod openapi;
 mod orca;
+mod probed;
 mod proxy;
 mod proxy_protocol;
 mod queue;
