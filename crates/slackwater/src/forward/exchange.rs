@@ -119,7 +119,7 @@ enum Connections {
 /// The connection that an exchange uses.
 #[derive(Debug)]
 enum Held {
-    Http1(Rc<Pool>, Connection),
+    Http1(Rc<Pool>, Box<Connection>),
     Http2(Place),
 }
 
@@ -393,7 +393,7 @@ impl Replica {
     async fn send_http1(
         &self,
         pool: Rc<Pool>,
-        mut connection: Connection,
+        mut connection: Box<Connection>,
         mut request: Box<Request<RequestBody>>,
         deadline: &Deadline,
         ticks: Ticks,

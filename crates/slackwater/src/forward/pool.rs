@@ -27,7 +27,7 @@ pub(super) struct Pool {
 
 #[derive(Debug)]
 struct Idle {
-    connection: Connection,
+    connection: Box<Connection>,
     since: u64,
 }
 
@@ -43,7 +43,7 @@ impl Pool {
 
     /// The connection that was used last, if one is fit to be used again; of those of `client` alone, or of those that are
     /// nobody's.
-    pub(super) fn take(&self, client: Option<&Arc<Ends>>) -> Option<Connection> {
+    pub(super) fn take(&self, client: Option<&Arc<Ends>>) -> Option<Box<Connection>> {
         let mut idle = self.idle.borrow_mut();
         // Where connections are nobody's, this is the last one.
         let is_his = |idle: &Idle| idle.connection.client.as_ref() == client;
@@ -59,7 +59,7 @@ impl Pool {
     }
 
     /// Keeps a connection that has carried a whole exchange; closes it if enough are kept.
-    pub(super) fn give_back(&self, mut connection: Connection) {
+    pub(super) fn give_back(&self, mut connection: Box<Connection>) {
         let mut idle = self.idle.borrow_mut();
         if connection.client.is_some() && idle.len() >= self.idle_max.get().max(1) {
             // Perhaps of a client that is gone; nobody else can use it.
@@ -103,9 +103,9 @@ impl Pool {
         target: &Target,
         client: Option<Arc<Ends>>,
         options: &ReplicaOptions,
-    ) -> io::Result<Connection> {
+    ) -> io::Result<Box<Connection>> {
         let stream = connect(target, client.as_deref(), options.connect).await?;
-        let mut connection = Connection::new(stream, &options.ends);
+        let mut connection = Box::new(Connection::new(stream, &options.ends));
         connection.client = client;
         Ok(connection)
     }

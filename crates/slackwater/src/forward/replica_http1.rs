@@ -28,7 +28,7 @@ use std::io;
 use std::sync::Arc;
 use tokio::io::AsyncWrite;
 
-/// A connection, with what came in and was not used yet, and what is to go out.
+/// A connection, with what came in and was not used yet, and what is to go out. In a box, for it is large and handed on often.
 #[derive(Debug)]
 pub(super) struct Connection {
     stream: Stream,
@@ -381,7 +381,7 @@ impl Body for Watched<'_> {
 /// A response's body on its way in, and what is left of its request on its way out.
 #[derive(Debug)]
 pub(super) struct Download {
-    pub(super) connection: Connection,
+    pub(super) connection: Box<Connection>,
     decoder: BodyDecoder,
     /// The connection has ended, and with it the body.
     has_ended: bool,
@@ -394,7 +394,7 @@ pub(super) struct Download {
 
 impl Download {
     pub(super) fn new(
-        connection: Connection,
+        connection: Box<Connection>,
         head: &ResponseHead,
         limits: HeadLimits,
         upload: Option<(BodySender, RequestBody)>,
@@ -419,7 +419,7 @@ impl Download {
     }
 
     /// The connection, if it is fit for another request: both sides of the exchange are complete.
-    pub(super) fn into_reusable(self) -> Option<Connection> {
+    pub(super) fn into_reusable(self) -> Option<Box<Connection>> {
         let Self {
             mut connection,
             keep_alive,

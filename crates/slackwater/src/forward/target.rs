@@ -129,35 +129,40 @@ fn check_overridden(host: Option<&HeaderValue>) -> Result<(), Refusal> {
 /// Whether a host field can be nothing but a host and a port, whoever reads it. Empty is allowed. RFC 9110 §7.2,
 /// RFC 3986 §3.2.2
 fn is_host(host: &[u8]) -> bool {
-    if host.is_empty() {
+    let plain = host.iter().position(|byte| !is_in_name(*byte));
+    let Some(plain) = plain else {
         return true;
-    }
-    let rest = if let [b'[', inner @ ..] = host {
-        let end = memchr::memchr(b']', inner);
-        let Some((literal, rest)) = end.and_then(|end| inner.split_at_checked(end)) else {
-            return false;
-        };
-        if !is_ip_literal(literal) {
-            return false;
-        }
-        &rest[1..]
-    } else {
-        let (name, rest) = host.split_at(memchr::memchr(b':', host).unwrap_or(host.len()));
-        if name.is_empty() || !is_name(name) {
-            return false;
-        }
-        rest
     };
+    let (name, rest) = host.split_at(plain);
     match rest {
-        // A port may be empty.
-        [] | [b':'] => true,
-        [b':', port @ ..] => {
-            let port = core::str::from_utf8(port).ok();
-            let digits = port.filter(|it| it.bytes().all(|byte| byte.is_ascii_digit()));
-            digits.is_some_and(|it| it.parse::<u16>().is_ok())
+        [b':', port @ ..] if !name.is_empty() => is_port(port),
+        [b'[', inner @ ..] if name.is_empty() => {
+            let end = memchr::memchr(b']', inner);
+            let split = end.and_then(|end| inner.split_at_checked(end));
+            split.is_some_and(|(literal, rest)| {
+                let is_rest = match &rest[1..] {
+                    [] => true,
+                    [b':', port @ ..] => is_port(port),
+                    _ => false,
+                };
+                is_ip_literal(literal) && is_rest
+            })
+        }
+        [b'%', ..] => {
+            let (name, rest) = host.split_at(memchr::memchr(b':', host).unwrap_or(host.len()));
+            is_name(name) && rest.get(1..).is_none_or(is_port)
         }
         _ => false,
     }
+}
+
+/// A number below 65,536, or nothing.
+fn is_port(port: &[u8]) -> bool {
+    let number = port.iter().try_fold(0_u32, |number, byte| {
+        let digit = byte.is_ascii_digit().then(|| u32::from(byte - b'0'))?;
+        Some((number * 10 + digit).min(1 << 16))
+    });
+    number.is_some_and(|number| number < 1 << 16)
 }
 
 /// An IPv6 address, or one of a version to come. Zones are for the machine that asks alone.
@@ -203,8 +208,25 @@ fn is_name(name: &[u8]) -> bool {
     true
 }
 
+/// By octet: found in one look, for this is asked of each octet of each request's host.
+static IN_NAME: [bool; 256] = {
+    let mut all = [false; 256];
+    let mut byte = 0;
+    while byte < all.len() {
+        #[expect(clippy::cast_possible_truncation, reason = "there are 256")]
+        let octet = byte as u8;
+        all[byte] = may_be_in_name(octet);
+        byte += 1;
+    }
+    all
+};
+
+fn is_in_name(byte: u8) -> bool {
+    IN_NAME[usize::from(byte)]
+}
+
 /// All that RFC 3986 allows in a name, but for the comma, which separates members of a list in fields.
-const fn is_in_name(byte: u8) -> bool {
+const fn may_be_in_name(byte: u8) -> bool {
     byte.is_ascii_alphanumeric()
         || matches!(
             byte,

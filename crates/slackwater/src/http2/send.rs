@@ -372,12 +372,26 @@ impl Connection {
         }
     }
 
-    /// Wakes as many of those in the line as there is room for.
+    /// Wakes as many of those in the line as there is room for; where there is none but what is kept, those that it is kept
+    /// for.
     pub(super) fn give_turns(&mut self) {
         if self.line.is_empty() {
             return;
         }
         let mut room = self.room();
+        if room == 0 && self.short_room() > 0 {
+            let of_stream = self.kept().of_stream;
+            let streams = &mut self.streams;
+            self.line.retain(|&key| {
+                let stream = &mut streams[key];
+                let is_short = stream.unread < of_stream;
+                if is_short {
+                    stream.line = InLine::No;
+                    stream.wake_writer();
+                }
+                !is_short
+            });
+        }
         while room > 0
             && let Some(key) = self.line.pop_front()
         {

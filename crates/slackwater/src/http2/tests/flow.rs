@@ -385,3 +385,32 @@ fn a_window_may_shrink_and_be_given_more_in_one_read() {
     server.feed(&[shrink, window_update(1, (1 << 31) - 1)].concat());
     assert_eq!((server.resets(), server.connection.ended()), (vec![], None));
 }
+
+#[test]
+fn short_bodies_that_wait_to_be_written_do_not_wait_for_the_window_of_others() {
+    let mut client = uploading();
+    let long = client.post();
+    let mut piece = large(1 << 20);
+    // Until only what is kept is left of the window, and as much as may be is to be written.
+    while !client.connection.is_short_of_window() {
+        assert!(client.send(long, &mut piece, false).is_pending());
+        if !client.connection.is_short_of_window() {
+            client.octets();
+        }
+    }
+    let mut crowd = Vec::new();
+    while client.connection.out.len() < 128 << 10 {
+        let key = client.post();
+        let _ = client.send(key, &mut large(16 << 10), false);
+        crowd.push(key);
+    }
+    let short = client.post();
+    let (woken, waker) = Woken::new();
+    let cx = Context::from_waker(&waker);
+    let mut piece = large(100);
+    let polled = (client.connection).poll_send(short, &mut piece, true, &cx);
+    assert!(polled.is_pending());
+    client.octets();
+    assert!(woken.take(), "there is room for it");
+    assert!(client.send(short, &mut piece, true).is_ready());
+}
