@@ -1,7 +1,8 @@
 //! How much of bodies may wait in memory: of responses that clients do not take, of uploads that replicas do not take.
 //!
-//! Over HTTP/2 a little of each may come before any of it is taken. More is lent out of budgets, which all of a worker's
-//! connections share; of responses each client connection has one of its own out of that. So what somebody leaves untaken
+//! A little of each may come before any of it is taken: over HTTP/2 that is what a window lets come, over HTTP/1.1 what is read at
+//! once of a response. More is lent out of budgets, which all of a worker's connections share; of responses each client
+//! connection has one of its own out of that. So what somebody leaves untaken
 //! holds little memory, and little of what others could use. Who is lent nothing gets bodies, too, in smaller portions, and
 //! asks again with each portion that is taken.
 
@@ -93,6 +94,11 @@ impl Loan {
     /// Nothing so far.
     pub(super) const fn of(budget: Option<Rc<Budget>>) -> Self {
         Self { bytes: 0, budget }
+    }
+
+    /// Whether anything is lent.
+    pub(super) const fn is_lent(&self) -> bool {
+        self.bytes > 0
     }
 
     /// Raises it to so much, and gives what that is more; `None`: it stays as it is.

@@ -5,7 +5,7 @@
 //! so do header maps, whose tables cost more to make than to clear. All of it belongs to the worker's thread and is lent
 //! within one poll, so it is kept in thread-locals.
 
-use bytes::{Bytes, BytesMut};
+use bytes::{BufMut, Bytes, BytesMut};
 use core::cell::RefCell;
 use core::pin::Pin;
 use core::task::{Context, Poll, ready};
@@ -16,7 +16,7 @@ use tokio_util::io::poll_read_buf;
 
 /// Read at once, at most: a body of 64 KiB with its head. Bodies of just that size are common, and one that takes another read
 /// for its last octets takes another write for them, too.
-const READ_BYTES: usize = 72 << 10;
+pub(super) const READ_BYTES: usize = 72 << 10;
 
 /// What is longer is handed on as it is: above this a copy costs more than another buffer.
 const COPIED_BYTES_MAX: usize = 8 << 10;
@@ -44,9 +44,22 @@ pub(super) fn poll_read<S>(stream: &mut S, cx: &mut Context<'_>) -> Poll<io::Res
 where
     S: AsyncRead + Unpin,
 {
+    poll_read_some(stream, cx, READ_BYTES)
+}
+
+/// The same, but so many octets at most.
+pub(super) fn poll_read_some<S>(
+    stream: &mut S,
+    cx: &mut Context<'_>,
+    bytes_max: usize,
+) -> Poll<io::Result<Bytes>>
+where
+    S: AsyncRead + Unpin,
+{
     READING.with_borrow_mut(|reading| {
         reading.reserve(READ_BYTES);
-        let read = ready!(poll_read_buf(Pin::new(stream), cx, reading))?;
+        let mut room = reading.limit(bytes_max);
+        let read = ready!(poll_read_buf(Pin::new(stream), cx, &mut room))?;
         if read > COPIED_BYTES_MAX {
             return Poll::Ready(Ok(core::mem::take(reading).freeze()));
         }
@@ -113,6 +126,16 @@ mod tests {
             assert_eq!(read(&wire), wire, "{length}");
         }
         assert_eq!(read(&vec![1; READ_BYTES + 1]).len(), READ_BYTES);
+    }
+
+    #[test]
+    fn no_more_is_read_than_is_wanted() {
+        let mut wire: &[u8] = &[1; 100];
+        let mut cx = Context::from_waker(Waker::noop());
+        for expected in [60, 40, 0] {
+            let read = poll_read_some(&mut wire, &mut cx, 60);
+            assert!(matches!(read, Poll::Ready(Ok(bytes)) if bytes.len() == expected));
+        }
     }
 
     #[test]

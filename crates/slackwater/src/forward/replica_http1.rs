@@ -3,6 +3,7 @@
 //! No task of its own: whoever waits for the response drives both directions. A response may come before the request is
 //! sent; then the rest of the request goes on while the response is read.
 
+use super::budget::{Loan, WINDOW_FIRST_BYTES, beyond_first};
 use super::buffers;
 use super::connection_ends::{ReplicaEnd, ReplicaEnds};
 use super::hygiene;
@@ -33,6 +34,8 @@ pub(super) struct Connection {
     stream: Stream,
     pub(super) unread: Bytes,
     pub(super) out: Out,
+    /// What the response may have of its client's budget: without any, less is read at once.
+    loan: Loan,
     /// Whose it is alone, where its PROXY header says so.
     pub(super) client: Option<Arc<Ends>>,
     /// Why it ends, if it does now.
@@ -86,6 +89,7 @@ impl Connection {
             stream,
             unread: Bytes::new(),
             out: Out::default(),
+            loan: Loan::of(None),
             client: None,
             end: ReplicaEnd::default(),
             ends: Arc::clone(ends),
@@ -118,7 +122,16 @@ impl Connection {
 
     /// Reads behind what has been read; `false` if the replica has ended.
     pub(super) fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<bool>> {
-        let more = ready!(buffers::poll_read(&mut self.stream, cx))?;
+        if !self.loan.is_lent() {
+            self.loan.raise(beyond_first(0));
+        }
+        let bytes_max = if self.loan.is_lent() {
+            buffers::READ_BYTES
+        } else {
+            WINDOW_FIRST_BYTES as usize
+        };
+        let read = buffers::poll_read_some(&mut self.stream, cx, bytes_max);
+        let more = ready!(read)?;
         if more.is_empty() {
             return Poll::Ready(Ok(false));
         }
@@ -164,6 +177,7 @@ impl Sending {
         limits: HeadLimits,
     ) -> Self {
         let framing = framing(request);
+        connection.loan = Loan::of(request.body().budget().cloned());
         encode_request(connection.out.text(), request, framing, upgrade);
         Self {
             upload: Some(BodySender::new(framing)),
@@ -409,6 +423,7 @@ impl Download {
             ..
         } = self;
         connection.end = ReplicaEnd::Answered;
+        connection.loan = Loan::of(None);
         let is_done = connection.unread.is_empty() && connection.out.is_empty();
         (keep_alive && upload.is_none() && is_done).then_some(connection)
     }
