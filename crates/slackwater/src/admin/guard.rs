@@ -2,14 +2,15 @@
 //! that came from it. Not a page from elsewhere that has a browser ask in its name, nor one whose name was made to point here.
 
 use super::reply::{Reply, refusal};
-use core::net::IpAddr;
+use core::net::{Ipv4Addr, Ipv6Addr};
 use http::header::{CONTENT_TYPE, HOST, ORIGIN};
 use http::{HeaderMap, HeaderName, StatusCode};
 use rustix::system::uname;
 
 /// Whether a request that came over loopback was meant for this machine. A page of another site can have its own name point to
 /// 127.0.0.1, and would then be taken by the browser for one that came from here; the name that it asked for gives it away.
-/// Names without a dot are not to be had outside, and programs may leave the name out.
+/// Names without a dot are let pass: in the DNS of the internet nobody can have one, only in this network's own, where
+/// machines call each other by such names (`lb:9900`). Programs may leave the name out.
 ///
 /// # Errors
 ///
@@ -20,14 +21,14 @@ pub(super) fn is_for_this_machine(headers: &HeaderMap) -> Result<(), Reply> {
         return Ok(());
     }
     let is_meant = |host: &str| {
-        is_address_or_localhost(host) || {
-            let name = host.split_once(':').map_or(host, |(name, _)| name);
-            !name.contains('.')
-                || uname()
-                    .nodename()
-                    .to_bytes()
-                    .eq_ignore_ascii_case(name.as_bytes())
-        }
+        is_address_or_localhost(host)
+            || name_in(host).is_some_and(|name| {
+                !name.contains('.')
+                    || uname()
+                        .nodename()
+                        .to_bytes()
+                        .eq_ignore_ascii_case(name.as_bytes())
+            })
     };
     if only(headers, &HOST).is_some_and(is_meant) {
         return Ok(());
@@ -111,23 +112,28 @@ fn only<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h str> {
 }
 
 fn is_address_or_localhost(host: &str) -> bool {
-    let (name, rest) = match host.strip_prefix('[') {
-        Some(inner) => match inner.split_once(']') {
-            Some(parts) => parts,
-            None => return false,
-        },
-        None => host.split_at(host.find(':').unwrap_or(host.len())),
-    };
-    let is_port = rest
-        .strip_prefix(':')
-        .is_none_or(|port| port.parse::<u16>().is_ok());
-    let is_v6 = host.starts_with('[');
-    let is_meant = name
-        .parse::<IpAddr>()
-        .map_or(name.eq_ignore_ascii_case("localhost") && !is_v6, |ip| {
-            ip.is_ipv6() == is_v6
+    if let Some(inner) = host.strip_prefix('[') {
+        return inner.split_once(']').is_some_and(|(address, rest)| {
+            address.parse::<Ipv6Addr>().is_ok() && (rest.is_empty() || is_port_of(rest))
         });
-    is_meant && is_port && (rest.is_empty() || rest.starts_with(':'))
+    }
+    name_in(host).is_some_and(|name| {
+        name.parse::<Ipv4Addr>().is_ok() || name.eq_ignore_ascii_case("localhost")
+    })
+}
+
+/// The name, or the IPv4 address, of a host with or without a port; `None`: it is nothing of the kind.
+fn name_in(host: &str) -> Option<&str> {
+    let (name, rest) = host.split_at(host.find(':').unwrap_or(host.len()));
+    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
+    let is_one = !name.is_empty() && name.bytes().all(is_name);
+    (is_one && (rest.is_empty() || is_port_of(rest))).then_some(name)
+}
+
+/// Whether this is a colon and a port.
+fn is_port_of(rest: &str) -> bool {
+    let port = rest.strip_prefix(':').unwrap_or_default();
+    port.bytes().all(|byte| byte.is_ascii_digit()) && port.parse::<u16>().is_ok()
 }
 
 #[cfg(test)]
@@ -169,6 +175,8 @@ mod tests {
             "[::1",
             "[::1]x",
             "localhost:x",
+            "localhost:+80",
+            "a@localhost",
             "",
         ] {
             assert_eq!(status(&[("host", bad), JSON]), Some(403), "{bad}");
@@ -245,6 +253,21 @@ mod tests {
             "evil.example:9900",
             "127.0.0.1.evil.example",
             "[lb.x]:1",
+            "localhost:evil",
+            "localhost:",
+            "localhost:+80",
+            "localhost:65536",
+            "lb:evil",
+            "lb:",
+            "a@localhost",
+            "a@lb",
+            "localhost@evil",
+            "l b",
+            "lb/",
+            "[lb]",
+            "[::1",
+            "::1",
+            "",
         ] {
             assert!(!is_meant(&[bad]), "{bad}");
         }

@@ -1,5 +1,8 @@
 //! The admin server itself: connections over HTTP/1.1, each answered by the [`Router`].
 //!
+//! Health is told whatever else goes on: when there are as many connections as may be, the one that has carried no request for
+//! longest makes room, and a few descriptors are kept back.
+//!
 //! Everything is bounded: connections at once, those of them that stay for a stream, bytes and time of a head and of a
 //! body, time of a whole connection, and the time that the source may take. A connection carries one request, unless its client asks for
 //! more with `connection: keep-alive` (browsers do).
@@ -7,10 +10,12 @@
 use super::asset::Asset;
 use super::dashboard::ASSETS;
 use super::facts::{Facts, Lifecycle, Phase, StatusSource};
+use super::idle::{Carrying, Idle, LastPart};
 use super::live::{Extra, Live};
 use super::metrics::Metrics;
 use super::openapi;
 use super::reply::{Reply, TEXT, refusal, reply, unwritten};
+use super::reserve::{Reserve, is_lack_of_descriptors};
 use super::router::{Asked, Connection, Router};
 use super::status::Status;
 use crate::fault::Fault;
@@ -31,7 +36,7 @@ use std::net::TcpListener;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Instant;
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio_util::sync::CancellationToken;
 
 /// A request's head has to be here by then, and the next one on a connection that is kept.
@@ -244,28 +249,67 @@ impl AdminServer {
         stopping: &CancellationToken,
     ) {
         let router = Arc::new(self.router);
-        // The semaphore is never closed.
-        while let Ok(permit) = Arc::clone(&permits).acquire_owned().await {
-            match listener.accept().await {
-                Ok((stream, _)) => {
-                    let router = Arc::clone(&router);
-                    let stopping = stopping.clone();
-                    tokio::spawn(async move {
-                        serve_connection(stream, &router, &stopping).await;
-                        drop(permit);
-                    });
-                }
+        let (idle, reserve) = (Arc::<Idle>::default(), Arc::<Reserve>::default());
+        loop {
+            reserve.refill();
+            let mut accepted = listener.accept().await;
+            if (accepted.as_ref()).is_err_and(is_lack_of_descriptors) && reserve.give_up() {
+                accepted = listener.accept().await;
+            }
+            let stream = match accepted {
+                Ok((stream, _)) => stream,
                 Err(error) => {
                     tracing::debug!(%error, "the admin server could not accept a connection");
+                    if is_lack_of_descriptors(&error) {
+                        idle.close_oldest();
+                    }
                     tokio::time::sleep(ACCEPT_PAUSE).await;
+                    continue;
                 }
-            }
+            };
+            let Some(permit) = permit(&permits, &idle).await else {
+                return;
+            };
+            let (router, idle) = (Arc::clone(&router), Arc::clone(&idle));
+            let reserve = Arc::clone(&reserve);
+            let stopping = stopping.clone();
+            tokio::spawn(async move {
+                let unwanted = CancellationToken::new();
+                let carrying = Carrying::nothing(&idle, &unwanted);
+                tokio::select! {
+                    () = serve_connection(stream, &router, &carrying, &stopping) => (),
+                    () = unwanted.cancelled() => {
+                        tracing::debug!("an admin connection made room for a newer one");
+                    }
+                }
+                carrying.leave_idle();
+                // At once, or clients have the descriptor.
+                reserve.refill();
+                drop(permit);
+            });
         }
     }
 
     #[cfg(test)]
     pub(super) const fn router(&self) -> &Router {
         &self.router
+    }
+}
+
+/// Room for one more connection; `None` if there will never be any. Where there is none, the connection that has carried no
+/// request for longest makes room.
+async fn permit(permits: &Arc<Semaphore>, idle: &Idle) -> Option<OwnedSemaphorePermit> {
+    if let Ok(permit) = Arc::clone(permits).try_acquire_owned() {
+        return Some(permit);
+    }
+    let mut waiting = pin!(Arc::clone(permits).acquire_owned());
+    loop {
+        let makes_room = idle.close_oldest();
+        tokio::select! {
+            biased;
+            permit = &mut waiting => return permit.ok(),
+            () = idle.changed.notified(), if !makes_room => (),
+        }
     }
 }
 
@@ -276,6 +320,7 @@ fn at_once(reply: Reply) -> BoxFuture<'static, Reply> {
 async fn serve_connection(
     stream: tokio::net::TcpStream,
     router: &Router,
+    carrying: &Carrying,
     stopping: &CancellationToken,
 ) {
     // Without it the end of an event waits for the acknowledgement of its beginning; failing, it is only slower.
@@ -289,6 +334,8 @@ async fn serve_connection(
     let service = service_fn(|request: Request<Incoming>| {
         has_asked.store(true, Relaxed);
         let connection = connection.clone();
+        carrying.leave_idle();
+        let carrying = carrying.clone();
         async move {
             let is_kept = wants_to_be_kept(request.headers()) && !stopping.is_cancelled();
             let mut reply = router.answer(request, connection).await;
@@ -296,7 +343,7 @@ async fn serve_connection(
                 let close = HeaderValue::from_static("close");
                 reply.headers_mut().insert(CONNECTION, close);
             }
-            Ok::<_, Infallible>(reply)
+            Ok::<_, Infallible>(reply.map(|body| LastPart::new(body, carrying)))
         }
     });
     let mut served = pin!(

@@ -202,7 +202,7 @@ impl Door {
                 self.counts.count_response(StatusCode::SERVICE_UNAVAILABLE);
                 passing.end(End::Failed);
             }
-            Cause::Coding | Cause::Switched => {
+            Cause::Coding | Cause::HeadTooLarge | Cause::Switched => {
                 self.counts.broken.add_one();
                 passing.end(End::Failed);
             }

@@ -16,6 +16,7 @@ use slackwater_tower::wire::shed::{grpc_status, mark, marked};
 
 /// The kind of an answer of our own, in one word.
 pub(crate) const X_SLACKWATER_ERROR: HeaderName = HeaderName::from_static("x-slackwater-error");
+pub(super) const HEAD_TOO_LARGE: &str = "response_head_too_large";
 const WITHDRAWN: &str = "withdrawn";
 const WITHDRAWN_LINE: &str = "the server behind the agent cannot be connected to";
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
@@ -45,6 +46,11 @@ pub(crate) fn answer<W: Watch>(cause: Option<&Cause>) -> Response<ResponseBody<W
             StatusCode::BAD_GATEWAY,
             "coding",
             "the replica answered in a transfer coding that cannot be passed on",
+        ),
+        Cause::HeadTooLarge => text(
+            StatusCode::BAD_GATEWAY,
+            HEAD_TOO_LARGE,
+            "the head of the replica's response is larger than is allowed here",
         ),
         Cause::Switched => text(
             StatusCode::BAD_GATEWAY,

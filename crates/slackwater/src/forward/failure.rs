@@ -24,6 +24,8 @@ pub(crate) enum Cause {
     Shed(Shed),
     /// The response is coded in a way that cannot be passed on.
     Coding,
+    /// The response's head is larger than is allowed.
+    HeadTooLarge,
     /// The replica changed the protocol (101) although nobody had asked it to.
     Switched,
     /// The client stopped sending its request.
@@ -45,6 +47,7 @@ impl fmt::Display for Cause {
             },
             Self::FirstByte => f.write_str("no head of a response in time"),
             Self::Coding => f.write_str("a transfer coding that cannot be passed on"),
+            Self::HeadTooLarge => f.write_str("the response's head is too large"),
             Self::Switched => f.write_str("a change of protocol that nobody asked for"),
             Self::Withdrawn => f.write_str("the agent's server is gone"),
             Self::Shed(shed) => write!(f, "turned away unstarted: {shed}"),

@@ -4,7 +4,7 @@
 //! without a body, whose head has the status ("Trailers-Only" in gRPC over HTTP/2). The kind of the answer stays in its
 //! field, and when to come back, too.
 
-use super::answer::X_SLACKWATER_ERROR;
+use super::answer::{HEAD_TOO_LARGE, X_SLACKWATER_ERROR};
 use super::body::{ResponseBody, Watch};
 use http::header::{self, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
@@ -16,6 +16,9 @@ use slackwater_tower::wire::shed;
 pub(super) const GRPC: &str = "application/grpc";
 pub(super) const GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
 pub(super) const GRPC_PUSHBACK: HeaderName = HeaderName::from_static("grpc-retry-pushback-ms");
+
+/// The status that tells that something is too large.
+const RESOURCE_EXHAUSTED: &str = "8";
 
 /// The status that tells that a call did not come through.
 pub(super) const UNAVAILABLE: &str = "14";
@@ -29,8 +32,13 @@ pub(crate) fn say_in_grpc<W: Watch>(response: &mut Response<ResponseBody<W>>) {
     let Some(text) = response.body_mut().take_own() else {
         return;
     };
-    let said = (response.headers().get(X_SLACKWATER_ERROR)).and_then(shed::marked);
-    let grpc_status = said.map_or(grpc_status(status), shed::grpc_status);
+    let kind = response.headers().get(X_SLACKWATER_ERROR);
+    let grpc_status = if kind.is_some_and(|kind| kind == HEAD_TOO_LARGE) {
+        // Metadata that is too large once is so again: clients repeat what is unavailable, and this not.
+        RESOURCE_EXHAUSTED
+    } else {
+        (kind.and_then(shed::marked)).map_or(grpc_status(status), shed::grpc_status)
+    };
     let message = HeaderValue::try_from(message(text.trim_ascii_end()));
     *response.status_mut() = StatusCode::OK;
     let headers = response.headers_mut();
@@ -51,7 +59,7 @@ fn grpc_status(status: StatusCode) -> &'static str {
         StatusCode::FORBIDDEN => "7",
         StatusCode::PAYLOAD_TOO_LARGE
         | StatusCode::URI_TOO_LONG
-        | StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => "8",
+        | StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => RESOURCE_EXHAUSTED,
         StatusCode::NOT_FOUND | StatusCode::NOT_IMPLEMENTED => "12",
         StatusCode::BAD_GATEWAY | StatusCode::SERVICE_UNAVAILABLE => UNAVAILABLE,
         StatusCode::BAD_REQUEST

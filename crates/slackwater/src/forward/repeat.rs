@@ -10,6 +10,7 @@ use super::replica_http1::{NoResponse, Sending};
 use super::replica_http2::{self, NotBegun};
 use super::request_body::{BodyAgain, Progress, RequestBody, Wait};
 use super::spare::Spare;
+use crate::http2::Lost;
 use core::time::Duration;
 use http::Request;
 use http_body::Body;
@@ -55,6 +56,7 @@ impl Attempt {
             Ok(NoResponse::Client) if request.body().is_too_large() => Cause::TooLarge,
             Ok(NoResponse::Client) => Cause::ClientBroken,
             Ok(NoResponse::Coding) => Cause::Coding,
+            Ok(NoResponse::HeadTooLarge) => Cause::HeadTooLarge,
             Ok(failed) => {
                 if let NoResponse::Closed { wrote, read, .. } = failed {
                     is_unsent = !wrote;
@@ -119,8 +121,12 @@ impl Attempt {
         } else {
             Ending::Other
         };
+        let cause = match lost {
+            Lost::HeadTooLarge => Cause::HeadTooLarge,
+            lost => Cause::Broken(Box::new(lost)),
+        };
         Self {
-            cause: Cause::Broken(Box::new(lost)),
+            cause,
             unsent: None,
             spare,
             ending,

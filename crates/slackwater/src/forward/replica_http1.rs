@@ -60,6 +60,8 @@ pub(super) enum NoResponse {
     },
     /// What came is not HTTP/1.1.
     Bad(&'static str),
+    /// Its head is larger than is allowed.
+    HeadTooLarge,
     /// A transfer coding that is not known.
     Coding,
     /// The client broke the request off, or it is not as long as it says.
@@ -75,6 +77,7 @@ impl fmt::Display for NoResponse {
             Self::Closed { read: true, .. } => f.write_str("the connection ended within a head"),
             Self::Closed { .. } => f.write_str("the connection ended before a response"),
             Self::Bad(reason) => write!(f, "not a response: {reason}"),
+            Self::HeadTooLarge => f.write_str("the head is too large"),
             Self::Coding => f.write_str("an unknown transfer coding"),
             Self::Client => f.write_str("the request broke off"),
         }
@@ -290,7 +293,7 @@ impl Sending {
             if let Some(end) = end_of_head(unread, self.searched) {
                 self.searched = 0;
                 if end > self.limits.bytes_max {
-                    return Poll::Ready(Err(NoResponse::Bad("the head is too long")));
+                    return Poll::Ready(Err(NoResponse::HeadTooLarge));
                 }
                 let head = unread.split_to(end);
                 let room = buffers::lend_headers();
@@ -299,12 +302,13 @@ impl Sending {
                         .kind
                     {
                         BadKind::Coding => NoResponse::Coding,
+                        BadKind::HeadTooLarge => NoResponse::HeadTooLarge,
                         _ => NoResponse::Bad(bad.reason),
                     }),
                 );
             }
             if unread.len() > self.limits.bytes_max {
-                return Poll::Ready(Err(NoResponse::Bad("the head is too long")));
+                return Poll::Ready(Err(NoResponse::HeadTooLarge));
             }
             if !is_head_so_far(new_part(unread, self.searched)) {
                 return Poll::Ready(Err(NoResponse::Bad("not a head")));

@@ -3,6 +3,7 @@
 
 use super::hygiene::{Refusal, bad_request};
 use super::origin::Origin;
+use core::net::Ipv6Addr;
 use http::uri::{Authority, PathAndQuery, Scheme};
 use http::{HeaderMap, HeaderValue, Request, Uri, header};
 
@@ -27,6 +28,7 @@ pub(super) fn check_http2(uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal>
 /// HTTP/1.1: the host in its field, the path in the request line. A target that names its host overrides the field.
 pub(super) fn target_http1<B>(request: &mut Request<B>, origin: &Origin) -> Result<(), Refusal> {
     if let Some(authority) = request.uri().authority() {
+        check_overridden(request.headers().get(header::HOST))?;
         let host = without_user_info(authority);
         if !is_host(host.as_bytes()) {
             return Err(bad_request("the target's host is not one"));
@@ -62,7 +64,8 @@ pub(super) fn target_connect<B>(request: &mut Request<B>) -> Result<(), Refusal>
 pub(super) fn target_http2<B>(request: &mut Request<B>, origin: &Origin) -> Result<(), Refusal> {
     let host = request.headers_mut().remove(header::HOST);
     let authority = match (request.uri().authority(), host) {
-        (Some(authority), _) => {
+        (Some(authority), field) => {
+            check_overridden(field.as_ref())?;
             let host = without_user_info(authority);
             if !is_host(host.as_bytes()) {
                 return Err(bad_request("the target's host is not one"));
@@ -115,29 +118,180 @@ fn without_user_info(authority: &Authority) -> &str {
     text.rsplit_once('@').map_or(text, |(_, host)| host)
 }
 
-/// Whether a host field can be nothing but a host and a port, whoever reads it. Empty is allowed. RFC 9110 §7.2
+/// The field says nothing where the target names a host, but a recipient may read it all the same. RFC 9112 §3.2.2
+fn check_overridden(host: Option<&HeaderValue>) -> Result<(), Refusal> {
+    if host.is_none_or(|host| is_host(host.as_bytes())) {
+        return Ok(());
+    }
+    Err(bad_request("the host field is not a host"))
+}
+
+/// Whether a host field can be nothing but a host and a port, whoever reads it. Empty is allowed. RFC 9110 §7.2,
+/// RFC 3986 §3.2.2
 fn is_host(host: &[u8]) -> bool {
-    host.iter().all(|byte| {
-        byte.is_ascii_alphanumeric()
-            || matches!(
-                byte,
-                b'-' | b'.'
-                    | b'_'
-                    | b'~'
-                    | b':'
-                    | b'['
-                    | b']'
-                    | b'%'
-                    | b'!'
-                    | b'$'
-                    | b'&'
-                    | b'\''
-                    | b'('
-                    | b')'
-                    | b'*'
-                    | b'+'
-                    | b';'
-                    | b'='
-            )
-    })
+    if host.is_empty() {
+        return true;
+    }
+    let rest = if let [b'[', inner @ ..] = host {
+        let end = memchr::memchr(b']', inner);
+        let Some((literal, rest)) = end.and_then(|end| inner.split_at_checked(end)) else {
+            return false;
+        };
+        if !is_ip_literal(literal) {
+            return false;
+        }
+        &rest[1..]
+    } else {
+        let (name, rest) = host.split_at(memchr::memchr(b':', host).unwrap_or(host.len()));
+        if name.is_empty() || !is_name(name) {
+            return false;
+        }
+        rest
+    };
+    match rest {
+        // A port may be empty.
+        [] | [b':'] => true,
+        [b':', port @ ..] => {
+            let port = core::str::from_utf8(port).ok();
+            let digits = port.filter(|it| it.bytes().all(|byte| byte.is_ascii_digit()));
+            digits.is_some_and(|it| it.parse::<u16>().is_ok())
+        }
+        _ => false,
+    }
+}
+
+/// An IPv6 address, or one of a version to come. Zones are for the machine that asks alone.
+fn is_ip_literal(literal: &[u8]) -> bool {
+    if let [b'v' | b'V', future @ ..] = literal {
+        let dot = memchr::memchr(b'.', future);
+        return dot.is_some_and(|dot| {
+            let (version, address) = (&future[..dot], &future[dot + 1..]);
+            let is_right = |byte: &u8| is_in_name(*byte) || *byte == b':';
+            let is_version = !version.is_empty() && version.iter().all(u8::is_ascii_hexdigit);
+            is_version && !address.is_empty() && address.iter().all(is_right)
+        });
+    }
+    let text = core::str::from_utf8(literal).ok();
+    text.is_some_and(|text| text.parse::<Ipv6Addr>().is_ok())
+}
+
+/// A name, or an IPv4 address. What is encoded in it is an octet that may stand in a name, or one beyond ASCII: a reader who
+/// decodes anything else finds a name that ends elsewhere.
+fn is_name(name: &[u8]) -> bool {
+    let mut rest = name;
+    while let [first, behind @ ..] = rest {
+        rest = behind;
+        if *first != b'%' {
+            if !is_in_name(*first) {
+                return false;
+            }
+            continue;
+        }
+        let [high, low, behind @ ..] = behind else {
+            return false;
+        };
+        rest = behind;
+        let half = |digit: u8| char::from(digit).to_digit(16);
+        let (Some(high), Some(low)) = (half(*high), half(*low)) else {
+            return false;
+        };
+        let encoded = u8::try_from(high * 16 + low).unwrap_or_default();
+        if encoded.is_ascii() && !is_in_name(encoded) {
+            return false;
+        }
+    }
+    true
+}
+
+/// All that RFC 3986 allows in a name, but for the comma, which separates members of a list in fields.
+const fn is_in_name(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric()
+        || matches!(
+            byte,
+            b'-' | b'.'
+                | b'_'
+                | b'~'
+                | b'!'
+                | b'$'
+                | b'&'
+                | b'\''
+                | b'('
+                | b')'
+                | b'*'
+                | b'+'
+                | b';'
+                | b'='
+        )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_is_a_name_or_an_address_and_perhaps_a_port() {
+        for good in [
+            "",
+            "x",
+            "x.example",
+            "x.example.",
+            "x:80",
+            "x:",
+            "x:0",
+            "x:65535",
+            "127.0.0.1:1",
+            "[::1]",
+            "[::1]:80",
+            "[::ffff:1.2.3.4]",
+            "[v1.a:b]:8",
+            "a_b",
+            "a~b",
+            "a!$&'()*+;=b",
+            "a%C3%A9",
+            "a%61",
+        ] {
+            assert!(is_host(good.as_bytes()), "{good}");
+        }
+        for bad in [
+            "a:8o",
+            "a:+8",
+            "a:65536",
+            "a:80:80",
+            ":80",
+            ":",
+            "[::1",
+            "::1",
+            "[::1]x",
+            "[::1]:x",
+            "[x]",
+            "[]",
+            "[127.0.0.1]",
+            "[fe80::1%25eth0]",
+            "[v1.]",
+            "[v.a]",
+            "[v1]",
+            "a]",
+            "a[b",
+            "a%00b",
+            "a%2fb",
+            "a%40b",
+            "a%3a80",
+            "a%20b",
+            "a%7f",
+            "a%25",
+            "a%",
+            "a%4",
+            "a%zz",
+            "a,b",
+            "a/b",
+            "u@a",
+            "a b",
+            "a\\b",
+            "a?b",
+            "a#b",
+            "\u{e9}",
+        ] {
+            assert!(!is_host(bad.as_bytes()), "{bad}");
+        }
+    }
 }

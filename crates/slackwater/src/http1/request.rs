@@ -115,6 +115,12 @@ fn parse_target(head: &Bytes, target: &str, method: &Method) -> Result<Uri, BadM
     if memchr::memchr(b'#', target.as_bytes()).is_some() {
         return Err(BadMessage::malformed("a target has no fragment"));
     }
+    // `Uri` takes octets beyond ASCII, which no URI has; readers differ in what they make of them. RFC 3986 §2
+    if !target.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err(BadMessage::malformed(
+            "the target has octets that no URI has",
+        ));
+    }
     let shared = head.slice_ref(target.as_bytes());
     let uri = Uri::from_maybe_shared(shared).map_err(|error| {
         if target.len() >= usize::from(u16::MAX) {

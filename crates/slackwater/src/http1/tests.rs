@@ -47,6 +47,26 @@ fn a_request_is_read_as_it_is() {
 }
 
 #[test]
+fn what_clients_leave_unencoded_in_a_target_is_passed_on_but_not_what_is_beyond_ascii() {
+    let target = |target: &str| {
+        request(&format!("GET {target} HTTP/1.1\r\nhost: x\r\n\r\n"))
+            .map(|head| head.target.to_string())
+            .map_err(|bad| bad.kind)
+    };
+    for good in [
+        "/a?b={}|^`\\[]'",
+        "/a|b{c}\"^",
+        "/%C3%A9%00?%zz",
+        "/-._~!$&'()*+,;=:@/?/",
+    ] {
+        assert_eq!(target(good), Ok(good.into()));
+    }
+    for bad in ["/\u{e9}", "/a?\u{e9}", "/a\x7f", "http://x/\u{e9}"] {
+        assert_eq!(target(bad), Err(BadKind::Malformed), "{bad}");
+    }
+}
+
+#[test]
 fn all_forms_of_a_target_are_known() {
     let target = |line: &str| {
         request(&format!("{line} HTTP/1.1\r\nhost: x\r\n\r\n"))

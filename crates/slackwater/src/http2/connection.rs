@@ -357,6 +357,7 @@ impl Connection {
             self.unread_streams -= 1;
         }
         self.streams.close(id);
+        self.reading.stream_ended();
         if is_in_line {
             self.line.retain(|other| *other != key);
         }

@@ -5,7 +5,7 @@ use super::frame::{FrameHead, flag, without_padding};
 use super::head::{
     BadHead, HeadLimits, ResponseHead, decode_request, decode_response, decode_trailers, skip_block,
 };
-use super::reason::Reason;
+use super::reason::{Lost, Reason};
 use super::receive::{Known, depends_on};
 use super::stream::{Answer, Half, Owner};
 use super::streams::Key;
@@ -106,6 +106,7 @@ impl Connection {
                 _ => self.trailers(key, block.is_end, octets),
             },
             Known::Closed => {
+                self.reading.came_late()?;
                 self.skip(octets)?;
                 if self.state == State::Left || self.streams.may_be_reset(id) {
                     return Ok(());
@@ -174,7 +175,12 @@ impl Connection {
         let headers = (self.config.lend_headers)();
         let head = match decode_response(&mut self.decoder, octets, self.config.head, headers) {
             Ok(head) => head,
-            Err(bad) => return self.bad(id, bad),
+            Err(bad) => {
+                if bad == BadHead::TooLarge {
+                    self.streams[key].lose(Lost::HeadTooLarge);
+                }
+                return self.bad(id, bad);
+            }
         };
         let stream = &mut self.streams[key];
         if head.status.is_informational() {

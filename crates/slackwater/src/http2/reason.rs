@@ -50,6 +50,8 @@ pub(crate) enum Lost {
     Reset(Reason),
     /// We did.
     ByUs(Reason),
+    /// We did, for a response whose head is larger than is allowed.
+    HeadTooLarge,
     /// It was never sent, or the other side says in leaving that it did not look at it.
     TurnedAway,
     /// The connection has ended.
@@ -92,6 +94,7 @@ impl fmt::Display for Lost {
         match self {
             Self::Reset(reason) => write!(f, "the stream was reset: {reason}"),
             Self::ByUs(reason) => write!(f, "the stream was ended for what came: {reason}"),
+            Self::HeadTooLarge => f.write_str("the response's head is too large"),
             Self::TurnedAway => f.write_str("the request was not processed"),
             Self::Connection(ended) => ended.fmt(f),
         }

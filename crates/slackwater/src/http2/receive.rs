@@ -22,10 +22,15 @@ const COPIED_BYTES_MAX: usize = 512;
 const KEPT_TIMES_MAX: usize = 2;
 
 /// Work that one turn does at most: so much of what was read is looked at before others have their turn. A frame is a unit, one
-/// that begins a request some more, and so are the octets of header blocks.
-const TURN_WORK: usize = 256;
-const HEAD_WORK: usize = 4;
-const BLOCK_BYTES_OF_WORK: usize = 128;
+/// that begins a request or lets a stream send is some more, and so are the octets of header blocks.
+const TURN_WORK: usize = 128;
+const STREAM_WORK: usize = 4;
+const BLOCK_BYTES_OF_WORK: usize = 64;
+
+/// Frames on streams that have ended, at most, for each that has: what was under way when it ended. A window of 64 KiB holds
+/// as many frames of 16 octets.
+pub(super) const LATE_FRAMES: usize = 4096;
+const LATE_FRAMES_MAX: usize = 16 * LATE_FRAMES;
 
 /// Reads that are longer may be parts of a buffer that is larger still, for which this must be worth it.
 const READ_BYTES_EXACT: usize = 8 << 10;
@@ -45,6 +50,8 @@ pub(super) struct Reading {
     taken_back: usize,
     /// Work done in this turn.
     work: usize,
+    /// Frames that may still come on streams that have ended.
+    late_left: usize,
 }
 
 /// A DATA frame of which not all has come.
@@ -82,7 +89,20 @@ impl Reading {
             empty: 0,
             taken_back: 0,
             work: 0,
+            late_left: LATE_FRAMES,
         }
+    }
+
+    /// A stream has ended, and some of it may be under way.
+    pub(super) fn stream_ended(&mut self) {
+        self.late_left = (self.late_left + LATE_FRAMES).min(LATE_FRAMES_MAX);
+    }
+
+    /// A frame has come on a stream that has ended.
+    pub(super) fn came_late(&mut self) -> Result<(), Reason> {
+        let left = self.late_left.checked_sub(1);
+        self.late_left = left.ok_or(Reason::ENHANCE_YOUR_CALM)?;
+        Ok(())
     }
 
     /// The other side has not said anything of itself.
@@ -156,8 +176,9 @@ impl Connection {
             }
             self.check_order(head)?;
             self.reading.work += match head.kind {
-                kind::HEADERS => HEAD_WORK + head.length / BLOCK_BYTES_OF_WORK,
+                kind::HEADERS => STREAM_WORK + head.length / BLOCK_BYTES_OF_WORK,
                 kind::CONTINUATION => 1 + head.length / BLOCK_BYTES_OF_WORK,
+                kind::WINDOW_UPDATE => STREAM_WORK,
                 _ => 1,
             };
             if head.kind == kind::DATA {
@@ -310,6 +331,7 @@ impl Connection {
         let key = match self.known(head.stream) {
             Known::Here(key) => key,
             Known::Closed => {
+                self.reading.came_late()?;
                 let is_under_way =
                     self.state == State::Left || self.streams.may_be_reset(head.stream);
                 if !is_under_way {
@@ -419,7 +441,7 @@ impl Connection {
                 self.settle(key);
                 Ok(())
             }
-            Known::Closed => Ok(()),
+            Known::Closed => self.reading.came_late(),
             Known::Idle => Err(Reason::PROTOCOL_ERROR),
         }
     }
@@ -456,7 +478,7 @@ impl Connection {
                 }
                 Ok(())
             }
-            Known::Closed => Ok(()),
+            Known::Closed => self.reading.came_late(),
             Known::Idle => Err(Reason::PROTOCOL_ERROR),
         }
     }

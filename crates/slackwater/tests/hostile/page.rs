@@ -61,3 +61,31 @@ fn the_page_is_the_table() {
     let written = std::fs::read_to_string(&file).unwrap_or_default();
     assert!(written == page, "BLESS=1 rewrites docs/hostile-requests.md");
 }
+
+/// All Rust files below `directory`, one after the other.
+fn sources(directory: &Path, all: &mut String) {
+    for entry in std::fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            sources(&path, all);
+        } else if path.extension().is_some_and(|it| it == "rs") {
+            all.push_str(&std::fs::read_to_string(&path).unwrap());
+        }
+    }
+}
+
+#[test]
+fn the_tests_that_the_threat_model_names_are_there() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let page = std::fs::read_to_string(root.join("docs/threat-model.md")).unwrap();
+    let mut all = String::new();
+    sources(&root.join("crates"), &mut all);
+    let rows = page.lines().filter(|line| line.starts_with("| "));
+    let kept_by = rows.filter_map(|row| row.trim_end_matches(" |").rsplit(" | ").next());
+    let quoted = kept_by.flat_map(|cell| cell.split('`').skip(1).step_by(2));
+    let named: Vec<_> = quoted.filter(|it| !it.contains('/')).collect();
+    assert!(named.len() >= 40, "{named:?}");
+    for name in named {
+        assert!(all.contains(&format!("fn {name}(")), "there is no {name}");
+    }
+}

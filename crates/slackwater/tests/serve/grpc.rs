@@ -5,6 +5,7 @@ use crate::clients::{Answer, Client};
 use crate::proxy::{Proxy, until};
 use crate::replicas::{Replica, nobody};
 use crate::routes::services;
+use http::Response;
 
 /// A replica that answers everything with the gRPC status, in the head if there is no body, or else in the trailers.
 pub(crate) async fn says(status: &'static str, has_body: bool) -> Replica {
@@ -188,5 +189,56 @@ async fn an_agent_that_turns_calls_away_is_heard_and_the_call_goes_elsewhere() {
     for _ in 0..4 {
         let answer = call(&proxy, "/", "application/grpc").await;
         assert_eq!(answer.field("grpc-status"), Some("0"));
+    }
+}
+
+/// A replica over HTTP/2 whose responses have 100 KB of metadata.
+async fn verbose_http2() -> core::net::SocketAddr {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        let (stream, _) = listener.accept().await.unwrap();
+        let mut connection = h2::server::handshake(stream).await.unwrap();
+        while let Some(Ok((_, mut respond))) = connection.accept().await {
+            let mut head = Response::builder();
+            for _ in 0..10 {
+                head = head.header("x-metadata", "m".repeat(10_000));
+            }
+            let _ = respond.send_response(head.body(()).unwrap(), true);
+        }
+    });
+    address
+}
+
+#[tokio::test]
+async fn metadata_beyond_the_limit_is_told_as_something_that_is_not_to_be_repeated() {
+    let http1 = Replica::scripted(|mut connection| async move {
+        while connection.head().await.is_some() {
+            let metadata = format!("x-metadata: {}\r\n", "m".repeat(10_000)).repeat(10);
+            let answer = format!("HTTP/1.1 200 OK\r\n{metadata}content-length: 0\r\n\r\n");
+            connection.send(&answer).await;
+        }
+    })
+    .await;
+    for (replica, protocol) in [(http1.address, "http1"), (verbose_http2().await, "h2c")] {
+        let settings = format!("[replica]\nprotocol = \"{protocol}\"");
+        let proxy = Proxy::start(&[replica], &settings);
+        for (kind, status, grpc_status) in [
+            ("application/grpc", 200, Some("8")),
+            ("text/plain", 502, None),
+        ] {
+            let mut client = Client::connect(proxy.address).await;
+            let fields = format!("host: x\r\ncontent-type: {kind}\r\ncontent-length: 0\r\n");
+            client
+                .send(&format!("POST /a HTTP/1.1\r\n{fields}\r\n"))
+                .await;
+            let answer = client.answer().await;
+            assert_eq!(answer.status, status, "{protocol}, {kind}");
+            assert_eq!(answer.field("grpc-status"), grpc_status, "{protocol}");
+            let error = answer.field("x-slackwater-error");
+            assert_eq!(error, Some("response_head_too_large"), "{protocol}");
+        }
+        proxy.settled().await;
+        assert_eq!(proxy.sum("/requests/broken").await, 2, "{protocol}");
     }
 }

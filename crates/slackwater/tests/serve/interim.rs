@@ -121,14 +121,13 @@ async fn hinting_http1(refused: &Arc<Notify>) -> Replica {
         async move {
             while let Some(head) = connection.head().await {
                 let hint = "HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n";
-                match hints_for(head.split(' ').nth(1).unwrap()) {
-                    Some(hints) => connection.send(&hint.repeat(hints)).await,
-                    None => {
-                        let hints = hint.repeat(100);
-                        while connection.stream.write_all(hints.as_bytes()).await.is_ok() {}
-                        refused.notify_one();
-                        return;
-                    }
+                if let Some(hints) = hints_for(head.split(' ').nth(1).unwrap()) {
+                    connection.send(&hint.repeat(hints)).await;
+                } else {
+                    let hints = hint.repeat(100);
+                    while connection.stream.write_all(hints.as_bytes()).await.is_ok() {}
+                    refused.notify_one();
+                    return;
                 }
                 connection.answer("ok").await;
             }

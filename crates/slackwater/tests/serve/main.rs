@@ -41,6 +41,7 @@ mod metrics;
 mod moves;
 mod openapi;
 mod orca;
+mod probed;
 mod progress;
 mod proxy;
 mod proxy_protocol;

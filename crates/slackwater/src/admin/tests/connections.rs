@@ -198,22 +198,46 @@ fn a_head_beyond_the_limit_and_garbage_are_refused() {
 }
 
 #[test]
-fn connections_beyond_the_cap_wait_for_their_turn() {
-    let lifecycle = Lifecycle::default();
-    let admin = start(server(Facts::default(), &lifecycle));
-    // Four connections that say nothing take all the room...
-    let idle: Vec<_> = (0..4)
-        .map(|_| TcpStream::connect(admin.address()).expect("the backlog has room"))
-        .collect();
-    let mut waiting = TcpStream::connect(admin.address()).expect("the backlog has room");
-    waiting
-        .write_all(b"GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n")
-        .expect("the system's buffer has room");
-    // ... until they leave.
-    drop(idle);
-    let mut answer = String::new();
-    waiting.read_to_string(&mut answer).expect("an answer");
-    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+fn a_connection_beyond_the_cap_takes_the_place_of_the_one_that_has_waited_longest() {
+    let admin = start(server(Facts::default(), &Lifecycle::default()));
+    let kept = "GET /healthz HTTP/1.1\r\nhost: a\r\nconnection: keep-alive\r\n\r\n";
+    let connect = || TcpStream::connect(admin.address()).expect("the server listens");
+    let is_told = |stream: &mut TcpStream| {
+        let mut answer = Vec::new();
+        let mut part = [0; 1024];
+        while !answer.ends_with(b"ok\n") {
+            let read = stream.read(&mut part).unwrap_or(0);
+            if read == 0 {
+                return false;
+            }
+            answer.extend_from_slice(&part[..read]);
+        }
+        true
+    };
+    let ask = || {
+        let mut stream = connect();
+        stream.write_all(kept.as_bytes()).expect("it is read");
+        assert!(is_told(&mut stream));
+        stream
+    };
+    // Four heads that do not end take all the room; the oldest one makes some.
+    let mut unfinished: Vec<_> = (0..4).map(|_| connect()).collect();
+    for stream in &mut unfinished {
+        stream
+            .write_all(&kept.as_bytes()[..30])
+            .expect("it is read");
+    }
+    let mut fifth = ask();
+    assert!(!is_told(&mut unfinished[0]));
+    for stream in &mut unfinished[1..] {
+        stream
+            .write_all(&kept.as_bytes()[30..])
+            .expect("it is read");
+        assert!(is_told(stream));
+    }
+    // One that is kept after its answer is no better.
+    ask();
+    assert!(!is_told(&mut fifth));
 }
 
 #[tokio::test]

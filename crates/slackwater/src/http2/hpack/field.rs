@@ -126,6 +126,10 @@ fn path(octets: &[u8]) -> Field {
     if memchr::memchr(b'#', octets).is_some() {
         return malformed("a path has no fragment");
     }
+    // The type takes octets beyond ASCII, which no URI has; readers differ in what they make of them. RFC 3986 §2
+    if !octets.iter().all(u8::is_ascii_graphic) {
+        return malformed("the path has octets that no URI has");
+    }
     PathAndQuery::from_maybe_shared(owned(octets))
         .map_or(malformed("the path is not valid"), Field::Path)
 }

@@ -220,7 +220,7 @@ fn a_turn_ends_after_so_much_work_and_the_next_one_goes_on() {
         rest = server.connection.receive(rest);
         turns.push(server.sent().len());
     }
-    assert_eq!(turns, [256, 256, 88]);
+    assert_eq!(turns, [128, 128, 128, 128, 88]);
     // Heads are more work, and the longer the more.
     let mut stream = 1;
     let mut of_heads = |block: Vec<u8>| {
@@ -232,10 +232,10 @@ fn a_turn_ends_after_so_much_work_and_the_next_one_goes_on() {
         let rest = server.connection.receive(requests.collect());
         100 - rest.len() / (HEAD_BYTES + block.len())
     };
-    assert_eq!(of_heads(block(&GET)), 64);
+    assert_eq!(of_heads(block(&GET)), 32);
     let value = "v".repeat(120);
     let long = block(&[&GET[..], &[("x", &value[..]); 11]].concat());
-    assert_eq!((long.len() / 128, of_heads(long)), (11, 18));
+    assert_eq!((long.len() / 64, of_heads(long)), (22, 5));
 }
 
 #[test]
@@ -262,4 +262,26 @@ fn windows_are_not_changed_for_ever() {
     assert_eq!(flipped, Some(1024));
     let same = until_calm(|_| settings(&[(4, 7)]));
     assert_eq!(same, None, "what changes nothing costs nothing");
+}
+
+#[test]
+fn what_comes_late_on_streams_that_have_ended_comes_to_an_end() {
+    let late = [
+        data(1, 0, b"late"),
+        headers(1, 0, &[(":status", "103")]),
+        window_update(1, 1),
+        reset(1, Reason::CANCEL),
+    ];
+    for frame in late {
+        let mut client = Peer::client();
+        let key = client.get();
+        client.drop_stream(key);
+        client.sent();
+        for _ in 0..2 * 4096 {
+            client.feed(&frame);
+        }
+        assert_eq!(client.connection.ended(), None);
+        client.feed(&frame);
+        assert_eq!(client.goaway(), CALM);
+    }
 }

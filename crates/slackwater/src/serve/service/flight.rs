@@ -383,7 +383,7 @@ impl Flight {
                 counts.count_response(StatusCode::SERVICE_UNAVAILABLE);
                 Outcome::Unreachable
             }
-            Cause::Broken(_) | Cause::Coding | Cause::Switched => {
+            Cause::Broken(_) | Cause::Coding | Cause::HeadTooLarge | Cause::Switched => {
                 counts.broken.add_one();
                 Outcome::Broken
             }

@@ -134,7 +134,7 @@ impl RetryRules {
     /// Whether a failure is one after which a request that may be repeated is.
     pub(super) const fn follow(&self, cause: &Cause) -> bool {
         match cause {
-            Cause::Broken(_) => self.on.reset,
+            Cause::Broken(_) | Cause::HeadTooLarge => self.on.reset,
             Cause::FirstByte => self.on.timeout,
             Cause::Unreachable(_) | Cause::Full | Cause::Withdrawn | Cause::Shed(_) => true,
             Cause::Coding

@@ -127,6 +127,23 @@ fn rows() -> Vec<Row> {
         broken("an empty `:method`", replaced(":method", "")),
         malformed("a URL in `:scheme`", replaced(":scheme", "http://y/?")),
         malformed("CR LF in `:authority`", replaced(":authority", "x\r\na: b")),
+        malformed(
+            "an octet beyond ASCII in `:path`",
+            replaced(":path", "/\u{e9}"),
+        ),
+        frames(
+            "a port in `:authority` that is none",
+            "400",
+            replaced(":authority", "x:8o"),
+        ),
+        malformed(
+            "a bracket in `:authority` that stays open",
+            replaced(":authority", "[::1"),
+        ),
+        malformed(
+            "NUL encoded in `:authority`",
+            replaced(":authority", "x%00y"),
+        ),
         malformed("a path in `:authority`", replaced(":authority", "x/y")),
         frames(
             "a user in `:authority`",

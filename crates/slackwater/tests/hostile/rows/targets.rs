@@ -98,6 +98,36 @@ fn rows() -> Vec<Row> {
         bad("a space in `Host`", host("host: x y\r\n")),
         bad("a query in `Host`", host("host: x?y\r\n")),
         bad("a backslash in `Host`", host("host: x\\y\r\n")),
+        bad("a port in `Host` that is none", host("host: x:8o\r\n")),
+        bad("a port in `Host` beyond 65,535", host("host: x:65536\r\n")),
+        bad(
+            "a bracket in `Host` that stays open",
+            host("host: [::1\r\n"),
+        ),
+        bad("brackets in `Host` around a name", host("host: [x]\r\n")),
+        bad("NUL encoded in `Host`", host("host: x%00y\r\n")),
+        bad("a slash encoded in `Host`", host("host: x%2Fy\r\n")),
+        bad(
+            "a `Host` that is none beside a target that names a host",
+            "GET http://y/a HTTP/1.1\r\nhost: x:8o\r\nconnection: close\r\n\r\n".to_owned(),
+        ),
+        bad(
+            "an octet beyond ASCII in the target",
+            line("GET /\u{e9} HTTP/1.1"),
+        ),
+        bad("DEL in the target", line("GET /a\x7fb HTTP/1.1")),
+        passed(
+            "an octet beyond ASCII encoded in a target",
+            "200, closed",
+            &["GET x/%C3%A9"],
+            line("GET /%C3%A9 HTTP/1.1"),
+        ),
+        passed(
+            "a method of letters that no method has, but a token may",
+            "200, closed",
+            &["!#$% x/a"],
+            line("!#$% /a HTTP/1.1"),
+        ),
         passed(
             "a target that names a host beside `Host`: the target counts, for everybody",
             "200, closed",

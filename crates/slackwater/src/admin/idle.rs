@@ -1,0 +1,122 @@
+//! Connections to the admin server that carry no request: which of them goes when there are too many.
+//!
+//! A probe for `/healthz` must not wait behind connections whose heads never end, or that are kept for later.
+
+use super::reply::ReplyBody;
+use bytes::Bytes;
+use core::convert::Infallible;
+use core::pin::Pin;
+use core::task::{Context, Poll};
+use hyper::body::{Body, Frame, SizeHint};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+/// All connections that carry no request.
+#[derive(Debug, Default)]
+pub(super) struct Idle {
+    waiting: Mutex<Waiting>,
+    /// There is one more.
+    pub(super) changed: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    next: u64,
+    /// In the order in which they began to wait.
+    cuts: BTreeMap<u64, CancellationToken>,
+}
+
+impl Idle {
+    /// Closes the one that has waited longest, if there is one.
+    pub(super) fn close_oldest(&self) -> bool {
+        let oldest = lock(&self.waiting).cuts.pop_first();
+        if let Some((_, cut)) = &oldest {
+            cut.cancel();
+        }
+        oldest.is_some()
+    }
+}
+
+/// Whether one connection carries a request. Clones are of the same connection.
+#[derive(Clone, Debug)]
+pub(super) struct Carrying {
+    idle: Arc<Idle>,
+    cut: CancellationToken,
+    number: Arc<Mutex<Option<u64>>>,
+}
+
+impl Carrying {
+    /// A connection that has just come, and is closed when `cut` is cancelled.
+    pub(super) fn nothing(idle: &Arc<Idle>, cut: &CancellationToken) -> Self {
+        let carrying = Self {
+            idle: Arc::clone(idle),
+            cut: cut.clone(),
+            number: Arc::default(),
+        };
+        carrying.enter_idle();
+        carrying
+    }
+
+    /// A request's head is complete, or the connection ends.
+    pub(super) fn leave_idle(&self) {
+        if let Some(number) = lock(&self.number).take() {
+            lock(&self.idle.waiting).cuts.remove(&number);
+        }
+    }
+
+    /// It has just come, or its answer is written, but for what the system has not taken.
+    fn enter_idle(&self) {
+        let mut waiting = lock(&self.idle.waiting);
+        let number = waiting.next;
+        waiting.next += 1;
+        waiting.cuts.insert(number, self.cut.clone());
+        *lock(&self.number) = Some(number);
+        drop(waiting);
+        self.idle.changed.notify_one();
+    }
+}
+
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The body of an answer, after which its connection carries nothing.
+#[derive(Debug)]
+pub(super) struct LastPart {
+    body: ReplyBody,
+    carrying: Carrying,
+}
+
+impl LastPart {
+    pub(super) const fn new(body: ReplyBody, carrying: Carrying) -> Self {
+        Self { body, carrying }
+    }
+}
+
+impl Drop for LastPart {
+    fn drop(&mut self) {
+        self.carrying.enter_idle();
+    }
+}
+
+impl Body for LastPart {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        Pin::new(&mut self.get_mut().body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

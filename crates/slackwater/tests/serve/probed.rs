@@ -1,0 +1,61 @@
+//! `/healthz` when there is room for nothing: a supervisor that hears nothing would kill the process.
+
+use crate::clients::{Client, get};
+use crate::proxy::{PATIENCE, Proxy};
+use crate::replicas::Replica;
+use std::process::Command;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+#[tokio::test]
+async fn heads_that_do_not_end_are_no_reason_to_wait() {
+    let replica = Replica::echo("r").await;
+    let proxy = Proxy::start(&[replica.address], "[admin]\nconnections_max = 8");
+    let mut unfinished = Vec::new();
+    for _ in 0..8 {
+        let mut client = Client::connect(proxy.admin).await;
+        client.send("GET /healthz HTTP/1.1\r\nhost: a").await;
+        unfinished.push(client);
+    }
+    for path in ["/healthz", "/readyz"] {
+        assert_eq!(get(proxy.admin, path).await.status, 200, "{path}");
+    }
+    // It was the oldest one that made room, and not the end of its time: the others may go on.
+    let oldest = unfinished.remove(0);
+    assert!(oldest.rest().await.is_empty());
+    for mut client in unfinished {
+        client.send("\r\n\r\n").await;
+        assert_eq!(client.answer().await.status, 200);
+    }
+}
+
+#[tokio::test]
+async fn clients_that_have_all_descriptors_are_none_either() {
+    let replica = Replica::echo("r").await;
+    let words = format!(
+        "serve --probe none --workers 1 --admin 127.0.0.1:0 --listen 127.0.0.1:0 --replicas {}",
+        replica.address
+    );
+    let mut command = Command::new("sh");
+    command
+        .args(["-c", "ulimit -n 64 && exec \"$0\" \"$@\""])
+        .arg(env!("CARGO_BIN_EXE_slackwater"))
+        .args(words.split(' '))
+        .env_remove("RUST_LOG");
+    let proxy = Proxy::spawn_command(&mut command);
+    let mut clients = Vec::new();
+    for _ in 0..80 {
+        clients.push(TcpStream::connect(proxy.address).await.unwrap());
+    }
+    proxy.log_line("cannot accept connections");
+    for path in ["/healthz", "/readyz", "/healthz"] {
+        let answer = timeout(PATIENCE / 2, get(proxy.admin, path)).await;
+        assert_eq!(answer.expect(path).status, 200, "{path}");
+    }
+    // Clients have not left meanwhile, of themselves or for being idle.
+    assert!(
+        clients[0]
+            .try_read(&mut [0])
+            .is_err_and(|it| it.kind() == std::io::ErrorKind::WouldBlock)
+    );
+}
