@@ -33,19 +33,19 @@ pub(super) fn run(site: &Site<'_>, minutes: u64, scores: &mut Scores) -> Result<
             "h2c",
             &h2c.addresses,
             "h2c",
-            r#"path_prefix = ["/hang", "/h2c"]"#,
+            &["path_prefix = \"/hang\"", "path_prefix = \"/h2c\""],
         ),
         service(
             "mutating",
             &[mutating.address],
             "http1",
-            r#"path_prefix = "/a""#,
+            &["path_prefix = \"/a\""],
         ),
         service(
             "mutating-h2c",
             &[mutating_h2c.address],
             "h2c",
-            r#"path = "/""#,
+            &["path = \"/\""],
         ),
         "[[routes]]\nservice = \"default\"\n".to_owned(),
     ]
@@ -82,12 +82,16 @@ pub(super) fn run(site: &Site<'_>, minutes: u64, scores: &mut Scores) -> Result<
     Ok(())
 }
 
-fn service(name: &str, addresses: &[SocketAddr], protocol: &str, path: &str) -> String {
+fn service(name: &str, addresses: &[SocketAddr], protocol: &str, paths: &[&str]) -> String {
     let addresses: Vec<_> = addresses.iter().map(|at| format!("\"{at}\"")).collect();
+    let addresses = addresses.join(", ");
+    let routes = paths
+        .iter()
+        .map(|path| format!("[[routes]]\n{path}\nservice = \"{name}\"\n"));
+    let routes = routes.collect::<Vec<_>>().concat();
     format!(
-        "[services.{name}]\nreplicas = [{}]\nreplica.protocol = \"{protocol}\"\nprobe.transport = \"none\"\n\
-         [[routes]]\n{path}\nservice = \"{name}\"\n",
-        addresses.join(", ")
+        "[services.{name}]\nreplicas = [{addresses}]\nreplica.protocol = \"{protocol}\"\n\
+         probe.transport = \"none\"\n{routes}"
     )
 }
 

@@ -199,7 +199,7 @@ pub(super) fn besiege(
 
 /// Whether the proxy has said that it ends the connection, or has ended it.
 fn is_cut_off(connection: &mut http2::Connection) -> bool {
-    let until = Instant::now() + Duration::from_secs(2);
+    let until = Instant::now() + Duration::from_secs(1);
     loop {
         match connection.next(until) {
             Ok(Some(frame)) if frame.kind == frames::GOAWAY => return true,

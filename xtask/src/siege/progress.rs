@@ -156,7 +156,7 @@ fn hold_all(
 ) -> Result<(), String> {
     let connections = site.pick(9, 12);
     // A build without optimization needs more of both.
-    let resident_max = site.pick(200, 150);
+    let resident_max = site.pick(260, 150);
     let timeout = Duration::from_secs(site.pick(8, 3));
     let besiege = |contender| -> Result<Held, String> {
         let proxy = site.start(contender, &Setup::new(1, replicas, protocol))?;

@@ -27,7 +27,8 @@ type recorder struct {
 func (r *recorder) note(outcome string, request *http.Request, size int64) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
-	fmt.Fprintf(r.file, "%s %s %s %d\n", outcome, request.Method, request.RequestURI, size)
+	at := time.Now().UTC().Format(time.RFC3339Nano)
+	fmt.Fprintf(r.file, "%s %s %s %d %s\n", outcome, request.Method, request.RequestURI, size, at)
 }
 
 // hang does not read the body: it waits for something else, as a handler behind a slow database does.
