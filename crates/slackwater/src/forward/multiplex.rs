@@ -85,6 +85,12 @@ impl Freed {
             self.with_body.notify_one();
         }
     }
+
+    /// There may be places for several.
+    fn call_all(&self) {
+        self.any.notify_waiters();
+        self.with_body.notify_waiters();
+    }
 }
 
 /// Why there is no place for a request.
@@ -131,7 +137,7 @@ impl Load {
         if is_short != since.is_some() {
             self.short_since.set(is_short.then(Instant::now));
             if since.is_some() {
-                self.freed.with_body.notify_waiters();
+                self.freed.call_all();
             }
         }
     }
@@ -403,7 +409,10 @@ async fn run(mut wire: Wire<Rc<Load>>, connection: Shared, load: Rc<Load>) {
     deadline.arm(liveness.interval());
     poll_fn(|cx| {
         let polled = wire.poll(cx, |_| ());
-        load.streams_max.set(connection.borrow().streams_max());
+        let streams_max = connection.borrow().streams_max();
+        if load.streams_max.replace(streams_max) < streams_max {
+            load.freed.call_all();
+        }
         load.note_window(connection.borrow().is_short_of_window());
         if polled.is_ready() {
             return polled;

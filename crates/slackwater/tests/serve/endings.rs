@@ -6,15 +6,13 @@
 //! step (`BLESS=1` rewrites it).
 
 mod apart;
-#[expect(dead_code, reason = "shared with the tests of hostile input")]
-#[path = "../hostile/frames.rs"]
-mod frames;
 mod node;
 mod page;
 mod peers;
 mod table;
 mod wire;
 
+use crate::frames;
 use crate::proxy::Proxy;
 use peers::{Reader, Replica};
 use table::Form;
