@@ -253,7 +253,8 @@ async fn a_process_that_stops_says_so_and_changes_nothing() {
     })
     .await;
     proxy.signal("TERM");
-    proxy.log_line("stopping");
+    // Its files have the word in their names, which other lines of the log tell.
+    proxy.log_line("stopping; once more");
     let change = json!({"replica": one.address.to_string(), "drained": true});
     let (refused, why) = ask(&proxy, "/replica", &change).await;
     assert_eq!(refused, 503, "{why}");
