@@ -55,6 +55,8 @@ pub(crate) trait Watch: Unpin {
 #[derive(Debug)]
 pub(crate) struct ResponseBody<W: Watch> {
     source: Source,
+    /// No replica gave it.
+    is_own: bool,
     /// There until the request is over; absent from the start in answers of our own.
     open: Option<Open<W>>,
     /// Keeps the client's connection busy, over HTTP/2.
@@ -113,6 +115,7 @@ impl<W: Watch> ResponseBody<W> {
     pub(crate) fn own(text: Bytes) -> Self {
         Self {
             source: Source::Own((!text.is_empty()).then_some(text)),
+            is_own: true,
             open: None,
             busy: None,
             load: None,
@@ -129,6 +132,7 @@ impl<W: Watch> ResponseBody<W> {
         deadline.disarm();
         let mut body = Self {
             source,
+            is_own: false,
             open: Some(Open {
                 deadline,
                 stall_ticks,
@@ -166,6 +170,11 @@ impl<W: Watch> ResponseBody<W> {
             let left = ticks(ends.saturating_duration_since(Instant::now()));
             open.ends_at = Some(open.deadline.deadlines().now().saturating_add(left));
         }
+    }
+
+    /// Whether no replica gave it.
+    pub(super) const fn is_own(&self) -> bool {
+        self.is_own
     }
 
     /// How long a text of our own is.

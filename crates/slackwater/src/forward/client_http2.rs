@@ -27,12 +27,14 @@ use http_body::Body;
 use slackwater_tower::wire::carried::LOAD;
 use std::rc::Rc;
 
-/// What a client may send on one stream, and on a connection, before a replica took it.
-const STREAM_WINDOW_BYTES: u32 = 256 << 10;
-const CONNECTION_WINDOW_BYTES: u32 = 65_535;
+/// What a client may send on one stream, and on a connection, before a replica took it: several streams that are not taken leave
+/// room for others.
+const STREAM_WINDOW_BYTES: u32 = 65_535;
+const CONNECTION_WINDOW_BYTES: u32 = 256 << 10;
 
-/// What a connection may have beyond that once replicas have taken as much.
+/// What a connection may have beyond that once replicas have taken as much, and each of its streams that is read.
 const CONNECTION_LOAN_BYTES: u32 = 1 << 20;
+const STREAM_WINDOW_LARGE_BYTES: u32 = 256 << 10;
 
 /// How clients' connections are set up.
 pub(super) fn config(settings: &ClientSettings) -> Config {
@@ -92,22 +94,22 @@ pub(super) async fn serve<H: Handler>(
             if connection.borrow().ended().is_some() {
                 streams.clear();
             }
-            // A client that has not answered the PING by now does not hold up the end. Not before what has arrived was read:
-            // the last GOAWAY names the last request that is served.
-            if !has_left && session.phase() >= Phase::Draining {
-                has_left = true;
-                connection.borrow_mut().leave_now();
-                session.leave();
-            }
         });
         let mut connection = connection.borrow_mut();
+        // A client that has not answered the PING by now does not hold up the end. Not before what has arrived was read: the last
+        // GOAWAY names the last request that is served.
+        if !has_left && !wire.has_more() && session.phase() >= Phase::Draining {
+            has_left = true;
+            connection.leave_now();
+            session.leave();
+        }
         if core::mem::replace(&mut carried, connection.carried()) < connection.carried() {
             session.moved();
         }
         if connection.taken() >= u64::from(CONNECTION_WINDOW_BYTES)
             && let Some(more) = loan.raise(CONNECTION_LOAN_BYTES)
         {
-            connection.widen_all(more);
+            connection.widen_all(more, STREAM_WINDOW_LARGE_BYTES);
         }
         polled
     });
@@ -284,10 +286,10 @@ impl<H: Handler> Served<H> {
         .await?;
         // What we say to a client that broke off its own request is no answer that it waited for.
         if !progress.is_some_and(|progress| progress.state() == Wait::Broken) {
-            if response.body().own_length().is_none() {
-                unanswered.answered();
-            } else {
+            if response.body().is_own() {
                 unanswered.answered_here();
+            } else {
+                unanswered.answered();
             }
         }
         response.body_mut().busy = Some(busy);

@@ -40,6 +40,8 @@ pub(super) struct Wire<N> {
     unread: Bytes,
     notes: N,
     connection: Shared,
+    /// A turn has ended before all that has come was looked at.
+    has_more: bool,
     /// Something is written that the stream may still keep, as TLS does.
     is_unflushed: bool,
 }
@@ -61,8 +63,14 @@ impl<N: Notes> Wire<N> {
             unread,
             notes,
             connection: Rc::clone(connection),
+            has_more: false,
             is_unflushed: false,
         }
+    }
+
+    /// Whether more has come, or may have, than was looked at.
+    pub(super) const fn has_more(&self) -> bool {
+        self.has_more
     }
 
     /// Reads what is there, does the `work` that it brings, and writes what came of it. Ready when the connection has ended
@@ -84,6 +92,7 @@ impl<N: Notes> Wire<N> {
         mut work: impl FnMut(&mut Context<'_>),
     ) -> Poll<()> {
         let mut looked_at = 0;
+        self.has_more = false;
         loop {
             let read = self.read(cx);
             work(cx);
@@ -108,6 +117,7 @@ impl<N: Notes> Wire<N> {
                 Read::NotYet | Read::Unwanted => return Poll::Pending,
             }
             if !self.unread.is_empty() || looked_at >= TURN_BYTES {
+                self.has_more = true;
                 turn::end(cx);
                 return Poll::Pending;
             }

@@ -32,15 +32,15 @@ use std::sync::Arc;
 use tokio::sync::{Mutex, Notify};
 use tokio::time::Instant;
 
-/// Connections to one replica at most, from one worker. It takes that many only where requests hold most of them for long:
-/// their clients don't take the responses, or the replica doesn't read the bodies.
+/// Connections to one replica at most, from one worker. It takes many only where requests hold most of the streams, or as many long
+/// bodies are under way at once.
 pub(super) const CONNECTIONS_MAX: usize = 256;
 
 /// Requests that wait for a place on a connection to one replica, at most.
 const WAITING_MAX: usize = 256;
 
 /// A connection that has been short of window for so long takes no bodies at all. A replica that reads gives window back within a
-/// round trip.
+/// round trip; one that is farther away than this gets more connections.
 const SHORT_MAX: Duration = Duration::from_millis(10);
 
 /// A body up to this passes those that are not read, as long as there is some of the window that is kept for such: what a
@@ -283,7 +283,11 @@ impl Multiplex {
         loop {
             let failures_before = self.failures.get();
             {
-                let _opening = self.opening.lock().await;
+                // Long bodies wait for each other's connections; one that has waited for too long shares another's.
+                let opening = tokio::time::timeout_at(waits_until, self.opening.lock());
+                let Ok(_opening) = opening.await else {
+                    return self.find_shared(body).ok_or(NoPlace::Full);
+                };
                 if let Some(found) = self.find(body) {
                     return Ok(found);
                 }
@@ -299,6 +303,7 @@ impl Multiplex {
                     })?;
                     let place = Place::take(&link);
                     self.open.borrow_mut().push(link);
+                    self.freed.call_all();
                     return Ok(place);
                 }
             }
@@ -320,10 +325,24 @@ impl Multiplex {
         called.map_err(|_| NoPlace::Full)
     }
 
-    /// A place on the least loaded connection that is not full and takes such a body.
+    /// A place on the least loaded connection that is not full and takes such a body; none where it is to have a new one.
     pub(super) fn find(&self, body: Length) -> Option<Place> {
+        let place = self.find_shared(body)?;
+        let may_be_another = self.open.borrow().len() < self.connections_max;
+        let has_unread = || place.0.connection.borrow().has_unread();
+        let is_to_be_another = body == Length::Any && may_be_another && has_unread();
+        (!is_to_be_another).then_some(place)
+    }
+
+    /// A place on the least loaded connection that is not full and takes bodies, if there is one: rather where no other is unread.
+    fn find_shared(&self, body: Length) -> Option<Place> {
         let mut open = self.open.borrow_mut();
+        let before = open.len();
         open.retain(|link| !link.load.is_given_up.get());
+        if open.len() < before {
+            // There may be others in their place.
+            self.freed.call_all();
+        }
         let has_room = |link: &&Rc<Link>| {
             let load = &link.load;
             let streams_max = load.streams_max.get().min(self.streams_max);
@@ -337,10 +356,8 @@ impl Multiplex {
         let takes_bodies = |link: &&Rc<Link>| has_room(link) && !link.load.takes_no_bodies();
         let has_unread = |link: &&Rc<Link>| link.connection.borrow().has_unread();
         let link = open.iter().filter(takes_bodies);
-        let link = link.min_by_key(|link| (has_unread(link), streams(link)))?;
-        let may_be_another = open.len() < self.connections_max;
-        let is_to_be_another = body == Length::Any && may_be_another && has_unread(&link);
-        (!is_to_be_another).then(|| Place::take(link))
+        link.min_by_key(|link| (has_unread(link), streams(link)))
+            .map(Place::take)
     }
 
     /// Closes what has been idle for too long.

@@ -283,6 +283,14 @@ impl Session {
             self.deadline.arm(left);
             return Overdue::NotYet;
         }
+        // The last of a response may be on its way still.
+        let left = self
+            .ticks_without_request()
+            .saturating_sub(self.still_for());
+        if self.http2.get() && left > 0 {
+            self.deadline.arm(left);
+            return Overdue::NotYet;
+        }
         self.ended_by(if self.in_head.get() {
             ClientEnd::HeadLate
         } else {

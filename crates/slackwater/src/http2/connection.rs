@@ -103,9 +103,15 @@ pub(crate) struct Connection {
     faults: usize,
     /// Streams of which more is unread than of a short body.
     pub(super) unread_streams: usize,
-    /// Octets of messages that were sent, and that were taken by those who read. Nothing else is progress.
-    pub(super) sent: u64,
+    /// Octets that were written while some of a message was among them, and that were taken by those who read. Nothing else is
+    /// progress.
+    sent: u64,
     pub(super) taken: u64,
+    /// What may come on a stream that is read, where that is more than at first.
+    pub(super) wide_window: u32,
+    /// Octets written, and how many they will be when the last of the messages so far is.
+    written: u64,
+    message_end: u64,
     pub(super) out: Out,
     task: Option<Waker>,
     turn: Turn,
@@ -151,6 +157,9 @@ impl Connection {
             unread_streams: 0,
             sent: 0,
             taken: 0,
+            wide_window: 0,
+            written: 0,
+            message_end: 0,
             out,
             task: None,
             turn: Turn::Outside,
@@ -210,6 +219,10 @@ impl Connection {
     /// Some of it was written: others may go on.
     pub(crate) fn written(&mut self, octets: usize) {
         self.out.advance(octets);
+        if self.written < self.message_end {
+            self.sent += octets as u64;
+        }
+        self.written += octets as u64;
         self.give_turns();
     }
 
@@ -257,8 +270,13 @@ impl Connection {
         }
     }
 
-    /// Octets of messages that went either way so far: handed on to be written, or taken by who reads a stream. What the
-    /// other side only says of the connection, or sends and nobody takes, does not count.
+    /// A part of a message is to be written.
+    pub(super) fn message_pushed(&mut self) {
+        self.message_end = self.written + self.out.len() as u64;
+    }
+
+    /// Octets of messages that went either way so far: written, or taken by who reads a stream. What the other side only says of
+    /// the connection, or sends and nobody takes, does not count.
     pub(crate) const fn carried(&self) -> u64 {
         self.sent + self.taken
     }
@@ -268,9 +286,11 @@ impl Connection {
         self.taken
     }
 
-    /// Lets so many octets more come on all streams together before they are taken.
-    pub(crate) fn widen_all(&mut self, octets: u32) {
+    /// Lets so many octets more come on all streams together before they are taken, and as many as `stream_window` on each that is
+    /// read.
+    pub(crate) fn widen_all(&mut self, octets: u32, stream_window: u32) {
         if self.ended().is_none() {
+            self.wide_window = stream_window;
             self.receives.widen(octets);
             frame::write_number(self.out.text(), kind::WINDOW_UPDATE, 0, octets);
             self.nudge();
@@ -349,20 +369,20 @@ impl Connection {
             self.faults = self.faults.saturating_sub(1);
         }
         let (id, is_held) = (stream.id, stream.is_held());
-        let is_in_line = stream.line == InLine::Waits;
-        if is_in_line {
-            stream.line = InLine::No;
-        }
+        let line = core::mem::replace(&mut stream.line, InLine::No);
         if core::mem::take(&mut stream.is_unread) {
             self.unread_streams -= 1;
         }
         self.streams.close(id);
         self.reading.stream_ended();
-        if is_in_line {
+        if line == InLine::Waits {
             self.line.retain(|other| *other != key);
         }
         if !is_held {
             self.streams.remove(key);
+        }
+        if line == InLine::Turn {
+            self.give_turns();
         }
     }
 

@@ -5,7 +5,7 @@ use super::fields::Block;
 use super::frame::{self, FrameHead, HEAD_BYTES, flag, kind};
 use super::reason::{Ended, Lost, Reason};
 use super::settings::FRAME_BYTES_FIRST;
-use super::stream::{Answer, Half, Owner};
+use super::stream::{Answer, Half, InLine, Owner};
 use super::streams::Key;
 use bytes::{Buf, Bytes, BytesMut};
 
@@ -475,6 +475,10 @@ impl Connection {
                 }
                 if core::mem::take(&mut stream.is_shut) {
                     stream.wake_writer();
+                }
+                if stream.line == InLine::Waits {
+                    // It may be a short one again, for which there is room.
+                    self.give_turns();
                 }
                 Ok(())
             }

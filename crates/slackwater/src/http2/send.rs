@@ -121,6 +121,7 @@ impl Connection {
         self.write_block(id, is_end, |encoder, text| {
             encode_response(encoder, text, status, headers);
         });
+        self.message_pushed();
         if is_end {
             self.end_ours(key);
         }
@@ -154,6 +155,8 @@ impl Connection {
                 stream.is_shut = true;
                 note(&mut stream.write_waker, cx);
                 self.pass_on(key);
+                // What went before is written: the window may be given back for it.
+                self.nudge();
                 return Poll::Pending;
             }
             let has_turn = !is_crowded || (stream.line == InLine::Turn && frames < TURN_FRAMES);
@@ -166,6 +169,7 @@ impl Connection {
                     self.line.push_back(key);
                 }
                 self.give_turns();
+                self.nudge();
                 return Poll::Pending;
             }
             let frame_bytes_max = self.theirs.frame_bytes_max.min(ROOM_BYTES);
@@ -176,7 +180,6 @@ impl Connection {
                 self.unread_streams += 1;
             }
             self.sends.take(length);
-            self.sent += length as u64;
             let is_end = is_last && length == piece.len();
             let head = FrameHead {
                 length,
@@ -190,6 +193,7 @@ impl Connection {
                 piece.split_to(length)
             };
             self.out.push(head, data);
+            self.message_pushed();
             frames += 1;
             if is_end {
                 self.end_ours(key);
@@ -235,6 +239,7 @@ impl Connection {
         self.write_block(id, true, |encoder, text| {
             encode_trailers(encoder, text, trailers);
         });
+        self.message_pushed();
         self.end_ours(key);
         self.pass_on(key);
         self.nudge();
@@ -302,7 +307,8 @@ impl Connection {
                 && stream.lost.is_none()
                 && let Some(more) = stream.receives.release(data.len())
             {
-                frame::write_number(self.out.text(), kind::WINDOW_UPDATE, id, more);
+                let wider = stream.receives.widen_to(self.wide_window);
+                frame::write_number(self.out.text(), kind::WINDOW_UPDATE, id, more + wider);
             }
             self.release(data.len());
             self.nudge();
@@ -362,11 +368,13 @@ impl Connection {
 
     /// A stream doesn't need its turn.
     fn pass_on(&mut self, key: Key) {
-        if !self.line.is_empty() {
-            let stream = self.streams.get_mut(key);
-            let has_turn = stream.filter(|stream| stream.line == InLine::Turn);
-            if let Some(stream) = has_turn {
-                stream.line = InLine::No;
+        if !self.line.is_empty()
+            && let Some(stream) = self.streams.get_mut(key)
+        {
+            let before = core::mem::replace(&mut stream.line, InLine::No);
+            if before == InLine::Waits {
+                self.line.retain(|other| *other != key);
+            } else if before == InLine::Turn {
                 self.give_turns();
             }
         }
@@ -414,7 +422,6 @@ impl Connection {
         text.extend_from_slice(&[0; HEAD_BYTES]);
         encode(&mut self.encoder, text);
         let length = text.len() - start - HEAD_BYTES;
-        self.sent += length as u64;
         let length_max = self.theirs.frame_bytes_max;
         let mut head = FrameHead {
             length: length.min(length_max),

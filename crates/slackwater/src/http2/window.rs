@@ -52,6 +52,10 @@ impl SendWindow {
     }
 }
 
+/// The most that is kept of any window, and of what is kept for one stream. There are servers whose window is as large as may be.
+const KEPT_MAX: usize = 1 << 20;
+const KEPT_OF_STREAM_MAX: usize = 16 << 10;
+
 /// What of a connection's window is kept for short bodies, so that those that nobody reads do not stop them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Kept {
@@ -68,12 +72,12 @@ impl Kept {
         of_stream: 0,
     };
 
-    /// Of a window of so many octets. Receivers give a window back when half of it was read, hardly any later: less than that
-    /// must not be left to long bodies.
-    pub(super) const fn of(window: usize) -> Self {
+    /// Of a window of so many octets. Receivers give a window back when half of it was read, and some (nginx) when more than three
+    /// quarters of a very large one were: less than that must not be left to long bodies.
+    pub(super) fn of(window: usize) -> Self {
         Self {
-            room: window / 4,
-            of_stream: window.div_ceil(64),
+            room: (window / 4).min(KEPT_MAX),
+            of_stream: window.div_ceil(64).min(KEPT_OF_STREAM_MAX),
         }
     }
 }
@@ -99,6 +103,13 @@ impl ReceiveWindow {
     #[cfg(test)]
     pub(super) const fn missing(&self) -> u32 {
         self.size - self.left - self.taken
+    }
+
+    /// It is as large as this from now on, unless it is larger. By how much more, of which the other side is to be told.
+    pub(super) fn widen_to(&mut self, size: u32) -> u32 {
+        let more = size.saturating_sub(self.size);
+        self.widen(more);
+        more
     }
 
     /// It is larger from now on, by so many octets, of which the other side is to be told.

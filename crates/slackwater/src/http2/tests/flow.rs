@@ -414,3 +414,39 @@ fn short_bodies_that_wait_to_be_written_do_not_wait_for_the_window_of_others() {
     assert!(woken.take(), "there is room for it");
     assert!(client.send(short, &mut piece, true).is_ready());
 }
+
+#[test]
+fn what_is_sent_of_a_piece_is_written_though_the_rest_of_it_waits() {
+    let (woken, waker) = Woken::new();
+    let mut client = uploading();
+    let key = client.post();
+    client.connection.enter(&Context::from_waker(&waker));
+    client.sent();
+    client.connection.leave();
+    assert!(client.send(key, &mut large(1 << 20), false).is_pending());
+    assert!(
+        woken.take(),
+        "whoever owns the socket has something to write"
+    );
+}
+
+#[test]
+fn of_the_largest_of_windows_no_more_is_kept_than_of_others() {
+    let mut client = Peer::client();
+    client.feed(&window_update(0, (1 << 31) - 1 - 65_535));
+    assert_eq!(client.connection.kept().room, 1 << 20);
+    assert_eq!(client.connection.kept().of_stream, 16 << 10);
+}
+
+#[test]
+fn only_what_is_written_of_messages_is_progress() {
+    let (mut server, keys) = answering(1);
+    assert_eq!(server.connection.carried(), 9 + 1, "the head");
+    server.feed(&frame(kind::PING, 0, 0, &[0; 8]));
+    server.sent();
+    assert_eq!(server.connection.carried(), 10);
+    assert!(server.send(keys[0], &mut large(5), false).is_ready());
+    assert_eq!(server.connection.carried(), 10, "not yet");
+    server.sent();
+    assert_eq!(server.connection.carried(), 10 + 9 + 5);
+}
