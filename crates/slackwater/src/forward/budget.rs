@@ -2,7 +2,7 @@
 //!
 //! A little of each may come before any of it is taken: over HTTP/2 that is what a window lets come, over HTTP/1.1 what is read at
 //! once of a response. More is lent out of budgets, which all of a worker's connections share; of responses each client
-//! connection has one of its own out of that. So what somebody leaves untaken
+//! connection has one of its own out of that. So what is left untaken
 //! holds little memory, and little of what others could use. Who is lent nothing gets bodies, too, in smaller portions, and
 //! asks again with each portion that is taken.
 
@@ -86,7 +86,7 @@ impl Budget {
 #[derive(Debug)]
 pub(super) struct Loan {
     bytes: u32,
-    /// `None`: there is nobody to lend it anything.
+    /// `None`: nothing can be lent.
     budget: Option<Rc<Budget>>,
 }
 

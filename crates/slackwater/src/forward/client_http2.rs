@@ -245,7 +245,7 @@ impl<H: Handler> Served<H> {
             Err(Unsent::Body) => outgoing.reset(Reason::INTERNAL_ERROR),
             Err(Unsent::Untaken) => {
                 outgoing.reset(Reason::CANCEL);
-                // Whoever hears how the response ended looks there.
+                // The record of the request reads there why its response was cut off.
                 let before = self.session.cut.replace(Cut::ClientStalled);
                 drop(body);
                 self.session.cut.set(before);

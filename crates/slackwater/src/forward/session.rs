@@ -250,7 +250,8 @@ impl Session {
         self.deadline.arm(ticks.min(self.clients.head_ticks));
     }
 
-    /// The last GOAWAY is on its way: a client without a request has only that to take, and so long to take it.
+    /// The last GOAWAY is on its way: a client without a request has only that to take, and what is
+    /// not written yet of its responses.
     pub(super) fn leave(&self) {
         if self.requests.get() == 0 {
             self.deadline.arm(self.ticks_without_request());

@@ -420,7 +420,6 @@ impl Connection {
 
     fn left(&mut self, key: Key) {
         let stream = &self.streams[key];
-        let had_turn = stream.line == InLine::Turn;
         if !stream.is_held() {
             if stream.is_closed() {
                 self.streams.remove(key);
@@ -435,9 +434,6 @@ impl Connection {
                         Reason::CANCEL
                     },
                 );
-            }
-            if had_turn {
-                self.give_turns();
             }
         }
         if self.state == State::Left && self.streams.is_empty() {

@@ -29,7 +29,7 @@ const BLOCK_BYTES_OF_WORK: usize = 64;
 
 /// Frames on streams that have ended, at most, for each that has: what was under way when it ended. A window of 64 KiB holds
 /// as many frames of 16 octets.
-pub(super) const LATE_FRAMES: usize = 4096;
+const LATE_FRAMES: usize = 4096;
 const LATE_FRAMES_MAX: usize = 16 * LATE_FRAMES;
 
 /// Reads that are longer may be parts of a buffer that is larger still, for which this must be worth it.

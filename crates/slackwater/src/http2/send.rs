@@ -145,7 +145,8 @@ impl Connection {
         let mut frames = 0;
         while !piece.is_empty() {
             let is_crowded = !self.line.is_empty();
-            let (room, short_room, kept) = (self.room(), self.short_room(), self.kept());
+            let (room, short_room) = (self.room(), self.short_room());
+            let of_short = self.kept().of_stream;
             let stream = &mut self.streams[key];
             if let Some(lost) = stream.lost {
                 return Poll::Ready(Err(lost));
@@ -162,7 +163,7 @@ impl Connection {
             let has_turn = !is_crowded || (stream.line == InLine::Turn && frames < TURN_FRAMES);
             let room = if has_turn { room } else { 0 };
             // A body that is short does not wait for those that are not.
-            let room = room.max(short_room.min(kept.of_stream.saturating_sub(stream.unread)));
+            let room = room.max(short_room.min(of_short.saturating_sub(stream.unread)));
             if room == 0 {
                 note(&mut stream.write_waker, cx);
                 if core::mem::replace(&mut stream.line, InLine::Waits) != InLine::Waits {
@@ -176,7 +177,7 @@ impl Connection {
             let length = piece.len().min(window).min(room).min(frame_bytes_max);
             stream.sends.take(length);
             stream.unread += length;
-            if stream.unread > kept.of_stream && !core::mem::replace(&mut stream.is_unread, true) {
+            if stream.unread > of_short && !core::mem::replace(&mut stream.is_unread, true) {
                 self.unread_streams += 1;
             }
             self.sends.take(length);
