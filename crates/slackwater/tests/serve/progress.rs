@@ -1,13 +1,13 @@
 //! Who makes no progress is cut off, whatever else it says; what waits for room at a replica does not wait for ever.
 
-use crate::clients::{self, get};
+use crate::clients::get;
 use crate::proxy::{Proxy, until};
 use crate::replicas::{self, Replica};
 use crate::room::{ask, in_flight};
 use bytes::Bytes;
 use core::net::SocketAddr;
 use h2::client::SendRequest;
-use http::{Request, Response};
+use http::Request;
 use std::sync::Arc;
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
@@ -112,15 +112,7 @@ async fn one_response_that_is_not_taken_is_cut_off_though_others_are() {
 #[tokio::test]
 async fn what_waits_for_a_stream_is_told_that_there_is_no_room() {
     let go = Arc::new(Semaphore::new(0));
-    let wait = Arc::clone(&go);
-    let address = replicas::http2(move |_| {
-        let wait = Arc::clone(&wait);
-        async move {
-            wait.acquire().await.unwrap().forget();
-            Response::new(clients::empty())
-        }
-    })
-    .await;
+    let address = replicas::http2_held(&go).await;
     let toml = "[replica]\nprotocol = \"h2c\"\nconnections_max = 1\n[limits]\nstreams_max = 2\n\
                 [timeouts]\nconnect = \"200ms\"";
     let proxy = Proxy::start(&[address], toml);

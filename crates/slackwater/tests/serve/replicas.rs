@@ -12,7 +12,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use std::sync::Arc;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 
 /// What a scripted replica has been sent on one connection.
 pub(crate) struct Connection {
@@ -190,6 +190,19 @@ pub(crate) async fn vacant(host: [u8; 4]) -> SocketAddr {
 }
 
 pub(crate) type AnyBody = UnsyncBoxBody<Bytes, hyper::Error>;
+
+/// An HTTP/2 replica that answers each request when `go` has a permit for it.
+pub(crate) async fn http2_held(go: &Arc<Semaphore>) -> SocketAddr {
+    let go = Arc::clone(go);
+    http2(move |_| {
+        let go = Arc::clone(&go);
+        async move {
+            go.acquire().await.unwrap().forget();
+            Response::new(crate::clients::empty())
+        }
+    })
+    .await
+}
 
 /// An HTTP/2 replica.
 pub(crate) async fn http2<F>(

@@ -5,7 +5,7 @@ use crate::proxy::{Proxy, until};
 use crate::replicas::{self, Replica};
 use core::net::SocketAddr;
 use core::time::Duration;
-use http::{Request, Response};
+use http::Request;
 use http_body_util::BodyExt;
 use std::sync::Arc;
 use tokio::sync::{Notify, Semaphore};
@@ -124,15 +124,7 @@ async fn a_client_that_leaves_gives_its_place_back() {
 #[tokio::test]
 async fn over_http2_it_is_connections_that_are_counted() {
     let go = Arc::new(Semaphore::new(0));
-    let wait = Arc::clone(&go);
-    let address = replicas::http2(move |_| {
-        let wait = Arc::clone(&wait);
-        async move {
-            wait.acquire().await.unwrap().forget();
-            Response::new(empty())
-        }
-    })
-    .await;
+    let address = replicas::http2_held(&go).await;
     let toml = "[replica]\nprotocol = \"h2c\"\nconnections_max = 1\n[limits]\nstreams_max = 8";
     let proxy = Proxy::start(&[address], toml);
     let asked: Vec<_> = (0..6).map(|_| ask(proxy.address, "/")).collect();
