@@ -51,22 +51,28 @@ pub(super) fn slackwater(at: &Addresses, setup: &Setup<'_>) -> String {
         Protocol::Http1 => "http1",
         Protocol::H2c => "h2c",
     };
+    let innocents = setup.innocents.map(|replica| {
+        format!(
+            "[services.innocents]\nreplicas = [\"{replica}\"]\nprobe.transport = \"none\"\n\
+             [[routes]]\npath_prefix = \"/innocent\"\nservice = \"innocents\"\n[[routes]]\nservice = \"default\"\n"
+        )
+    });
+    let services = innocents.as_deref().unwrap_or(setup.services);
     format!(
         "listen = \"{}\"\nworkers = {}\nadmin.listen = \"{}\"\n\
          timeouts.stall = \"4s\"\ntimeouts.idle = \"{}s\"\n{}\n\
-         {}replicas = [{}]\nreplica.protocol = \"{protocol}\"\nprobe.transport = \"none\"\n{}",
+         {}replicas = [{}]\nreplica.protocol = \"{protocol}\"\nprobe.transport = \"none\"\n{services}",
         at.http1,
         setup.workers,
         at.admin,
         setup.idle,
         setup.process,
-        if setup.services.is_empty() {
+        if services.is_empty() {
             ""
         } else {
             "[services.default]\n"
         },
         replicas.join(", "),
-        setup.services,
     )
 }
 
@@ -84,13 +90,24 @@ pub(super) fn nginx(at: &Addresses, setup: &Setup<'_>, folder: &str) -> String {
         // Writing to a string does not fail.
         let _ = writeln!(text, "server {replica} max_fails=0;");
     }
-    let _ = write!(
+    text += "keepalive 64;\n}\n";
+    if let Some(replica) = setup.innocents {
+        let _ = writeln!(
+            text,
+            "upstream innocents {{\nserver {replica};\nkeepalive 4;\n}}"
+        );
+    }
+    let _ = writeln!(
         text,
-        "keepalive 64;\n}}\nserver {{\nlisten {} backlog=4096;\nlisten {} http2 backlog=4096;\nlocation / {{\n\
-         proxy_pass http://replicas;\nproxy_http_version 1.1;\nproxy_set_header Connection \"\";\n\
-         proxy_request_buffering off;\nproxy_max_temp_file_size 0;\n}}\n}}\n}}\n",
+        "server {{\nlisten {} backlog=4096;\nlisten {} http2 backlog=4096;\nproxy_http_version 1.1;\n\
+         proxy_set_header Connection \"\";\nproxy_request_buffering off;\nproxy_max_temp_file_size 0;\n\
+         location / {{ proxy_pass http://replicas; }}",
         at.http1, at.http2
     );
+    if setup.innocents.is_some() {
+        text += "location /innocent { proxy_pass http://innocents; }\n";
+    }
+    text += "}\n}\n";
     text
 }
 
@@ -102,10 +119,16 @@ pub(super) fn haproxy(at: &Addresses, setup: &Setup<'_>) -> String {
     let mut text = format!(
         "global\n  nbthread {}\n  maxconn 6000\n  tune.h2.max-concurrent-streams 256\n\
          defaults\n  mode http\n  timeout connect 1s\n  timeout client 4s\n  timeout server 60s\n\
-         frontend clients\n  bind {} backlog 4096\n  bind {} proto h2 backlog 4096\n  default_backend replicas\n\
-         backend replicas\n  balance leastconn\n",
+         frontend clients\n  bind {} backlog 4096\n  bind {} proto h2 backlog 4096\n  default_backend replicas\n",
         setup.workers, at.http1, at.http2
     );
+    if let Some(replica) = setup.innocents {
+        let _ = writeln!(
+            text,
+            "  use_backend innocents if {{ path_beg /innocent }}\nbackend innocents\n  server r {replica}"
+        );
+    }
+    text += "backend replicas\n  balance leastconn\n";
     for (index, replica) in setup.replicas.iter().enumerate() {
         let _ = writeln!(text, "  server r{index} {replica}{protocol}");
     }

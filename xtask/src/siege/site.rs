@@ -33,6 +33,8 @@ pub(super) struct Setup<'a> {
     pub(super) idle: u32,
     /// Files that it may open; as many as the system allows by default.
     pub(super) files_max: Option<usize>,
+    /// A replica that gets the requests for `/innocent`, and no others.
+    pub(super) innocents: Option<SocketAddr>,
     /// Tables at its end; with them the replicas are those of the service `default`.
     pub(super) services: &'a str,
 }
@@ -50,6 +52,7 @@ impl<'a> Setup<'a> {
             process: "",
             idle: 3,
             files_max: None,
+            innocents: None,
             services: "",
         }
     }

@@ -1,13 +1,14 @@
 //! How much of the proxy's CPU time one connection gets while another one's request waits.
 //!
 //! The verdict is CPU time of the process between an innocent request and its response, with one worker: it depends
-//! on what the proxy does first, and hardly on what else runs on the machine.
+//! on what the proxy does first, and hardly on what else runs on the machine. Innocents have a replica of their own, for
+//! the one that is flooded has a queue of its own.
 
 mod floods;
 
 use super::contenders::{Contender, Protocol};
 use super::meters::cpu_time;
-use super::rogue::Rogue;
+use super::rogue::{self, Rogue};
 use super::scores::{Score, Scores};
 use super::site::{Proxy, Setup, Site};
 use super::wire::http1;
@@ -16,6 +17,8 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use floods::{FLOODS, Flood};
 use rustix::process::setpriority_process;
+use std::io;
+use std::net::TcpStream;
 use std::time::Instant;
 
 const PART: &str = "fairness";
@@ -32,7 +35,7 @@ const FLOOR: Duration = Duration::from_millis(5);
 /// An innocent request that takes longer has failed.
 const INNOCENT_MAX: Duration = Duration::from_secs(10);
 
-/// Priority of the thread that asks for innocents.
+/// Priority of the threads that ask and answer innocents.
 const FIRST: i32 = -20;
 
 /// Between two innocent requests.
@@ -46,7 +49,8 @@ pub(super) fn run(site: &Site<'_>, scores: &mut Scores) -> Result<(), String> {
             return Ok(());
         }
     };
-    let drip = Rogue::start(super::rogue::honest)?;
+    let drip = Rogue::start(rogue::honest)?;
+    let innocents = Rogue::start(prompt)?;
     for flood in FLOODS {
         let replica = if flood.by_replica {
             drip.address
@@ -55,7 +59,11 @@ pub(super) fn run(site: &Site<'_>, scores: &mut Scores) -> Result<(), String> {
         };
         let replicas = [replica];
         let besiege = |contender| {
-            let proxy = site.start(contender, &Setup::new(1, &replicas, Protocol::Http1))?;
+            let setup = Setup {
+                innocents: Some(innocents.address),
+                ..Setup::new(1, &replicas, Protocol::Http1)
+            };
+            let proxy = site.start(contender, &setup)?;
             besiege(site, &proxy, flood)
         };
         let ours: Waits = besiege(Contender::Slackwater)?;
@@ -85,6 +93,12 @@ pub(super) fn run(site: &Site<'_>, scores: &mut Scores) -> Result<(), String> {
         scores.add(score);
     }
     Ok(())
+}
+
+/// The replica of the innocents: it answers before anything else runs, where it may.
+fn prompt(stream: TcpStream, number: u64) -> io::Result<()> {
+    let _ = setpriority_process(None, FIRST);
+    rogue::honest(stream, number)
 }
 
 /// CPU time of the proxy while innocent requests waited, one for each.
@@ -138,7 +152,7 @@ fn besiege(site: &Site<'_>, proxy: &Proxy, flood: &Flood) -> Result<Waits, Strin
     let (requests, time_max) =
         site.pick((10, Duration::from_secs(1)), (60, Duration::from_secs(10)));
     proxy.warm_up()?;
-    let wrong = |error: std::io::Error| format!("an innocent request: {error}");
+    let wrong = |error: io::Error| format!("an innocent request: {error}");
     let mut innocent = http1::Connection::open(proxy.at.http1, INNOCENT_MAX).map_err(wrong)?;
     let request = http1::get("/innocent");
     innocent.ask(&request, INNOCENT_MAX).map_err(wrong)?;

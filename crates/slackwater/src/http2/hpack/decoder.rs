@@ -10,6 +10,9 @@ use std::collections::VecDeque;
 /// left. RFC 7541 §4.2
 const RESIZES_MAX: usize = 2;
 
+/// Room for text that a connection keeps between blocks, at most.
+const ROOM_KEPT: usize = 4 << 10;
+
 /// Reads the blocks of one connection, in their order.
 #[derive(Debug)]
 pub(crate) struct Decoder {
@@ -19,8 +22,8 @@ pub(crate) struct Decoder {
     bytes: usize,
     /// What they may count. The peer chooses, below what it was offered.
     bytes_max: usize,
-    /// Text that came in Huffman code.
-    text: Vec<u8>,
+    /// For text that comes in Huffman code.
+    room: Vec<u8>,
 }
 
 /// A field that the peer told to remember.
@@ -38,13 +41,18 @@ impl Decoder {
             told: VecDeque::new(),
             bytes: 0,
             bytes_max: TABLE_BYTES,
-            text: Vec::new(),
+            room: Vec::new(),
         }
     }
 
     #[cfg(test)]
     pub(super) const fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    #[cfg(test)]
+    pub(super) const fn room(&self) -> usize {
+        self.room.capacity()
     }
 
     /// Hands on the fields of a whole block, each with what it counts, until one is not taken. A field is lent if the
@@ -77,6 +85,9 @@ impl Decoder {
             }
             resizes_left = 0;
         }
+        if self.room.len() > ROOM_KEPT {
+            self.room = Vec::new();
+        }
         Ok(())
     }
 
@@ -101,7 +112,7 @@ impl Decoder {
     ) -> Result<Told, Broken> {
         let (name, name_length) = match unread.integer(first, bits)? {
             0 => {
-                let text = string(unread, &mut self.text)?;
+                let text = string(unread, &mut self.room)?;
                 (Name::parse(text), text.len())
             }
             index if index as usize == static_table::AUTHORITY => {
@@ -112,7 +123,7 @@ impl Decoder {
                 (Name::of(field), name_length)
             }
         };
-        let value = string(unread, &mut self.text)?;
+        let value = string(unread, &mut self.room)?;
         Ok(Told {
             field: name.with_value(value, is_secret),
             name_length,
@@ -149,8 +160,8 @@ impl Decoder {
     }
 }
 
-/// A string; `text` is used if it is coded.
-fn string<'s, 'b: 's>(unread: &mut Unread<'b>, text: &'s mut Vec<u8>) -> Result<&'s [u8], Broken> {
+/// A string; `room` is used if it is coded.
+fn string<'s, 'b: 's>(unread: &mut Unread<'b>, room: &'s mut Vec<u8>) -> Result<&'s [u8], Broken> {
     let first = unread
         .octet()
         .ok_or(Broken("a block ends before a string"))?;
@@ -159,7 +170,5 @@ fn string<'s, 'b: 's>(unread: &mut Unread<'b>, text: &'s mut Vec<u8>) -> Result<
     if first & 0x80 == 0 {
         return Ok(octets);
     }
-    text.clear();
-    huffman::decode(octets, text)?;
-    Ok(text)
+    huffman::decode(octets, room)
 }

@@ -32,9 +32,10 @@ const LENGTHS: [u8; SYMBOLS] = [
 
 const SYMBOLS: usize = 257;
 const END: u16 = 256;
+const LENGTH_MIN: u32 = 5;
 const LENGTH_MAX: u32 = 30;
 
-/// Codes up to this length are found in one look.
+/// Bits of one look. Two of the shortest codes have as many.
 const LOOK_BITS: u32 = 10;
 
 /// Codes of one length.
@@ -52,8 +53,18 @@ static SORTED: [u16; SYMBOLS] = sorted();
 /// By length.
 static GROUPS: [Group; LENGTH_MAX as usize + 1] = groups();
 
-/// By the first bits of what is left: symbol, and length in the upper octet; 0 if the code is longer.
-static LOOK: [u16; 1 << LOOK_BITS] = look();
+/// What is found in one look: one symbol, or two if their codes are that short.
+#[derive(Clone, Copy)]
+struct Look {
+    symbols: [u8; 2],
+    /// How many they are.
+    count: u8,
+    /// Of their codes; 0 if the first code is longer than a look.
+    bits: u8,
+}
+
+/// By the first bits of what is left.
+static LOOKS: [Look; 1 << LOOK_BITS] = looks();
 
 #[expect(clippy::cast_possible_truncation, reason = "symbols are below 257")]
 const fn sorted() -> [u16; SYMBOLS] {
@@ -103,24 +114,41 @@ const fn groups() -> [Group; LENGTH_MAX as usize + 1] {
 
 #[expect(
     clippy::cast_possible_truncation,
-    reason = "looks have ten bits, lengths five"
+    reason = "looks have ten bits, lengths five, and symbols below the end one octet"
 )]
-const fn look() -> [u16; 1 << LOOK_BITS] {
-    let mut look = [0; 1 << LOOK_BITS];
-    let mut bits = 0;
-    while bits < look.len() {
-        let left = (bits as u32) << (32 - LOOK_BITS);
-        let mut length = 1;
-        while length <= LOOK_BITS {
-            if left < GROUPS[length as usize].end {
-                look[bits] = symbol_at(left, length) | (length as u16) << 8;
+const fn looks() -> [Look; 1 << LOOK_BITS] {
+    let nothing = Look {
+        symbols: [0; 2],
+        count: 0,
+        bits: 0,
+    };
+    let mut looks = [nothing; 1 << LOOK_BITS];
+    let mut place = 0;
+    while place < looks.len() {
+        let left = (place as u32) << (32 - LOOK_BITS);
+        let look = &mut looks[place];
+        while look.count < 2 {
+            let left = left << look.bits;
+            let length = length_at(left);
+            if look.bits as u32 + length > LOOK_BITS {
                 break;
             }
-            length += 1;
+            look.symbols[look.count as usize] = symbol_at(left, length) as u8;
+            look.count += 1;
+            look.bits += length as u8;
         }
-        bits += 1;
+        place += 1;
     }
-    look
+    looks
+}
+
+/// The length of the code that stands at the left.
+const fn length_at(left: u32) -> u32 {
+    let mut length = LENGTH_MIN;
+    while length < LENGTH_MAX && left >= GROUPS[length as usize].end {
+        length += 1;
+    }
+    length
 }
 
 /// The symbol whose code, of a length that is known, stands at the left.
@@ -129,46 +157,99 @@ const fn symbol_at(left: u32, length: u32) -> u16 {
     SORTED[code.wrapping_add(GROUPS[length as usize].to_place) as usize]
 }
 
-/// Appends what `coded` means.
-pub(super) fn decode(coded: &[u8], out: &mut Vec<u8>) -> Result<(), Broken> {
-    // The shortest code has five bits.
-    out.reserve(coded.len() / 5 * 8 + 8);
-    let mut octets = coded.iter();
-    // What was read stands at the left, zeros follow it.
-    let (mut bits, mut count) = (0_u64, 0_u32);
-    loop {
-        while count <= 56
-            && let Some(octet) = octets.next()
-        {
-            bits |= u64::from(*octet) << (56 - count);
-            count += 8;
+/// What has not been decoded.
+struct Unread<'a> {
+    /// They stand at the left, zeros follow them.
+    bits: u64,
+    count: u32,
+    octets: &'a [u8],
+}
+
+impl Unread<'_> {
+    /// Has at least 56 bits, or all that are left.
+    fn fill(&mut self) {
+        if let Some(octets) = self.octets.first_chunk() {
+            self.bits |= u64::from_be_bytes(*octets) >> self.count;
+            let whole = (63 - self.count) / 8;
+            self.count += 8 * whole;
+            self.octets = &self.octets[whole as usize..];
+            // Of the next octet, too, some bits have come; they come again with the others.
+            self.bits &= !(u64::MAX >> self.count);
+            return;
         }
-        let left = (bits >> 32) as u32;
-        let short = LOOK[(left >> (32 - LOOK_BITS)) as usize];
-        let length = u32::from(short >> 8);
-        if length != 0 && length <= count {
-            out.push(short.to_le_bytes()[0]);
-            bits <<= length;
-            count -= length;
+        while self.count <= 56
+            && let Some((octet, rest)) = self.octets.split_first()
+        {
+            self.bits |= u64::from(*octet) << (56 - self.count);
+            self.count += 8;
+            self.octets = rest;
+        }
+    }
+
+    const fn left(&self) -> u32 {
+        (self.bits >> 32) as u32
+    }
+
+    /// `None` if the next code is long, or what is found is more than there is.
+    fn look(&self) -> Option<Look> {
+        let look = LOOKS[(self.bits >> (64 - LOOK_BITS)) as usize];
+        (1..=self.count)
+            .contains(&u32::from(look.bits))
+            .then_some(look)
+    }
+
+    const fn skip(&mut self, length: u32) {
+        self.bits <<= length;
+        self.count -= length;
+    }
+
+    /// The rest of the last octet is filled with ones.
+    const fn is_filling(&self) -> bool {
+        self.count < 8 && self.bits == !(u64::MAX >> self.count)
+    }
+}
+
+/// What `coded` means, written into `room`.
+pub(super) fn decode<'a>(coded: &[u8], room: &'a mut Vec<u8>) -> Result<&'a [u8], Broken> {
+    // A look that finds one symbol is written as if it had found two.
+    let length_max = coded.len() * 8 / LENGTH_MIN as usize + 1;
+    if room.len() < length_max {
+        room.resize(length_max, 0);
+    }
+    let mut at = 0;
+    let mut unread = Unread {
+        bits: 0,
+        count: 0,
+        octets: coded,
+    };
+    loop {
+        unread.fill();
+        if let Some(mut look) = unread.look() {
+            loop {
+                [room[at], room[at + 1]] = look.symbols;
+                at += usize::from(look.count);
+                unread.skip(u32::from(look.bits));
+                let Some(next) = unread.look() else {
+                    break;
+                };
+                look = next;
+            }
             continue;
         }
-        // The rest of the last octet is filled with ones.
-        if count < 8 && bits == !(u64::MAX >> count) {
-            return Ok(());
+        if unread.is_filling() {
+            return Ok(&room[..at]);
         }
-        let length = (LOOK_BITS..LENGTH_MAX)
-            .find(|length| left < GROUPS[*length as usize].end)
-            .unwrap_or(LENGTH_MAX);
-        if length > count {
+        let length = length_at(unread.left());
+        if length > unread.count {
             return Err(Broken("a Huffman code is cut off"));
         }
-        let symbol = symbol_at(left, length);
+        let symbol = symbol_at(unread.left(), length);
         if symbol == END {
             return Err(Broken("a string has the end of a string in it"));
         }
-        out.push(symbol.to_le_bytes()[0]);
-        bits <<= length;
-        count -= length;
+        room[at] = symbol.to_le_bytes()[0];
+        at += 1;
+        unread.skip(length);
     }
 }
 
@@ -200,8 +281,7 @@ mod tests {
     }
 
     fn decoded(coded: &[u8]) -> Result<Vec<u8>, Broken> {
-        let mut text = Vec::new();
-        decode(coded, &mut text).map(|()| text)
+        decode(coded, &mut Vec::new()).map(<[u8]>::to_vec)
     }
 
     // The first and the last of some lengths. RFC 7541 appendix B

@@ -246,3 +246,16 @@ fn what_no_table_may_keep_is_marked_so() {
         .collect();
     assert_eq!(secret, [true, false, false]);
 }
+
+#[test]
+fn room_for_a_long_text_is_given_back() {
+    let mut decoder = Decoder::new();
+    let short = texts(&mut decoder, &octets("00 01 61 81 1f"));
+    assert_eq!(short, ["a: a"]);
+    let kept = decoder.room();
+    assert!(kept > 0, "the next text has to ask for room again");
+    // 60,000 times `0`: its length, 37,500, and as many octets of zeros.
+    let long = [&octets("00 01 61 ff fd a3 02")[..], &vec![0; 37_500]].concat();
+    assert_eq!(texts(&mut decoder, &long)[0].len(), "a: ".len() + 60_000);
+    assert!(decoder.room() <= 4096, "{}", decoder.room());
+}
