@@ -59,7 +59,7 @@ struct Look {
     symbols: [u8; 2],
     /// How many they are.
     count: u8,
-    /// Of their codes; 0 if the first code is longer than a look.
+    /// Of their codes; more than there ever are if the first code is longer than a look.
     bits: u8,
 }
 
@@ -137,6 +137,9 @@ const fn looks() -> [Look; 1 << LOOK_BITS] {
             look.count += 1;
             look.bits += length as u8;
         }
+        if look.count == 0 {
+            look.bits = u8::MAX;
+        }
         place += 1;
     }
     looks
@@ -193,9 +196,7 @@ impl Unread<'_> {
     /// `None` if the next code is long, or what is found is more than there is.
     fn look(&self) -> Option<Look> {
         let look = LOOKS[(self.bits >> (64 - LOOK_BITS)) as usize];
-        (1..=self.count)
-            .contains(&u32::from(look.bits))
-            .then_some(look)
+        (u32::from(look.bits) <= self.count).then_some(look)
     }
 
     const fn skip(&mut self, length: u32) {
@@ -226,7 +227,8 @@ pub(super) fn decode<'a>(coded: &[u8], room: &'a mut Vec<u8>) -> Result<&'a [u8]
         unread.fill();
         if let Some(mut look) = unread.look() {
             loop {
-                [room[at], room[at + 1]] = look.symbols;
+                let place = &mut room[at..at + 2];
+                [place[0], place[1]] = look.symbols;
                 at += usize::from(look.count);
                 unread.skip(u32::from(look.bits));
                 let Some(next) = unread.look() else {
