@@ -3,23 +3,12 @@
 #![no_main]
 
 use bytes::BytesMut;
-use head::{
-    BadHead, HeadLimits, decode_request, decode_response, decode_trailers, encode_request,
-    encode_response, encode_trailers, skip_block,
-};
-use hpack::{Decoder, Encoder};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use libfuzzer_sys::fuzz_target;
-
-#[allow(dead_code, unused_imports, reason = "not all of it is fuzzed here")]
-#[path = "../../crates/slackwater/src/http2"]
-mod http2 {
-    pub(crate) mod head;
-    pub(crate) mod hpack;
-}
-#[path = "../../crates/slackwater/src/content_length.rs"]
-mod content_length;
-use http2::{head, hpack};
+use slackwater_http::http2::head::{
+    BadHead, Decoder, Encoder, HeadLimits, decode_request, decode_response, decode_trailers,
+    encode_request, encode_response, encode_trailers, skip_block,
+};
 
 const LIMITS: HeadLimits = HeadLimits {
     bytes_max: 512,

@@ -4,19 +4,11 @@
 
 use bytes::Bytes;
 use http::{HeaderMap, Method};
-use http1::{
+use libfuzzer_sys::fuzz_target;
+use slackwater_http::http1::{
     BodyDecoder, BodyLength, Decoded, HeadLimits, end_of_head, is_head_so_far, parse_request,
     parse_response,
 };
-use libfuzzer_sys::fuzz_target;
-
-#[allow(dead_code, unused_imports, reason = "what is written is not fuzzed")]
-#[path = "../../crates/slackwater/src/http1/mod.rs"]
-mod http1;
-
-#[allow(dead_code, reason = "not all of it is fuzzed here")]
-#[path = "../../crates/slackwater/src/content_length.rs"]
-mod content_length;
 
 const LIMITS: HeadLimits = HeadLimits {
     bytes_max: 512,

@@ -6,20 +6,12 @@
 use bytes::Bytes;
 use core::task::{Context, Poll, Waker};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
-use http2::{Config, Connection, Ended, HeadLimits, Key, Piece, Reason, Role};
 use libfuzzer_sys::fuzz_target;
+use slackwater_http::http2::{
+    Config, Connection, Ended, HeadLimits, Key, Piece, Reason, Role,
+};
 use std::collections::HashMap;
 use std::io::IoSlice;
-
-#[allow(dead_code, unused_imports, reason = "not all of it is fuzzed here")]
-#[path = "../../crates/slackwater/src/http2/mod.rs"]
-mod http2;
-
-#[path = "../../crates/slackwater/src/content_length.rs"]
-mod content_length;
-
-#[path = "../../crates/slackwater/src/interim_count.rs"]
-mod interim_count;
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const SETTINGS: [u8; 9] = [0, 0, 0, 4, 0, 0, 0, 0, 0];

@@ -8,7 +8,6 @@ mod agent;
 mod check;
 mod cli;
 mod config;
-mod content_length;
 #[cfg(test)]
 #[path = "../../slackwater-core/tests/support/counting_allocator.rs"]
 mod counting_allocator;
@@ -22,9 +21,6 @@ mod fault;
 mod file_watch;
 mod forward;
 mod health;
-mod http1;
-mod http2;
-mod interim_count;
 mod json_output;
 mod latency_histogram;
 mod load;

@@ -7,11 +7,11 @@ use super::body::{ResponseBody, Watch};
 use super::failure::Cause;
 use super::grpc_answer::{GRPC, GRPC_MESSAGE, GRPC_PUSHBACK, GRPC_STATUS, UNAVAILABLE};
 use super::hygiene::Refusal;
-use crate::content_length;
 use bytes::Bytes;
 use http::header::{self, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
 use slackwater_core::overload::Shed;
+use slackwater_http::content_length;
 use slackwater_tower::wire::shed::{grpc_status, mark, marked};
 
 /// The kind of an answer of our own, in one word.

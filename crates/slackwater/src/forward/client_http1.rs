@@ -19,15 +19,15 @@ use super::session::{Busy, Session};
 use super::stream::Stream;
 use super::tunnel::relay;
 use super::turn::{self, ROUNDS_MAX};
-use crate::http1::{
-    BadKind, BadMessage, BodyLength, Framing, HeadLimits, HeadSearch, RequestHead, ResponseExtras,
-    SoFar, encode_response, parse_request,
-};
 use core::future::poll_fn;
 use core::pin::{Pin, pin};
 use core::task::{Context, Poll, ready};
 use http::{HeaderValue, Method, Request, Response, StatusCode, Version, header};
 use http_body::Body;
+use slackwater_http::http1::{
+    BadKind, BadMessage, BodyLength, Framing, HeadLimits, HeadSearch, RequestHead, ResponseExtras,
+    SoFar, encode_response, parse_request,
+};
 use slackwater_tower::wire::carried::CarriedField;
 use std::rc::Rc;
 use tokio::io::AsyncWrite;

@@ -16,7 +16,6 @@ use super::inbound::Inbound;
 use super::origin::Origin;
 use super::request_body::{RequestBody, Wait};
 use super::session::{Busy, Cut, LINGER, Session};
-use crate::http2::{Config, Connection, Ended, HeadLimits, Reason, RequestHead, Role};
 use core::cell::{Cell, RefCell};
 use core::future::poll_fn;
 use core::pin::pin;
@@ -24,6 +23,7 @@ use core::task::{Context, Poll, ready};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use http::{HeaderValue, Method, Request, Response, Version, header};
 use http_body::Body;
+use slackwater_http::http2::{Config, Connection, Ended, HeadLimits, Reason, RequestHead, Role};
 use slackwater_tower::wire::carried::LOAD;
 use std::rc::Rc;
 

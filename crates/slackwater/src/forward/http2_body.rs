@@ -5,12 +5,12 @@
 
 use super::http2_wire::Shared;
 use super::turn::{self, FRAMES_MAX};
-use crate::http2::{Key, Lost, Piece, Reason, ResponseHead};
 use bytes::Bytes;
 use core::pin::Pin;
 use core::task::{Context, Poll, ready};
 use http::{HeaderMap, StatusCode};
 use http_body::{Body, Frame};
+use slackwater_http::http2::{Key, Lost, Piece, Reason, ResponseHead};
 use std::io;
 use std::rc::Rc;
 

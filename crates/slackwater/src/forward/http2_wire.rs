@@ -4,11 +4,11 @@
 use super::buffers;
 use super::stream::Stream;
 use super::turn;
-use crate::http2::{Connection, Ended};
 use bytes::Bytes;
 use core::cell::RefCell;
 use core::pin::Pin;
 use core::task::{Context, Poll, ready};
+use slackwater_http::http2::{Connection, Ended};
 use std::io::{self, IoSlice};
 use std::rc::Rc;
 use tokio::io::AsyncWrite;

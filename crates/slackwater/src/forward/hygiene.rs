@@ -11,9 +11,9 @@ use super::origin::Origin;
 use super::request_body::RequestBody;
 use super::{client_cert, forwarded, max_forwards, target, via};
 use crate::config::{Connect, ReplicaProtocol};
-use crate::http1::is_of_the_head;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Request, Response, StatusCode, Version};
+use slackwater_http::http1::is_of_the_head;
 use slackwater_tower::wire::tie::TIE;
 
 const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");

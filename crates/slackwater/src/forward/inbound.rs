@@ -9,16 +9,16 @@ use super::out::Out;
 use super::session::Session;
 use super::stream::Stream;
 use super::turn::{self, ROUNDS_MAX};
-use crate::http1::{
-    BodyDecoder, BodyLength, CONTINUE, Decoded, Framing, HeadLimits, ResponseExtras,
-    encode_response,
-};
 use bytes::{Bytes, BytesMut};
 use core::cell::{Cell, RefCell};
 use core::task::{Context, Poll, Waker, ready};
 use core::time::Duration;
 use http::{HeaderMap, HeaderValue, StatusCode, Version};
 use http_body::Frame;
+use slackwater_http::http1::{
+    BodyDecoder, BodyLength, CONTINUE, Decoded, Framing, HeadLimits, ResponseExtras,
+    encode_response,
+};
 use std::io;
 use std::rc::Rc;
 

@@ -10,10 +10,10 @@ use super::replica_http1::{NoResponse, Sending};
 use super::replica_http2::{self, NotBegun};
 use super::request_body::{BodyAgain, Progress, RequestBody, Wait};
 use super::spare::Spare;
-use crate::http2::Lost;
 use core::time::Duration;
 use http::Request;
 use http_body::Body;
+use slackwater_http::http2::Lost;
 
 /// A connection that closes later than this after a request was sent was not closing already. It covers the way there
 /// and back within a region, and leaves out nearly everything that an application has worked on.

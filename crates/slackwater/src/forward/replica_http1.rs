@@ -12,11 +12,6 @@ use super::request_body::RequestBody;
 use super::sender::{BodySender, Fill, SendError};
 use super::stream::Stream;
 use super::turn::{self, ROUNDS_MAX};
-use crate::http1::{
-    BadKind, BodyDecoder, Decoded, Framing, HeadLimits, ResponseHead, encode_request, end_of_head,
-    is_head_so_far, new_part, parse_response,
-};
-use crate::interim_count::InterimCount;
 use crate::proxy_protocol::Ends;
 use bytes::{Bytes, BytesMut};
 use core::fmt;
@@ -24,6 +19,11 @@ use core::pin::Pin;
 use core::task::{Context, Poll, Waker, ready};
 use http::{HeaderValue, Method, Request, StatusCode, header};
 use http_body::{Body, Frame};
+use slackwater_http::http1::{
+    BadKind, BodyDecoder, Decoded, Framing, HeadLimits, ResponseHead, encode_request, end_of_head,
+    is_head_so_far, new_part, parse_response,
+};
+use slackwater_http::interim_count::InterimCount;
 use std::io;
 use std::sync::Arc;
 use tokio::io::AsyncWrite;

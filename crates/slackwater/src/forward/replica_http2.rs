@@ -9,11 +9,11 @@ use super::http2_body::{Incoming, Outgoing, Reader, Unsent};
 use super::hygiene;
 use super::multiplex::Place;
 use super::request_body::RequestBody;
-use crate::http2::{Lost, Reason, ResponseHead};
 use bytes::Bytes;
 use core::task::{Context, Poll};
 use http::{HeaderMap, HeaderValue, Method, Request, header};
 use http_body::{Body, Frame};
+use slackwater_http::http2::{Lost, Reason, ResponseHead};
 use std::io;
 
 /// A request on its way, until the head of its response is there.

@@ -2,11 +2,11 @@
 
 use super::out::Out;
 use super::turn::FRAMES_MAX;
-use crate::http1::{Framing, LAST_CHUNK, encode_chunk_start, encode_trailers};
 use bytes::Bytes;
 use core::pin::Pin;
 use core::task::{Context, Poll};
 use http_body::Body;
+use slackwater_http::http1::{Framing, LAST_CHUNK, encode_chunk_start, encode_trailers};
 
 /// Frames a body as its head has said.
 #[derive(Debug)]

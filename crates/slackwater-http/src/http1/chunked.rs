@@ -14,7 +14,7 @@ const EXTENSIONS_MAX: usize = 4 << 10;
 
 /// Finds chunks, however the octets are cut.
 #[derive(Debug)]
-pub(crate) struct Chunked {
+pub struct Chunked {
     state: State,
     limits: HeadLimits,
     extensions: usize,
@@ -189,7 +189,7 @@ fn parse_trailers(bytes: &Bytes, limits: HeadLimits) -> Result<HeaderMap, BadMes
 
 /// Fields that frame, route or authenticate a message, and so come too late in a trailer: they are left out, so that
 /// nobody who merges trailers into the head is misled. RFC 9110 §6.5.1
-pub(crate) fn is_of_the_head(name: &str) -> bool {
+pub fn is_of_the_head(name: &str) -> bool {
     [
         "content-length",
         "transfer-encoding",

@@ -11,7 +11,7 @@ const RESET_MAX: usize = 256;
 
 /// A stream, as its owner names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Key(usize);
+pub struct Key(usize);
 
 #[derive(Debug, Default)]
 pub(super) struct Streams {

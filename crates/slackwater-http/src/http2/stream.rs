@@ -12,8 +12,10 @@ use std::collections::VecDeque;
 
 /// A part of a message behind its head.
 #[derive(Debug)]
-pub(crate) enum Piece {
+pub enum Piece {
+    /// Octets of the body, at least one.
     Data(Bytes),
+    /// What follows the body; nothing follows it.
     Trailers(HeaderMap),
 }
 

@@ -8,20 +8,21 @@ use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Request, StatusCode, Uri, Version};
 
 /// What ends a chunked body without trailers.
-pub(crate) const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
+pub const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
 
 /// What a client that waits for it wants to hear before it sends a body. RFC 9110 §10.1.1
-pub(crate) const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
+pub const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
 /// How a body is sent, as far as its head says so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Framing {
+pub enum Framing {
     /// There is no body, and no word about it.
     Absent,
     /// There is no body; a `Content-Length` of the header map tells what it would have been. HEAD and 304
     Described,
     /// So many octets.
     Known(u64),
+    /// In chunks: [`encode_chunk_start`] begins each, [`LAST_CHUNK`] or [`encode_trailers`] ends them.
     Chunked,
     /// All until the connection ends.
     UntilClose,
@@ -29,19 +30,19 @@ pub(crate) enum Framing {
 
 /// What a response's head says beside its fields.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct ResponseExtras<'a> {
+pub struct ResponseExtras<'a> {
     /// `close` or `keep-alive`, if it is to be said.
-    pub(crate) connection: Option<&'static str>,
+    pub connection: Option<&'static str>,
     /// The protocol to which the connection changes.
-    pub(crate) upgrade: Option<&'a HeaderValue>,
+    pub upgrade: Option<&'a HeaderValue>,
     /// For responses that have no date of their own.
-    pub(crate) date: Option<&'a [u8]>,
+    pub date: Option<&'a [u8]>,
     /// A field that is written already, its end included.
-    pub(crate) line: Option<&'a [u8]>,
+    pub line: Option<&'a [u8]>,
 }
 
 /// A request's head. `upgrade` asks for another protocol.
-pub(crate) fn encode_request<B>(
+pub fn encode_request<B>(
     out: &mut BytesMut,
     request: &Request<B>,
     framing: Framing,
@@ -77,7 +78,7 @@ fn expects_a_body(method: &Method) -> bool {
 }
 
 /// A response's head, final or not.
-pub(crate) fn encode_response(
+pub fn encode_response(
     out: &mut BytesMut,
     version: Version,
     status: StatusCode,
@@ -116,7 +117,7 @@ pub(crate) fn encode_response(
 }
 
 /// The size of a chunk, before its data; CR LF follows the data.
-pub(crate) fn encode_chunk_start(out: &mut BytesMut, data_len: usize) {
+pub fn encode_chunk_start(out: &mut BytesMut, data_len: usize) {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let mut line = [0; 2 * size_of::<usize>()];
     let mut at = line.len();
@@ -134,7 +135,7 @@ pub(crate) fn encode_chunk_start(out: &mut BytesMut, data_len: usize) {
 }
 
 /// What ends a chunked body that has trailers.
-pub(crate) fn encode_trailers(out: &mut BytesMut, trailers: &HeaderMap) {
+pub fn encode_trailers(out: &mut BytesMut, trailers: &HeaderMap) {
     out.put_slice(b"0\r\n");
     fields(out, trailers, Framing::Absent);
     out.put_slice(b"\r\n");

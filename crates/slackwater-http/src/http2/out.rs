@@ -15,14 +15,14 @@ const TEXT_BYTES: usize = 4 << 10;
 
 /// What is to be written: the segments, and the text behind them.
 #[derive(Debug, Default)]
-pub(crate) struct Out {
+pub struct Out {
     segments: VecDeque<Bytes>,
     segments_length: usize,
     text: BytesMut,
 }
 
 impl Out {
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.text.is_empty() && self.segments.is_empty()
     }
 
@@ -54,7 +54,7 @@ impl Out {
     }
 
     /// The first parts, as many as there is place for.
-    pub(crate) fn slices<'s>(&'s self, slices: &mut [IoSlice<'s>]) -> usize {
+    pub fn slices<'s>(&'s self, slices: &mut [IoSlice<'s>]) -> usize {
         let text = (!self.text.is_empty()).then_some(&self.text[..]);
         let parts = self.segments.iter().map(|part| &part[..]).chain(text);
         let mut count = 0;
@@ -66,12 +66,12 @@ impl Out {
     }
 
     /// All of it, if it is in one part.
-    pub(crate) fn one_part(&self) -> Option<&[u8]> {
+    pub fn one_part(&self) -> Option<&[u8]> {
         self.segments.is_empty().then_some(&self.text[..])
     }
 
     /// So many octets were written. What is empty holds no memory.
-    pub(crate) fn advance(&mut self, mut written: usize) {
+    pub fn advance(&mut self, mut written: usize) {
         while let Some(first) = self.segments.front_mut() {
             let part = written.min(first.len());
             self.segments_length -= part;

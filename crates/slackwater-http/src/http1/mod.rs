@@ -22,38 +22,40 @@ mod response;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use body::{BodyDecoder, BodyLength, Decoded};
-pub(crate) use chunked::is_of_the_head;
-pub(crate) use encode::{
+pub use body::{BodyDecoder, BodyLength, Decoded};
+pub use chunked::is_of_the_head;
+pub use encode::{
     CONTINUE, Framing, LAST_CHUNK, ResponseExtras, encode_chunk_start, encode_request,
     encode_response, encode_trailers,
 };
-pub(crate) use head::{HeadSearch, SoFar, end_of_head, is_head_so_far, new_part};
-pub(crate) use request::{RequestHead, parse_request};
-pub(crate) use response::{ResponseHead, parse_response};
+pub use head::{HeadSearch, SoFar, end_of_head, is_head_so_far, new_part};
+pub use request::{RequestHead, parse_request};
+pub use response::{ResponseHead, parse_response};
 
 use core::error::Error;
 use core::fmt;
 
 /// How much a head may be.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct HeadLimits {
+pub struct HeadLimits {
     /// Octets, from the first of the start line to the last of the empty line.
-    pub(crate) bytes_max: usize,
-    pub(crate) fields_max: usize,
+    pub bytes_max: usize,
+    /// Fields, each occurrence of a name counted.
+    pub fields_max: usize,
 }
 
 /// What is wrong with a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct BadMessage {
-    pub(crate) kind: BadKind,
+pub struct BadMessage {
+    /// What is answered depends on it.
+    pub kind: BadKind,
     /// Lower-case, no trailing stop.
-    pub(crate) reason: &'static str,
+    pub reason: &'static str,
 }
 
 /// What kind of mistake it is, which decides what is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum BadKind {
+pub enum BadKind {
     /// Not HTTP/1.1 as it is written.
     Malformed,
     /// A transfer coding other than chunked, below it.

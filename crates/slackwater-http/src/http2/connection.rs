@@ -36,26 +36,30 @@ const ALIVE: [u8; 8] = *b"alive...";
 
 /// Which side of a connection we are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Role {
+pub enum Role {
+    /// Begins streams with requests.
     Client,
+    /// Answers them.
     Server,
 }
 
 /// How a connection is set up.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Config {
-    pub(crate) role: Role,
+pub struct Config {
+    /// Which side this one is.
+    pub role: Role,
     /// Streams that the other side may have open at once.
-    pub(crate) streams_max: u32,
+    pub streams_max: u32,
     /// What may come on a stream before it is taken.
-    pub(crate) stream_window: u32,
+    pub stream_window: u32,
     /// And on all streams together; at least 65,535.
-    pub(crate) connection_window: u32,
-    pub(crate) head: HeadLimits,
+    pub connection_window: u32,
+    /// How large a head or trailers of the other side may be.
+    pub head: HeadLimits,
     /// Gives header maps that are empty.
-    pub(crate) lend_headers: fn() -> HeaderMap,
+    pub lend_headers: fn() -> HeaderMap,
     /// Takes those back that are not needed any more.
-    pub(crate) take_headers_back: fn(HeaderMap),
+    pub take_headers_back: fn(HeaderMap),
 }
 
 /// Where a connection is in its life.
@@ -77,8 +81,12 @@ enum Turn {
     Inside,
 }
 
+/// A connection as a value: octets go in and out, streams are begun, read and written by their keys.
+///
+/// Whoever owns the socket gives it what was read ([`Self::receive`]) and writes what gathers in [`Self::out`]. A method that takes
+/// a [`Key`] panics if both owners of its stream, the one who reads and the one who writes, have left it.
 #[derive(Debug)]
-pub(crate) struct Connection {
+pub struct Connection {
     pub(super) config: Config,
     pub(super) state: State,
     pub(super) reading: Reading,
@@ -119,7 +127,7 @@ pub(crate) struct Connection {
 
 impl Connection {
     /// A connection that begins, with what we say first in [`Self::out`].
-    pub(crate) fn new(config: Config) -> Self {
+    pub fn new(config: Config) -> Self {
         let mut out = Out::default();
         let is_client = config.role == Role::Client;
         if is_client {
@@ -168,7 +176,7 @@ impl Connection {
 
     /// Takes what was read, as much as one turn may take. The rest is to be given again, in the next turn.
     #[must_use]
-    pub(crate) fn receive(&mut self, octets: Bytes) -> Bytes {
+    pub fn receive(&mut self, octets: Bytes) -> Bytes {
         if let State::Ended(_) = self.state {
             return Bytes::new();
         }
@@ -185,13 +193,13 @@ impl Connection {
     }
 
     /// Whoever owns the socket begins its turn: until it ends, it needs not be woken for what is to be written.
-    pub(crate) fn enter(&mut self, cx: &Context<'_>) {
+    pub fn enter(&mut self, cx: &Context<'_>) {
         note(&mut self.task, cx);
         self.turn = Turn::Inside;
     }
 
     /// The turn is over.
-    pub(crate) fn leave(&mut self) {
+    pub fn leave(&mut self) {
         self.turn = Turn::Outside;
     }
 
@@ -212,12 +220,12 @@ impl Connection {
     }
 
     /// What is to be written.
-    pub(crate) fn out(&mut self) -> &mut Out {
+    pub fn out(&mut self) -> &mut Out {
         &mut self.out
     }
 
     /// Some of it was written: others may go on.
-    pub(crate) fn written(&mut self, octets: usize) {
+    pub fn written(&mut self, octets: usize) {
         self.out.advance(octets);
         if self.written < self.message_end {
             self.sent += octets as u64;
@@ -227,12 +235,12 @@ impl Connection {
     }
 
     /// Whether more is to be read now.
-    pub(crate) fn wants_more(&self) -> bool {
+    pub fn wants_more(&self) -> bool {
         self.out.len() < OUT_BYTES_MAX
     }
 
     /// Says that we begin to leave: the other side is to begin no more streams, and those that are under way are taken.
-    pub(crate) fn announce_leaving(&mut self) {
+    pub fn announce_leaving(&mut self) {
         if self.state != State::Open {
             return;
         }
@@ -244,7 +252,7 @@ impl Connection {
     }
 
     /// Takes no more streams; those that there are may end.
-    pub(crate) fn leave_now(&mut self) {
+    pub fn leave_now(&mut self) {
         if !matches!(self.state, State::Open | State::Announced) {
             return;
         }
@@ -254,7 +262,7 @@ impl Connection {
     }
 
     /// Asks the other side whether it is there.
-    pub(crate) fn ask_whether_alive(&mut self) {
+    pub fn ask_whether_alive(&mut self) {
         if self.ended().is_none() {
             frame::write_ping(self.out.text(), 0, ALIVE);
             self.nudge();
@@ -262,7 +270,7 @@ impl Connection {
     }
 
     /// Whether all is said and done, but for what is still to be written.
-    pub(crate) fn is_over(&self) -> bool {
+    pub fn is_over(&self) -> bool {
         match self.state {
             State::Open | State::Announced => false,
             State::Left => self.streams.is_empty() && self.requests.is_empty(),
@@ -277,18 +285,18 @@ impl Connection {
 
     /// Octets of messages that went either way so far: written, or taken by who reads a stream. What the other side only says of
     /// the connection, or sends and nobody takes, does not count.
-    pub(crate) const fn carried(&self) -> u64 {
+    pub const fn carried(&self) -> u64 {
         self.sent + self.taken
     }
 
     /// Octets of data that those who read have taken so far.
-    pub(crate) const fn taken(&self) -> u64 {
+    pub const fn taken(&self) -> u64 {
         self.taken
     }
 
     /// Lets so many octets more come on all streams together before they are taken, and as many as `stream_window` on each that is
     /// read.
-    pub(crate) fn widen_all(&mut self, octets: u32, stream_window: u32) {
+    pub fn widen_all(&mut self, octets: u32, stream_window: u32) {
         if self.ended().is_none() {
             self.wide_window = stream_window;
             self.receives.widen(octets);
@@ -298,7 +306,7 @@ impl Connection {
     }
 
     /// Why it has ended; `None` if it has not.
-    pub(crate) const fn ended(&self) -> Option<Ended> {
+    pub const fn ended(&self) -> Option<Ended> {
         match self.state {
             State::Ended(ended) => Some(ended),
             _ => None,
@@ -306,7 +314,7 @@ impl Connection {
     }
 
     /// It ended without a word from us, with all that is on it.
-    pub(crate) fn end(&mut self, ended: Ended) {
+    pub fn end(&mut self, ended: Ended) {
         if self.ended().is_none() {
             let told = self.told_to_leave.filter(|it| *it != Reason::NO_ERROR);
             self.lose_all(told.map_or(ended, Ended::Told));
@@ -396,7 +404,7 @@ impl Connection {
     }
 
     /// Whoever reads a stream needs no more of it. What was kept is given back, to be dropped when nothing is borrowed.
-    pub(crate) fn leave_reading(&mut self, key: Key) -> Option<Waker> {
+    pub fn leave_reading(&mut self, key: Key) -> Option<Waker> {
         let stream = &mut self.streams[key];
         stream.reader = Owner::Left;
         stream.trailers = None;
@@ -410,7 +418,7 @@ impl Connection {
     }
 
     /// Whoever writes a stream has ended, or gives up.
-    pub(crate) fn leave_writing(&mut self, key: Key) -> Option<Waker> {
+    pub fn leave_writing(&mut self, key: Key) -> Option<Waker> {
         let stream = &mut self.streams[key];
         stream.writer = Owner::Left;
         let waker = stream.write_waker.take();

@@ -7,9 +7,10 @@ use http::HeaderMap;
 
 /// How long a body is. RFC 9112 §6
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum BodyLength {
+pub enum BodyLength {
     /// So many octets, perhaps none.
     Known(u64),
+    /// In chunks, the last of which is empty.
     Chunked,
     /// Everything until the connection ends; responses only.
     UntilClose,
@@ -17,10 +18,12 @@ pub(crate) enum BodyLength {
 
 /// A piece of a body.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Decoded {
+pub enum Decoded {
     /// More octets are needed.
     Starved,
+    /// Octets of it, at least one; of chunks without what frames them.
     Data(Bytes),
+    /// The fields behind the last chunk. [`Self::End`] follows.
     Trailers(HeaderMap),
     /// The body is complete.
     End,
@@ -28,16 +31,18 @@ pub(crate) enum Decoded {
 
 /// Finds a body in the octets that follow a head.
 #[derive(Debug)]
-pub(crate) enum BodyDecoder {
+pub enum BodyDecoder {
     /// So many octets to come.
     Known(u64),
+    /// Chunks, and how far they have been read.
     Chunked(Box<Chunked>),
+    /// Everything until the connection ends.
     UntilClose,
 }
 
 impl BodyDecoder {
     /// `limits` hold for the trailers.
-    pub(crate) fn new(length: BodyLength, limits: HeadLimits) -> Self {
+    pub fn new(length: BodyLength, limits: HeadLimits) -> Self {
         match length {
             BodyLength::Known(length) => Self::Known(length),
             BodyLength::Chunked => Self::Chunked(Box::new(Chunked::new(limits))),
@@ -46,7 +51,7 @@ impl BodyDecoder {
     }
 
     /// Nothing of the body is to come.
-    pub(crate) fn is_done(&self) -> bool {
+    pub fn is_done(&self) -> bool {
         match self {
             Self::Known(left) => *left == 0,
             Self::Chunked(chunked) => chunked.is_done(),
@@ -55,7 +60,7 @@ impl BodyDecoder {
     }
 
     /// Octets that are still to come, if that is known.
-    pub(crate) fn left(&self) -> Option<u64> {
+    pub fn left(&self) -> Option<u64> {
         match self {
             Self::Known(left) => Some(*left),
             Self::Chunked(chunked) if chunked.is_done() => Some(0),
@@ -64,7 +69,7 @@ impl BodyDecoder {
     }
 
     /// Takes the next piece out of `unread`; nothing is copied.
-    pub(crate) fn decode(&mut self, unread: &mut Bytes) -> Result<Decoded, BadMessage> {
+    pub fn decode(&mut self, unread: &mut Bytes) -> Result<Decoded, BadMessage> {
         match self {
             Self::Known(0) => Ok(Decoded::End),
             Self::Chunked(chunked) => chunked.decode(unread),
@@ -80,7 +85,7 @@ impl BodyDecoder {
     }
 
     /// The connection ended; whether the body is complete by that.
-    pub(crate) fn may_end(&self) -> bool {
+    pub fn may_end(&self) -> bool {
         matches!(self, Self::UntilClose) || self.is_done()
     }
 }

@@ -4,21 +4,31 @@ use core::error::Error;
 use core::fmt;
 use std::io;
 
-/// An error code.
+/// An error code, which may be any number. RFC 9113 §7
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Reason(pub(crate) u32);
+pub struct Reason(pub u32);
 
 impl Reason {
-    pub(crate) const NO_ERROR: Self = Self(0);
-    pub(crate) const PROTOCOL_ERROR: Self = Self(1);
-    pub(crate) const INTERNAL_ERROR: Self = Self(2);
-    pub(crate) const FLOW_CONTROL_ERROR: Self = Self(3);
-    pub(crate) const STREAM_CLOSED: Self = Self(5);
-    pub(crate) const FRAME_SIZE_ERROR: Self = Self(6);
-    pub(crate) const REFUSED_STREAM: Self = Self(7);
-    pub(crate) const CANCEL: Self = Self(8);
-    pub(crate) const COMPRESSION_ERROR: Self = Self(9);
-    pub(crate) const ENHANCE_YOUR_CALM: Self = Self(11);
+    /// Nothing is wrong: the stream or the connection ends in order.
+    pub const NO_ERROR: Self = Self(0);
+    /// The other side did what the protocol does not allow.
+    pub const PROTOCOL_ERROR: Self = Self(1);
+    /// Something went wrong on the side that says so.
+    pub const INTERNAL_ERROR: Self = Self(2);
+    /// More was sent than a window allowed.
+    pub const FLOW_CONTROL_ERROR: Self = Self(3);
+    /// A frame came on a stream that had ended.
+    pub const STREAM_CLOSED: Self = Self(5);
+    /// A frame is too long, or not as long as its kind is.
+    pub const FRAME_SIZE_ERROR: Self = Self(6);
+    /// The stream was not looked at, so the request may be sent again.
+    pub const REFUSED_STREAM: Self = Self(7);
+    /// Nobody wants the stream any more.
+    pub const CANCEL: Self = Self(8);
+    /// A header block cannot be read, and so none behind it.
+    pub const COMPRESSION_ERROR: Self = Self(9);
+    /// The other side asks for too much.
+    pub const ENHANCE_YOUR_CALM: Self = Self(11);
 }
 
 impl fmt::Display for Reason {
@@ -45,7 +55,7 @@ impl fmt::Display for Reason {
 
 /// Why a stream has ended before its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Lost {
+pub enum Lost {
     /// The other side reset it.
     Reset(Reason),
     /// We did.
@@ -60,7 +70,7 @@ pub(crate) enum Lost {
 
 /// Why a connection has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ended {
+pub enum Ended {
     /// The other side has closed it.
     Closed,
     /// It failed.
@@ -73,7 +83,7 @@ pub(crate) enum Ended {
 
 impl Lost {
     /// Whether the other side says, by HTTP/2's own means, that it did not process the request: RFC 9113 §6.8, §8.7.
-    pub(crate) fn is_turned_away(self) -> bool {
+    pub fn is_turned_away(self) -> bool {
         self == Self::TurnedAway || self == Self::Reset(Reason::REFUSED_STREAM)
     }
 }

@@ -24,8 +24,8 @@ mod static_table;
 mod tests;
 mod told;
 
-pub(crate) use decoder::Decoder;
-pub(crate) use encoder::Encoder;
+pub use decoder::Decoder;
+pub use encoder::Encoder;
 pub(super) use field::{Fault, Field};
 pub(super) use told::Kind;
 

@@ -3,7 +3,7 @@
 //! In the strictest way: what one recipient forgives another may read as another length.
 
 /// Digits and nothing else, and not more than a `u64` has; `None` is no length.
-pub(crate) fn parse(value: &[u8]) -> Option<u64> {
+pub fn parse(value: &[u8]) -> Option<u64> {
     if value.is_empty() {
         return None;
     }

@@ -9,11 +9,11 @@ const INTERIM_MAX: u8 = 32;
 
 /// The responses of one exchange so far that are not final.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct InterimCount(u8);
+pub struct InterimCount(u8);
 
 impl InterimCount {
     /// Counts one more; `false` if that is one too many.
-    pub(crate) const fn add_one(&mut self) -> bool {
+    pub const fn add_one(&mut self) -> bool {
         self.0 = self.0.saturating_add(1);
         self.0 <= INTERIM_MAX
     }

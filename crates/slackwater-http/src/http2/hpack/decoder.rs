@@ -15,7 +15,7 @@ const ROOM_KEPT: usize = 4 << 10;
 
 /// Reads the blocks of one connection, in their order.
 #[derive(Debug)]
-pub(crate) struct Decoder {
+pub struct Decoder {
     /// Newest first.
     told: VecDeque<Told>,
     /// What the fields in `told` count.
@@ -34,9 +34,15 @@ struct Told {
     size: usize,
 }
 
+impl Default for Decoder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Decoder {
     /// A table of the size that both ends may use without a word about it.
-    pub(crate) const fn new() -> Self {
+    pub const fn new() -> Self {
         Self {
             told: VecDeque::new(),
             bytes: 0,

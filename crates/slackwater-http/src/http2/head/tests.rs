@@ -90,13 +90,13 @@ fn without(name: &str) -> Result<RequestHead, BadHead> {
 }
 
 #[track_caller]
-fn is_malformed<T: core::fmt::Debug>(decoded: Result<T, BadHead>) {
+fn is_malformed<T: fmt::Debug>(decoded: Result<T, BadHead>) {
     let bad = decoded.expect_err("no head");
     assert!(matches!(bad, BadHead::Malformed(_)), "{bad:?}");
 }
 
 #[track_caller]
-fn has_bad_octets<T: core::fmt::Debug>(decoded: Result<T, BadHead>) {
+fn has_bad_octets<T: fmt::Debug>(decoded: Result<T, BadHead>) {
     let bad = decoded.expect_err("no head");
     assert!(matches!(bad, BadHead::Octets(_)), "{bad:?}");
 }

@@ -15,7 +15,7 @@ const KEPT_BYTES_MAX: usize = 4 << 10;
 
 /// Writes the blocks of one connection, in their order.
 #[derive(Debug)]
-pub(crate) struct Encoder {
+pub struct Encoder {
     /// In a box, and made for the first block, because many connections carry none for a long time.
     table: Option<Box<Table>>,
     /// What the peer's table may count, as far as we use it.
@@ -33,9 +33,15 @@ pub(in crate::http2) struct Block<'e> {
     out: &'e mut Vec<u8>,
 }
 
+impl Default for Encoder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Encoder {
     /// A table of the size that both ends may use without a word about it.
-    pub(crate) const fn new() -> Self {
+    pub const fn new() -> Self {
         Self {
             table: None,
             bytes_max: TABLE_BYTES,
@@ -46,7 +52,7 @@ impl Encoder {
 
     /// What the peer's table may count from now on: its `SETTINGS_HEADER_TABLE_SIZE`. More than 4096 octets are never
     /// used; with 0 all is told in full.
-    pub(crate) fn set_table_bytes_max(&mut self, bytes: u32) {
+    pub fn set_table_bytes_max(&mut self, bytes: u32) {
         let bytes = TABLE_BYTES.min(bytes as usize);
         if bytes != self.bytes_max || self.untold.is_some() {
             self.bytes_max = bytes;

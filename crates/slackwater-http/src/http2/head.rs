@@ -1,51 +1,62 @@
-//! Heads and trailers: what a block says as a message, and back. RFC 9113 §8.1–8.3
+//! Heads and trailers: what a header block says as a message, and back. RFC 9113 §8.1–8.3
+//!
+//! A connection has one [`Decoder`] for what comes and one [`Encoder`] for what goes, and every block passes through them in its
+//! order: a block may name fields of those before it. [`Connection`](super::Connection) does all of this by itself.
 //!
 //! Strict: whatever an HTTP/1.1 replica could read in another way is refused here. Where a request is for is not judged
 //! (see `forward/target`), but only whether there is such a place at all.
 
-use super::hpack::{Broken, Decoder, Encoder, Fault, Field, Kind};
+use super::hpack::{Broken, Fault, Field, Kind};
 use crate::content_length;
 use bytes::BytesMut;
+use core::error::Error;
+use core::fmt;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue, IntoHeaderName};
 use http::uri::{self, Authority, PathAndQuery, Scheme};
 use http::{Method, StatusCode, Uri};
 use std::borrow::Cow;
+
+pub use super::hpack::{Decoder, Encoder};
 
 /// How many times as much as is allowed a head may say before it is called an attack.
 const ABUSE_FACTOR: usize = 4;
 
 /// How much a head may be.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct HeadLimits {
+pub struct HeadLimits {
     /// Octets of all names and values, and 32 more for each field. RFC 9113 §6.5.2
-    pub(crate) bytes_max: usize,
+    pub bytes_max: usize,
     /// Without pseudo-header fields.
-    pub(crate) fields_max: usize,
+    pub fields_max: usize,
 }
 
 /// The head of a request.
 #[derive(Debug)]
-pub(crate) struct RequestHead {
-    pub(crate) method: Method,
+pub struct RequestHead {
+    /// `:method`.
+    pub method: Method,
     /// Without a scheme if no `:authority` came, because there is no such URI.
-    pub(crate) uri: Uri,
-    pub(crate) headers: HeaderMap,
+    pub uri: Uri,
+    /// All fields but pseudo-header fields.
+    pub headers: HeaderMap,
     /// What `content-length` says.
-    pub(crate) length: Option<u64>,
+    pub length: Option<u64>,
 }
 
 /// The head of a response, final or not.
 #[derive(Debug)]
-pub(crate) struct ResponseHead {
-    pub(crate) status: StatusCode,
-    pub(crate) headers: HeaderMap,
+pub struct ResponseHead {
+    /// `:status`.
+    pub status: StatusCode,
+    /// All fields but pseudo-header fields.
+    pub headers: HeaderMap,
     /// What `content-length` says; of a response to HEAD, or with 304, nothing of it follows.
-    pub(crate) length: Option<u64>,
+    pub length: Option<u64>,
 }
 
 /// Why a block is no head. Texts are for people: lower-case, no trailing stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum BadHead {
+pub enum BadHead {
     /// Which fields it means can't be known, so nothing after it can be read: the connection ends with
     /// `COMPRESSION_ERROR`.
     Compression(&'static str),
@@ -59,6 +70,18 @@ pub(crate) enum BadHead {
     FarTooLarge,
 }
 
+impl fmt::Display for BadHead {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Compression(reason) | Self::Octets(reason) | Self::Malformed(reason) => reason,
+            Self::TooLarge => "the head is too large",
+            Self::FarTooLarge => "the head is far too large",
+        })
+    }
+}
+
+impl Error for BadHead {}
+
 impl From<Broken> for BadHead {
     fn from(Broken(reason): Broken) -> Self {
         Self::Compression(reason)
@@ -66,7 +89,7 @@ impl From<Broken> for BadHead {
 }
 
 /// The head of a request. `headers` is empty; it may have room left over from another one.
-pub(crate) fn decode_request(
+pub fn decode_request(
     decoder: &mut Decoder,
     block: &[u8],
     limits: HeadLimits,
@@ -102,7 +125,7 @@ pub(crate) fn decode_request(
 }
 
 /// The head of a response. `headers` is empty; it may have room left over from another one.
-pub(crate) fn decode_response(
+pub fn decode_response(
     decoder: &mut Decoder,
     block: &[u8],
     limits: HeadLimits,
@@ -121,7 +144,7 @@ pub(crate) fn decode_response(
 }
 
 /// What follows a body. `headers` is empty; it may have room left over from another one.
-pub(crate) fn decode_trailers(
+pub fn decode_trailers(
     decoder: &mut Decoder,
     block: &[u8],
     limits: HeadLimits,
@@ -135,11 +158,7 @@ pub(crate) fn decode_trailers(
 }
 
 /// Reads a block that nobody wants any more, because the next ones may build upon it.
-pub(crate) fn skip_block(
-    decoder: &mut Decoder,
-    block: &[u8],
-    limits: HeadLimits,
-) -> Result<(), BadHead> {
+pub fn skip_block(decoder: &mut Decoder, block: &[u8], limits: HeadLimits) -> Result<(), BadHead> {
     let mut size = 0;
     decoder.decode(block, |_, field_size| {
         size += field_size;
@@ -282,7 +301,7 @@ impl Gathered {
 }
 
 /// The head of a request, behind what is in `out`.
-pub(crate) fn encode_request(
+pub fn encode_request(
     encoder: &mut Encoder,
     out: &mut BytesMut,
     method: &Method,
@@ -310,7 +329,7 @@ pub(crate) fn encode_request(
 }
 
 /// The head of a response, final or not, behind what is in `out`.
-pub(crate) fn encode_response(
+pub fn encode_response(
     encoder: &mut Encoder,
     out: &mut BytesMut,
     status: StatusCode,
@@ -323,7 +342,7 @@ pub(crate) fn encode_response(
 }
 
 /// What follows a body, behind what is in `out`.
-pub(crate) fn encode_trailers(encoder: &mut Encoder, out: &mut BytesMut, trailers: &HeaderMap) {
+pub fn encode_trailers(encoder: &mut Encoder, out: &mut BytesMut, trailers: &HeaderMap) {
     encoder.encode(Kind::Trailers, out, |block| block.headers(trailers));
 }
 

@@ -9,20 +9,23 @@ use http::{Method, StatusCode};
 
 /// The head of a response, and what follows from it for the connection.
 #[derive(Debug)]
-pub(crate) struct ResponseHead {
-    pub(crate) status: StatusCode,
-    pub(crate) headers: HeaderMap,
-    pub(crate) body: BodyLength,
+pub struct ResponseHead {
+    /// Below 200 another response follows, but for 101.
+    pub status: StatusCode,
+    /// Every field, in the order in which they came.
+    pub headers: HeaderMap,
+    /// How long the body is that follows.
+    pub body: BodyLength,
     /// The connection stays open after it.
-    pub(crate) keep_alive: bool,
+    pub keep_alive: bool,
     /// What follows is no message any more: the connection has changed to another protocol, or is a tunnel.
-    pub(crate) is_tunnel: bool,
+    pub is_tunnel: bool,
     /// The protocol that it changes to, if it says so.
-    pub(crate) upgrade: Option<HeaderValue>,
+    pub upgrade: Option<HeaderValue>,
 }
 
 /// Reads a whole head, the answer to a request with `method`. `headers` is empty; it may have room left over.
-pub(crate) fn parse_response(
+pub fn parse_response(
     head: &Bytes,
     method: &Method,
     limits: HeadLimits,

@@ -24,7 +24,7 @@ const TURN_FRAMES: usize = 2;
 
 impl Connection {
     /// The next request that has come. Its stream is read and written by the key, until both are left.
-    pub(crate) fn next_request(&mut self) -> Option<(Key, RequestHead)> {
+    pub fn next_request(&mut self) -> Option<(Key, RequestHead)> {
         loop {
             let (key, head) = self.requests.pop_front()?;
             if self.streams[key].lost.is_none() {
@@ -40,7 +40,7 @@ impl Connection {
     }
 
     /// Whether another request can be begun; why not, if not.
-    pub(crate) fn check(&self) -> Result<(), Lost> {
+    pub fn check(&self) -> Result<(), Lost> {
         if let Some(ended) = self.ended() {
             return Err(Lost::Connection(ended));
         }
@@ -51,7 +51,7 @@ impl Connection {
     }
 
     /// How many streams the other side allows.
-    pub(crate) fn streams_max(&self) -> usize {
+    pub fn streams_max(&self) -> usize {
         if self.reading.awaits_settings() {
             return STREAMS_FIRST;
         }
@@ -60,18 +60,12 @@ impl Connection {
     }
 
     /// Whether the other side allows another stream now.
-    pub(crate) fn has_room(&self) -> bool {
+    pub fn has_room(&self) -> bool {
         self.streams.open() < self.streams_max()
     }
 
     /// Sends the head of a request. Only while [`Self::check`] has nothing against it and [`Self::has_room`].
-    pub(crate) fn begin(
-        &mut self,
-        method: &Method,
-        uri: &Uri,
-        headers: HeaderMap,
-        is_end: bool,
-    ) -> Key {
+    pub fn begin(&mut self, method: &Method, uri: &Uri, headers: HeaderMap, is_end: bool) -> Key {
         let id = self.next_ours;
         self.next_ours += 2;
         let mut stream = self.new_stream(id);
@@ -92,7 +86,7 @@ impl Connection {
     }
 
     /// Sends a response that is not final, if that is still to come and there is room.
-    pub(crate) fn tell(&mut self, key: Key, status: StatusCode, headers: &HeaderMap) {
+    pub fn tell(&mut self, key: Key, status: StatusCode, headers: &HeaderMap) {
         let stream = &self.streams[key];
         let is_awaited = matches!(stream.answer, Answer::None) && !stream.is_closed();
         if is_awaited && self.out.len() < ROOM_BYTES {
@@ -105,7 +99,7 @@ impl Connection {
     }
 
     /// Sends the head of a response; `is_end` if nothing follows it.
-    pub(crate) fn respond(
+    pub fn respond(
         &mut self,
         key: Key,
         status: StatusCode,
@@ -135,7 +129,7 @@ impl Connection {
     }
 
     /// Sends as much of `piece` as there is room for, and ready when that is all. `is_last`: nothing follows it.
-    pub(crate) fn poll_send(
+    pub fn poll_send(
         &mut self,
         key: Key,
         piece: &mut Bytes,
@@ -231,7 +225,7 @@ impl Connection {
     }
 
     /// Ends a message with trailers.
-    pub(crate) fn send_trailers(&mut self, key: Key, trailers: &HeaderMap) -> Result<(), Lost> {
+    pub fn send_trailers(&mut self, key: Key, trailers: &HeaderMap) -> Result<(), Lost> {
         let stream = &self.streams[key];
         if let Some(lost) = stream.lost {
             return Err(lost);
@@ -248,7 +242,7 @@ impl Connection {
     }
 
     /// Lets so many octets more come on a stream before they are taken.
-    pub(crate) fn widen(&mut self, key: Key, octets: u32) {
+    pub fn widen(&mut self, key: Key, octets: u32) {
         let stream = &mut self.streams[key];
         if stream.theirs == Half::Open && stream.lost.is_none() {
             stream.receives.widen(octets);
@@ -259,7 +253,7 @@ impl Connection {
     }
 
     /// Gives a stream up.
-    pub(crate) fn reset(&mut self, key: Key, reason: Reason) {
+    pub fn reset(&mut self, key: Key, reason: Reason) {
         if !self.streams[key].is_closed() {
             self.reset_stream(key, reason);
             self.nudge();
@@ -267,17 +261,17 @@ impl Connection {
     }
 
     /// Ready when the stream has been lost.
-    pub(crate) fn poll_lost(&mut self, key: Key, cx: &Context<'_>) -> Poll<Lost> {
+    pub fn poll_lost(&mut self, key: Key, cx: &Context<'_>) -> Poll<Lost> {
         self.streams[key].poll_lost(cx)
     }
 
     /// A response that came before the final one.
-    pub(crate) fn next_interim(&mut self, key: Key) -> Option<ResponseHead> {
+    pub fn next_interim(&mut self, key: Key) -> Option<ResponseHead> {
         self.streams[key].interim.pop_front()
     }
 
     /// Waits for the head of the final response.
-    pub(crate) fn poll_response(
+    pub fn poll_response(
         &mut self,
         key: Key,
         cx: &Context<'_>,
@@ -295,11 +289,7 @@ impl Connection {
     }
 
     /// The next part of what comes behind the head; `None` at its end.
-    pub(crate) fn poll_piece(
-        &mut self,
-        key: Key,
-        cx: &Context<'_>,
-    ) -> Poll<Option<Result<Piece, Lost>>> {
+    pub fn poll_piece(&mut self, key: Key, cx: &Context<'_>) -> Poll<Option<Result<Piece, Lost>>> {
         let stream = &mut self.streams[key];
         if let Some(data) = stream.inbox.pop() {
             self.taken += data.len() as u64;
@@ -329,7 +319,7 @@ impl Connection {
     }
 
     /// Whether all that comes has come, and been taken.
-    pub(crate) fn is_read(&self, key: Key) -> bool {
+    pub fn is_read(&self, key: Key) -> bool {
         let stream = &self.streams[key];
         stream.theirs == Half::Done && stream.inbox.is_empty() && stream.trailers.is_none()
     }
@@ -358,12 +348,12 @@ impl Connection {
     }
 
     /// Whether streams have sent so much that the other side has not taken that only short bodies have room.
-    pub(crate) fn is_short_of_window(&self) -> bool {
+    pub fn is_short_of_window(&self) -> bool {
         self.sends.room() <= self.kept().room
     }
 
     /// Whether there is a stream of whose body more is not taken, as far as we know, than of a short one.
-    pub(crate) const fn has_unread(&self) -> bool {
+    pub const fn has_unread(&self) -> bool {
         self.unread_streams > 0
     }
 

@@ -10,7 +10,7 @@ const END: &[u8] = b"\r\n\r\n";
 
 /// What there is of a request's head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum SoFar {
+pub enum SoFar {
     /// All of it, so many octets.
     Whole(usize),
     /// Not all of it.
@@ -21,7 +21,7 @@ pub(crate) enum SoFar {
 
 /// Looks for a request's head in what has been read, again and again as more of it comes.
 #[derive(Debug, Default)]
-pub(crate) struct HeadSearch {
+pub struct HeadSearch {
     /// Octets that were looked at before.
     searched: usize,
     has_skipped: bool,
@@ -29,7 +29,7 @@ pub(crate) struct HeadSearch {
 
 impl HeadSearch {
     /// What there is by now. An empty line before the head is taken out.
-    pub(crate) fn look(&mut self, unread: &mut Bytes, limits: HeadLimits) -> SoFar {
+    pub fn look(&mut self, unread: &mut Bytes, limits: HeadLimits) -> SoFar {
         if !self.has_skipped && unread.starts_with(b"\r\n") {
             // A client may have sent it by mistake, once. RFC 9112 §2.2
             self.has_skipped = true;
@@ -62,7 +62,7 @@ fn request_so_far(bytes: &[u8], searched: usize, limits: HeadLimits) -> SoFar {
 
 /// How long the head at the start of `bytes` is, with its empty line; `None` if it is not complete. The first `searched`
 /// octets were looked at before.
-pub(crate) fn end_of_head(bytes: &[u8], searched: usize) -> Option<usize> {
+pub fn end_of_head(bytes: &[u8], searched: usize) -> Option<usize> {
     // The end may have been cut.
     let from = searched.saturating_sub(END.len() - 1).min(bytes.len());
     // Line by line: a search for the four octets costs more to set up than a usual head is long.
@@ -72,7 +72,7 @@ pub(crate) fn end_of_head(bytes: &[u8], searched: usize) -> Option<usize> {
 }
 
 /// Whether `bytes`, which are not a whole head yet, can still become one: finds early what is not HTTP at all.
-pub(crate) fn is_head_so_far(bytes: &[u8]) -> bool {
+pub fn is_head_so_far(bytes: &[u8]) -> bool {
     let mut before = 0;
     bytes.iter().all(|byte| {
         let is_allowed = match byte {
@@ -87,7 +87,7 @@ pub(crate) fn is_head_so_far(bytes: &[u8]) -> bool {
 }
 
 /// What of `bytes` was not given to [`is_head_so_far`] yet, with the CR before it if there is one.
-pub(crate) fn new_part(bytes: &[u8], searched: usize) -> &[u8] {
+pub fn new_part(bytes: &[u8], searched: usize) -> &[u8] {
     let from = match searched.checked_sub(1) {
         Some(last) if bytes.get(last) == Some(&b'\r') => last,
         _ => searched,

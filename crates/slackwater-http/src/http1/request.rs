@@ -9,22 +9,27 @@ use http::{Method, Uri, Version};
 
 /// The head of a request, and what follows from it for the connection.
 #[derive(Debug)]
-pub(crate) struct RequestHead {
-    pub(crate) method: Method,
-    pub(crate) target: Uri,
-    pub(crate) version: Version,
-    pub(crate) headers: HeaderMap,
-    pub(crate) body: BodyLength,
+pub struct RequestHead {
+    /// As it was sent; methods are case-sensitive.
+    pub method: Method,
+    /// In any of the four forms that a target may have.
+    pub target: Uri,
+    /// HTTP/1.0 or HTTP/1.1.
+    pub version: Version,
+    /// Every field, in the order in which they came.
+    pub headers: HeaderMap,
+    /// How long the body is that follows.
+    pub body: BodyLength,
     /// The connection stays open after it, as far as the client is concerned.
-    pub(crate) keep_alive: bool,
+    pub keep_alive: bool,
     /// The client waits for 100 before it sends the body.
-    pub(crate) expects_continue: bool,
+    pub expects_continue: bool,
     /// It asks for another protocol in `Upgrade`.
-    pub(crate) upgrade: bool,
+    pub upgrade: bool,
 }
 
 /// Reads a whole head. `headers` is empty; it may have room left over from another one.
-pub(crate) fn parse_request(
+pub fn parse_request(
     head: &Bytes,
     limits: HeadLimits,
     headers: HeaderMap,

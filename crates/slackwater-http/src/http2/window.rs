@@ -1,7 +1,7 @@
 //! Windows: how much may be sent before the other side has taken it. RFC 9113 §5.2, §6.9
 
 /// No window is larger.
-pub(crate) const WINDOW_MAX: u32 = (1 << 31) - 1;
+pub(super) const WINDOW_MAX: u32 = (1 << 31) - 1;
 
 /// Every window at first.
 pub(super) const WINDOW_FIRST: u32 = 65_535;
