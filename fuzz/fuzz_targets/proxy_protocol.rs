@@ -8,8 +8,6 @@ use libfuzzer_sys::fuzz_target;
 use parse::{Parsed, Told, parse};
 use write::{Ends, Version, header};
 
-#[path = "../../crates/slackwater/src/crc32c.rs"]
-mod crc32c;
 #[path = "../../crates/slackwater/src/proxy_protocol/parse.rs"]
 mod parse;
 #[path = "../../crates/slackwater/src/proxy_protocol/write.rs"]

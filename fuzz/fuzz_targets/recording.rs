@@ -4,18 +4,11 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use read::read;
 use slackwater_core::policy::{POLICIES, PolicySettings, policy_named};
-use slackwater_sim::recording::{Bytes, Decoder};
+use slackwater_recording::file::read;
+use slackwater_recording::{Bytes, Decoder};
 use slackwater_sim::replay::exact::Player;
 use slackwater_sim::replay::history::{History, Reader};
-
-#[path = "../../crates/slackwater/src/crc32c.rs"]
-mod crc32c;
-#[path = "../../crates/slackwater/src/record/format.rs"]
-mod format;
-#[path = "../../crates/slackwater/src/record/read.rs"]
-mod read;
 
 fuzz_target!(|bytes: &[u8]| {
     // As a file, whose checksums are seldom right.

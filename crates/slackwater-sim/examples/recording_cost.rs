@@ -24,7 +24,7 @@ use slackwater_core::policy::{
     Decision, Outcome, Policy, PolicySettings, Query, Settings, policy_named,
 };
 use slackwater_core::{Instant, LoadReport, ReplicaIds, Rif, SplitMix64};
-use slackwater_sim::recording::{Sink, record};
+use slackwater_recording::{Sink, record};
 use std::sync::Arc;
 
 /// Counts what it is given.

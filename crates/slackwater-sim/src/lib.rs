@@ -19,7 +19,6 @@ pub mod measure;
 pub mod policy;
 pub mod presets;
 pub mod random;
-pub mod recording;
 pub mod replay;
 pub mod report;
 pub mod runner;

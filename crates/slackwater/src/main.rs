@@ -11,7 +11,6 @@ mod config;
 #[cfg(test)]
 #[path = "../../slackwater-core/tests/support/counting_allocator.rs"]
 mod counting_allocator;
-mod crc32c;
 mod decisions;
 mod demo;
 mod descriptors;

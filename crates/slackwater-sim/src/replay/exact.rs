@@ -1,12 +1,12 @@
 //! A recorded policy asked again, call by call: the same settings, draws and inputs give the same picks, or the code has
 //! changed in between.
 
-use crate::recording::{Event, Said};
 use core::fmt;
 use slackwater_core::policy::{
     Decision, Pick, PickReason, Policy, ProbeId, ProbeRound, RoundReply, Ticket,
 };
 use slackwater_core::{Instant, LoadReport, ReplicaId, SplitMix64};
+use slackwater_recording::{Event, Said};
 use std::collections::BTreeMap;
 
 /// A policy that is asked again what it was asked before.

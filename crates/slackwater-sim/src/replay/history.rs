@@ -6,11 +6,11 @@ use super::members::Members;
 use super::requests::Requests;
 use crate::machine::Time;
 use crate::measure::Latencies;
-use crate::recording::{Asked, Event, Said};
 use crate::scenario::{News, TapeNews};
 use core::time::Duration;
 use slackwater_core::policy::{Attempt, Outcome, PickReason, ProbeId, Query, RoundReply};
 use slackwater_core::{Instant, ReplicaId};
+use slackwater_recording::{Asked, Event, Said};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What became of a service's queries.

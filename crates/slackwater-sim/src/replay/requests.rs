@@ -2,9 +2,9 @@
 
 use crate::histogram::Histogram;
 use crate::measure::Latencies;
-use crate::recording::Request;
 use core::cmp::Reverse;
 use core::time::Duration;
+use slackwater_recording::Request;
 use std::collections::BTreeMap;
 
 /// Requests taken together.

@@ -2,7 +2,6 @@
 //! written down.
 
 use super::exact::{Difference, Player};
-use crate::recording::{Bytes, Decoder, Event, Sink, record};
 use core::time::Duration;
 use slackwater_core::draw::below;
 use slackwater_core::health::{HealthSettings, build};
@@ -11,6 +10,7 @@ use slackwater_core::policy::{
     Query, Settings, Ticket, policy_named,
 };
 use slackwater_core::{Instant, LoadReport, ReplicaId, ReplicaIds, Rif, SplitMix64};
+use slackwater_recording::{Bytes, Decoder, Event, Sink, record};
 use std::sync::{Arc, Mutex};
 
 const SEED: u64 = 77;

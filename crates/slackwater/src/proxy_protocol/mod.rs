@@ -5,7 +5,6 @@
 //! |---|---|
 //! | the header's bytes | `parse` |
 //! | reading one from a socket, and not a byte more | `read` |
-//! | its checksum | `crate::crc32c` |
 //! | writing one | `write` |
 
 mod parse;

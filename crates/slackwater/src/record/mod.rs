@@ -1,27 +1,22 @@
 //! `--record FILE`: what the policies of a process are told and say, written into a file, for `slackwater sim replay`.
 //!
-//! A [`Recorder`] goes around each policy of each worker (`slackwater_sim::recording`); blocks of events go by a bounded queue
+//! A [`Recorder`] goes around each policy of each worker (`slackwater_recording`); blocks of events go by a bounded queue
 //! to a thread that writes them (`writer`). Nobody waits for it: where the queue is full, or the file is as large as it may
-//! be, the recording ends there, and says so. What is written up to there is whole. The file is described in `docs/replay.md`;
-//! `format` writes and reads its blocks, `read` all of it. What requests were like goes there only if it is asked for
-//! (`requests`).
+//! be, the recording ends there, and says so. What is written up to there is whole. `slackwater_recording::file` has its blocks.
+//! What requests were like goes there only if it is asked for (`requests`).
 
-mod format;
-mod read;
 mod requests;
 #[cfg(test)]
 mod tests;
 mod writer;
 
-pub(crate) use format::StreamHead;
-pub(crate) use read::{Ending, RecordedStream, Recording, read};
 pub(crate) use writer::{Recorder, Writing};
 
 use crate::config::holds_secrets;
 use crate::fault::Fault;
 use crate::toml_reader::values::bytes;
 use http::HeaderName;
-use slackwater_sim::recording::Request;
+use slackwater_recording::Request;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use toml::de::DeValue;

@@ -2,7 +2,7 @@
 
 use crate::request_record::{Consumer, Detail, Record, Wish};
 use http::{HeaderMap, HeaderName, HeaderValue};
-use slackwater_sim::recording::Request;
+use slackwater_recording::Request;
 use std::sync::Arc;
 
 /// One worker's requests.

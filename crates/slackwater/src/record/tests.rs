@@ -1,13 +1,14 @@
 //! Recordings of the tests' own: whole, full, torn and spoiled.
 
-use super::format::{BLOCK_MAX, Block, END_BYTES, End, Head, MAGIC, StreamHead, first_block};
-use super::read::{Ending, Recording, read};
 use super::{Existing, RecordArgs, Writing};
 use crate::config::Config;
 use crate::fault::Fault;
 use core::time::Duration;
 use slackwater_core::policy::{Decision, Outcome, Policy, Query};
 use slackwater_core::{Instant, ReplicaIds, SplitMix64};
+use slackwater_recording::file::{
+    BLOCK_MAX, Block, END_BYTES, End, Ending, Head, MAGIC, Recording, StreamHead, first_block, read,
+};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -297,7 +298,7 @@ fn a_file_of_the_first_version_is_read_and_has_no_fields() {
     let content = &content[..content.len() - 1];
     let length = u32::try_from(content.len()).expect("few");
     bytes.extend(length.to_le_bytes());
-    bytes.extend(crate::crc32c::crc32c([content]).to_le_bytes());
+    bytes.extend(crc32c::crc32c(content).to_le_bytes());
     bytes.extend(content);
     let events = [0x80 | 0x40 | 9];
     bytes.extend(

@@ -1,6 +1,5 @@
 //! The thread that writes a recording, and what workers need of it.
 
-use super::format::{Block, END_BYTES, End, FRAME_BYTES, Head, MAGIC, StreamHead};
 use super::requests::Requests;
 use crate::config::ServiceConfig;
 use crate::fault::Fault;
@@ -8,7 +7,8 @@ use crate::seed::draw_seed;
 use core::sync::atomic::{AtomicU8, AtomicU32, Ordering::Relaxed};
 use http::HeaderName;
 use slackwater_core::policy::Policy;
-use slackwater_sim::recording::{Sink, Stream, record};
+use slackwater_recording::file::{Block, END_BYTES, End, FRAME_BYTES, Head, MAGIC, StreamHead};
+use slackwater_recording::{Sink, Stream, record};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;

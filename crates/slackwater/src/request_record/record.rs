@@ -13,7 +13,7 @@ use core::time::Duration;
 use http::uri::Authority;
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri, Version, header};
 use slackwater_core::{Instant as CoreInstant, ReplicaId};
-use slackwater_sim::recording::Stream;
+use slackwater_recording::Stream;
 use slackwater_tower::client::PickView;
 use slackwater_tower::response::GrpcStatus;
 use std::rc::Rc;

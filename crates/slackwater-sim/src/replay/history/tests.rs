@@ -1,9 +1,9 @@
 //! Streams of the tests' own, and what they tell.
 
 use super::*;
-use crate::recording::Asked;
 use slackwater_core::policy::Query;
 use slackwater_core::{LoadReport, LoadScale, ReplicaIds, Rif};
+use slackwater_recording::Asked;
 use std::borrow::Cow;
 
 const MS: u64 = 1_000_000;

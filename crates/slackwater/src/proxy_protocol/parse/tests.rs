@@ -36,7 +36,7 @@ fn tlv(kind: u8, value: &[u8]) -> Vec<u8> {
 fn with_checksum() -> Vec<u8> {
     let tlvs = [tlv(3, &[0; 4]), tlv(5, b"unique")].concat();
     let mut bytes = header(0x21, 0x11, &[&FROM_TO[..], &tlvs].concat());
-    let checksum = crc32c([&bytes[..]]).to_be_bytes();
+    let checksum = crc32c::crc32c(&bytes).to_be_bytes();
     bytes[31..35].copy_from_slice(&checksum);
     bytes
 }

@@ -26,7 +26,7 @@ use core::num::NonZeroU32;
 use core::time::Duration;
 use slackwater_core::ReplicaId;
 use slackwater_core::policy::Explanation;
-use slackwater_sim::recording::Stream;
+use slackwater_recording::Stream;
 use slackwater_tower::client::{Balancer, ReplicaAddrs};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;

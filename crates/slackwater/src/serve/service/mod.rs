@@ -60,7 +60,7 @@ use room::Rooms;
 use slackwater_core::health::build;
 use slackwater_core::policy::{Explanation, Query};
 use slackwater_core::{Instant as CoreInstant, ReplicaId};
-use slackwater_sim::recording::Stream;
+use slackwater_recording::Stream;
 use slackwater_tower::client::{Balancer, DriveGuard, Lease, Picked, Round};
 use standings::Standings;
 use std::rc::Rc;

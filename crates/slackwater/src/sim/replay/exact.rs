@@ -2,12 +2,12 @@
 
 use crate::config::{RecordedPolicy, read_recorded_policy};
 use crate::fault::Fault;
-use crate::record::{RecordedStream, Recording, StreamHead};
 use crate::sim::stop::Stop;
 use core::time::Duration;
 use slackwater_core::Instant;
 use slackwater_core::health::build;
-use slackwater_sim::recording::{Bytes, Decoder, Event};
+use slackwater_recording::file::{RecordedStream, Recording, StreamHead};
+use slackwater_recording::{Bytes, Decoder, Event};
 use slackwater_sim::replay::exact::{Difference, Player};
 use slackwater_sim::replay::history::{History, Reader};
 

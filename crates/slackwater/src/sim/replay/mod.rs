@@ -12,9 +12,9 @@ use super::stop::Stop;
 use crate::fault::Fault;
 use crate::json_output::JsonOutput;
 use crate::output::print;
-use crate::record::{Recording, StreamHead, read};
 use exact::Service;
-use slackwater_sim::recording::Malformed;
+use slackwater_recording::Malformed;
+use slackwater_recording::file::{Recording, StreamHead, read};
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "\

@@ -3,12 +3,12 @@
 use super::text::{self, number};
 use crate::fault::Fault;
 use crate::output::clean;
-use crate::record::{RecordedStream, Recording};
 use crate::sim::stop::Stop;
 use crate::sim::summary::counted;
 use core::fmt::Write;
 use core::time::Duration;
-use slackwater_sim::recording::{Bytes, Decoder};
+use slackwater_recording::file::{RecordedStream, Recording};
+use slackwater_recording::{Bytes, Decoder};
 use slackwater_sim::replay::history::{History, Reader};
 
 /// How many events are read between two looks at whether to stop.

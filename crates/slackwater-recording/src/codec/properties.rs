@@ -1,7 +1,7 @@
 //! Any list of events: what is written is read, what is cut off is read as far as it is whole, what was tampered with ends.
 
 use super::{Decoder, Encoder, STRANGER};
-use crate::recording::{Asked, Bytes, Event, Request, Said};
+use crate::{Asked, Bytes, Event, Request, Said};
 use core::time::Duration;
 use proptest::collection::vec;
 use proptest::prelude::*;

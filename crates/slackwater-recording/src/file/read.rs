@@ -7,28 +7,36 @@ use std::collections::BTreeMap;
 
 /// A recording.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Recording {
-    pub(crate) head: Head,
+pub struct Recording {
+    /// What is recorded, and by what.
+    pub head: Head,
     /// In the order in which they began.
-    pub(crate) streams: Vec<RecordedStream>,
+    pub streams: Vec<RecordedStream>,
     /// Why it ends where it does.
-    pub(crate) end: Ending,
+    pub end: Ending,
 }
 
 /// The events of a worker's policy.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct RecordedStream {
-    pub(crate) head: StreamHead,
-    pub(crate) events: Vec<u8>,
+pub struct RecordedStream {
+    /// Whose they are.
+    pub head: StreamHead,
+    /// For a [`Decoder`](crate::Decoder).
+    pub events: Vec<u8>,
 }
 
 /// How a recording ends.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Ending {
+pub enum Ending {
     /// As it says itself.
     Said(End),
     /// It is torn: after so many bytes there is something else than a whole block.
-    Torn { at: usize, why: &'static str },
+    Torn {
+        /// Bytes from the start.
+        at: usize,
+        /// Lower-case, no trailing stop.
+        why: &'static str,
+    },
 }
 
 /// What `bytes` are a recording of.
@@ -36,7 +44,7 @@ pub(crate) enum Ending {
 /// # Errors
 ///
 /// They are none, or one of another version. The message says what is strange.
-pub(crate) fn read(bytes: &[u8]) -> Result<Recording, String> {
+pub fn read(bytes: &[u8]) -> Result<Recording, String> {
     let [name @ .., newest] = MAGIC;
     let rest = bytes.strip_prefix(name.as_slice());
     let (&version, mut rest) = rest

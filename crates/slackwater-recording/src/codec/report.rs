@@ -1,6 +1,6 @@
 //! Reports as bytes: RIF and latency each time, what seldom changes once.
 
-use crate::recording::bytes::{Bytes, Malformed, put_varint};
+use crate::bytes::{Bytes, Malformed, put_varint};
 use core::time::Duration;
 use slackwater_core::{LoadReport, LoadScale, Rif};
 use std::collections::BTreeMap;

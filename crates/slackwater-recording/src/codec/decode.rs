@@ -1,8 +1,8 @@
 //! Bytes to events. What was written by nobody is refused: nothing panics, and nothing grows beyond what was read.
 
 use super::{Context, STRANGER, kind, report, request, said};
-use crate::recording::bytes::{Bytes, Malformed};
-use crate::recording::event::{Asked, Event, Said};
+use crate::bytes::{Bytes, Malformed};
+use crate::event::{Asked, Event, Said};
 use core::time::Duration;
 use slackwater_core::policy::{Attempt, Outcome, PickReason, ProbeId, ProbeRound, RoundReply};
 use slackwater_core::{Instant, LoadScale, ReplicaId, Rif};

@@ -1,20 +1,20 @@
 //! The blocks of a recording's file, as bytes: each with its length and a checksum, so that a torn file is known as far as it
 //! is whole.
 
-use crate::crc32c::crc32c;
-use slackwater_sim::recording::{Bytes, Malformed, Request, put_text, put_varint};
+use crate::{Bytes, Malformed, Request, put_text, put_varint};
+use crc32c::crc32c;
 
 /// What a file begins with; the last byte is the version. Of version 1 streams do not say which fields of requests they hold, and
 /// hold no requests.
-pub(super) const MAGIC: [u8; 8] = *b"slkwrec\x02";
+pub const MAGIC: [u8; 8] = *b"slkwrec\x02";
 /// The first version that there was.
 pub(super) const VERSION_MIN: u8 = 1;
 /// No block is longer: what claims to be is none.
-pub(super) const BLOCK_MAX: usize = 1 << 20;
+pub const BLOCK_MAX: usize = 1 << 20;
 /// Before a block's content: its length and checksum.
-pub(super) const FRAME_BYTES: usize = 8;
+pub const FRAME_BYTES: usize = 8;
 /// The block that ends a file, with its frame.
-pub(super) const END_BYTES: usize = FRAME_BYTES + 2;
+pub const END_BYTES: usize = FRAME_BYTES + 2;
 
 const TEXT_MAX: usize = 64 << 10;
 const NAME_MAX: usize = 256;
@@ -26,36 +26,38 @@ const END: u8 = b'Z';
 
 /// What is recorded, and by what.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Head {
+pub struct Head {
     /// Milliseconds since 1970.
-    pub(crate) started_ms: u64,
+    pub started_ms: u64,
     /// The command and its version.
-    pub(crate) software: String,
+    pub software: String,
 }
 
 /// A policy of a worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct StreamHead {
+pub struct StreamHead {
     /// What its events go by; no two of a file have the same.
-    pub(crate) number: u32,
+    pub number: u32,
     /// When its clock began, in nanoseconds after the recording did.
-    pub(crate) since_ns: u64,
+    pub since_ns: u64,
     /// Counted from 0.
-    pub(crate) worker: u16,
+    pub worker: u16,
     /// What its policy draws from.
-    pub(crate) seed: u64,
-    pub(crate) service: String,
-    pub(crate) policy: String,
+    pub seed: u64,
+    /// The service whose replicas it chooses from.
+    pub service: String,
+    /// Its name, as in the configuration.
+    pub policy: String,
     /// All settings of the policy and of what is around it, in TOML.
-    pub(crate) settings: String,
+    pub settings: String,
     /// The fields of requests whose values are recorded.
-    pub(crate) fields: Vec<String>,
+    pub fields: Vec<String>,
 }
 
 /// Why a recording is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(crate) enum End {
+pub enum End {
     /// The process was.
     Complete = 1,
     /// The file is as large as it may be.
@@ -67,10 +69,11 @@ pub(crate) enum End {
 }
 
 impl End {
-    pub(crate) const ALL: [Self; 4] = [Self::Complete, Self::Full, Self::Behind, Self::Unwritable];
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Complete, Self::Full, Self::Behind, Self::Unwritable];
 
     /// What it says to people.
-    pub(crate) const fn as_str(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Complete => "the process ended",
             Self::Full => "the file was as large as it may be",
@@ -82,16 +85,25 @@ impl End {
 
 /// The content of a block.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Block<'b> {
+pub enum Block<'b> {
+    /// The first one.
     Head(Head),
+    /// A policy, before its first events.
     Stream(StreamHead),
-    Events { stream: u32, events: &'b [u8] },
+    /// What a policy was told and said.
+    Events {
+        /// The number of its stream.
+        stream: u32,
+        /// For a [`Decoder`](crate::Decoder), behind those of the stream's blocks before it.
+        events: &'b [u8],
+    },
+    /// The last one.
     End(End),
 }
 
 impl Block<'_> {
     /// The block with its frame.
-    pub(super) fn framed(&self) -> Vec<u8> {
+    pub fn framed(&self) -> Vec<u8> {
         let mut block = vec![0; FRAME_BYTES];
         match self {
             Self::Head(head) => {
@@ -123,7 +135,7 @@ impl Block<'_> {
         let content = block.split_off(FRAME_BYTES);
         let length = u32::try_from(content.len()).unwrap_or(u32::MAX);
         block[..4].copy_from_slice(&length.to_le_bytes());
-        block[4..].copy_from_slice(&crc32c([content.as_slice()]).to_le_bytes());
+        block[4..].copy_from_slice(&crc32c(&content).to_le_bytes());
         block.extend_from_slice(&content);
         block
     }
@@ -179,7 +191,7 @@ fn fields(bytes: &mut Bytes<'_>) -> Result<Vec<String>, Malformed> {
 }
 
 /// The content of the first block of `bytes`, and what comes after it; why there is none.
-pub(super) fn first_block(bytes: &[u8]) -> Result<(&[u8], &[u8]), Malformed> {
+pub fn first_block(bytes: &[u8]) -> Result<(&[u8], &[u8]), Malformed> {
     const CUT_OFF: Malformed = Malformed("it is cut off");
     let (length, rest) = bytes.split_first_chunk().ok_or(CUT_OFF)?;
     let (checksum, rest) = rest.split_first_chunk().ok_or(CUT_OFF)?;
@@ -188,7 +200,7 @@ pub(super) fn first_block(bytes: &[u8]) -> Result<(&[u8], &[u8]), Malformed> {
         return Err(Malformed("a block is longer than any is"));
     }
     let (content, rest) = rest.split_at_checked(length).ok_or(CUT_OFF)?;
-    if crc32c([content]) != u32::from_le_bytes(*checksum) {
+    if crc32c(content) != u32::from_le_bytes(*checksum) {
         return Err(Malformed("a block's checksum is not that of its bytes"));
     }
     Ok((content, rest))

@@ -1,7 +1,7 @@
 //! Every event there and back, what costs how much, and bytes that nobody wrote.
 
 use super::{Decoder, Encoder, STRANGER};
-use crate::recording::{Asked, Bytes, Event, Request, Said};
+use crate::{Asked, Bytes, Event, Request, Said};
 use core::time::Duration;
 use slackwater_core::policy::{Attempt, Outcome, PickReason, ProbeId, Query, RoundReply};
 use slackwater_core::{

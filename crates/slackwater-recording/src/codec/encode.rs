@@ -3,8 +3,8 @@
 use super::report::{put_report, whole_ns};
 use super::request::put_request;
 use super::{Context, kind, said};
-use crate::recording::bytes::{put_text, put_varint};
-use crate::recording::event::{Asked, Event, Said};
+use crate::bytes::{put_text, put_varint};
+use crate::event::{Asked, Event, Said};
 use slackwater_core::policy::{Attempt, Outcome, PickReason, ProbeId, RoundReply};
 use slackwater_core::{Instant, ReplicaId};
 
