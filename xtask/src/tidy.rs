@@ -71,7 +71,9 @@ pub(crate) fn check() -> Result<(), String> {
 /// Every Rust file of the tree, with its path from the root.
 fn sources(root: &Path) -> Result<Vec<(PathBuf, String)>, String> {
     let mut files = Vec::new();
-    let mut folders = vec![root.join("crates"), root.join("xtask"), root.join("fuzz")];
+    let mut folders = ["crates", "tools", "xtask", "fuzz"]
+        .map(|folder| root.join(folder))
+        .to_vec();
     while let Some(folder) = folders.pop() {
         let Ok(entries) = fs::read_dir(&folder) else {
             continue;
@@ -194,32 +196,32 @@ fn code_map(root: &Path, findings: &mut Vec<String>) -> Result<(), String> {
             findings.push(format!("ARCHITECTURE.md: `{path}` is not there"));
         }
     }
-    for package in [
-        "slackwater-core",
-        "slackwater-signals",
-        "slackwater-sim",
-        "slackwater-tower",
-        "slackwater",
-    ] {
+    for package in names(root, "crates")? {
         let folder = format!("crates/{package}/src");
-        for entry in
-            fs::read_dir(root.join(&folder)).map_err(|error| format!("{folder}: {error}"))?
-        {
-            let path = entry.map_err(|error| format!("{folder}: {error}"))?.path();
-            let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
-                continue;
-            };
+        if named.contains(&format!("{folder}/").as_str()) {
+            continue;
+        }
+        for name in names(root, &folder)? {
             let path = format!("{folder}/{name}");
-            if !named
-                .iter()
-                .any(|named| named.trim_end_matches('/') == path)
-                && name != "lib.rs"
-            {
+            let is_named = named.iter().any(|it| it.trim_end_matches('/') == path);
+            if !is_named && name != "lib.rs" {
                 findings.push(format!("ARCHITECTURE.md: the code map lacks `{path}`"));
             }
         }
     }
     Ok(())
+}
+
+/// What a folder holds.
+fn names(root: &Path, folder: &str) -> Result<Vec<String>, String> {
+    let wrong = |error| format!("{folder}: {error}");
+    let entries = fs::read_dir(root.join(folder)).map_err(wrong)?;
+    let name = |entry: fs::DirEntry| entry.file_name().to_string_lossy().into_owned();
+    let mut names: Vec<_> = entries
+        .map(|entry| entry.map(name).map_err(wrong))
+        .collect::<Result<_, _>>()?;
+    names.sort();
+    Ok(names)
 }
 
 /// The core's clippy.toml replaces the workspace's, so it repeats it.
