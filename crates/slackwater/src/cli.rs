@@ -57,12 +57,6 @@ enum Command {
     },
 }
 
-/// The value of a flag `--seed`.
-pub(crate) fn seed(text: &str) -> Result<u64, String> {
-    text.parse()
-        .map_err(|_| format!("expected a whole number from 0 to {}", u64::MAX))
-}
-
 /// Parses the process's arguments and runs what they ask for.
 pub(crate) fn run() -> ExitCode {
     let end = match Cli::parse().command {

@@ -11,6 +11,7 @@ mod config;
 #[cfg(test)]
 #[path = "../../slackwater-core/tests/support/counting_allocator.rs"]
 mod counting_allocator;
+mod date;
 mod decisions;
 mod demo;
 mod descriptors;
@@ -37,6 +38,7 @@ mod seed;
 mod serve;
 mod sim;
 mod supervisor;
+mod terminal;
 mod text_table;
 mod tls;
 mod toml_reader;

@@ -3,9 +3,9 @@
 //! Whatever a client or a replica sent is escaped: quotes, backslashes, and everything that could end a line or steer a
 //! terminal.
 
-use super::date::Date;
 use super::lines::Facts;
 use crate::config::AccessLogFormat;
+use crate::date::Date;
 use crate::traces::TraceId;
 use core::fmt::{self, Display};
 use core::time::Duration;

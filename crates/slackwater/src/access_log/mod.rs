@@ -7,7 +7,6 @@
 //! What clients sent is escaped, so that nobody can write a line of his own into the log. `Authorization` and `Cookie`
 //! are never logged, query strings only if asked for. The forms of a line are documented in `docs/operations.md`.
 
-pub(crate) mod date;
 mod line;
 mod lines;
 mod queue;

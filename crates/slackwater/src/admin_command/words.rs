@@ -1,9 +1,9 @@
 //! What an admin server answers, in words. All of it comes from another machine, so nothing of it is shown as it is.
 
-use crate::access_log::date::Date;
 use crate::admin::{Meaning, Overrides, Reloaded, ReplicaOverridden, SettingsChanged};
-use crate::demo::words::{clock, count};
+use crate::date::Date;
 use crate::output::clean;
+use crate::terminal::words::{clock, count};
 use crate::text_table::text_table;
 use core::fmt::Write as _;
 use core::time::Duration;

@@ -1,7 +1,7 @@
 //! A request's story as it is kept and told: names in place of numbers, and nothing that belongs to a worker.
 
 use super::absent::Absent;
-use crate::access_log::date::Date;
+use crate::date::Date;
 use crate::request_record::{Attempt, AttemptKind, Directory, Record};
 use core::time::Duration;
 use http::HeaderValue;

@@ -1,7 +1,7 @@
 //! A decision in words.
 
 use super::decision::{Decision, Kept, Known, Report, Tried};
-use crate::access_log::date::Date;
+use crate::date::Date;
 use crate::request_record::AttemptKind;
 use core::fmt::{self, Write};
 use core::time::Duration;

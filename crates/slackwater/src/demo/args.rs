@@ -1,9 +1,9 @@
 //! The arguments of `slackwater demo`, and their way into [`Settings`]: everything is checked before anything starts.
 
-use crate::cli::seed;
 use crate::fault::Fault;
 use crate::json_output::JsonOutput;
 use crate::record::RecordArgs;
+use crate::seed::parse_seed;
 use core::net::{Ipv4Addr, SocketAddr};
 use core::time::Duration;
 use slackwater_core::policy::{POLICIES, PolicyEntry, policy_named};
@@ -50,7 +50,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "S", allow_negative_numbers = true)]
     seconds: Option<f64>,
     /// Decides arrivals, costs of requests, neighbours and slow episodes: the same seed, the same load and troubles
-    #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true, value_parser = seed)]
+    #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true, value_parser = parse_seed)]
     seed: u64,
     /// Write the figures to this file as JSON at the end; - is standard output, instead of all else there
     #[arg(long, value_name = "FILE")]

@@ -26,9 +26,8 @@ mod replica;
 mod side;
 mod stage;
 mod summary;
-pub(crate) mod terminal;
+mod terminal;
 mod verdict;
-pub(crate) mod words;
 
 pub(crate) use args::Args;
 
@@ -42,6 +41,7 @@ use crate::fault::Fault;
 use crate::json_output::JsonOutput;
 use crate::output::print;
 use crate::process::Signals;
+use crate::terminal::words;
 use args::Settings;
 use core::time::Duration;
 use std::io::{self, Write};

@@ -5,8 +5,8 @@
 
 use super::picture::{Picks, Side, names};
 use super::verdict::{Contender, Tense, doubt, ratio, verdict};
-use super::words;
 use crate::load;
+use crate::terminal::words;
 use core::fmt::{self, Display, Formatter};
 use serde::Serialize;
 

@@ -1,6 +1,6 @@
 //! Who did better at the 99th percentile, in a sentence: the point of the demo, said as plainly when it is missed.
 
-use super::words;
+use crate::terminal::words;
 
 /// Requests below which a 99th percentile says little: it would rest on fewer than ten of them.
 const REQUESTS_MIN: u64 = 1_000;

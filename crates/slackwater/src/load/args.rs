@@ -1,8 +1,8 @@
 //! The arguments of `slackwater load`, and their way into a [`Plan`]: everything is checked before anything is sent.
 
 use super::{Arrivals, Plan, Protocol, parse};
-use crate::cli::seed;
 use crate::fault::Fault;
+use crate::seed::parse_seed;
 use bytes::Bytes;
 use core::num::NonZeroUsize;
 use core::time::Duration;
@@ -91,7 +91,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     body_file: Option<PathBuf>,
     /// Seed of Poisson arrivals: the same seed, rate and length give the same arrival times
-    #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true, value_parser = seed)]
+    #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true, value_parser = parse_seed)]
     seed: u64,
     /// Threads that send and receive, 1 to 64; one measures best up to some 30,000 requests/s
     #[arg(

@@ -3,7 +3,7 @@
 use super::message::Latency;
 use super::model::Model;
 use super::words::{UNKNOWN, age, clean, cut, full, latency_if_any, percent, percent_of, rate};
-use crate::demo::words;
+use crate::terminal::words;
 use crate::text_table::text_table;
 use core::fmt::Write as _;
 use core::time::Duration;

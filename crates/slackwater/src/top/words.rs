@@ -2,7 +2,7 @@
 
 pub(super) use crate::output::clean;
 
-use crate::demo::words;
+use crate::terminal::words;
 
 /// What is written where nothing is known.
 pub(super) const UNKNOWN: &str = "–";

@@ -4,11 +4,11 @@
 //! where a balancer piles them up. A fleet too large for the height gets standing bars; what still does not fit is
 //! cut off at the bottom. Pure: the same picture and size give the same lines.
 
-use super::bars;
-use super::line::{Ink, Line};
 use crate::demo::picture::{Phase, Picture, Quantiles, Side};
 use crate::demo::verdict::{Contender, Tense, doubt, verdict};
-use crate::demo::words;
+use crate::terminal::bars;
+use crate::terminal::line::{Ink, Line};
+use crate::terminal::words;
 
 /// What a terminal has room for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,17 +2,15 @@
 //!
 //! [`Table`] hides the cursor while it lives. When dropped, however the demo ends, it is gone from the screen and the cursor
 //! is back: the summary takes its place. Colours follow
-//! `NO_COLOR`; nothing is said by colour alone. `frame` lays a frame out, `line` and `bars` are what it is made of.
+//! `NO_COLOR`; nothing is said by colour alone. `frame` lays a frame out.
 
-pub(crate) mod bars;
 mod frame;
-pub(crate) mod line;
 
 #[cfg(test)]
 mod tests;
 
 use super::picture::Picture;
-use super::words;
+use crate::terminal::words;
 use core::fmt::Write as _;
 use core::time::Duration;
 use frame::{Size, frame};

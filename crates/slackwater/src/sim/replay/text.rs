@@ -2,7 +2,7 @@
 
 use super::exact::Service;
 use super::model::{Changed, ChangedFigures};
-use crate::access_log::date::Date;
+use crate::date::Date;
 use crate::output::clean;
 use crate::sim::summary::counted;
 use core::fmt::Write;

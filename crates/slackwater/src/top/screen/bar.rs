@@ -1,8 +1,8 @@
 //! Bars with a mark, and lines of blocks for what changes with time.
 
 use super::super::trend::Point;
-use crate::demo::terminal::bars;
-use crate::demo::terminal::line::{Ink, Line};
+use crate::terminal::bars;
+use crate::terminal::line::{Ink, Line};
 
 /// Where a mark stands in a bar.
 const MARK: &str = "│";

@@ -3,7 +3,7 @@
 //! Of colours only those of the sixteen that every terminal has in its own shades; nothing is said by colour alone, and
 //! without colours bold, faint and reversed stay.
 
-use crate::demo::terminal::line::{Ink, Line};
+use crate::terminal::line::{Ink, Line};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};

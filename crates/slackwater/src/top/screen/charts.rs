@@ -5,8 +5,8 @@ use super::super::trend::{Point, Trend};
 use super::super::words::{latency, percent};
 use super::bar;
 use super::canvas::Canvas;
-use crate::demo::terminal::line::{Ink, Line};
-use crate::demo::words;
+use crate::terminal::line::{Ink, Line};
+use crate::terminal::words;
 
 /// What the server keeps.
 pub(super) const SPAN_MS: u64 = 300_000;

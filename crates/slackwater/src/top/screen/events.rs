@@ -6,8 +6,8 @@ use super::super::message::{Counts, RifLimit, ServiceTick, sum};
 use super::super::words::{percent_of, plural};
 use super::canvas::Canvas;
 use super::{bar, pool};
-use crate::demo::terminal::line::{Ink, Line};
-use crate::demo::words;
+use crate::terminal::line::{Ink, Line};
+use crate::terminal::words;
 use std::collections::BTreeMap;
 
 /// As lines.

@@ -6,8 +6,8 @@ use super::super::rows::{Column, Order};
 use super::super::words::{UNKNOWN, age, cut, full, latency_if_any, percent, rate};
 use super::bar;
 use super::canvas::Canvas;
-use crate::demo::terminal::line::{Ink, Line};
-use crate::demo::words;
+use crate::terminal::line::{Ink, Line};
+use crate::terminal::words;
 use ratatui::layout::Rect;
 
 /// A replica's name has so many columns at least and at most.

@@ -3,7 +3,7 @@
 use super::super::app::App;
 use super::super::keys::Page;
 use super::canvas::Canvas;
-use crate::demo::terminal::line::{Ink, Line};
+use crate::terminal::line::{Ink, Line};
 
 const KEYS: [(&str, &str); 16] = [
     ("↑ ↓ j k", "choose a replica"),

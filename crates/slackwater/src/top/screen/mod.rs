@@ -23,7 +23,7 @@ pub(super) use canvas::Theme;
 
 use super::app::{App, Hits};
 use super::keys::Page;
-use crate::demo::terminal::line::{Ink, Line};
+use crate::terminal::line::{Ink, Line};
 use canvas::Canvas;
 use ratatui::buffer::Buffer;
 use std::time::Instant;

@@ -7,8 +7,8 @@ use super::bar;
 use super::canvas::Canvas;
 use super::events::limit_words;
 use crate::decisions::score_name;
-use crate::demo::terminal::line::{Ink, Line};
-use crate::demo::words;
+use crate::terminal::line::{Ink, Line};
+use crate::terminal::words;
 
 /// Policies that choose by the hot-cold rule among the reports that are shown, and how many they need for it.
 const RULED: [(&str, usize); 2] = [("prequal", 2), ("rif_then_latency", 1)];

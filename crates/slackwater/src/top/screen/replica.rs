@@ -10,8 +10,8 @@ use super::bar;
 use super::canvas::Canvas;
 use super::charts::{SPAN_MS, stand};
 use super::fleet::state;
-use crate::demo::terminal::line::{Ink, Line};
-use crate::demo::words;
+use crate::terminal::line::{Ink, Line};
+use crate::terminal::words;
 use core::fmt::Write as _;
 
 /// Before its states.

@@ -9,8 +9,8 @@ use super::super::words::{latency_if_any, percent_of, rate, wrapped};
 use super::bar;
 use super::canvas::Canvas;
 use super::fleet::{filter_line, state};
-use crate::demo::terminal::line::{Ink, Line};
-use crate::demo::words;
+use crate::terminal::line::{Ink, Line};
+use crate::terminal::words;
 
 /// One quantile of what was seen.
 type Quantile = fn(&Seen) -> Option<u64>;

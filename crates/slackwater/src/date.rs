@@ -41,7 +41,7 @@ impl Date {
     }
 
     /// As web servers write it: `21/Nov/2026:19:54:11 +0000`.
-    pub(super) fn common(self) -> impl fmt::Display {
+    pub(crate) fn common(self) -> impl fmt::Display {
         let month = usize::try_from(self.month - 1).unwrap_or(0);
         fmt::from_fn(move |f| {
             let name = MONTHS.get(month).unwrap_or(&"Jan");

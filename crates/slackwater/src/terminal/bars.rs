@@ -5,7 +5,7 @@ const EIGHTHS_STANDING: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '�
 
 /// The end of the scale for bars of which the longest so far was `high`: 32 or the next doubling, so that bars change
 /// their scale seldom and a fleet at ease looks at ease.
-pub(super) fn scale(high: u32) -> u32 {
+pub(crate) fn scale(high: u32) -> u32 {
     high.max(32).checked_next_power_of_two().unwrap_or(u32::MAX)
 }
 
@@ -45,7 +45,7 @@ fn eighths(value: u32, end: u32, length: usize) -> usize {
 const CHART_MS: (f64, f64) = (10.0, 10_000.0);
 
 /// One value as a block on the logarithmic scale; a blank for none.
-pub(super) fn chart(value_ms: Option<f64>) -> char {
+pub(crate) fn chart(value_ms: Option<f64>) -> char {
     let Some(ms) = value_ms else { return ' ' };
     let (low, high) = CHART_MS;
     let share = (ms.max(low) / low).ln() / (high / low).ln();
