@@ -17,6 +17,7 @@ mod demo;
 mod descriptors;
 mod discovery;
 mod exemplars;
+mod facts;
 mod fault;
 mod file_watch;
 mod forward;

@@ -20,9 +20,9 @@ mod system;
 mod text;
 mod workers;
 
-use super::facts::Facts;
 use super::reply::{Reply, reply};
 use super::status::Status;
+use crate::facts::Facts;
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use http::{HeaderMap, StatusCode};
 use std::sync::{Mutex, PoisonError};

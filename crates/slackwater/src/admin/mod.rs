@@ -7,10 +7,8 @@
 mod asset;
 mod control;
 mod dashboard;
-mod facts;
 mod guard;
 mod idle;
-mod latency;
 mod live;
 mod metrics;
 mod openapi;
@@ -29,15 +27,7 @@ pub(crate) use control::{
     Reloaded, ReplicaChange, ReplicaOverridden, SettingOverridden, SettingsChange, SettingsChanged,
     Wanted,
 };
-#[cfg(test)]
-pub(crate) use facts::Phase;
-pub(crate) use facts::{
-    AdmissionCounts, BehindFacts, BudgetFacts, CertificateFacts, ConnectionFacts, Facts,
-    HandshakeFacts, HealthFacts, Lifecycle, LineFacts, OverrideFacts, ReloadFacts, ReplicaFacts,
-    RequestCounts, ServiceFacts, StatusCount, StatusSource, UnroutedFacts, WorkerFacts,
-};
 pub(crate) use guard::may_change;
-pub(crate) use latency::{LatencyFacts, RESPONSE_CLASSES, ResponseClass, ServiceExemplars};
 pub(crate) use live::Extra;
 pub(crate) use query::Query;
 pub(crate) use reply::{Reply, TEXT, in_pieces, json, refusal};

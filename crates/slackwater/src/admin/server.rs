@@ -9,7 +9,6 @@
 
 use super::asset::Asset;
 use super::dashboard::ASSETS;
-use super::facts::{Facts, Lifecycle, Phase, StatusSource};
 use super::idle::{Carrying, Idle, LastPart};
 use super::live::{Extra, Live};
 use super::metrics::Metrics;
@@ -18,6 +17,7 @@ use super::reply::{Reply, TEXT, refusal, reply, unwritten};
 use super::reserve::{Reserve, is_lack_of_descriptors};
 use super::router::{Asked, Connection, Router};
 use super::status::Status;
+use crate::facts::{Facts, Lifecycle, Phase, StatusSource};
 use crate::fault::Fault;
 use core::convert::Infallible;
 use core::net::SocketAddr;

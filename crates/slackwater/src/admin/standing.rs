@@ -1,6 +1,6 @@
 //! Where replicas stand by how requests to them went, over all workers. Each worker judges by its own requests alone.
 
-use super::facts::WorkerFacts;
+use crate::facts::WorkerFacts;
 use core::ops::AddAssign;
 use serde::{Deserialize, Serialize};
 use slackwater_core::health::{HealthCounters, HealthView};

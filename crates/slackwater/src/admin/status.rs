@@ -1,14 +1,16 @@
 //! The status as JSON: what `GET /status` answers, field by field. `docs/admin.md` documents each, and a test keeps the two
 //! in step. Fields are only ever added; unknown ones are to be ignored by readers.
 
-use super::facts::{
+use super::standing::{StandingCounts, StandingStatus, standings};
+use crate::discovery::SourceState;
+use crate::facts::latency::{
+    LatencyFacts, LatencyStatus, QuantileStatus, latency_status, quantiles,
+};
+use crate::facts::{
     AdmissionCounts, CertificateFacts, ConnectionFacts, Facts, HandshakeFacts, HealthFacts,
     LineFacts, OverrideFacts, Phase, ReloadFacts, RequestCounts, ServiceFacts, StatusCount,
     UnroutedFacts, WorkerFacts,
 };
-use super::latency::{LatencyFacts, LatencyStatus, QuantileStatus, latency_status, quantiles};
-use super::standing::{StandingCounts, StandingStatus, standings};
-use crate::discovery::SourceState;
 use crate::latency_histogram::Latencies;
 use crate::traces::SpanCounts;
 use core::ops::AddAssign;

@@ -10,6 +10,12 @@ use super::status::{PolicyCounts, Status, silent_note};
 use super::*;
 use crate::discovery::SourceState;
 use crate::exemplars::{Exemplar, Reference};
+use crate::facts::{
+    AdmissionCounts, BudgetFacts, CertificateFacts, ConnectionFacts, Facts, HandshakeFacts,
+    HealthFacts, LatencyFacts, Lifecycle, LineFacts, OverrideFacts, Phase, ReloadFacts,
+    ReplicaFacts, RequestCounts, ResponseClass, ServiceExemplars, ServiceFacts, StatusCount,
+    StatusSource, UnroutedFacts, WorkerFacts,
+};
 use crate::latency_histogram::{Latencies, LatencyHistogram};
 use crate::traces::{SpanCounts, TraceId};
 use core::net::SocketAddr;

@@ -76,7 +76,7 @@ fn tell(presence: &Presence, connected: io::Result<()>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admin::Lifecycle;
+    use crate::facts::Lifecycle;
     use crate::forward::ReplicaAddress;
     use core::cell::{Cell, RefCell};
     use slackwater_tower::server::Load;

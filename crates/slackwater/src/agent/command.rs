@@ -11,8 +11,9 @@ use super::sockets::Sockets;
 use super::status::AgentStatus;
 use super::tls::Tls;
 use super::worker::{self, Shared, WorkerParts};
-use crate::admin::{AdminServer, AdminThread, Lifecycle};
+use crate::admin::{AdminServer, AdminThread};
 use crate::config::{AgentConfig, AgentOverrides};
+use crate::facts::Lifecycle;
 use crate::fault::Fault;
 use crate::forward::{
     ConnectionCounts, Phase, ReplicaCounts, ReplicaEnds, UnreadableCounts, reach,

@@ -2,7 +2,7 @@
 
 use super::presence::Presence;
 use super::tls::Tls;
-use crate::admin::{
+use crate::facts::{
     BehindFacts, Facts, ReplicaFacts, ServiceFacts, StatusSource, UnroutedFacts, WorkerFacts,
 };
 use crate::forward::{

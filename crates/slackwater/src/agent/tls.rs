@@ -1,7 +1,7 @@
 //! What TLS is spoken by, to clients and to the server.
 
-use crate::admin::{CertificateFacts, HandshakeFacts};
 use crate::config::AgentConfig;
+use crate::facts::{CertificateFacts, HandshakeFacts};
 use crate::fault::Fault;
 use crate::forward::Target;
 use crate::tls::{Client, Connector, HandshakeCounts, Handshakes, Secrets, Server, Watcher};

@@ -7,7 +7,7 @@ use super::history::History;
 use super::picture::{
     Balancer, Phase, Picks, Picture, Pooled, Quantiles, Recent, ReplicaState, Side, Weather,
 };
-use crate::admin::{Facts, StatusSource, WorkerFacts};
+use crate::facts::{Facts, StatusSource, WorkerFacts};
 use crate::load::Live;
 use core::time::Duration;
 use slackwater_core::Rif;
@@ -241,7 +241,7 @@ fn ms(span: Duration) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admin::ServiceFacts;
+    use crate::facts::ServiceFacts;
     use slackwater_core::policy::{Policy, Prequal, PrequalConfig, Query, Snapshot};
     use slackwater_core::{Instant, LoadReport, ReplicaIds, SplitMix64};
 

@@ -15,7 +15,7 @@ use super::replica::trouble;
 use super::side::{Driven, Load, Side, service_name};
 use super::summary::{SideSummary, Summary};
 use super::terminal::Screen;
-use crate::admin::Lifecycle;
+use crate::facts::Lifecycle;
 use crate::fault::Fault;
 use crate::load;
 use crate::process::Signals;

@@ -4,7 +4,7 @@
 //! instruction.
 
 use super::connection_ends::{ClientEnd, ClientEnds};
-use crate::admin::{ConnectionFacts, RequestCounts};
+use crate::facts::{ConnectionFacts, RequestCounts};
 use crate::latency_histogram::LatencyHistogram;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use core::time::Duration;

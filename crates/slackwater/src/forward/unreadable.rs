@@ -1,7 +1,7 @@
 //! Requests over HTTP/1.1 that could not be read, counted by what was answered.
 
 use super::counts::Count;
-use crate::admin::StatusCount;
+use crate::facts::StatusCount;
 use http::StatusCode;
 
 /// What requests that cannot be read are answered.

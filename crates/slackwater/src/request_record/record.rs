@@ -2,8 +2,8 @@
 
 use super::attempt::Attempt;
 use super::recorder::Recorder;
-use crate::admin::ResponseClass;
 use crate::exemplars::Reference;
+use crate::facts::ResponseClass;
 use crate::forward::{Cut, Progress};
 use crate::traces::Traced;
 use core::cell::{Cell, OnceCell};

@@ -3,8 +3,8 @@
 use super::attempt::{Attempt, AttemptEnd, AttemptKind};
 use super::record::{Directory, Ended, Record, SecondCopy};
 use super::recorder::{Detail, Marks};
-use crate::admin::ResponseClass;
 use crate::exemplars::Reference;
+use crate::facts::ResponseClass;
 use crate::forward::{Progress, ReplicaAddress, X_SLACKWATER_ERROR};
 use crate::routes::Route;
 use crate::traces;

@@ -1,6 +1,6 @@
 //! What a worker counts of clients who did not get as far as a service.
 
-use crate::admin::UnroutedFacts;
+use crate::facts::UnroutedFacts;
 use crate::forward::{ConnectionCounts, Count, UnreadableCounts};
 use std::sync::Arc;
 

@@ -9,14 +9,14 @@ use super::service::ServiceView;
 use super::silence::{Key, Silent, SilentReplica};
 use super::tls::Tls;
 use crate::access_log::Switch;
-use crate::admin::{
-    Control, Facts, HealthFacts, OverrideFacts, ReloadFacts, ReplicaFacts, ServiceFacts,
-    StatusSource,
-};
+use crate::admin::Control;
 use crate::config::{
     Config, HealthCheck, ProbeTransport, ReplicaConfig, ServiceConfig, SettingOverrides,
 };
 use crate::discovery::{Discovery, Fleet};
+use crate::facts::{
+    Facts, HealthFacts, OverrideFacts, ReloadFacts, ReplicaFacts, ServiceFacts, StatusSource,
+};
 use crate::forward::{ConnectionCounts, unreadable_requests};
 use crate::health::{Health, ReplicaHealth};
 use crate::latency_histogram::Latencies;

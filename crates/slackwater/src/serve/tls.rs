@@ -1,8 +1,8 @@
 //! What TLS is spoken by, at each listener and to each service's replicas.
 
 use super::reload::same_listeners;
-use crate::admin::{CertificateFacts, HandshakeFacts};
 use crate::config::{Config, ListenerConfig, ServiceConfig};
+use crate::facts::{CertificateFacts, HandshakeFacts};
 use crate::fault::Fault;
 use crate::tls::{Client, HandshakeCounts, Handshakes, Secrets, Server, Turn, Watcher};
 use std::rc::Rc;

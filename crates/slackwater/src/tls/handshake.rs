@@ -5,7 +5,7 @@
 //! that has most likely been abandoned, or never meant to come to an end. Deadlines are the connection's.
 
 use super::server::{HttpVersion, Server};
-use crate::admin::HandshakeFacts;
+use crate::facts::HandshakeFacts;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use core::cell::{Cell, RefCell};

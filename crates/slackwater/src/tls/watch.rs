@@ -1,7 +1,7 @@
 //! Who notices that files have changed: a thread that looks at them from time to time, as `file_watch` has it.
 
 use super::live::{Followed, Look};
-use crate::admin::CertificateFacts;
+use crate::facts::CertificateFacts;
 use crate::file_watch::{FileWatch, Pace};
 use core::time::Duration;
 use std::io;

@@ -1,7 +1,7 @@
 //! What happened between two looks at counts that only rise.
 
 use super::messages::Counts;
-use crate::admin::facts::RequestCounts;
+use crate::facts::RequestCounts;
 use serde::Serialize;
 
 /// How far a count has risen. One that is lower than it was has begun anew in between.

@@ -1,8 +1,8 @@
 //! How long requests took, in an interval and over the last seconds: differences between readings of histograms.
 
 use super::messages::{Fleet, Latency};
-use crate::admin::facts::ServiceFacts;
-use crate::admin::latency::{LatencyFacts, RESPONSE_CLASSES, ResponseClass};
+use crate::facts::ServiceFacts;
+use crate::facts::latency::{LatencyFacts, RESPONSE_CLASSES, ResponseClass};
 use crate::latency_histogram::Latencies;
 use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};

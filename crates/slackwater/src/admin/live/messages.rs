@@ -1,8 +1,8 @@
 //! What is said to readers of live data, field by field. `docs/live.md` documents each; the files in `samples` have each, and
 //! a test keeps the two in step. Fields are only ever added; unknown ones are to be ignored by readers.
 
-use crate::admin::facts::Phase;
 use crate::admin::status::{LoadStatus, QueueStatus};
+use crate::facts::Phase;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;

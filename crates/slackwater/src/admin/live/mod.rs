@@ -15,10 +15,10 @@ mod state;
 
 pub(super) use hub::Events;
 
-use super::facts::{Facts, Lifecycle, StatusSource};
 use super::query::Query;
 use super::reply::{Reply, ReplyBody, json, refusal, reply};
 use super::router::Asked;
+use crate::facts::{Facts, Lifecycle, StatusSource};
 use bytes::Bytes;
 use core::fmt;
 use core::time::Duration;

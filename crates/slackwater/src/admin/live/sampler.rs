@@ -7,9 +7,10 @@ use super::messages::{
     ServiceTick, Tick,
 };
 use super::state::State;
-use crate::admin::facts::{Facts, Phase, RequestCounts};
+use crate::admin::Status;
 use crate::admin::status::{PooledStatus, ReplicaStatus, ServiceStatus, WorkerStatus};
-use crate::admin::{ResponseClass, Status};
+use crate::facts::ResponseClass;
+use crate::facts::{Facts, Phase, RequestCounts};
 use core::time::Duration;
 use serde_json::Value;
 use std::collections::HashMap;

@@ -94,9 +94,10 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admin::facts::{HealthFacts, ServiceFacts};
+    use crate::admin::Status;
     use crate::admin::standing::StandingStatus;
-    use crate::admin::{Facts, Phase, ReplicaFacts, Status};
+    use crate::facts::{Facts, Phase, ReplicaFacts};
+    use crate::facts::{HealthFacts, ServiceFacts};
     use core::time::Duration;
 
     fn replica() -> ReplicaStatus {

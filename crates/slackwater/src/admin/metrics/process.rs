@@ -1,10 +1,10 @@
 //! What this process is, and what it does besides carrying requests.
 
-use super::super::facts::Phase;
 use super::super::status::{DiscoveryStatus, Status};
 use super::registry::{Family, Label, OF_SERVICE, SERVICE};
 use super::scrape::Scrape;
 use super::text::Samples;
+use crate::facts::Phase;
 
 const SOURCE: Label = Label {
     name: "source",

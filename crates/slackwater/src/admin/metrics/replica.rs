@@ -1,10 +1,10 @@
 //! Replicas: whether they may be chosen, what they say of themselves, and how requests to them ended.
 
-use super::super::facts::RequestCounts;
 use super::super::status::{ReplicaStatus, ReportedStatus};
 use super::registry::{Family, Label, OF_REPLICA, REPLICA, SERVICE};
 use super::scrape::Scrape;
 use super::text::Samples;
+use crate::facts::RequestCounts;
 
 /// Of each that has series of its own.
 fn each(it: &Scrape<'_>, out: &mut Samples<'_>, value: fn(&ReplicaStatus) -> u64) {

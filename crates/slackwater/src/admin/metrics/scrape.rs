@@ -1,10 +1,10 @@
 //! What metrics are written from: the facts of one moment, the status made of them, and replicas beyond the bound in one.
 
-use super::super::facts::{BudgetFacts, Facts, ServiceFacts};
-use super::super::latency::{LatencyFacts, ServiceExemplars};
 use super::super::status::{ReplicaStatus, Status};
 use super::folding::{Counted, Folding};
 use super::system::System;
+use crate::facts::latency::{LatencyFacts, ServiceExemplars};
+use crate::facts::{BudgetFacts, Facts, ServiceFacts};
 use crate::latency_histogram::Latencies;
 use std::collections::BTreeMap;
 

@@ -1,11 +1,11 @@
 //! What became of requests to a service, as their clients see it and before a replica had them.
 
-use super::super::facts::{AdmissionCounts, BudgetFacts, LineFacts};
-use super::super::latency::{LatencyFacts, ResponseClass, ServiceExemplars};
 use super::registry::{Family, Label, OF_SERVICE, SERVICE};
 use super::scrape::Scrape;
 use super::text::Samples;
 use crate::exemplars::Exemplars;
+use crate::facts::latency::{LatencyFacts, ResponseClass, ServiceExemplars};
+use crate::facts::{AdmissionCounts, BudgetFacts, LineFacts};
 use crate::latency_histogram::Latencies;
 
 const CLASS: Label = Label {

@@ -1,7 +1,8 @@
 //! The stream of events and the past, over real sockets.
 
 use super::{Board, facts, get, server, start};
-use crate::admin::{AdminServer, AdminThread, Extra, Facts, Lifecycle};
+use crate::admin::{AdminServer, AdminThread, Extra};
+use crate::facts::{Facts, Lifecycle};
 use core::net::SocketAddr;
 use core::time::Duration;
 use serde_json::{Value, json};

@@ -3,12 +3,12 @@
 
 use super::text_formats::parse_metrics;
 use super::{exchange, facts, get, latencies, server, start};
-use crate::admin::facts::Facts;
 use crate::admin::metrics::{
     Family as Defined, Folding, Format, Kind, SUBJECTS, Scrape, families, render,
 };
 use crate::admin::status::Status;
-use crate::admin::{Lifecycle, Phase};
+use crate::facts::Facts;
+use crate::facts::{Lifecycle, Phase};
 use core::fmt::Write;
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
@@ -177,15 +177,15 @@ fn many(replicas: usize) -> Facts {
     let service = &mut facts.services[0];
     let first = service.replicas[0].clone();
     service.replicas = (0..replicas)
-        .map(|number| crate::admin::ReplicaFacts {
+        .map(|number| crate::facts::ReplicaFacts {
             name: format!("10.0.0.1:{number}"),
             ..first.clone()
         })
         .collect();
     for worker in &mut service.workers {
-        let counts = crate::admin::RequestCounts {
+        let counts = crate::facts::RequestCounts {
             sent: 1,
-            ..crate::admin::RequestCounts::default()
+            ..crate::facts::RequestCounts::default()
         };
         worker.requests = vec![counts; replicas];
         worker.heads = vec![latencies(&[3]); replicas];

@@ -4,8 +4,8 @@
 //! that response; one that is dropped before is of a request whose client has left. Moments that somebody has read anyway are
 //! taken over: for most requests the clock is not looked at once more.
 
-use crate::admin::{LatencyFacts, RESPONSE_CLASSES, ResponseClass, ServiceExemplars};
 use crate::exemplars::{Exemplar, Reference};
+use crate::facts::{LatencyFacts, RESPONSE_CLASSES, ResponseClass, ServiceExemplars};
 use crate::latency_histogram::LatencyHistogram;
 use crate::request_record::{Record, Story};
 use core::array::from_fn;

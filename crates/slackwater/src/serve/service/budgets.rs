@@ -1,8 +1,8 @@
 //! What pays for further copies of a service's requests, as whoever asks hears it.
 
 use super::counts::ServiceCounts;
-use crate::admin::BudgetFacts;
 use crate::config::ServiceConfig;
+use crate::facts::BudgetFacts;
 use slackwater_core::tail::RetryBudgetConfig;
 
 const MILLIONTHS: u64 = 1_000_000;

@@ -1,6 +1,6 @@
 //! What a worker did with a service's requests before any replica had them, or in place of that.
 
-use crate::admin::{AdmissionCounts, LineFacts};
+use crate::facts::{AdmissionCounts, LineFacts};
 use crate::forward::{Count, Level, Moment};
 use crate::latency_histogram::LatencyHistogram;
 

@@ -30,10 +30,10 @@ mod tying;
 mod weights;
 
 use super::orders::Orders;
-use crate::admin::WorkerFacts;
 use crate::config::{Limits, ReplicaProtocol, ServiceConfig};
 use crate::discovery::Fleet;
 use crate::exemplars::Reference;
+use crate::facts::WorkerFacts;
 use crate::fault::Fault;
 use crate::forward::{Deadlines, Origin, ReplicaCounts, ReplicaEnds, ReplicaOptions, RequestBody};
 use crate::health::Health;

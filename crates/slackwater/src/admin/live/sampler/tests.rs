@@ -3,7 +3,7 @@
 use super::*;
 use crate::admin::live::messages::{Latency, ReplicaHistory, ServiceHistory};
 use crate::admin::tests::facts;
-use crate::admin::{LatencyFacts, ServiceFacts};
+use crate::facts::{LatencyFacts, ServiceFacts};
 use crate::latency_histogram::LatencyHistogram;
 use core::fmt::Debug;
 use serde::Serialize;

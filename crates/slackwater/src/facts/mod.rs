@@ -1,9 +1,12 @@
-//! What whoever carries requests tells the admin server: plain facts, gathered when somebody asks.
+//! What whoever carries requests tells of it: plain facts, gathered when somebody asks.
 //!
 //! `serve`, `agent` and `demo` each implement [`StatusSource`]. The facts are in the core's own terms (counters, snapshots,
-//! replica ids of each worker); [`Status`](super::Status) turns them into what people and programs read.
+//! replica ids of each worker); `admin` turns them into what people and programs read.
 
-use super::latency::{LatencyFacts, ServiceExemplars};
+pub(crate) mod latency;
+
+pub(crate) use latency::{LatencyFacts, RESPONSE_CLASSES, ResponseClass, ServiceExemplars};
+
 use crate::discovery::SourceState;
 use crate::latency_histogram::Latencies;
 use crate::traces::SpanCounts;

@@ -1,6 +1,6 @@
 //! How long requests took as their clients saw it, by what became of them.
 
-use super::facts::WorkerFacts;
+use super::WorkerFacts;
 use crate::exemplars::Exemplars;
 use crate::latency_histogram::Latencies;
 use core::array::from_fn;
@@ -128,7 +128,7 @@ pub(crate) struct ServiceExemplars {
 
 impl ServiceExemplars {
     /// Over all workers.
-    pub(super) fn newest(workers: &[WorkerFacts]) -> Self {
+    pub(crate) fn newest(workers: &[WorkerFacts]) -> Self {
         let mut newest = Self::default();
         for WorkerFacts { exemplars, .. } in workers {
             add_each(&mut newest.first_byte, &exemplars.first_byte);
@@ -159,7 +159,7 @@ pub(crate) struct QuantileStatus {
 }
 
 /// The classes that there were any of.
-pub(super) fn latency_status(facts: &LatencyFacts) -> Vec<LatencyStatus> {
+pub(crate) fn latency_status(facts: &LatencyFacts) -> Vec<LatencyStatus> {
     let classes = ResponseClass::ALL
         .iter()
         .zip(from_fn::<_, RESPONSE_CLASSES, _>(|it| it));
@@ -175,7 +175,7 @@ pub(super) fn latency_status(facts: &LatencyFacts) -> Vec<LatencyStatus> {
 }
 
 /// `None`: there were none.
-pub(super) fn quantiles(latencies: &Latencies) -> Option<QuantileStatus> {
+pub(crate) fn quantiles(latencies: &Latencies) -> Option<QuantileStatus> {
     let at = |part| {
         let us = |latency: Duration| u64::try_from(latency.as_micros()).unwrap_or(u64::MAX);
         latencies.quantile(part).map(us)
