@@ -6,18 +6,24 @@
 use super::contenders::{Contender, Protocol};
 use super::innocents::{Innocents, Tally};
 use super::meters::{Watch, mib};
+use super::rogue::{self, Rogue};
 use super::scores::{Score, Scores, Verdict};
 use super::site::{Setup, Site};
 use super::wire::{frames, http2};
 use core::net::SocketAddr;
 use core::time::Duration;
 use std::io;
+use std::panic::resume_unwind;
 use std::time::Instant;
 
 const PART: &str = "progress";
 
 /// Of each connection. Eight connections hold all streams of eight connections to Go, which allows 250 each.
 const STREAMS: u32 = 256;
+
+/// Innocents wait for the flooded replica, too: one that serves 3,072 HTTP/1.1 connections at once needs seconds of CPU
+/// time for that, whichever proxy stands before it.
+const FLOODED_MAX: Duration = Duration::from_secs(10);
 
 /// `timeouts.stall` is 4 s; deadlines pass up to a quarter late, and a busy machine is slow.
 const CUT_MAX: Duration = Duration::from_secs(9);
@@ -75,10 +81,15 @@ pub(super) fn run(site: &Site<'_>, scores: &mut Scores) -> Result<(), String> {
         }
     };
     frames_that_move_nothing(site, &go.addresses, scores)?;
-    for protocol in [Protocol::Http1, Protocol::H2c] {
-        hold_all(site, &go.addresses, protocol, scores)?;
-    }
-    Ok(())
+    let quiet = Rogue::start(rogue::honest)?;
+    hold_all(
+        site,
+        &go.addresses,
+        Protocol::Http1,
+        Some(quiet.address),
+        scores,
+    )?;
+    hold_all(site, &go.addresses, Protocol::H2c, None, scores)
 }
 
 /// One connection for each kind of frame. [finding 2a]
@@ -132,26 +143,36 @@ fn frames_that_move_nothing(
 #[derive(Debug)]
 struct Held {
     innocents: Tally,
+    /// Those whose replica is the flooded one, where the others have another one.
+    flooded: Option<Tally>,
     resident_kib: u64,
     cut: usize,
 }
 
 impl Held {
     fn text(&self) -> String {
+        let flooded = self.flooded.as_ref();
+        let flooded = flooded.map_or_else(String::new, |tally| format!("; beside them {tally}"));
         format!(
-            "{}; {}; {} cut",
+            "{}{flooded}; {}; {} cut",
             self.innocents,
             mib(self.resident_kib),
             self.cut
         )
     }
+
+    fn failed(&self) -> usize {
+        self.innocents.failed + self.flooded.as_ref().map_or(0, |tally| tally.failed)
+    }
 }
 
-/// [findings 2b and 2c]
+/// [findings 2b and 2c] With a `quiet` replica, innocents of two kinds: those whose requests go there, and those whose
+/// requests go to the flooded one.
 fn hold_all(
     site: &Site<'_>,
     replicas: &[SocketAddr],
     protocol: Protocol,
+    quiet: Option<SocketAddr>,
     scores: &mut Scores,
 ) -> Result<(), String> {
     let connections = site.pick(9, 12);
@@ -159,11 +180,15 @@ fn hold_all(
     let resident_max = site.pick(260, 150);
     let timeout = Duration::from_secs(site.pick(8, 3));
     let besiege = |contender| -> Result<Held, String> {
-        let proxy = site.start(contender, &Setup::new(1, replicas, protocol))?;
+        let setup = Setup {
+            innocents: quiet,
+            ..Setup::new(1, replicas, protocol)
+        };
+        let proxy = site.start(contender, &setup)?;
         proxy.warm_up()?;
         let watch = Watch::start(proxy.pid());
         let until = Instant::now() + CUT_MAX;
-        let (cut, tally) = std::thread::scope(|scope| {
+        let (cut, innocents, flooded) = std::thread::scope(|scope| {
             let clients: Vec<_> = (0..connections)
                 .map(|_| scope.spawn(|| hold(proxy.at.http2, Alive::Ping, STREAMS, until)))
                 .collect();
@@ -176,13 +201,24 @@ fn hold_all(
                 posts: false,
                 prefix: "",
             };
+            let flooded = quiet.map(|_| {
+                let innocents = Innocents {
+                    timeout: FLOODED_MAX,
+                    prefix: "/flooded",
+                    ..innocents
+                };
+                scope.spawn(move || innocents.send(proxy.at.http1))
+            });
             let tally = innocents.send(proxy.at.http1);
+            let flooded =
+                flooded.map(|flooded| flooded.join().unwrap_or_else(|panic| resume_unwind(panic)));
             let cut = clients.into_iter().map(std::thread::ScopedJoinHandle::join);
             let cut = cut.filter(|cut| matches!(cut, Ok(Ok(true))));
-            (cut.count(), tally)
+            (cut.count(), tally, flooded)
         });
         Ok(Held {
-            innocents: tally,
+            innocents,
+            flooded,
             resident_kib: watch.most_kib(),
             cut,
         })
@@ -195,9 +231,8 @@ fn hold_all(
         "{connections} connections of 256 streams with window 0 and PING; replica over {name}"
     );
     let ours = besiege(Contender::Slackwater)?;
-    let met = ours.innocents.failed == 0
-        && ours.resident_kib <= resident_max << 10
-        && ours.cut == connections;
+    let met =
+        ours.failed() == 0 && ours.resident_kib <= resident_max << 10 && ours.cut == connections;
     let mut score = Score::alone(
         PART,
         finding,

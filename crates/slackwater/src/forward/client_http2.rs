@@ -16,9 +16,10 @@ use super::inbound::Inbound;
 use super::origin::Origin;
 use super::request_body::{RequestBody, Wait};
 use super::session::{Busy, Cut, LINGER, Session};
+use super::turn;
 use core::cell::{Cell, RefCell};
 use core::future::poll_fn;
-use core::pin::pin;
+use core::pin::{Pin, pin};
 use core::task::{Context, Poll, ready};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use http::{HeaderValue, Method, Request, Response, Version, header};
@@ -35,6 +36,9 @@ const CONNECTION_WINDOW_BYTES: u32 = 256 << 10;
 /// What a connection may have beyond that once replicas have taken as much, and each of its streams that is read.
 const CONNECTION_LOAN_BYTES: u32 = 1 << 20;
 const STREAM_WINDOW_LARGE_BYTES: u32 = 256 << 10;
+
+/// Streams that one turn polls at most. A client may begin hundreds at once, each of which opens a connection to a replica.
+const STREAMS_A_TURN: usize = 16;
 
 /// How clients' connections are set up.
 pub(super) fn config(settings: &ClientSettings) -> Config {
@@ -75,7 +79,9 @@ pub(super) async fn serve<H: Handler>(
     let wants_end = Cell::new(false);
     let mut has_left = false;
     let mut streams = FuturesUnordered::new();
+    let polls_left = Rc::new(Cell::new(0));
     let serving = poll_fn(|cx| {
+        polls_left.set(STREAMS_A_TURN);
         if wants_end.take() {
             connection.borrow_mut().announce_leaving();
         }
@@ -87,7 +93,10 @@ pub(super) async fn serve<H: Handler>(
                 };
                 let (reader, writer) = owners(&connection, key);
                 // In a box, because it is large and moved around on its way into the set.
-                streams.push(Box::pin(served.clone().answer(head, reader, writer)));
+                streams.push(InTurn {
+                    stream: Box::pin(served.clone().answer(head, reader, writer)),
+                    polls_left: Rc::clone(&polls_left),
+                });
             }
             // Whatever a stream says is written when all have had their turn: together with what else is said until then.
             while let Poll::Ready(Some(())) = streams.poll_next_unpin(cx) {}
@@ -133,6 +142,25 @@ pub(super) async fn serve<H: Handler>(
             wire.poll_rest(cx)
         });
         session.carry(pin!(rest), |_| ()).await;
+    }
+}
+
+/// A stream's work, put off to the connection's next turn once this turn has polled enough streams.
+struct InTurn<F> {
+    stream: Pin<Box<F>>,
+    polls_left: Rc<Cell<usize>>,
+}
+
+impl<F: Future> Future for InTurn<F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        let Some(left) = self.polls_left.get().checked_sub(1) else {
+            turn::end(cx);
+            return Poll::Pending;
+        };
+        self.polls_left.set(left);
+        self.stream.as_mut().poll(cx)
     }
 }
 
@@ -294,5 +322,76 @@ impl<H: Handler> Served<H> {
         }
         response.body_mut().busy = Some(busy);
         Some(response)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::future::ready;
+    use core::task::Waker;
+
+    /// Streams that are ready when they are polled, `count` of them.
+    fn streams(
+        count: usize,
+        polls_left: &Rc<Cell<usize>>,
+    ) -> FuturesUnordered<InTurn<impl Future<Output = ()> + use<>>> {
+        let stream = || InTurn {
+            stream: Box::pin(ready(())),
+            polls_left: Rc::clone(polls_left),
+        };
+        (0..count).map(|_| stream()).collect()
+    }
+
+    #[tokio::test]
+    async fn a_turn_polls_so_many_streams_and_the_next_turns_the_others() {
+        let polls_left = Rc::default();
+        let mut streams = streams(2 * STREAMS_A_TURN + 1, &polls_left);
+        let mut done_by_turn = Vec::new();
+        poll_fn(|cx| {
+            polls_left.set(STREAMS_A_TURN);
+            let before = streams.len();
+            while let Poll::Ready(Some(())) = streams.poll_next_unpin(cx) {}
+            done_by_turn.push(before - streams.len());
+            if streams.is_empty() {
+                Poll::Ready(())
+            } else {
+                Poll::Pending
+            }
+        })
+        .await;
+        // A stream that is put off wakes the connection by itself, or this would not come to its end.
+        assert_eq!(done_by_turn, [STREAMS_A_TURN, STREAMS_A_TURN, 1]);
+    }
+
+    #[tokio::test]
+    async fn streams_that_are_put_off_wait_until_the_runtime_has_looked_at_the_sockets() {
+        let polls_left = Rc::new(Cell::new(0));
+        let mut streams = streams(2, &polls_left);
+        let waker = std::sync::Arc::new(Woken::default());
+        let task = Waker::from(std::sync::Arc::clone(&waker));
+        // The set wakes its task when it has polled all it has; that brings nothing here.
+        for is_woken in [true, false] {
+            let polled = streams.poll_next_unpin(&mut Context::from_waker(&task));
+            assert!(polled.is_pending());
+            assert_eq!(waker.take(), is_woken, "not before the runtime's turn");
+        }
+        tokio::task::yield_now().await;
+        assert!(waker.take(), "but then");
+    }
+
+    #[derive(Debug, Default)]
+    struct Woken(core::sync::atomic::AtomicBool);
+
+    impl Woken {
+        fn take(&self) -> bool {
+            self.0.swap(false, core::sync::atomic::Ordering::Relaxed)
+        }
+    }
+
+    impl std::task::Wake for Woken {
+        fn wake(self: std::sync::Arc<Self>) {
+            self.0.store(true, core::sync::atomic::Ordering::Relaxed);
+        }
     }
 }
