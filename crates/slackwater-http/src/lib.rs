@@ -12,6 +12,7 @@
 //! | HTTP/1.1: heads, how long bodies are, chunks | [`http1`] |
 //! | HTTP/2: a connection as a value, for either role | [`http2`] |
 //! | HTTP/2's header blocks alone | [`http2::head`] |
+//! | the PROXY protocol: headers before a connection's own bytes | [`proxy_protocol`] |
 //! | what both have in common | [`content_length`], [`interim_count`] |
 //!
 //! What is absent on purpose: TLS, pools, timeouts and retries, which a proxy has around it; server push, which browsers gave up;
@@ -39,3 +40,4 @@ pub mod content_length;
 pub mod http1;
 pub mod http2;
 pub mod interim_count;
+pub mod proxy_protocol;

@@ -4,15 +4,15 @@
 //! Host names are resolved and key files read, as at a start. What is in order goes to standard output, mistakes and
 //! remarks go to standard error, in the form of compilers: `file:line:column: field: message`.
 
-use crate::config::{
+use crate::output::print;
+use crate::sim;
+use core::fmt::Write as _;
+use slackwater_config::Fault;
+use slackwater_config::toml_reader::{Mistake, Mistakes, Place, Source};
+use slackwater_config::{
     AdminSettings, AgentConfig, Config, FleetSource, LoadedFile, ProbeTransport, ReplicaConfig,
     ServiceConfig, Variables, read_fleet_file,
 };
-use crate::fault::Fault;
-use crate::output::print;
-use crate::sim;
-use crate::toml_reader::{Mistake, Mistakes, Place, Source};
-use core::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 

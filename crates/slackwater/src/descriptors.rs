@@ -3,8 +3,8 @@
 //! Many systems start processes with a soft limit of 1,024, for programs that use `select`; whoever doesn't may raise it to
 //! the hard limit. Nothing here fails: where raising is not allowed, what there is has to do.
 
-use crate::config::Limits;
 use rustix::process::{Resource, getrlimit, setrlimit};
+use slackwater_config::Limits;
 
 /// What every system allows, also those that refuse to lift the limit altogether.
 const MODEST: u64 = 10_240;

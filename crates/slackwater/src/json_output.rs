@@ -2,8 +2,8 @@
 //!
 //! The file is opened before the run, so that a bad path costs nobody ten minutes, and written once after it.
 
-use crate::fault::Fault;
 use serde::Serialize;
+use slackwater_config::Fault;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};

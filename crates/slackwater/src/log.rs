@@ -6,9 +6,9 @@ mod writer;
 
 pub(crate) use writer::lost_lines;
 
-use crate::config::{LogFormat, LogSettings};
-use crate::fault::Fault;
 use core::fmt;
+use slackwater_config::Fault;
+use slackwater_config::{LogFormat, LogSettings};
 use std::fs::File;
 use std::io::{self, IsTerminal};
 use std::os::fd::AsFd;

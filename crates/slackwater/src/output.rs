@@ -3,7 +3,7 @@
 //! A reader that has seen enough (`slackwater check f | head -1`) closes the pipe, which is its choice and no failure. Any
 //! other error is one: a full disk must not look like a success.
 
-use crate::fault::Fault;
+use slackwater_config::Fault;
 use std::io::{self, ErrorKind, Write};
 
 /// Writes all of `text`, as it is.

@@ -1,10 +1,10 @@
 //! What the sub-commands that serve have in common as processes: the signals that end them, and their log.
 
-use crate::config::LogSettings;
 use crate::descriptors;
-use crate::fault::Fault;
 use crate::log::log_to_stderr;
-use crate::toml_reader::{Remark, Severity};
+use slackwater_config::Fault;
+use slackwater_config::LogSettings;
+use slackwater_config::toml_reader::{Remark, Severity};
 use std::io;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 

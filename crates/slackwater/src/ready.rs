@@ -1,10 +1,10 @@
 //! The sub-command `slackwater ready`: asks a running `serve` or `agent` whether it takes requests, for supervisors that run
 //! commands and images that have no other tool.
 
-use crate::fault::Fault;
 use crate::output::print;
 use core::net::SocketAddr;
 use core::time::Duration;
+use slackwater_config::Fault;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 

@@ -4,8 +4,8 @@
 //! nothing had happened. So whoever runs workers races [`WorkerThreads::unasked_end`] against the signals, and ends the
 //! process: whoever supervises it starts it anew, whole.
 
-use crate::fault::Fault;
 use futures_util::future::select_all;
+use slackwater_config::Fault;
 use std::thread::{Builder, JoinHandle};
 use tokio::sync::oneshot;
 

@@ -4,12 +4,12 @@
 //! terminal.
 
 use super::lines::Facts;
-use crate::config::AccessLogFormat;
-use crate::date::Date;
-use crate::traces::TraceId;
 use core::fmt::{self, Display};
 use core::time::Duration;
+use slackwater_config::AccessLogFormat;
 use slackwater_core::Rif;
+use slackwater_telemetry::date::Date;
+use slackwater_telemetry::trace::TraceId;
 use std::io::Write;
 
 /// Writes a line with its end.
@@ -270,6 +270,7 @@ const fn is_special(c: char) -> bool {
 mod tests {
     use super::super::lines::RequestFacts;
     use super::*;
+    use core::num::NonZeroU128;
     use slackwater_core::ReplicaIds;
     use slackwater_core::policy::{PickReason, PooledView};
     use slackwater_tower::client::PickView;
@@ -369,7 +370,9 @@ mod tests {
             connect: Some(Duration::from_micros(40)),
             first_byte: Some(Duration::from_micros(500)),
             error: None,
-            trace: Some(TraceId::of(0x0af7_6519_16cd_43dd_8448_eb21_1c80_319c)),
+            trace: Some(TraceId(
+                NonZeroU128::new(0x0af7_6519_16cd_43dd_8448_eb21_1c80_319c).expect("not 0"),
+            )),
             ..facts(&full)
         };
         assert_eq!(

@@ -3,13 +3,13 @@
 use super::line::write_line;
 use super::queue::Queue;
 use super::sample::Sample;
-use crate::config::{AccessLogFormat, AccessLogSettings};
 use crate::request_record::{Consumer, CopyKind, Detail, Ended, Record, Refused, Wish};
-use crate::traces::TraceId;
 use core::cell::RefCell;
 use core::net::IpAddr;
 use core::time::Duration;
 use http::{HeaderMap, HeaderValue, Version};
+use slackwater_config::{AccessLogFormat, AccessLogSettings};
+use slackwater_telemetry::trace::TraceId;
 use slackwater_tower::client::PickView;
 use slackwater_tower::response::GrpcStatus;
 use std::sync::Arc;

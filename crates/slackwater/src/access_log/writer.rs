@@ -6,10 +6,10 @@
 use super::lines::Lines;
 use super::queue::Queue;
 use super::sink::Sink;
-use crate::config::{AccessLogSettings, AccessLogTarget};
-use crate::fault::Fault;
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use core::time::Duration;
+use slackwater_config::Fault;
+use slackwater_config::{AccessLogSettings, AccessLogTarget};
 use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -212,11 +212,11 @@ impl Writer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::RequestIdSettings;
     use crate::request_record::Recorder;
     use crate::request_record::ids::Ids;
     use http::Request;
     use http::uri::Authority;
+    use slackwater_config::RequestIdSettings;
     use std::fs;
     use std::path::{Path, PathBuf};
     use std::rc::Rc;

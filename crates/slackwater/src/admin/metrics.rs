@@ -22,9 +22,9 @@ mod workers;
 
 use super::reply::{Reply, reply};
 use super::status::Status;
-use crate::facts::Facts;
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use http::{HeaderMap, StatusCode};
+use slackwater_telemetry::facts::Facts;
 use std::sync::{Mutex, PoisonError};
 
 pub(super) use folding::Folding;

@@ -1,7 +1,7 @@
 //! The admin server: status as JSON, metrics for Prometheus, live data, and whether the process lives and is ready.
 //!
 //! It has a thread of its own, so it answers while the workers are busy, and it is bounded: so many connections, so much
-//! time for a head, short bodies. Whoever carries requests is a [`StatusSource`](crate::facts::StatusSource); this module knows
+//! time for a head, short bodies. Whoever carries requests is a [`StatusSource`](slackwater_telemetry::facts::StatusSource); this module knows
 //! nothing of how.
 //! The fields are documented in `docs/admin.md` and `docs/live.md`.
 

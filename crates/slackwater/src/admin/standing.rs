@@ -1,9 +1,9 @@
 //! Where replicas stand by how requests to them went, over all workers. Each worker judges by its own requests alone.
 
-use crate::facts::WorkerFacts;
 use core::ops::AddAssign;
 use serde::{Deserialize, Serialize};
 use slackwater_core::health::{HealthCounters, HealthView};
+use slackwater_telemetry::facts::WorkerFacts;
 use std::collections::BTreeMap;
 
 /// Where a replica stands.

@@ -2,23 +2,23 @@
 //! in step. Fields are only ever added; unknown ones are to be ignored by readers.
 
 use super::standing::{StandingCounts, StandingStatus, standings};
-use crate::discovery::SourceState;
-use crate::facts::latency::{
-    LatencyFacts, LatencyStatus, QuantileStatus, latency_status, quantiles,
-};
-use crate::facts::{
-    AdmissionCounts, CertificateFacts, ConnectionFacts, Facts, HandshakeFacts, HealthFacts,
-    LineFacts, OverrideFacts, Phase, ReloadFacts, RequestCounts, ServiceFacts, StatusCount,
-    UnroutedFacts, WorkerFacts,
-};
-use crate::latency_histogram::Latencies;
-use crate::traces::SpanCounts;
 use core::ops::AddAssign;
 use core::time::Duration;
 use serde::{Deserialize, Serialize};
 use slackwater_core::policy::{Counters, PooledView, ReplicaView, Score};
 use slackwater_core::tracker::CapacitySource;
 use slackwater_core::{LoadReport, ReplicaId};
+use slackwater_telemetry::facts::SourceState;
+use slackwater_telemetry::facts::latency::{
+    LatencyFacts, LatencyStatus, QuantileStatus, latency_status, quantiles,
+};
+use slackwater_telemetry::facts::{
+    AdmissionCounts, CertificateFacts, ConnectionFacts, Facts, HandshakeFacts, HealthFacts,
+    LineFacts, OverrideFacts, Phase, ReloadFacts, RequestCounts, ServiceFacts, StatusCount,
+    UnroutedFacts, WorkerFacts,
+};
+use slackwater_telemetry::latency_histogram::Latencies;
+use slackwater_telemetry::trace::SpanCounts;
 use slackwater_tower::client::Reported;
 use slackwater_tower::server::admission::{AdmissionView, Priority, Shed, TieCounts};
 use std::collections::BTreeMap;

@@ -8,18 +8,9 @@ mod text_formats;
 
 use super::status::{PolicyCounts, Status, silent_note};
 use super::*;
-use crate::discovery::SourceState;
-use crate::exemplars::{Exemplar, Reference};
-use crate::facts::{
-    AdmissionCounts, BudgetFacts, CertificateFacts, ConnectionFacts, Facts, HandshakeFacts,
-    HealthFacts, LatencyFacts, Lifecycle, LineFacts, OverrideFacts, Phase, ReloadFacts,
-    ReplicaFacts, RequestCounts, ResponseClass, ServiceExemplars, ServiceFacts, StatusCount,
-    StatusSource, UnroutedFacts, WorkerFacts,
-};
-use crate::latency_histogram::{Latencies, LatencyHistogram};
-use crate::traces::{SpanCounts, TraceId};
 use core::net::SocketAddr;
 use core::num::NonZeroU32;
+use core::num::NonZeroU128;
 use core::time::Duration;
 use slackwater_core::health::{HealthSettings, build};
 use slackwater_core::policy::{
@@ -27,6 +18,16 @@ use slackwater_core::policy::{
 };
 use slackwater_core::tracker::CapacitySource;
 use slackwater_core::{Instant, LoadReport, Rate, ReplicaId, ReplicaIds, Rif, SplitMix64};
+use slackwater_telemetry::exemplars::{Exemplar, Reference};
+use slackwater_telemetry::facts::SourceState;
+use slackwater_telemetry::facts::{
+    AdmissionCounts, BudgetFacts, CertificateFacts, ConnectionFacts, Facts, HandshakeFacts,
+    HealthFacts, LatencyFacts, Lifecycle, LineFacts, OverrideFacts, Phase, ReloadFacts,
+    ReplicaFacts, RequestCounts, ResponseClass, ServiceExemplars, ServiceFacts, StatusCount,
+    StatusSource, UnroutedFacts, WorkerFacts,
+};
+use slackwater_telemetry::latency_histogram::{Latencies, LatencyHistogram};
+use slackwater_telemetry::trace::{SpanCounts, TraceId};
 use slackwater_tower::client::Reported;
 use slackwater_tower::server::admission::{Admission, ConcurrencyLimit, QueueConfig, TieCounts};
 use std::io::{Read, Write};
@@ -235,7 +236,8 @@ fn latencies(latencies_ms: &[u64]) -> Latencies {
 fn exemplars(seed: u64) -> ServiceExemplars {
     let mut exemplars = ServiceExemplars::default();
     let of = |latency_ms, trace: Option<u128>| Exemplar {
-        reference: Reference::new(trace.map(TraceId::of), Some("a\"1")).expect("an id"),
+        reference: Reference::new(trace.and_then(NonZeroU128::new).map(TraceId), Some("a\"1"))
+            .expect("an id"),
         latency: Duration::from_millis(latency_ms),
         at: SystemTime::UNIX_EPOCH + Duration::from_millis(1_700_000_000_000 + seed),
     };

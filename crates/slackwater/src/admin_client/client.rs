@@ -2,7 +2,6 @@
 
 use super::address::Address;
 use super::sse::{self, Event};
-use crate::fault::Fault;
 use crate::output::clean;
 use bytes::Bytes;
 use core::fmt;
@@ -13,6 +12,7 @@ use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
+use slackwater_config::Fault;
 use std::io;
 use tokio::net::TcpStream;
 use tokio::task::AbortHandle;

@@ -14,7 +14,7 @@ pub(crate) use client::{Failure, Stream, Wanted, answer, json};
 pub(crate) use percent::encode;
 pub(crate) use sse::Event;
 
-use crate::fault::Fault;
+use slackwater_config::Fault;
 
 /// Runs what talks to an admin server to its end, on this thread.
 pub(crate) fn block_on<T>(work: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {

@@ -7,15 +7,15 @@ mod words;
 
 use crate::admin::{Overrides, Reloaded, ReplicaOverridden, SettingsChanged};
 use crate::admin_client::{self, Address, Failure, Wanted, address, block_on, encode};
-use crate::fault::Fault;
 use crate::output::print;
-use crate::toml_reader::values::parse_duration;
 use bytes::Bytes;
 use core::time::Duration;
 use http::{HeaderValue, StatusCode};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use setting::Setting;
+use slackwater_config::Fault;
+use slackwater_config::toml_reader::values::parse_duration;
 use std::path::PathBuf;
 use std::time::Instant;
 use token::{Token, VARIABLE};

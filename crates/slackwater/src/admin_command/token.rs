@@ -1,11 +1,11 @@
 //! The token that whoever changes something has to know: from a file or from the environment, and never on a command line,
 //! which everybody on the machine can read.
 
-use crate::config::AdminToken;
-use crate::fault::Fault;
-use crate::toml_reader::read_bounded;
 use core::fmt;
 use http::HeaderValue;
+use slackwater_config::AdminToken;
+use slackwater_config::Fault;
+use slackwater_config::toml_reader::read_bounded;
 use std::env;
 use std::path::Path;
 

@@ -1,13 +1,13 @@
 //! What an admin server answers, in words. All of it comes from another machine, so nothing of it is shown as it is.
 
 use crate::admin::{Meaning, Overrides, Reloaded, ReplicaOverridden, SettingsChanged};
-use crate::date::Date;
 use crate::output::clean;
 use crate::terminal::words::{clock, count};
 use crate::text_table::text_table;
 use core::fmt::Write as _;
 use core::time::Duration;
 use serde::Deserialize;
+use slackwater_telemetry::date::Date;
 use std::time::UNIX_EPOCH;
 
 /// What is written where nothing is said.

@@ -76,9 +76,9 @@ fn tell(presence: &Presence, connected: io::Result<()>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::facts::Lifecycle;
-    use crate::forward::ReplicaAddress;
     use core::cell::{Cell, RefCell};
+    use slackwater_config::ReplicaAddress;
+    use slackwater_telemetry::facts::Lifecycle;
     use slackwater_tower::server::Load;
     use tokio::time::Instant;
 

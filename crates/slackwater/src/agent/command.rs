@@ -12,18 +12,18 @@ use super::status::AgentStatus;
 use super::tls::Tls;
 use super::worker::{self, Shared, WorkerParts};
 use crate::admin::{AdminServer, AdminThread};
-use crate::config::{AgentConfig, AgentOverrides};
-use crate::facts::Lifecycle;
-use crate::fault::Fault;
 use crate::forward::{
     ConnectionCounts, Phase, ReplicaCounts, ReplicaEnds, UnreadableCounts, reach,
 };
-use crate::latency_histogram::LatencyHistogram;
 use crate::process::{Signals, Wish, Wishes, run_configured};
 use crate::supervisor::{self, Pulse};
 use crate::upgrade::{Inherited, Program, Upgrade};
 use crate::worker_threads::WorkerThreads;
 use core::pin::{Pin, pin};
+use slackwater_config::Fault;
+use slackwater_config::{AgentConfig, AgentOverrides};
+use slackwater_telemetry::facts::Lifecycle;
+use slackwater_telemetry::latency_histogram::LatencyHistogram;
 use slackwater_tower::server::admission::{Admission, Peers};
 use slackwater_tower::server::{Load, TrackerConfig, respond_udp, respond_udp_tied};
 use slackwater_tower::wire::ProbeKey;

@@ -4,10 +4,10 @@
 //! The server may start after the agent, end, and start again as another process: it is looked for every second, and sums go on
 //! where they were. What is not there is said once, and capacity is learned from latency alone meanwhile.
 
-use crate::config::ServerProcess;
-use crate::fault::Fault;
 use core::cell::Cell;
 use core::time::Duration;
+use slackwater_config::Fault;
+use slackwater_config::ServerProcess;
 use slackwater_core::tracker::CapacityEstimator;
 use slackwater_signals::{Figure, Origin, Reading, Source, Target};
 use slackwater_tower::server::{CpuTotals, Load, LoadBuilder, ThreadTotals};

@@ -9,16 +9,17 @@
 //! request whose other copy has begun elsewhere. `[H2]`
 
 use super::presence::Presence;
-use crate::config::Connect;
 use crate::forward::{
     Cause, End as Ending, Failure, Handler, Origin, Patience, Replica, ReplicaCounts, Reply,
     RequestBody, ResponseBody, UnreadableCounts, Watch, answer, is_grpc_call, prepare_request,
     refuse, say_in_grpc, turned_away,
 };
-use crate::latency_histogram::LatencyHistogram;
-use crate::orca::{Written, write_trailers};
+use crate::orca::{wanted, write_trailers};
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request, Response, StatusCode};
+use slackwater_config::Connect;
+use slackwater_config::OrcaReports;
+use slackwater_telemetry::latency_histogram::LatencyHistogram;
 use slackwater_tower::response::grpc_failed;
 use slackwater_tower::server::admission::{Admission, Entry, Permit, Shed, Waiting};
 use slackwater_tower::server::{
@@ -50,7 +51,7 @@ pub(super) struct Door {
     /// What becomes of CONNECT.
     pub(super) connect: Connect,
     /// Which responses say how loaded the server is.
-    pub(super) orca: Written,
+    pub(super) orca: OrcaReports,
     /// All responses of the server say how loaded it is, in fields of our own.
     pub(super) reports: bool,
 }
@@ -129,7 +130,7 @@ impl Door {
             }
         }
         self.counts.sent.add_one();
-        let wanted = self.orca.wanted(request.headers_mut());
+        let wanted = wanted(self.orca, request.headers_mut());
         let is_connect = *request.method() == Method::CONNECT;
         match self.server.exchange(request, Patience::default()).await {
             Ok(mut reply) => {

@@ -4,9 +4,9 @@
 //! agent itself is asked to stop (it does not come back). Either way its load says *draining*, so that balancers send it
 //! nothing. Who connects is not decided here: requests report what they meet, and `checker` goes and looks.
 
-use crate::facts::Lifecycle;
-use crate::forward::ReplicaAddress;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use slackwater_config::ReplicaAddress;
+use slackwater_telemetry::facts::Lifecycle;
 use slackwater_tower::server::Load;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -144,7 +144,7 @@ impl Presence {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::facts::Phase;
+    use slackwater_telemetry::facts::Phase;
 
     fn presence() -> (Presence, Load, Lifecycle) {
         let (load, lifecycle) = (Load::new(), Lifecycle::default());

@@ -4,12 +4,12 @@
 //! must leave by the socket that was asked. Sockets that come from a predecessor or from systemd are used as they are.
 
 use crate::admin;
-use crate::config::AgentConfig;
-use crate::fault::Fault;
 use crate::forward::listen;
 use crate::process::advice_on_port;
 use crate::upgrade::{Inherited, Passed};
 use core::net::SocketAddr;
+use slackwater_config::AgentConfig;
+use slackwater_config::Fault;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::io;
 use std::net::TcpListener;

@@ -2,14 +2,14 @@
 
 use super::presence::Presence;
 use super::tls::Tls;
-use crate::facts::{
-    BehindFacts, Facts, ReplicaFacts, ServiceFacts, StatusSource, UnroutedFacts, WorkerFacts,
-};
 use crate::forward::{
     ConnectionCounts, ReplicaCounts, ReplicaEnds, UnreadableCounts, unreadable_requests,
 };
-use crate::latency_histogram::{Latencies, LatencyHistogram};
 use crate::log::lost_lines;
+use slackwater_telemetry::facts::{
+    BehindFacts, Facts, ReplicaFacts, ServiceFacts, StatusSource, UnroutedFacts, WorkerFacts,
+};
+use slackwater_telemetry::latency_histogram::{Latencies, LatencyHistogram};
 use slackwater_tower::server::Load;
 use slackwater_tower::server::admission::Admission;
 use std::sync::Arc;

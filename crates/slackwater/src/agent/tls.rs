@@ -1,10 +1,11 @@
 //! What TLS is spoken by, to clients and to the server.
 
-use crate::config::AgentConfig;
-use crate::facts::{CertificateFacts, HandshakeFacts};
-use crate::fault::Fault;
 use crate::forward::Target;
-use crate::tls::{Client, Connector, HandshakeCounts, Handshakes, Secrets, Server, Watcher};
+use crate::tls::{Connector, HandshakeCounts, Handshakes, Secrets, Watcher};
+use slackwater_config::AgentConfig;
+use slackwater_config::Fault;
+use slackwater_config::tls::{Client, Server};
+use slackwater_telemetry::facts::{CertificateFacts, HandshakeFacts};
 use std::rc::Rc;
 use std::sync::Arc;
 use tokio::sync::watch;

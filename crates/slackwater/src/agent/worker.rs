@@ -5,14 +5,14 @@
 use super::door::Door;
 use super::presence::Presence;
 use super::tls::Tls;
-use crate::config::{AgentConfig, ForwardedSettings};
-use crate::fault::Fault;
 use crate::forward::{
     ClientSettings, Clients, ConnectionCounts, Deadlines, Intake, Listening, Memory, Phase,
     Replica, ReplicaCounts, ReplicaEnds, ReplicaOptions, Rules, UnreadableCounts,
 };
-use crate::latency_histogram::LatencyHistogram;
 use crate::supervisor::Pulse;
+use slackwater_config::Fault;
+use slackwater_config::{AgentConfig, ForwardedSettings};
+use slackwater_telemetry::latency_histogram::LatencyHistogram;
 use slackwater_tower::server::Load;
 use slackwater_tower::server::admission::Admission;
 use slackwater_tower::wire::ProbeKey;

@@ -3,7 +3,7 @@
 use super::decision::Decision;
 use super::keeper::Keeper;
 use super::ring::Ring;
-use crate::config::DecisionSettings;
+use slackwater_config::DecisionSettings;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Bytes that a record may take on average; some take more, most far less.

@@ -1,13 +1,13 @@
 //! A request's story as it is kept and told: names in place of numbers, and nothing that belongs to a worker.
 
 use super::absent::Absent;
-use crate::date::Date;
 use crate::request_record::{Attempt, AttemptKind, Directory, Record};
 use core::time::Duration;
 use http::HeaderValue;
 use serde::{Serialize, Serializer};
 use slackwater_core::policy::{Candidate, Explanation, Outcome, PickReason, PooledView, Score};
 use slackwater_core::{ReplicaId, Rif};
+use slackwater_telemetry::date::Date;
 use slackwater_tower::response::GrpcStatus;
 use std::time::SystemTime;
 

@@ -2,12 +2,12 @@
 
 use super::decision::{Decision, Kept};
 use super::ring::Ring;
-use crate::config::DecisionSettings;
 use crate::request_record::{Consumer, Detail, Record, Wish};
 use crate::sampling::Sampling;
 use core::cell::RefCell;
 use core::time::Duration;
 use http::{HeaderMap, HeaderName};
+use slackwater_config::DecisionSettings;
 use std::sync::Arc;
 
 /// What a request's mark says: it is kept if it turns out to be slow, or to fail; or in any case, for this reason.

@@ -1,11 +1,11 @@
 //! A decision in words.
 
 use super::decision::{Decision, Kept, Known, Report, Tried};
-use crate::date::Date;
 use crate::request_record::AttemptKind;
 use core::fmt::{self, Write};
 use core::time::Duration;
 use slackwater_core::policy::{Outcome, PickReason};
+use slackwater_telemetry::date::Date;
 
 /// So many of those that could not be chosen are named.
 const OUTS_SHOWN: usize = 5;

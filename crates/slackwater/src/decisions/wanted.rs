@@ -3,8 +3,8 @@
 use super::decision::Decision;
 use crate::admin::Query;
 use crate::request_record::AttemptKind;
-use crate::toml_reader::values::parse_duration;
 use core::time::Duration;
+use slackwater_config::toml_reader::values::parse_duration;
 use slackwater_core::policy::PickReason;
 
 /// Told at once, unless somebody says how many.

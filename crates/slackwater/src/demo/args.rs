@@ -1,11 +1,11 @@
 //! The arguments of `slackwater demo`, and their way into [`Settings`]: everything is checked before anything starts.
 
-use crate::fault::Fault;
 use crate::json_output::JsonOutput;
 use crate::record::RecordArgs;
 use crate::seed::parse_seed;
 use core::net::{Ipv4Addr, SocketAddr};
 use core::time::Duration;
+use slackwater_config::Fault;
 use slackwater_core::policy::{POLICIES, PolicyEntry, policy_named};
 use std::path::PathBuf;
 

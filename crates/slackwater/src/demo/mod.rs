@@ -37,13 +37,13 @@ pub(crate) use knobs::{LoadBody, PolicyBody, ReplicaBody, ResetBody, WeatherBody
 pub(crate) use live::{DemoFleet, DemoTick, InForce};
 
 use crate::descriptors;
-use crate::fault::Fault;
 use crate::json_output::JsonOutput;
 use crate::output::print;
 use crate::process::Signals;
 use crate::terminal::words;
 use args::Settings;
 use core::time::Duration;
+use slackwater_config::Fault;
 use std::io::{self, Write};
 use std::net::TcpListener;
 use terminal::Screen;

@@ -7,11 +7,11 @@ use super::history::History;
 use super::picture::{
     Balancer, Phase, Picks, Picture, Pooled, Quantiles, Recent, ReplicaState, Side, Weather,
 };
-use crate::facts::{Facts, StatusSource, WorkerFacts};
 use crate::load::Live;
 use core::time::Duration;
 use slackwater_core::Rif;
 use slackwater_core::policy::{PickReason, PolicyEntry, PooledView};
+use slackwater_telemetry::facts::{Facts, StatusSource, WorkerFacts};
 use std::sync::Arc;
 
 /// What "recent" covers; also the length of the load generator's window.
@@ -241,9 +241,9 @@ fn ms(span: Duration) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::facts::ServiceFacts;
     use slackwater_core::policy::{Policy, Prequal, PrequalConfig, Query, Snapshot};
     use slackwater_core::{Instant, LoadReport, ReplicaIds, SplitMix64};
+    use slackwater_telemetry::facts::ServiceFacts;
 
     #[test]
     fn a_proxy_is_shown_with_its_counts_added_up_and_the_pool_of_its_first_worker() {

@@ -7,8 +7,7 @@
 //! number is the most urgent). Nothing is cached here but the last fleet.
 
 use super::schedule::Schedule;
-use super::{Fleet, REPLICAS_MAX, Source, TtlBounds};
-use crate::config::{OwnAddresses, ReplicaConfig, unreachable};
+use super::{Fleet, Source};
 use core::net::{IpAddr, SocketAddr};
 use core::num::NonZeroU16;
 use core::time::Duration;
@@ -21,6 +20,10 @@ use hickory_resolver::net::runtime::TokioRuntimeProvider;
 use hickory_resolver::net::{DnsError, NetError};
 use hickory_resolver::proto::rr::{RData, Record, RecordType};
 use rustls::pki_types::ServerName;
+use slackwater_config::REPLICAS_MAX;
+use slackwater_config::TtlBounds;
+use slackwater_config::{DnsName, DnsServers};
+use slackwater_config::{OwnAddresses, ReplicaConfig, unreachable};
 use std::collections::BTreeMap;
 
 /// Targets of one service that are looked up at once.
@@ -31,15 +34,6 @@ const TARGETS_MAX: usize = 4096;
 
 /// A negative answer without a time to live of its own is good for so long.
 const NEGATIVE_TTL: Duration = Duration::from_secs(5);
-
-/// Whom to ask.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct DnsServers {
-    /// In the order of preference; empty: what the system says (`/etc/resolv.conf`).
-    pub(crate) servers: Vec<SocketAddr>,
-    /// For one question to one server, which is asked twice: 10 ms to 1 minute, default 2 s.
-    pub(crate) timeout: Duration,
-}
 
 /// Asks the DNS; one for the whole process, cheap to clone.
 #[derive(Clone)]
@@ -135,24 +129,6 @@ fn name_server(address: SocketAddr) -> NameServerConfig {
 /// Nobody could say; why.
 #[derive(Debug)]
 struct Unknown(String);
-
-/// What is looked up.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum DnsName {
-    /// Each address of this host is a replica, at this port.
-    Host(String, u16),
-    /// Each address of each target of this service is a replica, at the target's port.
-    Service(String),
-}
-
-impl core::fmt::Display for DnsName {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        match self {
-            Self::Host(host, port) => write!(f, "{host}:{port}"),
-            Self::Service(service) => f.write_str(service),
-        }
-    }
-}
 
 /// Looks a name up, again and again.
 #[derive(Debug)]

@@ -3,13 +3,13 @@
 //! The file is judged as a whole. One that is missing, empty or mistaken changes nothing, and is said to be so once.
 
 use super::{Fleet, Source};
-use crate::config::{OwnAddresses, read_fleet_file};
 use crate::file_watch::FileWatch;
-use crate::tls::ClientTls;
-use crate::toml_reader::Mistakes;
 use core::num::NonZeroU16;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use slackwater_config::tls::ClientTls;
+use slackwater_config::toml_reader::Mistakes;
+use slackwater_config::{OwnAddresses, read_fleet_file};
 use std::path::PathBuf;
 use std::time::SystemTime;
 
@@ -83,9 +83,10 @@ impl Source for FileSource {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Discovery;
     use super::super::tests::Folder;
-    use super::super::{Discovery, GuardSettings};
     use super::*;
+    use slackwater_config::GuardSettings;
     use std::fs;
     use std::sync::Arc;
     use tokio::sync::watch;

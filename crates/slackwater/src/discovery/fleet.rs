@@ -2,12 +2,9 @@
 //!
 //! Two lists of the same replicas are the same fleet, whatever their order, so that a shuffled answer changes nothing.
 
-use crate::config::ReplicaConfig;
 use core::net::SocketAddr;
+use slackwater_config::ReplicaConfig;
 use std::collections::{BTreeMap, BTreeSet};
-
-/// The most replicas of a fleet.
-pub(crate) const REPLICAS_MAX: usize = 65_536;
 
 /// The replicas of one service at one time: no address twice.
 #[derive(Clone, Debug, Default)]

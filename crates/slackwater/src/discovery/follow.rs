@@ -4,9 +4,11 @@
 //! as a whole new value by a watch channel; what became of the last list is there for the status. The log says each thing
 //! once, however often a source repeats itself.
 
-use super::guard::{Guard, GuardSettings, Verdict, replicas};
+use super::guard::{Guard, Verdict, replicas};
 use super::{Fleet, Source};
-use crate::config::ReplicaConfig;
+use slackwater_config::GuardSettings;
+use slackwater_config::ReplicaConfig;
+use slackwater_telemetry::facts::SourceState;
 use std::sync::Arc;
 use std::time::SystemTime;
 use tokio::sync::watch;
@@ -15,28 +17,6 @@ use tokio::time::Instant;
 
 /// So many replicas that come or go are named in the log; the others are counted.
 const NAMED_MAX: usize = 8;
-
-/// What became of a source's lists.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct SourceState {
-    /// What it asks: `dns web.internal:8080`; `list` for one that never changes.
-    pub(crate) source: String,
-    /// When it last said who is in the fleet, whether that was believed or not.
-    pub(crate) answered_at: Option<SystemTime>,
-    /// Why the last thing that it said was not taken; `None` if it was.
-    pub(crate) failure: Option<String>,
-    /// How often the fleet has changed.
-    pub(crate) changes: u64,
-    /// How often it could not say, or was not believed.
-    pub(crate) failures: u64,
-}
-
-impl SourceState {
-    /// Whether it has said anything at all.
-    fn has_spoken(&self) -> bool {
-        self.answered_at.is_some() || self.failures > 0
-    }
-}
 
 /// A fleet that is followed. The source is asked no more when this is dropped.
 #[derive(Debug)]

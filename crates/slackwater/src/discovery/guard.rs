@@ -5,29 +5,9 @@
 //! share of the replicas waits until the source has stood by it for a while.
 
 use super::fleet::Fleet;
-use core::time::Duration;
-use slackwater_core::Quantile;
+use slackwater_config::GuardSettings;
 use std::sync::Arc;
 use tokio::time::Instant;
-
-/// What is believed at once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct GuardSettings {
-    /// The share of the replicas that must still be in a list for it to be taken at once: 0 to 1, default 0. At 0, every
-    /// list is that has a replica.
-    pub(crate) keep_share: Quantile,
-    /// A list that has lost more waits for so long: 0 to 24 hours, default 1 minute.
-    pub(crate) keep_time: Duration,
-}
-
-impl Default for GuardSettings {
-    fn default() -> Self {
-        Self {
-            keep_share: Quantile::ZERO,
-            keep_time: Duration::from_mins(1),
-        }
-    }
-}
 
 /// What became of a list.
 #[derive(Clone, Debug)]
@@ -130,6 +110,8 @@ pub(super) fn replicas(count: usize) -> String {
 mod tests {
     use super::super::tests::fleet;
     use super::*;
+    use core::time::Duration;
+    use slackwater_core::Quantile;
 
     const MINUTE: Duration = Duration::from_mins(1);
 

@@ -23,12 +23,10 @@ mod schedule;
 #[cfg(test)]
 pub(crate) mod tests;
 
-pub(crate) use dns::{DnsName, DnsServers, DnsSource, Resolver};
+pub(crate) use dns::{DnsSource, Resolver};
 pub(crate) use file::FileSource;
-pub(crate) use fleet::{Fleet, REPLICAS_MAX};
-pub(crate) use follow::{Discovery, SourceState};
-pub(crate) use guard::GuardSettings;
-pub(crate) use schedule::TtlBounds;
+pub(crate) use fleet::Fleet;
+pub(crate) use follow::Discovery;
 
 use futures_util::future::BoxFuture;
 use std::time::SystemTime;

@@ -3,28 +3,11 @@
 //! Many processes that were started together would ask together forever; so each asks up to a tenth of the time too early.
 
 use core::time::Duration;
+use slackwater_config::TtlBounds;
 use slackwater_core::{Draw, SplitMix64};
 
 /// The longest wait after a failure, whatever the bounds.
 const RETRY_MAX: Duration = Duration::from_secs(30);
-
-/// What a time to live is kept within.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct TtlBounds {
-    /// Never sooner: 1 ms to 1 hour, default 1 s.
-    pub(crate) min: Duration,
-    /// Never later: from `min` to 24 hours, default 5 minutes.
-    pub(crate) max: Duration,
-}
-
-impl Default for TtlBounds {
-    fn default() -> Self {
-        Self {
-            min: Duration::from_secs(1),
-            max: Duration::from_mins(5),
-        }
-    }
-}
 
 /// When to ask next.
 #[derive(Debug)]

@@ -1,10 +1,10 @@
 //! What the tests of sources and fleets share.
 
 use super::{Fleet, Source};
-use crate::config::ReplicaConfig;
 use core::sync::atomic::{AtomicU32, Ordering};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use slackwater_config::ReplicaConfig;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

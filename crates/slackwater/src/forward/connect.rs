@@ -1,27 +1,17 @@
 //! New connections to a replica.
 
 use super::stream::Stream;
-use crate::proxy_protocol::{self, Ends, Version};
 use crate::tls::Connector;
-use core::fmt;
-use core::net::SocketAddr;
 use core::time::Duration;
+use slackwater_config::ReplicaAddress;
+use slackwater_http::proxy_protocol::{self, Ends, Version};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpStream, UnixStream};
 
 /// Between two attempts at a Unix socket where too many connections wait to be accepted.
 const UNIX_PAUSE: Duration = Duration::from_millis(5);
-
-/// Where a replica listens.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum ReplicaAddress {
-    /// A TCP port.
-    Tcp(SocketAddr),
-    /// A Unix socket, by its path.
-    Unix(PathBuf),
-}
 
 /// A replica as connections are opened to it.
 #[derive(Debug)]
@@ -58,15 +48,6 @@ impl Target {
     /// Where it listens.
     pub(crate) const fn address(&self) -> &ReplicaAddress {
         &self.address
-    }
-}
-
-impl fmt::Display for ReplicaAddress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Tcp(address) => address.fmt(f),
-            Self::Unix(path) => write!(f, "unix:{}", path.display()),
-        }
     }
 }
 

@@ -4,11 +4,11 @@
 //! instruction.
 
 use super::connection_ends::{ClientEnd, ClientEnds};
-use crate::facts::{ConnectionFacts, RequestCounts};
-use crate::latency_histogram::LatencyHistogram;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use core::time::Duration;
 use http::StatusCode;
+use slackwater_telemetry::facts::{ConnectionFacts, RequestCounts};
+use slackwater_telemetry::latency_histogram::LatencyHistogram;
 use std::sync::LazyLock;
 use std::time::Instant;
 

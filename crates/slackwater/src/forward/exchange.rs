@@ -7,7 +7,7 @@
 
 use super::answer::{Unstarted, says_unstarted, unmark};
 use super::body::{ResponseBody, Source, Watch};
-use super::connect::{ReplicaAddress, Target};
+use super::connect::Target;
 use super::connection_ends::{ReplicaEnd, ReplicaEnds};
 use super::deadline::{Deadline, Deadlines};
 use super::failure::{Cause, Failure};
@@ -21,15 +21,16 @@ use super::replica_http2;
 use super::request_body::{Progress, RequestBody, Wait};
 use super::rest::{Unheard, read_rest};
 use super::spare::Spare;
-use crate::config::{Limits, ReplicaProtocol, ReplicaSettings, Timeouts};
-use crate::proxy_protocol::{Ends, Version};
 use core::future::poll_fn;
 use core::task::{Context, Poll};
 use core::time::Duration;
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 use http_body::Body;
+use slackwater_config::ReplicaAddress;
+use slackwater_config::{Limits, ReplicaProtocol, ReplicaSettings, Timeouts};
 use slackwater_core::overload::Shed;
 use slackwater_http::http1::HeadLimits;
+use slackwater_http::proxy_protocol::{Ends, Version};
 use std::rc::Rc;
 use std::sync::Arc;
 use tokio::time::Instant;

@@ -10,9 +10,9 @@ use super::answer::X_SLACKWATER_ERROR;
 use super::origin::Origin;
 use super::request_body::RequestBody;
 use super::{client_cert, forwarded, max_forwards, target, via};
-use crate::config::{Connect, ReplicaProtocol};
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Request, Response, StatusCode, Version};
+use slackwater_config::{Connect, ReplicaProtocol};
 use slackwater_http::http1::is_of_the_head;
 use slackwater_tower::wire::tie::TIE;
 

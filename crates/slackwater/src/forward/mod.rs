@@ -52,6 +52,7 @@ mod origin;
 mod out;
 mod patience;
 mod pool;
+mod proxy_header;
 mod repeat;
 mod replica_http1;
 mod replica_http2;
@@ -78,7 +79,7 @@ pub(crate) use answer::{
 pub(crate) use body::{End, ResponseBody, Watch};
 pub(crate) use budget::Memory;
 pub(crate) use client::{ClientSettings, Clients, Handler, Phase};
-pub(crate) use connect::{ReplicaAddress, Target, connect, reach};
+pub(crate) use connect::{Target, connect, reach};
 pub(crate) use connection_ends::ReplicaEnds;
 pub(crate) use counts::{ConnectionCounts, Count, Level, Moment, ReplicaCounts};
 pub(crate) use deadline::Deadlines;

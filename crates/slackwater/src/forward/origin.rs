@@ -3,12 +3,12 @@
 use super::counts::Count;
 use super::forwarded;
 use super::session::Cut;
-use crate::config::{Config, ForwardedSettings, Limits, ListenerConfig, Network};
-use crate::proxy_protocol::Ends;
 use core::cell::Cell;
 use core::net::{IpAddr, SocketAddr};
 use http::uri::Authority;
 use http::{HeaderMap, HeaderValue, Request};
+use slackwater_config::{Config, ForwardedSettings, Limits, ListenerConfig, Network};
+use slackwater_http::proxy_protocol::Ends;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;

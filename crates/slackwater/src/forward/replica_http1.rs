@@ -12,7 +12,6 @@ use super::request_body::RequestBody;
 use super::sender::{BodySender, Fill, SendError};
 use super::stream::Stream;
 use super::turn::{self, ROUNDS_MAX};
-use crate::proxy_protocol::Ends;
 use bytes::{Bytes, BytesMut};
 use core::fmt;
 use core::pin::Pin;
@@ -24,6 +23,7 @@ use slackwater_http::http1::{
     is_head_so_far, new_part, parse_response,
 };
 use slackwater_http::interim_count::InterimCount;
+use slackwater_http::proxy_protocol::Ends;
 use std::io;
 use std::sync::Arc;
 use tokio::io::AsyncWrite;

@@ -9,8 +9,8 @@ use super::client::{Clients, Phase};
 use super::connection_ends::ClientEnd;
 use super::deadline::Deadline;
 use super::origin::Origin;
+use super::proxy_header;
 use super::resets::Resets;
-use crate::proxy_protocol;
 use crate::tls::{Handshakes, Secured};
 use core::cell::Cell;
 use core::future::poll_fn;
@@ -125,7 +125,7 @@ impl Session {
         let is_trusted = (origin.proxied().unwrap_or_default().iter())
             .any(|network| network.contains(origin.peer));
         let refused = if is_trusted {
-            match self.carry_unasked(proxy_protocol::read(stream)).await {
+            match self.carry_unasked(proxy_header::read(stream)).await {
                 Some(Ok(told)) => {
                     if let Some((from, to)) = told.addresses {
                         *origin = origin.told(from, to);

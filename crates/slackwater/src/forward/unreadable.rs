@@ -1,8 +1,8 @@
 //! Requests over HTTP/1.1 that could not be read, counted by what was answered.
 
 use super::counts::Count;
-use crate::facts::StatusCount;
 use http::StatusCode;
+use slackwater_telemetry::facts::StatusCount;
 
 /// What requests that cannot be read are answered.
 const STATUSES: [StatusCode; 5] = [

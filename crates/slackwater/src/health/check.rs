@@ -3,7 +3,6 @@
 //! A new connection each time: whether the replica takes connections is part of the question.
 
 use super::grpc;
-use crate::config::{HealthCheck, HealthSettings, ReplicaProtocol};
 use crate::forward::{LocalExecutor, Stream, Target, connect};
 use bytes::{Bytes, BytesMut};
 use core::fmt::Display;
@@ -14,6 +13,7 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::{http1, http2};
 use hyper_util::rt::TokioIo;
+use slackwater_config::{HealthCheck, HealthSettings, ReplicaProtocol};
 use slackwater_tower::response::GRPC_STATUS;
 
 const AGENT: HeaderValue = HeaderValue::from_static("slackwater-health");

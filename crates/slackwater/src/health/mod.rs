@@ -11,13 +11,13 @@ mod grpc;
 mod standing;
 
 pub(crate) use checker::{Health, ReplicaHealth};
-pub(crate) use standing::{Thresholds, Verdict};
+pub(crate) use standing::Verdict;
 
-use crate::config::{HealthCheck, HealthSettings, ReplicaConfig, ReplicaProtocol};
 use crate::discovery::Fleet;
-use crate::proxy_protocol::Version;
-use crate::tls::Client;
 use checker::{Checked, Checker};
+use slackwater_config::tls::Client;
+use slackwater_config::{HealthCheck, HealthSettings, ReplicaConfig, ReplicaProtocol};
+use slackwater_http::proxy_protocol::Version;
 use std::io;
 use std::sync::Arc;
 use std::thread::JoinHandle;

@@ -3,14 +3,7 @@
 //! One check that fails may be chance, and one that passes may be too; so it takes several in a row to change a verdict.
 //! The first check of all decides alone: before it nothing is known that it could contradict.
 
-/// How many checks in a row change a verdict.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Thresholds {
-    /// Passed ones, for a replica that is down: at least 1.
-    pub(crate) rise: u32,
-    /// Failed ones, for a replica that is up: at least 1.
-    pub(crate) fall: u32,
-}
+use slackwater_config::Thresholds;
 
 /// What is thought of a replica.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

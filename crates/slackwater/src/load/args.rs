@@ -1,12 +1,12 @@
 //! The arguments of `slackwater load`, and their way into a [`Plan`]: everything is checked before anything is sent.
 
 use super::{Arrivals, Plan, Protocol, parse};
-use crate::fault::Fault;
 use crate::seed::parse_seed;
 use bytes::Bytes;
 use core::num::NonZeroUsize;
 use core::time::Duration;
 use http::Method;
+use slackwater_config::Fault;
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "\

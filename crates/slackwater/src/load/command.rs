@@ -4,11 +4,11 @@
 //! be piped. The JSON file is opened before the run, so that a bad path costs nobody ten minutes.
 
 use super::{Args, Live, Run, Summary};
-use crate::fault::Fault;
 use crate::json_output::JsonOutput;
 use crate::output::print;
 use core::time::Duration;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use slackwater_config::Fault;
 use std::io::{self, IsTerminal};
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::MissedTickBehavior;

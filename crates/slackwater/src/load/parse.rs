@@ -3,11 +3,11 @@
 //! Each mistake is a [`Fault::usage`] that names the argument, what was given and what would do.
 
 use super::LATENCY_MAX;
-use crate::fault::Fault;
 use core::num::NonZeroUsize;
 use core::time::Duration;
 use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 use http::{HeaderMap, HeaderName, HeaderValue, Uri};
+use slackwater_config::Fault;
 
 const SECONDS_MAX: f64 = 604_800.0;
 

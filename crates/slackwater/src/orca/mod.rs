@@ -11,7 +11,7 @@
 mod base64;
 mod write;
 
-pub(crate) use write::{Form, Written, write_trailers};
+pub(crate) use write::{wanted, write_trailers};
 
 use base64::decode;
 use core::time::Duration;

@@ -5,59 +5,35 @@ use super::{ANY, BIN, CAPACITY, COST_SECONDS, JSON, OrcaLoadReport, RIF};
 use core::fmt::Write;
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use prost::Message;
+use slackwater_config::{OrcaForm, OrcaReports};
 use slackwater_core::LoadReport;
 use slackwater_tower::response::GRPC_STATUS;
 
 /// By this a request says in which form it wants a report.
 const FORMAT: HeaderName = HeaderName::from_static("endpoint-load-metrics-format");
 
-/// How a report is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
-    /// `TEXT name=value, …`.
-    Text,
-    /// `JSON {…}`.
-    Json,
-    /// `BIN` and Base64.
-    Bin,
-}
-
-/// Which requests are answered with a report.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Written {
-    /// None.
-    #[default]
-    Never,
-    /// Those that ask for one.
-    Asked,
-    /// All: in the form that they ask for, or else in this one.
-    Always(Form),
-}
-
 /// Where a report goes that has to be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Wanted(Form);
+pub(crate) struct Wanted(OrcaForm);
 
-impl Written {
-    /// What a request gets. The field by which it asks is for whoever answers it, and taken out.
-    pub(crate) fn wanted(self, request: &mut HeaderMap) -> Option<Wanted> {
-        if self == Self::Never {
-            return None;
-        }
-        let asked = request.remove(FORMAT);
-        let asked = asked.as_ref().and_then(|form| form.to_str().ok());
-        let form = asked.and_then(|form| match form.to_ascii_lowercase().as_str() {
-            "text" => Some(Form::Text),
-            "json" => Some(Form::Json),
-            "bin" => Some(Form::Bin),
-            _ => None,
-        });
-        let default = match self {
-            Self::Always(form) => Some(form),
-            Self::Never | Self::Asked => None,
-        };
-        form.or(default).map(Wanted)
+/// What a request gets. The field by which it asks is for whoever answers it, and taken out.
+pub(crate) fn wanted(reports: OrcaReports, request: &mut HeaderMap) -> Option<Wanted> {
+    if reports == OrcaReports::Never {
+        return None;
     }
+    let asked = request.remove(FORMAT);
+    let asked = asked.as_ref().and_then(|form| form.to_str().ok());
+    let form = asked.and_then(|form| match form.to_ascii_lowercase().as_str() {
+        "text" => Some(OrcaForm::Text),
+        "json" => Some(OrcaForm::Json),
+        "bin" => Some(OrcaForm::Bin),
+        _ => None,
+    });
+    let default = match reports {
+        OrcaReports::Always(form) => Some(form),
+        OrcaReports::Never | OrcaReports::Asked => None,
+    };
+    form.or(default).map(Wanted)
 }
 
 impl Wanted {
@@ -72,7 +48,7 @@ impl Wanted {
             return false;
         }
         if !is_grpc(response) {
-            let value = self.0.write(&OrcaLoadReport::of(&report()));
+            let value = write(self.0, &OrcaLoadReport::of(&report()));
             response.extend(HeaderValue::try_from(value).ok().map(|value| (ANY, value)));
             return false;
         }
@@ -152,34 +128,32 @@ impl OrcaLoadReport {
     }
 }
 
-impl Form {
-    fn write(self, report: &OrcaLoadReport) -> String {
-        match self {
-            Self::Text => {
-                let mut text = String::from("TEXT ");
-                for (name, value) in report.numbers() {
-                    // Writing to a string does not fail.
-                    let _ = write!(text, "{name}={value}, ");
-                }
-                for (name, value) in &report.named_metrics {
-                    let _ = write!(text, "named_metrics.{name}={value}, ");
-                }
-                text.truncate(text.trim_end_matches(", ").len());
-                text
+fn write(form: OrcaForm, report: &OrcaLoadReport) -> String {
+    match form {
+        OrcaForm::Text => {
+            let mut text = String::from("TEXT ");
+            for (name, value) in report.numbers() {
+                // Writing to a string does not fail.
+                let _ = write!(text, "{name}={value}, ");
             }
-            Self::Json => {
-                let mut object = serde_json::Map::new();
-                for (name, value) in report.numbers() {
-                    object.insert(name.to_owned(), value.into());
-                }
-                let named = report.named_metrics.iter();
-                let named = named.map(|(name, value)| (name.clone(), (*value).into()));
-                let named: serde_json::Map<String, serde_json::Value> = named.collect();
-                object.insert("named_metrics".to_owned(), named.into());
-                format!("JSON {}", serde_json::Value::from(object))
+            for (name, value) in &report.named_metrics {
+                let _ = write!(text, "named_metrics.{name}={value}, ");
             }
-            Self::Bin => format!("BIN {}", encode(&report.encode_to_vec())),
+            text.truncate(text.trim_end_matches(", ").len());
+            text
         }
+        OrcaForm::Json => {
+            let mut object = serde_json::Map::new();
+            for (name, value) in report.numbers() {
+                object.insert(name.to_owned(), value.into());
+            }
+            let named = report.named_metrics.iter();
+            let named = named.map(|(name, value)| (name.clone(), (*value).into()));
+            let named: serde_json::Map<String, serde_json::Value> = named.collect();
+            object.insert("named_metrics".to_owned(), named.into());
+            format!("JSON {}", serde_json::Value::from(object))
+        }
+        OrcaForm::Bin => format!("BIN {}", encode(&report.encode_to_vec())),
     }
 }
 
@@ -203,15 +177,15 @@ mod tests {
     #[test]
     fn what_is_written_is_read_alike_in_each_form() {
         let written = OrcaLoadReport::of(&report());
-        let text = Form::Text.write(&written);
+        let text = write(OrcaForm::Text, &written);
         let expected = "TEXT cpu_utilization=0.3, rps_fractional=10.5, eps=2.1, \
                         named_metrics.latency_ms=1.5, named_metrics.rif=3, \
                         named_metrics.slackwater.capacity=4.5, \
                         named_metrics.slackwater.cost_seconds=0.002, \
                         named_metrics.slackwater.rif=2";
         assert_eq!(text, expected);
-        for form in [Form::Text, Form::Json, Form::Bin] {
-            let value = form.write(&written);
+        for form in [OrcaForm::Text, OrcaForm::Json, OrcaForm::Bin] {
+            let value = write(form, &written);
             let mut headers = HeaderMap::new();
             headers.insert(ANY, HeaderValue::try_from(&value).expect("a value"));
             let orca = take(&mut headers).expect("a report");
@@ -224,7 +198,7 @@ mod tests {
             assert_eq!(read.query_rate_millis, Some(10_500), "{value}");
             assert_eq!(read.error_millionths, Some(200_000), "{value}");
         }
-        let bin = read_any(&Form::Bin.write(&written)).expect("a message");
+        let bin = read_any(&write(OrcaForm::Bin, &written)).expect("a message");
         assert_eq!(bin, written, "named metrics included");
     }
 
@@ -232,9 +206,9 @@ mod tests {
     fn a_replica_without_rates_still_says_what_it_knows() {
         let idle = OrcaLoadReport::of(&LoadReport::new(Rif::ZERO, None));
         let text = "TEXT named_metrics.rif=0, named_metrics.slackwater.rif=0";
-        assert_eq!(Form::Text.write(&idle), text);
+        assert_eq!(write(OrcaForm::Text, &idle), text);
         assert_eq!(
-            Form::Json.write(&idle),
+            write(OrcaForm::Json, &idle),
             r#"JSON {"named_metrics":{"rif":0.0,"slackwater.rif":0.0}}"#
         );
     }
@@ -251,27 +225,33 @@ mod tests {
 
     #[test]
     fn who_asks_is_answered_in_the_form_that_is_asked_for() {
-        let wanted = |written: Written, form: &'static str| {
+        let wanted = |written: OrcaReports, form: &'static str| {
             let mut request = fields(&[("endpoint-load-metrics-format", form)]);
-            let wanted = written.wanted(&mut request);
+            let wanted = wanted(written, &mut request);
             (wanted.map(|Wanted(form)| form), request.is_empty())
         };
-        assert_eq!(wanted(Written::Never, "json"), (None, false));
-        assert_eq!(wanted(Written::Asked, "JSON"), (Some(Form::Json), true));
-        assert_eq!(wanted(Written::Asked, "xml"), (None, true));
-        let always = Written::Always(Form::Bin);
-        assert_eq!(wanted(always, "text"), (Some(Form::Text), true));
-        assert_eq!(wanted(always, "xml"), (Some(Form::Bin), true));
-        assert_eq!(Written::Asked.wanted(&mut HeaderMap::new()), None);
+        assert_eq!(wanted(OrcaReports::Never, "json"), (None, false));
         assert_eq!(
-            always.wanted(&mut HeaderMap::new()),
-            Some(Wanted(Form::Bin))
+            wanted(OrcaReports::Asked, "JSON"),
+            (Some(OrcaForm::Json), true)
+        );
+        assert_eq!(wanted(OrcaReports::Asked, "xml"), (None, true));
+        let always = OrcaReports::Always(OrcaForm::Bin);
+        assert_eq!(wanted(always, "text"), (Some(OrcaForm::Text), true));
+        assert_eq!(wanted(always, "xml"), (Some(OrcaForm::Bin), true));
+        assert_eq!(
+            super::wanted(OrcaReports::Asked, &mut HeaderMap::new()),
+            None
+        );
+        assert_eq!(
+            super::wanted(always, &mut HeaderMap::new()),
+            Some(Wanted(OrcaForm::Bin))
         );
     }
 
     #[test]
     fn grpc_has_it_last_and_the_server_s_own_report_stands() {
-        let wanted = Wanted(Form::Text);
+        let wanted = Wanted(OrcaForm::Text);
         let head = |pairs: &[(&'static str, &'static str)]| {
             let mut head = fields(pairs);
             let is_for_trailers = wanted.write_head(&mut head, report);

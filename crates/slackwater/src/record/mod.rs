@@ -12,10 +12,10 @@ mod writer;
 
 pub(crate) use writer::{Recorder, Writing};
 
-use crate::config::holds_secrets;
-use crate::fault::Fault;
-use crate::toml_reader::values::bytes;
 use http::HeaderName;
+use slackwater_config::Fault;
+use slackwater_config::holds_secrets;
+use slackwater_config::toml_reader::values::bytes;
 use slackwater_recording::Request;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

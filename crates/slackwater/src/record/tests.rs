@@ -1,9 +1,9 @@
 //! Recordings of the tests' own: whole, full, torn and spoiled.
 
 use super::{Existing, RecordArgs, Writing};
-use crate::config::Config;
-use crate::fault::Fault;
 use core::time::Duration;
+use slackwater_config::Config;
+use slackwater_config::Fault;
 use slackwater_core::policy::{Decision, Outcome, Policy, Query};
 use slackwater_core::{Instant, ReplicaIds, SplitMix64};
 use slackwater_recording::file::{

@@ -1,11 +1,11 @@
 //! The thread that writes a recording, and what workers need of it.
 
 use super::requests::Requests;
-use crate::config::ServiceConfig;
-use crate::fault::Fault;
 use crate::seed::draw_seed;
 use core::sync::atomic::{AtomicU8, AtomicU32, Ordering::Relaxed};
 use http::HeaderName;
+use slackwater_config::Fault;
+use slackwater_config::ServiceConfig;
 use slackwater_core::policy::Policy;
 use slackwater_recording::file::{Block, END_BYTES, End, FRAME_BYTES, Head, MAGIC, StreamHead};
 use slackwater_recording::{Sink, Stream, record};

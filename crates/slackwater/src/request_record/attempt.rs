@@ -1,10 +1,10 @@
 //! One try of a request at one replica: why it was sent there, what the policy knew, and what became of it.
 
 use super::record::CopyKind;
-use crate::traces::SpanId;
 use core::time::Duration;
 use http::StatusCode;
 use slackwater_core::policy::{Explanation, Outcome};
+use slackwater_telemetry::trace::SpanId;
 use slackwater_tower::client::PickView;
 use slackwater_tower::response::GrpcStatus;
 

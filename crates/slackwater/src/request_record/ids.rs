@@ -4,10 +4,10 @@
 //! as 32 hexadecimal digits. With a header named, replicas get the id in it, and so does the client if it is to. An id that
 //! a client sends is taken as it is, if it is short and printable: anybody may send one, so it proves nothing.
 
-use crate::config::RequestIdSettings;
 use crate::seed::draw_seed;
 use core::cell::RefCell;
 use http::{HeaderMap, HeaderValue};
+use slackwater_config::RequestIdSettings;
 use slackwater_core::{Draw, SplitMix64};
 
 /// The longest id of a client's that is taken, in bytes.

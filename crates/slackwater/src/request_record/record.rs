@@ -2,8 +2,6 @@
 
 use super::attempt::Attempt;
 use super::recorder::Recorder;
-use crate::exemplars::Reference;
-use crate::facts::ResponseClass;
 use crate::forward::{Cut, Progress};
 use crate::traces::Traced;
 use core::cell::{Cell, OnceCell};
@@ -14,6 +12,8 @@ use http::uri::Authority;
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri, Version, header};
 use slackwater_core::{Instant as CoreInstant, ReplicaId};
 use slackwater_recording::Stream;
+use slackwater_telemetry::exemplars::Reference;
+use slackwater_telemetry::facts::ResponseClass;
 use slackwater_tower::client::PickView;
 use slackwater_tower::response::GrpcStatus;
 use std::rc::Rc;
@@ -231,6 +231,13 @@ impl Record {
     /// A decision of it is kept: it can be looked up by its id.
     pub(crate) fn keep(&self) {
         self.kept.set(true);
+    }
+
+    /// What it can be looked up by; `None` if nobody could.
+    pub(super) fn reference(&self) -> Option<Reference> {
+        let trace = self.traced.as_ref().map(|traced| traced.trace());
+        let id = self.is_kept().then(|| self.id().to_str().ok());
+        Reference::new(trace, id.flatten())
     }
 
     /// Whether one is.

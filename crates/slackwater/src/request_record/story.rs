@@ -3,17 +3,17 @@
 use super::attempt::{Attempt, AttemptEnd, AttemptKind};
 use super::record::{Directory, Ended, Record, SecondCopy};
 use super::recorder::{Detail, Marks};
-use crate::exemplars::Reference;
-use crate::facts::ResponseClass;
-use crate::forward::{Progress, ReplicaAddress, X_SLACKWATER_ERROR};
-use crate::routes::Route;
+use crate::forward::{Progress, X_SLACKWATER_ERROR};
 use crate::traces;
 use core::cell::{Cell, RefCell};
 use core::time::Duration;
 use http::{HeaderMap, Response, StatusCode};
 use http_body::Body;
+use slackwater_config::ReplicaAddress;
+use slackwater_config::routes::Route;
 use slackwater_core::Instant as CoreInstant;
 use slackwater_core::policy::{Explanation, Outcome};
+use slackwater_telemetry::facts::ResponseClass;
 use slackwater_tower::client::PickView;
 use slackwater_tower::response::GrpcStatus;
 use std::rc::Rc;
@@ -36,7 +36,7 @@ impl Drop for Shared {
         });
         traces::finish(&record);
         if let Some(directory) = &record.directory
-            && let Some(reference) = Reference::of(&record)
+            && let Some(reference) = record.reference()
         {
             directory.exemplify(&record, reference);
         }

@@ -2,12 +2,12 @@
 
 use super::ids::Ids;
 use super::*;
-use crate::config::RequestIdSettings;
 use core::cell::RefCell;
 use core::net::IpAddr;
 use core::time::Duration;
 use http::uri::Authority;
 use http::{HeaderMap, Request, StatusCode};
+use slackwater_config::RequestIdSettings;
 use slackwater_core::ReplicaIds;
 use slackwater_core::policy::{Outcome, PickReason};
 use slackwater_tower::client::PickView;

@@ -1,7 +1,7 @@
 //! What a worker counts of clients who did not get as far as a service.
 
-use crate::facts::UnroutedFacts;
 use crate::forward::{ConnectionCounts, Count, UnreadableCounts};
+use slackwater_telemetry::facts::UnroutedFacts;
 use std::sync::Arc;
 
 /// One worker's counts.

@@ -5,10 +5,10 @@
 
 use super::orders::{Order, Orders};
 use crate::admin::Overrides;
-use crate::config::{SettingOverride, SettingOverrides};
-use crate::fault::Fault;
 use core::net::SocketAddr;
 use core::time::Duration;
+use slackwater_config::Fault;
+use slackwater_config::{SettingOverride, SettingOverrides};
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 

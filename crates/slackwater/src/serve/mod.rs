@@ -21,8 +21,6 @@ mod written;
 
 use crate::access_log::{AccessLog, Switch};
 use crate::admin::Meaning;
-use crate::config::{Config, Loaded, Overrides};
-use crate::fault::Fault;
 use crate::process::{Signals, Wish, Wishes, log_remark, run_configured};
 use crate::record::{Existing, RecordArgs};
 use crate::supervisor;
@@ -31,6 +29,8 @@ use crate::upgrade::{Inherited, Program, Upgrade};
 use control::Desk;
 use handed_over::HandedOver;
 use reload::Reloaded;
+use slackwater_config::Fault;
+use slackwater_config::{Config, Loaded, Overrides};
 use slackwater_core::policy::DEFAULT_POLICY;
 use std::path::PathBuf;
 use std::sync::Arc;

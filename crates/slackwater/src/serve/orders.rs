@@ -5,10 +5,10 @@
 //! fleet and is back within [`AWAY_MAX`] finds its orders; whoever comes later is taken for somebody else, so that an
 //! address that is given away again does not begin its life without requests.
 
-use crate::config::ReplicaConfig;
 use crate::discovery::Fleet;
 use core::net::SocketAddr;
 use core::time::Duration;
+use slackwater_config::ReplicaConfig;
 use std::collections::BTreeMap;
 use std::time::SystemTime;
 use tokio::time::Instant;

@@ -14,16 +14,16 @@ use super::status::ServiceParts;
 use super::tls::Tls;
 use super::worker::{Command, DoorPlan, Plan, ServicePlan, tells_certificates};
 use crate::admin::Meaning;
-use crate::config::{
+use crate::discovery::{Discovery, Fleet};
+use crate::forward::tells_ends;
+use crate::health::Health;
+use crate::upgrade::Inherited;
+use slackwater_config::Fault;
+use slackwater_config::toml_reader::Remark;
+use slackwater_config::{
     AdminSettings, Config, DiscoverySettings, FleetSource, ListenerConfig, Loaded, ServiceConfig,
     TracingSettings,
 };
-use crate::discovery::{Discovery, Fleet};
-use crate::fault::Fault;
-use crate::forward::tells_ends;
-use crate::health::Health;
-use crate::toml_reader::Remark;
-use crate::upgrade::Inherited;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use tokio::sync::{oneshot, watch};

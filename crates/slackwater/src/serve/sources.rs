@@ -1,11 +1,12 @@
 //! Where each service's fleet comes from: one source for the whole process, however many workers take its fleets.
 
-use crate::config::{Config, FleetSource, OwnAddresses, ServiceConfig};
-use crate::discovery::{Discovery, DnsServers, DnsSource, FileSource, Fleet, Resolver};
-use crate::fault::Fault;
+use crate::discovery::{Discovery, DnsSource, FileSource, Fleet, Resolver};
 use core::hash::{BuildHasher, Hasher};
 use core::time::Duration;
 use futures_util::future::join_all;
+use slackwater_config::DnsServers;
+use slackwater_config::Fault;
+use slackwater_config::{Config, FleetSource, OwnAddresses, ServiceConfig};
 use std::hash::RandomState;
 use std::sync::Arc;
 use tokio::sync::watch;

@@ -10,20 +10,20 @@ use super::silence::{Key, Silent, SilentReplica};
 use super::tls::Tls;
 use crate::access_log::Switch;
 use crate::admin::Control;
-use crate::config::{
-    Config, HealthCheck, ProbeTransport, ReplicaConfig, ServiceConfig, SettingOverrides,
-};
 use crate::discovery::{Discovery, Fleet};
-use crate::facts::{
-    Facts, HealthFacts, OverrideFacts, ReloadFacts, ReplicaFacts, ServiceFacts, StatusSource,
-};
 use crate::forward::{ConnectionCounts, unreadable_requests};
 use crate::health::{Health, ReplicaHealth};
-use crate::latency_histogram::Latencies;
 use crate::log::lost_lines;
 use crate::record::Recorder;
 use crate::traces;
+use slackwater_config::{
+    Config, HealthCheck, ProbeTransport, ReplicaConfig, ServiceConfig, SettingOverrides,
+};
 use slackwater_core::policy::ReplicaView;
+use slackwater_telemetry::facts::{
+    Facts, HealthFacts, OverrideFacts, ReloadFacts, ReplicaFacts, ServiceFacts, StatusSource,
+};
+use slackwater_telemetry::latency_histogram::Latencies;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::SystemTime;

@@ -1,10 +1,11 @@
 //! What TLS is spoken by, at each listener and to each service's replicas.
 
 use super::reload::same_listeners;
-use crate::config::{Config, ListenerConfig, ServiceConfig};
-use crate::facts::{CertificateFacts, HandshakeFacts};
-use crate::fault::Fault;
-use crate::tls::{Client, HandshakeCounts, Handshakes, Secrets, Server, Turn, Watcher};
+use crate::tls::{HandshakeCounts, Handshakes, Secrets, Turn, Watcher};
+use slackwater_config::Fault;
+use slackwater_config::tls::{Client, Server};
+use slackwater_config::{Config, ListenerConfig, ServiceConfig};
+use slackwater_telemetry::facts::{CertificateFacts, HandshakeFacts};
 use std::rc::Rc;
 use std::sync::Arc;
 use tokio::sync::watch;

@@ -1,10 +1,10 @@
 //! How much is played and on how many threads: the arguments that every sub-command of `sim` has.
 
 use super::summary::counted;
-use crate::fault::Fault;
 use core::fmt::Display;
 use core::str::FromStr;
 use core::time::Duration;
+use slackwater_config::Fault;
 use slackwater_sim::{Measured, Scenario, Seeds};
 
 /// The longest warm-up or span, in seconds.

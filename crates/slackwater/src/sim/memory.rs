@@ -2,7 +2,7 @@
 //! played.
 
 use super::summary::counted;
-use crate::fault::Fault;
+use slackwater_config::Fault;
 use slackwater_sim::Scenario;
 use slackwater_sim::report::with_thousands;
 

@@ -28,9 +28,9 @@ mod stop;
 mod summary;
 mod written;
 
-use crate::fault::Fault;
-use crate::toml_reader::{Mistakes, Source};
 use clap::{ArgMatches, Command as Parser, FromArgMatches, Subcommand};
+use slackwater_config::Fault;
+use slackwater_config::toml_reader::{Mistakes, Source};
 use slackwater_sim::figure::{FIGURES, Figure, named};
 use slackwater_sim::report::with_thousands;
 

@@ -1,7 +1,7 @@
 //! The folder that `--out` names, checked before anything is played: a run of an hour must not end with a file that cannot
 //! be written.
 
-use crate::fault::Fault;
+use slackwater_config::Fault;
 use std::fs::{self, File};
 use std::io;
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! Policies as they are named on the command line.
 
-use crate::fault::Fault;
-use crate::toml_reader::nearest;
+use slackwater_config::Fault;
+use slackwater_config::toml_reader::nearest;
 use slackwater_core::health::HealthConfig;
 use slackwater_core::policy::PolicySettings;
 use slackwater_sim::PolicyChoice;

@@ -1,8 +1,8 @@
 //! Ctrl-C: the first one ends the runs under way, and with them the command, in good order; the second one ends the process.
 
-use crate::fault::Fault;
 use crate::process::Signals;
 use core::sync::atomic::{AtomicBool, Ordering};
+use slackwater_config::Fault;
 use std::io::Write;
 use std::sync::Arc;
 

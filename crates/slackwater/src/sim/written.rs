@@ -1,8 +1,8 @@
 //! What is written besides text: where it came from, and which files there are.
 
-use crate::fault::Fault;
 use crate::output::print;
 use core::time::Duration;
+use slackwater_config::Fault;
 use slackwater_sim::report::{RunInfo, WriteError};
 use std::path::PathBuf;
 

@@ -1,10 +1,9 @@
 //! One worker's way to speak TLS with one replica.
 
-use super::client::{Client, check_agreed};
-use super::server::HttpVersion;
 use super::spoken::Spoken;
 use core::cell::{Cell, RefCell};
 use rustls::pki_types::ServerName;
+use slackwater_config::tls::{Client, HttpVersion};
 use std::io;
 use std::time::SystemTime;
 use tokio::net::TcpStream;
@@ -70,4 +69,33 @@ impl Connector {
         check_agreed(self.protocol, agreed, "replica.protocol = \"http1\"")?;
         Ok(Box::new(connected.into()))
     }
+}
+
+/// Carries out one handshake, however long it takes, with whoever must be `name` and agree on `protocol`. No session is
+/// kept.
+///
+/// # Errors
+///
+/// The other side is somebody else, does not speak TLS as we do, or not the protocol.
+pub(crate) async fn connect_once(
+    client: &Client,
+    name: ServerName<'static>,
+    protocol: HttpVersion,
+    stream: TcpStream,
+) -> io::Result<TlsStream<TcpStream>> {
+    let connector = TlsConnector::from(client.with_sessions(protocol, 0));
+    let connected = connector.connect(name, stream).await?;
+    let agreed = connected.get_ref().1.alpn_protocol();
+    check_agreed(protocol, agreed, "protocol = \"http\"")?;
+    Ok(connected.into())
+}
+
+/// Whether the other side speaks what it has to, or what to say in its place. A server without ALPN speaks HTTP/1.1, and
+/// nothing else may be assumed of it.
+fn check_agreed(protocol: HttpVersion, agreed: Option<&[u8]>, instead: &str) -> io::Result<()> {
+    if protocol == HttpVersion::Http2 && agreed != Some(protocol.alpn()) {
+        let told = format!("it did not agree on HTTP/2 (ALPN h2), expected {instead}");
+        return Err(io::Error::other(told));
+    }
+    Ok(())
 }

@@ -4,8 +4,6 @@
 //! many ends the oldest, and not the newest: a handshake that goes on takes a few round trips, so the oldest is the one
 //! that has most likely been abandoned, or never meant to come to an end. Deadlines are the connection's.
 
-use super::server::{HttpVersion, Server};
-use crate::facts::HandshakeFacts;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use core::cell::{Cell, RefCell};
@@ -14,6 +12,8 @@ use core::sync::atomic::Ordering::Relaxed;
 use http::HeaderValue;
 use rustls::pki_types::CertificateDer;
 use rustls::{AlertDescription, HandshakeKind};
+use slackwater_config::tls::{HttpVersion, Server};
+use slackwater_telemetry::facts::HandshakeFacts;
 use std::collections::BTreeMap;
 use std::io;
 use std::rc::Rc;

@@ -3,13 +3,13 @@
 //! A new value is published only when all of its files are good; until then the old one stays in force. What a value is
 //! made of beyond its files (sessions to resume) passes from the old one to the new.
 
-use super::client::{Client, ClientTls};
-use super::flaw::Flaw;
-use super::identity::Identity;
-use super::server::{Server, ServerTls, Sessions};
 use super::watch::{Turn, Watcher};
-use crate::fault::Fault;
 use core::hash::{Hash, Hasher};
+use slackwater_config::Fault;
+use slackwater_config::tls::Flaw;
+use slackwater_config::tls::Identity;
+use slackwater_config::tls::{Client, ClientTls};
+use slackwater_config::tls::{Server, ServerTls, Sessions};
 use std::hash::DefaultHasher;
 use std::path::{Path, PathBuf};
 use tokio::sync::watch;
@@ -219,17 +219,17 @@ where
 fn fingerprint(files: &[PathBuf]) -> u64 {
     let mut hasher = DefaultHasher::new();
     for file in files {
-        crate::toml_reader::read_bounded(file).hash(&mut hasher);
+        slackwater_config::toml_reader::read_bounded(file).hash(&mut hasher);
     }
     hasher.finish()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::server::{ClientCertificates, HttpVersion, Resumption, TlsVersion};
-    use super::super::testing::{Authority, Folder};
     use super::*;
     use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
+    use slackwater_config::tls::testing::{Authority, Folder};
+    use slackwater_config::tls::{ClientCertificates, HttpVersion, Resumption, TlsVersion};
     use std::sync::Arc;
 
     fn settings(folder: &Folder, authority: &Authority) -> ServerTls {

@@ -1,9 +1,9 @@
 //! What replicas are spoken to by at the moment: the newest that files say, with the sessions of before where they still hold.
 
-use super::client::Client;
-use super::server::HttpVersion;
-use super::validity::Validity;
 use rustls::{ClientConfig, HandshakeKind};
+use slackwater_config::tls::Client;
+use slackwater_config::tls::HttpVersion;
+use slackwater_config::tls::Validity;
 use std::sync::Arc;
 use std::time::SystemTime;
 use tokio::sync::watch;
@@ -79,13 +79,13 @@ impl Spoken {
 
 #[cfg(test)]
 mod tests {
-    use super::super::client::ClientTls;
     use super::super::live::Secrets;
-    use super::super::testing::{Authority, Folder};
     use super::*;
     use core::time::Duration;
     use rustls::pki_types::ServerName;
     use rustls::{ClientConnection, ServerConfig, ServerConnection};
+    use slackwater_config::tls::ClientTls;
+    use slackwater_config::tls::testing::{Authority, Folder};
     use std::time::UNIX_EPOCH;
 
     /// Carries out a handshake, with what follows it.
@@ -118,13 +118,14 @@ mod tests {
         let (folder, authority) = (Folder::new(), Authority::new());
         let identity = authority.identity(&["a.test"]);
         let until = Validity::of(&identity.certified.cert[0]).expect("dates");
-        let mut server = ServerConfig::builder_with_provider(Arc::clone(super::super::provider()))
-            .with_safe_default_protocol_versions()
-            .expect("versions")
-            .with_no_client_auth()
-            .with_cert_resolver(Arc::new(rustls::sign::SingleCertAndKey::from(Arc::clone(
-                &identity.certified,
-            ))));
+        let mut server =
+            ServerConfig::builder_with_provider(Arc::clone(slackwater_config::tls::provider()))
+                .with_safe_default_protocol_versions()
+                .expect("versions")
+                .with_no_client_auth()
+                .with_cert_resolver(Arc::new(rustls::sign::SingleCertAndKey::from(Arc::clone(
+                    &identity.certified,
+                ))));
         server.alpn_protocols = vec![b"http/1.1".to_vec()];
         let server = Arc::new(server);
         let settings = ClientTls {

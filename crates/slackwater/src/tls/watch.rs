@@ -1,9 +1,9 @@
 //! Who notices that files have changed: a thread that looks at them from time to time, as `file_watch` has it.
 
 use super::live::{Followed, Look};
-use crate::facts::CertificateFacts;
 use crate::file_watch::{FileWatch, Pace};
 use core::time::Duration;
+use slackwater_telemetry::facts::CertificateFacts;
 use std::io;
 use std::path::PathBuf;
 use std::sync::mpsc::{self, Sender};
@@ -210,11 +210,11 @@ fn facts(followed: &[Followed]) -> Vec<CertificateFacts> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::identity::IdentityFiles;
     use super::super::live::follow_server;
-    use super::super::server::{HttpVersion, Resumption, Server, ServerTls, TlsVersion};
-    use super::super::testing::{Authority, Folder};
     use super::*;
+    use slackwater_config::tls::IdentityFiles;
+    use slackwater_config::tls::testing::{Authority, Folder};
+    use slackwater_config::tls::{HttpVersion, Resumption, Server, ServerTls, TlsVersion};
     use std::os::unix::fs::symlink;
     use std::path::Path;
     use tokio::sync::watch;

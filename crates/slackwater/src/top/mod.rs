@@ -25,10 +25,10 @@ mod trend;
 mod words;
 
 use crate::admin_client::{Address, Event, Failure, Stream, address, block_on};
-use crate::fault::Fault;
 use crate::output::print;
 use model::Model;
 use screen::Theme;
+use slackwater_config::Fault;
 use std::io::{self, IsTerminal};
 
 const EXAMPLES: &str = "\

@@ -1,7 +1,6 @@
 //! The terminal as it is taken and given back: raw, with a screen of its own, and the mouse if it is wanted. It is given back
 //! however the command ends: by itself, by a signal, by a panic.
 
-use crate::fault::Fault;
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::cursor::Show;
@@ -10,6 +9,7 @@ use ratatui::crossterm::execute;
 use ratatui::crossterm::terminal::{
     EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
 };
+use slackwater_config::Fault;
 use std::io::{self, Stdout};
 use tokio::sync::mpsc;
 

@@ -3,42 +3,14 @@
 //! Read strictly, as the recommendation asks: lower-case digits, exact lengths, no id of zeros, no version ff. Of later
 //! versions what this one has is taken from the front.
 
-use core::fmt;
 use core::num::{NonZeroU64, NonZeroU128};
 use http::header::{HeaderMap, HeaderName, HeaderValue};
+use slackwater_telemetry::trace::{SpanId, TraceId};
 
 pub(super) const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
 /// `00-` + 32 digits + `-` + 16 digits + `-` + 2 digits.
 const LENGTH: usize = 55;
-
-/// A trace; shown as 32 hexadecimal digits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct TraceId(pub(super) NonZeroU128);
-
-/// A span of it; shown as 16 hexadecimal digits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct SpanId(pub(super) NonZeroU64);
-
-#[cfg(test)]
-impl TraceId {
-    /// The trace with this number, which is not 0.
-    pub(crate) fn of(number: u128) -> Self {
-        Self(NonZeroU128::new(number).expect("a number above 0"))
-    }
-}
-
-impl fmt::Display for TraceId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:032x}", self.0)
-    }
-}
-
-impl fmt::Display for SpanId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:016x}", self.0)
-    }
-}
 
 /// What whoever sends a request says of its trace. Only what it knows is passed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,12 +9,12 @@ use super::queue::{Batch, Queue};
 use super::tracer::Tracer;
 use super::transport::Transport;
 use super::verdict::{Refused, Taken};
-use crate::config::{Endpoint, TracingSettings};
-use crate::fault::Fault;
 use core::fmt::Display;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use core::time::Duration;
-use serde::{Deserialize, Serialize};
+use slackwater_config::Fault;
+use slackwater_config::{Endpoint, TracingSettings};
+use slackwater_telemetry::trace::SpanCounts;
 use std::rc::Rc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -41,18 +41,6 @@ const END_MAX: Duration = Duration::from_secs(5);
 
 /// Between two complaints.
 const COMPLAINT: Duration = Duration::from_mins(1);
-
-/// What became of spans since the start.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(crate) struct SpanCounts {
-    /// Taken by the collector.
-    pub(crate) exported: u64,
-    /// Lost: there was no room for them, or the collector did not take them.
-    pub(crate) dropped: u64,
-    /// Tries to send some that failed.
-    pub(crate) exports_failed: u64,
-}
 
 /// What the thread and its owners share.
 #[derive(Debug, Default)]

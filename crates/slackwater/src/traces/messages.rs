@@ -1,9 +1,10 @@
 //! OTLP's messages for traces, those parts of them that are sent or read here (opentelemetry-proto 1.x, whose numbers do not
 //! change).
 
-use super::context::{SpanContext, SpanId};
+use super::context::SpanContext;
 use core::time::Duration;
 use prost::{Message, Oneof};
+use slackwater_telemetry::trace::SpanId;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The longest text of an attribute: a path or a user agent may be as long as a head.

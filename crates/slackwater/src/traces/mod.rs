@@ -25,7 +25,6 @@ mod tracer;
 mod transport;
 mod verdict;
 
-pub(crate) use context::{SpanId, TraceId};
-pub(crate) use exporter::{Exporter, SpanCounts, Switch};
+pub(crate) use exporter::{Exporter, Switch};
 pub(crate) use spans::finish;
 pub(crate) use tracer::{Traced, Tracer};

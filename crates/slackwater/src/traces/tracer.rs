@@ -3,17 +3,18 @@
 //! A request whose client says of its trace whether it is sampled goes by that, unless clients are not to be believed; any
 //! other one goes by a draw. One that is not sampled goes on as it came.
 
-use super::context::{Flags, SpanContext, SpanId, TRACEPARENT, TraceId};
+use super::context::{Flags, SpanContext, TRACEPARENT};
 use super::messages::{Kind, Span};
 use super::queue::Queue;
 use super::state::{TRACESTATE, combined};
-use crate::config::{ParentRule, TracingSettings};
 use crate::sampling::Sampling;
 use crate::seed::draw_seed;
 use core::cell::{Cell, RefCell};
 use core::num::{NonZeroU64, NonZeroU128};
 use http::header::{HeaderMap, HeaderValue};
+use slackwater_config::{ParentRule, TracingSettings};
 use slackwater_core::{Draw, SplitMix64};
+use slackwater_telemetry::trace::{SpanId, TraceId};
 use std::rc::Rc;
 use std::sync::Arc;
 

@@ -4,8 +4,7 @@
 //! a new token or certificate needs no restart. Deadlines are the exporter's.
 
 use super::verdict::{Refused, Taken, of_grpc, of_http};
-use crate::config::{CollectorProtocol, Endpoint, TracingSettings};
-use crate::tls::HttpVersion;
+use crate::tls::connect_once;
 use bytes::Bytes;
 use core::fmt;
 use http::header::{CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue, TE, USER_AGENT};
@@ -15,6 +14,8 @@ use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
 use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use slackwater_config::tls::HttpVersion;
+use slackwater_config::{CollectorProtocol, Endpoint, TracingSettings};
 use std::io;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -191,7 +192,7 @@ impl Transport {
             CollectorProtocol::Grpc => HttpVersion::Http2,
         };
         let name = self.endpoint.server_name()?;
-        self.speak(client.connect(name, protocol, stream).await?)
+        self.speak(connect_once(&client, name, protocol, stream).await?)
             .await
     }
 

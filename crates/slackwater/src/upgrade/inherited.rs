@@ -7,9 +7,9 @@
 
 use super::channel::Purpose;
 use super::successor::{self, Announce};
-use crate::fault::Fault;
 use core::net::SocketAddr;
 use listenfd::ListenFd;
+use slackwater_config::Fault;
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _};
 use std::net::{TcpListener, UdpSocket};

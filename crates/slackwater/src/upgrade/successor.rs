@@ -1,8 +1,8 @@
 //! The new process's part: it takes the sockets of the old one, and says when it serves.
 
 use super::channel::{Channel, Purpose};
-use crate::fault::Fault;
 use core::time::Duration;
+use slackwater_config::Fault;
 use std::env;
 use std::fs::File;
 use std::io;

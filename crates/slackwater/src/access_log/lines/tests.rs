@@ -1,12 +1,12 @@
 //! What is logged of a request, and what is not.
 
 use super::*;
-use crate::config::RequestIdSettings;
 use crate::forward::X_SLACKWATER_ERROR;
 use crate::request_record::ids::Ids;
 use crate::request_record::{AttemptKind, Directory, Recorder, Story};
 use http::uri::Authority;
 use http::{HeaderName, Request, Response, StatusCode};
+use slackwater_config::RequestIdSettings;
 use slackwater_core::policy::PickReason;
 use slackwater_core::{Quantile, ReplicaId, ReplicaIds};
 use slackwater_tower::response::GRPC_STATUS;

@@ -1,8 +1,8 @@
 //! What happened between two looks at counts that only rise.
 
 use super::messages::Counts;
-use crate::facts::RequestCounts;
 use serde::Serialize;
+use slackwater_telemetry::facts::RequestCounts;
 
 /// How far a count has risen. One that is lower than it was has begun anew in between.
 pub(super) fn risen(before: u64, now: u64) -> u64 {

@@ -1,10 +1,10 @@
 //! How long requests took, in an interval and over the last seconds: differences between readings of histograms.
 
 use super::messages::{Fleet, Latency};
-use crate::facts::ServiceFacts;
-use crate::facts::latency::{LatencyFacts, RESPONSE_CLASSES, ResponseClass};
-use crate::latency_histogram::Latencies;
 use core::time::Duration;
+use slackwater_telemetry::facts::ServiceFacts;
+use slackwater_telemetry::facts::latency::{LatencyFacts, RESPONSE_CLASSES, ResponseClass};
+use slackwater_telemetry::latency_histogram::Latencies;
 use std::collections::{BTreeMap, VecDeque};
 use tokio::time::Instant;
 
@@ -149,7 +149,7 @@ impl Window {
 mod tests {
     use super::*;
     use crate::admin::live::messages::{FleetReplica, FleetService};
-    use crate::latency_histogram::LatencyHistogram;
+    use slackwater_telemetry::latency_histogram::LatencyHistogram;
 
     fn latencies(latencies_ms: &[u64]) -> Latencies {
         let histogram = LatencyHistogram::default();

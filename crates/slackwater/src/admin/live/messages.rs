@@ -2,9 +2,9 @@
 //! a test keeps the two in step. Fields are only ever added; unknown ones are to be ignored by readers.
 
 use crate::admin::status::{LoadStatus, QueueStatus};
-use crate::facts::Phase;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use slackwater_telemetry::facts::Phase;
 use std::collections::BTreeMap;
 
 /// Counts by name; what did not occur is left out.

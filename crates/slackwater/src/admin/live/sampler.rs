@@ -9,10 +9,10 @@ use super::messages::{
 use super::state::State;
 use crate::admin::Status;
 use crate::admin::status::{PooledStatus, ReplicaStatus, ServiceStatus, WorkerStatus};
-use crate::facts::ResponseClass;
-use crate::facts::{Facts, Phase, RequestCounts};
 use core::time::Duration;
 use serde_json::Value;
+use slackwater_telemetry::facts::ResponseClass;
+use slackwater_telemetry::facts::{Facts, Phase, RequestCounts};
 use std::collections::HashMap;
 
 /// The status at one moment, in parts: each service with its replicas.

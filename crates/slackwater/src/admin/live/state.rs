@@ -96,9 +96,9 @@ mod tests {
     use super::*;
     use crate::admin::Status;
     use crate::admin::standing::StandingStatus;
-    use crate::facts::{Facts, Phase, ReplicaFacts};
-    use crate::facts::{HealthFacts, ServiceFacts};
     use core::time::Duration;
+    use slackwater_telemetry::facts::{Facts, Phase, ReplicaFacts};
+    use slackwater_telemetry::facts::{HealthFacts, ServiceFacts};
 
     fn replica() -> ReplicaStatus {
         let facts = Facts {

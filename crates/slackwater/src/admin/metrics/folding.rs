@@ -4,8 +4,8 @@
 //! have counted together never falls, as a reader would take that for a beginning anew and add all of it once more: what
 //! one of them had counted stays in when it leaves, or when it gets series of its own.
 
-use crate::facts::{Facts, RequestCounts};
-use crate::latency_histogram::Latencies;
+use slackwater_telemetry::facts::{Facts, RequestCounts};
+use slackwater_telemetry::latency_histogram::Latencies;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What a replica has counted, or several have.

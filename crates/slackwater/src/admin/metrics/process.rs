@@ -4,7 +4,7 @@ use super::super::status::{DiscoveryStatus, Status};
 use super::registry::{Family, Label, OF_SERVICE, SERVICE};
 use super::scrape::Scrape;
 use super::text::Samples;
-use crate::facts::Phase;
+use slackwater_telemetry::facts::Phase;
 
 const SOURCE: Label = Label {
     name: "source",

@@ -4,7 +4,7 @@ use super::super::status::{ReplicaStatus, ReportedStatus};
 use super::registry::{Family, Label, OF_REPLICA, REPLICA, SERVICE};
 use super::scrape::Scrape;
 use super::text::Samples;
-use crate::facts::RequestCounts;
+use slackwater_telemetry::facts::RequestCounts;
 
 /// Of each that has series of its own.
 fn each(it: &Scrape<'_>, out: &mut Samples<'_>, value: fn(&ReplicaStatus) -> u64) {

@@ -3,9 +3,9 @@
 use super::super::status::{ReplicaStatus, Status};
 use super::folding::{Counted, Folding};
 use super::system::System;
-use crate::facts::latency::{LatencyFacts, ServiceExemplars};
-use crate::facts::{BudgetFacts, Facts, ServiceFacts};
-use crate::latency_histogram::Latencies;
+use slackwater_telemetry::facts::latency::{LatencyFacts, ServiceExemplars};
+use slackwater_telemetry::facts::{BudgetFacts, Facts, ServiceFacts};
+use slackwater_telemetry::latency_histogram::Latencies;
 use std::collections::BTreeMap;
 
 /// What stands in the place of the names of all replicas beyond the bound.

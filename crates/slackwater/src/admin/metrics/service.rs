@@ -3,10 +3,10 @@
 use super::registry::{Family, Label, OF_SERVICE, SERVICE};
 use super::scrape::Scrape;
 use super::text::Samples;
-use crate::exemplars::Exemplars;
-use crate::facts::latency::{LatencyFacts, ResponseClass, ServiceExemplars};
-use crate::facts::{AdmissionCounts, BudgetFacts, LineFacts};
-use crate::latency_histogram::Latencies;
+use slackwater_telemetry::exemplars::Exemplars;
+use slackwater_telemetry::facts::latency::{LatencyFacts, ResponseClass, ServiceExemplars};
+use slackwater_telemetry::facts::{AdmissionCounts, BudgetFacts, LineFacts};
+use slackwater_telemetry::latency_histogram::Latencies;
 
 const CLASS: Label = Label {
     name: "class",

@@ -2,11 +2,11 @@
 
 use super::registry::{Family, Kind};
 use super::scrape::Scrape;
-use crate::exemplars::{Exemplar, Exemplars};
-use crate::latency_histogram::Latencies;
 use core::fmt::Write;
 use http::HeaderMap;
 use http::header::ACCEPT;
+use slackwater_telemetry::exemplars::{Exemplar, Exemplars};
+use slackwater_telemetry::latency_histogram::Latencies;
 use std::time::SystemTime;
 
 /// Which text is written.
@@ -260,7 +260,7 @@ mod tests {
 
     #[test]
     fn three_bounds_of_each_power_of_ten_are_told() {
-        let all = crate::latency_histogram::BOUNDS_US;
+        let all = slackwater_telemetry::latency_histogram::BOUNDS_US;
         let told: Vec<_> = all.into_iter().filter(|bound| is_told(*bound)).collect();
         assert_eq!(told[..4], [100, 250, 500, 1_000]);
         assert_eq!(told[told.len() - 3..], [10_000_000, 25_000_000, 50_000_000]);

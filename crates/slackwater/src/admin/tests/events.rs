@@ -2,10 +2,10 @@
 
 use super::{Board, facts, get, server, start};
 use crate::admin::{AdminServer, AdminThread, Extra};
-use crate::facts::{Facts, Lifecycle};
 use core::net::SocketAddr;
 use core::time::Duration;
 use serde_json::{Value, json};
+use slackwater_telemetry::facts::{Facts, Lifecycle};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::sync::{Arc, Mutex};

@@ -7,10 +7,10 @@ use crate::admin::metrics::{
     Family as Defined, Folding, Format, Kind, SUBJECTS, Scrape, families, render,
 };
 use crate::admin::status::Status;
-use crate::facts::Facts;
-use crate::facts::{Lifecycle, Phase};
 use core::fmt::Write;
 use core::time::Duration;
+use slackwater_telemetry::facts::Facts;
+use slackwater_telemetry::facts::{Lifecycle, Phase};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -177,15 +177,15 @@ fn many(replicas: usize) -> Facts {
     let service = &mut facts.services[0];
     let first = service.replicas[0].clone();
     service.replicas = (0..replicas)
-        .map(|number| crate::facts::ReplicaFacts {
+        .map(|number| slackwater_telemetry::facts::ReplicaFacts {
             name: format!("10.0.0.1:{number}"),
             ..first.clone()
         })
         .collect();
     for worker in &mut service.workers {
-        let counts = crate::facts::RequestCounts {
+        let counts = slackwater_telemetry::facts::RequestCounts {
             sent: 1,
-            ..crate::facts::RequestCounts::default()
+            ..slackwater_telemetry::facts::RequestCounts::default()
         };
         worker.requests = vec![counts; replicas];
         worker.heads = vec![latencies(&[3]); replicas];

@@ -1,11 +1,12 @@
 //! Against a name server of the test's own.
 
+use super::super::Discovery;
 use super::super::tests::holding;
-use super::super::{Discovery, GuardSettings};
 use super::*;
 use hickory_resolver::proto::op::{Message, ResponseCode};
 use hickory_resolver::proto::rr::Name;
 use hickory_resolver::proto::rr::rdata::{A, AAAA, SRV};
+use slackwater_config::GuardSettings;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::net::UdpSocket;
 use tokio::time::timeout;

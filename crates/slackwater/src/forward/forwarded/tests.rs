@@ -2,8 +2,8 @@
 
 use super::super::origin::Rules;
 use super::*;
-use crate::config::{ForwardedSettings, Limits};
 use http::uri::Authority;
+use slackwater_config::{ForwardedSettings, Limits};
 
 /// A connection from an address, with these settings in TOML.
 fn origin(peer: &str, settings: &str) -> Origin {

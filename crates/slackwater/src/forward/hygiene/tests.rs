@@ -2,10 +2,10 @@
 
 use super::super::origin::Rules;
 use super::*;
-use crate::config::{ForwardedSettings, Limits};
 use ReplicaProtocol::{H2c, Http1};
 use core::net::SocketAddr;
 use http::uri::Authority;
+use slackwater_config::{ForwardedSettings, Limits};
 
 fn origin() -> Origin {
     let rules = Rules::new(&ForwardedSettings::default(), &Limits::default());

@@ -1,9 +1,9 @@
 //! Who opens connections, and who shares what comes of it.
 
-use super::super::connect::ReplicaAddress;
 use super::*;
-use crate::config::{Limits, ReplicaProtocol, ReplicaSettings, Timeouts};
 use core::net::SocketAddr;
+use slackwater_config::ReplicaAddress;
+use slackwater_config::{Limits, ReplicaProtocol, ReplicaSettings, Timeouts};
 use tokio::net::TcpListener;
 use tokio::task::LocalSet;
 

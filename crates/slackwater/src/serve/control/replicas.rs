@@ -4,8 +4,8 @@ use super::super::running::Running;
 use super::super::status::ServiceParts;
 use super::shown::ordered;
 use crate::admin::{Refused, ReplicaChange, ReplicaOverridden};
-use crate::config::ReplicaConfig;
 use core::net::SocketAddr;
+use slackwater_config::ReplicaConfig;
 use std::sync::Arc;
 use std::time::SystemTime;
 

@@ -5,9 +5,9 @@ use super::super::written::Written;
 use super::fault;
 use super::replicas::find_service;
 use crate::admin::{Changed, Refused, SettingsChange, SettingsChanged};
-use crate::config::SettingOverrides;
-use crate::toml_reader::Mistakes;
 use core::net::SocketAddr;
+use slackwater_config::SettingOverrides;
+use slackwater_config::toml_reader::Mistakes;
 use std::time::SystemTime;
 
 /// Carries it out, or says what would be; nothing, if anything of it is mistaken.

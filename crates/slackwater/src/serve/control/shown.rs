@@ -3,8 +3,8 @@
 use super::super::orders::Order;
 use super::super::status::Workers;
 use crate::admin::{Controlled, Overrides, ReplicaOverridden, SettingOverridden, since_epoch_ms};
-use crate::config::ReplicaConfig;
 use core::fmt::Write;
+use slackwater_config::ReplicaConfig;
 
 impl Controlled for Workers {
     fn configuration(&self) -> String {

@@ -4,16 +4,16 @@
 //! counts: it neither delays nor fails the request. There is a bound to the size of each and to how many there are at once.
 
 use super::Table;
-use crate::config::Connect;
 use crate::forward::{
     BodyCopy, COPY_BYTES_MAX, COPY_TIME_MAX, Origin, RequestBody, prepare_request, read_out,
 };
 use crate::request_record::Story;
-use crate::routes::{Forward, HeaderChanges, Mirror, Rewrite};
 use crate::serve::service::{Service, Tries};
 use core::cell::Cell;
 use http::header::{self, HeaderValue};
 use http::{HeaderMap, Method, Request, Uri};
+use slackwater_config::Connect;
+use slackwater_config::routes::{Forward, HeaderChanges, Mirror, Rewrite};
 use slackwater_core::Draw;
 use slackwater_core::draw::below;
 use slackwater_core::overload::Priority;

@@ -6,21 +6,21 @@ mod mirror;
 
 use super::counts::{DoorCounts, UnroutedCounts};
 use super::service::{Flight, Service, Tries};
-use crate::config::{Connect, ReplicaProtocol};
 use crate::forward::{
     Count, Handler, Origin, Patience, Refusal, RequestBody, ResponseBody, UnreadableCounts,
     is_grpc_call, no_route, own_response, prepare_request, refuse, say_in_grpc, too_large,
 };
 use crate::request_record::{Recorder, Story};
-use crate::routes::{
-    Action, FixedResponse, Forward, Found, Head, Parts, PathRule, Redirect, Rewrite, Route, Router,
-    host_of,
-};
 use bytes::Bytes;
 use core::cell::RefCell;
 use http::header::{self, HeaderValue};
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use mirror::Mirrors;
+use slackwater_config::routes::{
+    Action, FixedResponse, Forward, Found, Head, Parts, PathRule, Redirect, Rewrite, Route, Router,
+    host_of,
+};
+use slackwater_config::{Connect, ReplicaProtocol};
 use slackwater_core::SplitMix64;
 use slackwater_tower::wire::asks::time_left;
 use std::rc::Rc;

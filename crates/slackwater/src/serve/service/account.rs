@@ -4,13 +4,15 @@
 //! that response; one that is dropped before is of a request whose client has left. Moments that somebody has read anyway are
 //! taken over: for most requests the clock is not looked at once more.
 
-use crate::exemplars::{Exemplar, Reference};
-use crate::facts::{LatencyFacts, RESPONSE_CLASSES, ResponseClass, ServiceExemplars};
-use crate::latency_histogram::LatencyHistogram;
 use crate::request_record::{Record, Story};
 use core::array::from_fn;
 use http::StatusCode;
 use slackwater_core::Instant;
+use slackwater_telemetry::exemplars::{Exemplar, Reference};
+use slackwater_telemetry::facts::{
+    LatencyFacts, RESPONSE_CLASSES, ResponseClass, ServiceExemplars,
+};
+use slackwater_telemetry::latency_histogram::LatencyHistogram;
 use slackwater_tower::clock::Clock;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -7,15 +7,15 @@ use super::Service;
 use super::account::Account;
 use super::flight::{Flight, Setback, Unwanted};
 use super::race::Lost;
-use super::retries::{Hint, Place};
+use super::retries::{Hint, Place, follow};
 use crate::forward::{Cause, Patience, RequestBody, ResponseBody, answer, replicas_full};
 use crate::request_record::{AttemptKind, Story};
-use crate::routes::RetryRules;
 use core::cell::Cell;
 use core::net::IpAddr;
 use core::time::Duration;
 use http::{Request, Response};
 use http_body::Body;
+use slackwater_config::routes::RetryRules;
 use slackwater_core::policy::Query;
 use slackwater_core::{Instant as CoreInstant, ReplicaId};
 use slackwater_tower::response::grpc_failed;
@@ -334,7 +334,7 @@ impl<'s> Attempts<'s> {
         let hint = match setback {
             // Without time for an answer it would be work for nobody.
             _ if setback.is_unsent() => return (!self.left().is_zero()).then_some(Wait::None),
-            Setback::Failed(failure) if self.may_repeat && self.rules.follow(&failure.cause) => {
+            Setback::Failed(failure) if self.may_repeat && follow(self.rules, &failure.cause) => {
                 Hint::None
             }
             Setback::Failed(_) => return None,

@@ -1,9 +1,9 @@
 //! What pays for further copies of a service's requests, as whoever asks hears it.
 
 use super::counts::ServiceCounts;
-use crate::config::ServiceConfig;
-use crate::facts::BudgetFacts;
+use slackwater_config::ServiceConfig;
 use slackwater_core::tail::RetryBudgetConfig;
+use slackwater_telemetry::facts::BudgetFacts;
 
 const MILLIONTHS: u64 = 1_000_000;
 

@@ -1,8 +1,8 @@
 //! What a worker did with a service's requests before any replica had them, or in place of that.
 
-use crate::facts::{AdmissionCounts, LineFacts};
 use crate::forward::{Count, Level, Moment};
-use crate::latency_histogram::LatencyHistogram;
+use slackwater_telemetry::facts::{AdmissionCounts, LineFacts};
+use slackwater_telemetry::latency_histogram::LatencyHistogram;
 
 /// A worker's counts for one service; the meaning of each is in [`AdmissionCounts`].
 #[derive(Debug, Default)]

@@ -6,16 +6,16 @@ use super::gate::Permit;
 use super::learning::Learning;
 use super::retries::Hint;
 use super::room::{Room, Spot};
-use crate::config::ReplicaConfig;
 use crate::forward::{
     Cause, End, Failure, Patience, Replica, ReplicaCounts, Reply, RequestBody, ResponseBody, Watch,
     read_rest,
 };
 use crate::request_record::{AttemptKind, AttemptNotes, Ended, Story};
-use crate::routes::RetryRules;
 use core::cell::Cell;
 use core::time::Duration;
 use http::{HeaderMap, Request, Response, StatusCode};
+use slackwater_config::ReplicaConfig;
+use slackwater_config::routes::RetryRules;
 use slackwater_core::overload::Shed;
 use slackwater_core::policy::{Explanation, Outcome};
 use slackwater_core::{Instant as CoreInstant, ReplicaId};

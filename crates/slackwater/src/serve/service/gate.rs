@@ -8,11 +8,11 @@
 use super::WorkerPlace;
 use super::counts::ServiceCounts;
 use super::line::Line;
-use crate::config::QueueSettings;
 use crate::forward::{ResponseBody, Watch, shed, too_late};
 use core::cell::Cell;
 use core::time::Duration;
 use http::Response;
+use slackwater_config::QueueSettings;
 use std::rc::Rc;
 use std::sync::Arc;
 use tokio::time::Instant;

@@ -5,10 +5,10 @@
 //! number of classes; those that come when it is full share the last one.
 
 use super::counts::ServiceCounts;
-use crate::config::HedgingSettings;
 use crate::forward::{RequestBody, is_grpc_call};
 use core::cell::RefCell;
 use http::{HeaderMap, Request};
+use slackwater_config::HedgingSettings;
 use slackwater_core::tail::{Hedger, Watch, WatchEnd};
 use std::collections::HashMap;
 use std::sync::Arc;

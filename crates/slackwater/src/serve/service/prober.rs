@@ -1,9 +1,10 @@
 //! What carries a service's probes.
 
-use crate::config::{ProbeTransport, ServiceConfig};
 use crate::discovery::Fleet;
-use crate::fault::Fault;
-use crate::tls::{Client, ProbeConnector};
+use crate::tls::ProbeConnector;
+use slackwater_config::Fault;
+use slackwater_config::tls::Client;
+use slackwater_config::{ProbeTransport, ServiceConfig};
 use slackwater_tower::client::{
     HttpProber, HttpProberConfig, NoProber, Prober, UdpProber, UdpProberConfig,
 };

@@ -7,20 +7,17 @@
 //! budget. Once a response has begun towards the client there is no other try.
 
 use super::counts::ServiceCounts;
-use crate::config::RetrySettings;
 use crate::forward::Cause;
-use crate::routes::RetryRules;
 use core::cell::RefCell;
 use core::time::Duration;
-use http::{HeaderMap, HeaderName, Method, Request, Response, header};
+use http::{HeaderMap, HeaderName, header};
+use slackwater_config::RetrySettings;
+use slackwater_config::routes::RetryRules;
 use slackwater_core::SplitMix64;
 use slackwater_core::tail::{Backoff, RetryBudget};
-use slackwater_tower::response::GRPC_STATUS;
 use std::sync::Arc;
 
 const GRPC_PUSHBACK: HeaderName = HeaderName::from_static("grpc-retry-pushback-ms");
-const GRPC_UNAVAILABLE: &str = "14";
-
 /// A worker's rules and budget for one service.
 #[derive(Debug)]
 pub(super) struct Retries {
@@ -116,41 +113,17 @@ impl Retries {
     }
 }
 
-impl RetryRules {
-    /// Whether the request may be tried again although a replica may have heard it.
-    pub(super) fn may_repeat<B>(&self, request: &Request<B>) -> bool {
-        self.may_follow(request)
-            && (self.methods.contain(request.method())
-                || (self.mark_header.as_ref())
-                    .is_some_and(|mark| request.headers().contains_key(mark)))
-    }
-
-    /// Whether a request may be tried again at all: whatever it does, if it turns out that nobody had it. A tunnel may
-    /// carry anything.
-    pub(super) fn may_follow<B>(&self, request: &Request<B>) -> bool {
-        self.attempts_max > 1 && *request.method() != Method::CONNECT
-    }
-
-    /// Whether a failure is one after which a request that may be repeated is.
-    pub(super) const fn follow(&self, cause: &Cause) -> bool {
-        match cause {
-            Cause::Broken(_) | Cause::HeadTooLarge => self.on.reset,
-            Cause::FirstByte => self.on.timeout,
-            Cause::Unreachable(_) | Cause::Full | Cause::Withdrawn | Cause::Shed(_) => true,
-            Cause::Coding
-            | Cause::Switched
-            | Cause::ClientStalled
-            | Cause::ClientBroken
-            | Cause::TooLarge => false,
-        }
-    }
-
-    /// Whether a response is one that a request that may be repeated is tried again after.
-    pub(super) fn refuse<B>(&self, response: &Response<B>) -> bool {
-        self.statuses.contains(&response.status())
-            || (self.on.grpc_unavailable
-                && (response.headers().get(GRPC_STATUS))
-                    .is_some_and(|status| status == GRPC_UNAVAILABLE))
+/// Whether a failure is one after which a request that may be repeated is.
+pub(super) const fn follow(rules: &RetryRules, cause: &Cause) -> bool {
+    match cause {
+        Cause::Broken(_) | Cause::HeadTooLarge => rules.on.reset,
+        Cause::FirstByte => rules.on.timeout,
+        Cause::Unreachable(_) | Cause::Full | Cause::Withdrawn | Cause::Shed(_) => true,
+        Cause::Coding
+        | Cause::Switched
+        | Cause::ClientStalled
+        | Cause::ClientBroken
+        | Cause::TooLarge => false,
     }
 }
 
@@ -175,8 +148,9 @@ impl Hint {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::routes::RetryMethods;
-    use http::{Method, StatusCode};
+    use http::{Method, Request, Response, StatusCode};
+    use slackwater_config::routes::RetryMethods;
+    use slackwater_tower::response::GRPC_STATUS;
 
     fn rules(change: impl FnOnce(&mut RetryRules)) -> RetryRules {
         let mut rules = RetryRules::default();
@@ -244,16 +218,16 @@ mod tests {
     fn causes_follow_their_settings_and_never_the_client() {
         let all = rules(|_| ());
         let timeout_off = rules(|s| s.on.timeout = false);
-        assert!(all.follow(&Cause::FirstByte));
-        assert!(!timeout_off.follow(&Cause::FirstByte));
-        assert!(all.follow(&Cause::Withdrawn));
+        assert!(follow(&all, &Cause::FirstByte));
+        assert!(!follow(&timeout_off, &Cause::FirstByte));
+        assert!(follow(&all, &Cause::Withdrawn));
         for cause in [
             Cause::Coding,
             Cause::Switched,
             Cause::ClientStalled,
             Cause::ClientBroken,
         ] {
-            assert!(!all.follow(&cause), "{cause}");
+            assert!(!follow(&all, &cause), "{cause}");
         }
     }
 

@@ -7,12 +7,12 @@
 //! replica that is down loses its sessions to whoever has room, and not all to the same one.
 
 use super::fleet::Home;
-use crate::config::{StickyBy, StickySettings};
 use core::cell::{Cell, RefCell};
 use core::fmt::Write;
 use core::net::IpAddr;
 use http::header::{COOKIE, HeaderMap, HeaderName, HeaderValue, SET_COOKIE};
 use sha2::{Digest, Sha256};
+use slackwater_config::{StickyBy, StickySettings};
 use slackwater_core::ReplicaId;
 
 /// A worker's rule of which requests belong to which replica.
@@ -209,9 +209,9 @@ fn cookie<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::SameSite;
     use core::net::SocketAddr;
     use core::time::Duration;
+    use slackwater_config::SameSite;
     use slackwater_core::ReplicaIds;
 
     /// Replicas with these weights.

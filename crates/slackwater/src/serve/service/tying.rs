@@ -9,13 +9,13 @@
 use super::Service;
 use super::counts::ServiceCounts;
 use super::flight::Flight;
-use crate::config::{TieDelay, TyingSettings};
 use crate::forward::RequestBody;
 use crate::request_record::Story;
 use core::cell::RefCell;
 use core::net::SocketAddr;
 use core::time::Duration;
 use http::Request;
+use slackwater_config::{TieDelay, TyingSettings};
 use slackwater_core::policy::Query;
 use slackwater_core::tail::{TieBudget, TieName, WatchEnd};
 use slackwater_tower::client::Picked;

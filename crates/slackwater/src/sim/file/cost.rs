@@ -2,7 +2,7 @@
 
 use super::keys::{Kind, kind, needed_decimal, needed_span, span};
 use super::trace::read_trace;
-use crate::toml_reader::Reader;
+use slackwater_config::toml_reader::Reader;
 use slackwater_sim::scenario::Cost;
 
 const KINDS: &[Kind] = &[

@@ -1,8 +1,8 @@
 //! The tables `[[event]]`: what happens to a replica at a given time.
 
 use super::keys::{Kind, decimal, kind, needed_count, needed_span, span};
-use crate::toml_reader::Reader;
 use core::time::Duration;
+use slackwater_config::toml_reader::Reader;
 use slackwater_sim::scenario::{Change, Event};
 
 const CHANGES: &[Kind] = &[

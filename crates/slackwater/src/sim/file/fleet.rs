@@ -2,9 +2,9 @@
 
 use super::keys::{Kind, count, decimal, kind, needed_count, needed_decimal, needed_span, span};
 use super::trace::read_trace;
-use crate::toml_reader::Reader;
-use crate::toml_reader::values::boolean;
 use core::time::Duration;
+use slackwater_config::toml_reader::Reader;
+use slackwater_config::toml_reader::values::boolean;
 use slackwater_sim::scenario::{
     Failure, FailureCost, Group, Hobble, Neighbour, Quota, Service, Sharing, Stall,
 };

@@ -3,9 +3,9 @@
 //! Only the kind of a value is checked here; ranges are the scenario's own business
 //! ([`Scenario::mistakes`](slackwater_sim::Scenario::mistakes)), so that no range is written down twice.
 
-use crate::toml_reader::Reader;
-use crate::toml_reader::values::{Unfit, duration, number, one_of, whole};
 use core::time::Duration;
+use slackwater_config::toml_reader::Reader;
+use slackwater_config::toml_reader::values::{Unfit, duration, number, one_of, whole};
 use toml::de::DeValue;
 
 pub(super) const SPAN_EXPECTED: &str = "a duration from 0 up, such as \"50ms\"";

@@ -1,9 +1,9 @@
 //! The section `[load]`: who sends queries, and how many.
 
 use super::keys::{count, decimal, span};
-use crate::toml_reader::values::{found, number, one_of, whole};
-use crate::toml_reader::{Item, Mistake, Reader, Said};
 use core::time::Duration;
+use slackwater_config::toml_reader::values::{found, number, one_of, whole};
+use slackwater_config::toml_reader::{Item, Mistake, Reader, Said};
 use slackwater_sim::Scenario;
 use slackwater_sim::scenario::{Arrivals, ClientCpu, Hedge, Load};
 use toml::de::DeValue;

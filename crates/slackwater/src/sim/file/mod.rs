@@ -23,12 +23,12 @@ mod surroundings;
 mod tests;
 mod trace;
 
-use crate::config::{PolicySections, read_played_health};
-use crate::fault::Fault;
-use crate::toml_reader::values::boolean;
-use crate::toml_reader::{Mistake, Mistakes, Reader, Source};
 use core::time::Duration;
 use load::Rate;
+use slackwater_config::Fault;
+use slackwater_config::toml_reader::values::boolean;
+use slackwater_config::toml_reader::{Mistake, Mistakes, Reader, Source};
+use slackwater_config::{PolicySections, read_played_health};
 use slackwater_core::health::HealthConfig;
 use slackwater_core::policy::PolicySettings;
 use slackwater_sim::Scenario;

@@ -1,8 +1,8 @@
 //! What is around clients and replicas: the sections `[antagonists]` and `[network]`.
 
 use super::keys::{SPAN_EXPECTED, count, decimal, span};
-use crate::toml_reader::Reader;
-use crate::toml_reader::values::duration;
+use slackwater_config::toml_reader::Reader;
+use slackwater_config::toml_reader::values::duration;
 use slackwater_sim::Scenario;
 use slackwater_sim::scenario::{Antagonists, Delay, Network};
 

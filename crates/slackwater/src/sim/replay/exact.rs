@@ -1,9 +1,9 @@
 //! A recording played again under the policies that made its choices, and what it tells of the past on the way.
 
-use crate::config::{RecordedPolicy, read_recorded_policy};
-use crate::fault::Fault;
 use crate::sim::stop::Stop;
 use core::time::Duration;
+use slackwater_config::Fault;
+use slackwater_config::{RecordedPolicy, read_recorded_policy};
 use slackwater_core::Instant;
 use slackwater_core::health::build;
 use slackwater_recording::file::{RecordedStream, Recording, StreamHead};

@@ -3,7 +3,6 @@
 use super::Args;
 use super::exact::Service;
 use super::text::{number, span};
-use crate::fault::Fault;
 use crate::output::clean;
 use crate::sim::policies::{self, Around};
 use crate::sim::progress::Meter;
@@ -11,6 +10,7 @@ use crate::sim::stop::Stop;
 use core::fmt::Write;
 use core::time::Duration;
 use serde::Serialize;
+use slackwater_config::Fault;
 use slackwater_core::policy::{POLICIES, PolicyEntry};
 use slackwater_sim::interval::Estimate;
 use slackwater_sim::replay::compare::{Recorded, Row, Verdict, rows};

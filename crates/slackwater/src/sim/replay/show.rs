@@ -1,12 +1,12 @@
 //! What a recording holds, without playing it: also of another version, whose settings mean nothing here.
 
 use super::text::{self, number};
-use crate::fault::Fault;
 use crate::output::clean;
 use crate::sim::stop::Stop;
 use crate::sim::summary::counted;
 use core::fmt::Write;
 use core::time::Duration;
+use slackwater_config::Fault;
 use slackwater_recording::file::{RecordedStream, Recording};
 use slackwater_recording::{Bytes, Decoder};
 use slackwater_sim::replay::history::{History, Reader};

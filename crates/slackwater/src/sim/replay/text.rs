@@ -2,7 +2,6 @@
 
 use super::exact::Service;
 use super::model::{Changed, ChangedFigures};
-use crate::date::Date;
 use crate::output::clean;
 use crate::sim::summary::counted;
 use core::fmt::Write;
@@ -16,6 +15,7 @@ use slackwater_sim::replay::compare::QUANTILES;
 use slackwater_sim::replay::history::{History, Passed};
 use slackwater_sim::replay::requests::Requests;
 use slackwater_sim::report::with_thousands;
+use slackwater_telemetry::date::Date;
 use std::collections::BTreeMap;
 use std::time::UNIX_EPOCH;
 

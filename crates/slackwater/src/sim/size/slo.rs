@@ -1,9 +1,9 @@
 //! Service level objectives: `p99.9=300ms`, `mean=20ms`, `errors=0.1%`.
 
-use crate::fault::Fault;
-use crate::toml_reader::values::{duration, show_duration};
 use core::fmt;
 use core::time::Duration;
+use slackwater_config::Fault;
+use slackwater_config::toml_reader::values::{duration, show_duration};
 use slackwater_sim::Measured;
 use toml::de::DeValue;
 

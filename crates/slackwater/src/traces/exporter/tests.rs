@@ -1,12 +1,12 @@
 //! The exporter before collectors that take what they get, and before those that do not.
 
 use super::*;
-use crate::config::{CollectorHeaders, CollectorProtocol};
 use crate::traces::messages::Span;
 use core::net::SocketAddr;
 use http::HeaderMap;
 use rustls::pki_types::PrivateKeyDer;
 use slackwater_collector::{Collector, Manner, Value};
+use slackwater_config::{CollectorHeaders, CollectorProtocol};
 use slackwater_core::Quantile;
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};

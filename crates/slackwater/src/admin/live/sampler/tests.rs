@@ -3,13 +3,13 @@
 use super::*;
 use crate::admin::live::messages::{Latency, ReplicaHistory, ServiceHistory};
 use crate::admin::tests::facts;
-use crate::facts::{LatencyFacts, ServiceFacts};
-use crate::latency_histogram::LatencyHistogram;
 use core::fmt::Debug;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use slackwater_core::Rif;
 use slackwater_core::policy::Score;
+use slackwater_telemetry::facts::{LatencyFacts, ServiceFacts};
+use slackwater_telemetry::latency_histogram::LatencyHistogram;
 use tokio::time::Instant;
 
 const SECOND: Duration = Duration::from_secs(1);

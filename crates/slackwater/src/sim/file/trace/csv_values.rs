@@ -1,9 +1,9 @@
 //! A trace as CSV: one value a line, or one column of many.
 
 use super::{Unit, VALUE_EXPECTED, VALUES_MAX};
-use crate::toml_reader::{Mistake, Source, nearest};
 use core::time::Duration;
 use csv::{ReaderBuilder, StringRecord, Trim};
+use slackwater_config::toml_reader::{Mistake, Source, nearest};
 
 /// The values of `column`, or of the only one. Lines that begin with `#` are comments.
 pub(super) fn read(

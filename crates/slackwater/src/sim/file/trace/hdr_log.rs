@@ -2,7 +2,6 @@
 //! many languages make them. All intervals are taken together.
 
 use super::{Unit, VALUE_EXPECTED};
-use crate::toml_reader::{Mistake, Source};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use core::time::Duration;
@@ -12,6 +11,7 @@ use hdrhistogram::serialization::Deserializer;
 use hdrhistogram::serialization::interval_log::{
     IntervalLogHistogram, IntervalLogIterator, LogEntry, LogIteratorError,
 };
+use slackwater_config::toml_reader::{Mistake, Source};
 use std::collections::BTreeMap;
 use std::io::Read;
 

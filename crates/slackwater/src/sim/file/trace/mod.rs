@@ -6,9 +6,9 @@
 mod csv_values;
 mod hdr_log;
 
-use crate::toml_reader::values::{one_of, text};
-use crate::toml_reader::{Item, Mistake, Place, Reader, Source};
 use core::time::Duration;
+use slackwater_config::toml_reader::values::{one_of, text};
+use slackwater_config::toml_reader::{Item, Mistake, Place, Reader, Source};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 

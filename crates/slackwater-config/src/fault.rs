@@ -1,0 +1,50 @@
+//! Why a sub-command ended badly, and the exit code that says so.
+//!
+//! Exit codes are part of the interface (`slackwater --help` lists them): 0 all went well, 1 it failed while running,
+//! 2 what the user asked for makes no sense (arguments, configuration), 130 the user stopped it before its end.
+
+use std::fmt;
+use std::process::ExitCode;
+
+/// The end of a sub-command that did not go well. The message says what was wrong, where, and what to do;
+/// lower-case, no trailing stop.
+#[derive(Debug)]
+pub enum Fault {
+    /// The user's arguments or configuration: nothing was started.
+    Usage(String),
+    /// The machine or a peer: a port in use, a file that cannot be written, a failed run.
+    Runtime(String),
+    /// The user stopped it, and it did not come to what it was to give.
+    Interrupted(String),
+}
+
+impl Fault {
+    /// A mistake in the arguments or the configuration.
+    pub fn usage(message: impl Into<String>) -> Self {
+        Self::Usage(message.into())
+    }
+
+    /// A failure while running.
+    pub fn runtime(message: impl Into<String>) -> Self {
+        Self::Runtime(message.into())
+    }
+
+    /// The exit code of the process.
+    pub fn exit_code(&self) -> ExitCode {
+        match self {
+            Self::Usage(_) => ExitCode::from(2),
+            Self::Runtime(_) => ExitCode::from(1),
+            Self::Interrupted(_) => ExitCode::from(130),
+        }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Usage(message) | Self::Runtime(message) | Self::Interrupted(message) => {
+                f.write_str(message)
+            }
+        }
+    }
+}

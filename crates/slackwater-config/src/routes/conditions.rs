@@ -1,0 +1,277 @@
+//! What a route says of a request: all of it has to hold, and of a list any one.
+
+use super::host::HostRule;
+use super::path::{Path, PathRule, Reading};
+use http::Method;
+use http::header::{HeaderMap, HeaderName, HeaderValue};
+
+/// Which requests. What is empty or absent asks for nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Conditions {
+    /// Those that came in by one of these, as places among the listeners.
+    pub listeners: Vec<usize>,
+    /// Hosts, any of which matches; empty: every host.
+    pub hosts: Vec<HostRule>,
+    /// Paths; `None`: every path.
+    pub path: Option<PathRule>,
+    /// Methods, any of which matches; empty: every method.
+    pub methods: Vec<Method>,
+    /// All of them.
+    pub headers: Vec<HeaderRule>,
+}
+
+/// What a field of the head has to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeaderRule {
+    /// The header field.
+    pub name: HeaderName,
+    /// What must hold of it.
+    pub test: HeaderTest,
+}
+
+/// Of a field that is there several times, one has to pass.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HeaderTest {
+    /// The field is there, whatever its value.
+    Present,
+    /// The field is not there.
+    Absent,
+    /// Byte for byte.
+    Exact(String),
+    /// Byte for byte; never empty.
+    Prefix(String),
+}
+
+/// What a request asks for.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked<'r> {
+    /// By which listener it came in.
+    pub listener: usize,
+    /// The method.
+    pub method: &'r Method,
+    /// As [`host_of`](super::host_of) has it.
+    pub host: &'r str,
+    /// The path, without the query.
+    pub path: Path<'r>,
+    /// The header fields.
+    pub headers: &'r HeaderMap,
+}
+
+impl Conditions {
+    /// Whether they hold. In doubt only where nothing but the path is.
+    pub fn read(&self, asked: &Asked<'_>) -> Reading {
+        let hosts = &self.hosts;
+        let holds = (self.listeners.is_empty() || self.listeners.contains(&asked.listener))
+            && (self.methods.is_empty() || self.methods.contains(asked.method))
+            && (hosts.is_empty() || hosts.iter().any(|host| host.matches(asked.host)))
+            && self.headers.iter().all(|rule| rule.holds(asked.headers));
+        match &self.path {
+            _ if !holds => Reading::NotMeant,
+            None => Reading::Meant,
+            Some(path) => path.read(asked.path),
+        }
+    }
+
+    /// Whether one client may send requests for which they hold and others for which `other` does, to one host at one
+    /// listener, as far as can be seen by comparing one by one.
+    pub fn shares_clients(&self, other: &Self) -> bool {
+        let (mine, others) = (&self.listeners, &other.listeners);
+        let any_listener = mine.is_empty() || others.is_empty();
+        let overlaps = |one: &HostRule| {
+            let mut others = other.hosts.iter();
+            others.any(|other| one.covers(other) || other.covers(one))
+        };
+        (any_listener || mine.iter().any(|listener| others.contains(listener)))
+            && (self.hosts.is_empty() || other.hosts.is_empty() || self.hosts.iter().any(overlaps))
+    }
+
+    /// Whether they hold for every request that `other` holds for, as far as can be seen by comparing one by one.
+    pub fn covers(&self, other: &Self) -> bool {
+        let any_listener = self.listeners.is_empty();
+        let any_method = self.methods.is_empty();
+        let host_is_covered = |host: &HostRule| self.hosts.iter().any(|own| own.covers(host));
+        (any_listener || includes(&self.listeners, &other.listeners))
+            && (any_method || includes(&self.methods, &other.methods))
+            && (self.hosts.is_empty()
+                || !other.hosts.is_empty() && other.hosts.iter().all(host_is_covered))
+            && (self.path.as_ref())
+                .is_none_or(|own| other.path.as_ref().is_some_and(|path| own.covers(path)))
+            && self
+                .headers
+                .iter()
+                .all(|own| other.headers.iter().any(|rule| own.covers(rule)))
+    }
+}
+
+/// Whether a list that is not empty has nothing that the other has not.
+fn includes<T: PartialEq>(list: &[T], part: &[T]) -> bool {
+    !part.is_empty() && part.iter().all(|one| list.contains(one))
+}
+
+impl HeaderRule {
+    fn holds(&self, headers: &HeaderMap) -> bool {
+        let mut values = headers
+            .get_all(&self.name)
+            .iter()
+            .map(HeaderValue::as_bytes);
+        match &self.test {
+            HeaderTest::Present => values.next().is_some(),
+            HeaderTest::Absent => values.next().is_none(),
+            HeaderTest::Exact(text) => values.any(|value| value == text.as_bytes()),
+            HeaderTest::Prefix(text) => values.any(|value| value.starts_with(text.as_bytes())),
+        }
+    }
+
+    fn covers(&self, other: &Self) -> bool {
+        use HeaderTest::{Absent, Exact, Prefix, Present};
+        self.name == other.name
+            && match (&self.test, &other.test) {
+                (Present, test) => *test != Absent,
+                (Prefix(own), Exact(text) | Prefix(text)) => text.starts_with(own.as_str()),
+                (own, test) => own == test,
+            }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Reading::{Doubtful, Meant, NotMeant};
+
+    fn header(name: &'static str, test: HeaderTest) -> HeaderRule {
+        HeaderRule {
+            name: HeaderName::from_static(name),
+            test,
+        }
+    }
+
+    fn strict() -> Conditions {
+        Conditions {
+            listeners: vec![1, 2],
+            hosts: vec![
+                HostRule::Exact("a.example".to_owned()),
+                HostRule::Below("b.example".to_owned()),
+            ],
+            path: Some(PathRule::prefix("/api")),
+            methods: vec![Method::GET, Method::HEAD],
+            headers: vec![header("x-canary", HeaderTest::Present)],
+        }
+    }
+
+    #[test]
+    fn everything_has_to_hold_and_of_each_list_one() {
+        let conditions = strict();
+        let mut headers = HeaderMap::new();
+        headers.insert("x-canary", HeaderValue::from_static("1"));
+        let none = HeaderMap::new();
+        let asked = Asked {
+            listener: 2,
+            method: &Method::HEAD,
+            host: "x.b.example",
+            path: Path::new("/api/x"),
+            headers: &headers,
+        };
+        assert_eq!(conditions.read(&asked), Meant);
+        let others = [
+            Asked {
+                listener: 0,
+                ..asked
+            },
+            Asked {
+                method: &Method::POST,
+                ..asked
+            },
+            Asked {
+                host: "b.example",
+                ..asked
+            },
+            Asked {
+                path: Path::new("/x"),
+                ..asked
+            },
+            Asked {
+                headers: &none,
+                ..asked
+            },
+        ];
+        for other in &others {
+            assert_eq!(conditions.read(other), NotMeant, "{other:?}");
+            assert_eq!(Conditions::default().read(other), Meant, "{other:?}");
+        }
+        let odd = Asked {
+            path: Path::new("/api/.."),
+            ..asked
+        };
+        assert_eq!(conditions.read(&odd), Doubtful);
+        let odd_elsewhere = Asked { listener: 0, ..odd };
+        assert_eq!(conditions.read(&odd_elsewhere), NotMeant);
+        assert_eq!(
+            Conditions::default().read(&odd),
+            Meant,
+            "nobody looks at the path"
+        );
+    }
+
+    #[test]
+    fn fields_are_tested_byte_for_byte_and_one_of_several_is_enough() {
+        let mut headers = HeaderMap::new();
+        headers.append("x-a", HeaderValue::from_static("one"));
+        headers.append("x-a", HeaderValue::from_static("two"));
+        let exact = |text: &str| HeaderTest::Exact(text.to_owned());
+        let prefix = |text: &str| HeaderTest::Prefix(text.to_owned());
+        for (rule, expected) in [
+            (header("x-a", HeaderTest::Present), true),
+            (header("x-b", HeaderTest::Present), false),
+            (header("x-a", HeaderTest::Absent), false),
+            (header("x-b", HeaderTest::Absent), true),
+            (header("x-a", exact("two")), true),
+            (header("x-a", exact("Two")), false),
+            (header("x-a", exact("tw")), false),
+            (header("x-a", prefix("tw")), true),
+            (header("x-a", prefix("wo")), false),
+            (header("x-b", prefix("t")), false),
+        ] {
+            assert_eq!(rule.holds(&headers), expected, "{rule:?}");
+        }
+    }
+
+    #[test]
+    fn conditions_cover_what_asks_for_as_much_or_more() {
+        let all = Conditions::default();
+        let strict = strict();
+        assert!(all.covers(&all) && all.covers(&strict) && strict.covers(&strict));
+        assert!(!strict.covers(&all));
+        let loosened: [fn(&mut Conditions); 6] = [
+            |c| c.hosts.clear(),
+            |c| c.listeners.push(3),
+            |c| c.hosts.push(HostRule::Exact("c.example".to_owned())),
+            |c| c.path = Some(PathRule::prefix("/")),
+            |c| c.methods.clear(),
+            |c| c.headers.clear(),
+        ];
+        for loosen in loosened {
+            let mut looser = strict.clone();
+            loosen(&mut looser);
+            assert!(!strict.covers(&looser), "{looser:?}");
+            assert!(looser.covers(&strict), "{looser:?}");
+        }
+        let exact = |text: &str| header("x-canary", HeaderTest::Exact(text.to_owned()));
+        let prefix = |text: &str| header("x-canary", HeaderTest::Prefix(text.to_owned()));
+        for (rule, other, expected) in [
+            (prefix("a"), exact("ab"), true),
+            (prefix("a"), prefix("ab"), true),
+            (prefix("ab"), prefix("a"), false),
+            (exact("a"), exact("a"), true),
+            (exact("a"), exact("b"), false),
+            (header("x-canary", HeaderTest::Present), exact("a"), true),
+            (
+                header("x-canary", HeaderTest::Present),
+                header("x-canary", HeaderTest::Absent),
+                false,
+            ),
+            (header("x-other", HeaderTest::Present), exact("a"), false),
+        ] {
+            assert_eq!(rule.covers(&other), expected, "{rule:?} {other:?}");
+        }
+    }
+}

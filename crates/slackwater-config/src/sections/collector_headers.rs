@@ -1,0 +1,146 @@
+//! Fields that a collector wants to see, such as a token: secrets, which are neither shown nor logged.
+
+use crate::toml_reader::read_bounded;
+use http::header::{self, HeaderName, HeaderValue};
+use std::path::{Path, PathBuf};
+
+const FIELDS_MAX: usize = 64;
+
+/// Those that an export has anyway.
+const OWN: [HeaderName; 7] = [
+    header::CONNECTION,
+    header::CONTENT_LENGTH,
+    header::CONTENT_TYPE,
+    header::HOST,
+    header::TE,
+    header::TRANSFER_ENCODING,
+    header::USER_AGENT,
+];
+
+/// Where they are from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CollectorHeaders {
+    /// There are none.
+    None,
+    /// A file, read anew for each export.
+    File(PathBuf),
+    /// The environment.
+    Fields(Vec<(HeaderName, HeaderValue)>),
+}
+
+impl CollectorHeaders {
+    /// The fields as they are now.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read or is not such a file; nothing of what it says is told.
+    pub fn read(&self) -> Result<Vec<(HeaderName, HeaderValue)>, String> {
+        match self {
+            Self::None => Ok(Vec::new()),
+            Self::File(file) => read_file(file),
+            Self::Fields(fields) => Ok(fields.clone()),
+        }
+    }
+}
+
+/// One field on each line, `name: value`; empty lines and those that begin with `#` are none.
+fn read_file(file: &Path) -> Result<Vec<(HeaderName, HeaderValue)>, String> {
+    let told = |why: String| format!("{}: {why}", file.display());
+    let bytes = read_bounded(file).map_err(told)?;
+    let text = core::str::from_utf8(&bytes).map_err(|_| told("is no text".to_owned()))?;
+    let lines = text.lines().enumerate();
+    let lines = lines.filter(|(_, line)| !line.trim().is_empty() && !line.starts_with('#'));
+    let fields: Result<Vec<_>, _> = lines
+        .map(|(index, line)| {
+            let (name, value) = line.split_once(':').unwrap_or_default();
+            read_field(index + 1, name.trim(), value.trim())
+        })
+        .collect();
+    let fields = fields.map_err(told)?;
+    if fields.len() > FIELDS_MAX {
+        let count = fields.len();
+        return Err(told(format!(
+            "has {count} fields, expected at most {FIELDS_MAX}"
+        )));
+    }
+    Ok(fields)
+}
+
+/// The field at place `number`, from 1.
+pub(super) fn read_field(
+    number: usize,
+    name: &str,
+    value: &str,
+) -> Result<(HeaderName, HeaderValue), String> {
+    let wrong = || {
+        format!(
+            "field {number} cannot be sent, expected a name and a value such as \"x-api-key: 1234\""
+        )
+    };
+    let name = HeaderName::try_from(name).map_err(|_| wrong())?;
+    if OWN.contains(&name) || name.as_str().starts_with("grpc-") {
+        return Err(format!(
+            "field {number} is {name}, which each export has anyway"
+        ));
+    }
+    let mut value = HeaderValue::try_from(value).map_err(|_| wrong())?;
+    value.set_sensitive(true);
+    Ok((name, value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Vec<(HeaderName, HeaderValue)>, String> {
+        let name = format!("slackwater-headers-{}", std::process::id());
+        let file = std::env::temp_dir().join(format!("{name}-{:p}", text.as_ptr()));
+        std::fs::write(&file, text).expect("a file for the test");
+        let read = CollectorHeaders::File(file.clone()).read();
+        std::fs::remove_file(file).expect("the test's own file");
+        read
+    }
+
+    #[test]
+    fn a_line_is_a_field_and_what_it_says_is_not_shown() {
+        let fields =
+            read("# for the collector\n\nX-Key: s3cret: 1\r\nauthorization:Bearer s3cret\n")
+                .expect("valid");
+        let said: Vec<_> = (fields.iter())
+            .map(|(name, value)| (name.as_str(), value.as_bytes()))
+            .collect();
+        assert_eq!(
+            said,
+            [
+                ("x-key", &b"s3cret: 1"[..]),
+                ("authorization", b"Bearer s3cret")
+            ]
+        );
+        assert!(!format!("{fields:?}").contains("s3cret"));
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_without_what_it_says() {
+        for (wrong, told) in [
+            ("a: 1\nb s3cret", "field 2 cannot be sent"),
+            ("a b: s3cret", "field 1 cannot be sent"),
+            ("a: s3cret\u{7f}", "field 1 cannot be sent"),
+            ("Content-Type: s3cret", "field 1 is content-type"),
+            ("grpc-timeout: s3cret", "field 1 is grpc-timeout"),
+        ] {
+            let why = read(wrong).expect_err("wrong");
+            assert!(why.contains(told) && !why.contains("s3cret"), "{why}");
+        }
+        let many = "a: 1\n".repeat(65);
+        assert!(read(&many).expect_err("too many").contains("65 fields"));
+        assert_eq!(read(&many[5..]).expect("64").len(), 64);
+    }
+
+    #[test]
+    fn a_file_that_is_not_there_is_told() {
+        let none = CollectorHeaders::File("/nowhere/headers".into());
+        let why = none.read().expect_err("no file");
+        assert!(why.starts_with("/nowhere/headers: "), "{why}");
+        assert_eq!(CollectorHeaders::None.read(), Ok(Vec::new()));
+    }
+}

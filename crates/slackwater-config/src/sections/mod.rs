@@ -1,0 +1,185 @@
+//! The configuration: a TOML file, flags, or both, parsed once into valid types.
+//!
+//! [`Config::load_over`], [`AgentConfig::load`] and, for a file of either kind, [`LoadedFile::of`] are the ways in. Each finds as many mistakes as it can before it gives up, and each mistake says where it is
+//! (file, line, column, or the flag), which field, what was wrong and what was expected. What is suspicious but valid
+//! comes back as a [`Remark`] beside the configuration.
+
+mod address;
+mod admin_token;
+mod agent;
+mod agent_queue;
+mod assemble;
+mod collector_headers;
+mod connect;
+mod decisions;
+mod discovery;
+mod fleet;
+mod fleet_file;
+mod forwarded;
+mod health;
+mod hedge;
+mod listeners;
+mod log;
+mod model;
+mod network;
+mod otel_variables;
+mod overrides;
+mod passive_health;
+mod policies;
+mod probe;
+mod proxy_protocol;
+mod queue;
+mod recorded;
+mod remarks;
+mod request_id;
+mod retries;
+mod routes;
+mod run_time;
+mod server_process;
+mod services;
+mod show;
+mod sticky;
+#[cfg(test)]
+mod tests;
+mod tie;
+mod tls;
+mod tracing;
+mod upgrade_protocols;
+
+pub use address::{OwnAddresses, ReplicaAddress, unreachable};
+pub use admin_token::AdminToken;
+pub use agent::{AgentConfig, AgentOverrides, LoadedAgent, OrcaForm, OrcaReports};
+pub use collector_headers::CollectorHeaders;
+pub use connect::Connect;
+pub use decisions::DecisionSettings;
+pub use discovery::{
+    DiscoverySettings, DnsName, DnsServers, FleetSource, GuardSettings, REPLICAS_MAX, TtlBounds,
+};
+pub use fleet_file::read_fleet_file;
+pub use forwarded::ForwardedSettings;
+pub use health::{HealthCheck, HealthSettings, Thresholds};
+pub use hedge::HedgingSettings;
+pub use log::{AccessLogFormat, AccessLogSettings, AccessLogTarget, LogFormat, LogSettings};
+pub use model::{
+    AdminSettings, Config, Limits, ListenerConfig, ProbeTransport, ReplicaConfig, ReplicaProtocol,
+    ReplicaSettings, ServiceConfig, Timeouts,
+};
+pub use network::Network;
+pub use otel_variables::Variables;
+pub use overrides::Overrides;
+pub use passive_health::read_played_health;
+pub use policies::PolicySections;
+pub use queue::QueueSettings;
+pub use recorded::{RecordedPolicy, read_recorded_policy};
+pub use request_id::{RequestIdSettings, holds_secrets};
+pub use retries::RetrySettings;
+pub use run_time::{SettingOverride, SettingOverrides};
+pub use server_process::ServerProcess;
+pub use tie::{TieDelay, TyingSettings};
+pub use tls::ListenerTls;
+pub use tracing::{CollectorProtocol, Endpoint, ParentRule, TracingSettings};
+
+pub use sticky::{SameSite, StickyBy, StickySettings};
+
+use crate::toml_reader::{Mistake, Mistakes, Reader, Remark, Source};
+use assemble::assemble;
+
+/// A valid configuration, and what should be said about it.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// The configuration.
+    pub config: Config,
+    /// What is valid but probably not meant. Whoever serves logs these once.
+    pub remarks: Vec<Remark>,
+    /// The services for which no policy is named, so that the default chooses.
+    pub policies_unnamed: Vec<String>,
+}
+
+/// A valid configuration of whichever command the file is for.
+#[derive(Clone, Debug)]
+pub enum LoadedFile {
+    /// Of `slackwater serve`.
+    Serve(Box<Loaded>),
+    /// Of `slackwater agent`.
+    Agent(Box<LoadedAgent>),
+}
+
+impl LoadedFile {
+    /// Reads a file's text, which says by its keys whose it is: only an agent's has `to`.
+    ///
+    /// # Errors
+    ///
+    /// Every mistake found, in the order of the file.
+    pub fn of(source: &Source, variables: Variables) -> Result<Self, Mistakes> {
+        let is_agents = Reader::new(Some(source), Vec::new())?
+            .said_section("to")
+            .is_some();
+        if is_agents {
+            AgentConfig::load_source(Some(source), &AgentOverrides::default())
+                .map(|loaded| Self::Agent(Box::new(loaded)))
+        } else {
+            let overrides = Overrides {
+                variables,
+                ..Overrides::default()
+            };
+            Config::load_source(Some(source), &overrides)
+                .map(|loaded| Self::Serve(Box::new(loaded)))
+        }
+    }
+
+    /// What is valid but probably not meant.
+    pub fn remarks(&self) -> &[Remark] {
+        match self {
+            Self::Serve(loaded) => &loaded.remarks,
+            Self::Agent(loaded) => &loaded.remarks,
+        }
+    }
+
+    /// Every key as it is in force, as a file.
+    pub fn to_toml(&self) -> String {
+        match self {
+            Self::Serve(loaded) => loaded.config.to_toml(),
+            Self::Agent(loaded) => loaded.config.to_toml(),
+        }
+    }
+}
+
+impl Config {
+    /// Lays the flags over a file that has been read, if there is one, and what is set at run time over both, and checks the
+    /// result. Host names are resolved here, once.
+    ///
+    /// # Errors
+    ///
+    /// Every mistake found, in the order of the file; a [`Fault`](crate::fault::Fault) by `?`.
+    pub fn load_over(
+        source: Option<&Source>,
+        flags: &Overrides,
+        set: &SettingOverrides,
+    ) -> Result<Loaded, Mistakes> {
+        let mut reader = Reader::new(source, flags.flags())?;
+        if reader.is_empty() && source.is_some() {
+            return Err(Mistakes::new(vec![Mistake {
+                place: reader.whole_place(),
+                field: String::new(),
+                message: "is empty, expected at least the keys listen and replicas".to_owned(),
+            }]));
+        }
+        set.put_over(&mut reader);
+        assemble(reader, &flags.variables).1
+    }
+
+    /// What a file of this name would say with this text.
+    ///
+    /// # Errors
+    ///
+    /// As of [`Self::load_over`].
+    pub fn of_text(name: &str, text: String) -> Result<Self, Mistakes> {
+        let source = Source::new(name.into(), text);
+        let loaded = Self::load_source(Some(&source), &Overrides::default())?;
+        Ok(loaded.config)
+    }
+
+    fn load_source(source: Option<&Source>, flags: &Overrides) -> Result<Loaded, Mistakes> {
+        Self::load_over(source, flags, &SettingOverrides::default())
+    }
+}

@@ -1,0 +1,338 @@
+//! OpenTelemetry's variables of the environment, as far as they stand in for keys of `[tracing]`.
+//!
+//! Their names and forms are the specification's ("Environment Variable Specification", "OTLP Exporter Configuration"). Those
+//! for traces alone go before those for everything; an empty one is as good as none.
+
+use super::collector_headers::{CollectorHeaders, read_field};
+use crate::toml_reader::{Item, Mistake, Place, Said};
+use http::{HeaderName, HeaderValue};
+use toml::de::DeValue;
+
+const DISABLED: &str = "OTEL_SDK_DISABLED";
+const EXPORTER: &str = "OTEL_TRACES_EXPORTER";
+const SERVICE_NAME: &str = "OTEL_SERVICE_NAME";
+const RESOURCE: &str = "OTEL_RESOURCE_ATTRIBUTES";
+const SAMPLER: &str = "OTEL_TRACES_SAMPLER";
+const SAMPLER_ARG: &str = "OTEL_TRACES_SAMPLER_ARG";
+const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
+const TRACES_ENDPOINT: &str = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT";
+const PROTOCOL: [&str; 2] = [
+    "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL",
+    "OTEL_EXPORTER_OTLP_PROTOCOL",
+];
+const TIMEOUT: [&str; 2] = [
+    "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT",
+    "OTEL_EXPORTER_OTLP_TIMEOUT",
+];
+const CERTIFICATE: [&str; 2] = [
+    "OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE",
+    "OTEL_EXPORTER_OTLP_CERTIFICATE",
+];
+const HEADERS: [&str; 2] = [
+    "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
+    "OTEL_EXPORTER_OTLP_HEADERS",
+];
+
+/// The variables that are set, with what they say.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Variables(Vec<(&'static str, String)>);
+
+impl core::fmt::Debug for Variables {
+    /// Without what they say, which may be a secret.
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let names = self.0.iter().map(|(name, _)| name);
+        f.debug_list().entries(names).finish()
+    }
+}
+
+impl Variables {
+    /// Those of this process.
+    pub fn of_process() -> Self {
+        Self::read(|name| std::env::var(name).ok())
+    }
+
+    fn read(variable: impl Fn(&str) -> Option<String>) -> Self {
+        let single = [
+            DISABLED,
+            EXPORTER,
+            SERVICE_NAME,
+            RESOURCE,
+            SAMPLER,
+            SAMPLER_ARG,
+            ENDPOINT,
+            TRACES_ENDPOINT,
+        ];
+        let double = [PROTOCOL, TIMEOUT, CERTIFICATE, HEADERS];
+        let names = single.into_iter().chain(double.into_iter().flatten());
+        let set = names.filter_map(|name| Some((name, variable(name)?)));
+        Self(set.filter(|(_, said)| !said.trim().is_empty()).collect())
+    }
+
+    /// Whether nothing is to be traced, whatever else is said.
+    pub(super) fn is_off(&self) -> bool {
+        let says = |name, word: &str| {
+            self.one(name)
+                .is_some_and(|said| said.trim().eq_ignore_ascii_case(word))
+        };
+        says(DISABLED, "true") || says(EXPORTER, "none")
+    }
+
+    fn one(&self, name: &str) -> Option<&str> {
+        let mut set = self.0.iter();
+        set.find(|(other, _)| *other == name)
+            .map(|(_, said)| &**said)
+    }
+
+    fn first(&self, names: &[&'static str]) -> Option<(&'static str, &str)> {
+        names.iter().find_map(|name| Some((*name, self.one(name)?)))
+    }
+
+    /// What stands in for `key` of the section, as that key has it.
+    pub(super) fn item<'v>(&self, key: &str, field: &str) -> Option<Item<'v>> {
+        let (name, said) = match key {
+            "endpoint" => match self.one(TRACES_ENDPOINT) {
+                Some(said) => (TRACES_ENDPOINT, said.to_owned()),
+                None => (ENDPOINT, with_path_for_traces(self.one(ENDPOINT)?)),
+            },
+            "protocol" => {
+                let (name, said) = self.first(&PROTOCOL)?;
+                // What the file calls "http" is one of two forms here.
+                let said = if said == "http/protobuf" {
+                    "http"
+                } else {
+                    said
+                };
+                (name, said.to_owned())
+            }
+            "timeout" => {
+                let (name, said) = self.first(&TIMEOUT)?;
+                let is_number = said.bytes().all(|byte| byte.is_ascii_digit());
+                let unit = if is_number { "ms" } else { "" };
+                (name, format!("{said}{unit}"))
+            }
+            "sample" => {
+                let said = self.one(SAMPLER)?;
+                let share = match said {
+                    "parentbased_always_on" => "1",
+                    "parentbased_always_off" => "0",
+                    "parentbased_traceidratio" => self.one(SAMPLER_ARG).unwrap_or("1"),
+                    other => other,
+                };
+                (SAMPLER, share.to_owned())
+            }
+            "service_name" => {
+                let (name, said) = self.first(&[SERVICE_NAME, RESOURCE])?;
+                if name == RESOURCE {
+                    let mut named = pairs(said).filter(|(key, _)| key == "service.name");
+                    (name, named.next()?.1)
+                } else {
+                    (name, said.to_owned())
+                }
+            }
+            "ca" => self
+                .first(&CERTIFICATE)
+                .map(|(name, said)| (name, said.to_owned()))?,
+            _ => return None,
+        };
+        Some(Item {
+            said: said_by(name, field),
+            value: DeValue::String(said.into()),
+        })
+    }
+
+    /// The fields for the collector.
+    ///
+    /// # Errors
+    ///
+    /// One that cannot be sent; what it says is not told.
+    pub(super) fn headers(&self, field: &str) -> Result<CollectorHeaders, Mistake> {
+        let Some((name, said)) = self.first(&HEADERS) else {
+            return Ok(CollectorHeaders::None);
+        };
+        let fields: Result<Vec<(HeaderName, HeaderValue)>, _> = pairs(said)
+            .enumerate()
+            .map(|(index, (name, value))| read_field(index + 1, &name, &value))
+            .collect();
+        let fields = fields.map_err(|why| said_by(name, field).mistake(why))?;
+        Ok(CollectorHeaders::Fields(fields))
+    }
+
+    /// What is said of whoever sends spans, but for its name.
+    pub(super) fn resource(&self) -> Vec<(String, String)> {
+        let said = pairs(self.one(RESOURCE).unwrap_or_default());
+        said.filter(|(key, _)| key != "service.name").collect()
+    }
+}
+
+/// Where [`Variables::resource`] is said.
+pub(super) fn said_resource(field: &str) -> Said {
+    said_by(RESOURCE, field)
+}
+
+fn said_by(name: &'static str, field: &str) -> Said {
+    Said {
+        field: field.to_owned(),
+        place: Place::Variable(name),
+    }
+}
+
+/// An address for everything is where the paths of each are below.
+fn with_path_for_traces(said: &str) -> String {
+    let base = said.trim_end_matches('/');
+    let host = base.split_once("://").map_or(base, |(_, host)| host);
+    if host.contains('/') {
+        format!("{base}/v1/traces")
+    } else {
+        base.to_owned()
+    }
+}
+
+/// `key=value,key=value`, values with `%` and two digits for what cannot stand for itself. What has no `=` is nothing.
+fn pairs(list: &str) -> impl Iterator<Item = (String, String)> {
+    list.split(',').filter_map(|pair| {
+        let (key, value) = pair.split_once('=')?;
+        Some((key.trim().to_owned(), decoded(value.trim())))
+    })
+}
+
+fn decoded(value: &str) -> String {
+    let mut bytes = Vec::with_capacity(value.len());
+    let mut rest = value.as_bytes();
+    while let Some((&byte, tail)) = rest.split_first() {
+        let digit = |at: usize| tail.get(at).and_then(|&byte| char::from(byte).to_digit(16));
+        if let (b'%', Some(high), Some(low)) = (byte, digit(0), digit(1)) {
+            bytes.push(u8::try_from(high << 4 | low).unwrap_or_default());
+            rest = &tail[2..];
+        } else {
+            bytes.push(byte);
+            rest = tail;
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// Where these are set.
+    pub(in crate::sections) fn variables(set: &[(&str, &str)]) -> Variables {
+        let set: Vec<_> = set.to_vec();
+        Variables::read(|name| {
+            let mut set = set.iter();
+            set.find(|(other, _)| *other == name)
+                .map(|(_, said)| (*said).to_owned())
+        })
+    }
+
+    fn said(key: &str, set: &[(&str, &str)]) -> Option<String> {
+        let item = variables(set).item(key, "tracing.x")?;
+        Some(item.value.as_str().expect("text").to_owned())
+    }
+
+    #[test]
+    fn the_one_for_traces_goes_before_the_one_for_everything_and_empty_is_absent() {
+        let both = [
+            ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://all:4317/"),
+            ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://traces:4317"),
+        ];
+        assert_eq!(
+            said("endpoint", &both).as_deref(),
+            Some("http://traces:4317")
+        );
+        assert_eq!(
+            said("endpoint", &both[..1]).as_deref(),
+            Some("http://all:4317")
+        );
+        let empty = [both[0], (both[1].0, " ")];
+        assert_eq!(said("endpoint", &empty).as_deref(), Some("http://all:4317"));
+        assert_eq!(said("endpoint", &[]), None);
+        let item = variables(&both)
+            .item("endpoint", "tracing.endpoint")
+            .expect("said");
+        assert_eq!(
+            item.mistake("is wrong").to_string(),
+            "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: tracing.endpoint: is wrong"
+        );
+    }
+
+    #[test]
+    fn an_address_for_everything_has_its_path_for_traces_below() {
+        let at = |written| said("endpoint", &[(ENDPOINT, written)]).expect("said");
+        assert_eq!(
+            at("https://api.example/otlp/"),
+            "https://api.example/otlp/v1/traces"
+        );
+        assert_eq!(at("https://api.example"), "https://api.example");
+    }
+
+    #[test]
+    fn forms_are_those_of_the_keys() {
+        for (key, name, written, expected) in [
+            ("protocol", PROTOCOL[1], "http/protobuf", "http"),
+            ("protocol", PROTOCOL[0], "grpc", "grpc"),
+            ("protocol", PROTOCOL[0], "http/json", "http/json"),
+            ("timeout", TIMEOUT[1], "2500", "2500ms"),
+            ("timeout", TIMEOUT[0], "soon", "soon"),
+            ("sample", SAMPLER, "parentbased_always_on", "1"),
+            ("sample", SAMPLER, "parentbased_always_off", "0"),
+            ("sample", SAMPLER, "parentbased_traceidratio", "1"),
+            ("sample", SAMPLER, "always_on", "always_on"),
+            ("service_name", SERVICE_NAME, "edge", "edge"),
+            (
+                "service_name",
+                RESOURCE,
+                "a=b, service.name = my%20edge",
+                "my edge",
+            ),
+            ("ca", CERTIFICATE[1], "/ca.pem", "/ca.pem"),
+        ] {
+            assert_eq!(
+                said(key, &[(name, written)]).as_deref(),
+                Some(expected),
+                "{name}={written}"
+            );
+        }
+        let ratio = [(SAMPLER, "parentbased_traceidratio"), (SAMPLER_ARG, "0.25")];
+        assert_eq!(said("sample", &ratio).as_deref(), Some("0.25"));
+        assert_eq!(said("sample", &ratio[1..]), None);
+        assert_eq!(said("service_name", &[(RESOURCE, "a=b")]), None);
+    }
+
+    #[test]
+    fn two_of_them_turn_everything_off() {
+        assert!(variables(&[(DISABLED, "TRUE")]).is_off());
+        assert!(variables(&[(EXPORTER, "none")]).is_off());
+        assert!(!variables(&[(DISABLED, "false"), (EXPORTER, "otlp")]).is_off());
+    }
+
+    #[test]
+    fn lists_are_taken_apart_and_secrets_stay_secret() {
+        let set = variables(&[
+            (HEADERS[1], "x-key=a%2Cb%, authorization=Bearer%20s3cret"),
+            (RESOURCE, "a=1,service.name=n,bad,b=%zz"),
+        ]);
+        let CollectorHeaders::Fields(fields) = set.headers("h").expect("valid") else {
+            panic!("fields");
+        };
+        assert_eq!(
+            fields[0],
+            (
+                "x-key".parse().expect("a name"),
+                "a,b%".parse().expect("a value")
+            )
+        );
+        assert_eq!(fields[1].1, "Bearer s3cret");
+        let shown = format!("{fields:?} {set:?}");
+        assert!(!shown.contains("s3cret"), "{shown}");
+        let expected =
+            [("a", "1"), ("b", "%zz")].map(|(key, value)| (key.to_owned(), value.to_owned()));
+        assert_eq!(set.resource(), expected);
+        for bad in ["a b=s3cret", "x=s3cret%0a", "content-type=s3cret"] {
+            let mistake = variables(&[(HEADERS[0], bad)])
+                .headers("h")
+                .expect_err("bad");
+            assert!(!mistake.to_string().contains("s3cret"), "{mistake}");
+        }
+    }
+}

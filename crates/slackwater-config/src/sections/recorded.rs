@@ -1,0 +1,111 @@
+//! What a recording has to say of a service's policy: which it is and every setting of it, written out as a configuration has
+//! them and read again.
+
+use super::passive_health::{read_passive_health, write_passive_health};
+use super::policies::write_sections;
+use super::show::quoted;
+use super::{PolicySections, ServiceConfig};
+use crate::toml_reader::values::{duration, show_duration};
+use crate::toml_reader::{Mistakes, Reader, Source};
+use core::fmt::{self, Write};
+use core::time::Duration;
+use slackwater_core::health::HealthConfig;
+use slackwater_core::policy::{PolicyEntry, PolicySettings, policy_named};
+
+/// A policy as a recording has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecordedPolicy {
+    /// The policy.
+    pub entry: &'static PolicyEntry,
+    /// Its settings.
+    pub settings: PolicySettings,
+    /// The settings of passive health.
+    pub health: HealthConfig,
+}
+
+/// How long a warm-up by evidence lasts at most.
+const WARM_UP_MAX: &str = "discovery.warm_up";
+
+impl ServiceConfig {
+    /// The settings of its policy and of what is around it, in TOML.
+    pub fn policy_toml(&self) -> String {
+        let mut toml = String::new();
+        // Writing to a string does not fail.
+        let _ = self.write_policy(&mut toml);
+        toml
+    }
+
+    fn write_policy(&self, to: &mut String) -> fmt::Result {
+        let warm_up = self.passive_health.warm_up.as_ref();
+        let warm_up = warm_up.map_or(Duration::ZERO, |warm_up| warm_up.span_max);
+        writeln!(to, "{WARM_UP_MAX} = {}\n", quoted(show_duration(warm_up)))?;
+        write_sections(to, "", &self.policy_settings)?;
+        write_passive_health(to, "", &self.passive_health)
+    }
+}
+
+/// Reads the settings of the policy called `name` that [`ServiceConfig::policy_toml`] wrote.
+///
+/// # Errors
+///
+/// There is no such policy, or its settings are not such ones: another version wrote them. The message says what is strange.
+pub fn read_recorded_policy(name: &str, toml: &str) -> Result<RecordedPolicy, String> {
+    let entry = policy_named(name).ok_or_else(|| format!("there is no policy {name:?}"))?;
+    let source = Source::new("settings".into(), toml.to_owned());
+    let reader = Reader::new(Some(&source), Vec::new());
+    let mut reader = reader.map_err(|mistakes| mistakes.in_a_line())?;
+    let warm_up = reader.setting(WARM_UP_MAX, Duration::ZERO, "a span of time", duration);
+    let sections = PolicySections::read(&mut reader, "");
+    let settings = sections.settings(&mut reader);
+    let (health, _) = read_passive_health(&mut reader, "", name, warm_up.value);
+    let (_, mistakes) = reader.finish();
+    if !mistakes.is_empty() {
+        return Err(Mistakes::new(mistakes).in_a_line());
+    }
+    Ok(RecordedPolicy {
+        entry,
+        settings,
+        health,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sections::Config;
+
+    fn service(toml: &str) -> ServiceConfig {
+        let text = format!("listen = \"127.0.0.1:0\"\nreplicas = [\"127.0.0.1:1\"]\n{toml}");
+        let config = Config::of_text("test", text).expect("a valid configuration");
+        config.services.into_iter().next().expect("one")
+    }
+
+    #[test]
+    fn a_policy_with_all_its_settings_comes_back() {
+        for toml in [
+            "",
+            "policy = \"peak_ewma\"\npeak_ewma.decay = \"3s\"\nerror_aversion.enabled = false\n",
+            "policy = \"c3\"\nprequal.probe_rate = 0.123457\nprequal.pool_capacity = 9\nc3.clients = 3\n",
+            "error_aversion.enabled = false\nwarm_up.by_evidence = false\n",
+            "error_aversion.enabled = false\ndiscovery.warm_up = \"7s\"\nwarm_up.share_min = 0.25\n",
+            "latency_probation = { enabled = true, factor = 9 }\nejection = { trials = 0.01, back_off = \"1500us\", shadow_trials = true }\n",
+        ] {
+            let service = service(toml);
+            let read = read_recorded_policy(service.policy.name, &service.policy_toml());
+            let expected = RecordedPolicy {
+                entry: service.policy,
+                settings: service.policy_settings,
+                health: service.passive_health,
+            };
+            assert_eq!(read, Ok(expected), "{toml}");
+        }
+    }
+
+    #[test]
+    fn what_another_version_wrote_is_told() {
+        let told = |name, toml| read_recorded_policy(name, toml).expect_err("it is strange");
+        assert_eq!(told("swirl", ""), "there is no policy \"swirl\"");
+        let strange = told("prequal", "prequal.swirl = 3\n");
+        assert!(strange.contains("prequal.swirl"), "{strange}");
+    }
+}

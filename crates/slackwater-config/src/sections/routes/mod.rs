@@ -1,0 +1,149 @@
+//! Routes: which requests go where. `[[routes]]`, of which the first that matches decides; without any, all requests go to
+//! the one service that there is.
+
+mod action;
+mod bounds;
+mod heads;
+mod mirror;
+mod reach;
+mod show;
+mod when;
+
+use super::connect::Connect;
+use super::listeners::SaidListener;
+use super::model::ServiceConfig;
+use crate::routes::{Action, Bounds, Conditions, Forward, HeaderChanges, Rewrite, Route, Split};
+use crate::toml_reader::values::found;
+use crate::toml_reader::{Item, Mistake, Reader, Remark, Said};
+
+pub(super) use show::write_routes;
+
+/// The most routes.
+const ROUTES_MAX: usize = 1024;
+
+/// What routes may name, and what holds where they say nothing.
+#[derive(Clone, Copy)]
+pub(super) struct Named<'n> {
+    pub(super) listeners: &'n [SaidListener],
+    pub(super) services: &'n [ServiceConfig],
+    /// Where a route says nothing.
+    pub(super) connect: Connect,
+}
+
+impl Named<'_> {
+    fn listener(self, item: &Item<'_>) -> Result<usize, Mistake> {
+        let names = self.listeners.iter();
+        place(item, "listener", names.map(|it| it.config.name.as_str()))
+    }
+
+    fn service(self, item: &Item<'_>) -> Result<usize, Mistake> {
+        place(
+            item,
+            "service",
+            self.services.iter().map(|it| it.name.as_str()),
+        )
+    }
+}
+
+/// The place of the name that was said, among all.
+fn place<'n>(
+    item: &Item<'_>,
+    what: &str,
+    names: impl Iterator<Item = &'n str> + Clone,
+) -> Result<usize, Mistake> {
+    let name = item.value.as_str();
+    names
+        .clone()
+        .position(|other| Some(other) == name)
+        .ok_or_else(|| {
+            let names: Vec<_> = names.map(|name| format!("{name:?}")).collect();
+            item.mistake(format!(
+                "found {}, which is no {what}, expected one of {}",
+                found(&item.value),
+                names.join(", ")
+            ))
+        })
+}
+
+/// A route and where it was said.
+struct SaidRoute {
+    route: Route,
+    said: Said,
+}
+
+/// All routes, at least one unless mistakes were noted, and what is to be remarked on them.
+pub(super) fn read_routes(reader: &mut Reader<'_>, named: Named<'_>) -> (Vec<Route>, Vec<Remark>) {
+    let count = reader.count_tables("routes");
+    if count > ROUTES_MAX {
+        reader.add_mistake_near(
+            &format!("routes[{ROUTES_MAX}]"),
+            format!("is one too many, expected at most {ROUTES_MAX} routes"),
+        );
+    }
+    if count == 0 {
+        return (read_none(reader, named), Vec::new());
+    }
+    let mut routes = Vec::new();
+    for index in 0..count.min(ROUTES_MAX) {
+        let field = format!("routes[{index}]");
+        let route = read_route(reader, &format!("{field}."), named);
+        let place = reader.place_near(&field);
+        routes.extend(route.map(|route| SaidRoute {
+            route,
+            said: Said { field, place },
+        }));
+    }
+    // A route that could not be read might be the one that is missed.
+    let is_whole = routes.len() == count;
+    reach::note_circles(reader, &routes, named.listeners);
+    let remarks = if is_whole {
+        reach::remarks(reader, &routes, named.services)
+    } else {
+        Vec::new()
+    };
+    (routes.into_iter().map(|said| said.route).collect(), remarks)
+}
+
+/// Without routes: everything to the one service.
+fn read_none(reader: &mut Reader<'_>, named: Named<'_>) -> Vec<Route> {
+    if let [_, second, ..] = named.services {
+        reader.add_mistake_near(
+            &format!("services.{}", second.name),
+            "is a second service, and nothing says which requests are for it; expected tables \
+             [[routes]]"
+                .to_owned(),
+        );
+    }
+    vec![Route::to(0, named.connect)]
+}
+
+impl Route {
+    /// Everything to one service.
+    pub fn to(service: usize, connect: Connect) -> Self {
+        Self {
+            when: Conditions::default(),
+            then: Action::Forward(Box::new(Forward {
+                services: Split::one(service),
+                rewrite: Rewrite::default(),
+                request_headers: HeaderChanges::default(),
+                bounds: Bounds::default(),
+                connect,
+                mirror: None,
+                retries: None,
+            })),
+            response_headers: HeaderChanges::default(),
+        }
+    }
+}
+
+/// The keys of one route; `None` after a mistake.
+fn read_route(reader: &mut Reader<'_>, prefix: &str, named: Named<'_>) -> Option<Route> {
+    let when = when::read(reader, prefix, named);
+    let then = action::read(reader, prefix, named, when.as_ref());
+    let response_headers = heads::read_changes(reader, &format!("{prefix}response_headers"));
+    Some(Route {
+        when: when?,
+        then: then?,
+        response_headers: response_headers?,
+    })
+}

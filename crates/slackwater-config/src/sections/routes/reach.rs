@@ -1,0 +1,149 @@
+//! What routes mean together: those that nothing reaches, services that no route leads to, redirects that lead back to
+//! themselves.
+
+use super::SaidRoute;
+use crate::routes::{
+    Action, Asked, HeaderTest, HostRule, Parts, Path, PathRule, Reading, Route, host_of,
+};
+use crate::sections::listeners::SaidListener;
+use crate::sections::model::ServiceConfig;
+use crate::toml_reader::{Reader, Remark, Said, Severity};
+use http::header::HeaderMap;
+use http::uri::{Authority, Uri};
+use http::{HeaderValue, Method};
+
+/// Routes behind one that takes all that they ask for, and services that get no requests.
+pub(super) fn remarks(
+    reader: &Reader<'_>,
+    routes: &[SaidRoute],
+    services: &[ServiceConfig],
+) -> Vec<Remark> {
+    let warning = |said: &Said, message: String| Remark {
+        severity: Severity::Warning,
+        about: said.mistake(message),
+    };
+    let mut remarks = Vec::new();
+    for (index, later) in routes.iter().enumerate() {
+        let mut earlier = routes.iter().take(index);
+        if let Some(first) = earlier.find(|first| first.route.when.covers(&later.route.when)) {
+            let told = format!(
+                "is never reached: {} takes every request that it asks for",
+                first.said.field
+            );
+            remarks.push(warning(&later.said, told));
+        }
+    }
+    for (place, service) in services.iter().enumerate() {
+        let leads_there = |said: &SaidRoute| match &said.route.then {
+            Action::Forward(forward) => {
+                let mut parts = forward.services.parts().iter();
+                let is_copied = forward.mirror.is_some_and(|mirror| mirror.service == place);
+                is_copied || parts.any(|&(service, weight)| service == place && weight > 0)
+            }
+            Action::Redirect(_) | Action::Respond(_) => false,
+        };
+        let field = format!("services.{}", service.name);
+        if !routes.iter().any(leads_there)
+            && let Some(said) = reader.said_section(&field)
+        {
+            remarks.push(warning(
+                &said,
+                "gets no requests: no route leads to it".to_owned(),
+            ));
+        }
+    }
+    remarks
+}
+
+/// Redirects whose target the same route would redirect again, as far as that can be seen here: an example of what the
+/// route asks for is sent where the redirect leads.
+pub(super) fn note_circles(
+    reader: &mut Reader<'_>,
+    routes: &[SaidRoute],
+    listeners: &[SaidListener],
+) {
+    for SaidRoute { route, said } in routes {
+        let is_own = |(place, _): &(usize, &SaidListener)| {
+            route.when.listeners.is_empty() || route.when.listeners.contains(place)
+        };
+        let own: Vec<_> = (listeners.iter().enumerate())
+            .filter(is_own)
+            .map(|(place, said)| Entrance {
+                place,
+                port: said.config.address.port(),
+                scheme: match said.config.tls {
+                    Some(_) => "https",
+                    None => "http",
+                },
+            })
+            .collect();
+        if own
+            .iter()
+            .any(|by| leads_back(route, by, &own) == Some(true))
+        {
+            let told = "leads back to this route, which would redirect it again, for ever";
+            reader.add_mistake_near(&format!("{}.redirect.to", said.field), told.to_owned());
+        }
+    }
+}
+
+/// A listener that a route's requests come in by.
+struct Entrance {
+    place: usize,
+    port: u16,
+    scheme: &'static str,
+}
+
+/// Whether a request that came in by one of the route's entrances is sent to the same route by way of any of them; `None`
+/// where nobody can say.
+fn leads_back(route: &Route, by: &Entrance, entrances: &[Entrance]) -> Option<bool> {
+    let Action::Redirect(redirect) = &route.then else {
+        return Some(false);
+    };
+    let host = match route.when.hosts.first() {
+        Some(HostRule::Exact(name)) => name.clone(),
+        Some(HostRule::Below(name)) => format!("a.{name}"),
+        None => "host.example".to_owned(),
+    };
+    let (path, rest) = match &route.when.path {
+        Some(PathRule::Exact(path)) => (path.clone(), String::new()),
+        Some(PathRule::Prefix(prefix)) => (format!("{prefix}/x"), "/x".to_owned()),
+        None => ("/x".to_owned(), "/x".to_owned()),
+    };
+    let parts = Parts {
+        scheme: by.scheme,
+        host: &host,
+        path: &path,
+        rest: &rest,
+        query: None,
+    };
+    let target: Uri = redirect.to.fill(&parts).parse().ok()?;
+    // A port that is not said may be one of ours under another number.
+    let takes = |entrance: &&Entrance| {
+        entrance.scheme == target.scheme_str().unwrap_or(by.scheme)
+            && target.port_u16().is_none_or(|port| port == entrance.port)
+    };
+    let Some(back) = entrances.iter().find(takes) else {
+        return Some(false);
+    };
+    let mut headers = HeaderMap::new();
+    for rule in &route.when.headers {
+        let value = match &rule.test {
+            HeaderTest::Present => "x",
+            HeaderTest::Absent => continue,
+            HeaderTest::Exact(text) | HeaderTest::Prefix(text) => text,
+        };
+        headers.insert(&rule.name, HeaderValue::from_str(value).ok()?);
+    }
+    let local = Authority::try_from(host.as_str()).ok()?;
+    let asked = Asked {
+        listener: back.place,
+        method: route.when.methods.first().unwrap_or(&Method::GET),
+        host: host_of(&target, &headers, &local),
+        path: Path::new(target.path()),
+        headers: &headers,
+    };
+    // Of a host that no route names, nobody knows here who answers for it.
+    let is_elsewhere = route.when.hosts.is_empty() && asked.host != host;
+    Some(!is_elsewhere && route.when.read(&asked) == Reading::Meant)
+}

@@ -1,0 +1,412 @@
+//! What is set at run time, in place of what the file and the flags say: keys of services, one by one.
+//!
+//! The keys are those of the configuration, and the same reader reads them over the file and the flags, so that a value that
+//! the file could not have is refused in the same words. What says where requests go and what names files stays the file's
+//! business, and so do the settings of the process.
+
+use super::assemble::assemble;
+use super::services::DEFAULT;
+use super::{Config, Variables};
+use crate::toml_reader::{Reader, Source};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
+use std::time::SystemTime;
+use toml::de::DeValue;
+
+/// The most of them.
+const OVERRIDES_MAX: usize = 1024;
+
+/// What is set in place of one key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SettingOverride {
+    /// In TOML.
+    pub value: String,
+    /// When it was set.
+    pub since: SystemTime,
+    /// What was in force before, in TOML; `None` where the key did nothing then.
+    pub instead_of: Option<String>,
+}
+
+/// What is set at run time, by service and key.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SettingOverrides(BTreeMap<(String, String), SettingOverride>);
+
+impl SettingOverrides {
+    /// Each with its service and its key.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str, &SettingOverride)> {
+        let all = self.0.iter();
+        all.map(|((service, key), set)| (service.as_str(), key.as_str(), set))
+    }
+
+    /// How many settings are set.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether none is set.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Sets a key of a service; with `null` it is as the file and the flags say again. `before` is what is in force.
+    ///
+    /// # Errors
+    ///
+    /// The key cannot be set at run time, or its value is of no kind that a key has.
+    pub fn set(
+        &mut self,
+        before: &Config,
+        (service, key): (&str, &str),
+        value: &Value,
+        now: SystemTime,
+    ) -> Result<(), String> {
+        if let Some(why) = why_not(key) {
+            return Err(format!("{key}: {why}"));
+        }
+        let place = (service.to_owned(), key.to_owned());
+        if value.is_null() {
+            self.0.remove(&place);
+            return Ok(());
+        }
+        let value = to_toml(value).map_err(|why| format!("{key}: {why}"))?;
+        let instead_of = match self.0.get(&place) {
+            Some(set) if set.value == value => return Ok(()),
+            Some(set) => set.instead_of.clone(),
+            None => before.shown_value(service, key),
+        };
+        let set = SettingOverride {
+            value,
+            since: now,
+            instead_of,
+        };
+        self.0.insert(place, set);
+        if self.0.len() > OVERRIDES_MAX {
+            return Err(format!(
+                "{key}: is one too many, expected at most {OVERRIDES_MAX} at a time; what is to stay belongs in the file"
+            ));
+        }
+        Ok(())
+    }
+
+    /// Takes over what was set before, in another process. What it is worth is seen when it is put over the file and the flags.
+    pub fn restore(&mut self, service: String, key: String, set: SettingOverride) {
+        self.0.insert((service, key), set);
+    }
+
+    /// Forgets what is set of a service, or of all.
+    pub fn forget(&mut self, service: Option<&str>) {
+        let is_meant = |name: &str| service.is_none_or(|service| service == name);
+        self.0.retain(|(name, _), _| !is_meant(name));
+    }
+
+    /// Forgets all that is set of services that are not among `config`'s, and says which those are.
+    pub fn forget_absent(&mut self, config: &Config) -> BTreeSet<String> {
+        let names: BTreeSet<_> = (config.services.iter())
+            .map(|service| service.name.as_str())
+            .collect();
+        let mut gone = BTreeSet::new();
+        self.0.retain(|(service, _), _| {
+            let stays = names.contains(service.as_str());
+            if !stays {
+                gone.insert(service.clone());
+            }
+            stays
+        });
+        gone
+    }
+
+    /// Puts them over what the file and the flags say. Those of services that the file does not have do nothing.
+    pub(super) fn put_over<'s>(&'s self, reader: &mut Reader<'s>) {
+        let is_named = reader.has("services");
+        for ((service, key), set) in &self.0 {
+            let field = if is_named {
+                let section = format!("services.{service}");
+                if !reader.has(&section) {
+                    continue;
+                }
+                format!("{section}.{key}")
+            } else if service == DEFAULT {
+                key.clone()
+            } else {
+                continue;
+            };
+            // It was written by `to_toml`, in this process or in the one before.
+            if let Ok(value) = DeValue::parse(&set.value) {
+                reader.put_over(&field, value.into_inner());
+            }
+        }
+    }
+}
+
+impl Config {
+    /// What is in force of a service's key, in TOML; `None` where it does nothing.
+    pub fn shown_value(&self, service: &str, key: &str) -> Option<String> {
+        let all: toml::Table = self.to_toml().parse().ok()?;
+        let mut found = all.get("services")?.get(service)?;
+        for step in key.split('.') {
+            found = found.get(step)?;
+        }
+        Some(found.to_string())
+    }
+}
+
+/// A value as the file would have it.
+fn to_toml(value: &Value) -> Result<String, String> {
+    let fits = |value: &Value| value.is_string() || value.is_number() || value.is_boolean();
+    let all_fit = match value {
+        Value::Array(values) => values.iter().all(fits),
+        value => fits(value),
+    };
+    if !all_fit {
+        return Err(format!(
+            "found {}, expected a text, a number, true, false or a list of these; a section's keys are set one by one, such \
+             as \"hedge.enabled\"",
+            kind(value)
+        ));
+    }
+    let value = toml::Value::try_from(value);
+    let value = value.map_err(|_| "found a number that is too large".to_owned())?;
+    Ok(value.to_string())
+}
+
+const fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Object(_) => "an object",
+        Value::Array(_) => "a list with other things in it",
+        _ => "nothing",
+    }
+}
+
+/// The keys that there are without saying anything: those of a service, and those of the process.
+static KEYS: LazyLock<(BTreeSet<String>, BTreeSet<String>)> = LazyLock::new(|| {
+    let source = Source::new("keys".into(), "[services.x]\n".to_owned());
+    let reader = Reader::new(Some(&source), Vec::new());
+    let fields = reader.map_or_else(
+        |_| Vec::new(),
+        |reader| assemble(reader, &Variables::default()).0,
+    );
+    let own = |field: &String| field.strip_prefix("services.x.").map(str::to_owned);
+    let of_service: BTreeSet<_> = fields.iter().filter_map(own).collect();
+    let of_process = fields.into_iter().filter(|field| own(field).is_none());
+    let of_process = of_process.filter(|field| !of_service.contains(field));
+    let of_process = of_process.collect();
+    (of_service, of_process)
+});
+
+/// Why a key cannot be set at run time.
+fn why_not(key: &str) -> Option<&'static str> {
+    let is_within = |section: &str| {
+        let rest = key.strip_prefix(section);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+    };
+    let says_where = [
+        "replicas",
+        "discovery.file",
+        "discovery.dns",
+        "discovery.srv",
+    ];
+    if says_where.into_iter().any(is_within) {
+        return Some(
+            "says who is in the fleet, which the file says; a replica can be drained, or have another weight",
+        );
+    }
+    if ["replica.tls", "probe.key_file"].into_iter().any(is_within) {
+        return Some(
+            "names files, or who is believed; change it in the file, and have that read again",
+        );
+    }
+    let (of_service, of_process) = &*KEYS;
+    let top = |field: &str| field.split('.').next().unwrap_or_default().to_owned();
+    let is_known = of_service.iter().any(|field| top(field) == top(key));
+    if !is_known || of_process.contains(key) {
+        return Some("is no setting of a service; those of the process are changed in the file");
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sections::{Loaded, Overrides};
+    use serde_json::json;
+
+    const SHORT: &str =
+        "listen = \"127.0.0.1:8080\"\nreplicas = [\"10.0.0.1:80\"]\npolicy = \"random\"\n";
+    const NAMED: &str = "listen = \"127.0.0.1:8080\"\n[services.web]\nreplicas = [\"10.0.0.1:80\"]\npolicy = \"random\"\n[[routes]]\nservice = \"web\"\n";
+
+    fn load(text: &str, flags: &Overrides, over: &SettingOverrides) -> Result<Loaded, String> {
+        let source = Source::new("a.toml".into(), text.to_owned());
+        Config::load_over(Some(&source), flags, over).map_err(|mistakes| mistakes.in_a_line())
+    }
+
+    fn over(service: &str, settings: &[(&str, Value)]) -> SettingOverrides {
+        let none = SettingOverrides::default();
+        let before = load(SHORT, &Overrides::default(), &none).expect("valid");
+        let mut over = none;
+        for (key, value) in settings {
+            let set = over.set(
+                &before.config,
+                (service, key),
+                value,
+                SystemTime::UNIX_EPOCH,
+            );
+            set.expect("may be set");
+        }
+        over
+    }
+
+    #[test]
+    fn what_is_set_wins_over_file_and_flags_in_both_forms() {
+        let set = [
+            ("policy", json!("prequal")),
+            ("prequal.pool_capacity", json!(20)),
+            ("hedge.enabled", json!(true)),
+            ("timeouts.connect", json!("300ms")),
+        ];
+        for (text, service) in [(SHORT, "default"), (NAMED, "web")] {
+            let over = over(service, &set);
+            let loaded = load(text, &Overrides::default(), &over).expect("valid");
+            let found = |key| loaded.config.shown_value(service, key);
+            assert_eq!(found("policy").as_deref(), Some("\"prequal\""));
+            assert_eq!(found("prequal.pool_capacity").as_deref(), Some("20"));
+            assert_eq!(found("hedge.enabled").as_deref(), Some("true"));
+            assert_eq!(found("timeouts.connect").as_deref(), Some("\"300ms\""));
+        }
+        let flags = Overrides {
+            policy: Some("round_robin".to_owned()),
+            ..Overrides::default()
+        };
+        let flagged = load(SHORT, &flags, &SettingOverrides::default()).expect("valid");
+        assert_eq!(flagged.config.services[0].policy.name, "round_robin");
+        let loaded = load(SHORT, &flags, &over("default", &set)).expect("valid");
+        assert_eq!(loaded.config.services[0].policy.name, "prequal");
+    }
+
+    #[test]
+    fn mistakes_are_told_in_the_readers_own_words() {
+        for (key, value, expected) in [
+            (
+                "policy",
+                json!("prequel"),
+                "override: policy: found \"prequel\"",
+            ),
+            (
+                "prequal.pool_capacity",
+                json!(1),
+                "override: prequal.pool_capacity: found 1, expected",
+            ),
+            (
+                "prequal.pool_size",
+                json!(1),
+                "override: prequal.pool_size: unknown key",
+            ),
+            (
+                "policy.name",
+                json!(1),
+                "override: policy.name: policy is no section",
+            ),
+            (
+                "hedge.enabled",
+                json!("yes"),
+                "override: hedge.enabled: found \"yes\", expected true or false",
+            ),
+        ] {
+            let over = over("default", &[(key, value)]);
+            let told = load(SHORT, &Overrides::default(), &over).expect_err("mistaken");
+            assert!(told.starts_with(expected), "{told}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_a_services_own_or_says_where_requests_go_stays_the_files() {
+        let config = load(SHORT, &Overrides::default(), &SettingOverrides::default());
+        let config = config.expect("valid").config;
+        for (key, expected) in [
+            ("replicas", "says who is in the fleet"),
+            ("replicas[0].weight", "says who is in the fleet"),
+            ("discovery.file", "says who is in the fleet"),
+            ("discovery.dns", "says who is in the fleet"),
+            ("replica.tls.ca", "names files"),
+            ("replica.tls", "names files"),
+            ("probe.key_file", "names files"),
+            ("listen", "is no setting of a service"),
+            ("workers", "is no setting of a service"),
+            ("timeouts.head", "is no setting of a service"),
+            ("admin.token_file", "is no setting of a service"),
+            ("tls.client_ca", "is no setting of a service"),
+            ("access_log.to", "is no setting of a service"),
+            ("", "is no setting of a service"),
+        ] {
+            let mut over = SettingOverrides::default();
+            let place = ("default", key);
+            let refused = over.set(&config, place, &json!("x"), SystemTime::UNIX_EPOCH);
+            let told = refused.expect_err(key);
+            assert!(told.starts_with(&format!("{key}: {expected}")), "{told}");
+            assert!(over.is_empty());
+        }
+        for strange in [
+            json!({"a": 1}),
+            json!([[1]]),
+            json!([null]),
+            json!(u64::MAX),
+        ] {
+            let place = ("default", "prequal.pool_capacity");
+            let mut over = SettingOverrides::default();
+            let refused = over.set(&config, place, &strange, SystemTime::UNIX_EPOCH);
+            assert!(refused.is_err(), "{strange}");
+        }
+    }
+
+    #[test]
+    fn every_key_of_a_service_may_be_set_or_is_refused_on_purpose() {
+        let (of_service, _) = &*KEYS;
+        assert!(of_service.len() > 60, "{of_service:?}");
+        let refused = of_service.iter().filter(|key| why_not(key).is_some());
+        let refused: Vec<_> = refused.map(String::as_str).collect();
+        let on_purpose = [
+            "discovery.dns",
+            "discovery.file",
+            "discovery.srv",
+            "probe.key_file",
+            "replica.tls.ca",
+            "replica.tls.certificate",
+            "replica.tls.key",
+            "replica.tls.server_name",
+            "replica.tls.verify",
+            "replicas",
+        ];
+        assert_eq!(refused, on_purpose);
+    }
+
+    #[test]
+    fn an_override_remembers_what_was_before_and_since_when() {
+        let config = load(SHORT, &Overrides::default(), &SettingOverrides::default());
+        let config = config.expect("valid").config;
+        let at = |seconds| SystemTime::UNIX_EPOCH + core::time::Duration::from_secs(seconds);
+        let mut over = SettingOverrides::default();
+        let mut set = |value, now| {
+            let place = ("default", "policy");
+            over.set(&config, place, &value, at(now))
+                .expect("may be set");
+            over.iter().next().map(|(_, _, set)| set.clone())
+        };
+        let first = set(json!("prequal"), 1).expect("set");
+        assert_eq!(first.instead_of.as_deref(), Some("\"random\""));
+        assert_eq!(
+            set(json!("prequal"), 2).map(|it| it.since),
+            Some(at(1)),
+            "no change"
+        );
+        let other = set(json!("round_robin"), 3).expect("set");
+        assert_eq!((other.since, other.instead_of), (at(3), first.instead_of));
+        assert_eq!(set(Value::Null, 4), None);
+        over.set(&config, ("gone", "policy"), &json!("random"), at(5))
+            .expect("may be set");
+        assert_eq!(
+            over.forget_absent(&config),
+            BTreeSet::from(["gone".to_owned()])
+        );
+        assert!(over.is_empty());
+    }
+}

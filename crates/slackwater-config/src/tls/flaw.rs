@@ -1,0 +1,49 @@
+//! What is wrong with a file of certificates or keys: which file, where in it, why.
+
+use core::fmt;
+use std::path::{Path, PathBuf};
+
+/// A file that cannot be used. The message says what was wrong and what to do; lower-case, no trailing stop. Never holds
+/// anything that the file holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Flaw {
+    file: PathBuf,
+    /// The line of the block in question, from 1; `None` for the file as a whole.
+    line: Option<usize>,
+    message: String,
+}
+
+impl Flaw {
+    /// What is wrong with a whole file.
+    pub fn of_file(file: &Path, message: impl Into<String>) -> Self {
+        Self {
+            file: file.to_owned(),
+            line: None,
+            message: message.into(),
+        }
+    }
+
+    pub(super) fn of_block(file: &Path, line: usize, message: impl Into<String>) -> Self {
+        Self {
+            line: Some(line),
+            ..Self::of_file(file, message)
+        }
+    }
+}
+
+impl Flaw {
+    /// Whether it is this file's.
+    pub fn is_of(&self, file: &Path) -> bool {
+        self.file == file
+    }
+}
+
+impl fmt::Display for Flaw {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ", self.file.display())?;
+        if let Some(line) = self.line {
+            write!(f, "the block at line {line} ")?;
+        }
+        f.write_str(&self.message)
+    }
+}

@@ -1,0 +1,200 @@
+//! From when until when a certificate is valid. RFC 5280 §4.1.2.5
+//!
+//! Verification is webpki's, which keeps these to itself; whoever serves a certificate wants to be told before it ends.
+//! So the few bytes are read here, and nothing is decided by them: a certificate whose dates cannot be read is served all
+//! the same.
+
+use core::time::Duration;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+const SEQUENCE: u8 = 0x30;
+const EXPLICIT_0: u8 = 0xa0;
+const UTC_TIME: u8 = 0x17;
+const GENERALIZED_TIME: u8 = 0x18;
+const DAY_S: i64 = 86_400;
+
+/// The first and the last second, from 1970 on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Validity {
+    /// Seconds since 1970 from which it is valid.
+    pub not_before_s: i64,
+    /// Seconds since 1970 until which it is valid.
+    pub not_after_s: i64,
+}
+
+impl Validity {
+    /// Of a certificate in DER; `None` if that is not to be found out.
+    pub fn of(certificate: &[u8]) -> Option<Self> {
+        let (_, certificate, _) = element(certificate)?;
+        let (_, mut tbs, _) = element(certificate)?;
+        if tbs.first() == Some(&EXPLICIT_0) {
+            (_, _, tbs) = element(tbs)?;
+        }
+        // Serial number, signature algorithm, issuer.
+        for _ in 0..3 {
+            (_, _, tbs) = element(tbs)?;
+        }
+        let (SEQUENCE, validity, _) = element(tbs)? else {
+            return None;
+        };
+        let (not_before_s, rest) = time(validity)?;
+        let (not_after_s, _) = time(rest)?;
+        Some(Self {
+            not_before_s,
+            not_after_s,
+        })
+    }
+
+    /// Whole days until it ends, rounded down; negative once it is over.
+    pub fn days_left(&self, now: SystemTime) -> i64 {
+        self.left_s(now).div_euclid(DAY_S)
+    }
+
+    /// Seconds until it ends; negative once it is over.
+    pub fn left_s(&self, now: SystemTime) -> i64 {
+        self.not_after_s - seconds(now)
+    }
+
+    /// Whether it has not begun.
+    pub fn is_future(&self, now: SystemTime) -> bool {
+        seconds(now) < self.not_before_s
+    }
+
+    /// Whether it is over.
+    pub fn is_over(&self, now: SystemTime) -> bool {
+        seconds(now) > self.not_after_s
+    }
+}
+
+fn seconds(at: SystemTime) -> i64 {
+    let since = at.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
+    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+}
+
+/// Tag, content, and what follows.
+fn element(der: &[u8]) -> Option<(u8, &[u8], &[u8])> {
+    let (&[tag, first], rest) = der.split_first_chunk::<2>()?;
+    let (length, rest) = match first {
+        0..=0x7f => (usize::from(first), rest),
+        0x81..=0x84 => {
+            let (digits, rest) = rest.split_at_checked(usize::from(first & 0x7f))?;
+            let length = digits
+                .iter()
+                .fold(0, |sum, digit| sum << 8 | usize::from(*digit));
+            (length, rest)
+        }
+        _ => return None,
+    };
+    let (content, rest) = rest.split_at_checked(length)?;
+    Some((tag, content, rest))
+}
+
+/// A time in one of the two forms, and what follows. Both end in Z, and years of two digits are from 1950 on.
+fn time(der: &[u8]) -> Option<(i64, &[u8])> {
+    let (tag, digits, rest) = element(der)?;
+    let digits = digits.strip_suffix(b"Z")?;
+    let (century_digits, digits) = match tag {
+        UTC_TIME => (None, digits),
+        GENERALIZED_TIME => {
+            let (century, digits) = digits.split_at_checked(2)?;
+            (Some(pair(century)?), digits)
+        }
+        _ => return None,
+    };
+    let mut pairs = digits.chunks(2).map(pair);
+    let mut next = || pairs.next().flatten();
+    let (year, month, day) = (next()?, next()?, next()?);
+    let (hour, minute, second) = (next()?, next()?, next()?);
+    let century = century_digits.unwrap_or(if year < 50 { 20 } else { 19 });
+    let days = days_from_1970(century * 100 + year, month, day)?;
+    let seconds = days * DAY_S + hour * 3600 + minute * 60 + second;
+    Some((seconds, rest))
+}
+
+fn pair(digits: &[u8]) -> Option<i64> {
+    let &[tens, ones] = digits else { return None };
+    let digit = |byte: u8| char::from(byte).to_digit(10).map(i64::from);
+    Some(digit(tens)? * 10 + digit(ones)?)
+}
+
+/// In the calendar that has always been Gregorian. Counted in years that begin in March, so that the odd day is the last.
+fn days_from_1970(year: i64, month: i64, day: i64) -> Option<i64> {
+    if !(1..=12).contains(&month) || !(1..=31).contains(&day) {
+        return None;
+    }
+    let months_from_march = (month + 9) % 12;
+    let year = if month <= 2 { year - 1 } else { year };
+    let leap_days = year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
+    let day_of_year = (153 * months_from_march + 2) / 5 + day - 1;
+    // 719,468 days before 1970 was the first of March of the year 0.
+    Some(365 * year + leap_days + day_of_year - 719_468)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rcgen::{CertificateParams, KeyPair, date_time_ymd};
+
+    fn made(from: (i32, u8, u8), until: (i32, u8, u8)) -> Vec<u8> {
+        let mut params = CertificateParams::new(["a.test".to_owned()]).expect("a name");
+        params.not_before = date_time_ymd(from.0, from.1, from.2);
+        params.not_after = date_time_ymd(until.0, until.1, until.2);
+        let key = KeyPair::generate().expect("a key");
+        params
+            .self_signed(&key)
+            .expect("a certificate")
+            .der()
+            .to_vec()
+    }
+
+    #[test]
+    fn dates_are_those_that_were_written() {
+        // Both forms: years to 2049 have two digits, later ones four.
+        for (from, until, not_before_s, not_after_s) in [
+            ((1970, 1, 1), (2000, 2, 29), 0, 951_782_400),
+            ((2000, 3, 1), (2049, 12, 31), 951_868_800, 2_524_521_600),
+            ((2024, 12, 31), (2050, 1, 1), 1_735_603_200, 2_524_608_000),
+            ((1950, 1, 1), (2100, 3, 1), -631_152_000, 4_107_542_400),
+        ] {
+            let validity = Validity::of(&made(from, until)).expect("readable");
+            assert_eq!(
+                (validity.not_before_s, validity.not_after_s),
+                (not_before_s, not_after_s)
+            );
+        }
+    }
+
+    #[test]
+    fn days_are_counted_down_to_the_last_second() {
+        let validity = Validity {
+            not_before_s: 100,
+            not_after_s: 100 + 2 * DAY_S,
+        };
+        let at = |seconds| UNIX_EPOCH + Duration::from_secs(seconds);
+        assert!(validity.is_future(at(99)) && !validity.is_future(at(100)));
+        assert_eq!(validity.days_left(at(100)), 2);
+        assert_eq!(validity.days_left(at(101)), 1);
+        let last = 100 + 2 * 86_400;
+        assert_eq!(validity.days_left(at(last)), 0);
+        assert!(!validity.is_over(at(last)));
+        assert_eq!(validity.days_left(at(last + 1)), -1);
+        assert!(validity.is_over(at(last + 1)));
+    }
+
+    #[test]
+    fn garbage_has_no_dates_and_does_no_harm() {
+        let der = made((2020, 1, 1), (2030, 1, 1));
+        for cut in 0..der.len().min(200) {
+            let _ = Validity::of(&der[..cut]);
+        }
+        assert_eq!(Validity::of(&[]), None);
+        assert_eq!(Validity::of(&[0x30, 0x84, 0xff, 0xff, 0xff, 0xff]), None);
+        let month_13 = der
+            .windows(2)
+            .position(|pair| pair == [UTC_TIME, 13])
+            .expect("a date");
+        let mut wrong = der;
+        wrong[month_13 + 4..month_13 + 6].copy_from_slice(b"13");
+        assert_eq!(Validity::of(&wrong), None);
+    }
+}

@@ -1,0 +1,267 @@
+//! What is wrong, or strange, in a configuration, and how it is told to people.
+//!
+//! In one line it is `file:line:column: field: message`, as compilers and editors know it; that is what logs take. The
+//! alternate form (`{:#}`) adds the source line and a caret under the offending part.
+
+use crate::fault::Fault;
+use core::error::Error;
+use core::fmt;
+use std::path::PathBuf;
+
+/// Where something was said.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Place {
+    /// In a file, as a whole: it cannot be read, or something is missing from it.
+    File(PathBuf),
+    /// At a line of a file.
+    Line {
+        /// Which file.
+        file: PathBuf,
+        /// From 1.
+        line: usize,
+        /// From 1, in characters.
+        column: usize,
+        /// How many characters the offending part has on that line; at least 1.
+        width: usize,
+        /// What to show of the line.
+        excerpt: Box<Excerpt>,
+    },
+    /// In a flag of the command line, such as `--listen`.
+    Flag(&'static str),
+    /// In what was set at run time.
+    Override,
+    /// On the command line, as a whole: something is missing from it.
+    CommandLine,
+    /// In a variable of the environment.
+    Variable(&'static str),
+}
+
+/// A line without its end, or what surrounds the offending part in a very long one.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Excerpt {
+    pub text: String,
+    /// How many characters of it stand before the offending part.
+    indent: usize,
+}
+
+impl Excerpt {
+    /// The most characters before the offending part, and in all.
+    const BEFORE: usize = 60;
+    const SHOWN: usize = 100;
+
+    /// What to show of `line`, in which the offending part begins at byte `at`, a character's first.
+    pub fn new(line: &str, at: usize) -> Self {
+        let (before, rest) = line.split_at_checked(at).unwrap_or((line, ""));
+        let kept: Vec<_> = before.chars().rev().take(Self::BEFORE).collect();
+        let shown = (kept.iter().rev().copied()).chain(rest.chars().take(Self::SHOWN - kept.len()));
+        Self {
+            // A tab or a control character would move the caret.
+            text: shown
+                .map(|c| if c.is_control() { ' ' } else { c })
+                .collect(),
+            indent: kept.len(),
+        }
+    }
+
+    fn write(&self, f: &mut fmt::Formatter<'_>, line: usize, width: usize) -> fmt::Result {
+        let number = line.to_string();
+        let margin = " ".repeat(number.len());
+        let carets = "^".repeat(width.clamp(1, Self::SHOWN - self.indent));
+        write!(f, "\n {number} | {}", self.text.trim_end())?;
+        write!(f, "\n {margin} | {}{carets}", " ".repeat(self.indent))
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(file) => write!(f, "{}", file.display()),
+            Self::Line {
+                file, line, column, ..
+            } => write!(f, "{}:{line}:{column}", file.display()),
+            Self::Flag(flag) => f.write_str(flag),
+            Self::Override => f.write_str("override"),
+            Self::CommandLine => f.write_str("command line"),
+            Self::Variable(name) => f.write_str(name),
+        }
+    }
+}
+
+/// One thing that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Mistake {
+    /// Where.
+    pub place: Place,
+    /// Which key, with its section: `prequal.probe_rate`. Empty where no key is concerned.
+    pub field: String,
+    /// What is wrong, and what was expected; lower-case, no trailing stop.
+    pub message: String,
+}
+
+impl fmt::Display for Mistake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.write(f, "")
+    }
+}
+
+impl Mistake {
+    /// Writes it with `kind` ("warning: ") right before the message.
+    fn write(&self, f: &mut fmt::Formatter<'_>, kind: &str) -> fmt::Result {
+        write!(f, "{}: ", self.place)?;
+        // A flag is its own field's name.
+        if !self.field.is_empty() && !matches!(self.place, Place::Flag(_)) {
+            write!(f, "{}: ", self.field)?;
+        }
+        write!(f, "{kind}{}", self.message)?;
+        if f.alternate()
+            && let Place::Line {
+                line,
+                width,
+                excerpt,
+                ..
+            } = &self.place
+        {
+            excerpt.write(f, *line, *width)?;
+        }
+        Ok(())
+    }
+}
+
+/// The most mistakes that are told one by one.
+const TOLD_MAX: usize = 100;
+
+/// Everything that is wrong with a configuration, with the source lines; never empty.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mistakes {
+    /// In the order of the file.
+    first: Vec<Mistake>,
+    /// Beyond those.
+    omitted: usize,
+}
+
+impl Mistakes {
+    /// These mistakes, by place.
+    pub fn new(mut mistakes: Vec<Mistake>) -> Self {
+        mistakes.sort();
+        mistakes.dedup();
+        let omitted = mistakes.len().saturating_sub(TOLD_MAX);
+        mistakes.truncate(TOLD_MAX);
+        Self {
+            first: mistakes,
+            omitted,
+        }
+    }
+
+    /// The end of a command that could not use `what` they are in.
+    pub fn fault_in(&self, what: &str) -> Fault {
+        let count = self.count();
+        let plural = if count == 1 { "" } else { "s" };
+        Fault::usage(format!("{count} mistake{plural} in the {what}:\n{self}"))
+    }
+
+    /// The first one and how many more there are, without the source lines: for the log.
+    pub fn in_a_line(&self) -> String {
+        let first = self.first.first();
+        let first = first.map_or_else(String::new, ToString::to_string);
+        match self.count() {
+            0 | 1 => first,
+            count => format!("{first} (and {} more)", count - 1),
+        }
+    }
+
+    /// Each that is told, in a line.
+    pub fn lines(&self) -> Vec<String> {
+        self.first.iter().map(ToString::to_string).collect()
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.first.len() + self.omitted
+    }
+}
+
+impl fmt::Display for Mistakes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, mistake) in self.first.iter().enumerate() {
+            let gap = if index > 0 { "\n" } else { "" };
+            write!(f, "{gap}{mistake:#}")?;
+        }
+        if self.omitted > 0 {
+            write!(f, "\nand {} more", self.omitted)?;
+        }
+        Ok(())
+    }
+}
+
+impl Error for Mistakes {}
+
+impl From<Mistakes> for Fault {
+    fn from(mistakes: Mistakes) -> Self {
+        mistakes.fault_in("configuration")
+    }
+}
+
+/// How much a [`Remark`] matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// Good to know; follows from the defaults.
+    Note,
+    /// Something that was set does not do what it seems to, or is dangerous.
+    Warning,
+}
+
+impl fmt::Display for Severity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Note => "note",
+            Self::Warning => "warning",
+        })
+    }
+}
+
+/// Something valid that is probably not meant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Remark {
+    /// How much it matters.
+    pub severity: Severity,
+    /// Where, which field, and what about it.
+    pub about: Mistake,
+}
+
+impl fmt::Display for Remark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.about.write(f, &format!("{}: ", self.severity))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(line: &str, at: usize, width: usize) -> String {
+        struct Shown(Excerpt, usize);
+        impl fmt::Display for Shown {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.write(f, 7, self.1)
+            }
+        }
+        Shown(Excerpt::new(line, at), width).to_string()
+    }
+
+    #[test]
+    fn the_caret_stands_below_the_offending_part() {
+        assert_eq!(shown("a = 1", 4, 1), "\n 7 | a = 1\n   |     ^");
+        assert_eq!(shown("\tñ = 12", 6, 2), "\n 7 |  ñ = 12\n   |      ^^");
+        assert_eq!(shown("", 0, 1), "\n 7 | \n   | ^");
+    }
+
+    #[test]
+    fn of_a_very_long_line_only_what_is_near_is_shown() {
+        let line = format!("{}X{}", "a".repeat(5000), "b".repeat(5000));
+        let text = shown(&line, 5000, 9000);
+        let lines: Vec<_> = text.lines().skip(1).collect();
+        assert_eq!(lines[0].len(), " 7 | ".len() + 100);
+        assert_eq!(lines[0].find('X'), lines[1].find('^'));
+        assert_eq!(lines[0].len(), lines[1].len());
+    }
+}

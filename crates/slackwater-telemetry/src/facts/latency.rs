@@ -1,0 +1,201 @@
+//! How long requests took as their clients saw it, by what became of them.
+
+use super::WorkerFacts;
+use crate::exemplars::Exemplars;
+use crate::latency_histogram::Latencies;
+use core::array::from_fn;
+use core::ops::AddAssign;
+use core::time::Duration;
+use http::StatusCode;
+use serde::{Deserialize, Serialize};
+
+/// How many classes there are.
+pub const RESPONSE_CLASSES: usize = ResponseClass::ALL.len();
+
+/// What became of a request, as its client sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ResponseClass {
+    /// A complete response with a status from 100 to 199: another protocol.
+    Informational,
+    /// From 200 to 299.
+    Success,
+    /// From 300 to 399.
+    Redirect,
+    /// From 400 to 499.
+    Client,
+    /// From 500 on.
+    Server,
+    /// A complete response with a status from 200 to 299 whose gRPC status blames the server.
+    GrpcFailed,
+    /// The replica broke off or fell silent.
+    Broken,
+    /// The client left, or was cut off.
+    ClientGone,
+}
+
+impl ResponseClass {
+    /// Each, in the order of [`Self::index`].
+    pub const ALL: [Self; 8] = [
+        Self::Informational,
+        Self::Success,
+        Self::Redirect,
+        Self::Client,
+        Self::Server,
+        Self::GrpcFailed,
+        Self::Broken,
+        Self::ClientGone,
+    ];
+
+    /// That of a complete response.
+    pub fn of(status: StatusCode) -> Self {
+        match status.as_u16() {
+            ..200 => Self::Informational,
+            200..300 => Self::Success,
+            300..400 => Self::Redirect,
+            400..500 => Self::Client,
+            500.. => Self::Server,
+        }
+    }
+
+    /// The same of one whose gRPC status blames the server.
+    #[must_use]
+    pub fn with_grpc_failure(self) -> Self {
+        if self == Self::Success {
+            Self::GrpcFailed
+        } else {
+            self
+        }
+    }
+
+    /// Its place in [`Self::ALL`].
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+
+    /// Its name in metrics and in the status.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Informational => "1xx",
+            Self::Success => "2xx",
+            Self::Redirect => "3xx",
+            Self::Client => "4xx",
+            Self::Server => "5xx",
+            Self::GrpcFailed => "grpc_failed",
+            Self::Broken => "broken",
+            Self::ClientGone => "client_gone",
+        }
+    }
+}
+
+/// One worker's part, or all workers', by [`ResponseClass::index`].
+#[derive(Clone, Debug, Default)]
+pub struct LatencyFacts {
+    /// From the request's head to the response's; none of those that ended before that.
+    pub first_byte: [Latencies; RESPONSE_CLASSES],
+    /// From the request's head to the end of the response, or to where it broke off.
+    pub total: [Latencies; RESPONSE_CLASSES],
+}
+
+impl LatencyFacts {
+    /// Over all workers.
+    pub fn sum(workers: &[WorkerFacts]) -> Self {
+        let mut sum = Self::default();
+        for worker in workers {
+            sum += &*worker.latency;
+        }
+        sum
+    }
+}
+
+impl AddAssign<&Self> for LatencyFacts {
+    fn add_assign(&mut self, other: &Self) {
+        add_each(&mut self.first_byte, &other.first_byte);
+        add_each(&mut self.total, &other.total);
+    }
+}
+
+/// Adds up two by class.
+fn add_each<T: for<'t> AddAssign<&'t T>>(sums: &mut [T], more: &[T]) {
+    for (sum, more) in sums.iter_mut().zip(more) {
+        *sum += more;
+    }
+}
+
+/// Requests that stand for those in each bucket, likewise by class.
+#[derive(Clone, Debug, Default)]
+pub struct ServiceExemplars {
+    /// By the time from the request's head to the response's.
+    pub first_byte: [Exemplars; RESPONSE_CLASSES],
+    /// By the time from the request's head to the end of the response.
+    pub total: [Exemplars; RESPONSE_CLASSES],
+}
+
+impl ServiceExemplars {
+    /// Over all workers.
+    pub fn newest(workers: &[WorkerFacts]) -> Self {
+        let mut newest = Self::default();
+        for WorkerFacts { exemplars, .. } in workers {
+            add_each(&mut newest.first_byte, &exemplars.first_byte);
+            add_each(&mut newest.total, &exemplars.total);
+        }
+        newest
+    }
+}
+
+/// Requests of one class, since the service began.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct LatencyStatus {
+    /// One of the names of [`ResponseClass`].
+    pub class: String,
+    /// How many.
+    pub requests: u64,
+    /// Time to the head of the response, in microseconds.
+    pub first_byte_us: Option<QuantileStatus>,
+    /// Time to its end, in microseconds.
+    pub total_us: Option<QuantileStatus>,
+}
+
+/// What so many per cent of them did not exceed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct QuantileStatus {
+    /// The median.
+    pub p50: u64,
+    /// 90 %.
+    pub p90: u64,
+    /// 99 %.
+    pub p99: u64,
+    /// 99.9 %.
+    pub p999: u64,
+}
+
+/// The classes that there were any of.
+pub fn latency_status(facts: &LatencyFacts) -> Vec<LatencyStatus> {
+    let classes = ResponseClass::ALL
+        .iter()
+        .zip(from_fn::<_, RESPONSE_CLASSES, _>(|it| it));
+    let status = classes.map(|(class, index)| LatencyStatus {
+        class: class.as_str().to_owned(),
+        requests: facts.total[index].count(),
+        first_byte_us: quantiles(&facts.first_byte[index]),
+        total_us: quantiles(&facts.total[index]),
+    });
+    status
+        .filter(|it| it.first_byte_us.is_some() || it.total_us.is_some())
+        .collect()
+}
+
+/// `None`: there were none.
+pub fn quantiles(latencies: &Latencies) -> Option<QuantileStatus> {
+    let at = |part| {
+        let us = |latency: Duration| u64::try_from(latency.as_micros()).unwrap_or(u64::MAX);
+        latencies.quantile(part).map(us)
+    };
+    Some(QuantileStatus {
+        p50: at(0.5)?,
+        p90: at(0.9)?,
+        p99: at(0.99)?,
+        p999: at(0.999)?,
+    })
+}

@@ -1,0 +1,249 @@
+//! How long things took, as counts in buckets: cheap to add to, small, and good enough for quantiles.
+//!
+//! A [`LatencyHistogram`] has one writer, the worker that owns it, and any number of readers; so adding is two loads and two
+//! stores, and no locked instruction. Readers take [`Latencies`], plain values that add up over workers and whose difference
+//! is what came between two readings.
+//!
+//! The buckets are the same everywhere: seven for each power of ten, from 100 µs to 50 s, then 60 s. So each is at most half as
+//! wide again as the one before, and a quantile is off by no more than a quarter of itself.
+
+use core::array::from_fn;
+use core::ops::{AddAssign, Sub};
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use core::time::Duration;
+
+/// Up to what each bucket counts, itself included, in µs. What is more than the last is counted after it.
+pub const BOUNDS_US: [u64; 42] = [
+    100, 150, 200, 250, 350, 500, 700, // 0.1 ms
+    1_000, 1_500, 2_000, 2_500, 3_500, 5_000, 7_000, // 1 ms
+    10_000, 15_000, 20_000, 25_000, 35_000, 50_000, 70_000, // 10 ms
+    100_000, 150_000, 200_000, 250_000, 350_000, 500_000, 700_000, // 0.1 s
+    1_000_000, 1_500_000, 2_000_000, 2_500_000, 3_500_000, 5_000_000, 7_000_000, // 1 s
+    10_000_000, 15_000_000, 20_000_000, 25_000_000, 35_000_000, 50_000_000, 60_000_000,
+];
+
+const BUCKETS: usize = BOUNDS_US.len() + 1;
+
+/// By the number of a latency's binary digits: the first bucket that such a one may be in.
+const FIRST: [u8; 65] = {
+    let mut first = [0; 65];
+    let mut digits = 1;
+    while digits < first.len() {
+        let least = 1_u64 << (digits - 1);
+        let mut bucket = 0;
+        while bucket < BOUNDS_US.len() && BOUNDS_US[bucket] < least {
+            bucket += 1;
+        }
+        // There are fewer than 256 buckets.
+        first[digits] = bucket.to_le_bytes()[0];
+        digits += 1;
+    }
+    first
+};
+
+/// The bucket of a latency.
+pub fn bucket_of(latency: Duration) -> usize {
+    bucket_of_us(whole_us(latency))
+}
+
+/// 64 bits suffice for half a million years, and are cheaper than `Duration::as_micros`'s 128.
+fn whole_us(latency: Duration) -> u64 {
+    let latency_us = latency.as_secs().saturating_mul(1_000_000);
+    latency_us.saturating_add(latency.subsec_micros().into())
+}
+
+/// A power of two is passed by two bounds at most, or three.
+fn bucket_of_us(latency_us: u64) -> usize {
+    let digits = u64::BITS - latency_us.leading_zeros();
+    let mut bucket = usize::from(FIRST[digits as usize]);
+    while BOUNDS_US
+        .get(bucket)
+        .is_some_and(|bound| *bound < latency_us)
+    {
+        bucket += 1;
+    }
+    bucket
+}
+
+/// Latencies as they come: one writer, any number of readers.
+#[derive(Debug)]
+pub struct LatencyHistogram {
+    counts: [AtomicU64; BUCKETS],
+    sum_us: AtomicU64,
+}
+
+impl Default for LatencyHistogram {
+    fn default() -> Self {
+        Self {
+            counts: from_fn(|_| AtomicU64::default()),
+            sum_us: AtomicU64::default(),
+        }
+    }
+}
+
+impl LatencyHistogram {
+    /// Something took so long.
+    pub fn add(&self, latency: Duration) {
+        let latency_us = whole_us(latency);
+        // No locked instruction: nobody else writes.
+        let add = |cell: &AtomicU64, more: u64| {
+            cell.store(cell.load(Relaxed).wrapping_add(more), Relaxed);
+        };
+        add(&self.counts[bucket_of_us(latency_us)], 1);
+        add(&self.sum_us, latency_us);
+    }
+
+    /// What has come so far. While the writer writes, the last of it may be counted in one place and not yet in the other.
+    pub fn read(&self) -> Latencies {
+        Latencies {
+            counts: from_fn(|bucket| self.counts[bucket].load(Relaxed)),
+            sum_us: self.sum_us.load(Relaxed),
+        }
+    }
+}
+
+/// Latencies as they had come when somebody looked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Latencies {
+    counts: [u64; BUCKETS],
+    sum_us: u64,
+}
+
+impl Default for Latencies {
+    fn default() -> Self {
+        Self {
+            counts: [0; BUCKETS],
+            sum_us: 0,
+        }
+    }
+}
+
+impl Latencies {
+    /// How many there are.
+    pub fn count(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
+    /// All of them together, each to a µs.
+    pub const fn sum(&self) -> Duration {
+        Duration::from_micros(self.sum_us)
+    }
+
+    /// Each bound in µs, and how many did not exceed it.
+    pub fn up_to_bounds(&self) -> impl Iterator<Item = (u64, u64)> {
+        let counts = self.counts.iter().scan(0, |up_to, in_bucket| {
+            *up_to += in_bucket;
+            Some(*up_to)
+        });
+        BOUNDS_US.into_iter().zip(counts)
+    }
+
+    /// The latency that such a part of all, from 0 to 1, did not exceed; `None` if there are none. Taken in the middle of its
+    /// bucket, so it is off by at most a quarter of itself over 100 µs and up to 60 s; what is not is said to be 50 µs, what is
+    /// more 60 s.
+    pub fn quantile(&self, part: f64) -> Option<Duration> {
+        let count = self.count();
+        let rank = (part.clamp(0.0, 1.0) * count as f64).ceil().max(1.0);
+        let mut up_to = 0;
+        let bucket = self.counts.iter().position(|in_bucket| {
+            up_to += in_bucket;
+            up_to as f64 >= rank
+        });
+        let bucket = bucket.filter(|_| count > 0)?;
+        let below = |bucket: usize| bucket.checked_sub(1).map_or(0, |it| BOUNDS_US[it]);
+        let above = BOUNDS_US.get(bucket).copied();
+        let middle_us = above.map_or(below(bucket), |above| u64::midpoint(below(bucket), above));
+        Some(Duration::from_micros(middle_us))
+    }
+}
+
+impl AddAssign<&Self> for Latencies {
+    fn add_assign(&mut self, other: &Self) {
+        for (sum, more) in self.counts.iter_mut().zip(&other.counts) {
+            *sum += more;
+        }
+        self.sum_us = self.sum_us.wrapping_add(other.sum_us);
+    }
+}
+
+/// What came after an earlier reading of the same histogram. If any bucket has fallen since, that one was of another, and all
+/// of this one came after it: between two histograms there is no difference, bucket by bucket.
+impl Sub<&Self> for Latencies {
+    type Output = Self;
+
+    fn sub(self, earlier: &Self) -> Self {
+        let mut buckets = self.counts.iter().zip(&earlier.counts);
+        if buckets.any(|(now, before)| now < before) {
+            return self;
+        }
+        Self {
+            counts: from_fn(|bucket| self.counts[bucket].saturating_sub(earlier.counts[bucket])),
+            sum_us: self.sum_us.wrapping_sub(earlier.sum_us),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all(latencies_us: impl IntoIterator<Item = u64>) -> Latencies {
+        let histogram = LatencyHistogram::default();
+        let latencies = latencies_us.into_iter().map(Duration::from_micros);
+        latencies.for_each(|latency| histogram.add(latency));
+        histogram.read()
+    }
+
+    #[test]
+    fn each_latency_is_in_the_first_bucket_whose_bound_it_does_not_exceed() {
+        let edges = BOUNDS_US
+            .iter()
+            .flat_map(|bound| [bound - 1, *bound, bound + 1]);
+        let powers = (0..63).flat_map(|power| [1_u64 << power, (1 << power) + 1]);
+        for latency_us in edges.chain(powers).chain([0, u64::MAX]) {
+            let slow = BOUNDS_US.iter().position(|bound| latency_us <= *bound);
+            let slow = slow.unwrap_or(BOUNDS_US.len());
+            assert_eq!(bucket_of_us(latency_us), slow, "{latency_us}");
+        }
+        assert!(BOUNDS_US.is_sorted_by(|a, b| a < b && 2 * b <= 3 * a));
+    }
+
+    #[test]
+    fn quantiles_are_within_a_quarter() {
+        assert_eq!(all([]).quantile(0.5), None);
+        let spread = core::iter::successors(Some(101_u64), |us| Some(us + us / 90));
+        let sorted: Vec<_> = spread.take_while(|us| *us <= 60_000_000).collect();
+        let latencies = all(sorted.iter().copied());
+        assert_eq!(latencies.count(), sorted.len() as u64);
+        for millis in [0, 1, 100, 500, 900, 990, 999, 1_000] {
+            let rank = (millis * sorted.len()).div_ceil(1_000).max(1);
+            let exact = sorted[rank - 1] as f64;
+            let found = latencies.quantile(millis as f64 / 1e3).expect("some");
+            let off = found.as_secs_f64() * 1e6 - exact;
+            assert!(
+                off.abs() <= 0.25 * exact + 1.0,
+                "{millis}: {found:?} for {exact} us"
+            );
+        }
+        let ends = all([3, 90_000_000]);
+        assert_eq!(ends.quantile(0.5), Some(Duration::from_micros(50)));
+        assert_eq!(ends.quantile(1.0), Some(Duration::from_mins(1)));
+    }
+
+    #[test]
+    fn readings_add_up_and_their_difference_is_what_came_between() {
+        let histogram = LatencyHistogram::default();
+        histogram.add(Duration::from_millis(1));
+        let earlier = histogram.read();
+        histogram.add(Duration::from_millis(30));
+        histogram.add(Duration::from_mins(2));
+        let between = histogram.read() - &earlier;
+        assert_eq!(between, all([30_000, 120_000_000]));
+        let mut sum = earlier.clone();
+        sum += &between;
+        assert_eq!(sum, histogram.read());
+        // It began anew, and has more of what is quick and less of what is slow.
+        let anew = all([1_000, 1_000]);
+        assert_eq!(anew.clone() - &histogram.read(), anew);
+    }
+}
