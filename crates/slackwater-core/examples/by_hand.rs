@@ -75,10 +75,10 @@ use core::error::Error;
 use core::time::Duration;
 use slackwater_core::policy::prequal::PrequalSettings;
 use slackwater_core::policy::{
-    ConfigError, Decision, Outcome, Pick, PickReason, Policy, PooledView, Prequal, PrequalConfig,
-    Query,
+    ConfigError, Decision, Event, Outcome, Pick, PickReason, Policy, PooledView, Prequal,
+    PrequalConfig, Query,
 };
-use slackwater_core::{Instant, LoadReport, Rate, ReplicaId, ReplicaIds, Rif, SplitMix64};
+use slackwater_core::{Instant, LoadReport, NoDraw, Rate, ReplicaId, ReplicaIds, Rif, SplitMix64};
 use std::io::{self, Write};
 
 const ROUND_TRIP: Duration = Duration::from_micros(300);
@@ -124,7 +124,7 @@ pub(crate) fn play(config: PrequalConfig, out: &mut dyn Write) -> io::Result<()>
     let mut ids = ReplicaIds::new();
     let replicas: Vec<ReplicaId> = (0..5).filter_map(|_| ids.allocate()).collect();
     for &replica in &replicas {
-        policy.add_replica(Instant::EPOCH, replica);
+        policy.handle(Instant::EPOCH, Event::Added(replica), &mut NoDraw);
     }
     for (number, (at_ms, news, loads)) in (1..).zip(STORY) {
         let now = Instant::from_nanos(at_ms * 1_000_000);
@@ -132,7 +132,7 @@ pub(crate) fn play(config: PrequalConfig, out: &mut dyn Write) -> io::Result<()>
             writeln!(out, "— {news}")?;
         }
         let before = policy.snapshot(now).pool;
-        let Decision::Pick(pick) = policy.handle_query(now, Query::first(), &mut draw) else {
+        let Decision::Pick(pick) = policy.choose(now, Query::first(), &mut draw, None) else {
             continue;
         };
         explain(number, at_ms, &before, &pick, out)?;
@@ -146,7 +146,11 @@ pub(crate) fn play(config: PrequalConfig, out: &mut dyn Write) -> io::Result<()>
             if let Some((_, (rif, latency_ms))) = of_target {
                 let latency = (latency_ms > 0).then(|| Duration::from_millis(latency_ms));
                 let report = LoadReport::new(Rif::new(rif), latency);
-                policy.handle_report(now + ROUND_TRIP, probe.id, &report, &mut draw);
+                policy.handle(
+                    now + ROUND_TRIP,
+                    Event::Report(probe.id, &report),
+                    &mut draw,
+                );
             }
         }
     }

@@ -20,8 +20,10 @@ use core::hint::black_box;
 use core::time::Duration;
 use slackwater_core::draw::below;
 use slackwater_core::policy::prequal::PrequalSettings;
-use slackwater_core::policy::{Decision, Outcome, Policy, PolicySettings, Query, policy_named};
-use slackwater_core::{Instant, LoadReport, Rate, ReplicaId, ReplicaIds, Rif, SplitMix64};
+use slackwater_core::policy::{
+    Decision, Event, Outcome, Policy, PolicySettings, Query, policy_named,
+};
+use slackwater_core::{Instant, LoadReport, NoDraw, Rate, ReplicaId, ReplicaIds, Rif, SplitMix64};
 
 /// From one query to the next.
 const STEP: Duration = Duration::from_micros(100);
@@ -103,7 +105,9 @@ impl Fleet {
             draw: SplitMix64::new(1),
         };
         for &replica in &fleet.replicas {
-            fleet.policy.add_replica(fleet.now, replica);
+            fleet
+                .policy
+                .handle(fleet.now, Event::Added(replica), &mut NoDraw);
         }
         for _ in 0..REPORTS_BEFORE {
             for place in 0..replicas {
@@ -119,10 +123,14 @@ impl Fleet {
         self.now += STEP;
         if of == Of::Query {
             return counted(|| {
-                let decision = (self.policy).handle_query(self.now, Query::first(), &mut self.draw);
+                let decision = (self.policy).choose(self.now, Query::first(), &mut self.draw, None);
                 while let Some(probe) = self.policy.poll_probe(self.now, &mut self.draw) {
                     let report = report(&mut self.draw);
-                    (self.policy).handle_report(self.now, probe.id, &report, &mut self.draw);
+                    (self.policy).handle(
+                        self.now,
+                        Event::Report(probe.id, &report),
+                        &mut self.draw,
+                    );
                 }
                 self.end(decision);
             });
@@ -145,11 +153,15 @@ impl Fleet {
     }
 
     fn take(&mut self, replica: ReplicaId, report: &LoadReport) {
-        (self.policy).handle_sibling_report(self.now, replica, report, &mut self.draw);
+        (self.policy).handle(
+            self.now,
+            Event::SiblingReport(replica, report),
+            &mut self.draw,
+        );
     }
 
     fn pick(&mut self) {
-        let decision = (self.policy).handle_query(self.now, Query::first(), &mut self.draw);
+        let decision = (self.policy).choose(self.now, Query::first(), &mut self.draw, None);
         self.end(decision);
     }
 

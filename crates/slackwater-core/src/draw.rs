@@ -17,6 +17,18 @@ impl<F: FnMut() -> u64> Draw for F {
     }
 }
 
+/// No draws, for [events](crate::policy::Event) of which no policy draws. A draw from it is a mistake: it gives 0, and
+/// panics in debug builds.
+#[derive(Clone, Copy, Debug)]
+pub struct NoDraw;
+
+impl Draw for NoDraw {
+    fn draw(&mut self) -> u64 {
+        debug_assert!(false, "nothing is drawn here");
+        0
+    }
+}
+
 /// A whole number in `0..bound`, as ⌊draw · bound / 2^64⌋. One draw, also for a `bound` of 1; a `bound` of 0 gives 0.
 ///
 /// The bias is at most `bound` / 2^64: nothing that a load balancer could notice.

@@ -9,7 +9,7 @@
 //! # The way of a query
 //!
 //! ```
-//! use slackwater_core::policy::{Decision, Outcome, Policy, Prequal, PrequalConfig, Query};
+//! use slackwater_core::policy::{Decision, Event, Outcome, Policy, Prequal, PrequalConfig, Query};
 //! use slackwater_core::{Instant, LoadReport, ReplicaIds, Rif, SplitMix64};
 //! use core::time::Duration;
 //!
@@ -18,11 +18,11 @@
 //! let mut policy = Prequal::new(PrequalConfig::default());
 //! let mut now = Instant::EPOCH;
 //! for _ in 0..10 {
-//!     policy.add_replica(now, ids.allocate().expect("far below the limit"));
+//!     policy.handle(now, Event::Added(ids.allocate().expect("far below the limit")), &mut draw);
 //! }
 //!
 //! // A query comes in. The pick never waits; with an empty pool it falls back to a random replica.
-//! let Decision::Pick(pick) = policy.handle_query(now, Query::first(), &mut draw) else {
+//! let Decision::Pick(pick) = policy.choose(now, Query::first(), &mut draw, None) else {
 //!     panic!("ten replicas are available");
 //! };
 //! println!("{} because {}", pick.ticket.replica(), pick.reason);
@@ -31,7 +31,7 @@
 //! while let Some(probe) = policy.poll_probe(now, &mut draw) {
 //!     now += Duration::from_micros(200);
 //!     let report = LoadReport::new(Rif::new(3), Some(Duration::from_millis(12)));
-//!     policy.handle_report(now, probe.id, &report, &mut draw);
+//!     policy.handle(now, Event::Report(probe.id, &report), &mut draw);
 //! }
 //!
 //! // The query ends; whoever picked says so.
@@ -60,7 +60,7 @@ pub mod tail;
 pub mod time;
 pub mod tracker;
 
-pub use draw::{Draw, SplitMix64};
+pub use draw::{Draw, NoDraw, SplitMix64};
 pub use fixed::{Quantile, Rate};
 pub use replica::{ReplicaId, ReplicaIds};
 pub use report::{LoadReport, LoadScale, Rif};

@@ -17,11 +17,11 @@ use slackwater_core::overload::{
     Admission, Admit, Asks, ConcurrencyLimit, GradientConfig, Left, Priority, QueueConfig, Started,
 };
 use slackwater_core::policy::{
-    Decision, Explanation, Outcome, POLICIES, Policy, PolicySettings, Query, Settings,
+    Decision, Event, Explanation, Outcome, POLICIES, Policy, PolicySettings, Query, Settings,
 };
 use slackwater_core::tail::{HedgeConfig, Hedger, WatchEnd};
 use slackwater_core::tracker::{End, LoadTracker};
-use slackwater_core::{Instant, LoadReport, ReplicaIds, Rif, SplitMix64};
+use slackwater_core::{Instant, LoadReport, NoDraw, ReplicaIds, Rif, SplitMix64};
 
 fn fleet(policy: &mut dyn Policy, replicas: usize) -> ReplicaIds {
     let mut ids = ReplicaIds::new();
@@ -32,7 +32,7 @@ fn fleet(policy: &mut dyn Policy, replicas: usize) -> ReplicaIds {
 fn join(policy: &mut dyn Policy, ids: &mut ReplicaIds, replicas: usize, now: Instant) {
     for _ in 0..replicas {
         if let Some(name) = ids.allocate() {
-            policy.add_replica(now, name);
+            policy.handle(now, Event::Added(name), &mut NoDraw);
         }
     }
 }
@@ -59,7 +59,7 @@ fn traffic(
             Outcome::Success
         };
         policy.handle_query_done(*now, second, outcome);
-        policy.handle_timeout(*now, draw);
+        policy.handle(*now, Event::Timeout, draw);
         while let Some(probe) = policy.poll_probe(*now, draw) {
             let latency = Duration::from_micros(u64::from(below(draw, 9_000)));
             let mut report = LoadReport::new(Rif::new(below(draw, 9)), Some(latency));
@@ -68,8 +68,8 @@ fn traffic(
             // Few enough that no replica is lost three times in a row: one that falls silent is given a tracker.
             match below(draw, 30) {
                 0 => {}
-                1 => policy.handle_probe_lost(*now, probe.id, draw),
-                _ => policy.handle_report(*now, probe.id, &report, draw),
+                1 => policy.handle(*now, Event::ProbeLost(probe.id), draw),
+                _ => policy.handle(*now, Event::Report(probe.id, &report), draw),
             }
         }
     }
@@ -83,7 +83,7 @@ fn pick(
     mut explanation: Option<&mut Explanation>,
 ) -> slackwater_core::policy::Ticket {
     let explained = explanation.as_deref_mut();
-    let mut round = match policy.handle_query_explained(now, query, draw, explained) {
+    let mut round = match policy.choose(now, query, draw, explained) {
         Decision::Pick(pick) => return pick.ticket,
         Decision::Probe(round) => round,
         Decision::NoReplica => panic!("replicas are known"),
@@ -91,7 +91,9 @@ fn pick(
     for target in round.clone().targets() {
         round.handle_report(target, &LoadReport::new(Rif::new(below(draw, 9)), None));
     }
-    let Some(pick) = policy.finish_round_explained(now, round, query, draw, explanation) else {
+    let round = Some(&round);
+    let decision = policy.choose(now, Query { round, ..query }, draw, explanation);
+    let Some(pick) = decision.pick() else {
         panic!("replicas are known")
     };
     pick.ticket
@@ -161,7 +163,7 @@ fn a1_the_very_first_queries_do_not_allocate_either() {
                 );
                 while let Some(probe) = policy.poll_probe(Instant::EPOCH, &mut draw) {
                     let report = LoadReport::new(Rif::ZERO, Some(Duration::from_millis(1)));
-                    policy.handle_report(Instant::EPOCH, probe.id, &report, &mut draw);
+                    policy.handle(Instant::EPOCH, Event::Report(probe.id, &report), &mut draw);
                 }
                 policy.handle_query_done(Instant::EPOCH, ticket, Outcome::Success);
             }

@@ -15,9 +15,10 @@ use core::cmp::Reverse;
 use core::time::Duration;
 use slackwater_core::draw::below;
 use slackwater_core::policy::{
-    Decision, Els, ElsConfig, LeastLoaded, Outcome, PickReason, Policy, Query, RoundRobin, Ticket,
+    Decision, Els, ElsConfig, Event, LeastLoaded, Outcome, PickReason, Policy, Query, RoundRobin,
+    Ticket,
 };
-use slackwater_core::{Instant, ReplicaId, ReplicaIds, SplitMix64};
+use slackwater_core::{Instant, NoDraw, ReplicaId, ReplicaIds, SplitMix64};
 use std::collections::BinaryHeap;
 
 const MS: Duration = Duration::from_millis(1);
@@ -34,7 +35,7 @@ impl Fleet {
         let mut ids = ReplicaIds::new();
         let replicas: Vec<_> = (0..replicas).filter_map(|_| ids.allocate()).collect();
         for &replica in &replicas {
-            policy.add_replica(Instant::EPOCH, replica);
+            policy.handle(Instant::EPOCH, Event::Added(replica), &mut NoDraw);
         }
         Self {
             policy,
@@ -49,7 +50,7 @@ impl Fleet {
     }
 
     fn pick(&mut self, query: Query<'_>) -> (usize, Ticket) {
-        let decision = self.policy.handle_query(self.now, query, &mut self.draw);
+        let decision = self.policy.choose(self.now, query, &mut self.draw, None);
         let Decision::Pick(pick) = decision else {
             panic!("{decision:?}")
         };

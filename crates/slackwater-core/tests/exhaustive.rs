@@ -13,8 +13,8 @@
 mod world;
 
 use core::time::Duration;
-use slackwater_core::policy::{Outcome, PickReason, Policy};
-use slackwater_core::{LoadReport, ReplicaId, Rif};
+use slackwater_core::policy::{Event, Outcome, PickReason, Policy};
+use slackwater_core::{LoadReport, NoDraw, ReplicaId, Rif};
 use world::{MS, World, quantile, quiet, rate};
 
 type Load = (u32, Option<u32>);
@@ -120,19 +120,27 @@ fn world(limit: Option<u32>, more: usize, remove_rate: u32) -> World {
 /// The anchor responds, and leaves the pool.
 fn anchor(world: &mut World, responses: u32, limit: Option<u32>) {
     let anchor = world.replicas[4];
-    world.policy.set_available(world.now, anchor, true);
+    world
+        .policy
+        .handle(world.now, Event::Available(anchor, true), &mut NoDraw);
     for _ in 0..responses {
         world.report(anchor, &report((limit.unwrap_or(0), None)));
     }
-    world.policy.set_available(world.now, anchor, false);
+    world
+        .policy
+        .handle(world.now, Event::Available(anchor, false), &mut NoDraw);
 }
 
 /// Brings the pool about, and keeps the limit where it is.
 fn fill(world: &mut World, pool: &[Load], limit: Option<u32>) {
     for replica in world.replicas.clone() {
         if replica != world.replicas[4] {
-            world.policy.set_available(world.now, replica, false);
-            world.policy.set_available(world.now, replica, true);
+            world
+                .policy
+                .handle(world.now, Event::Available(replica, false), &mut NoDraw);
+            world
+                .policy
+                .handle(world.now, Event::Available(replica, true), &mut NoDraw);
         }
     }
     for (index, &load) in pool.iter().enumerate() {

@@ -8,9 +8,9 @@
 
 use core::time::Duration;
 use slackwater_core::policy::{
-    Decision, Outcome, POLICIES, Pick, PickReason, Policy, PolicySettings, Query,
+    Decision, Event, Outcome, POLICIES, Pick, PickReason, Policy, PolicySettings, Query,
 };
-use slackwater_core::{Instant, LoadReport, ReplicaId, ReplicaIds, Rif, SplitMix64};
+use slackwater_core::{Instant, LoadReport, NoDraw, ReplicaId, ReplicaIds, Rif, SplitMix64};
 
 /// Each policy with a fleet of five that has answered some probes.
 fn each(mut test: impl FnMut(&mut dyn Policy, &[ReplicaId])) {
@@ -20,14 +20,14 @@ fn each(mut test: impl FnMut(&mut dyn Policy, &[ReplicaId])) {
         let mut draw = SplitMix64::new(7);
         let replicas: Vec<_> = (0..5).map(|_| ids.allocate().unwrap()).collect();
         for &replica in &replicas {
-            policy.add_replica(Instant::EPOCH, replica);
+            policy.handle(Instant::EPOCH, Event::Added(replica), &mut NoDraw);
         }
         for ms in 1..200 {
             let now = Instant::EPOCH + Duration::from_millis(ms);
-            policy.handle_timeout(now, &mut draw);
+            policy.handle(now, Event::Timeout, &mut draw);
             while let Some(probe) = policy.poll_probe(now, &mut draw) {
                 let report = LoadReport::new(Rif::new(2), Some(Duration::from_millis(5)));
-                policy.handle_report(now, probe.id, &report, &mut draw);
+                policy.handle(now, Event::Report(probe.id, &report), &mut draw);
             }
         }
         test(policy.as_mut(), &replicas);
@@ -37,9 +37,19 @@ fn each(mut test: impl FnMut(&mut dyn Policy, &[ReplicaId])) {
 const NOW: Instant = Instant::from_nanos(200_000_000);
 
 fn pick(policy: &mut dyn Policy, query: Query<'_>) -> Option<Pick> {
-    match policy.handle_query(NOW, query, &mut SplitMix64::new(3)) {
+    match policy.choose(NOW, query, &mut SplitMix64::new(3), None) {
         Decision::Pick(pick) => Some(pick),
-        Decision::Probe(round) => policy.finish_round(NOW, round, query, &mut SplitMix64::new(3)),
+        Decision::Probe(round) => policy
+            .choose(
+                NOW,
+                Query {
+                    round: Some(&round),
+                    ..query
+                },
+                &mut SplitMix64::new(3),
+                None,
+            )
+            .pick(),
         Decision::NoReplica => None,
     }
 }
@@ -92,11 +102,11 @@ fn where_it_may_not_go_the_policy_chooses() {
         };
         let avoided = pick(policy, avoiding);
         elsewhere(avoided, "avoids it", policy);
-        policy.set_available(NOW, *pinned, false);
+        policy.handle(NOW, Event::Available(*pinned, false), &mut NoDraw);
         let ejected = pick(policy, Query::pinned(*pinned));
         elsewhere(ejected, "was told that it is not available", policy);
-        policy.set_available(NOW, *pinned, true);
-        policy.remove_replica(NOW, *pinned);
+        policy.handle(NOW, Event::Available(*pinned, true), &mut NoDraw);
+        policy.handle(NOW, Event::Removed(*pinned), &mut NoDraw);
         let gone = pick(policy, Query::pinned(*pinned));
         elsewhere(gone, "does not know it any more", policy);
     });
@@ -106,7 +116,7 @@ fn where_it_may_not_go_the_policy_chooses() {
 fn in_panic_no_pin_holds() {
     each(|policy, replicas| {
         for &replica in replicas {
-            policy.set_available(NOW, replica, false);
+            policy.handle(NOW, Event::Available(replica, false), &mut NoDraw);
         }
         let pick = pick(policy, Query::pinned(replicas[0])).expect("all are better than none");
         assert_ne!(pick.reason, PickReason::Pinned, "{}", policy.name());
@@ -146,7 +156,7 @@ fn a_pooled_report_counts_the_pinned_query() {
 fn a_retry_goes_to_whoever_is_left_and_a_hedge_only_to_whoever_may_be_chosen() {
     each(|policy, replicas| {
         let (&out, tried) = replicas.split_last().unwrap();
-        policy.set_available(NOW, out, false);
+        policy.handle(NOW, Event::Available(out, false), &mut NoDraw);
         let name = policy.name();
         assert!(pick(policy, Query::hedge(tried)).is_none(), "{name}");
         let retry = pick(policy, Query::retry(tried)).expect("a replica");

@@ -16,11 +16,11 @@ use core::time::Duration;
 use slackwater_core::draw::below;
 use slackwater_core::policy::prequal::PrequalSettings;
 use slackwater_core::policy::{
-    Decision, Outcome, Policy, Prequal, PrequalConfig, Probe, Query, RifThenLatency,
+    Decision, Event, Outcome, Policy, Prequal, PrequalConfig, Probe, Query, RifThenLatency,
     RifThenLatencyConfig, ShortestExpectedDelay, ShortestExpectedDelayConfig, Ticket,
 };
 use slackwater_core::tracker::{Arrival, End, LoadTracker};
-use slackwater_core::{Instant, ReplicaId, ReplicaIds, SplitMix64};
+use slackwater_core::{Instant, NoDraw, ReplicaId, ReplicaIds, SplitMix64};
 use std::collections::BinaryHeap;
 
 const CLIENTS: usize = 5;
@@ -31,7 +31,7 @@ const BUSY: f64 = 0.7;
 const MS: Duration = Duration::from_millis(1);
 const ROUND_TRIP: Duration = Duration::from_micros(300);
 
-enum Event {
+enum Step {
     Query {
         client: usize,
     },
@@ -67,7 +67,7 @@ struct Fleet {
     draw: SplitMix64,
     /// What is to come, by time and then by number.
     due: BinaryHeap<Reverse<(Instant, usize)>>,
-    events: Vec<Option<Event>>,
+    events: Vec<Option<Step>>,
 }
 
 impl Fleet {
@@ -82,7 +82,7 @@ impl Fleet {
         let client = |_| {
             let mut policy = policy();
             for &name in &names {
-                policy.add_replica(Instant::EPOCH, name);
+                policy.handle(Instant::EPOCH, Event::Added(name), &mut NoDraw);
             }
             policy
         };
@@ -110,7 +110,7 @@ impl Fleet {
         Duration::from_nanos((-uniform.ln() * mean_ns) as u64)
     }
 
-    fn after(&mut self, span: Duration, event: Event) {
+    fn after(&mut self, span: Duration, event: Step) {
         self.due.push(Reverse((self.now + span, self.events.len())));
         self.events.push(Some(event));
     }
@@ -119,12 +119,12 @@ impl Fleet {
         let capacity = (REPLICAS * WORKERS) as f64 / self.service_mean_ns;
         let rate = BUSY * capacity / self.clients.len() as f64;
         let span = self.exponential(1.0 / rate);
-        self.after(span, Event::Query { client });
+        self.after(span, Step::Query { client });
     }
 
     fn query(&mut self, client: usize) {
         self.next_query(client);
-        let decision = self.clients[client].handle_query(self.now, Query::first(), &mut self.draw);
+        let decision = self.clients[client].choose(self.now, Query::first(), &mut self.draw, None);
         let Decision::Pick(pick) = decision else {
             panic!("{decision:?}")
         };
@@ -143,7 +143,7 @@ impl Fleet {
         let span = worker.saturating_since(self.now);
         self.after(
             span,
-            Event::Done {
+            Step::Done {
                 client,
                 ticket: pick.ticket,
                 arrival,
@@ -154,7 +154,7 @@ impl Fleet {
 
     fn send_probes(&mut self, client: usize) {
         while let Some(probe) = self.clients[client].poll_probe(self.now, &mut self.draw) {
-            self.after(self.round_trip, Event::Answer { client, probe });
+            self.after(self.round_trip, Step::Answer { client, probe });
         }
     }
 
@@ -173,8 +173,8 @@ impl Fleet {
             self.due.pop();
             self.now = at;
             match self.events[number].take().expect("each comes once") {
-                Event::Query { client } => self.query(client),
-                Event::Done {
+                Step::Query { client } => self.query(client),
+                Step::Done {
                     client,
                     ticket,
                     arrival,
@@ -185,12 +185,12 @@ impl Fleet {
                         .finish(self.now, arrival, End::Success);
                     self.clients[client].handle_query_done(self.now, ticket, Outcome::Success);
                 }
-                Event::Answer { client, probe } => {
+                Step::Answer { client, probe } => {
                     let index = self.index_of(probe.replica);
                     if index >= self.silent {
                         let report = self.replicas[index].tracker.report(self.now);
                         let policy = &mut self.clients[client];
-                        policy.handle_report(self.now, probe.id, &report, &mut self.draw);
+                        policy.handle(self.now, Event::Report(probe.id, &report), &mut self.draw);
                     }
                 }
             }

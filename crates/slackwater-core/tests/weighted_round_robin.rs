@@ -14,9 +14,10 @@
 use core::time::Duration;
 use slackwater_core::draw::below;
 use slackwater_core::policy::{
-    Decision, Outcome, Policy, Query, Settings, WeightedRoundRobin, WeightedRoundRobinSettings,
+    Decision, Event, Outcome, Policy, Query, Settings, WeightedRoundRobin,
+    WeightedRoundRobinSettings,
 };
-use slackwater_core::{Instant, LoadReport, ReplicaId, ReplicaIds, Rif, SplitMix64};
+use slackwater_core::{Instant, LoadReport, NoDraw, ReplicaId, ReplicaIds, Rif, SplitMix64};
 
 const REPLICAS: usize = 100;
 const QUERIES_PER_SECOND: u32 = 20_000;
@@ -44,7 +45,7 @@ impl Fleet {
         let mut ids = ReplicaIds::new();
         let replicas: Vec<_> = (0..REPLICAS).filter_map(|_| ids.allocate()).collect();
         for &replica in &replicas {
-            policy.add_replica(Instant::EPOCH, replica);
+            policy.handle(Instant::EPOCH, Event::Added(replica), &mut NoDraw);
         }
         let cost = |place: usize| 1.0 + place as f64 / (REPLICAS - 1) as f64;
         Self {
@@ -72,7 +73,7 @@ impl Fleet {
             report.cpu_millionths =
                 Some((f64::from(queries) * self.costs[place] * noise * 1e3) as u32);
             self.policy
-                .handle_report(self.now, poll.id, &report, &mut self.draw);
+                .handle(self.now, Event::Report(poll.id, &report), &mut self.draw);
         }
     }
 
@@ -83,7 +84,7 @@ impl Fleet {
             self.now += SECOND / QUERIES_PER_SECOND;
             let decision = self
                 .policy
-                .handle_query(self.now, Query::first(), &mut self.draw);
+                .choose(self.now, Query::first(), &mut self.draw, None);
             let Decision::Pick(pick) = decision else {
                 panic!("{decision:?}")
             };

@@ -12,8 +12,10 @@
 use core::cmp::Reverse;
 use core::num::NonZeroU32;
 use core::time::Duration;
-use slackwater_core::policy::{Decision, Outcome, POLICIES, Policy, PolicySettings, Query, Ticket};
-use slackwater_core::{Draw, Instant, LoadReport, ReplicaId, ReplicaIds, Rif, SplitMix64};
+use slackwater_core::policy::{
+    Decision, Event, Outcome, POLICIES, Policy, PolicySettings, Query, Ticket,
+};
+use slackwater_core::{Draw, Instant, LoadReport, NoDraw, ReplicaId, ReplicaIds, Rif, SplitMix64};
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
 const WEIGHTS: [u32; 4] = [1, 2, 4, 1];
@@ -86,7 +88,9 @@ impl World {
         for (index, weight) in WEIGHTS.into_iter().enumerate() {
             for _ in 0..weight {
                 let part = ids.allocate().unwrap();
-                world.policy.add_replica(world.now, part);
+                world
+                    .policy
+                    .handle(world.now, Event::Added(part), &mut NoDraw);
                 world.parts.insert(part, index);
             }
         }
@@ -112,20 +116,20 @@ impl World {
         while let Some(probe) = self.policy.poll_probe(self.now, &mut self.draw) {
             let report = self.report(probe.replica);
             self.policy
-                .handle_report(self.now, probe.id, &report, &mut self.draw);
+                .handle(self.now, Event::Report(probe.id, &report), &mut self.draw);
         }
     }
 
     fn timeouts(&mut self) {
         while self.policy.poll_timeout().is_some_and(|at| at <= self.now) {
-            self.policy.handle_timeout(self.now, &mut self.draw);
+            self.policy.handle(self.now, Event::Timeout, &mut self.draw);
             self.probe();
         }
     }
 
     fn query(&mut self) {
         let query = Query::first();
-        let decision = self.policy.handle_query(self.now, query, &mut self.draw);
+        let decision = self.policy.choose(self.now, query, &mut self.draw, None);
         let pick = match decision {
             Decision::Pick(pick) => Some(pick),
             Decision::Probe(mut round) => {
@@ -135,7 +139,16 @@ impl World {
                     round.handle_report(part, &report);
                 }
                 self.policy
-                    .finish_round(self.now, round, query, &mut self.draw)
+                    .choose(
+                        self.now,
+                        Query {
+                            round: Some(&round),
+                            ..query
+                        },
+                        &mut self.draw,
+                        None,
+                    )
+                    .pick()
             }
             Decision::NoReplica => None,
         };

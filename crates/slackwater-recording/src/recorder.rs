@@ -5,14 +5,14 @@
 //! does for policies anyway.
 
 use super::codec::Encoder;
-use super::event::{Asked, Event, Request, Said};
+use super::entry::{Asked, Entry, Request, Said};
 use core::fmt::Debug;
 use core::time::Duration;
 use slackwater_core::policy::{
-    Counters, Decision, Explanation, Outcome, Pick, PickReason, Policy, Probe, ProbeId, ProbeRound,
+    Attempt, Counters, Decision, Event, Explanation, Fleet, Outcome, PickReason, Policy, Probe,
     Query, Snapshot, Ticket,
 };
-use slackwater_core::{Draw, Instant, LoadReport, ReplicaId, SplitMix64};
+use slackwater_core::{Draw, Instant, ReplicaId, SplitMix64};
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -63,7 +63,7 @@ impl Stream {
     pub fn name(&self, replica: ReplicaId, name: &str) {
         let mut tape = self.tape();
         let (at, name) = (tape.latest, Cow::Borrowed(name));
-        tape.put(at, &Event::Named { replica, name });
+        tape.put(at, &Entry::Named { replica, name });
     }
 
     /// Notes what a request was like that is over, and for which a replica was first picked at that time.
@@ -71,11 +71,11 @@ impl Stream {
         let (sent_at_ns, request) = (sent_at.as_nanos(), Cow::Borrowed(request));
         let mut tape = self.tape();
         let at = tape.latest;
-        let event = Event::Request {
+        let entry = Entry::Request {
             sent_at_ns,
             request,
         };
-        tape.put(at, &event);
+        tape.put(at, &entry);
     }
 
     /// Whether nobody else has this stream any more: its policy is gone.
@@ -93,8 +93,8 @@ impl Stream {
     }
 
     #[inline]
-    fn put(&self, at: Instant, event: &Event<'_>) {
-        self.tape().put(at, event);
+    fn put(&self, at: Instant, entry: &Entry<'_>) {
+        self.tape().put(at, entry);
     }
 }
 
@@ -112,7 +112,7 @@ struct Tape {
 }
 
 impl Tape {
-    fn put(&mut self, at: Instant, event: &Event<'_>) {
+    fn put(&mut self, at: Instant, entry: &Entry<'_>) {
         self.latest = at;
         if self.sink.is_none() {
             return;
@@ -124,7 +124,7 @@ impl Tape {
         if self.block.is_empty() {
             self.block_began = at;
         }
-        self.encoder.put(&mut self.block, at, event);
+        self.encoder.put(&mut self.block, at, entry);
     }
 
     fn flush(&mut self) {
@@ -178,8 +178,24 @@ impl Recorded {
     }
 }
 
-fn said_of(pick: &Pick) -> (ReplicaId, PickReason) {
-    (pick.ticket.replica(), pick.reason)
+fn picked(decision: &Decision) -> Option<(ReplicaId, PickReason)> {
+    match decision {
+        Decision::Pick(pick) => Some((pick.ticket.replica(), pick.reason)),
+        Decision::Probe(_) | Decision::NoReplica => None,
+    }
+}
+
+fn said_of(decision: &Decision) -> Said {
+    match decision {
+        Decision::Pick(pick) => Said::Pick {
+            replica: pick.ticket.replica(),
+            reason: pick.reason,
+        },
+        Decision::Probe(round) => Said::Probe {
+            targets: round.targets().collect(),
+        },
+        Decision::NoReplica => Said::NoReplica,
+    }
 }
 
 impl Policy for Recorded {
@@ -187,34 +203,17 @@ impl Policy for Recorded {
         self.policy.name()
     }
 
-    fn add_replica(&mut self, now: Instant, replica: ReplicaId) {
-        let now = self.time(now);
-        self.policy.add_replica(now, replica);
-        self.stream.put(now, &Event::Add { replica });
+    fn handle(&mut self, now: Instant, event: Event<'_>, _draw: &mut dyn Draw) {
+        let now = match event {
+            // Policies look at no clock for these two.
+            Event::SiblingQueries(..) | Event::ProbeUnsent(_) => self.latest,
+            _ => self.time(now),
+        };
+        self.policy.handle(now, event, &mut self.draw);
+        self.stream.put(now, &Entry::Event(event));
     }
 
-    fn remove_replica(&mut self, now: Instant, replica: ReplicaId) {
-        let now = self.time(now);
-        self.policy.remove_replica(now, replica);
-        self.stream.put(now, &Event::Remove { replica });
-    }
-
-    fn set_available(&mut self, now: Instant, replica: ReplicaId, available: bool) {
-        let now = self.time(now);
-        self.policy.set_available(now, replica, available);
-        let event = Event::Available { replica, available };
-        self.stream.put(now, &event);
-    }
-
-    fn is_available(&self, replica: ReplicaId) -> bool {
-        self.policy.is_available(replica)
-    }
-
-    fn available_count(&self) -> usize {
-        self.policy.available_count()
-    }
-
-    fn handle_query_explained(
+    fn choose(
         &mut self,
         now: Instant,
         query: Query<'_>,
@@ -223,149 +222,69 @@ impl Policy for Recorded {
     ) -> Decision {
         let now = self.time_of_pick(now);
         let (policy, draw) = (&mut self.policy, &mut self.draw);
-        let decision = policy.handle_query_explained(now, query, draw, explanation);
-        let said = match &decision {
-            Decision::Pick(pick) => {
-                let (replica, reason) = said_of(pick);
-                Said::Pick { replica, reason }
-            }
-            Decision::Probe(round) => Said::Probe {
-                targets: round.targets().collect(),
-            },
-            Decision::NoReplica => Said::NoReplica,
-        };
+        let decision = policy.choose(now, query, draw, explanation);
         let asked = Asked::new(query);
-        self.stream.put(now, &Event::Query { asked, said });
+        let entry = match query.round {
+            None if query.attempt == Attempt::Trial => Entry::Trial {
+                said: picked(&decision),
+            },
+            None => Entry::Query {
+                asked,
+                said: said_of(&decision),
+            },
+            Some(round) => Entry::Round {
+                started_at_ns: round.started_at().as_nanos(),
+                asked,
+                replies: round.replies().collect(),
+                said: picked(&decision),
+            },
+        };
+        self.stream.put(now, &entry);
         decision
-    }
-
-    fn wants_trial(&self) -> bool {
-        self.policy.wants_trial()
-    }
-
-    fn poll_trial(&mut self, now: Instant, _draw: &mut dyn Draw) -> Option<Pick> {
-        let now = self.time_of_pick(now);
-        let pick = self.policy.poll_trial(now, &mut self.draw);
-        let said = pick.as_ref().map(said_of);
-        self.stream.put(now, &Event::Trial { said });
-        pick
     }
 
     fn handle_head(&mut self, now: Instant, ticket: &mut Ticket, outcome: Outcome) {
         let now = self.time(now);
         self.policy.handle_head(now, ticket, outcome);
         let sent_at_ns = ticket.sent_at().as_nanos();
-        let event = Event::Head {
+        let entry = Entry::Head {
             sent_at_ns,
             outcome,
         };
-        self.stream.put(now, &event);
+        self.stream.put(now, &entry);
     }
 
     fn handle_query_done(&mut self, now: Instant, ticket: Ticket, outcome: Outcome) {
         let now = self.time(now);
         let sent_at_ns = ticket.sent_at().as_nanos();
         self.policy.handle_query_done(now, ticket, outcome);
-        let event = Event::Done {
+        let entry = Entry::Done {
             sent_at_ns,
             outcome,
         };
-        self.stream.put(now, &event);
-    }
-
-    fn finish_round_explained(
-        &mut self,
-        now: Instant,
-        round: ProbeRound,
-        query: Query<'_>,
-        _draw: &mut dyn Draw,
-        explanation: Option<&mut Explanation>,
-    ) -> Option<Pick> {
-        let now = self.time_of_pick(now);
-        let started_at_ns = round.started_at().as_nanos();
-        let replies = round.replies().collect();
-        let (policy, draw) = (&mut self.policy, &mut self.draw);
-        let pick = policy.finish_round_explained(now, round, query, draw, explanation);
-        let event = Event::Round {
-            started_at_ns,
-            asked: Asked::new(query),
-            replies,
-            said: pick.as_ref().map(said_of),
-        };
-        self.stream.put(now, &event);
-        pick
+        self.stream.put(now, &entry);
     }
 
     fn poll_probe(&mut self, now: Instant, _draw: &mut dyn Draw) -> Option<Probe> {
         let now = self.time(now);
         let probe = self.policy.poll_probe(now, &mut self.draw);
-        let event = Event::Poll {
+        let entry = Entry::Poll {
             probe: probe.map(|probe| (probe.id, probe.replica)),
         };
-        self.stream.put(now, &event);
+        self.stream.put(now, &entry);
         probe
-    }
-
-    fn handle_report(
-        &mut self,
-        now: Instant,
-        probe: ProbeId,
-        report: &LoadReport,
-        _draw: &mut dyn Draw,
-    ) {
-        let now = self.time(now);
-        (self.policy).handle_report(now, probe, report, &mut self.draw);
-        let report = Cow::Borrowed(report);
-        self.stream.put(now, &Event::Report { probe, report });
-    }
-
-    fn handle_sibling_report(
-        &mut self,
-        now: Instant,
-        replica: ReplicaId,
-        report: &LoadReport,
-        _draw: &mut dyn Draw,
-    ) {
-        let now = self.time(now);
-        (self.policy).handle_sibling_report(now, replica, report, &mut self.draw);
-        let report = Cow::Borrowed(report);
-        let event = Event::SiblingReport { replica, report };
-        self.stream.put(now, &event);
-    }
-
-    fn handle_sibling_queries(&mut self, replica: ReplicaId, queries: u32) {
-        self.policy.handle_sibling_queries(replica, queries);
-        let event = Event::SiblingQueries { replica, queries };
-        self.stream.put(self.latest, &event);
-    }
-
-    fn handle_carried_report(&mut self, now: Instant, replica: ReplicaId, report: &LoadReport) {
-        let now = self.time(now);
-        (self.policy).handle_carried_report(now, replica, report);
-        let report = Cow::Borrowed(report);
-        let event = Event::CarriedReport { replica, report };
-        self.stream.put(now, &event);
-    }
-
-    fn handle_probe_lost(&mut self, now: Instant, probe: ProbeId, _draw: &mut dyn Draw) {
-        let now = self.time(now);
-        (self.policy).handle_probe_lost(now, probe, &mut self.draw);
-        self.stream.put(now, &Event::ProbeLost { probe });
-    }
-
-    fn handle_probe_unsent(&mut self, probe: ProbeId) {
-        self.policy.handle_probe_unsent(probe);
-        self.stream.put(self.latest, &Event::ProbeUnsent { probe });
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
         self.policy.poll_timeout()
     }
 
-    fn handle_timeout(&mut self, now: Instant, _draw: &mut dyn Draw) {
-        let now = self.time(now);
-        self.policy.handle_timeout(now, &mut self.draw);
-        self.stream.put(now, &Event::Timeout);
+    fn wants_trial(&self) -> bool {
+        self.policy.wants_trial()
+    }
+
+    fn fleet(&self) -> &Fleet {
+        self.policy.fleet()
     }
 
     fn counters(&self) -> Counters {

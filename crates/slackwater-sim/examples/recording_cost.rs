@@ -21,9 +21,9 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use core::time::Duration;
 use slackwater_core::health::{HealthSettings, build};
 use slackwater_core::policy::{
-    Decision, Outcome, Policy, PolicySettings, Query, Settings, policy_named,
+    Decision, Event, Outcome, Policy, PolicySettings, Query, Settings, policy_named,
 };
-use slackwater_core::{Instant, LoadReport, ReplicaIds, Rif, SplitMix64};
+use slackwater_core::{Instant, LoadReport, NoDraw, ReplicaIds, Rif, SplitMix64};
 use slackwater_recording::{Sink, record};
 use std::sync::Arc;
 
@@ -63,11 +63,15 @@ fn play(policy: &mut dyn Policy, queries: u64) {
     let (mut ids, mut draw) = (ReplicaIds::new(), SplitMix64::new(2));
     let mut now = Instant::EPOCH;
     for _ in 0..10 {
-        policy.add_replica(now, ids.allocate().expect("room"));
+        policy.handle(
+            now,
+            Event::Added(ids.allocate().expect("room")),
+            &mut NoDraw,
+        );
     }
     for number in 0..queries {
         now += Duration::from_micros(400);
-        let Decision::Pick(pick) = policy.handle_query(now, Query::first(), &mut draw) else {
+        let Decision::Pick(pick) = policy.choose(now, Query::first(), &mut draw, None) else {
             return println!("a policy that asks first is none of these");
         };
         let mut ticket = pick.ticket;
@@ -77,14 +81,14 @@ fn play(policy: &mut dyn Policy, queries: u64) {
             let latency = Duration::from_micros(5_000 + 131 * (number % 97));
             let mut report = LoadReport::new(Rif::new(rif), Some(latency));
             report.incarnation = Some(probe.replica.to_bits());
-            policy.handle_report(now, probe.id, &report, &mut draw);
+            policy.handle(now, Event::Report(probe.id, &report), &mut draw);
         }
         now += Duration::from_micros(300);
         policy.handle_head(now, &mut ticket, Outcome::Success);
         now += Duration::from_micros(150);
         policy.handle_query_done(now, ticket, Outcome::Success);
         if policy.poll_timeout().is_some_and(|due| due <= now) {
-            policy.handle_timeout(now, &mut draw);
+            policy.handle(now, Event::Timeout, &mut draw);
         }
     }
 }

@@ -12,9 +12,13 @@ use core::hint::black_box;
 use core::time::Duration;
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use slackwater_core::policy::prequal::PrequalSettings;
-use slackwater_core::policy::{Decision, Outcome, PickReason, Policy, Prequal, Probe, Query};
+use slackwater_core::policy::{
+    Decision, Event, Outcome, PickReason, Policy, Prequal, Probe, Query,
+};
 use slackwater_core::tracker::{End, LoadTracker};
-use slackwater_core::{Draw, Instant, LoadReport, Rate, ReplicaId, ReplicaIds, Rif, SplitMix64};
+use slackwater_core::{
+    Draw, Instant, LoadReport, NoDraw, Rate, ReplicaId, ReplicaIds, Rif, SplitMix64,
+};
 
 const FLEETS: [usize; 4] = [10, 100, 1_000, 100_000];
 
@@ -34,7 +38,7 @@ impl Bench {
         let mut policy = Prequal::new(config);
         let replicas: Vec<_> = (0..fleet).filter_map(|_| ids.allocate()).collect();
         for &replica in &replicas {
-            policy.add_replica(Instant::EPOCH, replica);
+            policy.handle(Instant::EPOCH, Event::Added(replica), &mut NoDraw);
         }
         let mut bench = Self {
             policy,
@@ -50,7 +54,7 @@ impl Bench {
     fn fill(&mut self) {
         for _ in 0..64 {
             self.now += Duration::from_millis(5);
-            self.policy.handle_timeout(self.now, &mut self.draw);
+            self.policy.handle(self.now, Event::Timeout, &mut self.draw);
             self.answer();
         }
     }
@@ -64,7 +68,7 @@ impl Bench {
     fn receive(&mut self, probe: &Probe) {
         let report = self.report();
         self.policy
-            .handle_report(self.now, probe.id, &report, &mut self.draw);
+            .handle(self.now, Event::Report(probe.id, &report), &mut self.draw);
     }
 
     fn report(&mut self) -> LoadReport {
@@ -79,7 +83,7 @@ impl Bench {
     fn query(&mut self) {
         let decision = self
             .policy
-            .handle_query(self.now, Query::first(), &mut self.draw);
+            .choose(self.now, Query::first(), &mut self.draw, None);
         if let Decision::Pick(pick) = black_box(decision) {
             self.policy
                 .handle_query_done(self.now, pick.ticket, Outcome::Success);
@@ -178,7 +182,9 @@ fn send(bench: &mut Bench) -> Vec<Probe> {
     let mut probes = Vec::with_capacity(64);
     while (probes.len() as u64) < REPORTS {
         bench.now += Duration::from_millis(2);
-        bench.policy.handle_timeout(bench.now, &mut bench.draw);
+        bench
+            .policy
+            .handle(bench.now, Event::Timeout, &mut bench.draw);
         while let Some(probe) = bench.policy.poll_probe(bench.now, &mut bench.draw) {
             if (probes.len() as u64) < REPORTS {
                 probes.push(probe);
@@ -221,8 +227,12 @@ fn removal(c: &mut Criterion) {
             b.iter(|| {
                 index = (index + 1) % bench.replicas.len();
                 let replica = bench.replicas[index];
-                bench.policy.remove_replica(bench.now, replica);
-                bench.policy.add_replica(bench.now, replica);
+                bench
+                    .policy
+                    .handle(bench.now, Event::Removed(replica), &mut NoDraw);
+                bench
+                    .policy
+                    .handle(bench.now, Event::Added(replica), &mut NoDraw);
             });
         });
     }

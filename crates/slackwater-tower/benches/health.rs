@@ -13,9 +13,9 @@ use core::time::Duration;
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use slackwater_core::health::{HealthSettings, build};
 use slackwater_core::policy::{
-    Decision, Outcome, Policy, PolicySettings, Query, Settings, policy_named,
+    Decision, Event, Outcome, Policy, PolicySettings, Query, Settings, policy_named,
 };
-use slackwater_core::{Instant, ReplicaIds, SplitMix64};
+use slackwater_core::{Instant, NoDraw, ReplicaIds, SplitMix64};
 
 const POLICIES: [&str; 3] = ["round_robin", "least_loaded", "prequal"];
 const FLEETS: [usize; 2] = [20, 1_000];
@@ -41,7 +41,9 @@ impl Bench {
         let mut ids = ReplicaIds::new();
         for _ in 0..fleet {
             let replica = ids.allocate().expect("room");
-            bench.policy.add_replica(bench.now, replica);
+            bench
+                .policy
+                .handle(bench.now, Event::Added(replica), &mut NoDraw);
         }
         for _ in 0..20 * fleet {
             bench.now += Duration::from_millis(200) / u32::try_from(fleet).expect("few");
@@ -51,7 +53,7 @@ impl Bench {
     }
 
     fn query(&mut self, is_disaster: bool) {
-        let decision = (self.policy).handle_query(self.now, Query::first(), &mut self.draw);
+        let decision = (self.policy).choose(self.now, Query::first(), &mut self.draw, None);
         if let Decision::Pick(pick) = black_box(decision) {
             let is_bad = is_disaster && !pick.ticket.replica().index().is_multiple_of(10);
             let outcome = if is_bad {
@@ -89,7 +91,9 @@ fn tick(c: &mut Criterion) {
         group.bench_function(BenchmarkId::from_parameter(fleet), |b| {
             b.iter(|| {
                 bench.now += TICK;
-                bench.policy.handle_timeout(bench.now, &mut bench.draw);
+                bench
+                    .policy
+                    .handle(bench.now, Event::Timeout, &mut bench.draw);
             });
         });
     }
@@ -104,7 +108,9 @@ fn disaster(c: &mut Criterion) {
             b.iter(|| {
                 (0..100).for_each(|_| bench.query(true));
                 bench.now += TICK;
-                bench.policy.handle_timeout(bench.now, &mut bench.draw);
+                bench
+                    .policy
+                    .handle(bench.now, Event::Timeout, &mut bench.draw);
             });
         });
     }

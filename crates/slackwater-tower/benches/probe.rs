@@ -15,9 +15,10 @@ use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
 use rustix::time::{ClockId, clock_gettime};
 use slackwater_core::policy::{
-    Decision, Outcome, Policy, Prequal, PrequalConfig, Query, Random, prequal::PrequalSettings,
+    Decision, Event, Outcome, Policy, Prequal, PrequalConfig, Query, Random,
+    prequal::PrequalSettings,
 };
-use slackwater_core::{Instant, LoadReport, Rate, ReplicaIds, Rif, SplitMix64};
+use slackwater_core::{Instant, LoadReport, NoDraw, Rate, ReplicaIds, Rif, SplitMix64};
 use slackwater_tower::client::{
     Balancer, HttpProber, HttpProberConfig, NoProber, ProbeToSend, Prober, Refused, ReplicaAddrs,
     Reports, UdpProber, UdpProberConfig,
@@ -92,13 +93,13 @@ fn picks(c: &mut Criterion) {
         let mut draw = SplitMix64::new(1);
         for _ in 0..100 {
             if let Some(replica) = ids.allocate() {
-                policy.add_replica(Instant::EPOCH, replica);
+                policy.handle(Instant::EPOCH, Event::Added(replica), &mut NoDraw);
             }
         }
         let policy: &mut dyn Policy = black_box(&mut policy);
         in_cpu_time(b, || {
             if let Decision::Pick(pick) =
-                policy.handle_query(Instant::EPOCH, Query::first(), &mut draw)
+                policy.choose(Instant::EPOCH, Query::first(), &mut draw, None)
             {
                 let probe = policy.poll_probe(Instant::EPOCH, &mut draw);
                 black_box(probe);

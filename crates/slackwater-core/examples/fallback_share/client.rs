@@ -3,8 +3,10 @@
 use core::time::Duration;
 use slackwater_core::draw::below;
 use slackwater_core::policy::prequal::PrequalSettings;
-use slackwater_core::policy::{Decision, Outcome, PickReason, Policy, Prequal, Probe, Query};
-use slackwater_core::{Draw, Instant, LoadReport, Rate, ReplicaIds, Rif, SplitMix64};
+use slackwater_core::policy::{
+    Decision, Event, Outcome, PickReason, Policy, Prequal, Probe, Query,
+};
+use slackwater_core::{Draw, Instant, LoadReport, NoDraw, Rate, ReplicaIds, Rif, SplitMix64};
 use std::collections::VecDeque;
 
 /// The sizes of fleet that the issue asks about.
@@ -33,7 +35,7 @@ impl Client {
         let mut policy = Prequal::new(settings.validate().unwrap_or_default());
         let mut ids = ReplicaIds::new();
         for replica in (0..replicas).map_while(|_| ids.allocate()) {
-            policy.add_replica(Instant::EPOCH, replica);
+            policy.handle(Instant::EPOCH, Event::Added(replica), &mut NoDraw);
         }
         let mean_gap_ns = 1e9 / f64::from(queries_per_second);
         Self {
@@ -66,7 +68,7 @@ impl Client {
         let uniform = f64::from(below(draw, 1 << 24) + 1) / f64::from(1 << 24);
         let next = self.now + Duration::from_secs_f64(-uniform.ln() * self.mean_gap_ns / 1e9);
         self.wait_until(next, draw);
-        if let Decision::Pick(pick) = self.policy.handle_query(self.now, Query::first(), draw) {
+        if let Decision::Pick(pick) = self.policy.choose(self.now, Query::first(), draw, None) {
             self.policy
                 .handle_query_done(self.now, pick.ticket, Outcome::Success);
         }
@@ -86,9 +88,10 @@ impl Client {
             if let Some((_, probe)) = self.out.pop_front_if(|&mut (at, _)| at <= self.now) {
                 let latency = Duration::from_micros(u64::from(below(draw, 20_000)));
                 let report = LoadReport::new(Rif::new(below(draw, 10)), Some(latency));
-                self.policy.handle_report(self.now, probe.id, &report, draw);
+                self.policy
+                    .handle(self.now, Event::Report(probe.id, &report), draw);
             } else {
-                self.policy.handle_timeout(self.now, draw);
+                self.policy.handle(self.now, Event::Timeout, draw);
                 self.send_probes(draw);
             }
         }

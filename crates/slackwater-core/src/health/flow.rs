@@ -6,14 +6,64 @@ use super::record::Record;
 use super::view::{HealthState, HealthView};
 use crate::draw::Draw;
 use crate::policy::{
-    Attempt, Counters, Decision, Explanation, Out, OutReason, Outcome, Pick, PickReason, Policy,
-    Probe, ProbeId, ProbeRound, Query, Snapshot, Ticket,
+    Attempt, Counters, Decision, Event, Explanation, Fleet, Out, OutReason, Outcome, Pick,
+    PickReason, Policy, Probe, Query, Snapshot, Ticket,
 };
 use crate::replica::ReplicaId;
 use crate::report::LoadReport;
 use crate::time::Instant;
 
 impl Guarded {
+    /// A replica has joined, and is new to a fleet that has served already.
+    fn joined(&mut self, replica: ReplicaId) {
+        if !self.members.insert(replica) {
+            return;
+        }
+        self.stays = self.stays.wrapping_add(1);
+        self.offered += 1;
+        let mut record = Record::new(self.latest, self.stays);
+        record.success = self.fleet_success;
+        self.records.insert(replica, record);
+        let replicas = self.members.len();
+        self.rates.reserve(replicas);
+        self.rates_just_now.reserve(replicas);
+        self.latencies.reserve(replicas);
+        self.paces.reserve(replicas);
+        self.peaks.reserve(replicas);
+        self.out.reserve(replicas.saturating_sub(self.out.len()));
+        if self.has_served {
+            self.warm_up(replica);
+        }
+    }
+
+    fn left(&mut self, replica: ReplicaId) {
+        if self.members.remove(replica) {
+            let record = self.records.remove(replica);
+            let is_offered = record.is_some_and(|record| record.is_offered);
+            self.offered -= usize::from(is_offered);
+            self.forget_out(replica, is_offered);
+            self.has_changed = true;
+            self.enforce_limit();
+        }
+    }
+
+    /// Notes whether the driver offers a replica; gives whether the policy may choose it, which it may not while it is out.
+    fn offer(&mut self, replica: ReplicaId, available: bool) -> bool {
+        let Some(record) = self.records.find_mut(replica) else {
+            return available;
+        };
+        let was_offered = core::mem::replace(&mut record.is_offered, available);
+        let is_out = record.course.is_out();
+        if was_offered != available {
+            let count = |all: usize| if available { all + 1 } else { all - 1 };
+            self.offered = count(self.offered);
+            if is_out {
+                self.offered_out = count(self.offered_out);
+            }
+        }
+        available && !is_out
+    }
+
     /// Notes that a query is out.
     pub(super) fn sent(&mut self, pick: &mut Pick, is_trial: bool) {
         self.in_flight += 1;
@@ -35,7 +85,7 @@ impl Guarded {
             }
         }
         for replica in self.shares.replicas() {
-            if self.policy.is_available(replica)
+            if self.policy.fleet().is_available(replica)
                 && let Some(out) = self.absence(replica)
             {
                 explanation.add_out(out);
@@ -99,71 +149,49 @@ impl Policy for Guarded {
         self.policy.name()
     }
 
-    fn add_replica(&mut self, now: Instant, replica: ReplicaId) {
-        self.latest = self.latest.max(now);
-        self.policy.add_replica(now, replica);
-        if !self.members.insert(replica) {
-            return;
-        }
-        self.stays = self.stays.wrapping_add(1);
-        self.offered += 1;
-        let mut record = Record::new(self.latest, self.stays);
-        record.success = self.fleet_success;
-        self.records.insert(replica, record);
-        let replicas = self.members.len();
-        self.rates.reserve(replicas);
-        self.rates_just_now.reserve(replicas);
-        self.latencies.reserve(replicas);
-        self.paces.reserve(replicas);
-        self.peaks.reserve(replicas);
-        self.out.reserve(replicas.saturating_sub(self.out.len()));
-        if self.has_served {
-            self.warm_up(replica);
-        }
-    }
-
-    fn remove_replica(&mut self, now: Instant, replica: ReplicaId) {
-        self.latest = self.latest.max(now);
-        self.policy.remove_replica(now, replica);
-        if self.members.remove(replica) {
-            let record = self.records.remove(replica);
-            let is_offered = record.is_some_and(|record| record.is_offered);
-            self.offered -= usize::from(is_offered);
-            self.forget_out(replica, is_offered);
-            self.has_changed = true;
-            self.enforce_limit();
-        }
-    }
-
-    fn set_available(&mut self, now: Instant, replica: ReplicaId, available: bool) {
-        self.latest = self.latest.max(now);
-        let Some(record) = self.records.find_mut(replica) else {
-            return self.policy.set_available(now, replica, available);
-        };
-        let was_offered = core::mem::replace(&mut record.is_offered, available);
-        let is_out = record.course.is_out();
-        let may_be_chosen = available && !is_out;
-        if was_offered != available {
-            let count = |all: usize| if available { all + 1 } else { all - 1 };
-            self.offered = count(self.offered);
-            if is_out {
-                self.offered_out = count(self.offered_out);
+    fn handle(&mut self, now: Instant, mut event: Event<'_>, draw: &mut dyn Draw) {
+        let now = match event {
+            Event::Added(_)
+            | Event::Removed(_)
+            | Event::Available(..)
+            | Event::SiblingQueries(..)
+            | Event::ProbeUnsent(_) => {
+                self.latest = self.latest.max(now);
+                self.latest
             }
+            Event::Report(..)
+            | Event::SiblingReport(..)
+            | Event::CarriedReport(..)
+            | Event::ProbeLost(_)
+            | Event::Timeout => self.tick(now),
+        };
+        match &mut event {
+            Event::Available(replica, available) => *available = self.offer(*replica, *available),
+            Event::Report(probe, report) => {
+                let place = &mut self.probes[probe.slot as usize % PROBES];
+                if let Some((_, replica)) = place.take_if(|(id, _)| id == probe) {
+                    self.heard(replica, report);
+                }
+            }
+            Event::SiblingReport(replica, report) | Event::CarriedReport(replica, report) => {
+                self.heard(*replica, report);
+            }
+            _ => {}
         }
-        self.policy.set_available(now, replica, may_be_chosen);
-        self.has_changed = true;
-        self.enforce_limit();
+        self.policy.handle(now, event, draw);
+        match event {
+            Event::Added(replica) => self.joined(replica),
+            Event::Removed(replica) => self.left(replica),
+            Event::Available(replica, _) if self.members.contains(replica) => {
+                self.has_changed = true;
+                self.enforce_limit();
+            }
+            Event::Report(..) | Event::SiblingReport(..) | Event::Timeout => self.keep_somebody(),
+            _ => {}
+        }
     }
 
-    fn is_available(&self, replica: ReplicaId) -> bool {
-        self.policy.is_available(replica)
-    }
-
-    fn available_count(&self) -> usize {
-        self.policy.available_count()
-    }
-
-    fn handle_query_explained(
+    fn choose(
         &mut self,
         now: Instant,
         query: Query<'_>,
@@ -171,6 +199,20 @@ impl Policy for Guarded {
         mut explanation: Option<&mut Explanation>,
     ) -> Decision {
         let now = self.tick(now);
+        if query.attempt == Attempt::Trial {
+            let due = self.due_for_copy();
+            let tried = due.and_then(|due| self.try_out(due, Query::hedge(&[]), draw, explanation));
+            return tried.unwrap_or(Decision::NoReplica);
+        }
+        if query.round.is_some() {
+            let explained = explanation.as_deref_mut();
+            let mut decision = self.policy.choose(now, query, draw, explained);
+            if let Decision::Pick(pick) = &mut decision {
+                self.explain(explanation);
+                self.sent(pick, false);
+            }
+            return decision;
+        }
         if query.attempt == Attempt::First {
             self.trials.earn();
         }
@@ -185,31 +227,18 @@ impl Policy for Guarded {
             return decision;
         }
         let mut decision = if self.shares.is_empty() {
-            (self.policy).handle_query_explained(now, query, draw, explanation.as_deref_mut())
+            (self.policy).choose(now, query, draw, explanation.as_deref_mut())
         } else {
             let avoid = self.shares.avoid(&*self.policy, query, draw);
             let avoid = avoid.unwrap_or(query.avoid);
             let query = Query { avoid, ..query };
-            (self.policy).handle_query_explained(now, query, draw, explanation.as_deref_mut())
+            (self.policy).choose(now, query, draw, explanation.as_deref_mut())
         };
         self.explain(explanation);
         if let Decision::Pick(pick) = &mut decision {
             self.sent(pick, false);
         }
         decision
-    }
-
-    fn wants_trial(&self) -> bool {
-        self.due_for_copy().is_some()
-    }
-
-    fn poll_trial(&mut self, now: Instant, draw: &mut dyn Draw) -> Option<Pick> {
-        self.tick(now);
-        let replica = self.due_for_copy()?;
-        match self.try_out(replica, Query::hedge(&[]), draw, None)? {
-            Decision::Pick(pick) => Some(pick),
-            Decision::Probe(_) | Decision::NoReplica => None,
-        }
     }
 
     fn handle_head(&mut self, now: Instant, ticket: &mut Ticket, outcome: Outcome) {
@@ -281,74 +310,10 @@ impl Policy for Guarded {
         self.judged(replica, mark.trial(), latency_ns, outcome, turns_bad);
     }
 
-    fn finish_round_explained(
-        &mut self,
-        now: Instant,
-        round: ProbeRound,
-        query: Query<'_>,
-        draw: &mut dyn Draw,
-        mut explanation: Option<&mut Explanation>,
-    ) -> Option<Pick> {
-        let now = self.tick(now);
-        let explained = explanation.as_deref_mut();
-        let mut pick = (self.policy).finish_round_explained(now, round, query, draw, explained)?;
-        self.explain(explanation);
-        self.sent(&mut pick, false);
-        Some(pick)
-    }
-
     fn poll_probe(&mut self, now: Instant, draw: &mut dyn Draw) -> Option<Probe> {
         let probe = self.policy.poll_probe(now, draw)?;
         self.probes[probe.id.slot as usize % PROBES] = Some((probe.id, probe.replica));
         Some(probe)
-    }
-
-    fn handle_report(
-        &mut self,
-        now: Instant,
-        probe: ProbeId,
-        report: &LoadReport,
-        draw: &mut dyn Draw,
-    ) {
-        let now = self.tick(now);
-        let place = &mut self.probes[probe.slot as usize % PROBES];
-        if let Some((_, replica)) = place.take_if(|(id, _)| *id == probe) {
-            self.heard(replica, report);
-        }
-        self.policy.handle_report(now, probe, report, draw);
-        self.keep_somebody();
-    }
-
-    fn handle_sibling_report(
-        &mut self,
-        now: Instant,
-        replica: ReplicaId,
-        report: &LoadReport,
-        draw: &mut dyn Draw,
-    ) {
-        let now = self.tick(now);
-        self.heard(replica, report);
-        (self.policy).handle_sibling_report(now, replica, report, draw);
-        self.keep_somebody();
-    }
-
-    fn handle_sibling_queries(&mut self, replica: ReplicaId, queries: u32) {
-        self.policy.handle_sibling_queries(replica, queries);
-    }
-
-    fn handle_carried_report(&mut self, now: Instant, replica: ReplicaId, report: &LoadReport) {
-        let now = self.tick(now);
-        self.heard(replica, report);
-        self.policy.handle_carried_report(now, replica, report);
-    }
-
-    fn handle_probe_lost(&mut self, now: Instant, probe: ProbeId, draw: &mut dyn Draw) {
-        let now = self.tick(now);
-        self.policy.handle_probe_lost(now, probe, draw);
-    }
-
-    fn handle_probe_unsent(&mut self, probe: ProbeId) {
-        self.policy.handle_probe_unsent(probe);
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
@@ -360,10 +325,12 @@ impl Policy for Guarded {
         }
     }
 
-    fn handle_timeout(&mut self, now: Instant, draw: &mut dyn Draw) {
-        let now = self.tick(now);
-        self.policy.handle_timeout(now, draw);
-        self.keep_somebody();
+    fn wants_trial(&self) -> bool {
+        self.due_for_copy().is_some()
+    }
+
+    fn fleet(&self) -> &Fleet {
+        self.policy.fleet()
     }
 
     fn counters(&self) -> Counters {

@@ -2,7 +2,7 @@
 //!
 //! A policy says who is best; health says who may be asked at all. [`build`] puts it around a policy as one more policy. It
 //! sees each pick, head, end and report, and has two means that every policy honours already: a replica is taken *out* of
-//! the choice ([`Policy::set_available`]), or has a *share*: a query avoids it with a probability of one less its share.
+//! the choice ([`Event::Available`]), or has a *share*: a query avoids it with a probability of one less its share.
 //! A third is a *trial*: a query sent to a replica that is out, to see how it does.
 //!
 //! - **Error aversion** `[E1]` to `[E5]`: success rates over a window of time, relative to the others', turned into an
@@ -21,7 +21,7 @@
 //! Whole numbers only, and no loop over the fleet in a pick: standings are settled ten times a second. While all replicas
 //! are sound a pick costs a comparison and the note that a query is out. `[Decision 0008]`
 //!
-//! [`Policy::set_available`]: crate::policy::Policy::set_available
+//! [`Event::Available`]: crate::policy::Event::Available
 
 mod course;
 mod evidence;

@@ -24,7 +24,7 @@ pub struct HealthSettings {
     /// well: 0 to 1, default 0.003. At 0 nobody
     /// comes back but when the others get as bad, or too few are left.
     pub trials: Quantile,
-    /// Trials are copies of queries, which the driver [asks for](crate::policy::Policy::poll_trial), so that no client waits
+    /// Trials are copies of queries, which the driver [asks for](crate::policy::Query::trial), so that no client waits
     /// for a replica that is out. While a driver has none to copy for as long as `back_off_max`, a query is a trial all the
     /// same. Default false: trials are queries. `[H4]`
     pub shadow_trials: bool,

@@ -101,10 +101,11 @@ impl Shares {
         draw: &mut dyn Draw,
     ) -> Option<&[ReplicaId]> {
         self.avoid.clear();
+        let fleet = policy.fleet();
         for &Spared { replica, share, .. } in &self.less {
             let drawn = (u128::from(draw.draw()) * u128::from(WHOLE)) >> 64;
             let is_avoided = drawn >= u128::from(share) && query.pinned != Some(replica);
-            if is_avoided && policy.is_available(replica) {
+            if is_avoided && fleet.is_available(replica) {
                 self.avoid.push(replica);
             }
         }
@@ -121,8 +122,8 @@ impl Shares {
             }
         }
         let avoided = self.avoid.iter();
-        let avoided = avoided.filter(|&&replica| policy.is_available(replica));
-        (avoided.count() < policy.available_count()).then_some(&*self.avoid)
+        let avoided = avoided.filter(|&&replica| fleet.is_available(replica));
+        (avoided.count() < fleet.available().len()).then_some(&*self.avoid)
     }
 }
 

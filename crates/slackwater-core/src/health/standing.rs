@@ -5,9 +5,16 @@ use super::course::Why;
 use super::guarded::Guarded;
 use super::judge;
 use super::record::Record;
+use crate::draw::NoDraw;
+use crate::policy::Event;
 use crate::replica::ReplicaId;
 
 impl Guarded {
+    /// Changes who may be chosen, of which no policy draws.
+    pub(super) fn pass_on(&mut self, event: Event<'_>) {
+        self.policy.handle(self.latest, event, &mut NoDraw);
+    }
+
     /// Takes a replica out of the choice, or spares it if too many are out.
     pub(super) fn leave(&mut self, replica: ReplicaId, why: Why, is_sudden: bool) {
         let has_room = self.offered_out < self.out_max();
@@ -28,7 +35,7 @@ impl Guarded {
         }
         self.out.push(replica);
         self.offered_out += 1;
-        self.policy.set_available(self.latest, replica, false);
+        self.pass_on(Event::Available(replica, false));
     }
 
     /// Back with little, and judged by what it does from now on.
@@ -37,15 +44,15 @@ impl Guarded {
             record.course.come_back(self.latest);
             record.forget();
             self.counters.readmissions += 1;
-            self.policy.set_available(self.latest, replica, true);
+            let (is_idle, is_offered) = (record.is_idle(), record.is_offered);
+            self.pass_on(Event::Available(replica, true));
             // Who is lost or drains stays so.
-            if record.is_idle() && self.policy.is_available(replica) {
+            if is_idle && self.policy.fleet().is_available(replica) {
                 // What the policy has learned of it was learned when it was bad: some take minutes to unlearn it.
-                self.policy.remove_replica(self.latest, replica);
-                self.policy.add_replica(self.latest, replica);
+                self.pass_on(Event::Removed(replica));
+                self.pass_on(Event::Added(replica));
             }
-            let is_offered = record.is_offered;
-            (self.policy).set_available(self.latest, replica, is_offered);
+            self.pass_on(Event::Available(replica, is_offered));
             self.admit(replica);
         }
     }
@@ -63,7 +70,7 @@ impl Guarded {
         let is_offered = self.records.find(replica).is_some_and(is_offered);
         self.forget_out(replica, is_offered);
         if is_offered {
-            self.policy.set_available(self.latest, replica, true);
+            self.pass_on(Event::Available(replica, true));
         }
     }
 
@@ -89,7 +96,7 @@ impl Guarded {
             return;
         }
         let out_max = self.out_max();
-        while self.offered_out > out_max || self.policy.available_count() == 0 {
+        while self.offered_out > out_max || self.policy.fleet().available().is_empty() {
             let out = self.out.iter().copied();
             let offered = out.filter_map(|replica| {
                 let record = self.records.find(replica)?;
@@ -108,7 +115,7 @@ impl Guarded {
     /// As [`Self::enforce_limit`], where nobody was taken out, offered or withdrawn since, but the policy may have nobody left to
     /// choose: a report or a lost probe can do that. It comes with each report, so it looks at no replica while somebody is left.
     pub(super) fn keep_somebody(&mut self) {
-        if self.policy.available_count() == 0 {
+        if self.policy.fleet().available().is_empty() {
             self.enforce_limit();
         }
     }

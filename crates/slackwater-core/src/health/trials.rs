@@ -4,7 +4,7 @@ use super::course::{Trial, Why};
 use super::guarded::Guarded;
 use super::{TICK_NS, judge};
 use crate::draw::Draw;
-use crate::policy::{Attempt, Decision, Explanation, Outcome, PickReason, Query};
+use crate::policy::{Attempt, Decision, Event, Explanation, Outcome, PickReason, Query};
 use crate::replica::ReplicaId;
 use crate::time::span_ns;
 
@@ -71,15 +71,15 @@ impl Guarded {
     ) -> Option<Decision> {
         let now = self.latest;
         // As it is to all other queries: that one is out.
-        let available = self.policy.available_count();
-        self.policy.set_available(now, replica, true);
-        let decision = self.policy.is_available(replica).then(|| {
+        let available = self.policy.fleet().available().len();
+        self.pass_on(Event::Available(replica, true));
+        let decision = self.policy.fleet().is_available(replica).then(|| {
             let pinned = Some(replica);
             let query = Query { pinned, ..query };
             let (policy, explained) = (&mut self.policy, explanation.as_deref_mut());
-            policy.handle_query_explained(now, query, draw, explained)
+            policy.choose(now, query, draw, explained)
         });
-        self.policy.set_available(now, replica, false);
+        self.pass_on(Event::Available(replica, false));
         if let Some(explanation) = explanation.filter(|_| decision.is_some()) {
             explanation.set_available(available);
             if let Some(out) = self.absence(replica) {

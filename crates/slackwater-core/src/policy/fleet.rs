@@ -69,9 +69,9 @@ pub(in crate::policy) enum Changed {
     Others,
 }
 
-/// The fleet: everyone known (who may be probed) and the part that may be chosen.
+/// The replicas that a policy knows (and may probe), and those of them that may be chosen.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Fleet {
+pub struct Fleet {
     known: ReplicaSet,
     available: ReplicaSet,
     /// Of everyone known. What is asked of one replica is all answered from here: with many replicas each table that is
@@ -118,12 +118,16 @@ impl Fleet {
     }
 
     /// The driver's word on whether it may be chosen.
-    pub(crate) fn set_ejected(&mut self, replica: ReplicaId, ejected: bool) -> Changed {
+    pub(in crate::policy) fn set_ejected(&mut self, replica: ReplicaId, ejected: bool) -> Changed {
         self.change(replica, |standing| standing.ejected = ejected)
     }
 
     /// The replica's own word.
-    pub(crate) fn set_draining(&mut self, replica: ReplicaId, draining: bool) -> Changed {
+    pub(in crate::policy) fn set_draining(
+        &mut self,
+        replica: ReplicaId,
+        draining: bool,
+    ) -> Changed {
         self.change(replica, |standing| standing.draining = draining)
     }
 
@@ -142,7 +146,7 @@ impl Fleet {
     }
 
     /// The replica has answered a probe: it is there.
-    pub(crate) fn answered(&mut self, now: Instant, replica: ReplicaId) -> Changed {
+    pub(in crate::policy) fn answered(&mut self, now: Instant, replica: ReplicaId) -> Changed {
         self.heard_at = now.into();
         if self.lost == 0 {
             return Changed::No;
@@ -156,7 +160,7 @@ impl Fleet {
     }
 
     /// The replica has not answered a probe, the last of those that are told of.
-    pub(crate) fn probe_lost(
+    pub(in crate::policy) fn probe_lost(
         &mut self,
         now: Instant,
         replica: ReplicaId,
@@ -239,8 +243,9 @@ impl Fleet {
         self.standings.find(replica).is_some()
     }
 
-    /// It is fit, and not lost, unless all others that are fit are lost as well.
-    pub(crate) fn is_available(&self, replica: ReplicaId) -> bool {
+    /// Whether a replica may be chosen: it is known, the driver has not taken it out of the choice, it does not drain by its
+    /// own report, and it has not stopped answering probes while others go on. In a panic, false of all. `[Decision 0007]`
+    pub fn is_available(&self, replica: ReplicaId) -> bool {
         let may_be =
             |standing: &Standing| standing.is_present() || (self.present == 0 && standing.is_fit());
         self.standings.find(replica).is_some_and(may_be)
@@ -261,7 +266,8 @@ impl Fleet {
         self.known.as_slice()
     }
 
-    pub(crate) fn available(&self) -> &[ReplicaId] {
+    /// The replicas that may be chosen; in a panic, none.
+    pub fn available(&self) -> &[ReplicaId] {
         self.available.as_slice()
     }
 

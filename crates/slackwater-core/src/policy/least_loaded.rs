@@ -46,13 +46,14 @@ impl Choose for FewestInFlight {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::{Decision, Outcome, Policy, Query, Ticket};
+    use crate::draw::NoDraw;
+    use crate::policy::{Decision, Event, Outcome, Policy, Query, Ticket};
     use crate::replica::ReplicaIds;
     use crate::time::Instant;
     use alloc::vec::Vec;
 
     fn pick(policy: &mut LeastLoaded) -> Ticket {
-        match policy.handle_query(Instant::EPOCH, Query::first(), &mut || 0) {
+        match policy.choose(Instant::EPOCH, Query::first(), &mut || 0, None) {
             Decision::Pick(pick) => pick.ticket,
             _ => panic!("replicas are known"),
         }
@@ -64,7 +65,7 @@ mod tests {
         let mut policy = LeastLoaded::new();
         let replicas: Vec<_> = (0..3).filter_map(|_| ids.allocate()).collect();
         for &replica in &replicas {
-            policy.add_replica(Instant::EPOCH, replica);
+            policy.handle(Instant::EPOCH, Event::Added(replica), &mut NoDraw);
         }
         let first = pick(&mut policy);
         let second = pick(&mut policy);

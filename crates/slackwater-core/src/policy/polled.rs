@@ -8,8 +8,9 @@
 
 use crate::draw::Draw;
 use crate::policy::Policy;
+use crate::policy::event::Event;
 use crate::policy::explanation::Explanation;
-use crate::policy::fleet::LOST_IN_A_ROW;
+use crate::policy::fleet::{Fleet, LOST_IN_A_ROW};
 use crate::policy::observe::{Counters, Snapshot};
 use crate::policy::polling::Polling;
 use crate::policy::probe::{Probe, ProbeId};
@@ -67,6 +68,23 @@ impl<C: ChoosePolled> Polled<C> {
             self.choosing.fleet.set_draining(replica, false);
         }
     }
+
+    /// A poll has been answered, maybe too late.
+    fn polled(&mut self, now: Instant, probe: ProbeId, report: &LoadReport) {
+        let Some(replica) = self.polling.end(probe) else {
+            self.choosing.counters.reports_late += 1;
+            return;
+        };
+        self.choosing.counters.probes_answered += 1;
+        if !self.choosing.fleet.knows(replica) {
+            self.choosing.counters.reports_unknown += 1;
+            return;
+        }
+        self.polling.answered(now, replica);
+        self.choosing.fleet.answered(now, replica);
+        self.choosing.fleet.set_draining(replica, report.draining);
+        self.choosing.rule.handle_report(now, replica, report);
+    }
 }
 
 impl<C: ChoosePolled> Policy for Polled<C> {
@@ -74,40 +92,54 @@ impl<C: ChoosePolled> Policy for Polled<C> {
         C::NAME
     }
 
-    fn add_replica(&mut self, now: Instant, replica: ReplicaId) {
+    fn handle(&mut self, now: Instant, event: Event<'_>, draw: &mut dyn Draw) {
         let now = self.choosing.tick(now);
-        if !self.choosing.fleet.knows(replica) {
-            self.polling.add(now, replica);
+        match event {
+            Event::Added(replica) => {
+                if !self.choosing.fleet.knows(replica) {
+                    self.polling.add(now, replica);
+                }
+                self.choosing.handle(now, event, draw);
+            }
+            Event::Removed(replica) => {
+                self.polling.remove(replica);
+                self.choosing.handle(now, event, draw);
+            }
+            Event::Report(probe, report) => {
+                self.expire(now);
+                self.polled(now, probe, report);
+            }
+            Event::CarriedReport(replica, report) => {
+                if C::LEARNS_UNASKED && self.choosing.fleet.knows(replica) {
+                    self.choosing.rule.handle_report(now, replica, report);
+                }
+            }
+            Event::ProbeLost(probe) => {
+                if let Some(replica) = self.polling.end(probe) {
+                    self.poll_lost(now, replica);
+                }
+            }
+            // The replica is asked again when its next poll is due, and not before: the sender is full.
+            Event::ProbeUnsent(probe) => {
+                if self.polling.end(probe).is_some() {
+                    self.choosing.counters.probes_unsent += 1;
+                }
+            }
+            Event::Timeout => self.expire(now),
+            Event::Available(..) | Event::SiblingReport(..) | Event::SiblingQueries(..) => {
+                self.choosing.handle(now, event, draw);
+            }
         }
-        self.choosing.add_replica(now, replica);
     }
 
-    fn remove_replica(&mut self, now: Instant, replica: ReplicaId) {
-        self.polling.remove(replica);
-        self.choosing.remove_replica(now, replica);
-    }
-
-    fn set_available(&mut self, now: Instant, replica: ReplicaId, available: bool) {
-        self.choosing.set_available(now, replica, available);
-    }
-
-    fn is_available(&self, replica: ReplicaId) -> bool {
-        self.choosing.is_available(replica)
-    }
-
-    fn available_count(&self) -> usize {
-        self.choosing.available_count()
-    }
-
-    fn handle_query_explained(
+    fn choose(
         &mut self,
         now: Instant,
         query: Query<'_>,
         draw: &mut dyn Draw,
         explanation: Option<&mut Explanation>,
     ) -> Decision {
-        self.choosing
-            .handle_query_explained(now, query, draw, explanation)
+        self.choosing.choose(now, query, draw, explanation)
     }
 
     fn handle_head(&mut self, now: Instant, ticket: &mut Ticket, outcome: Outcome) {
@@ -128,58 +160,16 @@ impl<C: ChoosePolled> Policy for Polled<C> {
         probe
     }
 
-    fn handle_report(
-        &mut self,
-        now: Instant,
-        probe: ProbeId,
-        report: &LoadReport,
-        _draw: &mut dyn Draw,
-    ) {
-        let now = self.choosing.tick(now);
-        self.expire(now);
-        let Some(replica) = self.polling.end(probe) else {
-            self.choosing.counters.reports_late += 1;
-            return;
-        };
-        self.choosing.counters.probes_answered += 1;
-        if !self.choosing.fleet.knows(replica) {
-            self.choosing.counters.reports_unknown += 1;
-            return;
-        }
-        self.polling.answered(now, replica);
-        self.choosing.fleet.answered(now, replica);
-        self.choosing.fleet.set_draining(replica, report.draining);
-        self.choosing.rule.handle_report(now, replica, report);
-    }
-
-    fn handle_carried_report(&mut self, now: Instant, replica: ReplicaId, report: &LoadReport) {
-        let now = self.choosing.tick(now);
-        if C::LEARNS_UNASKED && self.choosing.fleet.knows(replica) {
-            self.choosing.rule.handle_report(now, replica, report);
-        }
-    }
-
-    fn handle_probe_lost(&mut self, now: Instant, probe: ProbeId, _draw: &mut dyn Draw) {
-        let now = self.choosing.tick(now);
-        if let Some(replica) = self.polling.end(probe) {
-            self.poll_lost(now, replica);
-        }
-    }
-
-    /// The replica is asked again when its next poll is due, and not before: the sender is full.
-    fn handle_probe_unsent(&mut self, probe: ProbeId) {
-        if self.polling.end(probe).is_some() {
-            self.choosing.counters.probes_unsent += 1;
-        }
-    }
-
     fn poll_timeout(&self) -> Option<Instant> {
         self.polling.next_timeout()
     }
 
-    fn handle_timeout(&mut self, now: Instant, _draw: &mut dyn Draw) {
-        let now = self.choosing.tick(now);
-        self.expire(now);
+    fn wants_trial(&self) -> bool {
+        false
+    }
+
+    fn fleet(&self) -> &Fleet {
+        &self.choosing.fleet
     }
 
     fn counters(&self) -> Counters {
@@ -222,13 +212,13 @@ mod tests {
         let mut report = LoadReport::new(Rif::ZERO, None);
         report.draining = draining;
         let policy = &mut trial.policy;
-        policy.handle_report(trial.now, poll.id, &report, &mut trial.draw);
+        policy.handle(trial.now, Event::Report(poll.id, &report), &mut trial.draw);
     }
 
     /// Goes to the next moment at which something is to be done, and does it.
     fn wait(trial: &mut Trial<PolledPowerOfD>) {
         trial.now = trial.policy.poll_timeout().expect("replicas are known");
-        trial.policy.handle_timeout(trial.now, &mut trial.draw);
+        trial.handle(Event::Timeout);
     }
 
     #[test]
@@ -315,10 +305,8 @@ mod tests {
 
         answer(&mut trial, last, false);
         assert!(!silent(&trial));
-        trial
-            .policy
-            .handle_probe_lost(trial.now, last.id, &mut trial.draw);
-        trial.policy.handle_probe_unsent(last.id);
+        trial.handle(Event::ProbeLost(last.id));
+        trial.handle(Event::ProbeUnsent(last.id));
         assert_eq!(trial.policy.counters().probes_lost, 3, "it has ended");
         assert_eq!(trial.policy.counters().probes_unsent, 0);
     }
@@ -332,7 +320,7 @@ mod tests {
             assert!(!silent(&trial), "{lost}");
             let poll = polls(&mut trial)[0];
             let policy = &mut trial.policy;
-            policy.handle_probe_lost(trial.now, poll.id, &mut trial.draw);
+            policy.handle(trial.now, Event::ProbeLost(poll.id), &mut trial.draw);
             assert_eq!(trial.policy.counters().probes_lost, lost);
             assert_eq!(silent(&trial), lost == 3);
             trial.after(500 * MS);
@@ -351,10 +339,10 @@ mod tests {
             let poll = polls(&mut trial)[0];
             assert_eq!(poll.deadline, Instant::EPOCH + deadline_ms * MS);
             trial.after(Duration::from_nanos(u64::from(deadline_ms) * 1_000_000 - 1));
-            trial.policy.handle_timeout(trial.now, &mut trial.draw);
+            trial.handle(Event::Timeout);
             assert_eq!(trial.policy.counters().probes_lost, 0);
             trial.after(Duration::from_nanos(1));
-            trial.policy.handle_timeout(trial.now, &mut trial.draw);
+            trial.handle(Event::Timeout);
             assert_eq!(trial.policy.counters().probes_lost, 1);
         }
     }
@@ -363,7 +351,7 @@ mod tests {
     fn a_poll_that_could_not_be_sent_is_neither_lost_nor_made_up_for() {
         let mut trial = trial(1);
         let poll = polls(&mut trial)[0];
-        trial.policy.handle_probe_unsent(poll.id);
+        trial.handle(Event::ProbeUnsent(poll.id));
         assert_eq!(polls(&mut trial).len(), 0);
         trial.after(500 * MS);
         assert_eq!(polls(&mut trial).len(), 1);
@@ -381,7 +369,7 @@ mod tests {
         assert!(trial.policy.snapshot(trial.now).replicas[0].available);
         let asked: Vec<_> = polls(&mut trial).iter().map(|poll| poll.replica).collect();
         assert_eq!(asked, trial.replicas);
-        trial.policy.remove_replica(trial.now, trial.replicas[0]);
+        trial.handle(Event::Removed(trial.replicas[0]));
         trial.after(500 * MS);
         assert_eq!(polls(&mut trial).len(), 0);
         assert_eq!(trial.policy.poll_timeout(), None);

@@ -147,9 +147,9 @@ impl LowestReportedOfDrawn {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::Policy;
     use crate::policy::settings::check_ranges;
     use crate::policy::trial::Trial;
+    use crate::policy::{Event, Policy};
     use crate::report::Rif;
 
     /// A fleet whose replicas report these RIFs, or nothing.
@@ -165,7 +165,9 @@ mod tests {
         while let Some(poll) = trial.policy.poll_probe(now, &mut draw) {
             if let Some(rif) = rifs[trial.place(poll.replica)] {
                 let report = LoadReport::new(Rif::new(rif), None);
-                trial.policy.handle_report(now, poll.id, &report, &mut draw);
+                trial
+                    .policy
+                    .handle(now, Event::Report(poll.id, &report), &mut draw);
             }
         }
     }
@@ -245,13 +247,13 @@ mod tests {
     fn of_whoever_leaves_nothing_is_left_in_the_mean() {
         let mut trial = trial(&[Some(90), Some(5), Some(3), None]);
         let gone = trial.replicas[0];
-        trial.policy.remove_replica(trial.now, gone);
+        trial.handle(Event::Removed(gone));
         // The mean is 4 now, and was 98/3.
         assert_eq!(of_two(&mut trial, 1, 3), 3);
         assert_eq!(of_two(&mut trial, 3, 2), 2);
         for place in 1..3 {
             let gone = trial.replicas[place];
-            trial.policy.remove_replica(trial.now, gone);
+            trial.handle(Event::Removed(gone));
         }
         trial.join();
         // Nobody has reported: its own queries decide, of which there is one at the former.
@@ -268,7 +270,9 @@ mod tests {
             let mut report = LoadReport::new(Rif::ZERO, None);
             report.draining = true;
             if trial.place(poll.replica) == 0 {
-                trial.policy.handle_report(now, poll.id, &report, &mut draw);
+                trial
+                    .policy
+                    .handle(now, Event::Report(poll.id, &report), &mut draw);
             }
         }
         assert_eq!(

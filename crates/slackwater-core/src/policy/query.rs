@@ -21,10 +21,13 @@ pub enum Attempt {
     Retry,
     /// Another one while the first is still out.
     Hedge,
+    /// A copy of a query whose answer no client waits for, to see how a replica does that is out of the choice. It is
+    /// charged as any other, and its ticket comes back. Only health sends any, and no more than there may be trials. `[H4]`
+    Trial,
 }
 
 impl Attempt {
-    /// Every one.
+    /// Those that a client waits for, as recordings number them.
     pub const ALL: [Self; 3] = [Self::First, Self::Retry, Self::Hedge];
 }
 
@@ -39,6 +42,9 @@ pub struct Query<'a> {
     pub pinned: Option<ReplicaId>,
     /// It is pinned to that one because it has waited for room, and there it is: no session and no key belongs there.
     pub has_room: bool,
+    /// The round that a [`Decision::Probe`] began for it, which ends with the answers that it has: the choice is made now.
+    /// Policies that begin no rounds choose as ever. `[S1]` `[S2]`
+    pub round: Option<&'a ProbeRound>,
 }
 
 impl<'a> Query<'a> {
@@ -49,6 +55,7 @@ impl<'a> Query<'a> {
             avoid: &[],
             pinned: None,
             has_room: false,
+            round: None,
         }
     }
 
@@ -56,10 +63,8 @@ impl<'a> Query<'a> {
     /// charges it like a choice of its own, so that what it knows of the replica stays true.
     pub const fn pinned(replica: ReplicaId) -> Self {
         Self {
-            attempt: Attempt::First,
-            avoid: &[],
             pinned: Some(replica),
-            has_room: false,
+            ..Self::first()
         }
     }
 
@@ -68,9 +73,9 @@ impl<'a> Query<'a> {
     pub const fn with_room(replica: ReplicaId) -> Self {
         Self {
             attempt: Attempt::Retry,
-            avoid: &[],
             pinned: Some(replica),
             has_room: true,
+            ..Self::first()
         }
     }
 
@@ -79,8 +84,7 @@ impl<'a> Query<'a> {
         Self {
             attempt: Attempt::Retry,
             avoid,
-            pinned: None,
-            has_room: false,
+            ..Self::first()
         }
     }
 
@@ -89,8 +93,15 @@ impl<'a> Query<'a> {
         Self {
             attempt: Attempt::Hedge,
             avoid,
-            pinned: None,
-            has_room: false,
+            ..Self::first()
+        }
+    }
+
+    /// A copy of a query for a replica that is out of the choice.
+    pub const fn trial() -> Self {
+        Self {
+            attempt: Attempt::Trial,
+            ..Self::first()
         }
     }
 
@@ -129,10 +140,21 @@ impl<'a> Query<'a> {
 pub enum Decision {
     /// Send it there.
     Pick(Pick),
-    /// Ask these replicas first, then call [`Policy::finish_round`](crate::policy::Policy::finish_round).
+    /// Ask these replicas first, then choose again with the [round](Query::round).
     Probe(ProbeRound),
-    /// No replica is known, or the query has been at all of them, or, for a second copy, at all that may be chosen.
+    /// No replica is known, or the query has been at all of them, or, for a second copy, at all that may be chosen. For a
+    /// trial: none is due.
     NoReplica,
+}
+
+impl Decision {
+    /// The pick, if it is one.
+    pub fn pick(self) -> Option<Pick> {
+        match self {
+            Self::Pick(pick) => Some(pick),
+            Self::Probe(_) | Self::NoReplica => None,
+        }
+    }
 }
 
 /// A choice that has been made and charged.

@@ -38,13 +38,14 @@ impl Choose for Turn {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::{Decision, Policy, Query};
+    use crate::draw::NoDraw;
+    use crate::policy::{Decision, Event, Policy, Query};
     use crate::replica::ReplicaIds;
     use crate::time::Instant;
     use alloc::vec::Vec;
 
     fn pick(policy: &mut RoundRobin, query: Query<'_>) -> Option<ReplicaId> {
-        match policy.handle_query(Instant::EPOCH, query, &mut || 0) {
+        match policy.choose(Instant::EPOCH, query, &mut || 0, None) {
             Decision::Pick(pick) => Some(pick.ticket.replica()),
             _ => None,
         }
@@ -57,7 +58,7 @@ mod tests {
         assert_eq!(pick(&mut policy, Query::first()), None, "nobody is known");
         let replicas: Vec<_> = (0..3).filter_map(|_| ids.allocate()).collect();
         for &replica in &replicas {
-            policy.add_replica(Instant::EPOCH, replica);
+            policy.handle(Instant::EPOCH, Event::Added(replica), &mut NoDraw);
         }
         let turns: Vec<_> = (0..4)
             .filter_map(|_| pick(&mut policy, Query::first()))
@@ -76,8 +77,8 @@ mod tests {
             "it has been at all of them"
         );
 
-        policy.remove_replica(Instant::EPOCH, replicas[2]);
-        policy.remove_replica(Instant::EPOCH, replicas[0]);
+        policy.handle(Instant::EPOCH, Event::Removed(replicas[2]), &mut NoDraw);
+        policy.handle(Instant::EPOCH, Event::Removed(replicas[0]), &mut NoDraw);
         assert_eq!(pick(&mut policy, Query::first()), Some(replicas[1]));
         assert_eq!(pick(&mut policy, Query::first()), Some(replicas[1]));
     }
@@ -88,14 +89,22 @@ mod tests {
         let mut policy = RoundRobin::new();
         let replicas: Vec<_> = (0..2).filter_map(|_| ids.allocate()).collect();
         for &replica in &replicas {
-            policy.add_replica(Instant::EPOCH, replica);
+            policy.handle(Instant::EPOCH, Event::Added(replica), &mut NoDraw);
         }
-        policy.set_available(Instant::EPOCH, replicas[0], false);
+        policy.handle(
+            Instant::EPOCH,
+            Event::Available(replicas[0], false),
+            &mut NoDraw,
+        );
         for _ in 0..3 {
             assert_eq!(pick(&mut policy, Query::first()), Some(replicas[1]));
         }
-        policy.set_available(Instant::EPOCH, replicas[1], false);
-        let Decision::Pick(pick) = policy.handle_query(Instant::EPOCH, Query::first(), &mut || 0)
+        policy.handle(
+            Instant::EPOCH,
+            Event::Available(replicas[1], false),
+            &mut NoDraw,
+        );
+        let Decision::Pick(pick) = policy.choose(Instant::EPOCH, Query::first(), &mut || 0, None)
         else {
             panic!("in panic everyone may be chosen");
         };

@@ -1,7 +1,7 @@
 //! For tests: a policy with a fleet, driven by hand.
 
 use crate::draw::SplitMix64;
-use crate::policy::{Decision, Outcome, Pick, PickReason, Policy, Query, Ticket};
+use crate::policy::{Decision, Event, Outcome, Pick, PickReason, Policy, Query, Ticket};
 use crate::replica::{ReplicaId, ReplicaIds};
 use crate::time::Instant;
 use alloc::vec::Vec;
@@ -32,10 +32,14 @@ impl<P: Policy> Trial<P> {
         trial
     }
 
+    pub(in crate::policy) fn handle(&mut self, event: Event<'_>) {
+        self.policy.handle(self.now, event, &mut self.draw);
+    }
+
     /// Another replica joins.
     pub(in crate::policy) fn join(&mut self) -> ReplicaId {
         let replica = self.ids.allocate().expect("room");
-        self.policy.add_replica(self.now, replica);
+        self.handle(Event::Added(replica));
         self.replicas.push(replica);
         replica
     }
@@ -43,10 +47,10 @@ impl<P: Policy> Trial<P> {
     /// The replica at this place leaves, and another joins; both have that place.
     pub(in crate::policy) fn replace(&mut self, place: usize) {
         let old = self.replicas[place];
-        self.policy.remove_replica(self.now, old);
+        self.handle(Event::Removed(old));
         assert!(self.ids.release(old));
         let new = self.ids.allocate().expect("room");
-        self.policy.add_replica(self.now, new);
+        self.handle(Event::Added(new));
         self.replicas[place] = new;
     }
 
@@ -60,7 +64,7 @@ impl<P: Policy> Trial<P> {
     }
 
     pub(in crate::policy) fn try_pick(&mut self, query: Query<'_>) -> Option<Pick> {
-        let decision = self.policy.handle_query(self.now, query, &mut self.draw);
+        let decision = self.policy.choose(self.now, query, &mut self.draw, None);
         match decision {
             Decision::Pick(pick) => Some(pick),
             Decision::Probe(_) | Decision::NoReplica => None,
@@ -85,7 +89,7 @@ impl<P: Policy> Trial<P> {
         let mut draw = || draws.next().expect("as many draws as numbers");
         let decision = self
             .policy
-            .handle_query(self.now, Query::first(), &mut draw);
+            .choose(self.now, Query::first(), &mut draw, None);
         let Decision::Pick(pick) = decision else {
             panic!("{decision:?}")
         };
@@ -134,7 +138,7 @@ impl<P: Policy> Trial<P> {
     pub(in crate::policy) fn check_standing(&mut self, reason: PickReason) {
         let avoid = [self.replicas[0]];
         let ejected = self.replicas[1];
-        self.policy.set_available(self.now, ejected, false);
+        self.handle(Event::Available(ejected, false));
         for _ in 0..200 {
             let pick = self
                 .try_pick(Query::retry(&avoid))
@@ -156,25 +160,25 @@ impl<P: Policy> Trial<P> {
         assert_eq!(pick.ticket.replica(), ejected);
         self.end(pick.ticket, Outcome::Dropped);
 
-        for &replica in &self.replicas {
-            self.policy.set_available(self.now, replica, false);
+        for replica in self.replicas.clone() {
+            self.handle(Event::Available(replica, false));
         }
         let pick = self
             .try_pick(Query::first())
             .expect("in panic all may be chosen");
         assert_eq!(pick.reason, PickReason::Panic);
         self.end(pick.ticket, Outcome::Dropped);
-        for &replica in &self.replicas {
-            self.policy.set_available(self.now, replica, true);
+        for replica in self.replicas.clone() {
+            self.handle(Event::Available(replica, true));
         }
 
         let gone = self.replicas[2];
-        self.policy.remove_replica(self.now, gone);
+        self.handle(Event::Removed(gone));
         for _ in 0..200 {
             let ticket = self.pick();
             assert_ne!(ticket.replica(), gone);
             self.end(ticket, Outcome::Dropped);
         }
-        self.policy.add_replica(self.now, gone);
+        self.handle(Event::Added(gone));
     }
 }

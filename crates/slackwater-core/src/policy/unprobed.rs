@@ -6,10 +6,12 @@
 use crate::draw::Draw;
 use crate::policy::Policy;
 use crate::policy::candidates::Candidates;
+use crate::policy::event::Event;
 use crate::policy::explanation::{Candidate, Explanation};
 use crate::policy::fleet::Fleet;
 use crate::policy::observe::{Counters, Snapshot};
-use crate::policy::query::{Decision, Outcome, Pick, PickReason, Query, Ticket};
+use crate::policy::probe::Probe;
+use crate::policy::query::{Attempt, Decision, Outcome, Pick, PickReason, Query, Ticket};
 use crate::policy::waits::Waits;
 use crate::replica::ReplicaId;
 use crate::time::Instant;
@@ -128,42 +130,47 @@ impl<C: Choose> Policy for Unprobed<C> {
         C::NAME
     }
 
-    fn add_replica(&mut self, now: Instant, replica: ReplicaId) {
-        let now = self.tick(now);
-        if self.fleet.add(replica) {
-            self.waits.add(replica);
-            self.rule.add_replica(now, replica);
+    fn handle(&mut self, now: Instant, event: Event<'_>, _draw: &mut dyn Draw) {
+        match event {
+            Event::Added(replica) => {
+                let now = self.tick(now);
+                if self.fleet.add(replica) {
+                    self.waits.add(replica);
+                    self.rule.add_replica(now, replica);
+                }
+            }
+            Event::Removed(replica) => {
+                self.tick(now);
+                if self.fleet.remove(replica) {
+                    self.waits.remove(replica);
+                    self.rule.remove_replica(replica);
+                }
+            }
+            Event::Available(replica, available) => {
+                self.tick(now);
+                self.fleet.set_ejected(replica, !available);
+            }
+            // It sends no probes, has nothing to wait for, and does not learn from reports.
+            Event::Report(..)
+            | Event::SiblingReport(..)
+            | Event::SiblingQueries(..)
+            | Event::CarriedReport(..)
+            | Event::ProbeLost(_)
+            | Event::ProbeUnsent(_)
+            | Event::Timeout => {}
         }
     }
 
-    fn remove_replica(&mut self, now: Instant, replica: ReplicaId) {
-        self.tick(now);
-        if self.fleet.remove(replica) {
-            self.waits.remove(replica);
-            self.rule.remove_replica(replica);
-        }
-    }
-
-    fn set_available(&mut self, now: Instant, replica: ReplicaId, available: bool) {
-        self.tick(now);
-        self.fleet.set_ejected(replica, !available);
-    }
-
-    fn is_available(&self, replica: ReplicaId) -> bool {
-        self.fleet.is_available(replica)
-    }
-
-    fn available_count(&self) -> usize {
-        self.fleet.available().len()
-    }
-
-    fn handle_query_explained(
+    fn choose(
         &mut self,
         now: Instant,
         query: Query<'_>,
         draw: &mut dyn Draw,
         mut explanation: Option<&mut Explanation>,
     ) -> Decision {
+        if query.attempt == Attempt::Trial {
+            return Decision::NoReplica;
+        }
         let now = self.tick(now);
         if let Some(explanation) = &mut explanation {
             self.fleet.explain(explanation);
@@ -246,6 +253,22 @@ impl<C: Choose> Policy for Unprobed<C> {
             in_flight: self.fleet.in_flight(replica),
         };
         self.rule.handle_end(now, &end);
+    }
+
+    fn poll_probe(&mut self, _now: Instant, _draw: &mut dyn Draw) -> Option<Probe> {
+        None
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        None
+    }
+
+    fn wants_trial(&self) -> bool {
+        false
+    }
+
+    fn fleet(&self) -> &Fleet {
+        &self.fleet
     }
 
     fn counters(&self) -> Counters {

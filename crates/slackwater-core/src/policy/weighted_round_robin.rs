@@ -273,7 +273,7 @@ impl Load {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::Policy;
+    use crate::policy::Event;
     use crate::policy::settings::check_ranges;
     use crate::policy::trial::Trial;
     use crate::report::Rif;
@@ -326,11 +326,11 @@ mod tests {
     #[test]
     fn a_report_that_came_with_a_response_counts_like_one_that_was_asked_for() {
         let mut trial = trial(1, at_once);
-        let (now, replica, carried) = (trial.now, trial.replicas[0], load(100, 50, 0));
-        trial.policy.handle_carried_report(now, replica, &carried);
+        let (replica, carried) = (trial.replicas[0], load(100, 50, 0));
+        trial.handle(Event::CarriedReport(replica, &carried));
         assert_weight(&trial, 0, 200.0);
         trial.replace(0);
-        trial.policy.handle_carried_report(now, replica, &carried);
+        trial.handle(Event::CarriedReport(replica, &carried));
         assert_eq!(weight(&trial, 0), None, "it left");
     }
 
@@ -409,7 +409,7 @@ mod tests {
         }
         // Without the largest the others keep their proportions.
         let largest = trial.replicas[0];
-        trial.policy.set_available(trial.now, largest, false);
+        trial.handle(Event::Available(largest, false));
         let counts = trial.counts(600);
         for (count, expected) in counts.iter().zip([0, 300, 200, 100]) {
             assert!((count - expected).abs() <= 2, "{counts:?}");

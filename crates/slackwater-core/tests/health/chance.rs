@@ -4,7 +4,7 @@ use crate::fleet::{Client, KINDS, MS, Manner, SECOND};
 use core::time::Duration;
 use slackwater_core::draw::below;
 use slackwater_core::health::{HealthSettings, HealthState};
-use slackwater_core::policy::Outcome;
+use slackwater_core::policy::{Event, Outcome};
 use slackwater_core::{LoadReport, Rif, SplitMix64};
 
 fn some_manner(draw: &mut SplitMix64) -> Manner {
@@ -35,7 +35,7 @@ fn whatever_happens_somebody_is_left_and_the_well_are_whole_again() {
                 }
                 1 => {
                     let offered = below(&mut draw, 2) == 0;
-                    client.policy.set_available(client.now, replica, offered);
+                    client.handle(Event::Available(replica, offered));
                 }
                 2 => {
                     let mut report = LoadReport::new(Rif::ZERO, None);
@@ -54,11 +54,11 @@ fn whatever_happens_somebody_is_left_and_the_well_are_whole_again() {
         }
         for place in 0..client.replicas.len() {
             let replica = client.replicas[place];
-            client.policy.set_available(client.now, replica, true);
+            client.handle(Event::Available(replica, true));
             client.resume(place);
             client.manners[place] = Manner::default();
         }
-        assert!(client.policy.available_count() > 0, "{seed}");
+        assert!(!client.policy.fleet().available().is_empty(), "{seed}");
         // Policies with a memory of their own may ask those too little that they think slow: these take longer.
         let span = if kind == "peak_ewma" { 240 } else { 90 };
         client.run(Duration::from_secs(span));

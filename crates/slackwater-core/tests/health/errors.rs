@@ -5,7 +5,7 @@ use core::time::Duration;
 use slackwater_core::LoadReport;
 use slackwater_core::Rif;
 use slackwater_core::health::{HealthSettings, HealthState};
-use slackwater_core::policy::{Outcome, POLICIES};
+use slackwater_core::policy::{Event, Outcome, POLICIES};
 
 fn failing(fails: u32) -> Manner {
     Manner {
@@ -124,19 +124,23 @@ fn a_driver_that_takes_the_others_out_brings_the_ejected_back() {
     client.manners[0] = failing(100);
     client.manners[1] = failing(100);
     client.run(5 * SECOND);
-    assert_eq!(client.policy.available_count(), 2);
+    assert_eq!(client.policy.fleet().available().len(), 2);
     for place in [2, 3] {
         let replica = client.replicas[place];
-        client.policy.set_available(client.now, replica, false);
-    }
-    assert_eq!(client.policy.available_count(), 1, "half of two may be out");
-    for place in 0..2 {
-        let replica = client.replicas[place];
-        client.policy.set_available(client.now, replica, false);
-        client.policy.set_available(client.now, replica, true);
+        client.handle(Event::Available(replica, false));
     }
     assert_eq!(
-        client.policy.available_count(),
+        client.policy.fleet().available().len(),
+        1,
+        "half of two may be out"
+    );
+    for place in 0..2 {
+        let replica = client.replicas[place];
+        client.handle(Event::Available(replica, false));
+        client.handle(Event::Available(replica, true));
+    }
+    assert_eq!(
+        client.policy.fleet().available().len(),
         2,
         "the one, and the other for now"
     );
@@ -276,17 +280,13 @@ fn who_is_withdrawn_is_not_judged_by_what_still_ends_there() {
         ..failing(100)
     };
     client.run(200 * MS);
-    client
-        .policy
-        .set_available(client.now, client.replicas[1], false);
+    client.handle(Event::Available(client.replicas[1], false));
     client.run(5 * SECOND);
     let counters = client.counters();
     assert_eq!((counters.ejections, counters.spared), (0, 0));
     assert_eq!(client.view(1).share_millionths, 1_000_000);
     client.manners[1] = failing(0);
-    client
-        .policy
-        .set_available(client.now, client.replicas[1], true);
+    client.handle(Event::Available(client.replicas[1], true));
     client.run(20 * SECOND);
     assert_eq!(client.view(1).state, HealthState::Sound);
 }

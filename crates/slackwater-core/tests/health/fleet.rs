@@ -5,7 +5,8 @@ use core::time::Duration;
 use slackwater_core::draw::below;
 use slackwater_core::health::{HealthCounters, HealthSettings, HealthState, HealthView, build};
 use slackwater_core::policy::{
-    Decision, Outcome, PickReason, Policy, PolicySettings, Query, Settings, Ticket, policy_named,
+    Decision, Event, Outcome, PickReason, Policy, PolicySettings, Query, Settings, Ticket,
+    policy_named,
 };
 use slackwater_core::{Instant, LoadReport, ReplicaId, ReplicaIds, Rif, SplitMix64};
 use std::collections::BinaryHeap;
@@ -87,6 +88,10 @@ pub(crate) struct Client {
 }
 
 impl Client {
+    pub(crate) fn handle(&mut self, event: Event<'_>) {
+        self.policy.handle(self.now, event, &mut self.draw);
+    }
+
     pub(crate) fn new(policy: &str, replicas: usize, settings: HealthSettings) -> Self {
         let entry = policy_named(policy).expect("a policy");
         let config = settings.validate().expect("in range");
@@ -113,7 +118,7 @@ impl Client {
 
     pub(crate) fn join(&mut self) -> usize {
         let replica = self.ids.allocate().expect("room");
-        self.policy.add_replica(self.now, replica);
+        self.handle(Event::Added(replica));
         self.replicas.push(replica);
         self.manners.push(Manner::default());
         self.replicas.len() - 1
@@ -142,7 +147,7 @@ impl Client {
 
     fn query(&mut self, shown: &mut Shown) {
         let query = Query::first();
-        let decision = self.policy.handle_query(self.now, query, &mut self.draw);
+        let decision = self.policy.choose(self.now, query, &mut self.draw, None);
         let pick = match decision {
             Decision::Pick(pick) => pick,
             Decision::Probe(mut round) => {
@@ -151,7 +156,17 @@ impl Client {
                         round.handle_report(target, &self.report(target));
                     }
                 }
-                let pick = (self.policy).finish_round(self.now, round, query, &mut self.draw);
+                let pick = (self.policy)
+                    .choose(
+                        self.now,
+                        Query {
+                            round: Some(&round),
+                            ..query
+                        },
+                        &mut self.draw,
+                        None,
+                    )
+                    .pick();
                 pick.expect("replicas are known")
             }
             Decision::NoReplica => panic!("replicas are known"),
@@ -164,7 +179,10 @@ impl Client {
         let may_be_copied =
             self.may_be_copied > 0 && below(&mut self.luck, 100) < self.may_be_copied;
         if may_be_copied && self.policy.wants_trial() {
-            let pick = self.policy.poll_trial(self.now, &mut self.draw);
+            let pick = self
+                .policy
+                .choose(self.now, Query::trial(), &mut self.draw, None)
+                .pick();
             let pick = pick.expect("as it said");
             assert_eq!(pick.reason, PickReason::Trial);
             shown.shadows += 1;
@@ -218,12 +236,12 @@ impl Client {
 
     fn probe(&mut self) {
         if self.policy.poll_timeout().is_some_and(|at| at <= self.now) {
-            self.policy.handle_timeout(self.now, &mut self.draw);
+            self.handle(Event::Timeout);
         }
         while let Some(probe) = self.policy.poll_probe(self.now, &mut self.draw) {
             if !self.manners[self.place(probe.replica)].is_stopped {
                 let report = self.report(probe.replica);
-                (self.policy).handle_report(self.now, probe.id, &report, &mut self.draw);
+                self.handle(Event::Report(probe.id, &report));
             }
         }
     }
@@ -262,7 +280,7 @@ impl Client {
     /// A response of the replica in that place carries a report.
     pub(crate) fn hear(&mut self, place: usize, report: &LoadReport) {
         let replica = self.replicas[place];
-        (self.policy).handle_carried_report(self.now, replica, report);
+        self.handle(Event::CarriedReport(replica, report));
     }
 
     pub(crate) fn counters(&self) -> HealthCounters {

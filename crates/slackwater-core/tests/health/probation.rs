@@ -2,7 +2,7 @@
 
 use crate::fleet::{Client, KINDS, MS, Manner, SECOND};
 use slackwater_core::health::{HealthSettings, HealthState};
-use slackwater_core::policy::{Outcome, POLICIES};
+use slackwater_core::policy::{Event, Outcome, POLICIES};
 
 fn taking(ms: u32) -> Manner {
     Manner {
@@ -115,9 +115,9 @@ fn a_single_query_that_takes_long_is_no_stop() {
     }
     // The next ones go elsewhere.
     let replica = client.replicas[0];
-    client.policy.set_available(client.now, replica, false);
+    client.handle(Event::Available(replica, false));
     client.run(SECOND);
-    client.policy.set_available(client.now, replica, true);
+    client.handle(Event::Available(replica, true));
     client.run(client.gap);
     assert!(client.stuck.len() <= 2);
     assert_eq!(client.counters().probations, 0, "a second one is new");
@@ -131,7 +131,7 @@ fn no_more_than_half_are_on_probation() {
     client.run(10 * SECOND);
     for _ in 0..100 {
         client.run(100 * MS);
-        assert!(client.policy.available_count() >= 2);
+        assert!(client.policy.fleet().available().len() >= 2);
     }
     let shown = client.run(20 * SECOND);
     assert!(shown.share(0) + shown.share(1) <= 10, "{shown:?}");

@@ -5,9 +5,11 @@ use crate::{Driver, driver, one_of, settings};
 use core::time::Duration;
 use slackwater_core::draw::below;
 use slackwater_core::policy::{
-    Attempt, Decision, Outcome, PickReason, Policy, Prequal, ProbeId, Query, Ticket,
+    Attempt, Decision, Event, Outcome, PickReason, Policy, Prequal, ProbeId, Query, Ticket,
 };
-use slackwater_core::{Draw, Instant, LoadReport, Rate, ReplicaId, ReplicaIds, Rif, SplitMix64};
+use slackwater_core::{
+    Draw, Instant, LoadReport, NoDraw, Rate, ReplicaId, ReplicaIds, Rif, SplitMix64,
+};
 
 /// A generator that counts its draws.
 struct Counted {
@@ -122,7 +124,7 @@ impl Pair {
             None => return,
         };
         let now = self.clock();
-        self.fast.add_replica(now, replica);
+        self.fast.handle(now, Event::Added(replica), &mut NoDraw);
         self.slow.add(self.now, replica);
     }
 
@@ -134,7 +136,7 @@ impl Pair {
             );
             let replica = self.fleet.remove(place as usize);
             let now = self.clock();
-            self.fast.remove_replica(now, replica);
+            self.fast.handle(now, Event::Removed(replica), &mut NoDraw);
             self.slow.remove(replica);
             self.ids.release(replica);
         }
@@ -145,7 +147,8 @@ impl Pair {
             let replica = one_of(&mut self.chance, &self.fleet);
             let available = self.percent(60);
             let now = self.clock();
-            self.fast.set_available(now, replica, available);
+            self.fast
+                .handle(now, Event::Available(replica, available), &mut NoDraw);
             self.slow.set_ejected(replica, !available);
         }
     }
@@ -173,7 +176,7 @@ impl Pair {
         let mut query = Query::first();
         (query.attempt, query.avoid) = (attempt, &avoid);
         let now = self.clock();
-        let fast = self.fast.handle_query(now, query, &mut self.fast_draws);
+        let fast = self.fast.choose(now, query, &mut self.fast_draws, None);
         let slow = self
             .slow
             .query(self.now, attempt, &avoid, &mut self.slow_draws);
@@ -263,7 +266,7 @@ impl Pair {
         report.draining = self.percent(self.driver.draining_percent);
         let now = self.clock();
         self.fast
-            .handle_report(now, id, &report, &mut self.fast_draws);
+            .handle(now, Event::Report(id, &report), &mut self.fast_draws);
         self.slow
             .report(self.now, id, &report, &mut self.slow_draws);
     }
@@ -271,21 +274,23 @@ impl Pair {
     fn lose_probe(&mut self) {
         if let Some(id) = self.some_probe() {
             let now = self.clock();
-            self.fast.handle_probe_lost(now, id, &mut self.fast_draws);
+            self.fast
+                .handle(now, Event::ProbeLost(id), &mut self.fast_draws);
             self.slow.probe_lost(self.now, id);
         }
     }
 
     fn give_back_probe(&mut self) {
         if let Some(id) = self.some_probe() {
-            self.fast.handle_probe_unsent(id);
+            self.fast
+                .handle(self.now, Event::ProbeUnsent(id), &mut NoDraw);
             self.slow.unsent(id);
         }
     }
 
     fn timeout(&mut self) {
         let now = self.clock();
-        self.fast.handle_timeout(now, &mut self.fast_draws);
+        self.fast.handle(now, Event::Timeout, &mut self.fast_draws);
         self.slow.timeout(self.now, &mut self.slow_draws);
         let next = self.fast.poll_timeout();
         assert!(

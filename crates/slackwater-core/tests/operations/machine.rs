@@ -6,13 +6,14 @@ use core::time::Duration;
 use slackwater_core::health::{self, HealthConfig, HealthState};
 use slackwater_core::policy::prequal::PrequalSettings;
 use slackwater_core::policy::{
-    Attempt, C3Settings, CapacitySettings, Counters, Decision, ElsSettings, LinearSettings,
+    Attempt, C3Settings, CapacitySettings, Counters, Decision, ElsSettings, Event, LinearSettings,
     Outcome, POLICIES, PeakEwmaSettings, Pick, Policy, PolicySettings, PolledPowerOfDSettings,
     PowerOfDSettings, ProbeId, ProbeRound, Query, RifThenLatencySettings, Settings,
     ShortestExpectedDelaySettings, Ticket, WeightedRoundRobinSettings,
 };
 use slackwater_core::{
-    Draw, Instant, LoadReport, LoadScale, Quantile, Rate, ReplicaId, ReplicaIds, Rif, SplitMix64,
+    Draw, Instant, LoadReport, LoadScale, NoDraw, Quantile, Rate, ReplicaId, ReplicaIds, Rif,
+    SplitMix64,
 };
 use std::collections::BTreeSet;
 
@@ -200,18 +201,18 @@ impl Machine {
             0 | 1 => {
                 if let Some(replica) = bytes.one_of(&self.fleet) {
                     self.fleet.retain(|&other| other != replica);
-                    self.policy.remove_replica(self.now, replica);
+                    self.handle(Event::Removed(replica));
                     self.ids.release(replica);
                     // Everything about it from now on is late.
-                    self.policy.remove_replica(self.now, replica);
-                    self.policy.set_available(self.now, replica, true);
+                    self.handle(Event::Removed(replica));
+                    self.handle(Event::Available(replica, true));
                 }
             }
             2 => {
                 if let Some(replica) = bytes.one_of(&self.fleet) {
                     let available = bytes.byte().is_multiple_of(2);
-                    self.policy.set_available(self.now, replica, available);
-                    self.policy.add_replica(self.now, replica);
+                    self.handle(Event::Available(replica, available));
+                    self.handle(Event::Added(replica));
                 }
             }
             3..=5 => self.query(bytes),
@@ -220,24 +221,22 @@ impl Machine {
             10 => {
                 if let Some(probe) = bytes.one_of(&self.probes) {
                     if bytes.byte().is_multiple_of(4) {
-                        self.policy.handle_probe_unsent(probe);
+                        self.handle(Event::ProbeUnsent(probe));
                     } else {
-                        self.policy
-                            .handle_probe_lost(self.now, probe, &mut self.draw);
+                        self.handle(Event::ProbeLost(probe));
                     }
                 }
             }
             11 => self.now += Duration::from_micros(u64::from(bytes.word() % 3_000_000)),
             12 => self.now = Instant::from_nanos(u64::from(bytes.word()) * 1_000),
             13 => {
-                self.policy.handle_timeout(self.now, &mut self.draw);
+                self.handle(Event::Timeout);
             }
             14 => self.finish_round(bytes),
             15 | 16 => {
                 let report = Self::some_report(bytes);
                 if let Some(replica) = bytes.one_of(&self.fleet) {
-                    self.policy
-                        .handle_carried_report(self.now, replica, &report);
+                    self.handle(Event::CarriedReport(replica, &report));
                 }
             }
             17 => {
@@ -252,11 +251,20 @@ impl Machine {
         }
     }
 
+    /// No policy draws for anything but reports and timeouts.
+    fn handle(&mut self, event: Event<'_>) {
+        let draw: &mut dyn Draw = match event {
+            Event::Report(..) | Event::SiblingReport(..) | Event::Timeout => &mut self.draw,
+            _ => &mut NoDraw,
+        };
+        self.policy.handle(self.now, event, draw);
+    }
+
     fn join(&mut self) {
         if let Some(replica) = self.ids.allocate() {
             self.fleet.push(replica);
             self.joined += 1;
-            self.policy.add_replica(self.now, replica);
+            self.handle(Event::Added(replica));
         }
     }
 
@@ -265,13 +273,12 @@ impl Machine {
         let report = Self::some_report(bytes);
         for _ in 0..bytes.byte() % 32 {
             if let Some(replica) = bytes.one_of(&self.fleet) {
-                self.policy
-                    .handle_sibling_report(self.now, replica, &report, &mut self.draw);
+                self.handle(Event::SiblingReport(replica, &report));
             }
         }
         if let Some(replica) = bytes.one_of(&self.fleet) {
             let queries = bytes.byte().into();
-            self.policy.handle_sibling_queries(replica, queries);
+            self.handle(Event::SiblingQueries(replica, queries));
         }
     }
 
@@ -284,7 +291,7 @@ impl Machine {
             1 => Query::hedge(&avoid),
             _ => Query::first(),
         };
-        match self.policy.handle_query(self.now, query, &mut self.draw) {
+        match self.policy.choose(self.now, query, &mut self.draw, None) {
             Decision::Pick(pick) => {
                 assert!(
                     !query.avoid.contains(&pick.ticket.replica()),
@@ -366,8 +373,7 @@ impl Machine {
     fn report(&mut self, bytes: &mut Bytes<'_>) {
         let report = Self::some_report(bytes);
         if let Some(probe) = bytes.one_of(&self.probes) {
-            self.policy
-                .handle_report(self.now, probe, &report, &mut self.draw);
+            self.handle(Event::Report(probe, &report));
         }
     }
 
@@ -389,7 +395,16 @@ impl Machine {
         }
         match self
             .policy
-            .finish_round(self.now, round, Query::first(), &mut self.draw)
+            .choose(
+                self.now,
+                Query {
+                    round: Some(&round),
+                    ..Query::first()
+                },
+                &mut self.draw,
+                None,
+            )
+            .pick()
         {
             Some(pick) => self.picked(pick),
             None => assert_eq!(self.fleet, [], "somebody could have been chosen"),
@@ -440,7 +455,7 @@ impl Machine {
             assert!(view.share_millionths <= 1_000_000 && view.success_millionths <= 1_000_000);
             assert_eq!(view.share_millionths == 0, is_out, "{view:?}");
             assert!(self.fleet.contains(&view.replica));
-            assert!(!is_out || !self.policy.is_available(view.replica));
+            assert!(!is_out || !self.policy.fleet().is_available(view.replica));
         }
         let counters = self.policy.counters();
         let ended = counters.probes_answered + counters.probes_lost + counters.probes_unsent;
@@ -478,10 +493,22 @@ impl Machine {
         for round in core::mem::take(&mut self.rounds) {
             let _ = self
                 .policy
-                .finish_round(self.now, round, Query::first(), &mut self.draw);
+                .choose(
+                    self.now,
+                    Query {
+                        round: Some(&round),
+                        ..Query::first()
+                    },
+                    &mut self.draw,
+                    None,
+                )
+                .pick();
         }
-        self.policy
-            .handle_timeout(Instant::from_nanos(u64::MAX), &mut self.draw);
+        self.policy.handle(
+            Instant::from_nanos(u64::MAX),
+            Event::Timeout,
+            &mut self.draw,
+        );
         let counters = self.policy.counters();
         let late = if self.synchronous {
             counters.reports_late

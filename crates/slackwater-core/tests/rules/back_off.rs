@@ -2,8 +2,8 @@
 
 use crate::world::{MS, World, load, rate};
 use core::time::Duration;
-use slackwater_core::policy::Policy;
 use slackwater_core::policy::prequal::PrequalSettings;
+use slackwater_core::policy::{Event, Policy};
 use slackwater_core::{Draw, Instant, ReplicaId};
 use std::collections::VecDeque;
 
@@ -50,7 +50,7 @@ impl Drive {
                 self.world.answer(probe, &load(1, 5));
             }
             if self.world.policy.poll_timeout().is_some_and(|at| at <= now) {
-                (self.world.policy).handle_timeout(now, &mut self.world.draw);
+                (self.world.policy).handle(now, Event::Timeout, &mut self.world.draw);
                 self.send(&mut fate);
             }
             for _ in 0..self.queries_per_ms {

@@ -1,8 +1,8 @@
 //! A9: how often a report is used.
 
 use crate::world::{World, load, quantile, quiet, quiet_default, rate};
-use slackwater_core::policy::Policy;
 use slackwater_core::policy::prequal::PrequalSettings;
+use slackwater_core::policy::{Event, Policy};
 
 /// The uses that each of 100 replicas' reports gets, over `rounds` of them.
 fn drawn(probe_rate: u32, remove_rate: u32, rounds: usize) -> Vec<u32> {
@@ -125,15 +125,11 @@ fn a9_the_limit_follows_the_fleet_that_may_be_chosen() {
     };
     // n = 26: 2 / (10/26 · 3 − 1) = 13. n = 25: 25. n = 24: no answer; two entries say 1.
     assert_eq!(uses(&mut world), 13);
-    world
-        .policy
-        .set_available(world.now, world.replicas[25], false);
+    world.handle(Event::Available(world.replicas[25], false));
     assert_eq!(uses(&mut world), 25);
-    world.policy.remove_replica(world.now, world.replicas[24]);
+    world.handle(Event::Removed(world.replicas[24]));
     assert_eq!(uses(&mut world), 1);
-    world
-        .policy
-        .set_available(world.now, world.replicas[25], true);
+    world.handle(Event::Available(world.replicas[25], true));
     assert_eq!(uses(&mut world), 25);
     world.join();
     assert_eq!(uses(&mut world), 13);

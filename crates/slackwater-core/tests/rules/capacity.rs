@@ -6,10 +6,10 @@ use core::time::Duration;
 use slackwater_core::draw::below;
 use slackwater_core::policy::prequal::PrequalSettings;
 use slackwater_core::policy::{
-    Capacity, CapacityConfig, CapacitySettings, Counters, Decision, Explanation, Outcome,
+    Capacity, CapacityConfig, CapacitySettings, Counters, Decision, Event, Explanation, Outcome,
     PickReason, Policy, Prequal, Query, Score, Settings,
 };
-use slackwater_core::{LoadReport, Rate, SplitMix64};
+use slackwater_core::{LoadReport, NoDraw, Rate, SplitMix64};
 
 fn policy(settings: PrequalSettings, capacity: CapacitySettings) -> Capacity {
     let config = settings.validate().expect("in range");
@@ -164,7 +164,7 @@ fn reports_of_responses_count_and_stay_until_they_are_replaced() {
     reports(&mut world, &told);
     let carried = room(1, 10, 0);
     let third = world.replicas[2];
-    (world.policy).handle_carried_report(world.now, third, &carried);
+    world.handle(Event::CarriedReport(third, &carried));
     assert_eq!(next(&mut world), 2);
     for _ in 0..200 {
         let _ = world.pick();
@@ -174,7 +174,7 @@ fn reports_of_responses_count_and_stay_until_they_are_replaced() {
         counters.removed_spent + counters.removed_oldest + counters.removed_worst
     };
     assert_eq!(removed(&world.policy.counters()), 0);
-    (world.policy).handle_carried_report(world.now, third, &load(0, 0));
+    world.handle(Event::CarriedReport(third, &load(0, 0)));
     assert_eq!(
         world.rif_of(third).map(|rif| rif > 0),
         Some(true),
@@ -203,7 +203,7 @@ fn probes_are_few_while_capacities_are_known() {
                 (world.policy).handle_query_done(world.now, pick.ticket, Outcome::Success);
                 let of = |replica| if replica == quiet_one { one } else { others };
                 if query < carries {
-                    (world.policy).handle_carried_report(world.now, from, of(from));
+                    world.handle(Event::CarriedReport(from, of(from)));
                 }
                 for probe in world.probes() {
                     sent += 1;
@@ -226,7 +226,7 @@ fn probes_are_few_while_capacities_are_known() {
     probes(&mut world, 128, &told, &untold);
     let many = probes(&mut world, 128, &told, &untold);
     assert_eq!(many, 384, "one does not tell");
-    world.policy.set_available(world.now, quiet_one, false);
+    world.handle(Event::Available(quiet_one, false));
     let few = probes(&mut world, 128, &told, &untold);
     assert_eq!(few, 64, "and may not be chosen, so that it does not count");
 }
@@ -261,8 +261,8 @@ impl Twins {
         let now = self.capacity.now;
         // What comes with responses is nothing to either of them.
         let carried = room(0, 1_000, 1);
-        (self.capacity.policy).handle_carried_report(now, replica, &carried);
-        (self.prequal.policy).handle_carried_report(now, replica, &carried);
+        (self.capacity.policy).handle(now, Event::CarriedReport(replica, &carried), &mut NoDraw);
+        (self.prequal.policy).handle(now, Event::CarriedReport(replica, &carried), &mut NoDraw);
         (self.capacity.policy).handle_query_done(now, mine.ticket, Outcome::Success);
         (self.prequal.policy).handle_query_done(now, theirs.ticket, Outcome::Success);
         let (mine, theirs) = (self.capacity.probes(), self.prequal.probes());
@@ -315,7 +315,7 @@ fn a_choice_is_explained_by_how_long_a_query_is_taken_to_take() {
     let mut world = world(2);
     reports(&mut world, &[room(4, 10, 100), room(8, 10, 100)]);
     let mut explanation = Explanation::new();
-    let decision = world.policy.handle_query_explained(
+    let decision = world.policy.choose(
         world.now,
         Query::first(),
         &mut world.draw,

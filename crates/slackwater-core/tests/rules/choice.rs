@@ -3,7 +3,7 @@
 use crate::world::{World, load, quantile, quiet, quiet_default, rate};
 use slackwater_core::Rif;
 use slackwater_core::policy::prequal::PrequalSettings;
-use slackwater_core::policy::{Decision, PickReason, Policy, Query};
+use slackwater_core::policy::{Decision, Event, PickReason, Policy, Query};
 use std::collections::BTreeMap;
 
 fn at_quantile(millionths: u32) -> PrequalSettings {
@@ -80,14 +80,14 @@ fn a7_an_unknown_latency_is_neither_zero_nor_endless_but_the_median() {
         world.replicas[2],
         "10 ms, known, beats unknown"
     );
-    world.policy.remove_replica(world.now, world.replicas[2]);
+    world.handle(Event::Removed(world.replicas[2]));
     // Known: 20, 30, 40; the median is 30.
     assert_eq!(
         world.pick().ticket.replica(),
         world.replicas[3],
         "20 ms beats unknown"
     );
-    world.policy.remove_replica(world.now, world.replicas[3]);
+    world.handle(Event::Removed(world.replicas[3]));
     // Known: 30, 40; the median is 30. A tie in latency, which RIF decides.
     world.report(world.replicas[1], &load(4, 0));
     let pick = world.pick();
@@ -151,7 +151,7 @@ fn a8_what_a_retry_excludes_does_not_count() {
     let all = world.replicas.clone();
     let decision = world
         .policy
-        .handle_query(world.now, Query::retry(&all), &mut world.draw);
+        .choose(world.now, Query::retry(&all), &mut world.draw, None);
     assert!(
         matches!(decision, Decision::NoReplica),
         "it has been everywhere"
@@ -162,9 +162,7 @@ fn a8_what_a_retry_excludes_does_not_count() {
 #[test]
 fn a8_chance_is_uniform_over_the_available() {
     let mut world = World::new(6, quiet());
-    world
-        .policy
-        .set_available(world.now, world.replicas[1], false);
+    world.handle(Event::Available(world.replicas[1], false));
     let mut counts = BTreeMap::new();
     for _ in 0..50_000 {
         *counts.entry(world.pick().ticket.replica()).or_insert(0_i32) += 1;
@@ -181,9 +179,7 @@ fn a8_chance_is_uniform_over_the_available() {
 fn a8_when_nobody_may_be_chosen_everybody_may() {
     let mut world = World::new(3, quiet());
     for index in 0..2 {
-        world
-            .policy
-            .set_available(world.now, world.replicas[index], false);
+        world.handle(Event::Available(world.replicas[index], false));
     }
     let mut draining = load(1, 1);
     draining.draining = true;
@@ -195,9 +191,7 @@ fn a8_when_nobody_may_be_chosen_everybody_may() {
         *counts.entry(pick.ticket.replica()).or_insert(0_i32) += 1;
     }
     assert_eq!(counts.len(), 3);
-    world
-        .policy
-        .set_available(world.now, world.replicas[0], true);
+    world.handle(Event::Available(world.replicas[0], true));
     let pick = world.pick();
     assert_eq!(
         (pick.reason, pick.ticket.replica()),

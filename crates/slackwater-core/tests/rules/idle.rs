@@ -4,14 +4,14 @@ use crate::world::{MS, World, load};
 use core::time::Duration;
 use slackwater_core::Instant;
 use slackwater_core::policy::prequal::PrequalSettings;
-use slackwater_core::policy::{PickReason, Policy};
+use slackwater_core::policy::{Event, PickReason, Policy};
 
 /// Lets the driver do what it is there for until `until`: wake up, probe, bring answers back at once. When it probed.
 fn drive(world: &mut World, until: Instant) -> Vec<Instant> {
     let mut probed_at = Vec::new();
     while let Some(at) = world.policy.poll_timeout().filter(|&at| at <= until) {
         world.now = world.now.max(at);
-        world.policy.handle_timeout(world.now, &mut world.draw);
+        world.handle(Event::Timeout);
         for probe in world.probes() {
             probed_at.push(world.now);
             world.answer(probe, &load(1, 5));
@@ -98,7 +98,7 @@ fn a3_zero_idle_probes_turn_them_off() {
 fn a3_without_replicas_there_is_nothing_to_wake_up_for() {
     let mut world = World::new(1, PrequalSettings::default());
     assert!(world.policy.poll_timeout().is_some());
-    world.policy.remove_replica(world.now, world.replicas[0]);
+    world.handle(Event::Removed(world.replicas[0]));
     assert_eq!(world.policy.poll_timeout(), None);
     world.join();
     assert!(world.policy.poll_timeout().is_some());

@@ -4,7 +4,7 @@ use crate::world::{MS, World, load, quiet_default};
 use core::time::Duration;
 use slackwater_core::policy::prequal::PrequalSettings;
 use slackwater_core::policy::{
-    Capacity, CapacityConfig, Linear, LinearConfig, Outcome, Policy, Prequal, Query,
+    Capacity, CapacityConfig, Event, Linear, LinearConfig, Outcome, Policy, Prequal, Query,
     ShortestExpectedDelay, ShortestExpectedDelayConfig, Ticket,
 };
 use slackwater_core::{Instant, LoadReport, Rate, Rif};
@@ -41,7 +41,7 @@ fn played<P: Policy>(policy: P) -> (Vec<u32>, usize) {
             };
             (world.policy).handle_query_done(it.ends_at, it.ticket, outcome);
         }
-        world.policy.handle_timeout(world.now, &mut world.draw);
+        world.handle(Event::Timeout);
         let pick = world.pick_for(Query::first());
         let replica = pick.ticket.replica();
         let place = world.replicas.iter().position(|&id| id == replica);
@@ -166,7 +166,11 @@ fn what_a_sibling_was_told_is_no_better_than_what_one_is_told_oneself() {
     let tickets = [(); 2].map(|()| world.pick_for(Query::retry(&avoid)).ticket);
     world.report(replica, &load(9, 5));
     let now = world.now;
-    (world.policy).handle_sibling_report(now, replica, &load(0, 5), &mut world.draw);
+    (world.policy).handle(
+        now,
+        Event::SiblingReport(replica, &load(0, 5)),
+        &mut world.draw,
+    );
     assert_eq!(world.rif_of(replica), Some(2));
     for ticket in tickets {
         (world.policy).handle_query_done(world.now, ticket, Outcome::Success);

@@ -5,10 +5,10 @@ use core::time::Duration;
 use slackwater_core::draw::below;
 use slackwater_core::policy::prequal::PrequalSettings;
 use slackwater_core::policy::{
-    Decision, Linear, LinearConfig, LinearSettings, Outcome, PickReason, Policy, Prequal, Query,
-    Settings,
+    Decision, Event, Linear, LinearConfig, LinearSettings, Outcome, PickReason, Policy, Prequal,
+    Query, Settings,
 };
-use slackwater_core::{Draw, Instant, ReplicaIds, SplitMix64};
+use slackwater_core::{Draw, Instant, NoDraw, ReplicaIds, SplitMix64};
 
 fn linear(settings: PrequalSettings, rif_millionths: u32) -> Linear {
     let weight = LinearSettings {
@@ -84,15 +84,15 @@ fn in_step(ours: &mut dyn Policy, theirs: &mut dyn Policy, seed: u64) {
     let mut now = Instant::EPOCH;
     for _ in 0..20 {
         let replica = ids.allocate().expect("room");
-        ours.add_replica(now, replica);
-        theirs.add_replica(now, replica);
+        ours.handle(now, Event::Added(replica), &mut NoDraw);
+        theirs.handle(now, Event::Added(replica), &mut NoDraw);
     }
     let (mut our_draw, mut their_draw) = (SplitMix64::new(seed), SplitMix64::new(seed));
     let mut chance = SplitMix64::new(seed + 1);
     for step in 0..2_000 {
         now += Duration::from_micros(700);
-        let our_pick = ours.handle_query(now, Query::first(), &mut our_draw);
-        let their_pick = theirs.handle_query(now, Query::first(), &mut their_draw);
+        let our_pick = ours.choose(now, Query::first(), &mut our_draw, None);
+        let their_pick = theirs.choose(now, Query::first(), &mut their_draw, None);
         let (Decision::Pick(our_pick), Decision::Pick(their_pick)) = (our_pick, their_pick) else {
             panic!("replicas are known");
         };
@@ -103,10 +103,10 @@ fn in_step(ours: &mut dyn Policy, theirs: &mut dyn Policy, seed: u64) {
         theirs.handle_query_done(now, their_pick.ticket, Outcome::Success);
         while let Some(probe) = ours.poll_probe(now, &mut our_draw) {
             let report = load(below(&mut chance, 4), u64::from(below(&mut chance, 4)));
-            ours.handle_report(now, probe.id, &report, &mut our_draw);
+            ours.handle(now, Event::Report(probe.id, &report), &mut our_draw);
             let same = theirs.poll_probe(now, &mut their_draw);
             assert_eq!(same, Some(probe), "step {step}");
-            theirs.handle_report(now, probe.id, &report, &mut their_draw);
+            theirs.handle(now, Event::Report(probe.id, &report), &mut their_draw);
         }
         assert_eq!(theirs.poll_probe(now, &mut their_draw), None);
         assert_eq!(our_draw.draw(), their_draw.draw(), "step {step}");

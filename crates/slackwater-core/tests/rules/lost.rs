@@ -3,7 +3,7 @@
 use crate::world::{MS, World, load, quiet};
 use core::time::Duration;
 use slackwater_core::policy::{
-    C3, C3Config, Linear, LinearConfig, Outcome, PickReason, Policy, PolledPowerOfD,
+    C3, C3Config, Event, Linear, LinearConfig, Outcome, PickReason, Policy, PolledPowerOfD,
     PolledPowerOfDConfig, Prequal, PrequalConfig, Query, ReplicaView, RifThenLatency,
     RifThenLatencyConfig, ShortestExpectedDelay, ShortestExpectedDelayConfig, WeightedRoundRobin,
     WeightedRoundRobinConfig,
@@ -175,11 +175,11 @@ fn d7_it_never_leaves_nobody_to_choose() {
     };
     assert_eq!(available(&world), [false, false, true]);
     let last = world.replicas[2];
-    world.policy.set_available(world.now, last, false);
+    world.handle(Event::Available(last, false));
     assert_eq!(available(&world), [true, true, false]);
     let pick = world.pick();
     assert_eq!(pick.reason, PickReason::Fallback, "and this is no panic");
-    world.policy.set_available(world.now, last, true);
+    world.handle(Event::Available(last, true));
     assert_eq!(available(&world), [false, false, true]);
 
     let mut draining = load(0, 10);
@@ -189,7 +189,7 @@ fn d7_it_never_leaves_nobody_to_choose() {
     hear(&mut world, 2);
     assert_eq!(available(&world), [false, false, true]);
 
-    world.policy.remove_replica(world.now, last);
+    world.handle(Event::Removed(last));
     assert_eq!(available(&world), [true, true]);
     world.join();
     assert_eq!(available(&world), [false, false, true]);
@@ -199,7 +199,7 @@ fn d7_it_never_leaves_nobody_to_choose() {
 fn d7_whoever_may_not_be_chosen_shows_that_probes_arrive() {
     let mut world = World::new(3, quiet());
     let witness = world.replicas[1];
-    world.policy.set_available(world.now, witness, false);
+    world.handle(Event::Available(witness, false));
     hear(&mut world, 2);
     fall_out(&mut world, 0, 1);
     let only = world.replicas[2];
@@ -211,7 +211,7 @@ fn answer_all<P: Policy>(world: &mut World<P>, span: Duration, gone: Option<Repl
     let end = world.now + span;
     while world.now < end {
         world.now += 10 * MS;
-        world.policy.handle_timeout(world.now, &mut world.draw);
+        world.handle(Event::Timeout);
         for probe in world.probes() {
             if Some(probe.replica) != gone {
                 world.answer(probe, &load(1, 10));
@@ -228,10 +228,10 @@ fn loses<P: Policy>(policy: P, within: Duration) {
     answer_all(&mut world, within, Some(gone));
     assert!(view(&world, 0).lost, "{name}");
     assert!(!picked(&mut world, 200).contains(&gone), "{name}");
-    assert_eq!(world.policy.available_count(), 2, "{name}");
+    assert_eq!(world.policy.fleet().available().len(), 2, "{name}");
     answer_all(&mut world, within, None);
-    assert!(world.policy.is_available(gone), "{name}");
-    assert_eq!(world.policy.available_count(), 3, "{name}");
+    assert!(world.policy.fleet().is_available(gone), "{name}");
+    assert_eq!(world.policy.fleet().available().len(), 3, "{name}");
 }
 
 #[test]

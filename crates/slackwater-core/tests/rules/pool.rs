@@ -3,7 +3,7 @@
 use crate::world::{MS, World, load, quantile, quiet};
 use core::time::Duration;
 use slackwater_core::policy::prequal::PrequalSettings;
-use slackwater_core::policy::{Outcome, PickReason, Policy};
+use slackwater_core::policy::{Event, Outcome, PickReason, Policy};
 use slackwater_core::{Instant, Rif};
 
 #[test]
@@ -113,9 +113,7 @@ fn a6_the_limit_comes_from_responses_and_not_from_what_is_left_in_the_pool() {
         world.reports(&[(1, 1); 14]);
     }
     for index in 0..14 {
-        world
-            .policy
-            .remove_replica(world.now, world.replicas[index]);
+        world.handle(Event::Removed(world.replicas[index]));
     }
     world.report(world.replicas[14], &load(50, 9));
     world.report(world.replicas[15], &load(40, 70));
@@ -170,11 +168,9 @@ fn a6_the_last_128_responses_count() {
 fn a12_a_replica_that_leaves_or_is_ejected_leaves_the_pool_at_once() {
     let mut world = World::new(4, quiet());
     world.reports(&[(1, 1), (2, 2), (3, 3), (4, 4)]);
-    world.policy.remove_replica(world.now, world.replicas[1]);
+    world.handle(Event::Removed(world.replicas[1]));
     assert_eq!(world.pooled(), [0, 2, 3]);
-    world
-        .policy
-        .set_available(world.now, world.replicas[0], false);
+    world.handle(Event::Available(world.replicas[0], false));
     assert_eq!(world.pooled(), [2, 3]);
     assert_eq!(world.pick().ticket.replica(), world.replicas[2]);
 
@@ -184,9 +180,7 @@ fn a12_a_replica_that_leaves_or_is_ejected_leaves_the_pool_at_once() {
         [2, 3],
         "ejected: its reports are not pooled"
     );
-    world
-        .policy
-        .set_available(world.now, world.replicas[0], true);
+    world.handle(Event::Available(world.replicas[0], true));
     assert_eq!(
         world.pooled(),
         [2, 3],
@@ -208,14 +202,14 @@ fn a12_draining_is_the_replicas_own_word_and_can_be_taken_back() {
     let view = world.policy.snapshot(world.now).replicas[0];
     assert!(view.draining && !view.available);
 
-    world.policy.set_available(world.now, leaver, false);
+    world.handle(Event::Available(leaver, false));
     world.report(leaver, &load(0, 1));
     assert_eq!(
         world.pooled(),
         [1, 2],
         "no longer draining, but ejected now"
     );
-    world.policy.set_available(world.now, leaver, true);
+    world.handle(Event::Available(leaver, true));
     world.report(leaver, &load(0, 1));
     assert_eq!(world.pooled(), [1, 2, 0]);
 }
@@ -228,7 +222,7 @@ fn a12_a_report_from_a_replica_that_left_is_counted_and_ignored() {
     };
     let mut world = World::new(2, settings);
     let probe = world.probe(world.replicas[0]);
-    world.policy.remove_replica(world.now, world.replicas[0]);
+    world.handle(Event::Removed(world.replicas[0]));
     world.answer(probe, &load(9, 9));
     assert_eq!(world.pool(), []);
     assert_eq!(world.policy.snapshot(world.now).rif_limit, None);

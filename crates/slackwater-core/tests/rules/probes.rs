@@ -4,7 +4,7 @@ use crate::world::{MS, World, load, quantile, quiet, rate};
 use core::time::Duration;
 use slackwater_core::Instant;
 use slackwater_core::policy::prequal::PrequalSettings;
-use slackwater_core::policy::{Policy, Query};
+use slackwater_core::policy::{Event, Policy, Query};
 use std::collections::{BTreeMap, BTreeSet};
 
 fn probing(probe_rate_millionths: u32) -> PrequalSettings {
@@ -99,9 +99,9 @@ fn a2_the_ejected_and_the_draining_are_probed_and_the_departed_are_not() {
         report.draining = probe.replica == draining;
         world.answer(probe, &report);
     }
-    world.policy.set_available(world.now, ejected, false);
+    world.handle(Event::Available(ejected, false));
     let _ = world.pick();
-    world.policy.remove_replica(world.now, gone);
+    world.handle(Event::Removed(gone));
     let targets: BTreeSet<_> = world.probes().iter().map(|probe| probe.replica).collect();
     assert_eq!(targets, [ejected, draining, world.replicas[3]].into());
 }
@@ -208,20 +208,14 @@ fn a4_a_probe_ends_once_and_its_successor_in_the_same_place_is_another() {
     };
     let mut world = World::new(1, settings);
     let first = world.probe(world.replicas[0]);
-    world
-        .policy
-        .handle_probe_lost(world.now, first.id, &mut world.draw);
-    world
-        .policy
-        .handle_probe_lost(world.now, first.id, &mut world.draw);
+    world.handle(Event::ProbeLost(first.id));
+    world.handle(Event::ProbeLost(first.id));
     assert_eq!(world.policy.counters().probes_lost, 1);
 
     world.answer(first, &load(1, 1));
     let second = world.probe(world.replicas[0]);
     assert_eq!(world.pool(), [], "it had been lost");
-    world
-        .policy
-        .handle_report(world.now, first.id, &load(5, 5), &mut world.draw);
+    world.handle(Event::Report(first.id, &load(5, 5)));
     assert_eq!(
         world.pool(),
         [],
@@ -229,9 +223,7 @@ fn a4_a_probe_ends_once_and_its_successor_in_the_same_place_is_another() {
     );
     world.answer(second, &load(6, 6));
     assert_eq!(world.rif_of(world.replicas[0]), Some(6));
-    world
-        .policy
-        .handle_report(world.now, second.id, &load(8, 8), &mut world.draw);
+    world.handle(Event::Report(second.id, &load(8, 8)));
     assert_eq!(world.rif_of(world.replicas[0]), Some(6), "one answer each");
     let counters = world.policy.counters();
     assert_eq!((counters.probes_sent, counters.reports_late), (2, 3));
@@ -268,7 +260,7 @@ fn a4_outstanding_probes_are_capped_and_deadlines_make_room() {
         Some(start + 50 * MS)
     );
     world.now = start + 50 * MS;
-    world.policy.handle_timeout(world.now, &mut world.draw);
+    world.handle(Event::Timeout);
     assert_eq!(
         world.policy.counters().probes_lost,
         3,

@@ -7,7 +7,7 @@ use core::time::Duration;
 use slackwater_core::Rif;
 use slackwater_core::policy::prequal::PrequalSettings;
 use slackwater_core::policy::{
-    Outcome, Pick, PickReason, Policy, Query, RifThenLatency, RifThenLatencyConfig,
+    Event, Outcome, Pick, PickReason, Policy, Query, RifThenLatency, RifThenLatencyConfig,
     RifThenLatencySettings, Settings, Ticket,
 };
 use std::collections::BTreeSet;
@@ -230,7 +230,7 @@ fn whoever_may_not_be_chosen_or_was_not_reached_is_forgotten() {
         panic!("four replicas")
     };
     world.reports(&[(0, 1), (1, 1), (2, 1), (9, 1)]);
-    world.policy.set_available(world.now, first, false);
+    world.handle(Event::Available(first, false));
     let ticket = pick(&mut world, 1);
     done(&mut world, ticket, Outcome::Unreachable);
     let mut draining = load(0, 1);
@@ -239,8 +239,8 @@ fn whoever_may_not_be_chosen_or_was_not_reached_is_forgotten() {
     assert_eq!(world.pooled(), [3]);
     let _ = pick(&mut world, 3);
 
-    world.policy.set_available(world.now, first, true);
-    world.policy.remove_replica(world.now, second);
+    world.handle(Event::Available(first, true));
+    world.handle(Event::Removed(second));
     assert_eq!(
         world.pooled(),
         [3],
@@ -255,7 +255,7 @@ fn in_panic_the_fewest_of_all_are_chosen() {
     let mut world = world(2);
     world.reports(&[(0, 1), (0, 1)]);
     for replica in world.replicas.clone() {
-        world.policy.set_available(world.now, replica, false);
+        world.handle(Event::Available(replica, false));
     }
     let (first, second) = (world.pick(), world.pick());
     assert_eq!(first.reason, PickReason::Panic);
@@ -339,7 +339,7 @@ fn a13_who_is_silent_and_may_not_be_chosen_makes_nobody_count_with_ones_own() {
         let mut world = world(3);
         let third = world.replicas[2];
         let eject = |world: &mut World<RifThenLatency>| {
-            world.policy.set_available(world.now, third, false);
+            world.handle(Event::Available(third, false));
         };
         if !falls_silent_first {
             eject(&mut world);
@@ -358,14 +358,14 @@ fn a13_who_is_silent_and_may_not_be_chosen_makes_nobody_count_with_ones_own() {
         done(&mut world, ticket, Outcome::Success);
 
         // Back again, it is one of them; gone, all is as before.
-        world.policy.set_available(world.now, third, true);
+        world.handle(Event::Available(third, true));
         world.reports(&[(9, 10), (3, 5)]);
         world.now += 1_000 * MS;
         world.refresh();
         world.reports(&[(9, 10), (3, 5)]);
         assert_eq!(rifs(&world), [Some(0); 3]);
         assert!(world.pool().iter().all(|view| view.local));
-        world.policy.remove_replica(world.now, third);
+        world.handle(Event::Removed(third));
         assert_eq!(rifs(&world), [Some(9), Some(3), None]);
     }
 }

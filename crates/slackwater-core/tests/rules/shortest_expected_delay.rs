@@ -8,7 +8,7 @@ use slackwater_core::SplitMix64;
 use slackwater_core::draw::below;
 use slackwater_core::policy::prequal::PrequalSettings;
 use slackwater_core::policy::{
-    Outcome, Pick, PickReason, Policy, Query, Settings, ShortestExpectedDelay,
+    Event, Outcome, Pick, PickReason, Policy, Query, Settings, ShortestExpectedDelay,
     ShortestExpectedDelayConfig, ShortestExpectedDelaySettings,
 };
 
@@ -250,7 +250,7 @@ fn one_latency_that_is_far_from_all_others_counts_as_sixteen_means() {
     let mut world = settled(world(3), 100, &[(8, 10); 3]);
     let third = world.replicas[2];
     world.report(third, &load(8, 10_000));
-    world.policy.set_available(world.now, third, false);
+    world.handle(Event::Available(third, false));
     // 440 queries, of 43 ms by then: an eighth still counts. However far it counted, it would be 2,048, and a 37th.
     assert!(is_moved_beyond_the_band(world, 600 * MS));
 }
@@ -360,7 +360,7 @@ fn whoever_reports_again_or_with_others_is_compared_once_and_with_all_of_them() 
             world.replicas[place],
             load(u32::try_from(place).expect("few"), 0),
         );
-        (world.policy).handle_sibling_report(world.now, replica, &report, &mut world.draw);
+        world.handle(Event::SiblingReport(replica, &report));
     };
     let chosen = |world: &mut World<ShortestExpectedDelay>| {
         let pick = world.pick();
@@ -378,7 +378,7 @@ fn whoever_reports_again_or_with_others_is_compared_once_and_with_all_of_them() 
     }
     assert_eq!(chosen(&mut world), (84, 16), "99 has one report");
     let out = world.replicas[90];
-    world.policy.set_available(world.now, out, false);
+    world.handle(Event::Available(out, false));
     assert_eq!(chosen(&mut world), (83, 16), "90 has none");
     // Five more come at once with the last of sixteen.
     world.now += MS;
@@ -414,8 +414,8 @@ fn the_sixteen_newest_are_those_that_a_look_at_all_finds() {
             world.answer(second, &load(1, 10));
         }
         let out = any();
-        let is_out = world.policy.is_available(out);
-        world.policy.set_available(world.now, out, !is_out);
+        let is_out = world.policy.fleet().is_available(out);
+        world.handle(Event::Available(out, !is_out));
         let pick = world.pick_for(Query::retry(&avoid));
         let compared = usize::from(pick.candidates);
         let mut ages: Vec<_> = (world.pool().iter())
@@ -438,8 +438,8 @@ fn the_sixteen_newest_are_those_that_a_look_at_all_finds() {
 fn who_is_forgotten_does_not_count_in_the_mean_of_all() {
     let mut world = learned(world(3), 8, &[(0, 10); 3]);
     let third = world.replicas[2];
-    world.policy.set_available(world.now, third, false);
-    world.policy.set_available(world.now, third, true);
+    world.handle(Event::Available(third, false));
+    world.handle(Event::Available(third, true));
     // It counts as that mean, which is what the others have, and the first one's report has faded a little.
     world.reports(&[(4, 10), (9, 10), (4, 10)]);
     assert_eq!(chosen(&mut world), 0);
@@ -457,8 +457,8 @@ fn whoever_may_not_be_chosen_or_was_not_reached_is_learned_anew() {
             let pick = world.pick_for(Query::retry(&avoid));
             done(&mut world, pick, Outcome::Unreachable);
         } else {
-            world.policy.set_available(world.now, second, false);
-            world.policy.set_available(world.now, second, true);
+            world.handle(Event::Available(second, false));
+            world.handle(Event::Available(second, true));
         }
         for _ in 0..7 {
             world.reports(&loads);

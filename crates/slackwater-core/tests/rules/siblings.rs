@@ -2,9 +2,9 @@
 
 use crate::world::{World, load, quiet};
 use slackwater_core::policy::{
-    POLICIES, Policy, PolicySettings, RifThenLatency, RifThenLatencyConfig,
+    Event, POLICIES, Policy, PolicySettings, RifThenLatency, RifThenLatencyConfig,
 };
-use slackwater_core::{ReplicaId, Rif, SplitMix64};
+use slackwater_core::{NoDraw, ReplicaId, Rif, SplitMix64};
 
 fn rif_then_latency(replicas: usize) -> World<RifThenLatency> {
     let config = quiet().validate().expect("in range");
@@ -22,15 +22,15 @@ fn told<P: Policy>(world: &mut World<P>, replica: ReplicaId, rif: u32) {
     let (now, draw) = (world.now, &mut world.draw);
     world
         .policy
-        .handle_sibling_report(now, replica, &load(rif, 10), draw);
+        .handle(now, Event::SiblingReport(replica, &load(rif, 10)), draw);
 }
 
 fn siblings_queries_count<P: Policy>(mut world: World<P>) {
     world.reports(&[(4, 10), (5, 10), (6, 10)]);
     let second = world.replicas[1];
-    world.policy.handle_sibling_queries(second, 3);
+    world.handle(Event::SiblingQueries(second, 3));
     assert_eq!(rifs(&world), [Some(4), Some(8), Some(6)]);
-    world.policy.handle_sibling_queries(second, u32::MAX);
+    world.handle(Event::SiblingQueries(second, u32::MAX));
     assert_eq!(rifs(&world)[1], Some(u32::MAX), "it does not wrap");
     let probe = world.probe(second);
     world.answer(probe, &load(7, 10));
@@ -56,7 +56,7 @@ fn queries_of_siblings_count_until_the_replica_reports() {
 fn queries_of_siblings_to_an_unpooled_replica_are_nothing() {
     let mut world = World::new(3, quiet());
     let first = world.replicas[0];
-    world.policy.handle_sibling_queries(first, 3);
+    world.handle(Event::SiblingQueries(first, 3));
     told(&mut world, first, 4);
     assert_eq!(world.rif_of(first), Some(4));
 }
@@ -72,7 +72,7 @@ fn siblings_answers_are_kept<P: Policy>(mut world: World<P>) {
     told(&mut world, first, 1);
     assert_eq!(rifs(&world)[0], Some(1), "the newer one counts");
     let gone = world.replicas[2];
-    world.policy.remove_replica(world.now, gone);
+    world.handle(Event::Removed(gone));
     told(&mut world, gone, 0);
     assert_eq!(world.policy.counters().reports_unknown, 1);
     assert_eq!(world.rif_of(gone), None);
@@ -116,10 +116,14 @@ fn policies_without_reports_go_their_way() {
         let mut policy = policy;
         let now = slackwater_core::Instant::from_nanos(1);
         let replica = ids.allocate().expect("room");
-        policy.add_replica(now, replica);
+        policy.handle(now, Event::Added(replica), &mut NoDraw);
         let before = policy.snapshot(now);
-        policy.handle_sibling_queries(replica, 3);
-        policy.handle_sibling_report(now, replica, &load(4, 10), &mut SplitMix64::new(1));
+        policy.handle(now, Event::SiblingQueries(replica, 3), &mut NoDraw);
+        policy.handle(
+            now,
+            Event::SiblingReport(replica, &load(4, 10)),
+            &mut SplitMix64::new(1),
+        );
         assert_eq!(policy.snapshot(now), before, "{}", entry.name);
     }
 }

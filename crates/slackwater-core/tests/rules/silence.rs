@@ -3,7 +3,7 @@
 use crate::world::{MS, World, load, quiet};
 use core::time::Duration;
 use slackwater_core::policy::prequal::PrequalSettings;
-use slackwater_core::policy::{Outcome, Policy, Query};
+use slackwater_core::policy::{Event, Outcome, Policy, Query};
 use slackwater_core::{Quantile, Rif};
 
 /// Every probe is lost until the replica is silent.
@@ -221,13 +221,13 @@ fn a13_who_may_not_be_chosen_tells_nothing_of_others() {
     draining.draining = true;
     world.reports(&[(8, 10), (8, 10), (8, 10)]);
     fall_silent(&mut world, 3);
-    world.policy.set_available(world.now, first, false);
+    world.handle(Event::Available(first, false));
     for _ in 0..10 {
         world.report(first, &load(0, 10));
         world.report(second, &draining);
     }
     assert_eq!(rif_of_silent(&mut world, 3), Some(8), "both run empty");
-    world.policy.set_available(world.now, first, true);
+    world.handle(Event::Available(first, true));
     world.report(first, &load(0, 10));
     world.report(second, &load(0, 10));
     assert_eq!(
@@ -247,7 +247,7 @@ fn a6_who_may_not_be_chosen_does_not_move_the_limit() {
     world.reports(&[(8, 10), (8, 10)]);
     let mut draining = load(900, 10);
     draining.draining = true;
-    world.policy.set_available(world.now, first, false);
+    world.handle(Event::Available(first, false));
     for _ in 0..200 {
         world.report(first, &load(0, 10));
         world.report(second, &draining);
@@ -259,11 +259,11 @@ fn a6_who_may_not_be_chosen_does_not_move_the_limit() {
     );
 
     // Where nobody may be chosen, what is known stays as it was.
-    world.policy.set_available(world.now, third, false);
+    world.handle(Event::Available(third, false));
     assert_eq!(world.policy.snapshot(world.now).pool.len(), 0);
     world.report(third, &load(100, 10));
     assert_eq!(limit(&world), Some(8));
-    world.policy.set_available(world.now, third, true);
+    world.handle(Event::Available(third, true));
     world.report(third, &load(100, 10));
     assert_eq!(limit(&world), Some(100), "⌈0.84 · 3⌉ = 3rd");
 }
@@ -277,7 +277,7 @@ fn a13_when_nobody_answers_that_may_be_chosen_the_old_limit_is_forgotten() {
     fall_silent(&mut world, 1);
     fall_silent(&mut world, 2);
     assert_eq!(limit(&world), Some(500));
-    world.policy.set_available(world.now, first, false);
+    world.handle(Event::Available(first, false));
     world.report(first, &load(700, 10));
     assert_eq!(rif_of_silent(&mut world, 1), Some(0));
     assert_eq!(
@@ -285,7 +285,7 @@ fn a13_when_nobody_answers_that_may_be_chosen_the_old_limit_is_forgotten() {
         Some(0),
         "by what the client has there itself"
     );
-    world.policy.set_available(world.now, first, true);
+    world.handle(Event::Available(first, true));
     world.report(first, &load(30, 10));
     assert_eq!(limit(&world), Some(30));
 }

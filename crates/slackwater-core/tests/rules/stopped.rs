@@ -4,10 +4,10 @@ use crate::world::MS;
 use core::time::Duration;
 use slackwater_core::health::{self, HealthConfig};
 use slackwater_core::policy::{
-    DEFAULT_POLICY, Decision, Outcome, Policy, PolicySettings, Probe, Query, Ticket,
+    DEFAULT_POLICY, Decision, Event, Outcome, Policy, PolicySettings, Probe, Query, Ticket,
 };
 use slackwater_core::tracker::{Arrival, End, LoadTracker};
-use slackwater_core::{Instant, ReplicaId, ReplicaIds, SplitMix64};
+use slackwater_core::{Instant, NoDraw, ReplicaId, ReplicaIds, SplitMix64};
 
 const REPLICAS: usize = 4;
 const STOPPED: usize = 1;
@@ -48,13 +48,17 @@ struct Fleet {
 }
 
 impl Fleet {
+    fn handle(&mut self, event: Event<'_>) {
+        self.policy.handle(self.now, event, &mut self.draw);
+    }
+
     fn new(answers: Answers, patience: Duration) -> Self {
         let settings = PolicySettings::default();
         let mut policy = health::build(&DEFAULT_POLICY, &settings, &HealthConfig::default());
         let mut ids = ReplicaIds::new();
         let replicas: Vec<_> = (0..REPLICAS).filter_map(|_| ids.allocate()).collect();
         for &replica in &replicas {
-            policy.add_replica(Instant::EPOCH, replica);
+            policy.handle(Instant::EPOCH, Event::Added(replica), &mut NoDraw);
         }
         Self {
             policy,
@@ -78,7 +82,7 @@ impl Fleet {
     }
 
     fn query(&mut self) -> usize {
-        let decision = (self.policy).handle_query(self.now, Query::first(), &mut self.draw);
+        let decision = (self.policy).choose(self.now, Query::first(), &mut self.draw, None);
         let Decision::Pick(pick) = decision else {
             panic!("{decision:?}")
         };
@@ -121,7 +125,7 @@ impl Fleet {
     }
 
     fn probe(&mut self) {
-        self.policy.handle_timeout(self.now, &mut self.draw);
+        self.handle(Event::Timeout);
         while let Some(Probe { id, replica, .. }) = self.policy.poll_probe(self.now, &mut self.draw)
         {
             let place = self.place(replica);
@@ -132,7 +136,7 @@ impl Fleet {
             };
             if is_answered {
                 let report = self.trackers[place].report(self.now);
-                (self.policy).handle_report(self.now, id, &report, &mut self.draw);
+                self.handle(Event::Report(id, &report));
             }
         }
     }

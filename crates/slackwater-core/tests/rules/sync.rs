@@ -3,8 +3,12 @@
 use crate::world::{MS, load, quantile, rate};
 use core::time::Duration;
 use slackwater_core::policy::prequal::PrequalSettings;
-use slackwater_core::policy::{Decision, Pick, PickReason, Policy, PrequalSync, ProbeRound, Query};
-use slackwater_core::{Instant, LoadReport, LoadScale, ReplicaId, ReplicaIds, Rif, SplitMix64};
+use slackwater_core::policy::{
+    Decision, Event, Pick, PickReason, Policy, PrequalSync, ProbeRound, Query,
+};
+use slackwater_core::{
+    Instant, LoadReport, LoadScale, NoDraw, ReplicaId, ReplicaIds, Rif, SplitMix64,
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 struct Round {
@@ -31,7 +35,7 @@ impl Round {
         let now = Instant::from_nanos(5);
         let replicas: Vec<_> = (0..replicas).filter_map(|_| ids.allocate()).collect();
         for &replica in &replicas {
-            policy.add_replica(now, replica);
+            policy.handle(now, Event::Added(replica), &mut NoDraw);
         }
         Self {
             policy,
@@ -42,17 +46,19 @@ impl Round {
     }
 
     fn begin(&mut self, query: Query<'_>) -> ProbeRound {
-        match self.policy.handle_query(self.now, query, &mut self.draw) {
+        match self.policy.choose(self.now, query, &mut self.draw, None) {
             Decision::Probe(round) => round,
             other => panic!("{other:?}"),
         }
     }
 
-    fn finish(&mut self, round: ProbeRound) -> Pick {
-        let pick = self
-            .policy
-            .finish_round(self.now, round, Query::first(), &mut self.draw);
-        pick.expect("replicas are known")
+    fn finish(&mut self, round: &ProbeRound) -> Pick {
+        let query = Query {
+            round: Some(round),
+            ..Query::first()
+        };
+        let decision = (self.policy).choose(self.now, query, &mut self.draw, None);
+        decision.pick().expect("replicas are known")
     }
 
     /// A round of which every replica of the fleet is a target, answered by the given ones.
@@ -61,7 +67,7 @@ impl Round {
         for (index, report) in answers {
             round.handle_report(self.replicas[*index], report);
         }
-        self.finish(round)
+        self.finish(&round)
     }
 }
 
@@ -142,7 +148,7 @@ fn s1_a_lost_probe_is_not_waited_for() {
     assert!(!round.is_ready());
     round.handle_lost(targets[2]);
     assert!(round.is_ready(), "nobody is left who could answer");
-    let pick = rounds.finish(round);
+    let pick = rounds.finish(&round);
     assert_eq!(pick.ticket.replica(), targets[1]);
     let counters = rounds.policy.counters();
     assert_eq!(counters.probes_sent, 3);
@@ -189,7 +195,9 @@ fn a6_in_a_round_who_may_not_be_chosen_does_not_move_the_limit() {
     let [first, second, draining, ejected] = rounds.replicas[..] else {
         panic!("four replicas")
     };
-    rounds.policy.set_available(rounds.now, ejected, false);
+    rounds
+        .policy
+        .handle(rounds.now, Event::Available(ejected, false), &mut NoDraw);
     let mut drains = load(50, 1);
     drains.draining = true;
     let (mut of_draining, mut of_ejected) = (0, 0);
@@ -206,7 +214,7 @@ fn a6_in_a_round_who_may_not_be_chosen_does_not_move_the_limit() {
             };
             round.handle_report(target, &report);
         }
-        let pick = rounds.finish(round);
+        let pick = rounds.finish(&round);
         assert_eq!(pick.rif_limit, Some(Rif::new(6)), "the highest of two");
     }
     assert!(of_draining > 10 && of_ejected > 10, "they answer");
@@ -222,9 +230,11 @@ fn s2_one_answer_is_taken_and_none_leaves_it_to_chance() {
     );
     assert_eq!(rounds.policy.counters().reports_late, 2);
 
-    rounds
-        .policy
-        .set_available(rounds.now, rounds.replicas[0], false);
+    rounds.policy.handle(
+        rounds.now,
+        Event::Available(rounds.replicas[0], false),
+        &mut NoDraw,
+    );
     let mut chosen = BTreeSet::new();
     for _ in 0..200 {
         let pick = rounds.play(&[]);
@@ -251,7 +261,7 @@ fn s2_a_replica_that_may_not_be_chosen_is_not_whatever_it_answers() {
         for index in 0..3 {
             round.handle_report(rounds.replicas[index], &load(9, 9));
         }
-        let _ = rounds.finish(round);
+        let _ = rounds.finish(&round);
         asked
     });
     assert!(was_asked);
@@ -265,8 +275,10 @@ fn s2_a_replica_that_may_not_be_chosen_is_not_whatever_it_answers() {
     let mut round = rounds.begin(Query::first());
     round.handle_report(rounds.replicas[0], &load(0, 1));
     round.handle_report(rounds.replicas[1], &load(9, 9));
-    rounds.policy.remove_replica(rounds.now, rounds.replicas[0]);
-    assert_eq!(rounds.finish(round).ticket.replica(), rounds.replicas[1]);
+    rounds
+        .policy
+        .handle(rounds.now, Event::Removed(rounds.replicas[0]), &mut NoDraw);
+    assert_eq!(rounds.finish(&round).ticket.replica(), rounds.replicas[1]);
     assert_eq!(rounds.policy.counters().reports_unknown, 1);
 
     let all = [0, 1, 2].map(|_| draining.clone());
@@ -280,7 +292,7 @@ fn s2_with_fewer_than_two_to_ask_nobody_is_asked() {
     let avoid = [rounds.replicas[0]];
     let decision = rounds
         .policy
-        .handle_query(rounds.now, Query::retry(&avoid), &mut rounds.draw);
+        .choose(rounds.now, Query::retry(&avoid), &mut rounds.draw, None);
     let Decision::Pick(pick) = decision else {
         panic!("{decision:?}")
     };
@@ -292,7 +304,7 @@ fn s2_with_fewer_than_two_to_ask_nobody_is_asked() {
     let all = rounds.replicas.clone();
     let decision = rounds
         .policy
-        .handle_query(rounds.now, Query::retry(&all), &mut rounds.draw);
+        .choose(rounds.now, Query::retry(&all), &mut rounds.draw, None);
     assert!(matches!(decision, Decision::NoReplica));
 }
 
@@ -390,7 +402,7 @@ fn s4_the_time_spent_probing_is_measured() {
     for spent_us in [700, 3_000] {
         let round = rounds.begin(Query::first());
         rounds.now += Duration::from_micros(spent_us);
-        let pick = rounds.finish(round);
+        let pick = rounds.finish(&round);
         assert_eq!(
             pick.probing,
             Duration::from_micros(spent_us),
@@ -411,7 +423,9 @@ fn s1_replicas_that_may_not_be_chosen_do_not_fill_the_quorum() {
     let mut rounds = Round::new(20, 3);
     for index in 0..10 {
         let ejected = rounds.replicas[index];
-        rounds.policy.set_available(rounds.now, ejected, false);
+        rounds
+            .policy
+            .handle(rounds.now, Event::Available(ejected, false), &mut NoDraw);
     }
     for _ in 0..1_000 {
         let mut round = rounds.begin(Query::first());
@@ -433,7 +447,7 @@ fn s1_replicas_that_may_not_be_chosen_do_not_fill_the_quorum() {
                 break;
             }
         }
-        let pick = rounds.finish(round);
+        let pick = rounds.finish(&round);
         assert!(rounds.replicas[10..].contains(&pick.ticket.replica()));
         assert_eq!(pick.candidates, 2);
     }

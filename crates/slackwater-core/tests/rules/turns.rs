@@ -6,7 +6,7 @@ use core::time::Duration;
 use slackwater_core::draw::below;
 use slackwater_core::policy::prequal::PrequalSettings;
 use slackwater_core::policy::{
-    Capacity, CapacityConfig, Outcome, Policy, Query, ShortestExpectedDelay,
+    Capacity, CapacityConfig, Event, Outcome, Policy, Query, ShortestExpectedDelay,
     ShortestExpectedDelayConfig,
 };
 use slackwater_core::{LoadReport, Rif, SplitMix64};
@@ -153,11 +153,11 @@ fn who_joins_or_comes_back_waits_for_its_turn() {
         next(&mut world);
     }
     let back = world.replicas[2];
-    world.policy.set_available(world.now, back, false);
+    world.handle(Event::Available(back, false));
     for _ in 0..7 {
         next(&mut world);
     }
-    world.policy.set_available(world.now, back, true);
+    world.handle(Event::Available(back, true));
     comes_last(&mut world, 2);
     world.join();
     comes_last(&mut world, 5);

@@ -5,10 +5,10 @@ use core::time::Duration;
 use slackwater_core::draw::below;
 use slackwater_core::health::{HealthSettings, ProbationSettings, guard};
 use slackwater_core::policy::{
-    DEFAULT_POLICY, Decision, Outcome, POLICIES, Pick, Policy, PolicyEntry, PolicySettings,
+    DEFAULT_POLICY, Decision, Event, Outcome, POLICIES, Pick, Policy, PolicyEntry, PolicySettings,
     ProbeRound, Query, Settings, ShortestExpectedDelay, ShortestExpectedDelayConfig, Ticket,
 };
-use slackwater_core::{Instant, LoadReport, ReplicaId, ReplicaIds, Rif, SplitMix64};
+use slackwater_core::{Instant, LoadReport, NoDraw, ReplicaId, ReplicaIds, Rif, SplitMix64};
 
 /// How unknown latencies are told.
 #[derive(Clone, Copy, Debug)]
@@ -31,6 +31,10 @@ struct Driven {
 }
 
 impl Driven {
+    fn handle(&mut self, event: Event<'_>) {
+        self.policy.handle(self.now, event, &mut self.draw);
+    }
+
     fn new(entry: &PolicyEntry, told: Told, seed: u64, is_guarded: bool) -> Self {
         let mut policy = (entry.build)(&PolicySettings::default());
         if is_guarded {
@@ -41,7 +45,7 @@ impl Driven {
         let mut ids = ReplicaIds::new();
         let replicas: Vec<_> = (0..5).filter_map(|_| ids.allocate()).collect();
         for &replica in &replicas {
-            policy.add_replica(Instant::EPOCH, replica);
+            policy.handle(Instant::EPOCH, Event::Added(replica), &mut NoDraw);
         }
         Self {
             policy,
@@ -84,11 +88,21 @@ impl Driven {
             let report = self.report(target);
             round.handle_report(target, &report);
         }
-        (self.policy).finish_round(self.now, round, Query::first(), &mut self.draw)
+        (self.policy)
+            .choose(
+                self.now,
+                Query {
+                    round: Some(&round),
+                    ..Query::first()
+                },
+                &mut self.draw,
+                None,
+            )
+            .pick()
     }
 
     fn query(&mut self) {
-        let decision = (self.policy).handle_query(self.now, Query::first(), &mut self.draw);
+        let decision = (self.policy).choose(self.now, Query::first(), &mut self.draw, None);
         let pick = match decision {
             Decision::Pick(pick) => Some(pick),
             Decision::Probe(round) => self.round(round),
@@ -111,23 +125,23 @@ impl Driven {
                 let place = self.below(5);
                 let replica = self.replicas[place as usize];
                 let report = self.report(replica);
-                (self.policy).handle_carried_report(self.now, replica, &report);
+                self.handle(Event::CarriedReport(replica, &report));
             }
             8 => {
                 let place = self.below(5);
                 let replica = self.replicas[place as usize];
                 let report = self.report(replica);
-                (self.policy).handle_sibling_report(self.now, replica, &report, &mut self.draw);
+                self.handle(Event::SiblingReport(replica, &report));
             }
             _ => {
                 let span = MS * self.below(20);
                 self.now += span;
             }
         }
-        self.policy.handle_timeout(self.now, &mut self.draw);
+        self.handle(Event::Timeout);
         while let Some(probe) = self.policy.poll_probe(self.now, &mut self.draw) {
             let report = self.report(probe.replica);
-            (self.policy).handle_report(self.now, probe.id, &report, &mut self.draw);
+            self.handle(Event::Report(probe.id, &report));
         }
     }
 

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 use slackwater_core::policy::prequal::PrequalSettings;
-use slackwater_core::policy::{Decision, Pick, Policy, PooledView, Prequal, Probe, Query};
+use slackwater_core::policy::{Decision, Event, Pick, Policy, PooledView, Prequal, Probe, Query};
 use slackwater_core::{
     Instant, LoadReport, Quantile, Rate, ReplicaId, ReplicaIds, Rif, SplitMix64,
 };
@@ -81,10 +81,14 @@ impl<P: Policy> World<P> {
         world
     }
 
+    pub(crate) fn handle(&mut self, event: Event<'_>) {
+        self.policy.handle(self.now, event, &mut self.draw);
+    }
+
     pub(crate) fn join(&mut self) -> ReplicaId {
         let replica = self.ids.allocate().expect("room");
         self.replicas.push(replica);
-        self.policy.add_replica(self.now, replica);
+        self.handle(Event::Added(replica));
         replica
     }
 
@@ -95,7 +99,7 @@ impl<P: Policy> World<P> {
                 return probe;
             }
             self.now += MS;
-            self.policy.handle_timeout(self.now, &mut self.draw);
+            self.handle(Event::Timeout);
             for probe in self.probes() {
                 self.out.insert(probe.replica, probe);
             }
@@ -110,25 +114,23 @@ impl<P: Policy> World<P> {
 
     pub(crate) fn answer(&mut self, probe: Probe, report: &LoadReport) {
         self.out.remove(&probe.replica);
-        self.policy
-            .handle_report(self.now, probe.id, report, &mut self.draw);
+        self.handle(Event::Report(probe.id, report));
     }
 
     pub(crate) fn lose(&mut self, probe: Probe) {
         self.out.remove(&probe.replica);
-        self.policy
-            .handle_probe_lost(self.now, probe.id, &mut self.draw);
+        self.handle(Event::ProbeLost(probe.id));
     }
 
     pub(crate) fn unsend(&mut self, probe: Probe) {
         self.out.remove(&probe.replica);
-        self.policy.handle_probe_unsent(probe.id);
+        self.handle(Event::ProbeUnsent(probe.id));
     }
 
     /// Idle probes are asked for, and those of silent replicas answered.
     pub(crate) fn refresh(&mut self) {
         self.now += MS;
-        self.policy.handle_timeout(self.now, &mut self.draw);
+        self.handle(Event::Timeout);
         for probe in self.probes() {
             self.out.insert(probe.replica, probe);
         }
@@ -148,7 +150,7 @@ impl<P: Policy> World<P> {
     }
 
     pub(crate) fn pick_for(&mut self, query: Query<'_>) -> Pick {
-        match self.policy.handle_query(self.now, query, &mut self.draw) {
+        match self.policy.choose(self.now, query, &mut self.draw, None) {
             Decision::Pick(pick) => pick,
             other => panic!("{other:?}"),
         }

@@ -1,35 +1,42 @@
-//! Bytes to events. What was written by nobody is refused: nothing panics, and nothing grows beyond what was read.
+//! Bytes to entries. What was written by nobody is refused: nothing panics, and nothing grows beyond what was read.
 
 use super::{Context, STRANGER, kind, report, request, said};
 use crate::bytes::{Bytes, Malformed};
-use crate::event::{Asked, Event, Said};
+use crate::entry::{Asked, Entry, Said};
 use core::time::Duration;
-use slackwater_core::policy::{Attempt, Outcome, PickReason, ProbeId, ProbeRound, RoundReply};
-use slackwater_core::{Instant, LoadScale, ReplicaId, Rif};
+use slackwater_core::policy::{
+    Attempt, Event, Outcome, PickReason, ProbeId, ProbeRound, RoundReply,
+};
+use slackwater_core::{Instant, LoadReport, LoadScale, ReplicaId, Rif};
 use std::borrow::Cow;
 
-/// Reads the events of a stream, one after another.
+/// Reads the entries of a stream, one after another.
 #[derive(Debug, Default)]
-pub struct Decoder(Context);
+pub struct Decoder {
+    context: Context,
+    /// The last report that was read.
+    report: Option<LoadReport>,
+}
 
 impl Decoder {
-    /// The next event and when it happened.
+    /// The next entry and when it happened.
     ///
     /// # Errors
     ///
     /// No [`Encoder`](super::Encoder) wrote these bytes after those that this has read before.
-    pub fn take(&mut self, bytes: &mut Bytes<'_>) -> Result<(Instant, Event<'static>), Malformed> {
+    pub fn take(&mut self, bytes: &mut Bytes<'_>) -> Result<(Instant, Entry<'_>), Malformed> {
         let first = bytes.byte()?;
         if first & kind::FREE != 0 {
             return Err(Malformed("an event is of a kind that is not known"));
         }
         if first & kind::SAME_TIME == 0 {
-            let at_ns = self.0.at_ns.checked_add(bytes.varint()?);
-            self.0.at_ns = at_ns.ok_or(Malformed("a time is beyond the end of time"))?;
+            let at_ns = self.context.at_ns.checked_add(bytes.varint()?);
+            self.context.at_ns = at_ns.ok_or(Malformed("a time is beyond the end of time"))?;
         }
         let is_plain = first & kind::PLAIN != 0;
-        let event = self.fields(bytes, first & kind::MASK, is_plain)?;
-        Ok((Instant::from_nanos(self.0.at_ns), event))
+        let at = Instant::from_nanos(self.context.at_ns);
+        let entry = self.fields(bytes, first & kind::MASK, is_plain)?;
+        Ok((at, entry))
     }
 
     fn fields(
@@ -37,78 +44,66 @@ impl Decoder {
         bytes: &mut Bytes<'_>,
         kind: u8,
         is_plain: bool,
-    ) -> Result<Event<'static>, Malformed> {
+    ) -> Result<Entry<'_>, Malformed> {
         Ok(match kind {
-            kind::NAMED => Event::Named {
+            kind::NAMED => Entry::Named {
                 replica: self.replica(bytes)?,
                 name: Cow::Owned(name(bytes)?),
             },
-            kind::ADD => Event::Add {
-                replica: self.newcomer(bytes)?,
-            },
+            kind::ADD => Entry::Event(Event::Added(self.newcomer(bytes)?)),
             kind::REMOVE => {
                 let replica = self.replica(bytes)?;
-                self.0.leave(replica);
-                Event::Remove { replica }
+                self.context.leave(replica);
+                Entry::Event(Event::Removed(replica))
             }
-            kind::AVAILABLE => Event::Available {
-                replica: self.replica(bytes)?,
-                available: is_plain,
-            },
-            kind::QUERY => Event::Query {
+            kind::AVAILABLE => Entry::Event(Event::Available(self.replica(bytes)?, is_plain)),
+            kind::QUERY => Entry::Query {
                 asked: self.asked(bytes, is_plain)?,
                 said: self.said(bytes)?,
             },
-            kind::TRIAL => Event::Trial {
+            kind::TRIAL => Entry::Trial {
                 said: if is_plain { None } else { self.pick(bytes)? },
             },
-            kind::HEAD => Event::Head {
+            kind::HEAD => Entry::Head {
                 sent_at_ns: self.since(bytes)?,
                 outcome: outcome(bytes)?,
             },
-            kind::DONE => Event::Done {
+            kind::DONE => Entry::Done {
                 sent_at_ns: self.since(bytes)?,
                 outcome: outcome(bytes)?,
             },
-            kind::ROUND => Event::Round {
+            kind::ROUND => Entry::Round {
                 started_at_ns: self.since(bytes)?,
                 asked: self.asked(bytes, is_plain)?,
                 replies: self.replies(bytes)?,
                 said: self.pick(bytes)?,
             },
-            kind::POLL => Event::Poll {
+            kind::POLL => Entry::Poll {
                 probe: if is_plain {
                     None
                 } else {
                     Some((probe(bytes)?, self.replica(bytes)?))
                 },
             },
-            kind::REPORT => Event::Report {
-                probe: probe(bytes)?,
-                report: Cow::Owned(report::report(bytes, &mut self.0.seen)?),
-            },
-            kind::SIBLING_REPORT => Event::SiblingReport {
-                replica: self.replica(bytes)?,
-                report: Cow::Owned(report::report(bytes, &mut self.0.seen)?),
-            },
-            kind::SIBLING_QUERIES => Event::SiblingQueries {
-                replica: self.replica(bytes)?,
-                queries: bytes.number()?,
-            },
-            kind::CARRIED_REPORT => Event::CarriedReport {
-                replica: self.replica(bytes)?,
-                report: Cow::Owned(report::report(bytes, &mut self.0.seen)?),
-            },
-            kind::PROBE_LOST => Event::ProbeLost {
-                probe: probe(bytes)?,
-            },
-            kind::PROBE_UNSENT => Event::ProbeUnsent {
-                probe: probe(bytes)?,
-            },
-            kind::TIMEOUT => Event::Timeout,
-            kind::REQUEST => Event::Request {
+            kind::REPORT => Entry::Event(Event::Report(probe(bytes)?, self.report(bytes)?)),
+            kind::SIBLING_REPORT => {
+                let replica = self.replica(bytes)?;
+                Entry::Event(Event::SiblingReport(replica, self.report(bytes)?))
+            }
+            kind::SIBLING_QUERIES => {
+                let replica = self.replica(bytes)?;
+                Entry::Event(Event::SiblingQueries(replica, bytes.number()?))
+            }
+            kind::CARRIED_REPORT => {
+                let replica = self.replica(bytes)?;
+                Entry::Event(Event::CarriedReport(replica, self.report(bytes)?))
+            }
+            kind::PROBE_LOST => Entry::Event(Event::ProbeLost(probe(bytes)?)),
+            kind::PROBE_UNSENT => Entry::Event(Event::ProbeUnsent(probe(bytes)?)),
+            kind::TIMEOUT => Entry::Event(Event::Timeout),
+            kind::REQUEST => Entry::Request {
                 sent_at_ns: self.since(bytes)?,
-                request: Cow::Owned(request::request(bytes, &mut self.0.texts)?),
+                request: Cow::Owned(request::request(bytes, &mut self.context.texts)?),
             },
             _ => return Err(Malformed("an event is of a kind that is not known")),
         })
@@ -118,10 +113,10 @@ impl Decoder {
     fn newcomer(&mut self, bytes: &mut Bytes<'_>) -> Result<ReplicaId, Malformed> {
         let (index, generation): (u32, u32) = (bytes.number()?, bytes.number()?);
         let replica = ReplicaId::from_bits(u64::from(generation) << u32::BITS | u64::from(index));
-        if u64::from(index) > self.0.joined {
+        if u64::from(index) > self.context.joined {
             return Err(Malformed("a replica joins out of turn"));
         }
-        self.0.join(replica);
+        self.context.join(replica);
         Ok(replica)
     }
 
@@ -130,12 +125,17 @@ impl Decoder {
         let Some(index) = number.checked_sub(1) else {
             return Ok(STRANGER);
         };
-        let member = self.0.members.get(index).copied().flatten();
+        let member = self.context.members.get(index).copied().flatten();
         member.ok_or(Malformed("a replica is named that is not in the fleet"))
     }
 
+    fn report(&mut self, bytes: &mut Bytes<'_>) -> Result<&LoadReport, Malformed> {
+        let report = report::report(bytes, &mut self.context.seen)?;
+        Ok(self.report.insert(report))
+    }
+
     fn since(&self, bytes: &mut Bytes<'_>) -> Result<u64, Malformed> {
-        let at_ns = self.0.at_ns.checked_sub(bytes.varint()?);
+        let at_ns = self.context.at_ns.checked_sub(bytes.varint()?);
         at_ns.ok_or(Malformed("a time is before the beginning of time"))
     }
 
@@ -211,7 +211,7 @@ impl Decoder {
 
 fn name(bytes: &mut Bytes<'_>) -> Result<String, Malformed> {
     let name = bytes.text()?;
-    if name.len() > Event::NAME_MAX {
+    if name.len() > Entry::NAME_MAX {
         return Err(Malformed("a replica's name is too long"));
     }
     Ok(name.to_owned())

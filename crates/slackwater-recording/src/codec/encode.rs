@@ -1,11 +1,11 @@
-//! Events to bytes.
+//! Entries to bytes.
 
 use super::report::{put_report, whole_ns};
 use super::request::put_request;
 use super::{Context, kind, said};
 use crate::bytes::{put_text, put_varint};
-use crate::event::{Asked, Event, Said};
-use slackwater_core::policy::{Attempt, Outcome, PickReason, ProbeId, RoundReply};
+use crate::entry::{Asked, Entry, Said};
+use slackwater_core::policy::{Attempt, Event, Outcome, PickReason, ProbeId, RoundReply};
 use slackwater_core::{Instant, ReplicaId};
 
 /// Writes the events of a stream, one after another.
@@ -14,8 +14,8 @@ pub struct Encoder(Context);
 
 impl Encoder {
     /// Appends an event that happened at `at`, which is not before the last one.
-    pub fn put(&mut self, to: &mut Vec<u8>, at: Instant, event: &Event<'_>) {
-        let (kind, is_plain) = kind_of(event);
+    pub fn put(&mut self, to: &mut Vec<u8>, at: Instant, entry: &Entry<'_>) {
+        let (kind, is_plain) = kind_of(entry);
         let passed_ns = at.as_nanos().saturating_sub(self.0.at_ns);
         let same = if passed_ns == 0 { kind::SAME_TIME } else { 0 };
         let plain = if is_plain { kind::PLAIN } else { 0 };
@@ -24,46 +24,37 @@ impl Encoder {
             put_varint(to, passed_ns);
             self.0.at_ns += passed_ns;
         }
-        self.put_fields(to, event, is_plain);
+        self.put_fields(to, entry, is_plain);
     }
 
-    fn put_fields(&mut self, to: &mut Vec<u8>, event: &Event<'_>, is_plain: bool) {
-        match event {
-            Event::Named { replica, name } => {
+    fn put_fields(&mut self, to: &mut Vec<u8>, entry: &Entry<'_>, is_plain: bool) {
+        match entry {
+            Entry::Named { replica, name } => {
                 self.put_replica(to, *replica);
-                put_text(to, name, Event::NAME_MAX);
+                put_text(to, name, Entry::NAME_MAX);
             }
-            Event::Add { replica } => {
-                put_varint(to, replica.to_bits() & u64::from(u32::MAX));
-                put_varint(to, replica.to_bits() >> u32::BITS);
-                self.0.join(*replica);
-            }
-            Event::Remove { replica } => {
-                self.put_replica(to, *replica);
-                self.0.leave(*replica);
-            }
-            Event::Available { replica, .. } => self.put_replica(to, *replica),
-            Event::Query { asked, said } => {
+            Entry::Event(event) => self.put_event(to, *event),
+            Entry::Query { asked, said } => {
                 self.put_asked(to, asked, is_plain);
                 self.put_said(to, said);
             }
-            Event::Trial { said } => {
+            Entry::Trial { said } => {
                 if !is_plain {
                     self.put_pick(to, *said);
                 }
             }
-            Event::Head {
+            Entry::Head {
                 sent_at_ns,
                 outcome,
             }
-            | Event::Done {
+            | Entry::Done {
                 sent_at_ns,
                 outcome,
             } => {
                 self.put_since(to, *sent_at_ns);
                 to.push(outcome_number(*outcome));
             }
-            Event::Round {
+            Entry::Round {
                 started_at_ns,
                 asked,
                 replies,
@@ -78,33 +69,48 @@ impl Encoder {
                 }
                 self.put_pick(to, *said);
             }
-            Event::Poll { probe } => {
+            Entry::Poll { probe } => {
                 if let Some((probe, replica)) = probe {
                     put_probe(to, *probe);
                     self.put_replica(to, *replica);
                 }
             }
-            Event::Report { probe, report } => {
-                put_probe(to, *probe);
-                put_report(to, &mut self.0.seen, report);
-            }
-            Event::SiblingReport { replica, report } | Event::CarriedReport { replica, report } => {
-                self.put_replica(to, *replica);
-                put_report(to, &mut self.0.seen, report);
-            }
-            Event::SiblingQueries { replica, queries } => {
-                self.put_replica(to, *replica);
-                put_varint(to, u64::from(*queries));
-            }
-            Event::ProbeLost { probe } | Event::ProbeUnsent { probe } => put_probe(to, *probe),
-            Event::Timeout => (),
-            Event::Request {
+            Entry::Request {
                 sent_at_ns,
                 request,
             } => {
                 self.put_since(to, *sent_at_ns);
                 put_request(to, &mut self.0.texts, request);
             }
+        }
+    }
+
+    fn put_event(&mut self, to: &mut Vec<u8>, event: Event<'_>) {
+        match event {
+            Event::Added(replica) => {
+                put_varint(to, replica.to_bits() & u64::from(u32::MAX));
+                put_varint(to, replica.to_bits() >> u32::BITS);
+                self.0.join(replica);
+            }
+            Event::Removed(replica) => {
+                self.put_replica(to, replica);
+                self.0.leave(replica);
+            }
+            Event::Available(replica, _) => self.put_replica(to, replica),
+            Event::Report(probe, report) => {
+                put_probe(to, probe);
+                put_report(to, &mut self.0.seen, report);
+            }
+            Event::SiblingReport(replica, report) | Event::CarriedReport(replica, report) => {
+                self.put_replica(to, replica);
+                put_report(to, &mut self.0.seen, report);
+            }
+            Event::SiblingQueries(replica, queries) => {
+                self.put_replica(to, replica);
+                put_varint(to, u64::from(queries));
+            }
+            Event::ProbeLost(probe) | Event::ProbeUnsent(probe) => put_probe(to, probe),
+            Event::Timeout => (),
         }
     }
 
@@ -162,26 +168,26 @@ impl Encoder {
     }
 }
 
-fn kind_of(event: &Event<'_>) -> (u8, bool) {
-    match event {
-        Event::Named { .. } => (kind::NAMED, false),
-        Event::Add { .. } => (kind::ADD, false),
-        Event::Remove { .. } => (kind::REMOVE, false),
-        Event::Available { available, .. } => (kind::AVAILABLE, *available),
-        Event::Query { asked, .. } => (kind::QUERY, is_plain(asked)),
-        Event::Trial { said } => (kind::TRIAL, said.is_none()),
-        Event::Head { .. } => (kind::HEAD, false),
-        Event::Done { .. } => (kind::DONE, false),
-        Event::Round { asked, .. } => (kind::ROUND, is_plain(asked)),
-        Event::Poll { probe } => (kind::POLL, probe.is_none()),
-        Event::Report { .. } => (kind::REPORT, false),
-        Event::SiblingReport { .. } => (kind::SIBLING_REPORT, false),
-        Event::SiblingQueries { .. } => (kind::SIBLING_QUERIES, false),
-        Event::CarriedReport { .. } => (kind::CARRIED_REPORT, false),
-        Event::ProbeLost { .. } => (kind::PROBE_LOST, false),
-        Event::ProbeUnsent { .. } => (kind::PROBE_UNSENT, false),
-        Event::Timeout => (kind::TIMEOUT, false),
-        Event::Request { .. } => (kind::REQUEST, false),
+fn kind_of(entry: &Entry<'_>) -> (u8, bool) {
+    match entry {
+        Entry::Named { .. } => (kind::NAMED, false),
+        Entry::Event(Event::Added(_)) => (kind::ADD, false),
+        Entry::Event(Event::Removed(_)) => (kind::REMOVE, false),
+        Entry::Event(Event::Available(_, available)) => (kind::AVAILABLE, *available),
+        Entry::Query { asked, .. } => (kind::QUERY, is_plain(asked)),
+        Entry::Trial { said } => (kind::TRIAL, said.is_none()),
+        Entry::Head { .. } => (kind::HEAD, false),
+        Entry::Done { .. } => (kind::DONE, false),
+        Entry::Round { asked, .. } => (kind::ROUND, is_plain(asked)),
+        Entry::Poll { probe } => (kind::POLL, probe.is_none()),
+        Entry::Event(Event::Report(..)) => (kind::REPORT, false),
+        Entry::Event(Event::SiblingReport(..)) => (kind::SIBLING_REPORT, false),
+        Entry::Event(Event::SiblingQueries(..)) => (kind::SIBLING_QUERIES, false),
+        Entry::Event(Event::CarriedReport(..)) => (kind::CARRIED_REPORT, false),
+        Entry::Event(Event::ProbeLost(_)) => (kind::PROBE_LOST, false),
+        Entry::Event(Event::ProbeUnsent(_)) => (kind::PROBE_UNSENT, false),
+        Entry::Event(Event::Timeout) => (kind::TIMEOUT, false),
+        Entry::Request { .. } => (kind::REQUEST, false),
     }
 }
 

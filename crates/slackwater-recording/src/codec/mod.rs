@@ -1,7 +1,7 @@
-//! Events as bytes. What both sides keep: the time, who is in the fleet, and reports' rarer fields and requests' texts that were
+//! Entries as bytes. What both sides keep: the time, who is in the fleet, and reports' rarer fields and requests' texts that were
 //! seen lately.
 //!
-//! An event is a byte that says which it is, the time since the one before, and its fields. Both sides keep the same
+//! An entry is a byte that says which it is, the time since the one before, and its fields. Both sides keep the same
 //! [`Context`], so that what was said once is not said again.
 
 mod decode;
@@ -20,7 +20,7 @@ use report::Seen;
 use request::Texts;
 use slackwater_core::ReplicaId;
 
-/// Which event it is: the lower five bits of its first byte.
+/// Which entry it is: the lower five bits of its first byte.
 mod kind {
     pub(super) const NAMED: u8 = 0;
     pub(super) const ADD: u8 = 1;

@@ -1,11 +1,13 @@
 //! Any list of events: what is written is read, what is cut off is read as far as it is whole, what was tampered with ends.
 
 use super::{Decoder, Encoder, STRANGER};
-use crate::{Asked, Bytes, Event, Request, Said};
+use crate::{Asked, Bytes, Entry, Request, Said};
 use core::time::Duration;
 use proptest::collection::vec;
 use proptest::prelude::*;
-use slackwater_core::policy::{Attempt, Outcome, PickReason, ProbeId, ProbeRound, RoundReply};
+use slackwater_core::policy::{
+    Attempt, Event, Outcome, PickReason, ProbeId, ProbeRound, RoundReply,
+};
 use slackwater_core::{Instant, LoadReport, LoadScale, ReplicaId, ReplicaIds, Rif};
 use std::borrow::Cow;
 
@@ -109,81 +111,66 @@ impl Maker {
         (self.replica(n), reply)
     }
 
-    fn event(&mut self, kind: u8, n: &[u64]) -> Event<'static> {
+    fn event(&mut self, kind: u8, n: &[u64]) -> Entry<'static> {
         let replica = self.replica(n[0]);
         let probe = ProbeId::from_bits(n[1]);
         let outcome = one(&Outcome::ALL, n[2]);
         let before = self.now_ns - n[3].min(self.now_ns);
-        let heard = Cow::Owned(report(n));
+        let report: &LoadReport = Box::leak(Box::new(report(n)));
         match kind % 18 {
-            0 => Event::Named {
+            0 => Entry::Named {
                 replica,
                 name: Cow::Owned(text(n[4])),
             },
             1 => {
                 let replica = self.ids.allocate().expect("room");
                 self.members.push(replica);
-                Event::Add { replica }
+                Entry::Event(Event::Added(replica))
             }
             2 => {
                 if let Some(place) = self.members.iter().position(|member| *member == replica) {
                     self.members.remove(place);
                     self.ids.release(replica);
                 }
-                Event::Remove { replica }
+                Entry::Event(Event::Removed(replica))
             }
-            3 => Event::Available {
-                replica,
-                available: n[4].is_multiple_of(2),
-            },
-            4 => Event::Query {
+            3 => Entry::Event(Event::Available(replica, n[4].is_multiple_of(2))),
+            4 => Entry::Query {
                 asked: self.asked(&n[4..]),
                 said: self.said(&n[6..]),
             },
-            5 => Event::Trial {
+            5 => Entry::Trial {
                 said: self.pick(&n[6..]),
             },
-            6 => Event::Head {
+            6 => Entry::Head {
                 sent_at_ns: before,
                 outcome,
             },
-            7 => Event::Done {
+            7 => Entry::Done {
                 sent_at_ns: before,
                 outcome,
             },
             8 => {
                 let count = usize::try_from(n[5]).unwrap_or(0) % (ProbeRound::MAX_PROBES + 2);
                 let replies = n.iter().cycle().take(count);
-                Event::Round {
+                Entry::Round {
                     started_at_ns: before,
                     asked: self.asked(&n[4..]),
                     replies: replies.map(|n| self.reply(*n)).collect(),
                     said: self.pick(&n[6..]),
                 }
             }
-            9 => Event::Poll {
+            9 => Entry::Poll {
                 probe: n[4].is_multiple_of(2).then_some((probe, replica)),
             },
-            10 => Event::Report {
-                probe,
-                report: heard,
-            },
-            11 => Event::SiblingReport {
-                replica,
-                report: heard,
-            },
-            12 => Event::SiblingQueries {
-                replica,
-                queries: small(n[4]),
-            },
-            13 => Event::CarriedReport {
-                replica,
-                report: heard,
-            },
-            14 => Event::ProbeLost { probe },
-            15 => Event::ProbeUnsent { probe },
-            16 => Event::Timeout,
-            _ => Event::Request {
+            10 => Entry::Event(Event::Report(probe, report)),
+            11 => Entry::Event(Event::SiblingReport(replica, report)),
+            12 => Entry::Event(Event::SiblingQueries(replica, small(n[4]))),
+            13 => Entry::Event(Event::CarriedReport(replica, report)),
+            14 => Entry::Event(Event::ProbeLost(probe)),
+            15 => Entry::Event(Event::ProbeUnsent(probe)),
+            16 => Entry::Event(Event::Timeout),
+            _ => Entry::Request {
                 sent_at_ns: before,
                 request: Cow::Owned(Request {
                     method: text(n[4]),
@@ -200,7 +187,7 @@ impl Maker {
 }
 
 /// The events of such numbers, and their bytes, with where each ends.
-fn made(seeds: &[Seed]) -> (Vec<(u64, Event<'static>)>, Vec<u8>, Vec<usize>) {
+fn made(seeds: &[Seed]) -> (Vec<(u64, Entry<'static>)>, Vec<u8>, Vec<usize>) {
     let mut maker = Maker {
         ids: ReplicaIds::new(),
         members: Vec::new(),
@@ -219,17 +206,28 @@ fn made(seeds: &[Seed]) -> (Vec<(u64, Event<'static>)>, Vec<u8>, Vec<usize>) {
     (events, bytes, ends)
 }
 
-/// What is read of bytes, and whether it ended with a mistake.
-fn read(bytes: &[u8]) -> (Vec<(u64, Event<'static>)>, bool) {
+/// Looks at what is read of bytes; whether it ended with a mistake.
+fn read(bytes: &[u8], mut look: impl FnMut(u64, &Entry<'_>)) -> bool {
     let (mut decoder, mut rest) = (Decoder::default(), Bytes::new(bytes));
-    let mut events = Vec::new();
     while !rest.is_empty() {
-        let Ok((at, event)) = decoder.take(&mut rest) else {
-            return (events, true);
+        let Ok((at, entry)) = decoder.take(&mut rest) else {
+            return true;
         };
-        events.push((at.as_nanos(), event));
+        look(at.as_nanos(), &entry);
     }
-    (events, false)
+    false
+}
+
+/// Whether exactly these entries are read of bytes, and whether it ended with a mistake.
+fn reads(bytes: &[u8], entries: &[(u64, Entry<'_>)]) -> (bool, bool) {
+    let mut expected = entries.iter();
+    let mut is_same = true;
+    let is_torn = read(bytes, |at, entry| {
+        is_same &= expected
+            .next()
+            .is_some_and(|it| (it.0, &it.1) == (at, entry));
+    });
+    (is_same && expected.next().is_none(), is_torn)
 }
 
 proptest! {
@@ -241,7 +239,7 @@ proptest! {
     #[test]
     fn what_is_written_is_read(seeds in seeds()) {
         let (events, bytes, _) = made(&seeds);
-        prop_assert_eq!(read(&bytes), (events, false));
+        prop_assert_eq!(reads(&bytes, &events), (true, false));
     }
 
     #[test]
@@ -249,9 +247,7 @@ proptest! {
         let (events, bytes, ends) = made(&seeds);
         let cut = cut.index(bytes.len() + 1);
         let whole = ends.partition_point(|end| *end <= cut) - 1;
-        let (found, is_torn) = read(&bytes[..cut]);
-        prop_assert_eq!(found, &events[..whole]);
-        prop_assert_eq!(is_torn, cut != ends[whole]);
+        prop_assert_eq!(reads(&bytes[..cut], &events[..whole]), (true, cut != ends[whole]));
     }
 
     #[test]
@@ -268,22 +264,26 @@ proptest! {
             let bit = flip.index(bits);
             bytes[bit / 8] ^= 1 << (bit % 8);
         }
-        let (events, _) = read(&bytes);
-        prop_assert!(events.len() <= bytes.len());
-        let listed = |event: &Event<'_>| match event {
-            Event::Query { asked, said: Said::Probe { targets } } => asked.avoid.len() + targets.len(),
-            Event::Query { asked, .. } => asked.avoid.len(),
-            Event::Round { asked, replies, .. } => asked.avoid.len() + replies.len(),
-            Event::Named { name, .. } => name.len(),
+        let listed = |entry: &Entry<'_>| match entry {
+            Entry::Query { asked, said: Said::Probe { targets } } => asked.avoid.len() + targets.len(),
+            Entry::Query { asked, .. } => asked.avoid.len(),
+            Entry::Round { asked, replies, .. } => asked.avoid.len() + replies.len(),
+            Entry::Named { name, .. } => name.len(),
             _ => 0,
         };
-        let kept: usize = events.iter().map(|(_, event)| listed(event)).sum();
+        let (mut entries, mut kept) = (0, 0);
+        read(&bytes, |_, entry| {
+            entries += 1;
+            kept += listed(entry);
+        });
+        prop_assert!(entries <= bytes.len());
         prop_assert!(kept <= bytes.len(), "{kept} of {}", bytes.len());
     }
 
     #[test]
     fn bytes_of_nobody_are_read_without_harm(bytes in vec(any::<u8>(), 0..2_000)) {
-        let (events, _) = read(&bytes);
-        prop_assert!(events.len() <= bytes.len());
+        let mut entries = 0;
+        read(&bytes, |_, _| entries += 1);
+        prop_assert!(entries <= bytes.len());
     }
 }

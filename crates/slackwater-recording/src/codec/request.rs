@@ -1,7 +1,7 @@
 //! What requests were like, as bytes: texts that come again and again are written once.
 
 use crate::bytes::{Bytes, Malformed, put_text, put_varint};
-use crate::event::Request;
+use crate::entry::Request;
 
 /// Texts seen lately, each at a place that follows from its bytes.
 #[derive(Debug, Default)]

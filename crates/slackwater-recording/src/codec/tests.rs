@@ -1,9 +1,9 @@
 //! Every event there and back, what costs how much, and bytes that nobody wrote.
 
 use super::{Decoder, Encoder, STRANGER};
-use crate::{Asked, Bytes, Event, Request, Said};
+use crate::{Asked, Bytes, Entry, Request, Said};
 use core::time::Duration;
-use slackwater_core::policy::{Attempt, Outcome, PickReason, ProbeId, Query, RoundReply};
+use slackwater_core::policy::{Attempt, Event, Outcome, PickReason, ProbeId, Query, RoundReply};
 use slackwater_core::{
     Draw, Instant, LoadReport, LoadScale, ReplicaId, ReplicaIds, Rif, SplitMix64,
 };
@@ -32,7 +32,11 @@ fn full_report() -> LoadReport {
     report
 }
 
-fn request(fields: &[Option<&str>]) -> Event<'static> {
+fn kept(report: LoadReport) -> &'static LoadReport {
+    Box::leak(Box::new(report))
+}
+
+fn request(fields: &[Option<&str>]) -> Entry<'static> {
     let fields = fields.iter().map(|field| field.map(str::to_owned));
     let request = Request {
         method: "GET".to_owned(),
@@ -41,15 +45,14 @@ fn request(fields: &[Option<&str>]) -> Event<'static> {
         bytes_out: u64::MAX,
         fields: fields.collect(),
     };
-    Event::Request {
+    Entry::Request {
         sent_at_ns: 0,
         request: Cow::Owned(request),
     }
 }
 
 /// Every kind of event in each of its forms.
-#[expect(clippy::too_many_lines, reason = "one of each")]
-fn all_events() -> Vec<Event<'static>> {
+fn all_events() -> Vec<Entry<'static>> {
     let [a, b, c] = replicas();
     let plain = || Asked::new(Query::first());
     let hedge = Asked {
@@ -66,49 +69,45 @@ fn all_events() -> Vec<Event<'static>> {
         load_scale: LoadScale::ONE,
         draining: latency.is_none(),
     };
-    let mut events: Vec<_> = [a, b, c].map(|replica| Event::Add { replica }).into();
+    let mut events: Vec<_> = [a, b, c]
+        .map(|replica| Entry::Event(Event::Added(replica)))
+        .into();
     let name = Cow::Borrowed("ein Name");
     events.extend([
-        Event::Named { replica: b, name },
-        Event::Available {
-            replica: b,
-            available: false,
-        },
-        Event::Available {
-            replica: b,
-            available: true,
-        },
-        Event::Query {
+        Entry::Named { replica: b, name },
+        Entry::Event(Event::Available(b, false)),
+        Entry::Event(Event::Available(b, true)),
+        Entry::Query {
             asked: plain(),
             said: pick(c, PickReason::Trial),
         },
-        Event::Query {
+        Entry::Query {
             asked: hedge.clone(),
             said: Said::NoReplica,
         },
-        Event::Query {
+        Entry::Query {
             asked: Asked::new(Query::with_room(a)),
             said: pick(a, PickReason::Room),
         },
-        Event::Query {
+        Entry::Query {
             asked: plain(),
             said: Said::Probe {
                 targets: vec![c, a],
             },
         },
-        Event::Trial { said: None },
-        Event::Trial {
+        Entry::Trial { said: None },
+        Entry::Trial {
             said: Some((b, PickReason::Trial)),
         },
-        Event::Head {
+        Entry::Head {
             sent_at_ns: 4,
             outcome: Outcome::PushedBack,
         },
-        Event::Done {
+        Entry::Done {
             sent_at_ns: 0,
             outcome: Outcome::Dropped,
         },
-        Event::Round {
+        Entry::Round {
             started_at_ns: 5,
             asked: hedge,
             replies: vec![
@@ -118,39 +117,24 @@ fn all_events() -> Vec<Event<'static>> {
             ],
             said: Some((a, PickReason::SoleAnswer)),
         },
-        Event::Round {
+        Entry::Round {
             started_at_ns: 5,
             asked: plain(),
             replies: Vec::new(),
             said: None,
         },
-        Event::Poll { probe: None },
-        Event::Poll {
+        Entry::Poll { probe: None },
+        Entry::Poll {
             probe: Some((probe, c)),
         },
-        Event::Report {
-            probe,
-            report: Cow::Owned(LoadReport::new(Rif::ZERO, None)),
-        },
-        Event::Report {
-            probe,
-            report: Cow::Owned(full_report()),
-        },
-        Event::SiblingReport {
-            replica: a,
-            report: Cow::Owned(full_report()),
-        },
-        Event::SiblingQueries {
-            replica: a,
-            queries: u32::MAX,
-        },
-        Event::CarriedReport {
-            replica: STRANGER,
-            report: Cow::Owned(report(9)),
-        },
-        Event::ProbeLost { probe },
-        Event::ProbeUnsent { probe },
-        Event::Timeout,
+        Entry::Event(Event::Report(probe, kept(LoadReport::new(Rif::ZERO, None)))),
+        Entry::Event(Event::Report(probe, kept(full_report()))),
+        Entry::Event(Event::SiblingReport(a, kept(full_report()))),
+        Entry::Event(Event::SiblingQueries(a, u32::MAX)),
+        Entry::Event(Event::CarriedReport(STRANGER, kept(report(9)))),
+        Entry::Event(Event::ProbeLost(probe)),
+        Entry::Event(Event::ProbeUnsent(probe)),
+        Entry::Event(Event::Timeout),
     ]);
     events.extend(
         [
@@ -160,11 +144,11 @@ fn all_events() -> Vec<Event<'static>> {
         ]
         .map(request),
     );
-    events.push(Event::Remove { replica: b });
+    events.push(Entry::Event(Event::Removed(b)));
     events
 }
 
-fn encoded(events: &[Event<'_>]) -> Vec<u8> {
+fn encoded(events: &[Entry<'_>]) -> Vec<u8> {
     let (mut encoder, mut bytes) = (Encoder::default(), Vec::new());
     for (place, event) in (0_u64..).zip(events) {
         // Every other one at the time of the one before.
@@ -190,12 +174,9 @@ fn every_event_comes_back_as_it_was_at_its_time() {
 #[test]
 fn what_a_report_says_again_costs_two_bytes() {
     let [replica, ..] = replicas();
-    let carried = Event::CarriedReport {
-        replica,
-        report: Cow::Owned(full_report()),
-    };
+    let carried = Entry::Event(Event::CarriedReport(replica, kept(full_report())));
     let length = |times| {
-        let mut events = vec![Event::Add { replica }];
+        let mut events = vec![Entry::Event(Event::Added(replica))];
         events.extend((0..times).map(|_| carried.clone()));
         encoded(&events).len()
     };
@@ -223,10 +204,9 @@ fn what_requests_say_again_costs_a_byte_or_two_and_long_texts_are_cut() {
     assert!(length(1) > 64 + 4, "the first says all");
 
     let bytes = encoded(&[request(&said)]);
-    let (_, event) = Decoder::default()
-        .take(&mut Bytes::new(&bytes))
-        .expect("written");
-    let Event::Request { request, .. } = event else {
+    let mut decoder = Decoder::default();
+    let (_, event) = decoder.take(&mut Bytes::new(&bytes)).expect("written");
+    let Entry::Request { request, .. } = event else {
         panic!("{event:?}");
     };
     let cut = request.fields[0].as_deref().expect("it had one");
@@ -240,9 +220,8 @@ fn what_requests_say_again_costs_a_byte_or_two_and_long_texts_are_cut() {
 fn requests_say_no_more_than_they_may() {
     let many = vec![Some("x"); Request::FIELDS_MAX + 3];
     let bytes = encoded(&[request(&many)]);
-    let (_, event) = Decoder::default()
-        .take(&mut Bytes::new(&bytes))
-        .expect("written");
+    let mut decoder = Decoder::default();
+    let (_, event) = decoder.take(&mut Bytes::new(&bytes)).expect("written");
     assert_eq!(event, request(&many[..Request::FIELDS_MAX]));
     // A count of nine, and a text of 65 bytes, nobody wrote.
     let mut bytes = encoded(&[request(&[])]);
@@ -262,37 +241,33 @@ fn a_replica_that_left_is_a_stranger_and_its_successor_is_none() {
     let first = ids.allocate().expect("room");
     ids.release(first);
     let second = ids.allocate().expect("room");
-    let available = |replica| Event::Available {
-        replica,
-        available: true,
-    };
+    let available = |replica| Entry::Event(Event::Available(replica, true));
     let bytes = encoded(&[
-        Event::Add { replica: first },
-        Event::Remove { replica: first },
-        Event::Add { replica: second },
+        Entry::Event(Event::Added(first)),
+        Entry::Event(Event::Removed(first)),
+        Entry::Event(Event::Added(second)),
         available(first),
         available(second),
     ]);
     let (mut decoder, mut rest) = (Decoder::default(), Bytes::new(&bytes));
-    let read: Vec<_> = (0..5)
-        .map(|_| decoder.take(&mut rest).expect("written").1)
-        .collect();
-    assert_eq!(
-        read[2..],
-        [
-            Event::Add { replica: second },
-            available(STRANGER),
-            available(second)
-        ]
-    );
+    for expected in [
+        Entry::Event(Event::Added(first)),
+        Entry::Event(Event::Removed(first)),
+        Entry::Event(Event::Added(second)),
+        available(STRANGER),
+        available(second),
+    ] {
+        assert_eq!(decoder.take(&mut rest).expect("written").1, expected);
+    }
 }
 
 #[test]
 fn an_index_beyond_the_fleet_is_refused() {
     let mut ids = ReplicaIds::new();
     let many: Vec<_> = (0..3).filter_map(|_| ids.allocate()).collect();
-    let bytes = encoded(&[Event::Add { replica: many[2] }]);
-    let told = Decoder::default().take(&mut Bytes::new(&bytes));
+    let bytes = encoded(&[Entry::Event(Event::Added(many[2]))]);
+    let mut decoder = Decoder::default();
+    let told = decoder.take(&mut Bytes::new(&bytes));
     assert!(told.is_err(), "it would make tables long: {told:?}");
 }
 
@@ -317,7 +292,7 @@ fn bytes_that_nobody_wrote_are_refused_and_never_panic() {
 
 #[test]
 fn bits_that_mean_nothing_yet_are_refused() {
-    let mut bytes = encoded(&[Event::Timeout]);
+    let mut bytes = encoded(&[Entry::Event(Event::Timeout)]);
     bytes[0] |= 0x20;
     assert!(Decoder::default().take(&mut Bytes::new(&bytes)).is_err());
 
@@ -328,7 +303,7 @@ fn bits_that_mean_nothing_yet_are_refused() {
         has_room: false,
     };
     let said = Said::NoReplica;
-    let mut bytes = encoded(&[Event::Query { asked, said }]);
+    let mut bytes = encoded(&[Entry::Query { asked, said }]);
     assert!(Decoder::default().take(&mut Bytes::new(&bytes)).is_ok());
     // Kind, attempt, none to avoid, and that it is pinned.
     assert_eq!(bytes[3], 1);

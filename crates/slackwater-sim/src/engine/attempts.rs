@@ -8,7 +8,7 @@ use super::query::{Attempt, Key, Query, Stage, slot_number};
 use super::replicas::Responses;
 use super::{Engine, Timer};
 use crate::machine::{JobId, Time};
-use slackwater_core::policy::{self, Decision, Outcome, Pick, Ticket};
+use slackwater_core::policy::{self, Decision, Event, Outcome, Pick, Ticket};
 use slackwater_core::tail::WatchEnd;
 use slackwater_core::{Instant, LoadReport, ReplicaId};
 
@@ -69,9 +69,8 @@ impl Engine {
     pub(super) fn asked_first(&self, query: &Query) -> policy::Query<'static> {
         policy::Query {
             attempt: query.attempt,
-            avoid: &[],
             pinned: (query.pinned).and_then(|replica| self.name_of(query.client, replica)),
-            has_room: false,
+            ..policy::Query::first()
         }
     }
 
@@ -90,7 +89,7 @@ impl Engine {
                 let now = Instant::from_nanos(self.now);
                 let avoid = self.replicas.ids_of(&avoid);
                 let asked = asked(first, &avoid);
-                match client.policy.handle_query(now, asked, &mut client.draw) {
+                match client.policy.choose(now, asked, &mut client.draw, None) {
                     Decision::Pick(pick) => self.send_picked(key, pick),
                     Decision::Probe(round) => self.begin_round(number, key, round),
                     Decision::NoReplica => self.turn_away(key),
@@ -284,7 +283,7 @@ impl Engine {
             && let Some(client) = self.balancing.client(client)
         {
             let now = Instant::from_nanos(self.now);
-            client.policy.handle_carried_report(now, id, report);
+            client.handle(now, Event::CarriedReport(id, report));
         }
     }
 

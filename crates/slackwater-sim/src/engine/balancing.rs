@@ -5,7 +5,7 @@ use crate::measure::Health;
 use crate::policy::{PolicyChoice, PolicyKind};
 use crate::random::{Purpose, Stream};
 use slackwater_core::health::{HealthCounters, build};
-use slackwater_core::policy::Policy;
+use slackwater_core::policy::{Event, Policy};
 use slackwater_core::{Instant, ReplicaId, ReplicaIds};
 
 /// A client's policy, and what it draws from.
@@ -13,6 +13,14 @@ use slackwater_core::{Instant, ReplicaId, ReplicaIds};
 pub(super) struct Client {
     pub(super) policy: Box<dyn Policy>,
     pub(super) draw: Stream,
+}
+
+impl Client {
+    /// Passes what has happened to the policy.
+    #[inline]
+    pub(super) fn handle(&mut self, now: Instant, event: Event<'_>) {
+        self.policy.handle(now, event, &mut self.draw);
+    }
 }
 
 /// Everyone who chooses.
@@ -94,7 +102,7 @@ impl Balancing {
         };
         let id = ids.allocate()?;
         for client in clients {
-            client.policy.add_replica(now, id);
+            client.handle(now, Event::Added(id));
         }
         Some(id)
     }
@@ -103,7 +111,7 @@ impl Balancing {
     pub(super) fn remove(&mut self, now: Instant, id: ReplicaId) {
         if let Self::Own { clients, ids } = self {
             for client in clients {
-                client.policy.remove_replica(now, id);
+                client.handle(now, Event::Removed(id));
             }
             ids.release(id);
         }

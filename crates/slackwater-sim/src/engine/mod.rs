@@ -59,6 +59,7 @@ use queue::{Earliest, Queue};
 use replicas::Replicas;
 use slab::Slab;
 use slackwater_core::Instant;
+use slackwater_core::policy::Event;
 use slackwater_core::tail::Hedger;
 use std::collections::VecDeque;
 
@@ -315,7 +316,7 @@ impl Engine {
         };
         let is_due = client.policy.poll_timeout().is_some_and(|due| due <= now);
         if is_due {
-            client.policy.handle_timeout(now, &mut client.draw);
+            client.handle(now, Event::Timeout);
             self.poll_client(number);
         } else {
             self.arm(number);

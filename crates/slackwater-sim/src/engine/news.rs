@@ -8,6 +8,7 @@ use super::balancing::Balancing;
 use super::query::slot_number;
 use crate::machine::Time;
 use crate::scenario::{News, Scenario, Tape, TapeNews};
+use slackwater_core::policy::Event;
 use slackwater_core::{Instant, ReplicaId, ReplicaIds};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -106,7 +107,7 @@ impl Engine {
                 };
                 part.id = Some(id);
                 if part.known_to.insert(number) {
-                    client.policy.add_replica(now, id);
+                    client.handle(now, Event::Added(id));
                     let replica = heard.tape.parts.get(place as usize);
                     let replica = replica.map_or(0, |replica| *replica as usize);
                     self.replicas.name(replica, id);
@@ -115,15 +116,15 @@ impl Engine {
             (_, None) => (),
             (News::Left, Some(id)) => {
                 if part.known_to.remove(&number) {
-                    client.policy.remove_replica(now, id);
+                    client.handle(now, Event::Removed(id));
                 }
                 if part.known_to.is_empty() {
                     part.id = None;
                     heard.ids.release(id);
                 }
             }
-            (News::Offered, Some(id)) => client.policy.set_available(now, id, true),
-            (News::Withdrawn, Some(id)) => client.policy.set_available(now, id, false),
+            (News::Offered, Some(id)) => client.handle(now, Event::Available(id, true)),
+            (News::Withdrawn, Some(id)) => client.handle(now, Event::Available(id, false)),
         }
         self.poll_client(slot_number(number as usize));
     }

@@ -6,7 +6,7 @@ use super::query::{Key, Numbered};
 use super::replicas::Agent;
 use super::{Engine, Timer};
 use crate::machine::JobId;
-use slackwater_core::policy::{ProbeId, ProbeRound};
+use slackwater_core::policy::{self, Event, ProbeId, ProbeRound};
 use slackwater_core::{Instant, LoadReport, ReplicaId};
 
 /// Set in the names of jobs that are answers to probes: a slot of a probe is in the rest.
@@ -153,11 +153,9 @@ impl Engine {
         match probe.purpose {
             Purpose::Policy(id) => {
                 if let Some(client) = self.balancing.client(probe.client) {
-                    let (policy, draw) = (&mut client.policy, &mut client.draw);
-                    match &probe.report {
-                        Some(report) => policy.handle_report(now, id, report, draw),
-                        None => policy.handle_probe_lost(now, id, draw),
-                    }
+                    let report = probe.report.as_ref();
+                    let lost = Event::ProbeLost(id);
+                    client.handle(now, report.map_or(lost, |report| Event::Report(id, report)));
                 }
                 if let Some(report) = &probe.report {
                     self.tell_answer(probe.client, probe.replica, report);
@@ -211,9 +209,12 @@ impl Engine {
         {
             let now = Instant::from_nanos(self.now);
             let avoid = self.replicas.ids_of(&avoid);
-            let asked = asked(first, &avoid);
-            let (policy, draw) = (&mut client.policy, &mut client.draw);
-            match policy.finish_round(now, round, asked, draw) {
+            let asked = policy::Query {
+                round: Some(&round),
+                ..asked(first, &avoid)
+            };
+            let decision = (client.policy).choose(now, asked, &mut client.draw, None);
+            match decision.pick() {
                 Some(pick) => self.send_picked(query, pick),
                 None => self.turn_away(query),
             }

@@ -4,6 +4,7 @@
 use super::Engine;
 use super::query::slot_number;
 use core::ops::Range;
+use slackwater_core::policy::Event;
 use slackwater_core::{Instant, LoadReport, ReplicaId};
 
 impl Engine {
@@ -19,8 +20,7 @@ impl Engine {
         let now = Instant::from_nanos(self.now);
         for number in others(client, siblings.workers, self.clients) {
             if let Some(sibling) = self.balancing.client(number) {
-                let (policy, draw) = (&mut sibling.policy, &mut sibling.draw);
-                policy.handle_sibling_report(now, id, report, draw);
+                sibling.handle(now, Event::SiblingReport(id, report));
             }
         }
     }
@@ -31,9 +31,10 @@ impl Engine {
         let Some(siblings) = self.siblings.filter(|siblings| siblings.queries) else {
             return;
         };
+        let now = Instant::from_nanos(self.now);
         for number in others(client, siblings.workers, self.clients) {
             if let Some(sibling) = self.balancing.client(number) {
-                sibling.policy.handle_sibling_queries(replica, 1);
+                sibling.handle(now, Event::SiblingQueries(replica, 1));
             }
         }
     }

@@ -3,10 +3,10 @@
 
 use core::fmt;
 use slackwater_core::policy::{
-    Decision, Pick, PickReason, Policy, ProbeId, ProbeRound, RoundReply, Ticket,
+    Decision, Pick, PickReason, Policy, ProbeId, ProbeRound, Query, RoundReply, Ticket,
 };
 use slackwater_core::{Instant, LoadReport, ReplicaId, SplitMix64};
-use slackwater_recording::{Event, Said};
+use slackwater_recording::{Entry, Said};
 use std::collections::BTreeMap;
 
 /// A policy that is asked again what it was asked before.
@@ -26,7 +26,7 @@ pub struct Player {
 /// The first place where a policy says something else than it did.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
-    /// How many of the stream's events came before.
+    /// How many of the stream's entries came before.
     pub event: u64,
     /// How many of its picks.
     pub pick: u64,
@@ -83,13 +83,13 @@ impl Player {
         self.probes
     }
 
-    /// Plays the next event of the stream.
+    /// Plays the next entry of the stream.
     ///
     /// # Errors
     ///
     /// The policy says something else. What comes after that means nothing.
-    pub fn play(&mut self, at: Instant, event: &Event<'_>) -> Result<(), Difference> {
-        let played = self.ask(at, event);
+    pub fn play(&mut self, at: Instant, entry: &Entry<'_>) -> Result<(), Difference> {
+        let played = self.ask(at, entry);
         played.map_err(|(recorded, replayed)| Difference {
             event: self.events,
             pick: self.picks,
@@ -101,24 +101,20 @@ impl Player {
         Ok(())
     }
 
-    fn ask(&mut self, now: Instant, event: &Event<'_>) -> Result<(), Differing> {
+    fn ask(&mut self, now: Instant, entry: &Entry<'_>) -> Result<(), Differing> {
         let Self { policy, draw, .. } = self;
-        match event {
-            Event::Named { .. } | Event::Request { .. } => (),
-            Event::Add { replica } => policy.add_replica(now, *replica),
-            Event::Remove { replica } => policy.remove_replica(now, *replica),
-            Event::Available { replica, available } => {
-                policy.set_available(now, *replica, *available);
-            }
-            Event::Query { asked, said } => {
-                let decision = policy.handle_query(now, asked.query(), draw);
+        match entry {
+            Entry::Named { .. } | Entry::Request { .. } => (),
+            Entry::Event(event) => policy.handle(now, *event, draw),
+            Entry::Query { asked, said } => {
+                let decision = policy.choose(now, asked.query(), draw, None);
                 return self.compare(said, decision);
             }
-            Event::Trial { said } => {
-                let pick = policy.poll_trial(now, draw);
-                return self.compare_pick(*said, pick);
+            Entry::Trial { said } => {
+                let decision = policy.choose(now, Query::trial(), draw, None);
+                return self.compare_pick(*said, decision.pick());
             }
-            Event::Head {
+            Entry::Head {
                 sent_at_ns,
                 outcome,
             } => {
@@ -126,7 +122,7 @@ impl Player {
                 let ticket = ticket.ok_or_else(|| unknown_query(*sent_at_ns))?;
                 policy.handle_head(now, ticket, *outcome);
             }
-            Event::Done {
+            Entry::Done {
                 sent_at_ns,
                 outcome,
             } => {
@@ -134,7 +130,7 @@ impl Player {
                 let ticket = ticket.ok_or_else(|| unknown_query(*sent_at_ns))?;
                 policy.handle_query_done(now, ticket, *outcome);
             }
-            Event::Round {
+            Entry::Round {
                 started_at_ns,
                 asked,
                 replies,
@@ -143,10 +139,14 @@ impl Player {
                 let round = self.rounds.remove(started_at_ns);
                 let mut round = round.ok_or_else(|| unknown_query(*started_at_ns))?;
                 tell(&mut round, replies);
-                let pick = policy.finish_round(now, round, asked.query(), draw);
-                return self.compare_pick(*said, pick);
+                let query = Query {
+                    round: Some(&round),
+                    ..asked.query()
+                };
+                let decision = policy.choose(now, query, draw, None);
+                return self.compare_pick(*said, decision.pick());
             }
-            Event::Poll { probe } => {
+            Entry::Poll { probe } => {
                 let replayed = policy.poll_probe(now, draw);
                 let replayed = replayed.map(|probe| (probe.id, probe.replica));
                 if *probe != replayed {
@@ -154,19 +154,6 @@ impl Player {
                 }
                 self.probes += u64::from(probe.is_some());
             }
-            Event::Report { probe, report } => policy.handle_report(now, *probe, report, draw),
-            Event::SiblingReport { replica, report } => {
-                policy.handle_sibling_report(now, *replica, report, draw);
-            }
-            Event::SiblingQueries { replica, queries } => {
-                policy.handle_sibling_queries(*replica, *queries);
-            }
-            Event::CarriedReport { replica, report } => {
-                policy.handle_carried_report(now, *replica, report);
-            }
-            Event::ProbeLost { probe } => policy.handle_probe_lost(now, *probe, draw),
-            Event::ProbeUnsent { probe } => policy.handle_probe_unsent(*probe),
-            Event::Timeout => policy.handle_timeout(now, draw),
         }
         Ok(())
     }

@@ -8,9 +8,9 @@ use crate::machine::Time;
 use crate::measure::Latencies;
 use crate::scenario::{News, TapeNews};
 use core::time::Duration;
-use slackwater_core::policy::{Attempt, Outcome, PickReason, ProbeId, Query, RoundReply};
+use slackwater_core::policy::{Attempt, Event, Outcome, PickReason, ProbeId, Query, RoundReply};
 use slackwater_core::{Instant, ReplicaId};
-use slackwater_recording::{Asked, Event, Said};
+use slackwater_recording::{Asked, Entry, Said};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What became of a service's queries.
@@ -168,44 +168,28 @@ impl Reader {
         }
     }
 
-    /// The stream's next event.
-    pub fn read(&mut self, history: &mut History, at: Instant, event: &Event<'_>) {
+    /// The stream's next entry.
+    pub fn read(&mut self, history: &mut History, at: Instant, entry: &Entry<'_>) {
         let at = at.as_nanos();
         self.latest = at;
-        match event {
-            Event::Named { replica, name } => {
+        match entry {
+            Entry::Named { replica, name } => {
                 let number = history.number(name);
                 self.members.name(history, *replica, number);
             }
-            Event::Add { replica } => {
-                history.changes += u64::from(self.has_served);
-                self.hear(history, *replica, News::Joined);
-            }
-            Event::Remove { replica } => {
-                history.changes += 1;
-                self.hear(history, *replica, News::Left);
-            }
-            Event::Available { replica, available } => {
-                history.withdrawals += u64::from(!available);
-                let news = if *available {
-                    News::Offered
-                } else {
-                    News::Withdrawn
-                };
-                self.hear(history, *replica, news);
-            }
-            Event::Query { asked, said } => match said {
+            Entry::Event(event) => self.read_event(history, at, *event),
+            Entry::Query { asked, said } => match said {
                 Said::Pick { replica, reason } => {
                     self.sent(history, (at, at), (asked, false), (*replica, *reason));
                 }
                 Said::Probe { targets } => history.probes += targets.len() as u64,
                 Said::NoReplica => history.turned_away += 1,
             },
-            Event::Trial { said: Some(pick) } => {
+            Entry::Trial { said: Some(pick) } => {
                 let asked = Asked::new(Query::first());
                 self.sent(history, (at, at), (&asked, true), *pick);
             }
-            Event::Round {
+            Entry::Round {
                 started_at_ns,
                 asked,
                 replies,
@@ -227,7 +211,7 @@ impl Reader {
                     None => history.turned_away += 1,
                 }
             }
-            Event::Done {
+            Entry::Done {
                 sent_at_ns,
                 outcome,
             } => {
@@ -236,38 +220,58 @@ impl Reader {
                     query.end = Some((self.since.saturating_add(at), *outcome));
                 }
             }
-            Event::Poll {
+            Entry::Poll {
                 probe: Some((probe, _)),
             } => {
                 history.probes += 1;
                 self.probes.insert(probe.to_bits(), at);
             }
-            Event::Report { probe, .. } => {
-                if let Some(sent_at) = self.take_probe(*probe) {
-                    let took = Duration::from_nanos(at.saturating_sub(sent_at));
-                    history.round_trips.record(took);
-                    history.probes_answered += 1;
-                }
-            }
-            Event::ProbeLost { probe } => {
-                history.probes_lost += u64::from(self.take_probe(*probe).is_some());
-            }
-            Event::ProbeUnsent { probe } => {
-                self.take_probe(*probe);
-            }
-            Event::Request {
+            Entry::Request {
                 sent_at_ns,
                 request,
             } => {
                 let took = Duration::from_nanos(at.saturating_sub(*sent_at_ns));
                 history.requests.note(request, took);
             }
-            Event::Trial { said: None }
-            | Event::Head { .. }
-            | Event::Poll { probe: None }
-            | Event::SiblingReport { .. }
-            | Event::SiblingQueries { .. }
-            | Event::CarriedReport { .. }
+            Entry::Trial { said: None } | Entry::Head { .. } | Entry::Poll { probe: None } => (),
+        }
+    }
+
+    fn read_event(&mut self, history: &mut History, at: Time, event: Event<'_>) {
+        match event {
+            Event::Added(replica) => {
+                history.changes += u64::from(self.has_served);
+                self.hear(history, replica, News::Joined);
+            }
+            Event::Removed(replica) => {
+                history.changes += 1;
+                self.hear(history, replica, News::Left);
+            }
+            Event::Available(replica, available) => {
+                history.withdrawals += u64::from(!available);
+                let news = if available {
+                    News::Offered
+                } else {
+                    News::Withdrawn
+                };
+                self.hear(history, replica, news);
+            }
+            Event::Report(probe, _) => {
+                if let Some(sent_at) = self.take_probe(probe) {
+                    let took = Duration::from_nanos(at.saturating_sub(sent_at));
+                    history.round_trips.record(took);
+                    history.probes_answered += 1;
+                }
+            }
+            Event::ProbeLost(probe) => {
+                history.probes_lost += u64::from(self.take_probe(probe).is_some());
+            }
+            Event::ProbeUnsent(probe) => {
+                self.take_probe(probe);
+            }
+            Event::SiblingReport(..)
+            | Event::SiblingQueries(..)
+            | Event::CarriedReport(..)
             | Event::Timeout => (),
         }
     }

@@ -6,11 +6,11 @@ use core::time::Duration;
 use slackwater_core::draw::below;
 use slackwater_core::health::{HealthSettings, build};
 use slackwater_core::policy::{
-    Decision, Outcome, POLICIES, Pick, Policy, PolicyEntry, PolicySettings, ProbeId, ProbeRound,
-    Query, Settings, Ticket, policy_named,
+    Decision, Event, Outcome, POLICIES, Pick, Policy, PolicyEntry, PolicySettings, ProbeId,
+    ProbeRound, Query, Settings, Ticket, policy_named,
 };
-use slackwater_core::{Instant, LoadReport, ReplicaId, ReplicaIds, Rif, SplitMix64};
-use slackwater_recording::{Bytes, Decoder, Event, Sink, record};
+use slackwater_core::{Instant, LoadReport, NoDraw, ReplicaId, ReplicaIds, Rif, SplitMix64};
+use slackwater_recording::{Bytes, Decoder, Entry, Sink, record};
 use std::sync::{Arc, Mutex};
 
 const SEED: u64 = 77;
@@ -99,17 +99,21 @@ impl Driver {
         self.members[index]
     }
 
+    fn handle(&mut self, event: Event<'_>) {
+        self.policy.handle(self.now, event, &mut self.draw);
+    }
+
     fn join(&mut self) {
         let id = self.ids.allocate().expect("room");
         self.members.push(id);
-        self.policy.add_replica(self.now, id);
+        self.handle(Event::Added(id));
     }
 
     fn leave(&mut self) {
         if self.members.len() > 3 {
             let index = self.below(self.members.len());
             let id = self.members.swap_remove(index);
-            self.policy.remove_replica(self.now, id);
+            self.handle(Event::Removed(id));
             self.ids.release(id);
             self.gone = Some(id);
         }
@@ -131,7 +135,7 @@ impl Driver {
             3 => Query::with_room(avoid[0]),
             _ => Query::first(),
         };
-        match self.policy.handle_query(self.now, query, &mut self.draw) {
+        match self.policy.choose(self.now, query, &mut self.draw, None) {
             Decision::Pick(pick) => self.picked(Some(pick)),
             Decision::Probe(round) => self.rounds.push(round),
             Decision::NoReplica => (),
@@ -156,7 +160,17 @@ impl Driver {
             }
         }
         let query = Query::first();
-        let pick = (self.policy).finish_round(self.now, round, query, &mut self.draw);
+        let pick = (self.policy)
+            .choose(
+                self.now,
+                Query {
+                    round: Some(&round),
+                    ..query
+                },
+                &mut self.draw,
+                None,
+            )
+            .pick();
         self.picked(pick);
     }
 
@@ -200,9 +214,9 @@ impl Driver {
         let report = self.report();
         let (now, draw) = (self.now, &mut self.draw);
         match below(draw, 12) {
-            0 => self.policy.handle_probe_lost(now, probe, draw),
-            1 => self.policy.handle_probe_unsent(probe),
-            _ => self.policy.handle_report(now, probe, &report, draw),
+            0 => self.policy.handle(now, Event::ProbeLost(probe), draw),
+            1 => self.policy.handle(now, Event::ProbeUnsent(probe), draw),
+            _ => self.policy.handle(now, Event::Report(probe, &report), draw),
         }
     }
 
@@ -211,9 +225,13 @@ impl Driver {
         let report = self.report();
         let (now, draw) = (self.now, &mut self.draw);
         match below(draw, 4) {
-            0 => (self.policy).handle_sibling_report(now, replica, &report, draw),
-            1 => self.policy.handle_sibling_queries(replica, 2),
-            _ => self.policy.handle_carried_report(now, replica, &report),
+            0 => (self.policy).handle(now, Event::SiblingReport(replica, &report), draw),
+            1 => self
+                .policy
+                .handle(now, Event::SiblingQueries(replica, 2), draw),
+            _ => self
+                .policy
+                .handle(now, Event::CarriedReport(replica, &report), &mut NoDraw),
         }
     }
 
@@ -229,7 +247,7 @@ impl Driver {
             1 => self.leave(),
             2..6 => {
                 let (replica, available) = (self.member(), self.below(3) > 0);
-                self.policy.set_available(self.now, replica, available);
+                self.handle(Event::Available(replica, available));
             }
             6..12 => self.hear_of_others(),
             12..90 => self.ask(),
@@ -241,11 +259,14 @@ impl Driver {
             self.end_query();
         }
         if self.policy.wants_trial() {
-            let pick = self.policy.poll_trial(self.now, &mut self.draw);
+            let pick = self
+                .policy
+                .choose(self.now, Query::trial(), &mut self.draw, None)
+                .pick();
             self.picked(pick);
         }
         if (self.policy.poll_timeout()).is_some_and(|due| due <= self.now) {
-            self.policy.handle_timeout(self.now, &mut self.draw);
+            self.handle(Event::Timeout);
         }
         while let Some(probe) = self.policy.poll_probe(self.now, &mut self.draw) {
             self.probes.push(probe.id);
@@ -319,12 +340,12 @@ fn each_input_counts() {
     let memory = Memory::new(usize::MAX);
     recorded(entry, 6_000, &memory);
     let bytes = memory.bytes();
-    let leaves_out: [fn(&Event<'_>) -> bool; 5] = [
-        |event| matches!(event, Event::Report { .. }),
-        |event| matches!(event, Event::Done { .. }),
-        |event| matches!(event, Event::Remove { .. }),
-        |event| matches!(event, Event::Available { .. }),
-        |event| matches!(event, Event::Timeout | Event::ProbeLost { .. }),
+    let leaves_out: [fn(&Entry<'_>) -> bool; 5] = [
+        |entry| matches!(entry, Entry::Event(Event::Report(..))),
+        |entry| matches!(entry, Entry::Done { .. }),
+        |entry| matches!(entry, Entry::Event(Event::Removed(_))),
+        |entry| matches!(entry, Entry::Event(Event::Available(..))),
+        |entry| matches!(entry, Entry::Event(Event::Timeout | Event::ProbeLost(_))),
     ];
     for (number, leaves_out) in leaves_out.into_iter().enumerate() {
         let mut player = Player::new(policy(entry), SEED);

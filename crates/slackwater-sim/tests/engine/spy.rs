@@ -4,10 +4,10 @@ use super::rig::{SINGLE, ms, plain, regular, secs, shared, steady};
 use core::cell::RefCell;
 use core::time::Duration;
 use slackwater_core::policy::{
-    Counters, Decision, Explanation, Outcome, POLICIES, Policy, PolicyEntry, PolicySettings, Probe,
-    ProbeId, Query, Snapshot, Ticket, policy_named,
+    self, Counters, Decision, Explanation, Fleet, Outcome, POLICIES, Policy, PolicyEntry,
+    PolicySettings, Probe, Query, Snapshot, Ticket, policy_named,
 };
-use slackwater_core::{Draw, Instant, LoadReport, ReplicaId};
+use slackwater_core::{Draw, Instant};
 use slackwater_sim::policy::{PolicyChoice, PolicyKind};
 use slackwater_sim::scenario::{
     Change, Cost, Event, Failure, FailureCost, Group, Hedge, Scenario, Service, Siblings,
@@ -54,27 +54,23 @@ impl Policy for Spy {
         self.policy.name()
     }
 
-    fn add_replica(&mut self, now: Instant, replica: ReplicaId) {
-        self.policy.add_replica(now, replica);
+    fn handle(&mut self, now: Instant, event: policy::Event<'_>, draw: &mut dyn Draw) {
+        note(|told| match event {
+            policy::Event::Report(..) => told.reports += 1,
+            policy::Event::ProbeLost(_) => told.probes_lost += 1,
+            policy::Event::SiblingReport(..) => told.siblings_reports += 1,
+            policy::Event::SiblingQueries(_, queries) => told.siblings_queries += queries,
+            policy::Event::CarriedReport(_, report) => {
+                told.carried += 1;
+                told.carried_capacities += usize::from(report.capacity_millirif.is_some());
+            }
+            policy::Event::Timeout => told.timeouts += 1,
+            _ => {}
+        });
+        self.policy.handle(now, event, draw);
     }
 
-    fn remove_replica(&mut self, now: Instant, replica: ReplicaId) {
-        self.policy.remove_replica(now, replica);
-    }
-
-    fn set_available(&mut self, now: Instant, replica: ReplicaId, available: bool) {
-        self.policy.set_available(now, replica, available);
-    }
-
-    fn is_available(&self, replica: ReplicaId) -> bool {
-        self.policy.is_available(replica)
-    }
-
-    fn available_count(&self) -> usize {
-        self.policy.available_count()
-    }
-
-    fn handle_query_explained(
+    fn choose(
         &mut self,
         now: Instant,
         query: Query<'_>,
@@ -85,11 +81,15 @@ impl Policy for Spy {
             told.queries += 1;
             told.hedges += query.avoid.len();
         });
-        let decision = (self.policy).handle_query_explained(now, query, draw, explanation);
+        let decision = (self.policy).choose(now, query, draw, explanation);
         if let Decision::Pick(pick) = &decision {
             assert!(!query.avoid.contains(&pick.ticket.replica()));
         }
         decision
+    }
+
+    fn handle_head(&mut self, now: Instant, ticket: &mut Ticket, outcome: Outcome) {
+        self.policy.handle_head(now, ticket, outcome);
     }
 
     fn handle_query_done(&mut self, now: Instant, ticket: Ticket, outcome: Outcome) {
@@ -108,47 +108,6 @@ impl Policy for Spy {
         probe
     }
 
-    fn handle_report(
-        &mut self,
-        now: Instant,
-        probe: ProbeId,
-        report: &LoadReport,
-        draw: &mut dyn Draw,
-    ) {
-        note(|told| told.reports += 1);
-        self.policy.handle_report(now, probe, report, draw);
-    }
-
-    fn handle_probe_lost(&mut self, now: Instant, probe: ProbeId, draw: &mut dyn Draw) {
-        note(|told| told.probes_lost += 1);
-        self.policy.handle_probe_lost(now, probe, draw);
-    }
-
-    fn handle_sibling_report(
-        &mut self,
-        now: Instant,
-        replica: ReplicaId,
-        report: &LoadReport,
-        draw: &mut dyn Draw,
-    ) {
-        note(|told| told.siblings_reports += 1);
-        self.policy
-            .handle_sibling_report(now, replica, report, draw);
-    }
-
-    fn handle_carried_report(&mut self, now: Instant, replica: ReplicaId, report: &LoadReport) {
-        note(|told| {
-            told.carried += 1;
-            told.carried_capacities += usize::from(report.capacity_millirif.is_some());
-        });
-        self.policy.handle_carried_report(now, replica, report);
-    }
-
-    fn handle_sibling_queries(&mut self, replica: ReplicaId, queries: u32) {
-        note(|told| told.siblings_queries += queries);
-        self.policy.handle_sibling_queries(replica, queries);
-    }
-
     fn poll_timeout(&self) -> Option<Instant> {
         if self.restless {
             Some(Instant::EPOCH)
@@ -157,9 +116,12 @@ impl Policy for Spy {
         }
     }
 
-    fn handle_timeout(&mut self, now: Instant, draw: &mut dyn Draw) {
-        note(|told| told.timeouts += 1);
-        self.policy.handle_timeout(now, draw);
+    fn wants_trial(&self) -> bool {
+        self.policy.wants_trial()
+    }
+
+    fn fleet(&self) -> &Fleet {
+        self.policy.fleet()
     }
 
     fn counters(&self) -> Counters {

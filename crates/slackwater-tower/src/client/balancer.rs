@@ -20,7 +20,8 @@ use core::num::NonZeroU32;
 use core::time::Duration;
 use futures_util::task::AtomicWaker;
 use slackwater_core::policy::{
-    Counters, Decision, Explanation, Outcome, Pick, Policy, ProbeRound, Query, Snapshot, Ticket,
+    Counters, Decision, Event, Explanation, Outcome, Pick, Policy, ProbeRound, Query, Snapshot,
+    Ticket,
 };
 use slackwater_core::{Instant, LoadReport, ReplicaId};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -180,7 +181,8 @@ impl Balancer {
     /// Takes a replica out of the choice (`false`) or back into it (`true`). It stays in the fleet, and probed.
     pub fn set_available(&self, replica: ReplicaId, available: bool) {
         let now = self.now();
-        self.lock().policy.set_available(now, replica, available);
+        self.lock()
+            .handle(now, Event::Available(replica, available));
     }
 
     /// A replica's address for queries; `None` once it has been removed.
@@ -229,7 +231,8 @@ impl Balancer {
         let now = self.now();
         let mut guard = self.lock();
         let driver = &mut *guard;
-        let pick = driver.policy.poll_trial(now, &mut driver.draw)?;
+        let (policy, draw) = (&mut driver.policy, &mut driver.draw);
+        let pick = policy.choose(now, Query::trial(), draw, None).pick()?;
         match self.lease(driver, pick) {
             Picked::Ready(lease) => Some(lease),
             Picked::Probing(_) | Picked::NoReplica => None,
@@ -350,7 +353,7 @@ impl Balancer {
         driver.reported.note_carried(now, replica, report);
         let parts = driver.replicas.parts(replica);
         let report = report.of_part(parts, &mut driver.draw);
-        driver.policy.handle_carried_report(now, replica, &report);
+        driver.handle(now, Event::CarriedReport(replica, &report));
     }
 
     pub(super) fn query_done(&self, ticket: Ticket, outcome: Outcome) -> Instant {
@@ -387,9 +390,7 @@ impl Balancer {
         match driver.rounds.begin(round) {
             Ok(id) => Picked::Probing(Round::new(self, id, deadline.saturating_since(now))),
             Err(round) => {
-                let pick = driver
-                    .policy
-                    .finish_round(now, round, query, &mut driver.draw);
+                let pick = driver.finish_round(now, &round, query, None);
                 pick.map_or(Picked::NoReplica, |pick| self.lease(driver, pick))
             }
         }
@@ -406,8 +407,7 @@ impl Balancer {
         let mut guard = self.lock();
         let driver = &mut *guard;
         let ActiveRound { round, waker } = driver.rounds.end(id)?;
-        let (policy, draw) = (&mut driver.policy, &mut driver.draw);
-        let pick = policy.finish_round_explained(now, round, query, draw, explanation);
+        let pick = driver.finish_round(now, &round, query, explanation);
         let picked = pick.map(|pick| self.lease(driver, pick));
         drop(guard);
         // Not under the lock: dropping a waker may run the code of whoever made it.

@@ -10,7 +10,9 @@ use super::rounds::{RoundId, Rounds};
 use super::warm_up::WarmUps;
 use core::net::SocketAddr;
 use core::task::Waker;
-use slackwater_core::policy::{Decision, Explanation, Policy, Probe, Query};
+use slackwater_core::policy::{
+    Decision, Event, Explanation, Pick, Policy, Probe, ProbeRound, Query,
+};
 use slackwater_core::{Instant, LoadReport, ReplicaId, SplitMix64};
 
 /// A probe that the policy wants, with the address that the lock guards.
@@ -83,17 +85,22 @@ impl Driver {
         }
     }
 
+    /// Passes what has happened to the policy.
+    pub(super) fn handle(&mut self, now: Instant, event: Event<'_>) {
+        self.policy.handle(now, event, &mut self.draw);
+    }
+
     /// A replica, or a part of one, is in the fleet from now on.
     pub(super) fn join(&mut self, now: Instant, part: ReplicaId) {
         self.reported.join(part);
-        self.policy.add_replica(now, part);
+        self.handle(now, Event::Added(part));
     }
 
     /// It is not, any more.
     pub(super) fn leave(&mut self, now: Instant, part: ReplicaId) {
         self.warm_ups.remove(part);
         self.reported.leave(part);
-        self.policy.remove_replica(now, part);
+        self.handle(now, Event::Removed(part));
     }
 
     /// The policy's word on a query, which keeps away from replicas that are new as the draws will have it.
@@ -107,7 +114,21 @@ impl Driver {
         let (policy, draw) = (&mut *self.policy, &mut self.draw);
         let avoid = self.warm_ups.avoid(now, policy, query, draw);
         let avoid = avoid.unwrap_or(query.avoid);
-        policy.handle_query_explained(now, Query { avoid, ..query }, draw, explanation)
+        policy.choose(now, Query { avoid, ..query }, draw, explanation)
+    }
+
+    /// Chooses a replica for the query of a round, with the answers that it has.
+    pub(super) fn finish_round(
+        &mut self,
+        now: Instant,
+        round: &ProbeRound,
+        query: Query<'_>,
+        explanation: Option<&mut Explanation>,
+    ) -> Option<Pick> {
+        let round = Some(round);
+        let (policy, draw) = (&mut self.policy, &mut self.draw);
+        let decision = policy.choose(now, Query { round, ..query }, draw, explanation);
+        decision.pick()
     }
 
     /// The next probe that is due.
@@ -126,7 +147,7 @@ impl Driver {
                     deadline,
                 });
             }
-            self.policy.handle_probe_lost(now, id, &mut self.draw);
+            self.handle(now, Event::ProbeLost(id));
         }
     }
 
@@ -155,7 +176,7 @@ impl Driver {
     /// Lets the policy handle its timeout if it is due.
     pub(super) fn handle_timeout(&mut self, now: Instant) {
         if self.policy.poll_timeout().is_some_and(|at| at <= now) {
-            self.policy.handle_timeout(now, &mut self.draw);
+            self.handle(now, Event::Timeout);
         }
     }
 
@@ -175,7 +196,7 @@ impl Driver {
                 self.reported.note(now, replica, report);
                 let of_part = (parts.get() > 1).then(|| report.of_part(parts, &mut self.draw));
                 let report = of_part.as_ref().unwrap_or(report);
-                self.policy.handle_report(now, id, report, &mut self.draw);
+                self.handle(now, Event::Report(id, report));
                 None
             }
             super::probe::Purpose::Round { round, replica } => {
@@ -192,7 +213,7 @@ impl Driver {
     pub(super) fn probe_lost(&mut self, now: Instant, token: ProbeToken) -> Option<Waker> {
         match token.0 {
             super::probe::Purpose::Pooled { id, .. } => {
-                self.policy.handle_probe_lost(now, id, &mut self.draw);
+                self.handle(now, Event::ProbeLost(id));
                 None
             }
             super::probe::Purpose::Round { round, replica } => {
@@ -204,9 +225,9 @@ impl Driver {
     }
 
     /// A probe that the prober had no room for. A round waits for it no longer, like for one that is lost.
-    pub(super) fn probe_unsent(&mut self, token: ProbeToken) {
+    pub(super) fn probe_unsent(&mut self, now: Instant, token: ProbeToken) {
         match token.0 {
-            super::probe::Purpose::Pooled { id, .. } => self.policy.handle_probe_unsent(id),
+            super::probe::Purpose::Pooled { id, .. } => self.handle(now, Event::ProbeUnsent(id)),
             super::probe::Purpose::Round { round, replica } => {
                 // Whoever waits for the round has not been polled since, or polls next: nobody need be woken.
                 if let Some(active) = self.rounds.find_mut(round) {

@@ -76,7 +76,7 @@ impl Balancer {
             match sent {
                 Ok(()) => {}
                 // Our own congestion says nothing of the replica.
-                Err(Refused::Full) => self.lock().probe_unsent(probe.token),
+                Err(Refused::Full) => self.lock().probe_unsent(now, probe.token),
                 Err(_) => refused.push(*probe),
             }
         }

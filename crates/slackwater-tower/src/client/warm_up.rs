@@ -96,10 +96,11 @@ impl WarmUps {
             return None;
         }
         self.avoid.clear();
+        let fleet = policy.fleet();
         let mut new = 0;
         for warming in &self.warming {
             let replica = warming.replica;
-            if !policy.is_available(replica) {
+            if !fleet.is_available(replica) {
                 continue;
             }
             new += 1;
@@ -108,7 +109,7 @@ impl WarmUps {
                 self.avoid.push(replica);
             }
         }
-        let available = policy.available_count();
+        let available = fleet.available().len();
         if self.avoid.is_empty() || new * 2 > available {
             return None;
         }
@@ -118,7 +119,7 @@ impl WarmUps {
             }
         }
         let avoided = self.avoid.iter();
-        let avoided = avoided.filter(|&&replica| policy.is_available(replica));
+        let avoided = avoided.filter(|&&replica| fleet.is_available(replica));
         (avoided.count() < available).then_some(&*self.avoid)
     }
 }
@@ -126,8 +127,8 @@ impl WarmUps {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use slackwater_core::ReplicaIds;
-    use slackwater_core::policy::RoundRobin;
+    use slackwater_core::policy::{Event, RoundRobin};
+    use slackwater_core::{NoDraw, ReplicaIds};
 
     const SPAN: Duration = Duration::from_secs(10);
 
@@ -141,7 +142,7 @@ mod tests {
         let mut policy = RoundRobin::default();
         let names: Vec<_> = (0..old + new).filter_map(|_| ids.allocate()).collect();
         for (at_place, &name) in names.iter().enumerate() {
-            policy.add_replica(at(0), name);
+            policy.handle(at(0), Event::Added(name), &mut NoDraw);
             if at_place >= old {
                 warm_ups.add(at(0), name, SPAN);
             }
@@ -175,7 +176,7 @@ mod tests {
     fn those_that_were_tried_are_avoided_too_and_the_gone_are_forgotten() {
         let (mut warm_ups, mut policy, names) = fleet(6, 3);
         warm_ups.remove(names[6]);
-        policy.remove_replica(at(0), names[6]);
+        policy.handle(at(0), Event::Removed(names[6]), &mut NoDraw);
         let tried = [names[0], names[8]];
         let query = Query::retry(&tried);
         let avoided = warm_ups.avoid(at(1), &policy, query, &mut high);
@@ -206,18 +207,18 @@ mod tests {
             avoided.map(<[_]>::to_vec)
         };
         assert_eq!(avoided(&policy), Some(names[4..].to_vec()));
-        policy.set_available(at(1), names[0], false);
+        policy.handle(at(1), Event::Available(names[0], false), &mut NoDraw);
         assert_eq!(avoided(&policy), Some(names[4..].to_vec()));
-        policy.set_available(at(1), names[1], false);
+        policy.handle(at(1), Event::Available(names[1], false), &mut NoDraw);
         assert_eq!(avoided(&policy), None, "three of five");
-        policy.set_available(at(1), names[4], false);
+        policy.handle(at(1), Event::Available(names[4], false), &mut NoDraw);
         assert_eq!(avoided(&policy), Some(names[5..].to_vec()), "two of four");
     }
 
     #[test]
     fn a_new_one_comes_before_one_that_is_down() {
         let (mut warm_ups, mut policy, names) = fleet(3, 1);
-        policy.set_available(at(1), names[0], false);
+        policy.handle(at(1), Event::Available(names[0], false), &mut NoDraw);
         let mut avoided = |tried: &[ReplicaId]| {
             let avoided = warm_ups.avoid(at(1), &policy, Query::retry(tried), &mut high);
             avoided.map(<[_]>::len)

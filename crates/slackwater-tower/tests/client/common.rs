@@ -11,10 +11,10 @@ use hyper::server::conn::http1;
 use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
 use slackwater_core::policy::{
-    Counters, Decision, Explanation, Outcome, Pick, Policy, Prequal, PrequalConfig, PrequalSync,
-    Probe, ProbeId, ProbeRound, Query, RoundRobin, Snapshot, Ticket,
+    Counters, Decision, Event, Explanation, Fleet, Outcome, Policy, Prequal, PrequalConfig,
+    PrequalSync, Probe, Query, RoundRobin, Snapshot, Ticket,
 };
-use slackwater_core::{Draw, Instant, LoadReport, ReplicaId, Rif};
+use slackwater_core::{Draw, Instant, LoadReport, Rif};
 use slackwater_tower::client::{
     Balancer, ProbeToSend, Prober, Refused, Reports, UdpProber, UdpProberConfig,
 };
@@ -92,34 +92,22 @@ impl Policy for Recording {
         self.inner.name()
     }
 
-    fn add_replica(&mut self, now: Instant, replica: ReplicaId) {
-        self.inner.add_replica(now, replica);
+    fn handle(&mut self, now: Instant, event: Event<'_>, draw: &mut dyn Draw) {
+        self.inner.handle(now, event, draw);
     }
 
-    fn remove_replica(&mut self, now: Instant, replica: ReplicaId) {
-        self.inner.remove_replica(now, replica);
-    }
-
-    fn set_available(&mut self, now: Instant, replica: ReplicaId, available: bool) {
-        self.inner.set_available(now, replica, available);
-    }
-
-    fn is_available(&self, replica: ReplicaId) -> bool {
-        self.inner.is_available(replica)
-    }
-
-    fn available_count(&self) -> usize {
-        self.inner.available_count()
-    }
-
-    fn handle_query_explained(
+    fn choose(
         &mut self,
         now: Instant,
         query: Query<'_>,
         draw: &mut dyn Draw,
         explanation: Option<&mut Explanation>,
     ) -> Decision {
-        (self.inner).handle_query_explained(now, query, draw, explanation)
+        (self.inner).choose(now, query, draw, explanation)
+    }
+
+    fn handle_head(&mut self, now: Instant, ticket: &mut Ticket, outcome: Outcome) {
+        self.inner.handle_head(now, ticket, outcome);
     }
 
     fn handle_query_done(&mut self, now: Instant, ticket: Ticket, outcome: Outcome) {
@@ -127,41 +115,20 @@ impl Policy for Recording {
         self.inner.handle_query_done(now, ticket, outcome);
     }
 
-    fn finish_round_explained(
-        &mut self,
-        now: Instant,
-        round: ProbeRound,
-        query: Query<'_>,
-        draw: &mut dyn Draw,
-        explanation: Option<&mut Explanation>,
-    ) -> Option<Pick> {
-        (self.inner).finish_round_explained(now, round, query, draw, explanation)
-    }
-
     fn poll_probe(&mut self, now: Instant, draw: &mut dyn Draw) -> Option<Probe> {
         self.inner.poll_probe(now, draw)
-    }
-
-    fn handle_report(
-        &mut self,
-        now: Instant,
-        probe: ProbeId,
-        report: &LoadReport,
-        draw: &mut dyn Draw,
-    ) {
-        self.inner.handle_report(now, probe, report, draw);
-    }
-
-    fn handle_probe_lost(&mut self, now: Instant, probe: ProbeId, draw: &mut dyn Draw) {
-        self.inner.handle_probe_lost(now, probe, draw);
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
         self.inner.poll_timeout()
     }
 
-    fn handle_timeout(&mut self, now: Instant, draw: &mut dyn Draw) {
-        self.inner.handle_timeout(now, draw);
+    fn wants_trial(&self) -> bool {
+        self.inner.wants_trial()
+    }
+
+    fn fleet(&self) -> &Fleet {
+        self.inner.fleet()
     }
 
     fn counters(&self) -> Counters {

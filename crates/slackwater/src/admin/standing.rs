@@ -100,9 +100,9 @@ mod tests {
     use core::time::Duration;
     use slackwater_core::health::{HealthSettings, build};
     use slackwater_core::policy::{
-        Decision, Outcome, PolicySettings, Query, Settings, policy_named,
+        Decision, Event, Outcome, PolicySettings, Query, Settings, policy_named,
     };
-    use slackwater_core::{Instant, ReplicaId, ReplicaIds, SplitMix64};
+    use slackwater_core::{Instant, NoDraw, ReplicaId, ReplicaIds, SplitMix64};
 
     /// What a worker knows after some requests, of which those to `bad` fail.
     fn worker(ids: &[ReplicaId], bad: Option<ReplicaId>) -> WorkerFacts {
@@ -112,10 +112,10 @@ mod tests {
         let mut policy = build(entry, &settings, &config.expect("defaults"));
         let (mut now, mut draw) = (Instant::EPOCH, SplitMix64::new(1));
         for &id in ids {
-            policy.add_replica(now, id);
+            policy.handle(now, Event::Added(id), &mut NoDraw);
         }
         for _ in 0..200 {
-            let Decision::Pick(pick) = policy.handle_query(now, Query::first(), &mut draw) else {
+            let Decision::Pick(pick) = policy.choose(now, Query::first(), &mut draw, None) else {
                 panic!("somebody is there");
             };
             now += Duration::from_millis(2);

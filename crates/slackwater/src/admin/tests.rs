@@ -14,10 +14,10 @@ use core::num::NonZeroU128;
 use core::time::Duration;
 use slackwater_core::health::{HealthSettings, build};
 use slackwater_core::policy::{
-    Decision, Outcome, POLICIES, PolicyEntry, PolicySettings, Query, Settings, policy_named,
+    Decision, Event, Outcome, POLICIES, PolicyEntry, PolicySettings, Query, Settings, policy_named,
 };
 use slackwater_core::tracker::CapacitySource;
-use slackwater_core::{Instant, LoadReport, Rate, ReplicaId, ReplicaIds, Rif, SplitMix64};
+use slackwater_core::{Instant, LoadReport, NoDraw, Rate, ReplicaId, ReplicaIds, Rif, SplitMix64};
 use slackwater_telemetry::exemplars::{Exemplar, Reference};
 use slackwater_telemetry::facts::SourceState;
 use slackwater_telemetry::facts::{
@@ -159,17 +159,17 @@ fn worker(ids: &[ReplicaId], seed: u64) -> WorkerFacts {
     let health = HealthSettings::default().validate().expect("defaults");
     let mut policy = build(entry, &PolicySettings::default(), &health);
     for &id in ids {
-        policy.add_replica(now, id);
+        policy.handle(now, Event::Added(id), &mut NoDraw);
     }
     let mut requests = vec![RequestCounts::default(); ids.len()];
     for round in 0..20 {
         now += Duration::from_millis(5);
-        let Decision::Pick(pick) = policy.handle_query(now, Query::first(), &mut draw) else {
+        let Decision::Pick(pick) = policy.choose(now, Query::first(), &mut draw, None) else {
             panic!("five replicas are available");
         };
         while let Some(probe) = policy.poll_probe(now, &mut draw) {
             let report = LoadReport::new(Rif::new(round % 7), Some(Duration::from_millis(12)));
-            policy.handle_report(now, probe.id, &report, &mut draw);
+            policy.handle(now, Event::Report(probe.id, &report), &mut draw);
         }
         let place = ids.iter().position(|&id| id == pick.ticket.replica());
         let counts = &mut requests[place.expect("a replica of the fleet")];
@@ -180,7 +180,7 @@ fn worker(ids: &[ReplicaId], seed: u64) -> WorkerFacts {
             policy.handle_query_done(now, pick.ticket, Outcome::Success);
         }
     }
-    policy.set_available(now, ids[4], false);
+    policy.handle(now, Event::Available(ids[4], false), &mut NoDraw);
     let mut snapshot = policy.snapshot(now);
     for view in &mut snapshot.health {
         view.latency = Some(Duration::from_millis(12));
@@ -481,15 +481,19 @@ fn when_nobody_answers(entry: &PolicyEntry) -> (bool, bool) {
     let (mut ids, mut draw) = (ReplicaIds::new(), SplitMix64::new(1));
     let mut now = Instant::EPOCH;
     for _ in 0..3 {
-        policy.add_replica(now, ids.allocate().expect("room"));
+        policy.handle(
+            now,
+            Event::Added(ids.allocate().expect("room")),
+            &mut NoDraw,
+        );
     }
     for _ in 0..1_000 {
         now += Duration::from_millis(10);
-        if let Decision::Pick(pick) = policy.handle_query(now, Query::first(), &mut draw) {
+        if let Decision::Pick(pick) = policy.choose(now, Query::first(), &mut draw, None) {
             policy.handle_query_done(now, pick.ticket, Outcome::Success);
         }
         while policy.poll_probe(now, &mut draw).is_some() {}
-        policy.handle_timeout(now, &mut draw);
+        policy.handle(now, Event::Timeout, &mut draw);
     }
     let silent = policy.snapshot(now).replicas.iter().all(|r| r.silent);
     (silent, policy.counters().probes_local > 0)

@@ -241,8 +241,8 @@ fn ms(span: Duration) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use slackwater_core::policy::{Policy, Prequal, PrequalConfig, Query, Snapshot};
-    use slackwater_core::{Instant, LoadReport, ReplicaIds, SplitMix64};
+    use slackwater_core::policy::{Event, Policy, Prequal, PrequalConfig, Query, Snapshot};
+    use slackwater_core::{Instant, LoadReport, NoDraw, ReplicaIds, SplitMix64};
     use slackwater_telemetry::facts::ServiceFacts;
 
     #[test]
@@ -252,13 +252,13 @@ mod tests {
         let mut policy = Prequal::new(PrequalConfig::default());
         let (now, mut draw) = (Instant::default(), SplitMix64::new(1));
         for id in ids {
-            policy.add_replica(now, id);
+            policy.handle(now, Event::Added(id), &mut NoDraw);
         }
-        let pick = policy.handle_query(now, Query::default(), &mut draw);
+        let pick = policy.choose(now, Query::default(), &mut draw, None);
         drop(pick);
         while let Some(probe) = policy.poll_probe(now, &mut draw) {
             let report = LoadReport::new(Rif::new(4), Some(Duration::from_millis(20)));
-            policy.handle_report(now, probe.id, &report, &mut draw);
+            policy.handle(now, Event::Report(probe.id, &report), &mut draw);
         }
         let worker = |snapshot| WorkerFacts {
             ids: ids.map(|id| vec![id]).to_vec(),

@@ -4,8 +4,8 @@ use super::{Existing, RecordArgs, Writing};
 use core::time::Duration;
 use slackwater_config::Config;
 use slackwater_config::Fault;
-use slackwater_core::policy::{Decision, Outcome, Policy, Query};
-use slackwater_core::{Instant, ReplicaIds, SplitMix64};
+use slackwater_core::policy::{Decision, Event, Outcome, Policy, Query};
+use slackwater_core::{Instant, NoDraw, ReplicaIds, SplitMix64};
 use slackwater_recording::file::{
     BLOCK_MAX, Block, END_BYTES, End, Ending, Head, MAGIC, Recording, StreamHead, first_block, read,
 };
@@ -64,7 +64,7 @@ fn record(writing: &Writing, label: &str, queries: u64) {
     let (mut policy, stream) = writing.recorder().record(policy, &service, 3);
     let mut ids = ReplicaIds::new();
     let replica = ids.allocate().expect("room");
-    policy.add_replica(Instant::EPOCH, replica);
+    policy.handle(Instant::EPOCH, Event::Added(replica), &mut NoDraw);
     stream.name(replica, "the one");
     ask(&mut *policy, queries);
 }
@@ -73,7 +73,7 @@ fn ask(policy: &mut dyn Policy, queries: u64) {
     let mut draw = SplitMix64::new(1);
     for query in 0..queries {
         let now = Instant::EPOCH + Duration::from_millis(query);
-        let Decision::Pick(pick) = policy.handle_query(now, Query::first(), &mut draw) else {
+        let Decision::Pick(pick) = policy.choose(now, Query::first(), &mut draw, None) else {
             panic!("there is one replica");
         };
         policy.handle_query_done(now, pick.ticket, Outcome::Success);

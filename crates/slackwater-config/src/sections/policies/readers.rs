@@ -76,8 +76,8 @@ pub(crate) fn all_sections() -> Vec<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use slackwater_core::policy::{Decision, POLICIES, PolicyEntry, PolicySettings, Query};
-    use slackwater_core::{Instant, ReplicaIds};
+    use slackwater_core::policy::{Decision, Event, POLICIES, PolicyEntry, PolicySettings, Query};
+    use slackwater_core::{Instant, NoDraw, ReplicaIds};
 
     /// Whether it wants a probe within its first query or two seconds after.
     fn wants_probes(entry: &PolicyEntry) -> bool {
@@ -86,13 +86,13 @@ mod tests {
         let start = Instant::from_nanos(0);
         let mut ids = ReplicaIds::new();
         for replica in (0..3).filter_map(|_| ids.allocate()) {
-            policy.add_replica(start, replica);
+            policy.handle(start, Event::Added(replica), &mut NoDraw);
         }
-        let decision = policy.handle_query(start, Query::first(), draw);
+        let decision = policy.choose(start, Query::first(), draw, None);
         let later = Instant::from_nanos(2_000_000_000);
         let is_round = matches!(decision, Decision::Probe(_));
         is_round || policy.poll_probe(start, draw).is_some() || {
-            policy.handle_timeout(later, draw);
+            policy.handle(later, Event::Timeout, draw);
             policy.poll_probe(later, draw).is_some()
         }
     }

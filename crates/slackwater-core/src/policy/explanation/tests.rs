@@ -5,11 +5,11 @@ mod outs;
 mod reasons;
 
 use super::*;
-use crate::draw::SplitMix64;
+use crate::draw::{NoDraw, SplitMix64};
 use crate::health::{HealthConfig, HealthSettings, build};
 use crate::policy::{
-    Decision, Outcome, POLICIES, Pick, PickReason, Policy, PolicySettings, ProbeRound, Query,
-    Settings,
+    Decision, Event, Outcome, POLICIES, Pick, PickReason, Policy, PolicySettings, ProbeRound,
+    Query, Settings,
 };
 use crate::replica::ReplicaIds;
 use crate::report::{LoadReport, Rif};
@@ -45,7 +45,7 @@ impl Rig {
         let mut ids = ReplicaIds::new();
         let replicas: Vec<_> = (0..replicas).filter_map(|_| ids.allocate()).collect();
         for &replica in &replicas {
-            policy.add_replica(Instant::EPOCH, replica);
+            policy.handle(Instant::EPOCH, Event::Added(replica), &mut NoDraw);
         }
         Self {
             policy,
@@ -67,17 +67,22 @@ impl Rig {
         Self::of(build(entry, &PolicySettings::default(), &config), replicas)
     }
 
+    fn handle(&mut self, event: Event<'_>) {
+        self.policy.handle(self.now, event, &mut self.draw);
+    }
+
     fn join(&mut self) -> ReplicaId {
         let replica = self.ids.allocate().expect("room");
-        self.policy.add_replica(self.now, replica);
+        self.handle(Event::Added(replica));
         self.replicas.push(replica);
         replica
     }
 
     /// So many of the first may not be chosen any more.
     fn take_out(&mut self, count: usize) {
-        for &replica in &self.replicas[..count] {
-            self.policy.set_available(self.now, replica, false);
+        for place in 0..count {
+            let replica = self.replicas[place];
+            self.handle(Event::Available(replica, false));
         }
     }
 
@@ -99,12 +104,12 @@ impl Rig {
 
     /// Answers every probe that is due.
     fn answer_probes(&mut self) {
-        self.policy.handle_timeout(self.now, &mut self.draw);
+        self.handle(Event::Timeout);
         while let Some(probe) = self.policy.poll_probe(self.now, &mut self.draw) {
             let mut report = self.report(probe.replica);
             report.query_rate_millis = Some(100_000);
             report.cpu_millionths = Some(500_000);
-            (self.policy).handle_report(self.now, probe.id, &report, &mut self.draw);
+            self.handle(Event::Report(probe.id, &report));
         }
     }
 
@@ -114,14 +119,24 @@ impl Rig {
     }
 
     fn pick(&mut self, query: Query<'_>) -> Pick {
-        let decision = self.policy.handle_query(self.now, query, &mut self.draw);
+        let decision = self.policy.choose(self.now, query, &mut self.draw, None);
         match decision {
             Decision::Pick(pick) => pick,
             Decision::NoReplica => panic!("there are replicas"),
             Decision::Probe(mut round) => {
                 self.answer(&mut round);
                 let (policy, draw) = (&mut self.policy, &mut self.draw);
-                let pick = policy.finish_round(self.now, round, query, draw);
+                let pick = policy
+                    .choose(
+                        self.now,
+                        Query {
+                            round: Some(&round),
+                            ..query
+                        },
+                        draw,
+                        None,
+                    )
+                    .pick();
                 pick.expect("there are replicas")
             }
         }
@@ -152,15 +167,16 @@ impl Rig {
         let mut explanation = Explanation::new();
         let (now, draw) = (self.now, &mut self.draw);
         let explained = Some(&mut explanation);
-        let pick = match (self.policy).handle_query_explained(now, query, draw, explained) {
+        let pick = match (self.policy).choose(now, query, draw, explained) {
             Decision::Pick(pick) => pick,
             Decision::NoReplica => panic!("there are replicas"),
             Decision::Probe(mut round) => {
                 self.answer(&mut round);
                 let (policy, draw) = (&mut self.policy, &mut self.draw);
                 let explained = Some(&mut explanation);
-                let pick = policy.finish_round_explained(now, round, query, draw, explained);
-                pick.expect("there are replicas")
+                let round = Some(&round);
+                let decision = policy.choose(now, Query { round, ..query }, draw, explained);
+                decision.pick().expect("there are replicas")
             }
         };
         (pick, explanation)

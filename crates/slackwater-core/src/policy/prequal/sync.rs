@@ -8,16 +8,17 @@
 
 use crate::draw::{Draw, below};
 use crate::policy::Policy;
+use crate::policy::event::Event;
 use crate::policy::explanation::{Candidate, Explanation};
 use crate::policy::fleet::Fleet;
 use crate::policy::observe::{Counters, PooledView, Snapshot};
 use crate::policy::prequal::config::PrequalConfig;
 use crate::policy::prequal::hot_cold;
-use crate::policy::probe::{ProbeRound, RoundAnswer};
+use crate::policy::probe::{Probe, ProbeRound, RoundAnswer};
 use crate::policy::probed::draw_distinct;
 use crate::policy::probed::rank::{self, Load, PoolRank};
 use crate::policy::probed::rif_limit::RifDistribution;
-use crate::policy::query::{Decision, Outcome, Pick, PickReason, Query, Ticket};
+use crate::policy::query::{Attempt, Decision, Outcome, Pick, PickReason, Query, Ticket};
 use crate::replica::ReplicaId;
 use crate::report::{LoadScale, Rif};
 use crate::time::{Instant, span_ns};
@@ -118,7 +119,7 @@ impl PrequalSync {
     }
 
     /// The best of the usable answers by the hot-cold rule on scaled load. `[S1]` `[S3]`
-    fn choose(
+    fn best(
         &self,
         answers: impl Iterator<Item = RoundAnswer> + Clone,
         draw: &mut dyn Draw,
@@ -144,6 +145,42 @@ impl PrequalSync {
             candidates: u16::try_from(candidates).unwrap_or(u16::MAX),
             runner_up: runner_up.map(|answer| answer.replica),
             report: answer.view(hot_cold::is_hot(best.first)),
+        })
+    }
+
+    /// Chooses by the answers to a round, or by chance if it has none that is of use. `[S1]` `[S2]`
+    fn finish_round(
+        &mut self,
+        now: Instant,
+        round: &ProbeRound,
+        query: Query<'_>,
+        draw: &mut dyn Draw,
+        mut explanation: Option<&mut Explanation>,
+    ) -> Option<Pick> {
+        self.learn(now, round);
+        if let Some(explanation) = &mut explanation {
+            self.explain(round, explanation);
+        }
+        let usable = round
+            .answers()
+            .filter(|answer| self.fleet.is_available(answer.replica));
+        let probing = now.saturating_since(round.started_at);
+        let Some(chosen) = self.best(usable, draw) else {
+            let pick = self.fall_back(now, query, draw)?;
+            explain_chance(&pick, explanation);
+            return Some(Pick { probing, ..pick });
+        };
+        if let Some(explanation) = explanation {
+            let candidate = self.candidate(chosen.report);
+            explanation.choose(candidate, chosen.reason, chosen.runner_up);
+        }
+        Some(Pick {
+            rif_limit: chosen.rif_limit,
+            candidates: chosen.candidates,
+            chosen: Some(chosen.report),
+            runner_up: chosen.runner_up,
+            probing,
+            ..self.picked(now, chosen.report.replica, chosen.reason)
         })
     }
 }
@@ -230,33 +267,42 @@ impl Policy for PrequalSync {
         "prequal_sync"
     }
 
-    fn add_replica(&mut self, _now: Instant, replica: ReplicaId) {
-        self.fleet.add(replica);
+    fn handle(&mut self, _now: Instant, event: Event<'_>, _draw: &mut dyn Draw) {
+        match event {
+            Event::Added(replica) => {
+                self.fleet.add(replica);
+            }
+            Event::Removed(replica) => {
+                self.fleet.remove(replica);
+            }
+            Event::Available(replica, available) => {
+                self.fleet.set_ejected(replica, !available);
+            }
+            // It learns from its rounds alone, and the driver keeps their deadlines.
+            Event::Report(..)
+            | Event::SiblingReport(..)
+            | Event::SiblingQueries(..)
+            | Event::CarriedReport(..)
+            | Event::ProbeLost(_)
+            | Event::ProbeUnsent(_)
+            | Event::Timeout => {}
+        }
     }
 
-    fn remove_replica(&mut self, _now: Instant, replica: ReplicaId) {
-        self.fleet.remove(replica);
-    }
-
-    fn set_available(&mut self, _now: Instant, replica: ReplicaId, available: bool) {
-        self.fleet.set_ejected(replica, !available);
-    }
-
-    fn is_available(&self, replica: ReplicaId) -> bool {
-        self.fleet.is_available(replica)
-    }
-
-    fn available_count(&self) -> usize {
-        self.fleet.available().len()
-    }
-
-    fn handle_query_explained(
+    fn choose(
         &mut self,
         now: Instant,
         query: Query<'_>,
         draw: &mut dyn Draw,
         mut explanation: Option<&mut Explanation>,
     ) -> Decision {
+        if query.attempt == Attempt::Trial {
+            return Decision::NoReplica;
+        }
+        if let Some(round) = query.round {
+            let pick = self.finish_round(now, round, query, draw, explanation);
+            return pick.map_or(Decision::NoReplica, Decision::Pick);
+        }
         if let Some(explanation) = &mut explanation {
             self.fleet.explain(explanation);
         }
@@ -298,39 +344,22 @@ impl Policy for PrequalSync {
         self.fleet.query_done(ticket.replica());
     }
 
-    fn finish_round_explained(
-        &mut self,
-        now: Instant,
-        round: ProbeRound,
-        query: Query<'_>,
-        draw: &mut dyn Draw,
-        mut explanation: Option<&mut Explanation>,
-    ) -> Option<Pick> {
-        self.learn(now, &round);
-        if let Some(explanation) = &mut explanation {
-            self.explain(&round, explanation);
-        }
-        let usable = round
-            .answers()
-            .filter(|answer| self.fleet.is_available(answer.replica));
-        let probing = now.saturating_since(round.started_at);
-        let Some(chosen) = self.choose(usable, draw) else {
-            let pick = self.fall_back(now, query, draw)?;
-            explain_chance(&pick, explanation);
-            return Some(Pick { probing, ..pick });
-        };
-        if let Some(explanation) = explanation {
-            let candidate = self.candidate(chosen.report);
-            explanation.choose(candidate, chosen.reason, chosen.runner_up);
-        }
-        Some(Pick {
-            rif_limit: chosen.rif_limit,
-            candidates: chosen.candidates,
-            chosen: Some(chosen.report),
-            runner_up: chosen.runner_up,
-            probing,
-            ..self.picked(now, chosen.report.replica, chosen.reason)
-        })
+    fn handle_head(&mut self, _now: Instant, _ticket: &mut Ticket, _outcome: Outcome) {}
+
+    fn poll_probe(&mut self, _now: Instant, _draw: &mut dyn Draw) -> Option<Probe> {
+        None
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        None
+    }
+
+    fn wants_trial(&self) -> bool {
+        false
+    }
+
+    fn fleet(&self) -> &Fleet {
+        &self.fleet
     }
 
     fn counters(&self) -> Counters {

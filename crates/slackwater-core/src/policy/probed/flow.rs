@@ -3,16 +3,50 @@
 use super::{Choice, Compared, Keep, Probed};
 use crate::draw::Draw;
 use crate::policy::Policy;
+use crate::policy::event::Event;
 use crate::policy::explanation::{Candidate, Explanation};
+use crate::policy::fleet::Fleet;
 use crate::policy::observe::{Counters, PooledView, Snapshot};
-use crate::policy::probe::{Probe, ProbeId};
+use crate::policy::probe::Probe;
 use crate::policy::query::{Attempt, Decision, Outcome, Pick, Query, Ticket};
 use crate::replica::ReplicaId;
-use crate::report::LoadReport;
 use crate::time::Instant;
 use core::time::Duration;
 
 impl<K: Keep> Probed<K> {
+    fn add(&mut self, now: Instant, replica: ReplicaId) {
+        if self.client.fleet.add(replica) {
+            self.probing.add(replica);
+            self.probing.begin_rest(now);
+            self.client.locals.add(replica);
+            self.kept.add_replica(replica);
+            if self.client.config.local_only {
+                self.begin_silence(replica);
+            }
+            self.membership_changed(replica);
+        }
+    }
+
+    fn remove(&mut self, replica: ReplicaId) {
+        if self.client.fleet.remove(replica) {
+            self.probing.remove(replica);
+            self.watch_silences(|client| client.locals.remove(replica));
+            self.kept.remove_replica(replica);
+            self.membership_changed(replica);
+        }
+    }
+
+    fn handle_timeout(&mut self, now: Instant, draw: &mut dyn Draw) {
+        self.expire_probes(now);
+        if self.probing.is_idle(now) {
+            self.probing.jitter(self.client.config.probe_idle_max, draw);
+            self.probing.rest(now);
+            let probes = u32::from(self.client.config.idle_probes);
+            self.client.counters.probes_idle += u64::from(probes);
+            self.want_probes(probes);
+        }
+    }
+
     /// What was chosen, before the query is charged to it.
     fn explain_choice(&self, choice: &Choice, explanation: &mut Explanation) {
         let rule = match choice.chosen {
@@ -30,45 +64,52 @@ impl<K: Keep> Policy for Probed<K> {
         K::NAME
     }
 
-    fn add_replica(&mut self, now: Instant, replica: ReplicaId) {
+    fn handle(&mut self, now: Instant, event: Event<'_>, draw: &mut dyn Draw) {
         let now = self.tick(now);
-        if self.client.fleet.add(replica) {
-            self.probing.add(replica);
-            self.probing.begin_rest(now);
-            self.client.locals.add(replica);
-            self.kept.add_replica(replica);
-            if self.client.config.local_only {
-                self.begin_silence(replica);
+        let (replica, sent_at, report) = match event {
+            Event::Report(probe, report) => {
+                self.expire_probes(now);
+                let Some((replica, sent_at)) = self.probing.end(probe) else {
+                    self.client.counters.reports_late += 1;
+                    return;
+                };
+                self.client.counters.probes_answered += 1;
+                self.probing.took(now, replica, sent_at);
+                (replica, sent_at, report)
             }
-            self.membership_changed(replica);
-        }
+            Event::SiblingReport(replica, report) => (replica, now, report),
+            Event::SiblingQueries(replica, queries) => {
+                return self.kept.charge_siblings(replica, queries);
+            }
+            Event::CarriedReport(replica, report) => {
+                if self.client.fleet.is_available(replica) {
+                    self.kept
+                        .handle_carried_report(now, replica, report, &mut self.client);
+                }
+                return;
+            }
+            Event::ProbeLost(probe) => {
+                if let Some((replica, _)) = self.probing.end(probe) {
+                    self.probe_lost(now, replica);
+                }
+                return;
+            }
+            Event::ProbeUnsent(probe) => {
+                self.client.counters.probes_unsent += u64::from(self.probing.unsend(probe));
+                return;
+            }
+            Event::Timeout => return self.handle_timeout(now, draw),
+            Event::Added(replica) => return self.add(now, replica),
+            Event::Removed(replica) => return self.remove(replica),
+            Event::Available(replica, available) => {
+                let changed = self.client.fleet.set_ejected(replica, !available);
+                return self.fleet_changed(replica, changed);
+            }
+        };
+        self.take_report(now, replica, sent_at, report, draw);
     }
 
-    fn is_available(&self, replica: ReplicaId) -> bool {
-        self.client.fleet.is_available(replica)
-    }
-
-    fn available_count(&self) -> usize {
-        self.client.fleet.available().len()
-    }
-
-    fn remove_replica(&mut self, now: Instant, replica: ReplicaId) {
-        self.tick(now);
-        if self.client.fleet.remove(replica) {
-            self.probing.remove(replica);
-            self.watch_silences(|client| client.locals.remove(replica));
-            self.kept.remove_replica(replica);
-            self.membership_changed(replica);
-        }
-    }
-
-    fn set_available(&mut self, now: Instant, replica: ReplicaId, available: bool) {
-        self.tick(now);
-        let changed = self.client.fleet.set_ejected(replica, !available);
-        self.fleet_changed(replica, changed);
-    }
-
-    fn handle_query_explained(
+    fn choose(
         &mut self,
         now: Instant,
         query: Query<'_>,
@@ -86,6 +127,8 @@ impl<K: Keep> Policy for Probed<K> {
                 reason: query.pin_reason(),
                 ..choice
             })
+        } else if query.attempt == Attempt::Trial {
+            None
         } else {
             if let Some(explanation) = &mut explanation {
                 (self.kept).explain(now, query, &mut self.client, explanation);
@@ -148,60 +191,6 @@ impl<K: Keep> Policy for Probed<K> {
         self.next_probe(now, draw)
     }
 
-    fn handle_report(
-        &mut self,
-        now: Instant,
-        probe: ProbeId,
-        report: &LoadReport,
-        draw: &mut dyn Draw,
-    ) {
-        let now = self.tick(now);
-        self.expire_probes(now);
-        let Some((replica, sent_at)) = self.probing.end(probe) else {
-            self.client.counters.reports_late += 1;
-            return;
-        };
-        self.client.counters.probes_answered += 1;
-        self.probing.took(now, replica, sent_at);
-        self.take_report(now, replica, sent_at, report, draw);
-    }
-
-    fn handle_sibling_report(
-        &mut self,
-        now: Instant,
-        replica: ReplicaId,
-        report: &LoadReport,
-        draw: &mut dyn Draw,
-    ) {
-        let now = self.tick(now);
-        self.take_report(now, replica, now, report, draw);
-    }
-
-    fn handle_sibling_queries(&mut self, replica: ReplicaId, queries: u32) {
-        self.kept.charge_siblings(replica, queries);
-    }
-
-    fn handle_carried_report(&mut self, now: Instant, replica: ReplicaId, report: &LoadReport) {
-        let now = self.tick(now);
-        if self.client.fleet.is_available(replica) {
-            self.kept
-                .handle_carried_report(now, replica, report, &mut self.client);
-        }
-    }
-
-    fn handle_probe_unsent(&mut self, probe: ProbeId) {
-        if self.probing.unsend(probe) {
-            self.client.counters.probes_unsent += 1;
-        }
-    }
-
-    fn handle_probe_lost(&mut self, now: Instant, probe: ProbeId, _draw: &mut dyn Draw) {
-        let now = self.tick(now);
-        if let Some((replica, _)) = self.probing.end(probe) {
-            self.probe_lost(now, replica);
-        }
-    }
-
     fn poll_timeout(&self) -> Option<Instant> {
         if self.client.fleet.known().is_empty() {
             None
@@ -210,16 +199,12 @@ impl<K: Keep> Policy for Probed<K> {
         }
     }
 
-    fn handle_timeout(&mut self, now: Instant, draw: &mut dyn Draw) {
-        let now = self.tick(now);
-        self.expire_probes(now);
-        if self.probing.is_idle(now) {
-            self.probing.jitter(self.client.config.probe_idle_max, draw);
-            self.probing.rest(now);
-            let probes = u32::from(self.client.config.idle_probes);
-            self.client.counters.probes_idle += u64::from(probes);
-            self.want_probes(probes);
-        }
+    fn wants_trial(&self) -> bool {
+        false
+    }
+
+    fn fleet(&self) -> &Fleet {
+        &self.client.fleet
     }
 
     fn counters(&self) -> Counters {

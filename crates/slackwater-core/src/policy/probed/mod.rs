@@ -340,15 +340,19 @@ impl<K: Keep> Probed<K> {
             return;
         }
         // It cannot have fewer than this client alone has had there all the time. [Decision 0015]
-        let mut report = report.clone();
-        report.rif = report.rif.max(self.client.fleet.rif_min(replica));
-        self.heard(now, replica, sent_at, &report);
+        let rif_min = self.client.fleet.rif_min(replica);
+        let raised = (report.rif < rif_min).then(|| LoadReport {
+            rif: rif_min,
+            ..report.clone()
+        });
+        let report = raised.as_ref().unwrap_or(report);
+        self.heard(now, replica, sent_at, report);
         match self.client.locals.own_load(now, replica) {
             Some(own) if K::COMPARES_ALL => {
                 let report = LoadReport::new(report.rif, own.latency);
                 self.keep_report(now, replica, &report, true, draw);
             }
-            _ => self.keep_report(now, replica, &report, false, draw),
+            _ => self.keep_report(now, replica, report, false, draw),
         }
     }
 

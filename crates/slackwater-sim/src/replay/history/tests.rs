@@ -1,7 +1,7 @@
 //! Streams of the tests' own, and what they tell.
 
 use super::*;
-use slackwater_core::policy::Query;
+use slackwater_core::policy::{Event, Query};
 use slackwater_core::{LoadReport, LoadScale, ReplicaIds, Rif};
 use slackwater_recording::Asked;
 use std::borrow::Cow;
@@ -15,14 +15,14 @@ const ANSWERED: RoundReply = RoundReply::Answered {
     draining: false,
 };
 
-fn name(replica: ReplicaId, name: &str) -> Event<'_> {
+fn name(replica: ReplicaId, name: &str) -> Entry<'_> {
     let name = Cow::Borrowed(name);
-    Event::Named { replica, name }
+    Entry::Named { replica, name }
 }
 
-fn query(said: Said) -> Event<'static> {
+fn query(said: Said) -> Entry<'static> {
     let asked = Asked::new(Query::first());
-    Event::Query { asked, said }
+    Entry::Query { asked, said }
 }
 
 fn pick(replica: ReplicaId) -> Said {
@@ -30,8 +30,8 @@ fn pick(replica: ReplicaId) -> Said {
     Said::Pick { replica, reason }
 }
 
-fn round(began_at_ms: u64, replica: ReplicaId) -> Event<'static> {
-    Event::Round {
+fn round(began_at_ms: u64, replica: ReplicaId) -> Entry<'static> {
+    Entry::Round {
         started_at_ns: began_at_ms * MS,
         asked: Asked::new(Query::first()),
         replies: vec![(replica, RoundReply::Lost), (replica, ANSWERED)],
@@ -39,15 +39,15 @@ fn round(began_at_ms: u64, replica: ReplicaId) -> Event<'static> {
     }
 }
 
-fn done(picked_at_ms: u64, outcome: Outcome) -> Event<'static> {
-    Event::Done {
+fn done(picked_at_ms: u64, outcome: Outcome) -> Entry<'static> {
+    Entry::Done {
         sent_at_ns: picked_at_ms * MS,
         outcome,
     }
 }
 
 /// What two clients' streams tell together, each by its own clock in ms; the second began 100 ms later.
-fn two_streams(first: Vec<(u64, Event<'_>)>, second: Vec<(u64, Event<'_>)>) -> History {
+fn two_streams(first: Vec<(u64, Entry<'_>)>, second: Vec<(u64, Entry<'_>)>) -> History {
     let mut history = History::default();
     for (client, (since, events)) in (0..).zip([(0, first), (100 * MS, second)]) {
         let mut reader = Reader::new(client, since);
@@ -65,19 +65,19 @@ fn streams_come_together_on_one_clock_and_by_replicas_names() {
     let [a, b] = [(); 2].map(|()| ids.allocate().expect("room"));
     let probe = ProbeId::from_bits(3);
     let wanted = Some((probe, a));
-    let report = Cow::Owned(LoadReport::new(Rif::ZERO, None));
+    let report = &LoadReport::new(Rif::ZERO, None);
     let targets = vec![a, b];
     let first = vec![
-        (0, Event::Add { replica: a }),
+        (0, Entry::Event(Event::Added(a))),
         (0, name(a, "one")),
         (5, query(pick(a))),
-        (5, Event::Poll { probe: wanted }),
-        (7, Event::Report { probe, report }),
+        (5, Entry::Poll { probe: wanted }),
+        (7, Entry::Event(Event::Report(probe, report))),
         (9, done(5, Outcome::Success)),
         (9, query(pick(b))),
     ];
     let second = vec![
-        (0, Event::Add { replica: b }),
+        (0, Entry::Event(Event::Added(b))),
         (0, name(b, "one")),
         (1, query(Said::Probe { targets })),
         (3, round(1, b)),
@@ -113,9 +113,9 @@ fn streams_come_together_on_one_clock_and_by_replicas_names() {
 fn parts_of_a_replica_are_told_apart_and_taken_up_again() {
     let mut ids = ReplicaIds::new();
     let [a, b, c] = [(); 3].map(|()| ids.allocate().expect("room"));
-    let add = |replica| Event::Add { replica };
-    let available = |replica, available| Event::Available { replica, available };
-    let remove = |replica| Event::Remove { replica };
+    let add = |replica| Entry::Event(Event::Added(replica));
+    let available = |replica, available| Entry::Event(Event::Available(replica, available));
+    let remove = |replica| Entry::Event(Event::Removed(replica));
     // Two parts of one, named after both have joined; one of them leaves, and a third takes its place.
     let first = vec![
         (0, add(a)),
@@ -168,13 +168,13 @@ fn copies_are_nobodys_and_trials_of_real_queries_are_somebodys() {
     };
     let pinned = Asked::new(Query::pinned(b));
     let events = [
-        (0, Event::Add { replica: a }),
+        (0, Entry::Event(Event::Added(a))),
         (0, name(a, "one")),
-        (1, Event::Trial { said }),
+        (1, Entry::Trial { said }),
         (2, query(trial)),
         (
             3,
-            Event::Query {
+            Entry::Query {
                 asked: pinned,
                 said: pick(a),
             },

@@ -6,9 +6,11 @@ use crate::request_record::{AttemptKind, Directory, Ended};
 use http::{Request, StatusCode};
 use serde_json::{Value, json};
 use slackwater_core::policy::{
-    Decision as Said, Explanation, Policy, PolicySettings, Query, policy_named,
+    Decision as Said, Event, Explanation, Policy, PolicySettings, Query, policy_named,
 };
-use slackwater_core::{Instant, LoadReport, Quantile, ReplicaId, ReplicaIds, Rif, SplitMix64};
+use slackwater_core::{
+    Instant, LoadReport, NoDraw, Quantile, ReplicaId, ReplicaIds, Rif, SplitMix64,
+};
 use slackwater_tower::client::PickView;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -70,7 +72,7 @@ impl Rig {
         let count: usize = parts.iter().sum();
         let all: Vec<_> = (0..count).filter_map(|_| ids.allocate()).collect();
         for &part in &all {
-            made.add_replica(Instant::EPOCH, part);
+            made.handle(Instant::EPOCH, Event::Added(part), &mut NoDraw);
         }
         Self {
             fleet: Rc::new(Fleet { policy, parts }),
@@ -88,7 +90,7 @@ impl Rig {
         for _ in 0..100 {
             self.now += MS;
             if let Said::Pick(pick) =
-                (self.policy).handle_query(self.now, Query::first(), &mut self.draw)
+                (self.policy).choose(self.now, Query::first(), &mut self.draw, None)
             {
                 (self.policy).handle_query_done(self.now, pick.ticket, Outcome::Dropped);
             }
@@ -100,7 +102,7 @@ impl Rig {
                     report.capacity_millirif = Some(4_000 * (place + 2));
                     report.cost = Some(2 * MS);
                 }
-                (self.policy).handle_report(self.now, probe.id, &report, &mut self.draw);
+                (self.policy).handle(self.now, Event::Report(probe.id, &report), &mut self.draw);
             }
         }
     }
@@ -108,7 +110,7 @@ impl Rig {
     /// A query that takes so long there.
     fn serve(&mut self, place: usize, latency: Duration) {
         let query = Query::pinned(self.parts[place]);
-        let Said::Pick(pick) = self.policy.handle_query(self.now, query, &mut self.draw) else {
+        let Said::Pick(pick) = self.policy.choose(self.now, query, &mut self.draw, None) else {
             panic!("it may be chosen")
         };
         self.now += latency;
@@ -118,14 +120,15 @@ impl Rig {
     fn take_out(&mut self, places: core::ops::Range<usize>) {
         for place in places {
             let part = self.parts[place];
-            self.policy.set_available(self.now, part, false);
+            self.policy
+                .handle(self.now, Event::Available(part, false), &mut NoDraw);
         }
     }
 
     fn choose(&mut self, query: Query<'_>) -> (PickView, Box<Explanation>) {
         let mut told = Box::new(Explanation::new());
         let (now, draw) = (self.now, &mut self.draw);
-        let pick = match (self.policy).handle_query_explained(now, query, draw, Some(&mut *told)) {
+        let pick = match (self.policy).choose(now, query, draw, Some(&mut *told)) {
             Said::Pick(pick) => pick,
             other => panic!("{other:?}"),
         };

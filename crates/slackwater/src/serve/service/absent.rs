@@ -47,8 +47,8 @@ impl Absent {
 mod tests {
     use super::*;
     use slackwater_core::ReplicaIds;
-    use slackwater_core::policy::{Decision, Policy, Query, RoundRobin};
-    use slackwater_core::{Instant, SplitMix64};
+    use slackwater_core::policy::{Decision, Event, Policy, Query, RoundRobin};
+    use slackwater_core::{Instant, NoDraw, SplitMix64};
 
     /// What is told of those at these places, of so many replicas of which the first `out` are taken out.
     fn told(
@@ -59,8 +59,12 @@ mod tests {
         let (mut ids, mut policy) = (ReplicaIds::new(), RoundRobin::new());
         let replicas: Vec<_> = (0..replicas).filter_map(|_| ids.allocate()).collect();
         for (place, &replica) in replicas.iter().enumerate() {
-            policy.add_replica(Instant::EPOCH, replica);
-            policy.set_available(Instant::EPOCH, replica, place >= out);
+            policy.handle(Instant::EPOCH, Event::Added(replica), &mut NoDraw);
+            policy.handle(
+                Instant::EPOCH,
+                Event::Available(replica, place >= out),
+                &mut NoDraw,
+            );
         }
         let mut told = Absent::default();
         for &(place, why) in absent {
@@ -70,7 +74,7 @@ mod tests {
         let mut explanation = Explanation::new();
         let (query, mut draw) = (Query::first(), SplitMix64::new(1));
         let explained = Some(&mut explanation);
-        let decision = policy.handle_query_explained(Instant::EPOCH, query, &mut draw, explained);
+        let decision = policy.choose(Instant::EPOCH, query, &mut draw, explained);
         assert!(matches!(decision, Decision::Pick(_)));
         told.tell(&mut explanation);
         assert_eq!(explanation.out() as usize, out);

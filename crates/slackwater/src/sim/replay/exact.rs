@@ -7,7 +7,7 @@ use slackwater_config::{RecordedPolicy, read_recorded_policy};
 use slackwater_core::Instant;
 use slackwater_core::health::build;
 use slackwater_recording::file::{RecordedStream, Recording, StreamHead};
-use slackwater_recording::{Bytes, Decoder, Event};
+use slackwater_recording::{Bytes, Decoder, Entry};
 use slackwater_sim::replay::exact::{Difference, Player};
 use slackwater_sim::replay::history::{History, Reader};
 
@@ -100,10 +100,10 @@ impl Service {
         let (mut decoder, mut rest) = (Decoder::default(), Bytes::new(&stream.events));
         let mut events = 0;
         while !rest.is_empty() {
-            let (at, event) = (decoder.take(&mut rest))
+            let (at, entry) = (decoder.take(&mut rest))
                 .map_err(|malformed| super::unreadable(head, events, malformed))?;
-            self.play_event(&mut player, head.worker, at, &event);
-            reader.read(&mut self.history, at, &event);
+            self.play_entry(&mut player, head.worker, at, &entry);
+            reader.read(&mut self.history, at, &entry);
             events += 1;
             if events % EVENTS_BETWEEN_LOOKS == 0 && stop.is_set() {
                 return Err(Stop::fault("nothing was compared"));
@@ -118,17 +118,17 @@ impl Service {
     }
 
     /// After a difference nothing that follows in its stream is comparable.
-    fn play_event(
+    fn play_entry(
         &mut self,
         player: &mut Option<Player>,
         worker: u16,
         at: Instant,
-        event: &Event<'_>,
+        entry: &Entry<'_>,
     ) {
         let Some(playing) = player else {
             return;
         };
-        if let Err(difference) = playing.play(at, event) {
+        if let Err(difference) = playing.play(at, entry) {
             self.difference.get_or_insert((worker, difference));
             if let Some(player) = player.take() {
                 self.count(&player);

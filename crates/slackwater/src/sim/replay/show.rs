@@ -68,9 +68,9 @@ impl<'r> Held<'r> {
             events: 0,
         };
         while !rest.is_empty() {
-            let (at, event) = (decoder.take(&mut rest))
+            let (at, entry) = (decoder.take(&mut rest))
                 .map_err(|malformed| super::unreadable(&stream.head, extent.events, malformed))?;
-            reader.read(&mut self.history, at, &event);
+            reader.read(&mut self.history, at, &entry);
             extent.events += 1;
             extent.until = Duration::from_nanos(stream.head.since_ns.saturating_add(at.as_nanos()));
             if extent.events.is_multiple_of(EVENTS_BETWEEN_LOOKS) && stop.is_set() {

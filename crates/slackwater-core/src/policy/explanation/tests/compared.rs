@@ -127,12 +127,12 @@ fn no_scores_are_seen_where_too_few_reports_are_fresh_to_choose_by_them() {
         assert!(seen(&rig) > 1, "{policy}");
         let others = rig.replicas.clone();
         for &replica in &others[enough..] {
-            rig.policy.set_available(rig.now, replica, false);
+            rig.handle(Event::Available(replica, false));
         }
         assert_eq!(seen(&rig), enough, "{policy}: all that may be chosen");
-        rig.policy.set_available(rig.now, others[enough - 1], false);
+        rig.handle(Event::Available(others[enough - 1], false));
         assert_eq!(seen(&rig), 0, "{policy}: too few");
-        rig.policy.set_available(rig.now, others[enough - 1], true);
+        rig.handle(Event::Available(others[enough - 1], true));
         rig.answer_probes();
         rig.warm();
         rig.now += 1_000 * MS;

@@ -7,7 +7,7 @@ fn who_is_out_is_told_with_the_reason() {
     for entry in POLICIES {
         let mut rig = Rig::new(entry.name, 4);
         let out = rig.replicas[2];
-        rig.policy.set_available(rig.now, out, false);
+        rig.handle(Event::Available(out, false));
         let (_, explanation) = rig.explained(Query::first());
         assert_eq!(explanation.available(), 3, "{}", entry.name);
         let taken_out = Out {
@@ -98,7 +98,7 @@ fn whoever_is_out_is_counted_once_and_told_before_those_that_were_taken_out() {
     let mut rig = Rig::guarded("round_robin", 50);
     let bad: Vec<_> = (10..30).collect();
     ejected(&mut rig, &bad, Explanation::OUTS_MAX);
-    while rig.policy.available_count() > 30 {
+    while rig.policy.fleet().available().len() > 30 {
         ejected(&mut rig, &bad, Explanation::OUTS_MAX);
     }
     let told = ejected(&mut rig, &bad, Explanation::OUTS_MAX);

@@ -33,7 +33,7 @@ fn one_that_may_not_be_chosen_is_told_to_be_the_last_resort() {
         let mut rig = Rig::new(entry.name, 4);
         rig.warm();
         let out = rig.replicas[3];
-        rig.policy.set_available(rig.now, out, false);
+        rig.handle(Event::Available(out, false));
         let tried: Vec<_> = rig.replicas[..3].into();
         let before = rig.policy.counters().picks;
         let (pick, told) = rig.explained(Query::retry(&tried));

@@ -223,8 +223,8 @@ fn same_place(asked: SocketAddr, from: SocketAddr) -> bool {
 pub(super) mod tests {
     use super::*;
     use core::time::Duration;
-    use slackwater_core::policy::{Policy, Prequal, PrequalConfig};
-    use slackwater_core::{ReplicaIds, SplitMix64};
+    use slackwater_core::policy::{Event, Policy, Prequal, PrequalConfig};
+    use slackwater_core::{NoDraw, ReplicaIds, SplitMix64};
 
     const ADDR: SocketAddr =
         SocketAddr::new(core::net::IpAddr::V4(core::net::Ipv4Addr::LOCALHOST), 9);
@@ -233,8 +233,8 @@ pub(super) mod tests {
         let mut draw = SplitMix64::new(1);
         let mut policy = Prequal::new(PrequalConfig::default());
         let replica = ReplicaIds::new().allocate().expect("room");
-        policy.add_replica(Instant::EPOCH, replica);
-        policy.handle_timeout(Instant::EPOCH, &mut draw);
+        policy.handle(Instant::EPOCH, Event::Added(replica), &mut NoDraw);
+        policy.handle(Instant::EPOCH, Event::Timeout, &mut draw);
         let probe = policy.poll_probe(Instant::EPOCH, &mut draw);
         ProbeToken::pooled(
             probe.expect("an idle probe is due").id,

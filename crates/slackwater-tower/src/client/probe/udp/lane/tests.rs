@@ -6,8 +6,10 @@ use crate::client::rounds::Rounds;
 use crate::client::{Balancer, NoProber};
 use crate::wire::datagram::{DATAGRAM_BYTES_MAX, decode_request, encode_reply};
 use bytes::Bytes;
-use slackwater_core::policy::{Decision, Policy, Prequal, PrequalConfig, PrequalSync, Query};
-use slackwater_core::{ReplicaIds, Rif, SplitMix64};
+use slackwater_core::policy::{
+    Decision, Event, Policy, Prequal, PrequalConfig, PrequalSync, Query,
+};
+use slackwater_core::{NoDraw, ReplicaIds, Rif, SplitMix64};
 use std::sync::Arc;
 
 const LOCALHOST: SocketAddr =
@@ -275,9 +277,14 @@ fn answers_that_a_query_waits_for_are_listened_for() {
     let mut ids = ReplicaIds::new();
     let replicas: Vec<_> = (0..4).map(|_| ids.allocate().expect("room")).collect();
     for &replica in &replicas {
-        policy.add_replica(Instant::EPOCH, replica);
+        policy.handle(Instant::EPOCH, Event::Added(replica), &mut NoDraw);
     }
-    let decision = policy.handle_query(Instant::EPOCH, Query::first(), &mut SplitMix64::new(1));
+    let decision = policy.choose(
+        Instant::EPOCH,
+        Query::first(),
+        &mut SplitMix64::new(1),
+        None,
+    );
     let Decision::Probe(round) = decision else {
         panic!("{decision:?}");
     };

@@ -1,7 +1,7 @@
 //! One call of a policy: what went in, and what came out.
 
-use slackwater_core::policy::{Attempt, Outcome, PickReason, ProbeId, Query, RoundReply};
-use slackwater_core::{LoadReport, ReplicaId};
+use slackwater_core::ReplicaId;
+use slackwater_core::policy::{Attempt, Event, Outcome, PickReason, ProbeId, Query, RoundReply};
 use std::borrow::Cow;
 
 /// A query as a policy is asked for it.
@@ -35,6 +35,7 @@ impl<'a> Asked<'a> {
             avoid: &self.avoid,
             pinned: self.pinned,
             has_room: self.has_room,
+            round: None,
         }
     }
 }
@@ -58,32 +59,17 @@ pub enum Said {
     NoReplica,
 }
 
-/// A call of a policy.
+/// A call of a policy, or a note between two.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Event<'a> {
+pub enum Entry<'a> {
+    /// The policy handles what has happened.
+    Event(Event<'a>),
     /// What people call a replica. Not a call: the policy never hears of it.
     Named {
         /// Which one; it has joined.
         replica: ReplicaId,
-        /// Up to [`Event::NAME_MAX`] bytes.
+        /// Up to [`Entry::NAME_MAX`] bytes.
         name: Cow<'a, str>,
-    },
-    /// A replica joins.
-    Add {
-        /// Which one.
-        replica: ReplicaId,
-    },
-    /// A replica leaves.
-    Remove {
-        /// Which one.
-        replica: ReplicaId,
-    },
-    /// A replica is taken out of the choice, or back into it.
-    Available {
-        /// Which one.
-        replica: ReplicaId,
-        /// Whether it may be chosen.
-        available: bool,
     },
     /// A query arrives, and a replica is chosen.
     Query {
@@ -106,7 +92,7 @@ pub enum Event<'a> {
     },
     /// A query has ended.
     Done {
-        /// As in [`Event::Head`].
+        /// As in [`Entry::Head`].
         sent_at_ns: u64,
         /// How.
         outcome: Outcome,
@@ -127,49 +113,9 @@ pub enum Event<'a> {
         /// The probe, and whom it asks; `None`: none is due.
         probe: Option<(ProbeId, ReplicaId)>,
     },
-    /// A probe has been answered.
-    Report {
-        /// Which one.
-        probe: ProbeId,
-        /// The answer.
-        report: Cow<'a, LoadReport>,
-    },
-    /// A sibling's probe has been answered.
-    SiblingReport {
-        /// By whom.
-        replica: ReplicaId,
-        /// The answer.
-        report: Cow<'a, LoadReport>,
-    },
-    /// Siblings have sent queries.
-    SiblingQueries {
-        /// To whom.
-        replica: ReplicaId,
-        /// How many.
-        queries: u32,
-    },
-    /// A report came with a response.
-    CarriedReport {
-        /// From whom.
-        replica: ReplicaId,
-        /// What it says.
-        report: Cow<'a, LoadReport>,
-    },
-    /// A probe has failed.
-    ProbeLost {
-        /// Which one.
-        probe: ProbeId,
-    },
-    /// A probe could not be sent.
-    ProbeUnsent {
-        /// Which one.
-        probe: ProbeId,
-    },
-    /// Time has passed.
-    Timeout,
     /// What a request was like that is over. Not a call: the policy never hears of it.
     Request {
-        /// When the first replica was picked for it, in nanoseconds; as in [`Event::Head`].
+        /// When the first replica was picked for it, in nanoseconds; as in [`Entry::Head`].
         sent_at_ns: u64,
         /// What is known of it.
         request: Cow<'a, Request>,
@@ -198,7 +144,7 @@ impl Request {
     pub const FIELDS_MAX: usize = 8;
 }
 
-impl Event<'_> {
+impl Entry<'_> {
     /// The most bytes of a replica's name that are kept.
     pub const NAME_MAX: usize = 256;
 }
