@@ -30,8 +30,7 @@ pub(crate) use control::{
 };
 pub(crate) use guard::may_change;
 pub(crate) use live::Extra;
-pub(crate) use query::Query;
-pub(crate) use reply::{Reply, TEXT, in_pieces, json, refusal};
+pub(crate) use reply::{Reply, in_pieces, json, refusal};
 pub(crate) use router::Asked;
 pub(crate) use server::{AdminServer, AdminThread, bind};
 pub(crate) use status::{LOST_NOTE, Status, silent_note, since_epoch_ms};

@@ -56,6 +56,11 @@ impl Query {
         Ok(Self(parameters))
     }
 
+    /// All of them, in their order.
+    pub(crate) fn pairs(&self) -> &[(String, String)] {
+        &self.0
+    }
+
     /// A parameter's value.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         let found = self.0.iter().find(|(own, _)| own == name);

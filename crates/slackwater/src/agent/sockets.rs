@@ -4,12 +4,13 @@
 //! must leave by the socket that was asked. Sockets that come from a predecessor or from systemd are used as they are.
 
 use crate::admin;
-use crate::forward::listen;
-use crate::process::advice_on_port;
 use crate::upgrade::{Inherited, Passed};
 use core::net::SocketAddr;
 use slackwater_config::AgentConfig;
 use slackwater_config::Fault;
+use slackwater_proxy::OpenSockets as _;
+use slackwater_proxy::forward::advice_on_port;
+use slackwater_proxy::forward::listen;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::io;
 use std::net::TcpListener;
@@ -122,7 +123,7 @@ fn inherited_listeners(
     workers: usize,
 ) -> Result<Option<Opened>, Fault> {
     let listeners = inherited
-        .requests(address, workers)
+        .take(address, workers)
         .map_err(|error| no_descriptor(&error))?;
     Ok(listeners.map(|listeners| {
         let first = listeners.iter().flatten().next();

@@ -6,12 +6,12 @@ use crate::admin::control::{
 };
 use crate::admin::live::messages::{Fleet, ReplicaHistory, ServiceHistory, Tick};
 use crate::admin::status::Status;
-use crate::decisions::{Found, LIMIT_MAX};
 use crate::demo::{InForce, LoadBody, PolicyBody, ReplicaBody, ResetBody, WeatherBody};
-use crate::request_record::AttemptKind;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Value, json};
 use slackwater_core::policy::PickReason;
+use slackwater_proxy::decisions::{Found, LIMIT_MAX};
+use slackwater_proxy::request_record::AttemptKind;
 
 /// The sub-commands that have an admin server.
 pub(super) const ALL: &[&str] = &["serve", "agent", "demo"];

@@ -6,9 +6,9 @@ use super::super::words::{UNKNOWN, age, cut, latency, latency_if_any, plural};
 use super::bar;
 use super::canvas::Canvas;
 use super::events::limit_words;
-use crate::decisions::score_name;
 use crate::terminal::line::{Ink, Line};
 use crate::terminal::words;
+use slackwater_proxy::decisions::score_name;
 
 /// Policies that choose by the hot-cold rule among the reports that are shown, and how many they need for it.
 const RULED: [(&str, usize); 2] = [("prequal", 2), ("rif_then_latency", 1)];
