@@ -1,8 +1,8 @@
 //! Where the admin server tells why replicas were picked: `GET /decisions`.
 
-use crate::admin::{AdminServer, in_pieces, refusal};
 use futures_util::FutureExt;
 use http::StatusCode;
+use slackwater_admin::{AdminServer, in_pieces, refusal};
 use slackwater_proxy::decisions::{Archive, answer};
 use std::sync::Arc;
 

@@ -1,6 +1,5 @@
 //! The command `slackwater`: parses the command line, runs one sub-command, maps its end to an exit code.
 
-mod admin;
 mod admin_client;
 mod admin_command;
 mod agent;
@@ -12,6 +11,8 @@ mod descriptors;
 mod json_output;
 mod load;
 mod log;
+#[cfg(test)]
+mod openapi;
 mod output;
 mod process;
 mod ready;

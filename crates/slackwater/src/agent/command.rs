@@ -11,11 +11,11 @@ use super::sockets::Sockets;
 use super::status::AgentStatus;
 use super::tls::Tls;
 use super::worker::{self, Shared, WorkerParts};
-use crate::admin::{AdminServer, AdminThread};
 use crate::process::{Signals, Wish, Wishes, run_configured};
 use crate::supervisor;
 use crate::upgrade::{Inherited, Program, Upgrade};
 use core::pin::{Pin, pin};
+use slackwater_admin::{AdminServer, AdminThread};
 use slackwater_config::Fault;
 use slackwater_config::{AgentConfig, AgentOverrides};
 use slackwater_proxy::forward::{

@@ -3,7 +3,6 @@
 //! UDP sockets are not shared between workers as the listeners are: one task answers probes in microseconds, and a reply
 //! must leave by the socket that was asked. Sockets that come from a predecessor or from systemd are used as they are.
 
-use crate::admin;
 use crate::upgrade::{Inherited, Passed};
 use core::net::SocketAddr;
 use slackwater_config::AgentConfig;
@@ -50,7 +49,7 @@ impl Sockets {
         if let Some(address) = config.admin.listen {
             let listener = match inherited.admin(address) {
                 Some(listener) => listener,
-                None => admin::bind(address)?,
+                None => slackwater_admin::bind(address)?,
             };
             sockets
                 .passed

@@ -3,9 +3,9 @@
 //! It is told as `GET /overrides` tells it, so that processes of different versions understand each other as far as their
 //! admin servers do.
 
-use crate::admin::Overrides;
 use core::net::SocketAddr;
 use core::time::Duration;
+use slackwater_admin::Overrides;
 use slackwater_config::Fault;
 use slackwater_config::{SettingOverride, SettingOverrides};
 use slackwater_proxy::orders::{Order, Orders};
@@ -74,7 +74,7 @@ fn at(since_ms: u64) -> SystemTime {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admin::{ReplicaOverridden, SettingOverridden};
+    use slackwater_admin::{ReplicaOverridden, SettingOverridden};
     use slackwater_config::testing::replica;
 
     #[test]

@@ -10,7 +10,6 @@ mod silence;
 mod status;
 mod written;
 
-use crate::admin::{self, Meaning};
 use crate::process::{Signals, Wish, Wishes, log_remark, run_configured};
 use crate::record::{Existing, RecordArgs};
 use crate::supervisor;
@@ -18,6 +17,7 @@ use crate::upgrade::{Inherited, Program, Upgrade};
 use control::Desk;
 use handed_over::HandedOver;
 use running::Running;
+use slackwater_admin::Meaning;
 use slackwater_config::Fault;
 use slackwater_config::{Config, Loaded, Overrides};
 use slackwater_core::policy::DEFAULT_POLICY;
@@ -117,7 +117,7 @@ async fn serve(
     let admin_listener = config.admin.listen.map(|address| {
         inherited
             .admin(address)
-            .map_or_else(|| admin::bind(address), Ok)
+            .map_or_else(|| slackwater_admin::bind(address), Ok)
     });
     let admin_listener = admin_listener.transpose()?;
     let fleets = find(&config).await?;

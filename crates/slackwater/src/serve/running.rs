@@ -2,10 +2,10 @@
 
 use super::handed_over;
 use super::status::Status;
-use crate::admin::{AdminServer, AdminThread, Control, Controlled};
 use crate::decisions_path;
 use crate::upgrade::Passed;
 use core::net::SocketAddr;
+use slackwater_admin::{AdminServer, AdminThread, Control, Controlled};
 use slackwater_config::{Config, Fault};
 use slackwater_proxy::{Proxy, ServiceParts};
 use slackwater_telemetry::facts::StatusSource;

@@ -3,8 +3,8 @@
 //! A replica counts as silent here while it is so for any worker, and lost likewise; when it is heard again, that is said, too. Policies that
 //! send no probes have nothing to say.
 
-use crate::admin::{LOST_NOTE, silent_note};
 use core::time::Duration;
+use slackwater_admin::{LOST_NOTE, silent_note};
 use slackwater_proxy::{SilentKey, SilentReplica, Workers};
 use std::collections::BTreeMap;
 use std::sync::Weak;

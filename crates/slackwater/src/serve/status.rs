@@ -1,7 +1,7 @@
 //! What the admin server hears of `serve`: what the proxy knows, and what is set at run time.
 
-use crate::admin::Control;
 use crate::log::lost_lines;
+use slackwater_admin::Control;
 use slackwater_config::SettingOverrides;
 use slackwater_proxy::Workers;
 use slackwater_telemetry::facts::{Facts, OverrideFacts, StatusSource};

@@ -6,7 +6,7 @@ use super::model::Model;
 macro_rules! sample {
     ($name:literal) => {
         serde_json::from_str(include_str!(concat!(
-            "../admin/live/samples/",
+            "../../../slackwater-admin/src/live/samples/",
             $name,
             ".json"
         )))

@@ -9,11 +9,11 @@ mod shown;
 
 use super::running::Running;
 use super::written::Written;
-use crate::admin::{
-    Asking, Clear, Control, Controlled as _, Done, Meaning, Refused, Reload, Wanted,
-};
 use core::net::SocketAddr;
 use core::time::Duration;
+use slackwater_admin::{
+    Asking, Clear, Control, Controlled as _, Done, Meaning, Refused, Reload, Wanted,
+};
 use slackwater_config::Fault;
 use slackwater_config::toml_reader::Remark;
 use slackwater_config::{AdminToken, Config};
@@ -151,14 +151,14 @@ async fn again(
             &running.proxy.would_change(&read.loaded.config),
             &read.loaded.remarks,
         );
-        return Ok(Done::Reloaded(crate::admin::Reloaded {
+        return Ok(Done::Reloaded(slackwater_admin::Reloaded {
             dry_run: true,
             meaning,
         }));
     }
     tracing::info!(peer = %by, "asked at the admin server to read the configuration again");
     match super::read_again(running, written, desk).await {
-        Ok(meaning) => Ok(Done::Reloaded(crate::admin::Reloaded {
+        Ok(meaning) => Ok(Done::Reloaded(slackwater_admin::Reloaded {
             dry_run: false,
             meaning,
         })),
@@ -185,7 +185,7 @@ async fn clear_all(
     written: &mut Written,
     by: SocketAddr,
     clear: Clear,
-) -> Result<crate::admin::Overrides, Refused> {
+) -> Result<slackwater_admin::Overrides, Refused> {
     let services = running.services();
     let service = clear.service.as_deref();
     if let Some(service) = service

@@ -2,8 +2,8 @@
 
 use super::super::running::Running;
 use super::shown::ordered;
-use crate::admin::{Refused, ReplicaChange, ReplicaOverridden};
 use core::net::SocketAddr;
+use slackwater_admin::{Refused, ReplicaChange, ReplicaOverridden};
 use slackwater_config::ReplicaConfig;
 use slackwater_proxy::ServiceParts;
 use slackwater_proxy::orders::Orders;

@@ -1,8 +1,10 @@
 //! What is to be seen of what is set at run time: the list of it, and the configuration in force.
 
 use super::super::status::Status;
-use crate::admin::{Controlled, Overrides, ReplicaOverridden, SettingOverridden, since_epoch_ms};
 use core::fmt::Write;
+use slackwater_admin::{
+    Controlled, Overrides, ReplicaOverridden, SettingOverridden, since_epoch_ms,
+};
 use slackwater_config::ReplicaConfig;
 use slackwater_proxy::orders::Order;
 
