@@ -42,6 +42,7 @@ mod sampling;
 mod seed;
 mod service;
 mod serving;
+mod spans;
 pub mod tls;
 pub mod traces;
 pub mod watchdog;

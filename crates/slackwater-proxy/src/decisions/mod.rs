@@ -17,7 +17,7 @@ mod sentences;
 mod tests;
 mod wanted;
 
-#[cfg(feature = "schema")]
+#[cfg(any(test, feature = "schema"))]
 pub use answer::Found;
 pub use answer::{Told, answer};
 pub use archive::Archive;

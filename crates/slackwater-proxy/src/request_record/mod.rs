@@ -18,5 +18,5 @@ mod tests;
 
 pub use attempt::{Attempt, AttemptKind};
 pub(crate) use record::{CopyKind, Directory, Ended, Record};
-pub(crate) use recorder::{Consumer, Detail, Recorder, Refused, Wish};
+pub(crate) use recorder::{Consumer, Detail, Recorder, Refused, Tracing, Wish};
 pub(crate) use story::{AttemptNotes, Story};

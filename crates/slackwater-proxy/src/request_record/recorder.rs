@@ -86,24 +86,33 @@ pub(crate) struct Recorder {
     fields: Box<[HeaderName]>,
     ids: Ids,
     /// `None`: nothing is traced.
-    tracer: Option<Rc<Tracer>>,
+    tracing: Option<Tracing>,
+}
+
+/// How requests are traced.
+#[derive(Debug)]
+pub(crate) struct Tracing {
+    /// Says which are.
+    pub(crate) tracer: Rc<Tracer>,
+    /// Tells the record of one as spans.
+    pub(crate) tell: fn(&Record),
 }
 
 impl Recorder {
     /// Records for these.
-    pub(crate) fn new(consumers: Consumers, ids: Ids, tracer: Option<Rc<Tracer>>) -> Rc<Self> {
+    pub(crate) fn new(consumers: Consumers, ids: Ids, tracing: Option<Tracing>) -> Rc<Self> {
         let fields = consumers.iter().flatten().flat_map(|it| it.fields());
         Rc::new(Self {
             fields: fields.cloned().collect(),
             consumers,
             ids,
-            tracer,
+            tracing,
         })
     }
 
     /// Who says which requests are traced.
     pub(crate) fn tracer(&self) -> Option<&Rc<Tracer>> {
-        self.tracer.as_ref()
+        self.tracing.as_ref().map(|tracing| &tracing.tracer)
     }
 
     /// How requests are named.
@@ -163,6 +172,13 @@ impl Recorder {
             id: self.ids.draw(),
         };
         consumers.for_each(|consumer| consumer.refused(&refused));
+    }
+
+    /// A request and all of its attempts are over.
+    pub(super) fn trace(&self, record: &Record) {
+        if let (Some(tracing), Some(_)) = (&self.tracing, &record.traced) {
+            (tracing.tell)(record);
+        }
     }
 
     pub(super) fn tell(&self, marks: Marks, tell: impl Fn(&dyn Consumer, u8)) {

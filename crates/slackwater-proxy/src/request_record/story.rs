@@ -4,7 +4,6 @@ use super::attempt::{Attempt, AttemptEnd, AttemptKind};
 use super::record::{Directory, Ended, Record, SecondCopy};
 use super::recorder::{Detail, Marks};
 use crate::forward::{Progress, X_SLACKWATER_ERROR};
-use crate::traces;
 use core::cell::{Cell, RefCell};
 use core::time::Duration;
 use http::{HeaderMap, Response, StatusCode};
@@ -34,7 +33,7 @@ impl Drop for Shared {
         (record.recorder()).tell(self.marks, |consumer, mark| {
             consumer.finished(&record, mark);
         });
-        traces::finish(&record);
+        record.recorder().trace(&record);
         if let Some(directory) = &record.directory
             && let Some(reference) = record.reference()
         {

@@ -10,10 +10,11 @@ use crate::decisions::Archive;
 use crate::forward::{ClientSettings, Clients, Deadlines, Intake, Listening, Memory, Phase, Rules};
 use crate::record::Recorder as PolicyRecorder;
 use crate::request_record::ids::Ids;
-use crate::request_record::{Consumer, Recorder};
+use crate::request_record::{Consumer, Recorder, Tracing};
 use crate::routing::{DoorCounts, Routing, Table};
 use crate::seed::draw_seed;
 use crate::service::{Followed, Service, ServiceView, WorkerPlace};
+use crate::spans;
 use crate::tls::Handshakes;
 use crate::traces;
 use crate::watchdog::Watchdog;
@@ -163,18 +164,21 @@ fn recorder(
     config: &Config,
     access_log: Option<&Switch>,
     archive: Option<&Archive>,
-    spans: Option<&traces::Switch>,
+    switch: Option<&traces::Switch>,
     policy_recorder: Option<&PolicyRecorder>,
 ) -> Rc<Recorder> {
     let lines = access_log.map(|log| Box::new(log.lines()) as Box<dyn Consumer>);
     let keeper = archive.map(|archive| Box::new(archive.keeper()) as Box<dyn Consumer>);
     let requests = policy_recorder.and_then(PolicyRecorder::requests);
     let requests = requests.map(|requests| Box::new(requests) as Box<dyn Consumer>);
-    let tracer = spans.map(traces::Switch::tracer);
+    let tracing = switch.map(|switch| Tracing {
+        tracer: switch.tracer(),
+        tell: spans::finish,
+    });
     Recorder::new(
         [lines, keeper, requests],
         Ids::new(&config.request_id),
-        tracer,
+        tracing,
     )
 }
 

@@ -19,29 +19,29 @@ const IS_REMOTE: u32 = 0x200;
 #[expect(clippy::struct_field_names, reason = "the names are the protocol's")]
 pub(crate) struct Span {
     #[prost(bytes = "vec", tag = "1")]
-    pub(super) trace_id: Vec<u8>,
+    pub(crate) trace_id: Vec<u8>,
     #[prost(bytes = "vec", tag = "2")]
-    pub(super) span_id: Vec<u8>,
+    pub(crate) span_id: Vec<u8>,
     #[prost(string, tag = "3")]
-    pub(super) trace_state: String,
+    pub(crate) trace_state: String,
     #[prost(bytes = "vec", tag = "4")]
-    pub(super) parent_span_id: Vec<u8>,
+    pub(crate) parent_span_id: Vec<u8>,
     #[prost(string, tag = "5")]
-    pub(super) name: String,
+    pub(crate) name: String,
     #[prost(enumeration = "Kind", tag = "6")]
-    pub(super) kind: i32,
+    pub(crate) kind: i32,
     #[prost(fixed64, tag = "7")]
-    pub(super) start_time_unix_nano: u64,
+    pub(crate) start_time_unix_nano: u64,
     #[prost(fixed64, tag = "8")]
-    pub(super) end_time_unix_nano: u64,
+    pub(crate) end_time_unix_nano: u64,
     #[prost(message, repeated, tag = "9")]
-    pub(super) attributes: Vec<KeyValue>,
+    pub(crate) attributes: Vec<KeyValue>,
     #[prost(message, repeated, tag = "11")]
-    pub(super) events: Vec<Event>,
+    pub(crate) events: Vec<Event>,
     #[prost(message, optional, tag = "15")]
-    pub(super) status: Option<Status>,
+    pub(crate) status: Option<Status>,
     #[prost(fixed32, tag = "16")]
-    pub(super) flags: u32,
+    pub(crate) flags: u32,
 }
 
 /// Which side of a request a span is.
@@ -60,18 +60,18 @@ pub(crate) enum Kind {
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Event {
     #[prost(fixed64, tag = "1")]
-    pub(super) time_unix_nano: u64,
+    pub(crate) time_unix_nano: u64,
     #[prost(string, tag = "2")]
-    pub(super) name: String,
+    pub(crate) name: String,
     #[prost(message, repeated, tag = "3")]
-    pub(super) attributes: Vec<KeyValue>,
+    pub(crate) attributes: Vec<KeyValue>,
 }
 
 /// How a span ended.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Status {
     #[prost(enumeration = "StatusCode", tag = "3")]
-    pub(super) code: i32,
+    pub(crate) code: i32,
 }
 
 /// Whether it failed.
@@ -88,16 +88,16 @@ pub(crate) enum StatusCode {
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct KeyValue {
     #[prost(string, tag = "1")]
-    pub(super) key: String,
+    pub(crate) key: String,
     #[prost(message, optional, tag = "2")]
-    pub(super) value: Option<AnyValue>,
+    pub(crate) value: Option<AnyValue>,
 }
 
 /// What an attribute says.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct AnyValue {
     #[prost(oneof = "Value", tags = "1, 2, 3")]
-    pub(super) value: Option<Value>,
+    pub(crate) value: Option<Value>,
 }
 
 /// The same, by its type.
@@ -116,46 +116,46 @@ pub(crate) enum Value {
 
 /// Who sends spans.
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct Resource {
+pub(crate) struct Resource {
     #[prost(message, repeated, tag = "1")]
-    pub(super) attributes: Vec<KeyValue>,
+    pub(crate) attributes: Vec<KeyValue>,
 }
 
 /// By what they are made.
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct Scope {
+pub(crate) struct Scope {
     #[prost(string, tag = "1")]
-    pub(super) name: String,
+    pub(crate) name: String,
     #[prost(string, tag = "2")]
-    pub(super) version: String,
+    pub(crate) version: String,
 }
 
 /// What a collector says to an export that it has taken.
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct ExportResponse {
+pub(crate) struct ExportResponse {
     #[prost(message, optional, tag = "1")]
-    pub(super) partial_success: Option<PartialSuccess>,
+    pub(crate) partial_success: Option<PartialSuccess>,
 }
 
 /// That it did not take all of it.
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct PartialSuccess {
+pub(crate) struct PartialSuccess {
     #[prost(int64, tag = "1")]
-    pub(super) rejected_spans: i64,
+    pub(crate) rejected_spans: i64,
     #[prost(string, tag = "2")]
-    pub(super) error_message: String,
+    pub(crate) error_message: String,
 }
 
 /// `google.rpc.Status`, which tells over HTTP why an export was not taken.
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct RpcStatus {
+pub(crate) struct RpcStatus {
     #[prost(string, tag = "2")]
-    pub(super) message: String,
+    pub(crate) message: String,
 }
 
 /// Attributes, one by one.
 #[derive(Debug, Default)]
-pub(crate) struct Attributes(pub(super) Vec<KeyValue>);
+pub(crate) struct Attributes(pub(crate) Vec<KeyValue>);
 
 impl Attributes {
     fn add(&mut self, key: &str, value: Value) {
@@ -214,13 +214,13 @@ impl Span {
 }
 
 /// Nanoseconds since 1970; before that is 0.
-pub(super) fn unix_nanos(time: SystemTime) -> u64 {
+pub(crate) fn unix_nanos(time: SystemTime) -> u64 {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// The head of an export of spans that take `length` bytes with their tags: after it come those, and nothing else.
-pub(super) fn export_head(resource: &Resource, scope: &Scope, length: usize) -> Vec<u8> {
+pub(crate) fn export_head(resource: &Resource, scope: &Scope, length: usize) -> Vec<u8> {
     use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint, message};
     let scope_length = message::encoded_len(1, scope) + length;
     let nested = 1 + encoded_len_varint(scope_length as u64) + scope_length;

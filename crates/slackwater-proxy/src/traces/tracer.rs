@@ -142,7 +142,7 @@ impl Tracer {
     }
 
     /// The spans of a request that has ended.
-    pub(super) fn finish(&self, spans: &[Span]) {
+    pub(crate) fn finish(&self, spans: &[Span]) {
         self.queue.push(spans);
     }
 }
@@ -160,16 +160,16 @@ impl Traced {
         span
     }
 
-    pub(super) const fn tracer(&self) -> &Rc<Tracer> {
+    pub(crate) const fn tracer(&self) -> &Rc<Tracer> {
         &self.tracer
     }
 
-    pub(super) const fn scheme(&self) -> &'static str {
+    pub(crate) const fn scheme(&self) -> &'static str {
         self.scheme
     }
 
     /// The span of the request itself, without what it tells.
-    pub(super) fn server_span(&self) -> Span {
+    pub(crate) fn server_span(&self) -> Span {
         self.with_state(Span::new(
             self.sampled.own,
             self.sampled.parent,
@@ -178,7 +178,7 @@ impl Traced {
     }
 
     /// The span of an attempt at it, likewise.
-    pub(super) fn attempt_span(&self, span: SpanId) -> Span {
+    pub(crate) fn attempt_span(&self, span: SpanId) -> Span {
         let above = self.sampled.own.span;
         self.with_state(Span::new(self.context(span), Some(above), Kind::Client))
     }

@@ -3,9 +3,9 @@
 //! Names and attributes are those of OpenTelemetry's conventions for HTTP where there are some; the others begin with
 //! `slackwater.`. What each means is in docs/tracing.md, and a test compares the two.
 
-use super::messages::{Attributes, Event, Span, Status, StatusCode, unix_nanos};
-use super::tracer::Traced;
 use crate::request_record::{Attempt, AttemptKind, Ended, Record};
+use crate::traces::Traced;
+use crate::traces::messages::{Attributes, Event, Span, Status, StatusCode, unix_nanos};
 use core::time::Duration;
 use http::{Method, Version};
 use slackwater_core::policy::{Explanation, Outcome};
