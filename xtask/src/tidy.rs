@@ -32,11 +32,11 @@ const FLOATS: &[&str] = &["f32", "f64"];
 /// The rules of choice whose sources define them by floating-point formulas, and what they share. Prequal uses none of
 /// these files.
 const MAY_FLOAT: &[&str] = &[
-    "crates/slackwater-core/src/policy/c3.rs",
+    "crates/slackwater-core/src/policy/policies/c3.rs",
     "crates/slackwater-core/src/policy/decay.rs",
-    "crates/slackwater-core/src/policy/els.rs",
-    "crates/slackwater-core/src/policy/peak_ewma.rs",
-    "crates/slackwater-core/src/policy/weighted_round_robin.rs",
+    "crates/slackwater-core/src/policy/policies/els.rs",
+    "crates/slackwater-core/src/policy/policies/peak_ewma.rs",
+    "crates/slackwater-core/src/policy/policies/weighted_round_robin.rs",
 ];
 
 /// Longest file, in lines, tests included.

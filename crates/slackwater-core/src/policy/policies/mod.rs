@@ -1,16 +1,40 @@
 //! The list of all policies, by name. A new policy is one file and one line here.
 
-use crate::policy::c3::{C3, C3Config};
-use crate::policy::capacity::{Capacity, CapacityConfig};
-use crate::policy::linear::{Linear, LinearConfig};
-use crate::policy::prequal::{Prequal, PrequalConfig, PrequalSync};
-use crate::policy::rif_then_latency::{RifThenLatency, RifThenLatencyConfig};
-use crate::policy::shortest_expected_delay::{ShortestExpectedDelay, ShortestExpectedDelayConfig};
-use crate::policy::{
-    Els, ElsConfig, LeastLoaded, PeakEwma, PeakEwmaConfig, Policy, PolledPowerOfD,
-    PolledPowerOfDConfig, PowerOfD, PowerOfDConfig, Random, RoundRobin, WeightedRoundRobin,
-    WeightedRoundRobinConfig,
+mod c3;
+mod capacity;
+mod els;
+mod least_loaded;
+mod linear;
+mod peak_ewma;
+mod polled_power_of_d;
+mod power_of_d;
+pub mod prequal;
+mod random;
+mod rif_then_latency;
+mod round_robin;
+mod shortest_expected_delay;
+mod weighted_round_robin;
+
+pub use c3::{C3, C3Config, C3Settings};
+pub use capacity::{Capacity, CapacityConfig, CapacitySettings};
+pub use els::{Els, ElsConfig, ElsSettings};
+pub use least_loaded::LeastLoaded;
+pub use linear::{Linear, LinearConfig, LinearSettings};
+pub use peak_ewma::{PeakEwma, PeakEwmaConfig, PeakEwmaSettings};
+pub use polled_power_of_d::{PolledPowerOfD, PolledPowerOfDConfig, PolledPowerOfDSettings};
+pub use power_of_d::{PowerOfD, PowerOfDConfig, PowerOfDSettings};
+pub use prequal::{Prequal, PrequalConfig, PrequalSync};
+pub use random::Random;
+pub use rif_then_latency::{RifThenLatency, RifThenLatencyConfig, RifThenLatencySettings};
+pub use round_robin::RoundRobin;
+pub use shortest_expected_delay::{
+    ShortestExpectedDelay, ShortestExpectedDelayConfig, ShortestExpectedDelaySettings,
 };
+pub use weighted_round_robin::{
+    WeightedRoundRobin, WeightedRoundRobinConfig, WeightedRoundRobinSettings,
+};
+
+use crate::policy::Policy;
 use alloc::boxed::Box;
 
 /// The settings that policies read; each takes what concerns it.
