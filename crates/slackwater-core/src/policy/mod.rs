@@ -8,6 +8,7 @@
 
 mod candidates;
 mod decay;
+mod entry;
 mod event;
 mod explanation;
 mod fleet;
@@ -30,6 +31,7 @@ mod usual;
 mod waits;
 
 pub use candidates::Candidates;
+pub use entry::{Carried, PolicyEntry, Reports, ScoreWords};
 pub use event::Event;
 pub use explanation::{Candidate, Explanation, Out, OutReason, Score};
 pub use fleet::Fleet;
@@ -40,7 +42,7 @@ pub use probe::{Probe, ProbeId, ProbeRound, RoundReply};
 pub use query::{Attempt, Decision, Outcome, Pick, PickReason, Query, Ticket};
 #[cfg(test)]
 pub(crate) use settings::check_ranges;
-pub use settings::{ConfigError, Settings, Valid};
+pub use settings::{ConfigError, Field, Kind, Section, SectionVisitor, Settings, Valid};
 pub(crate) use settings::{require, require_span, require_span_or_none};
 pub use unprobed::{Choose, QueryEnd, Unprobed};
 

@@ -34,15 +34,14 @@ pub use weighted_round_robin::{
     WeightedRoundRobin, WeightedRoundRobinConfig, WeightedRoundRobinSettings,
 };
 
-use crate::policy::Policy;
-use alloc::boxed::Box;
+use crate::policy::entry::PolicyEntry;
+use crate::policy::settings::SectionVisitor;
 
 /// The settings that policies read; each takes what concerns it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PolicySettings {
-    /// For `prequal` and `prequal_sync`; probes and pool also for `linear`, `c3` and `capacity`, probes for
-    /// `rif_then_latency` and `shortest_expected_delay`.
+    /// For `prequal` and `prequal_sync`; what concerns probes also for all others that keep reports.
     pub prequal: PrequalConfig,
     /// For `linear`.
     pub linear: LinearConfig,
@@ -66,25 +65,22 @@ pub struct PolicySettings {
     pub weighted_round_robin: WeightedRoundRobinConfig,
 }
 
-/// A policy that users can select.
-#[derive(Clone, Copy, Debug)]
-pub struct PolicyEntry {
-    /// The name to select it by.
-    pub name: &'static str,
-    /// What it does, in a line.
-    pub about: &'static str,
-    /// Makes one with an empty fleet.
-    pub build: fn(&PolicySettings) -> Box<dyn Policy>,
-}
-
-/// By name, of which there is one each.
-impl PartialEq for PolicyEntry {
-    fn eq(&self, other: &Self) -> bool {
-        self.name == other.name
+impl PolicySettings {
+    /// Visits every section, in the order in which they are shown.
+    pub fn visit(&mut self, visitor: &mut impl SectionVisitor) {
+        visitor.visit(&mut self.prequal);
+        visitor.visit(&mut self.linear);
+        visitor.visit(&mut self.c3);
+        visitor.visit(&mut self.rif_then_latency);
+        visitor.visit(&mut self.shortest_expected_delay);
+        visitor.visit(&mut self.capacity);
+        visitor.visit(&mut self.power_of_d);
+        visitor.visit(&mut self.peak_ewma);
+        visitor.visit(&mut self.els);
+        visitor.visit(&mut self.polled_power_of_d);
+        visitor.visit(&mut self.weighted_round_robin);
     }
 }
-
-impl Eq for PolicyEntry {}
 
 /// Who chooses where nobody names a policy: `shortest_expected_delay`. It asks for no knowledge of the fleet: near the best of
 /// the others in small and large, equal and unequal ones. `[Decision 0013]`
@@ -95,77 +91,26 @@ impl Eq for PolicyEntry {}
 /// let policy = (DEFAULT_POLICY.build)(&PolicySettings::default());
 /// assert_eq!(policy.name(), "shortest_expected_delay");
 /// ```
-pub const DEFAULT_POLICY: PolicyEntry = entry(
-    "shortest_expected_delay",
-    "probes, RIF times mean latency",
-    |s| {
-        Box::new(ShortestExpectedDelay::new(
-            s.prequal.clone(),
-            &s.shortest_expected_delay,
-        ))
-    },
-);
+pub const DEFAULT_POLICY: PolicyEntry = shortest_expected_delay::ENTRY;
 
 /// Every policy.
 pub const POLICIES: &[PolicyEntry] = &[
-    entry("prequal", "probes for load, hot-cold rule", |s| {
-        Box::new(Prequal::new(s.prequal.clone()))
-    }),
-    entry("prequal_sync", "asks a few replicas for each query", |s| {
-        Box::new(PrequalSync::new(s.prequal.clone()))
-    }),
-    entry("linear", "probes, weighted sum of RIF and latency", |s| {
-        Box::new(Linear::new(s.prequal.clone(), &s.linear))
-    }),
-    entry("c3", "probes, response time and queue cubed", |s| {
-        Box::new(C3::new(s.prequal.clone(), &s.c3))
-    }),
-    entry(
-        "rif_then_latency",
-        "probes, latency among the lowest RIF",
-        |s| Box::new(RifThenLatency::new(s.prequal.clone(), &s.rif_then_latency)),
-    ),
-    DEFAULT_POLICY,
-    entry("capacity", "probes, least of its capacity in use", |s| {
-        Box::new(Capacity::new(s.prequal.clone(), &s.capacity))
-    }),
-    entry("least_loaded", "fewest of its own in flight", |_| {
-        Box::new(LeastLoaded::new())
-    }),
-    entry(
-        "power_of_d",
-        "fewest of its own in flight, of d drawn",
-        |s| Box::new(PowerOfD::with(s.power_of_d.clone())),
-    ),
-    entry(
-        "peak_ewma",
-        "own latency times in flight, of d drawn",
-        |s| Box::new(PeakEwma::with(s.peak_ewma.clone())),
-    ),
-    entry("els", "weights from own latencies and failures", |s| {
-        Box::new(Els::with(s.els.clone()))
-    }),
-    entry("polled_power_of_d", "lowest polled RIF, of d drawn", |s| {
-        Box::new(PolledPowerOfD::with(s.polled_power_of_d.clone()))
-    }),
-    entry(
-        "weighted_round_robin",
-        "in turn, by polled CPU for each query",
-        |s| Box::new(WeightedRoundRobin::with(s.weighted_round_robin.clone())),
-    ),
-    entry("round_robin", "each in turn", |_| {
-        Box::new(RoundRobin::new())
-    }),
-    entry("random", "uniformly at random", |_| Box::new(Random::new())),
+    prequal::ENTRY,
+    prequal::SYNC_ENTRY,
+    linear::ENTRY,
+    c3::ENTRY,
+    rif_then_latency::ENTRY,
+    shortest_expected_delay::ENTRY,
+    capacity::ENTRY,
+    least_loaded::ENTRY,
+    power_of_d::ENTRY,
+    peak_ewma::ENTRY,
+    els::ENTRY,
+    polled_power_of_d::ENTRY,
+    weighted_round_robin::ENTRY,
+    round_robin::ENTRY,
+    random::ENTRY,
 ];
-
-const fn entry(
-    name: &'static str,
-    about: &'static str,
-    build: fn(&PolicySettings) -> Box<dyn Policy>,
-) -> PolicyEntry {
-    PolicyEntry { name, about, build }
-}
 
 /// The policy of that name, if there is one.
 pub fn policy_named(name: &str) -> Option<&'static PolicyEntry> {
@@ -173,26 +118,4 @@ pub fn policy_named(name: &str) -> Option<&'static PolicyEntry> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn who_names_no_policy_gets_the_shortest_expected_delay() {
-        let policy = (DEFAULT_POLICY.build)(&PolicySettings::default());
-        assert_eq!(policy.name(), "shortest_expected_delay");
-        assert_eq!(policy_named(policy.name()), Some(&DEFAULT_POLICY));
-    }
-
-    #[test]
-    fn each_policy_goes_by_the_name_it_is_listed_under() {
-        for entry in POLICIES {
-            let policy = (entry.build)(&PolicySettings::default());
-            assert_eq!(policy.name(), entry.name);
-            assert_eq!(
-                policy_named(entry.name).map(|found| found.about),
-                Some(entry.about)
-            );
-        }
-        assert!(policy_named("no such policy").is_none());
-    }
-}
+mod tests;
