@@ -3,7 +3,7 @@
 
 use super::account::Account;
 use super::gate::Permit;
-use super::learning::Learning;
+use super::learning::take_report;
 use super::retries::Hint;
 use super::room::{Room, Spot};
 use crate::forward::{
@@ -17,7 +17,7 @@ use http::{HeaderMap, Request, Response, StatusCode};
 use slackwater_config::ReplicaConfig;
 use slackwater_config::routes::RetryRules;
 use slackwater_core::overload::Shed;
-use slackwater_core::policy::{Explanation, Outcome};
+use slackwater_core::policy::{Carried, Explanation, Outcome};
 use slackwater_core::{Instant as CoreInstant, ReplicaId};
 use slackwater_tower::client::Lease;
 use slackwater_tower::response::{GrpcStatus, Said, read_head, read_trailers};
@@ -64,7 +64,7 @@ pub(crate) struct Flight {
     /// Another attempt has taken its place.
     is_discarded: bool,
     /// What the policy learns from of what a response says of its replica's load.
-    learning: Learning,
+    learning: Carried,
     /// The request's place in the service.
     permit: Option<Permit>,
     /// Its place at the replica.
@@ -175,7 +175,7 @@ pub(super) fn discard(response: Response<ResponseBody<Box<Flight>>>) {
 }
 
 impl Flight {
-    pub(super) fn new(lease: Lease, member: Rc<Member>, learning: Learning) -> Self {
+    pub(super) fn new(lease: Lease, member: Rc<Member>, learning: Carried) -> Self {
         Self {
             lease: Some(lease),
             member,
@@ -333,7 +333,7 @@ impl Flight {
 
     /// Tells the policy what the replica says of its load, here and not to the client.
     fn learn(&self, headers: &mut HeaderMap) {
-        if let Some(report) = self.learning.take(headers)
+        if let Some(report) = take_report(self.learning, headers)
             && let Some(lease) = &self.lease
         {
             self.member.counts().reports_carried.add_one();

@@ -48,7 +48,6 @@ use fleet::{Members, Roster};
 use gate::Gate;
 use hedging::Hedging;
 use http::{HeaderMap, Request};
-use learning::Learning;
 use orders::Orders;
 use retries::Retries;
 use room::Rooms;
@@ -56,7 +55,7 @@ use slackwater_config::Fault;
 use slackwater_config::tls::Client;
 use slackwater_config::{Limits, ReplicaProtocol, ServiceConfig};
 use slackwater_core::health::build;
-use slackwater_core::policy::{Explanation, Query};
+use slackwater_core::policy::{Carried, Explanation, Query};
 use slackwater_core::{Instant as CoreInstant, ReplicaId};
 use slackwater_recording::Stream;
 use slackwater_telemetry::exemplars::Reference;
@@ -194,7 +193,7 @@ pub(crate) struct Service {
     /// Absent: no request is tied.
     tying: Option<Tying>,
     /// The policy learns from what responses say of their replicas' load.
-    learning: Learning,
+    learning: Carried,
     /// Replicas that are out are tried with copies of requests.
     sends_shadow_trials: bool,
     /// Absent: each request stands for itself.
@@ -292,7 +291,7 @@ impl Service {
                 members: Rc::clone(&members),
                 latency: Arc::clone(&book.latency),
             }),
-            learning: Learning::of_policy(config.policy.name),
+            learning: config.policy.carried,
             sends_shadow_trials: config.passive_health.shadow_trials,
             sticky,
             protocol: config.replica.protocol,

@@ -19,15 +19,30 @@
 use crate::draw::Draw;
 use crate::policy::candidates::Candidates;
 use crate::policy::decay::{left_after, whole};
+use crate::policy::entry::PolicyEntry;
 use crate::policy::explanation::Score;
 use crate::policy::query::{Outcome, PickReason};
 use crate::policy::settings::{
-    ConfigError, Settings, Valid, require_choices, require_span, require_span_or_none,
+    ConfigError, Field, Kind, Section, Settings, Valid, require_choices, require_span,
+    require_span_or_none,
 };
 use crate::policy::unprobed::{Choose, QueryEnd, Unprobed};
 use crate::replica::{ReplicaId, ReplicaMap};
 use crate::time::{Instant, span_ns};
+use alloc::boxed::Box;
 use core::time::Duration;
+
+/// What is known of the policy.
+pub(super) const ENTRY: PolicyEntry = PolicyEntry {
+    sections: &["peak_ewma"],
+    failure_penalty: Some(("peak_ewma", "failure_penalty")),
+    ..PolicyEntry::new(
+        "peak_ewma",
+        "own latency times in flight, of d drawn",
+        "Draws a few replicas and picks the lowest product of measured latency and requests in flight from this worker.",
+        |s| Box::new(PeakEwma::with(s.peak_ewma.clone())),
+    )
+};
 
 /// An average below this counts as this in a cost: queries in flight still count at a replica that was long forgiven.
 const AVERAGE_MIN_NS: f64 = 1.0;
@@ -74,6 +89,22 @@ impl Settings for PeakEwmaSettings {
     }
 }
 
+impl Section for PeakEwmaSettings {
+    const NAME: &'static str = "peak_ewma";
+    const FIELDS: &'static [Field<Self>] = &[
+        ("decay", Kind::Duration(|s| &mut s.decay)),
+        (
+            "initial_latency",
+            Kind::Duration(|s| &mut s.initial_latency),
+        ),
+        (
+            "failure_penalty",
+            Kind::Duration(|s| &mut s.failure_penalty),
+        ),
+        ("choices", Kind::U8(|s| &mut s.choices)),
+    ];
+}
+
 /// The rule of [`PeakEwma`].
 #[derive(Clone, Debug)]
 pub struct LowestCostOfDrawn {
@@ -97,7 +128,7 @@ impl From<PeakEwmaConfig> for LowestCostOfDrawn {
 }
 
 impl Choose for LowestCostOfDrawn {
-    const NAME: &'static str = "peak_ewma";
+    const NAME: &'static str = ENTRY.name;
     const REASON: PickReason = PickReason::LowestCost;
 
     fn choose(&mut self, from: Candidates<'_>, draw: &mut dyn Draw) -> Option<ReplicaId> {

@@ -4,13 +4,27 @@
 //! comes near the lowest.
 
 use crate::fixed::ONE;
+use crate::policy::entry::{PolicyEntry, Reports};
 use crate::policy::latest::{LatestLoad, LatestReports, LatestRule};
 use crate::policy::prequal::{PrequalConfig, hot_cold};
 use crate::policy::probed::Probed;
 use crate::policy::probed::rank::{Load, Place};
 use crate::policy::query::PickReason;
-use crate::policy::settings::{ConfigError, Settings, Valid, require};
+use crate::policy::settings::{ConfigError, Field, Kind, Section, Settings, Valid, require};
 use crate::report::Rif;
+use alloc::boxed::Box;
+
+/// What is known of the policy.
+pub(super) const ENTRY: PolicyEntry = PolicyEntry {
+    sections: &["prequal", "rif_then_latency"],
+    reports: Reports::Latest,
+    ..PolicyEntry::new(
+        "rif_then_latency",
+        "probes, latency among the lowest RIF",
+        "Probes replicas for their load and picks the lowest latency among those with the fewest requests in flight.",
+        |s| Box::new(RifThenLatency::new(s.prequal.clone(), &s.rif_then_latency)),
+    )
+};
 
 /// Chooses by RIF, and by latency between replicas whose RIF is nearly the same.
 pub type RifThenLatency = Probed<LatestReports<NearTies>>;
@@ -46,6 +60,14 @@ impl Settings for RifThenLatencySettings {
     }
 }
 
+impl Section for RifThenLatencySettings {
+    const NAME: &'static str = "rif_then_latency";
+    const FIELDS: &'static [Field<Self>] = &[(
+        "rif_slack",
+        Kind::Factor(|s| &mut s.rif_slack_millionths, "from 1 to 1,000"),
+    )];
+}
+
 impl RifThenLatency {
     /// The policy with an empty fleet; of `config`, what concerns the pool has no meaning here.
     pub fn new(config: PrequalConfig, settings: &RifThenLatencyConfig) -> Self {
@@ -71,7 +93,7 @@ impl NearTies {
 }
 
 impl LatestRule for NearTies {
-    const NAME: &'static str = "rif_then_latency";
+    const NAME: &'static str = ENTRY.name;
     const RIF_LIMIT: Option<fn(&Self, lowest: Rif) -> Rif> = Some(Self::first_not_near);
 
     fn place(&self, load: LatestLoad, rif_limit: Option<Rif>) -> Place {

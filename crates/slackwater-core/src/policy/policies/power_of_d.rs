@@ -7,10 +7,25 @@
 
 use crate::draw::Draw;
 use crate::policy::candidates::Candidates;
+use crate::policy::entry::PolicyEntry;
 use crate::policy::query::PickReason;
-use crate::policy::settings::{ConfigError, Settings, Valid, require_choices};
+use crate::policy::settings::{
+    ConfigError, Field, Kind, Section, Settings, Valid, require_choices,
+};
 use crate::policy::unprobed::{Choose, Unprobed};
 use crate::replica::ReplicaId;
+use alloc::boxed::Box;
+
+/// What is known of the policy.
+pub(super) const ENTRY: PolicyEntry = PolicyEntry {
+    sections: &["power_of_d"],
+    ..PolicyEntry::new(
+        "power_of_d",
+        "fewest of its own in flight, of d drawn",
+        "Draws a few replicas and picks the one with the fewest requests in flight from this worker.",
+        |s| Box::new(PowerOfD::with(s.power_of_d.clone())),
+    )
+};
 
 /// Chooses by the client's own queries in flight, among a few replicas drawn at random.
 pub type PowerOfD = Unprobed<FewestOfDrawn>;
@@ -38,6 +53,11 @@ impl Settings for PowerOfDSettings {
     }
 }
 
+impl Section for PowerOfDSettings {
+    const NAME: &'static str = "power_of_d";
+    const FIELDS: &'static [Field<Self>] = &[("choices", Kind::U8(|s| &mut s.choices))];
+}
+
 /// The rule of [`PowerOfD`].
 #[derive(Clone, Debug)]
 pub struct FewestOfDrawn {
@@ -53,7 +73,7 @@ impl From<PowerOfDConfig> for FewestOfDrawn {
 }
 
 impl Choose for FewestOfDrawn {
-    const NAME: &'static str = "power_of_d";
+    const NAME: &'static str = ENTRY.name;
     const REASON: PickReason = PickReason::LeastLoaded;
 
     fn choose(&mut self, from: Candidates<'_>, draw: &mut dyn Draw) -> Option<ReplicaId> {

@@ -264,7 +264,7 @@ fn scaled_latency_ns(answer: &RoundAnswer) -> Option<u64> {
 
 impl Policy for PrequalSync {
     fn name(&self) -> &'static str {
-        "prequal_sync"
+        super::SYNC_ENTRY.name
     }
 
     fn handle(&mut self, _now: Instant, event: Event<'_>, _draw: &mut dyn Draw) {

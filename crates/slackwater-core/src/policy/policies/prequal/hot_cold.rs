@@ -17,7 +17,7 @@ use crate::time::Instant;
 pub struct HotCold;
 
 impl PoolRule for HotCold {
-    const NAME: &'static str = "prequal";
+    const NAME: &'static str = super::ENTRY.name;
 
     fn rif_limit(&self, client: &Client) -> Option<Rif> {
         client.rif_limit()

@@ -15,17 +15,36 @@
 
 use crate::fixed::{ONE, Quantile};
 use crate::policy::decay::whole;
+use crate::policy::entry::{PolicyEntry, Reports, ScoreWords};
 use crate::policy::explanation::Score;
 use crate::policy::pooled::{PoolRule, Pooled};
 use crate::policy::prequal::PrequalConfig;
 use crate::policy::probed::rank::{Load, Order, Place};
 use crate::policy::probed::{Client, Probed};
 use crate::policy::query::{Head, PickReason};
-use crate::policy::settings::{ConfigError, Settings, Valid, require};
+use crate::policy::settings::{ConfigError, Field, Kind, Section, Settings, Valid, require};
 use crate::replica::{ReplicaId, ReplicaMap};
 use crate::report::{LoadReport, Rif};
 use crate::time::{Instant, span_ns};
+use alloc::boxed::Box;
 use core::time::Duration;
+
+/// What is known of the policy.
+pub(super) const ENTRY: PolicyEntry = PolicyEntry {
+    sections: &["prequal", "c3"],
+    reports: Reports::Pool,
+    score: ScoreWords {
+        name: "score",
+        formula: "Score = response time − service time + queue³ × service time.",
+        tie: "",
+    },
+    ..PolicyEntry::new(
+        "c3",
+        "probes, response time and queue cubed",
+        "Probes replicas for their load and picks the lowest score, made of the response time and the cube of the queue.",
+        |s| Box::new(C3::new(s.prequal.clone(), &s.c3)),
+    )
+};
 
 /// R̄ is forgotten if no response has come for so long. Long against the second or so between two queries that a client of
 /// the paper's testbed sends to the same replica; a client that sends much less goes by reports alone.
@@ -63,6 +82,14 @@ impl Settings for C3Settings {
         let remembers = self.newest_weight > Quantile::ZERO;
         require(remembers, "newest_weight", "above 0 and at most 1")
     }
+}
+
+impl Section for C3Settings {
+    const NAME: &'static str = "c3";
+    const FIELDS: &'static [Field<Self>] = &[
+        ("clients", Kind::U32(|s| &mut s.clients)),
+        ("newest_weight", Kind::Quantile(|s| &mut s.newest_weight)),
+    ];
 }
 
 impl C3 {
@@ -130,7 +157,7 @@ impl CubicScore {
 }
 
 impl PoolRule for CubicScore {
-    const NAME: &'static str = "c3";
+    const NAME: &'static str = ENTRY.name;
 
     fn order(&self, _now: Instant, _rif_limit: Option<Rif>, client: &Client) -> impl Order {
         move |replica, load: Load| {

@@ -5,9 +5,19 @@
 
 use crate::draw::{Draw, below};
 use crate::policy::candidates::Candidates;
+use crate::policy::entry::PolicyEntry;
 use crate::policy::query::PickReason;
 use crate::policy::unprobed::{Choose, Unprobed};
 use crate::replica::ReplicaId;
+use alloc::boxed::Box;
+
+/// What is known of the policy.
+pub(super) const ENTRY: PolicyEntry = PolicyEntry::new(
+    "least_loaded",
+    "fewest of its own in flight",
+    "Picks the replica with the fewest requests in flight from this worker. Sends no probes.",
+    |_| Box::new(LeastLoaded::new()),
+);
 
 /// Chooses by the client's own queries in flight.
 pub type LeastLoaded = Unprobed<FewestInFlight>;
@@ -20,7 +30,7 @@ pub struct FewestInFlight {
 }
 
 impl Choose for FewestInFlight {
-    const NAME: &'static str = "least_loaded";
+    const NAME: &'static str = ENTRY.name;
     const REASON: PickReason = PickReason::LeastLoaded;
 
     fn choose(&mut self, from: Candidates<'_>, draw: &mut dyn Draw) -> Option<ReplicaId> {

@@ -14,19 +14,41 @@
 //! the reports of responses.
 
 use crate::fixed::{ONE, Rate, banded, mul_div};
+use crate::policy::entry::{Carried, PolicyEntry, Reports, ScoreWords};
 use crate::policy::explanation::Score;
 use crate::policy::pooled::{PoolRule, Pooled};
 use crate::policy::prequal::{PrequalConfig, hot_cold};
 use crate::policy::probed::rank::{Load, Order, Place};
 use crate::policy::probed::{Client, Probed};
 use crate::policy::query::PickReason;
-use crate::policy::settings::{ConfigError, Settings, Valid, require};
+use crate::policy::settings::{ConfigError, Field, Kind, Section, Settings, Valid, require};
 use crate::policy::turns;
 use crate::policy::usual::{Usual, UsualNow};
 use crate::replica::{ReplicaId, ReplicaMap};
 use crate::report::{LoadReport, Rif};
 use crate::time::{Instant, span_ns};
+use alloc::boxed::Box;
 use core::time::Duration;
+
+/// What is known of the policy.
+pub(super) const ENTRY: PolicyEntry = PolicyEntry {
+    sections: &["prequal", "capacity"],
+    reports: Reports::Pool,
+    has_rif_quantile: true,
+    carried: Carried::Capacity,
+    score: ScoreWords {
+        name: "score",
+        formula: "Score = (requests in flight + turn surcharge) / capacity × cost of a request.",
+        tie: "a tie goes to the lower latency",
+    },
+    why_hot_cold: "not all replicas report their capacity, so the hot-cold rule decided",
+    ..PolicyEntry::new(
+        "capacity",
+        "probes, least of its capacity in use",
+        "Picks the lowest product of the capacity in use and the cost of a request. While some replica reports no capacity, the hot-cold rule decides.",
+        |s| Box::new(Capacity::new(s.prequal.clone(), &s.capacity)),
+    )
+};
 
 /// Chooses by the share of capacity in use, and by cost.
 pub type Capacity = Probed<Pooled<LeastInUse>>;
@@ -64,6 +86,17 @@ impl Settings for CapacitySettings {
         let band = self.cost_band_millionths <= 10 * ONE;
         require(band, "cost_band_millionths", "from 0 to 10,000,000")
     }
+}
+
+impl Section for CapacitySettings {
+    const NAME: &'static str = "capacity";
+    const FIELDS: &'static [Field<Self>] = &[
+        ("probe_rate", Kind::Rate(|s| &mut s.probe_rate)),
+        (
+            "cost_band",
+            Kind::Factor(|s| &mut s.cost_band_millionths, "from 0 to 10"),
+        ),
+    ];
 }
 
 impl Capacity {
@@ -238,7 +271,7 @@ fn behind(in_use: u64, capacity_millirif: u64) -> u64 {
 const FRACTION: u64 = 1 << 10;
 
 impl PoolRule for LeastInUse {
-    const NAME: &'static str = "capacity";
+    const NAME: &'static str = ENTRY.name;
 
     fn rif_limit(&self, client: &Client) -> Option<Rif> {
         client.rif_limit()

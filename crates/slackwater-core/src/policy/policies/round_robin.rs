@@ -2,9 +2,19 @@
 
 use crate::draw::{Draw, below};
 use crate::policy::candidates::Candidates;
+use crate::policy::entry::PolicyEntry;
 use crate::policy::query::PickReason;
 use crate::policy::unprobed::{Choose, Unprobed};
 use crate::replica::ReplicaId;
+use alloc::boxed::Box;
+
+/// What is known of the policy.
+pub(super) const ENTRY: PolicyEntry = PolicyEntry::new(
+    "round_robin",
+    "each in turn",
+    "Takes each replica in turn, whatever its load.",
+    |_| Box::new(RoundRobin::new()),
+);
 
 /// Chooses in turn, starting at a random replica so that many clients do not march in step.
 pub type RoundRobin = Unprobed<Turn>;
@@ -17,7 +27,7 @@ pub struct Turn {
 }
 
 impl Choose for Turn {
-    const NAME: &'static str = "round_robin";
+    const NAME: &'static str = ENTRY.name;
     const REASON: PickReason = PickReason::Turn;
 
     fn choose(&mut self, from: Candidates<'_>, draw: &mut dyn Draw) -> Option<ReplicaId> {

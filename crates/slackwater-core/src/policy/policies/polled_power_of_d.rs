@@ -8,15 +8,31 @@
 
 use crate::draw::Draw;
 use crate::policy::candidates::Candidates;
+use crate::policy::entry::{PolicyEntry, Reports};
 use crate::policy::explanation::Score;
 use crate::policy::polled::{ChoosePolled, Polled};
 use crate::policy::query::{Outcome, PickReason};
-use crate::policy::settings::{ConfigError, Settings, Valid, require_choices, require_period};
+use crate::policy::settings::{
+    ConfigError, Field, Kind, Section, Settings, Valid, require_choices, require_period,
+};
 use crate::policy::unprobed::{Choose, QueryEnd};
 use crate::replica::{ReplicaId, ReplicaMap};
 use crate::report::LoadReport;
 use crate::time::Instant;
+use alloc::boxed::Box;
 use core::time::Duration;
+
+/// What is known of the policy.
+pub(super) const ENTRY: PolicyEntry = PolicyEntry {
+    sections: &["polled_power_of_d"],
+    reports: Reports::Polled,
+    ..PolicyEntry::new(
+        "polled_power_of_d",
+        "lowest polled RIF, of d drawn",
+        "Polls all replicas for their requests in flight, draws a few and picks the fewest.",
+        |s| Box::new(PolledPowerOfD::with(s.polled_power_of_d.clone())),
+    )
+};
 
 /// Chooses by RIF as replicas last reported it, among a few drawn at random.
 pub type PolledPowerOfD = Polled<LowestReportedOfDrawn>;
@@ -50,6 +66,14 @@ impl Settings for PolledPowerOfDSettings {
     }
 }
 
+impl Section for PolledPowerOfDSettings {
+    const NAME: &'static str = "polled_power_of_d";
+    const FIELDS: &'static [Field<Self>] = &[
+        ("interval", Kind::Duration(|s| &mut s.interval)),
+        ("choices", Kind::U8(|s| &mut s.choices)),
+    ];
+}
+
 /// The rule of [`PolledPowerOfD`].
 #[derive(Clone, Debug)]
 pub struct LowestReportedOfDrawn {
@@ -74,7 +98,7 @@ impl From<PolledPowerOfDConfig> for LowestReportedOfDrawn {
 }
 
 impl Choose for LowestReportedOfDrawn {
-    const NAME: &'static str = "polled_power_of_d";
+    const NAME: &'static str = ENTRY.name;
     const REASON: PickReason = PickReason::LowestRif;
 
     fn choose(&mut self, from: Candidates<'_>, draw: &mut dyn Draw) -> Option<ReplicaId> {

@@ -19,17 +19,41 @@
 //! an old low report draws no crowd; and of a large fleet only the newest reports are compared.
 
 use crate::fixed::{ONE, banded, follow, mul_div};
+use crate::policy::entry::{PolicyEntry, Reports, ScoreWords};
 use crate::policy::explanation::Score;
 use crate::policy::latest::{LatestLoad, LatestReports, LatestRule, Reported};
 use crate::policy::prequal::PrequalConfig;
 use crate::policy::probed::Probed;
 use crate::policy::probed::rank::Place;
 use crate::policy::query::PickReason;
-use crate::policy::settings::{ConfigError, Settings, Valid, require};
+use crate::policy::settings::{ConfigError, Field, Kind, Section, Settings, Valid, require};
 use crate::policy::turns::{FINE, FINE_BITS};
 use crate::replica::{ReplicaId, ReplicaMap};
 use crate::report::Rif;
 use crate::time::Instant;
+use alloc::boxed::Box;
+
+/// What is known of the policy.
+pub(super) const ENTRY: PolicyEntry = PolicyEntry {
+    sections: &["prequal", "shortest_expected_delay"],
+    reports: Reports::Latest,
+    score: ScoreWords {
+        name: "expected delay",
+        formula: "Expected delay = (requests in flight + 1 + turn surcharge) × mean latency.",
+        tie: "a tie goes to the replica whose last turn is longest ago",
+    },
+    ..PolicyEntry::new(
+        "shortest_expected_delay",
+        "probes, RIF times mean latency",
+        "Probes replicas for their load and picks the lowest product of requests in flight and mean latency.",
+        |s| {
+            Box::new(ShortestExpectedDelay::new(
+                s.prequal.clone(),
+                &s.shortest_expected_delay,
+            ))
+        },
+    )
+};
 
 /// Chooses by RIF times mean latency.
 pub type ShortestExpectedDelay = Probed<LatestReports<ExpectedDelay>>;
@@ -59,6 +83,14 @@ impl Settings for ShortestExpectedDelaySettings {
         let valid = self.latency_band_millionths <= 10 * ONE;
         require(valid, "latency_band_millionths", "from 0 to 10,000,000")
     }
+}
+
+impl Section for ShortestExpectedDelaySettings {
+    const NAME: &'static str = "shortest_expected_delay";
+    const FIELDS: &'static [Field<Self>] = &[(
+        "latency_band",
+        Kind::Factor(|s| &mut s.latency_band_millionths, "from 0 to 10"),
+    )];
 }
 
 impl ShortestExpectedDelay {
@@ -276,7 +308,7 @@ impl ExpectedDelay {
 }
 
 impl LatestRule for ExpectedDelay {
-    const NAME: &'static str = "shortest_expected_delay";
+    const NAME: &'static str = ENTRY.name;
     const NEWEST_MAX: usize = 16;
     const TAKES_TURNS: bool = true;
 

@@ -4,7 +4,7 @@
 //! check again.
 
 use crate::fixed::{Quantile, Rate};
-use crate::policy::settings::{ConfigError, Settings, Valid, require};
+use crate::policy::settings::{ConfigError, Field, Kind, Section, Settings, Valid, require};
 use core::time::Duration;
 
 /// The highest `reuse_max`.
@@ -196,6 +196,41 @@ impl Settings for PrequalSettings {
         }
         Ok(())
     }
+}
+
+impl Section for PrequalSettings {
+    const NAME: &'static str = "prequal";
+    const FIELDS: &'static [Field<Self>] = &[
+        ("probe_rate", Kind::Rate(|s| &mut s.probe_rate)),
+        ("probe_rate_min", Kind::Rate(|s| &mut s.probe_rate_min)),
+        ("remove_rate", Kind::Rate(|s| &mut s.remove_rate)),
+        ("pool_capacity", Kind::U16(|s| &mut s.pool_capacity)),
+        ("report_age_max", Kind::Duration(|s| &mut s.report_age_max)),
+        (
+            "rif_limit_quantile",
+            Kind::Quantile(|s| &mut s.rif_limit_quantile),
+        ),
+        ("pool_drift", Kind::Rate(|s| &mut s.pool_drift)),
+        ("reuse_max", Kind::U16(|s| &mut s.reuse_max)),
+        ("probe_idle_max", Kind::Duration(|s| &mut s.probe_idle_max)),
+        ("idle_probes", Kind::U16(|s| &mut s.idle_probes)),
+        (
+            "probe_interval_min",
+            Kind::Duration(|s| &mut s.probe_interval_min),
+        ),
+        ("probe_deadline", Kind::Duration(|s| &mut s.probe_deadline)),
+        (
+            "probes_outstanding_max",
+            Kind::U16(|s| &mut s.probes_outstanding_max),
+        ),
+        (
+            "probes_per_second_max",
+            Kind::U32(|s| &mut s.probes_per_second_max),
+        ),
+        ("sync_probes", Kind::U8(|s| &mut s.sync_probes)),
+        ("sync_deadline", Kind::Duration(|s| &mut s.sync_deadline)),
+        ("local_only", Kind::Boolean(|s| &mut s.local_only)),
+    ];
 }
 
 impl PrequalConfig {

@@ -6,17 +6,36 @@
 //! quantile of 0, RIF alone; at 0 it is Prequal with one of 1, latency alone.
 
 use crate::fixed::{ONE, Quantile};
+use crate::policy::entry::{PolicyEntry, Reports, ScoreWords};
 use crate::policy::explanation::Score;
 use crate::policy::pooled::{PoolRule, Pooled};
 use crate::policy::prequal::PrequalConfig;
 use crate::policy::probed::rank::{Load, Order, Place};
 use crate::policy::probed::{Client, Probed};
 use crate::policy::query::PickReason;
-use crate::policy::settings::{ConfigError, Settings, Valid, require_span};
+use crate::policy::settings::{ConfigError, Field, Kind, Section, Settings, Valid, require_span};
 use crate::replica::ReplicaId;
 use crate::report::Rif;
 use crate::time::{Instant, span_ns};
+use alloc::boxed::Box;
 use core::time::Duration;
+
+/// What is known of the policy.
+pub(super) const ENTRY: PolicyEntry = PolicyEntry {
+    sections: &["prequal", "linear"],
+    reports: Reports::Pool,
+    score: ScoreWords {
+        name: "score",
+        formula: "Score = weight × requests in flight × scale + (1 − weight) × latency.",
+        tie: "",
+    },
+    ..PolicyEntry::new(
+        "linear",
+        "probes, weighted sum of RIF and latency",
+        "Probes replicas for their load and picks the lowest weighted sum of requests in flight and latency.",
+        |s| Box::new(Linear::new(s.prequal.clone(), &s.linear)),
+    )
+};
 
 /// Chooses by a weighted average of RIF and latency.
 pub type Linear = Probed<Pooled<WeightedSum>>;
@@ -48,6 +67,14 @@ impl Settings for LinearSettings {
     fn check(&self) -> Result<(), ConfigError> {
         require_span(self.rif_scale, "rif_scale")
     }
+}
+
+impl Section for LinearSettings {
+    const NAME: &'static str = "linear";
+    const FIELDS: &'static [Field<Self>] = &[
+        ("rif_weight", Kind::Quantile(|s| &mut s.rif_weight)),
+        ("rif_scale", Kind::Duration(|s| &mut s.rif_scale)),
+    ];
 }
 
 impl Linear {
@@ -94,7 +121,7 @@ impl WeightedSum {
 }
 
 impl PoolRule for WeightedSum {
-    const NAME: &'static str = "linear";
+    const NAME: &'static str = ENTRY.name;
 
     fn order(&self, _now: Instant, _rif_limit: Option<Rif>, _client: &Client) -> impl Order {
         move |_: ReplicaId, load| self.place(load)

@@ -20,8 +20,36 @@ pub use config::{PrequalConfig, PrequalSettings};
 pub use hot_cold::HotCold;
 pub use sync::PrequalSync;
 
+use crate::policy::entry::{PolicyEntry, Reports};
 use crate::policy::pooled::Pooled;
 use crate::policy::probed::Probed;
+use alloc::boxed::Box;
+
+/// What is known of Prequal.
+pub(super) const ENTRY: PolicyEntry = PolicyEntry {
+    sections: &["prequal"],
+    reports: Reports::Pool,
+    has_rif_quantile: true,
+    ..PolicyEntry::new(
+        "prequal",
+        "probes for load, hot-cold rule",
+        "Probes a few replicas for their load, keeps the answers in a pool, and picks by the hot-cold rule.",
+        |s| Box::new(Prequal::new(s.prequal.clone())),
+    )
+};
+
+/// What is known of Prequal with synchronous probes.
+pub(super) const SYNC_ENTRY: PolicyEntry = PolicyEntry {
+    sections: &["prequal"],
+    reports: Reports::Round,
+    has_rif_quantile: true,
+    ..PolicyEntry::new(
+        "prequal_sync",
+        "asks a few replicas for each query",
+        "Probes a few replicas for each request and picks among the answers by the hot-cold rule.",
+        |s| Box::new(PrequalSync::new(s.prequal.clone())),
+    )
+};
 
 /// Prequal with asynchronous probes.
 pub type Prequal = Probed<Pooled<HotCold>>;
