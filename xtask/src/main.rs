@@ -8,6 +8,7 @@ mod dashboard;
 mod folder;
 mod loopback;
 mod openapi;
+mod output;
 mod peers;
 mod promtool;
 mod provenance;
@@ -30,7 +31,9 @@ const USAGE: &str = "\
 cargo xtask CHORE
 
   test    everything that a change has to pass: format, tidy, lints, tests, documentation
-  tidy    checks of the tree that no other tool does (seconds)
+  tidy    checks of the tree that no other tool does (seconds); --ratchet: writes the lists in xtask/ratchets/ anew, of what is
+          still allowed because it was there before its check
+          [--ratchet [--may-grow]]
   peers   serve and agents between real peers (nginx, curl, wrk, h2load), killed and restarted; Linux (two minutes)
           [--keep] [--size-mib N] [--seconds N] [--report FILE]
   chaos   load through serve over agents, while replicas are killed, stopped and slowed, and serve is reloaded and upgraded;
@@ -71,7 +74,7 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let outcome = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["test"] => run::test(),
-        ["tidy"] => tidy::check(),
+        ["tidy", ref options @ ..] => tidy::run(options),
         ["peers", ref options @ ..] => peers::run(options),
         ["chaos", ref options @ ..] => chaos::run(options),
         [replica::CHORE, ref options @ ..] => replica::run(options),

@@ -1,7 +1,7 @@
 //! The steps of `cargo xtask test`, each a command that can be run by hand.
 
+use crate::output::say;
 use crate::tidy;
-use std::io::Write;
 use std::process::Command;
 use std::time::Instant;
 
@@ -39,9 +39,4 @@ pub(crate) fn test() -> Result<(), String> {
         ));
     }
     Ok(())
-}
-
-/// Prints a line as the house's own.
-pub(crate) fn say(line: &str) {
-    let _ = writeln!(std::io::stdout(), "xtask: {line}");
 }
