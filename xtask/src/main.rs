@@ -7,6 +7,7 @@ mod conformance;
 mod dashboard;
 mod folder;
 mod loopback;
+mod mutants;
 mod openapi;
 mod output;
 mod peers;
@@ -61,6 +62,9 @@ cargo xtask CHORE
   promtool
           what Prometheus's own tool says of the metrics, the alerts and their tests (seconds, once built)
           [--slackwater FILE]
+  mutants small changes of the core's code, each of which a test should notice, by cargo-mutants; writes results/core-mutants.md
+          (a sample of 40: ten minutes; all: a day). --file: only those of a file, by a pattern, also several times
+          [--sample N] [--seed N] [--file PATTERN ...] [--report FILE]
   openapi what openapi-spec-validator says of docs/openapi.json (a second)
   dashboard
           the dashboard of demo and of serve in Chromium: knobs, keys, contrast, pictures, at 20 and at 1,000 replicas
@@ -83,6 +87,7 @@ fn main() -> ExitCode {
         ["story", ref options @ ..] => story::run(options),
         ["conformance", ref options @ ..] => conformance::run(options),
         ["promtool", ref options @ ..] => promtool::run(options),
+        ["mutants", ref options @ ..] => mutants::run(options),
         ["openapi", ref options @ ..] => openapi::run(options),
         ["dashboard", ref options @ ..] => dashboard::run(options),
         ["siege", ref options @ ..] => siege::run(options),
