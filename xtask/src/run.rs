@@ -1,7 +1,7 @@
 //! The steps of `cargo xtask test`, each a command that can be run by hand.
 //!
-//! Two need what not every machine has, and say so where they are skipped: the core built for a target without an operating
-//! system, and a sample of the core's mutants.
+//! Two need what not every machine has, and say so where they are skipped: the core built for a
+//! target without an operating system, and a sample of the core's mutants.
 
 use crate::command::first_line;
 use crate::mutants;
@@ -25,8 +25,8 @@ const STEPS: &[(&str, &[(&str, &str)])] = &[
     ),
 ];
 
-/// A target without an operating system, for which the core builds: nothing in it needs more than memory and a CPU. It has
-/// 64-bit atomics, which the core's tracker needs.
+/// A target without an operating system, for which the core builds: nothing in it needs more than
+/// memory and a CPU. It has 64-bit atomics, which the core's tracker needs.
 const BARE_TARGET: &str = "aarch64-unknown-none";
 
 /// Runs every step; the first that fails ends it.

@@ -1,8 +1,10 @@
-//! `cargo xtask mutants`: small changes of the core's code, each of which a test of the core should notice.
+//! `cargo xtask mutants`: small changes of the core's code, each of which a test of the core should
+//! notice.
 //!
-//! cargo-mutants makes the changes and runs the tests; `.cargo/mutants.toml` says how. There are more than four thousand
-//! changes, a day of work for one machine, so a run may take a sample: every n-th, beginning at the seed. Two seeds below
-//! that distance have no mutant in common, and all of them together have each once.
+//! cargo-mutants makes the changes and runs the tests; `.cargo/mutants.toml` says how. There are
+//! more than four thousand changes, a day of work for one machine, so a run may take a sample:
+//! every n-th, beginning at the seed. Two seeds below that distance have no mutant in common, and
+//! all of them together have each once.
 
 mod outcomes;
 mod page;
@@ -20,7 +22,8 @@ use std::process::{Command, Stdio};
 
 /// Where the page goes, from the root.
 const PAGE: &str = "results/core-mutants.md";
-/// So many are looked at by `cargo xtask test`, and always the same, so that it fails only for what has changed.
+/// So many are looked at by `cargo xtask test`, and always the same, so that it fails only for what
+/// has changed.
 const SAMPLE: u64 = 12;
 const SAMPLE_SEED: u64 = 0;
 /// A sample with a smaller share that is noticed fails: the tests no longer look.

@@ -16,7 +16,7 @@ pub(super) fn body(outcomes: &Outcomes) -> String {
     }));
     rows.push(row("together", &outcomes.total()));
     format!(
-        "## By file\n\nFiles are those of `{PREFIX}`.\n\n{}\n{}{}",
+        "## By file\n\nFiles are those of `{PREFIX}`.\n\n{}{}{}",
         markdown(&rows),
         list("Missed", "No test fails with these:", &outcomes.missed),
         list(

@@ -1,4 +1,5 @@
-//! What holds for the core alone: it decides and does not look, has no dependencies, and speaks the field's language.
+//! What holds for the core alone: it decides and does not look, has no dependencies, and speaks the
+//! field's language.
 
 use crate::command::root;
 use crate::tidy::tree::{Source, read};
@@ -33,24 +34,24 @@ const FOREIGN_CODE: &[&str] = &[
 /// Nothing that Prequal decides by is a float, so that two implementations agree bit for bit.
 const FLOATS: &[&str] = &["f32", "f64"];
 
-/// The rules of choice whose sources define them by floating-point formulas, and what they share. Prequal uses none of
-/// these files.
-const MAY_FLOAT: &[&str] = &[
-    "crates/slackwater-core/src/policy/c3.rs",
-    "crates/slackwater-core/src/policy/decay.rs",
-    "crates/slackwater-core/src/policy/els.rs",
-    "crates/slackwater-core/src/policy/peak_ewma.rs",
-    "crates/slackwater-core/src/policy/weighted_round_robin.rs",
-];
+/// The policies whose sources define them by floating-point formulas, and what they share, with
+/// their tests. Prequal uses none of these.
+const MAY_FLOAT: &[&str] = &["c3", "decay", "els", "peak_ewma", "weighted_round_robin"];
+
+/// Whether a file is one of a policy that may have floats, or in its folder.
+fn may_float(path: &str) -> bool {
+    let subject = path
+        .strip_prefix(SOURCES)
+        .and_then(|path| path.strip_prefix("policy/"));
+    let subject = subject.map(|path| path.strip_prefix("policies/").unwrap_or(path));
+    let name = subject.and_then(|path| path.split(['/', '.']).next());
+    name.is_some_and(|name| MAY_FLOAT.contains(&name))
+}
 
 /// What is foreign to the core in one of its files.
 pub(super) fn purity(source: &Source) -> Vec<String> {
     let path = &source.path;
-    let floats = if MAY_FLOAT.contains(&path.as_str()) {
-        &[]
-    } else {
-        FLOATS
-    };
+    let floats = if may_float(path) { &[] } else { FLOATS };
     let mut findings = Vec::new();
     for (number, line) in (1..).zip(source.text.lines()) {
         let code = line.split("//").next().unwrap_or_default();
@@ -110,13 +111,26 @@ mod tests {
     #[test]
     fn clocks_floats_and_foreign_words_are_found() {
         assert_eq!(findings("a.rs", "fn a() { Instant::now() }").len(), 1);
-        assert_eq!(findings("a.rs", "fn a() -> f64 { 0.0 }").len(), 1);
+        for file in [
+            "a.rs",
+            "c3.rs",
+            "policy/c3_like.rs",
+            "policy/prequal/els.rs",
+        ] {
+            assert_eq!(findings(file, "fn a() -> f64 { 0.0 }").len(), 1, "{file}");
+        }
         assert_eq!(findings("a.rs", "/// A backend.\nfn a() {}").len(), 1);
     }
 
     #[test]
     fn integers_and_the_rules_defined_by_floats_are_fine() {
         assert_eq!(findings("a.rs", "fn a() -> u64 { 0 } // no f64"), [""; 0]);
-        assert_eq!(findings("policy/c3.rs", "fn a() -> f64 { 0.0 }"), [""; 0]);
+        for file in [
+            "policy/c3.rs",
+            "policy/policies/c3.rs",
+            "policy/policies/els/tests.rs",
+        ] {
+            assert_eq!(findings(file, "fn a() -> f64 { 0.0 }"), [""; 0], "{file}");
+        }
     }
 }

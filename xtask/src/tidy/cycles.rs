@@ -1,7 +1,8 @@
-//! Import cycles between the modules of a crate: those of its root, and the folders in each of these.
+//! Import cycles between the modules of a crate: those of its root, and the folders in each of
+//! these.
 //!
-//! Two modules that name each other are one module in two folders: neither can be read, tested or moved alone. Those that were
-//! there before this check stand in a list that only becomes shorter.
+//! Two modules that name each other are one module in two folders: neither can be read, tested or
+//! moved alone. Those that were there before this check stand in a list that only becomes shorter.
 
 use crate::tidy::imports::{Import, imports};
 use crate::tidy::ratchet::Use;
@@ -45,7 +46,8 @@ fn graphs(package: &str, sources: &[Source]) -> Vec<Arrows> {
             .iter()
             .any(|it| it.starts_with(path) && it.len() > path.len())
     };
-    // At the root each module counts, one level deeper each folder: files of one folder may be of one piece.
+    // At the root each module counts, one level deeper each folder: files of one folder may be of
+    // one piece.
     let counts = |path: &[String]| match path {
         [_] => modules.iter().any(|module| module.starts_with(path)),
         _ => is_folder(path),

@@ -1,4 +1,5 @@
-//! One word for each idea: names that are declared in code use none of the words that the glossary of CONTRIBUTING.md turns down.
+//! One word for each idea: names that are declared in code use none of the words that the glossary
+//! of CONTRIBUTING.md turns down.
 
 use crate::tidy::layers::in_backticks;
 use crate::tidy::ratchet::Use;
@@ -19,7 +20,8 @@ const HEADING: &str = "## Glossary";
 pub(super) struct Glossary {
     /// A word that is turned down, and the one in its place.
     banned: Vec<(String, String)>,
-    /// Words of terms that stand although one of them is turned down elsewhere, such as `in_flight`.
+    /// Words of terms that stand although one of them is turned down elsewhere, such as
+    /// `in_flight`.
     terms: Vec<Vec<String>>,
 }
 
@@ -91,7 +93,8 @@ impl Glossary {
     }
 }
 
-/// Names of types, traits, functions, constants, modules with a body, fields and variants, each with its line.
+/// Names of types, traits, functions, constants, modules with a body, fields and variants, each
+/// with its line.
 fn declarations(tokens: &[TokenTree], note: &mut impl FnMut(&str, usize)) {
     let mut members = false;
     for (at, token) in tokens.iter().enumerate() {

@@ -63,7 +63,8 @@ fn walk(tokens: &[TokenTree], module: &[String], found: &mut Vec<Import>) {
     }
 }
 
-/// Reads a path in code, if one begins here that says `crate`, `self` or `super`; gives where to read on.
+/// Reads a path in code, if one begins here that says `crate`, `self` or `super`; gives where to
+/// read on.
 fn path(tokens: &[TokenTree], at: usize, module: &[String], found: &mut Vec<Import>) -> usize {
     let is_start = at < 2 || !is_path_sign(tokens, at - 2);
     let Some(mut path) = is_start
@@ -92,7 +93,8 @@ fn path(tokens: &[TokenTree], at: usize, module: &[String], found: &mut Vec<Impo
     next
 }
 
-/// Where a path goes that begins with this word; none for what is not of this crate by its first word.
+/// Where a path goes that begins with this word; none for what is not of this crate by its first
+/// word.
 fn root(word: &str, module: &[String]) -> Option<Vec<String>> {
     match word {
         "crate" => Some(Vec::new()),

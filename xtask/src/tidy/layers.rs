@@ -1,4 +1,5 @@
-//! The layers of crates: a crate depends on those below it that the table in ARCHITECTURE.md allows, and on no others.
+//! The layers of crates: a crate depends on those below it that the table in ARCHITECTURE.md
+//! allows, and on no others.
 
 use crate::command::root;
 use serde_json::Value;
@@ -15,7 +16,8 @@ struct Layer {
     may: BTreeSet<String>,
 }
 
-/// A package, and the packages of this workspace that it is built with; those for its tests do not count.
+/// A package, and the packages of this workspace that it is built with; those for its tests do not
+/// count.
 pub(super) type Packages = BTreeMap<String, BTreeSet<String>>;
 
 /// The packages as cargo sees them.

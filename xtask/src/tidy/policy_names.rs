@@ -1,22 +1,21 @@
-//! Names of policies outside the core: a policy is one file and one line there, so nothing else should know it by name.
+//! Names of policies outside the core: a policy is one file and one line there, so nothing else
+//! should know it by name.
 
 use crate::tidy::ratchet::Use;
-use crate::tidy::rust::{each_token, ident, is_punct, line, plain, tokens, words};
+use crate::tidy::rust::{each_token, line, plain, words};
 use crate::tidy::tree::Source;
-use proc_macro2::{Delimiter, TokenTree};
+use proc_macro2::TokenTree;
+use slackwater_core::policy::POLICIES;
 
 /// The file with the counts that are still allowed, and what stands at its top.
 pub(super) const LIST: &str = "xtask/ratchets/policy-names.txt";
 pub(super) const ABOUT: &str = "How often each file outside the core names a policy.";
 
-/// Where the names are.
-pub(super) const REGISTRY: &str = "crates/slackwater-core/src/policy/registry.rs";
-
 /// Names that are words of their own in code: these count only where they are all of a string.
 const ORDINARY: &[&str] = &["capacity", "linear", "random"];
 
-/// Where policies are named on purpose: the core; the settings of each, which are the second file of a policy; and
-/// experiments, which compare policies by name.
+/// Where policies are named on purpose: the core; the settings of each, which are the second file
+/// of a policy; and experiments, which compare policies by name.
 const FREE: &[&str] = &[
     "crates/slackwater-core/",
     "crates/slackwater-config/src/sections/policies/",
@@ -25,31 +24,9 @@ const FREE: &[&str] = &[
     "xtask/",
 ];
 
-/// The names in the registry's text: the first strings in `entry(…)`, and those behind `name:`.
-pub(super) fn names(registry: &str) -> Result<Vec<String>, String> {
-    fn gather(tokens: &[TokenTree], names: &mut Vec<String>) {
-        for (at, token) in tokens.iter().enumerate() {
-            let TokenTree::Group(group) = token else {
-                let is_name = at >= 2
-                    && is_punct(tokens.get(at - 1), ':')
-                    && ident(tokens, at - 2).is_some_and(|word| word == "name");
-                names.extend(is_name.then(|| text_of(token)).flatten());
-                continue;
-            };
-            let inside: Vec<TokenTree> = group.stream().into_iter().collect();
-            let is_entry = group.delimiter() == Delimiter::Parenthesis
-                && at > 0
-                && ident(tokens, at - 1).is_some_and(|word| word == "entry");
-            names.extend(is_entry.then(|| text_of(inside.first()?)).flatten());
-            gather(&inside, names);
-        }
-    }
-    let mut found = Vec::new();
-    gather(&tokens(registry)?.production, &mut found);
-    if found.is_empty() {
-        return Err(format!("{REGISTRY}: no name of a policy found"));
-    }
-    Ok(found)
+/// The policies that users can select.
+pub(super) fn names() -> Vec<String> {
+    POLICIES.iter().map(|entry| entry.name.to_owned()).collect()
 }
 
 /// What a string says; none for other tokens.
@@ -73,7 +50,7 @@ pub(super) fn find(sources: &[Source], names: &[String]) -> Vec<Use> {
             found.push(Use {
                 key: source.path.clone(),
                 finding: format!(
-                    "{}:{line}: names the policy `{name}`; outside the core, ask its entry in the registry",
+                    "{}:{line}: names the policy `{name}`; outside the core, ask its `PolicyEntry`",
                     source.path
                 ),
             });
@@ -164,16 +141,6 @@ mod tests {
         uses.into_iter()
             .filter_map(|one| one.finding.split('`').nth(1).map(str::to_owned))
             .collect()
-    }
-
-    #[test]
-    fn names_come_from_the_registry() {
-        let registry = r#"const A: E = entry("prequal", "about", |s| build(s));
-            const ALL: &[E] = &[A, entry("random", "name: \"not\"", f), Entry { name: "peak_ewma", about: "x" }];
-            fn entry(name: &'static str) {}
-            #[cfg(test)] mod tests { fn a() { entry("not", 1); } }"#;
-        assert_eq!(names(registry).unwrap(), ["prequal", "random", "peak_ewma"]);
-        assert!(names("fn a() {}").is_err());
     }
 
     #[test]

@@ -44,7 +44,8 @@ pub(super) fn list(about: &str, counts: &Counts) -> String {
     text
 }
 
-/// Holds uses against the list in the file `name`: more than it allows are findings, and so are fewer, so that it shrinks.
+/// Holds uses against the list in the file `name`: more than it allows are findings, and so are
+/// fewer, so that it shrinks.
 pub(super) fn hold(name: &str, allowed: &Counts, uses: &[Use]) -> Vec<String> {
     let found = count(uses);
     let mut findings = Vec::new();

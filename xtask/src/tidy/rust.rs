@@ -27,7 +27,8 @@ fn without_tests(stream: TokenStream, test_modules: &mut Vec<String>) -> Vec<Tok
         if let Some((attribute, inner)) = attribute(&all, at) {
             let end = at + 2 + usize::from(inner);
             if is_for_tests(&attribute) {
-                // An inner attribute speaks of all that is around it, an outer one of the next item.
+                // An inner attribute speaks of all that is around it, an outer one of the next
+                // item.
                 at = if inner {
                     all.len()
                 } else {
@@ -165,7 +166,8 @@ pub(super) fn words(identifier: &str) -> Vec<String> {
         for (at, letter) in letters.iter().enumerate() {
             let before = at.checked_sub(1).and_then(|at| letters.get(at));
             let after = letters.get(at + 1);
-            // A word begins with a capital after a small letter, or with the last of several capitals: `TlsError`, `TLSError`.
+            // A word begins with a capital after a small letter, or with the last of several
+            // capitals: `TlsError`, `TLSError`.
             let begins = letter.is_uppercase()
                 && (before.is_some_and(|before| !before.is_uppercase())
                     || after.is_some_and(|after| after.is_lowercase()));
