@@ -1,7 +1,7 @@
 //! What a chore's checks found: a line for each as it is made, and all of them as a page in the end.
 
+use crate::output::say;
 use crate::provenance::{commit, date, machine};
-use crate::run::say;
 use core::fmt::Write as _;
 use std::fs;
 use std::path::Path;
