@@ -5,13 +5,7 @@
 
 use core::net::SocketAddr;
 use libfuzzer_sys::fuzz_target;
-use parse::{Parsed, Told, parse};
-use write::{Ends, Version, header};
-
-#[path = "../../crates/slackwater/src/proxy_protocol/parse.rs"]
-mod parse;
-#[path = "../../crates/slackwater/src/proxy_protocol/write.rs"]
-mod write;
+use slackwater_http::proxy_protocol::{Ends, Parsed, Told, Version, header, parse};
 
 fuzz_target!(|bytes: &[u8]| {
     let whole = parse(bytes);

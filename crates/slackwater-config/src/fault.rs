@@ -39,6 +39,14 @@ impl Fault {
     }
 }
 
+impl core::error::Error for Fault {}
+
+impl From<std::io::Error> for Fault {
+    fn from(error: std::io::Error) -> Self {
+        Self::runtime(error.to_string())
+    }
+}
+
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

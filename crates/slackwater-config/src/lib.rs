@@ -18,6 +18,8 @@
 mod fault;
 pub mod routes;
 pub mod sections;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 pub mod tls;
 pub mod toml_reader;
 

@@ -5,7 +5,6 @@ use crate::log::log_to_stderr;
 use slackwater_config::Fault;
 use slackwater_config::LogSettings;
 use slackwater_config::toml_reader::{Remark, Severity};
-use std::io;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// The signals that ask for an end.
@@ -89,14 +88,6 @@ pub(crate) fn log_remark(remark: &Remark) {
     match remark.severity {
         Severity::Note => tracing::info!("{}", remark.about),
         Severity::Warning => tracing::warn!("{}", remark.about),
-    }
-}
-
-/// What to do where a port cannot be had, to be added to the message; `flag` is what chooses another one.
-pub(crate) fn advice_on_port(error: &io::Error, flag: &str) -> String {
-    match error.kind() {
-        io::ErrorKind::AddrInUse => format!("; free the port, or choose another with {flag}"),
-        _ => String::new(),
     }
 }
 

@@ -1,10 +1,4 @@
-//! Starts for draws.
-
-/// A start that differs from one to the next. Where the system has no randomness, a fixed one does: nothing that is drawn
-/// from it is a secret.
-pub(crate) fn draw_seed() -> u64 {
-    getrandom::u64().unwrap_or(1)
-}
+//! Where draws start: the value of a flag `--seed`.
 
 /// The value of a flag `--seed`.
 pub(crate) fn parse_seed(text: &str) -> Result<u64, String> {

@@ -4,10 +4,9 @@
 //! The watchdog is told that all is well only while every worker shows a sign of life: a heart that beats on the main
 //! thread alone would say nothing of those that carry requests.
 
-use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use core::time::Duration;
 use sd_notify::NotifyState;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use slackwater_proxy::watchdog::Watchdog;
 
 /// Requests are taken.
 pub(crate) fn ready(status: &str) {
@@ -41,78 +40,28 @@ fn tell(state: &[NotifyState<'_>]) {
     }
 }
 
-/// Signs of life of the workers.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Pulse {
-    hearts: Arc<Mutex<Vec<Heart>>>,
+/// Notices workers that show no sign of life, where a supervisor wants to know.
+pub(crate) fn watchdog() -> Watchdog {
+    look_period().map_or_else(Watchdog::default, Watchdog::new)
 }
 
-/// One worker's, as it is looked at.
-#[derive(Debug)]
-struct Heart {
-    /// It goes with the worker: one that has ended has no need to show signs of life.
-    beats: Weak<AtomicU64>,
-    /// How often it had beaten at the last look; `None` before the first.
-    seen: Option<u64>,
-}
-
-impl Pulse {
-    /// A worker's own: to be polled on its runtime for as long as it works. Beats only where a watchdog looks.
-    pub(crate) fn heart(&self) -> impl Future<Output = ()> + 'static {
-        let look = look_period();
-        let beats = self.begin();
-        async move {
-            while let Some(look) = look {
-                beats.fetch_add(1, Relaxed);
-                tokio::time::sleep(look / 2).await;
-            }
+/// Tells the supervisor's watchdog that all is well, while every heart beats, and often enough that it bears to miss that now
+/// and then.
+pub(crate) async fn watch(watchdog: Watchdog) {
+    let Some(period) = watchdog.period() else {
+        return;
+    };
+    loop {
+        tokio::time::sleep(period).await;
+        let stopped = watchdog.stopped();
+        if stopped == 0 {
+            tell(&[NotifyState::Watchdog]);
+        } else {
+            tracing::error!(
+                workers = stopped,
+                "no sign of life; the watchdog is not told that all is well"
+            );
         }
-    }
-
-    /// Tells the watchdog that all is well, while every heart beats, and often enough that it bears to miss that now and
-    /// then.
-    pub(crate) async fn watch(self) {
-        let Some(look) = look_period() else {
-            return;
-        };
-        loop {
-            tokio::time::sleep(look).await;
-            let stopped = self.look();
-            if stopped == 0 {
-                tell(&[NotifyState::Watchdog]);
-            } else {
-                tracing::error!(
-                    workers = stopped,
-                    "no sign of life; the watchdog is not told that all is well"
-                );
-            }
-        }
-    }
-
-    fn begin(&self) -> Arc<AtomicU64> {
-        let beats = Arc::new(AtomicU64::new(0));
-        self.hearts().push(Heart {
-            beats: Arc::downgrade(&beats),
-            seen: None,
-        });
-        beats
-    }
-
-    /// So many have not beaten since the last look.
-    fn look(&self) -> usize {
-        let mut hearts = self.hearts();
-        hearts.retain(|heart| heart.beats.strong_count() > 0);
-        let mut stopped = 0;
-        for heart in hearts.iter_mut() {
-            let now = heart.beats.upgrade().map(|beats| beats.load(Relaxed));
-            stopped += usize::from(now.is_some() && now == heart.seen);
-            heart.seen = now;
-        }
-        stopped
-    }
-
-    fn hearts(&self) -> std::sync::MutexGuard<'_, Vec<Heart>> {
-        self.hearts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -121,37 +70,4 @@ impl Pulse {
 fn look_period() -> Option<Duration> {
     let look = sd_notify::watchdog_enabled()? / 4;
     (!look.is_zero()).then_some(look)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_heart_that_stood_still_is_noticed() {
-        let pulse = Pulse::default();
-        let (one, other) = (pulse.begin(), pulse.begin());
-        let beat = |heart: &AtomicU64| heart.fetch_add(1, Relaxed);
-        assert_eq!(pulse.look(), 0, "nothing was known before");
-        beat(&one);
-        beat(&other);
-        assert_eq!(pulse.look(), 0);
-        beat(&other);
-        assert_eq!(pulse.look(), 1);
-        assert_eq!(pulse.look(), 2);
-        beat(&one);
-        beat(&other);
-        assert_eq!(pulse.look(), 0, "what is over is over");
-    }
-
-    #[test]
-    fn a_worker_that_has_ended_is_not_missed() {
-        let pulse = Pulse::default();
-        let (one, other) = (pulse.begin(), pulse.begin());
-        assert_eq!(pulse.look(), 0);
-        drop(one);
-        other.fetch_add(1, Relaxed);
-        assert_eq!(pulse.look(), 0);
-        assert_eq!(pulse.look(), 1, "the one that is left");
-    }
 }

@@ -12,7 +12,6 @@ use super::health::HealthSettings;
 use super::hedge::HedgingSettings;
 use super::log::{AccessLogSettings, LogSettings};
 use super::network::Network;
-use super::policies::{has_probes, reads};
 use super::queue::QueueSettings;
 use super::request_id::RequestIdSettings;
 use super::retries::RetrySettings;
@@ -134,13 +133,12 @@ impl ServiceConfig {
 
     /// Whether the policy asks replicas for their load at all.
     pub fn policy_probes(&self) -> bool {
-        has_probes(self.policy.name)
+        self.policy.has_probes()
     }
 
     /// Whether any probe is ever sent: the policy asks, and nothing keeps it from that.
     pub fn sends_probes(&self) -> bool {
-        let is_local =
-            reads(self.policy.name, "prequal") && self.policy_settings.prequal.local_only;
+        let is_local = self.policy.may_be_local() && self.policy_settings.prequal.local_only;
         self.policy_probes() && !is_local
     }
 }

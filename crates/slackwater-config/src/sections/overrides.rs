@@ -5,6 +5,7 @@
 
 use super::otel_variables::Variables;
 use crate::toml_reader::Flag;
+#[cfg(feature = "clap")]
 use slackwater_core::policy::{DEFAULT_POLICY, POLICIES};
 use toml::de::DeValue;
 

@@ -14,7 +14,7 @@ use slackwater_core::Quantile;
 use slackwater_core::health::{
     ErrorSettings, HealthConfig, HealthSettings, ProbationSettings, WarmUpSettings,
 };
-use slackwater_core::policy::Settings;
+use slackwater_core::policy::{PolicyEntry, Settings};
 
 const MS: Duration = Duration::from_millis(1);
 const HOUR: Duration = Duration::from_hours(1);
@@ -114,14 +114,15 @@ const PLAYED: ByDefault = ByDefault {
 pub(super) fn read_passive_health(
     reader: &mut Reader<'_>,
     prefix: &str,
-    policy: &str,
+    policy: &PolicyEntry,
     warm_up: Duration,
 ) -> (HealthConfig, Vec<Remark>) {
     let (settings, mut remarks) = read_mechanisms(reader, prefix, &SERVED, warm_up);
-    if settings.errors.is_some() && policy == "peak_ewma" {
+    if settings.errors.is_some()
+        && let Some((section, key)) = policy.failure_penalty
+    {
         let told = format!("only with {} = false", ERRORS.name(prefix));
-        let penalty = ("peak_ewma", ["failure_penalty"].as_slice());
-        remarks.extend(idle(reader, prefix, penalty, &told));
+        remarks.extend(idle(reader, prefix, (section, &[key]), &told));
     }
     // Each is in its range by now, or has been noted as a mistake.
     (settings.validate().unwrap_or_default(), remarks)

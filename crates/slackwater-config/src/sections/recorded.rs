@@ -55,9 +55,8 @@ pub fn read_recorded_policy(name: &str, toml: &str) -> Result<RecordedPolicy, St
     let reader = Reader::new(Some(&source), Vec::new());
     let mut reader = reader.map_err(|mistakes| mistakes.in_a_line())?;
     let warm_up = reader.setting(WARM_UP_MAX, Duration::ZERO, "a span of time", duration);
-    let sections = PolicySections::read(&mut reader, "");
-    let settings = sections.settings(&mut reader);
-    let (health, _) = read_passive_health(&mut reader, "", name, warm_up.value);
+    let settings = PolicySections::read(&mut reader, "").settings;
+    let (health, _) = read_passive_health(&mut reader, "", entry, warm_up.value);
     let (_, mistakes) = reader.finish();
     if !mistakes.is_empty() {
         return Err(Mistakes::new(mistakes).in_a_line());

@@ -10,7 +10,7 @@ use super::health::HealthSettings;
 use super::hedge::HedgingSettings;
 use super::model::{ProbeTransport, ServiceConfig, Timeouts};
 use super::passive_health::read_passive_health;
-use super::policies::{PolicySections, has_probes, reads};
+use super::policies::PolicySections;
 use super::probe::ProbeSection;
 use super::proxy_protocol::read_proxy_protocol_out;
 use super::queue::QueueSettings;
@@ -20,7 +20,9 @@ use super::sticky::StickySettings;
 use super::tie::TyingSettings;
 use crate::toml_reader::values::one_of;
 use crate::toml_reader::{Reader, Remark, Setting};
-use slackwater_core::policy::{DEFAULT_POLICY, POLICIES, PolicyEntry};
+use slackwater_core::policy::{
+    Carried, DEFAULT_POLICY, POLICIES, PolicyEntry, PolicySettings, Reports,
+};
 
 /// What a service is called that has no name.
 pub(super) const DEFAULT: &str = "default";
@@ -116,35 +118,36 @@ impl Section<'_> {
         };
         let retries = RetrySettings::read(reader, prefix);
         let hedge = HedgingSettings::read(reader, prefix);
-        let tie = TyingSettings::read(reader, prefix, policy.value.name == "prequal_sync", remarks);
+        let tie = TyingSettings::read(reader, prefix, policy.value, remarks);
         let queue = QueueSettings::read(reader, prefix);
         let health = HealthSettings::read(reader, prefix);
         let (passive_health, idle) =
-            read_passive_health(reader, prefix, policy.value.name, discovery.warm_up);
+            read_passive_health(reader, prefix, policy.value, discovery.warm_up);
         remarks.extend(idle);
         let (sticky, sticky_remark) = StickySettings::read(reader, prefix);
         let timeouts = read_service_timeouts(reader, prefix, timeouts);
         note_loops(reader, self.own.0, self.own.1, &replicas);
 
-        let is_local_only = policies.prequal.local_only;
+        let is_local_only = policies.settings.prequal.local_only;
         if probe.transport.value == ProbeTransport::None {
-            policies.prequal.local_only = true;
+            send_no_probes(&mut policies.settings);
             note_blind(reader, &policy, &probe.transport);
         }
-        let policy_settings = policies.settings(reader);
 
         remarks.extend(remarks::unread(reader, prefix, &policy, &policies));
         probe.note_tls(reader, replica.tls.is_some());
         remarks.extend(probe.remarks());
         remarks.extend(sticky_remark);
-        let may_be_local = reads(policy.value.name, "prequal");
+        let may_be_local = policy.value.may_be_local();
         if is_local_only && may_be_local && probe.transport.value != ProbeTransport::None {
             remarks.extend(remarks::unused_probes(reader, prefix));
         }
-        if policy.value.name == "prequal"
+        let goes_by_pool = policy.value.reports == Reports::Pool;
+        if goes_by_pool
+            && policy.value.carried == Carried::Nothing
             && let Ok(fleet @ 1..) = u32::try_from(replicas.len())
         {
-            let config = &policy_settings.prequal;
+            let config = &policies.settings.prequal;
             remarks.extend(remarks::refilling(&policies, config, fleet));
         }
         let backup = replicas.iter().find(|(replica, _)| replica.tier > 0);
@@ -152,7 +155,7 @@ impl Section<'_> {
         let service = ServiceConfig {
             name: name.to_owned(),
             policy: policy.value,
-            policy_settings,
+            policy_settings: policies.settings,
             discovery,
             replicas: replicas.into_iter().map(|(replica, _)| replica).collect(),
             probe: probe.into_settings(replica.tls.is_some()),
@@ -178,16 +181,25 @@ fn read_policy(reader: &mut Reader<'_>, prefix: &str) -> Setting<&'static Policy
     })
 }
 
+/// Policies that can do without probes send none.
+fn send_no_probes(settings: &mut PolicySettings) {
+    let mut prequal = settings.prequal.clone().into_inner();
+    prequal.local_only = true;
+    if let Ok(valid) = prequal.validate() {
+        settings.prequal = valid;
+    }
+}
+
 /// A policy that knows nothing but what replicas answer cannot do without a transport.
 fn note_blind(
     reader: &mut Reader<'_>,
     policy: &Setting<&'static PolicyEntry>,
     transport: &Setting<ProbeTransport>,
 ) {
-    let why = match policy.value.name {
-        "prequal_sync" => "which asks replicas for each query",
-        name if has_probes(name) && !reads(name, "prequal") => "which asks replicas all the time",
-        _ => return,
+    let why = match policy.value.reports {
+        Reports::Round => "which asks replicas for each query",
+        Reports::Polled => "which asks replicas all the time",
+        Reports::None | Reports::Pool | Reports::Latest => return,
     };
     if let Some(said) = &transport.said {
         let name = policy.value.name;

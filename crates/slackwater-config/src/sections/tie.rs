@@ -10,6 +10,7 @@ use crate::toml_reader::{Reader, Remark, Severity};
 use core::fmt::{self, Display, Write};
 use core::time::Duration;
 use slackwater_core::Quantile;
+use slackwater_core::policy::{PolicyEntry, Reports};
 
 /// A replica remembers for a second that a copy need not be begun.
 const DELAY_MAX: Duration = Duration::from_millis(500);
@@ -58,23 +59,26 @@ impl Default for TyingSettings {
 }
 
 impl TyingSettings {
-    /// Reads `[tie]`, or `[services.NAME.tie]` where `prefix` says so. `asks_first` of a policy that asks replicas before each
-    /// choice.
+    /// Reads `[tie]`, or `[services.NAME.tie]` where `prefix` says so. A policy that asks replicas before
+    /// each choice ties no copies.
     pub(super) fn read(
         reader: &mut Reader<'_>,
         prefix: &str,
-        asks_first: bool,
+        policy: &PolicyEntry,
         remarks: &mut Vec<Remark>,
     ) -> Self {
         let key = |name: &str| format!("{prefix}tie.{name}");
         let default = Self::default();
         let enabled = reader.setting(&key("enabled"), default.enabled, "", boolean);
-        let said = enabled.said.filter(|_| enabled.value && asks_first);
+        let said = enabled
+            .said
+            .filter(|_| enabled.value && policy.reports == Reports::Round);
         remarks.extend(said.map(|said| Remark {
             severity: Severity::Warning,
-            about: said.mistake(
-                "does nothing with policy = \"prequal_sync\", which would have to ask twice before a request leaves",
-            ),
+            about: said.mistake(format!(
+                "does nothing with policy = {:?}, which would have to ask twice before a request leaves",
+                policy.name
+            )),
         }));
         let delays = "\"auto\" or from 0 to 500ms";
         let delay = reader.setting(&key("delay"), default.delay, delays, |value| {
@@ -139,6 +143,7 @@ pub(super) fn write_peers(to: &mut String, peers: &[Network]) -> fmt::Result {
 mod tests {
     use super::*;
     use crate::toml_reader::Source;
+    use slackwater_core::policy::policy_named;
 
     fn read<T>(
         text: &str,
@@ -157,7 +162,13 @@ mod tests {
 
     fn of_serve(text: &str) -> (TyingSettings, Vec<String>) {
         read(text, |reader, remarks| {
-            TyingSettings::read(reader, "", text.contains("sync"), remarks)
+            let name = if text.contains("sync") {
+                "prequal_sync"
+            } else {
+                "prequal"
+            };
+            let policy = policy_named(name).expect("a policy");
+            TyingSettings::read(reader, "", policy, remarks)
         })
     }
 

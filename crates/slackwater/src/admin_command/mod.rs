@@ -5,7 +5,6 @@ mod setting;
 mod token;
 mod words;
 
-use crate::admin::{Overrides, Reloaded, ReplicaOverridden, SettingsChanged};
 use crate::admin_client::{self, Address, Failure, Wanted, address, block_on, encode};
 use crate::output::print;
 use bytes::Bytes;
@@ -14,6 +13,7 @@ use http::{HeaderValue, StatusCode};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use setting::Setting;
+use slackwater_admin::{Overrides, Reloaded, ReplicaOverridden, SettingsChanged};
 use slackwater_config::Fault;
 use slackwater_config::toml_reader::values::parse_duration;
 use std::path::PathBuf;

@@ -1,12 +1,12 @@
 //! What an admin server answers, in words. All of it comes from another machine, so nothing of it is shown as it is.
 
-use crate::admin::{Meaning, Overrides, Reloaded, ReplicaOverridden, SettingsChanged};
 use crate::output::clean;
 use crate::terminal::words::{clock, count};
 use crate::text_table::text_table;
 use core::fmt::Write as _;
 use core::time::Duration;
 use serde::Deserialize;
+use slackwater_admin::{Meaning, Overrides, Reloaded, ReplicaOverridden, SettingsChanged};
 use slackwater_telemetry::date::Date;
 use std::time::UNIX_EPOCH;
 
@@ -277,7 +277,7 @@ pub(super) fn clean_lines(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admin::SettingOverridden;
+    use slackwater_admin::SettingOverridden;
 
     fn drained(address: &str, weight: Option<u16>) -> ReplicaOverridden {
         ReplicaOverridden {
@@ -364,7 +364,7 @@ mod tests {
         };
         let of_settings = settings(&SettingsChanged {
             dry_run: true,
-            changed: vec![crate::admin::Changed {
+            changed: vec![slackwater_admin::Changed {
                 key: nasty.clone(),
                 from: None,
                 to: Some(nasty),

@@ -11,17 +11,17 @@ use super::sockets::Sockets;
 use super::status::AgentStatus;
 use super::tls::Tls;
 use super::worker::{self, Shared, WorkerParts};
-use crate::admin::{AdminServer, AdminThread};
-use crate::forward::{
-    ConnectionCounts, Phase, ReplicaCounts, ReplicaEnds, UnreadableCounts, reach,
-};
 use crate::process::{Signals, Wish, Wishes, run_configured};
-use crate::supervisor::{self, Pulse};
+use crate::supervisor;
 use crate::upgrade::{Inherited, Program, Upgrade};
-use crate::worker_threads::WorkerThreads;
 use core::pin::{Pin, pin};
+use slackwater_admin::{AdminServer, AdminThread};
 use slackwater_config::Fault;
 use slackwater_config::{AgentConfig, AgentOverrides};
+use slackwater_proxy::forward::{
+    ConnectionCounts, Phase, ReplicaCounts, ReplicaEnds, UnreadableCounts, reach,
+};
+use slackwater_proxy::worker_threads::WorkerThreads;
 use slackwater_telemetry::facts::Lifecycle;
 use slackwater_telemetry::latency_histogram::LatencyHistogram;
 use slackwater_tower::server::admission::{Admission, Peers};
@@ -98,14 +98,14 @@ async fn serve(config: Arc<AgentConfig>) -> Result<(), Fault> {
     let peers = peers(&config, key.clone(), &sockets.probes)?;
     let admission = config.queue.admission(peers);
     let responders = answer_probes(sockets.probes, &load, key.as_ref(), admission.as_ref());
-    let pulse = Pulse::default();
+    let watchdog = supervisor::watchdog();
     let shared = Shared {
         load: load.clone(),
         admission: admission.clone(),
         probe_key: key.clone(),
         presence: presence.clone(),
         tls: tls.clone(),
-        pulse: pulse.clone(),
+        watchdog: watchdog.clone(),
     };
     let mut workers = Workers::start(&config, sockets.listeners, &shared)?;
     start_learning(&config.server_process, load.clone())?;
@@ -132,7 +132,7 @@ async fn serve(config: Arc<AgentConfig>) -> Result<(), Fault> {
         Some(announce) => announce.serving(),
         None => supervisor::ready("serving"),
     }
-    tokio::spawn(pulse.watch());
+    tokio::spawn(supervisor::watch(watchdog));
 
     let mut upgrade = Upgrade::default();
     let mut looking = pin!(checker::keep_looking(

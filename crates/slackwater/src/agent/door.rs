@@ -9,16 +9,16 @@
 //! request whose other copy has begun elsewhere. `[H2]`
 
 use super::presence::Presence;
-use crate::forward::{
-    Cause, End as Ending, Failure, Handler, Origin, Patience, Replica, ReplicaCounts, Reply,
-    RequestBody, ResponseBody, UnreadableCounts, Watch, answer, is_grpc_call, prepare_request,
-    refuse, say_in_grpc, turned_away,
-};
-use crate::orca::{wanted, write_trailers};
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use slackwater_config::Connect;
 use slackwater_config::OrcaReports;
+use slackwater_proxy::forward::{
+    Cause, End as Ending, Failure, Handler, Origin, Patience, Replica, ReplicaCounts, Reply,
+    RequestBody, ResponseBody, UnreadableCounts, Watch, answer, is_grpc_call, prepare_request,
+    refuse, say_in_grpc, turned_away,
+};
+use slackwater_proxy::orca::{wanted, write_trailers};
 use slackwater_telemetry::latency_histogram::LatencyHistogram;
 use slackwater_tower::response::grpc_failed;
 use slackwater_tower::server::admission::{Admission, Entry, Permit, Shed, Waiting};

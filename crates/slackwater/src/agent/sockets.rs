@@ -3,13 +3,13 @@
 //! UDP sockets are not shared between workers as the listeners are: one task answers probes in microseconds, and a reply
 //! must leave by the socket that was asked. Sockets that come from a predecessor or from systemd are used as they are.
 
-use crate::admin;
-use crate::forward::listen;
-use crate::process::advice_on_port;
 use crate::upgrade::{Inherited, Passed};
 use core::net::SocketAddr;
 use slackwater_config::AgentConfig;
 use slackwater_config::Fault;
+use slackwater_proxy::OpenSockets as _;
+use slackwater_proxy::forward::advice_on_port;
+use slackwater_proxy::forward::listen;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::io;
 use std::net::TcpListener;
@@ -49,7 +49,7 @@ impl Sockets {
         if let Some(address) = config.admin.listen {
             let listener = match inherited.admin(address) {
                 Some(listener) => listener,
-                None => admin::bind(address)?,
+                None => slackwater_admin::bind(address)?,
             };
             sockets
                 .passed
@@ -122,7 +122,7 @@ fn inherited_listeners(
     workers: usize,
 ) -> Result<Option<Opened>, Fault> {
     let listeners = inherited
-        .requests(address, workers)
+        .take(address, workers)
         .map_err(|error| no_descriptor(&error))?;
     Ok(listeners.map(|listeners| {
         let first = listeners.iter().flatten().next();

@@ -2,10 +2,10 @@
 
 use super::presence::Presence;
 use super::tls::Tls;
-use crate::forward::{
+use crate::log::lost_lines;
+use slackwater_proxy::forward::{
     ConnectionCounts, ReplicaCounts, ReplicaEnds, UnreadableCounts, unreadable_requests,
 };
-use crate::log::lost_lines;
 use slackwater_telemetry::facts::{
     BehindFacts, Facts, ReplicaFacts, ServiceFacts, StatusSource, UnroutedFacts, WorkerFacts,
 };

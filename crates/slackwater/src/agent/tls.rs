@@ -1,10 +1,10 @@
 //! What TLS is spoken by, to clients and to the server.
 
-use crate::forward::Target;
-use crate::tls::{Connector, HandshakeCounts, Handshakes, Secrets, Watcher};
 use slackwater_config::AgentConfig;
 use slackwater_config::Fault;
 use slackwater_config::tls::{Client, Server};
+use slackwater_proxy::forward::Target;
+use slackwater_proxy::tls::{Connector, HandshakeCounts, Handshakes, Secrets, Watcher};
 use slackwater_telemetry::facts::{CertificateFacts, HandshakeFacts};
 use std::rc::Rc;
 use std::sync::Arc;

@@ -5,13 +5,13 @@
 use super::door::Door;
 use super::presence::Presence;
 use super::tls::Tls;
-use crate::forward::{
+use slackwater_config::Fault;
+use slackwater_config::{AgentConfig, ForwardedSettings};
+use slackwater_proxy::forward::{
     ClientSettings, Clients, ConnectionCounts, Deadlines, Intake, Listening, Memory, Phase,
     Replica, ReplicaCounts, ReplicaEnds, ReplicaOptions, Rules, UnreadableCounts,
 };
-use crate::supervisor::Pulse;
-use slackwater_config::Fault;
-use slackwater_config::{AgentConfig, ForwardedSettings};
+use slackwater_proxy::watchdog::Watchdog;
 use slackwater_telemetry::latency_histogram::LatencyHistogram;
 use slackwater_tower::server::Load;
 use slackwater_tower::server::admission::Admission;
@@ -46,7 +46,7 @@ pub(super) struct Shared {
     pub(super) admission: Option<Admission>,
     pub(super) probe_key: Option<ProbeKey>,
     pub(super) presence: Presence,
-    pub(super) pulse: Pulse,
+    pub(super) watchdog: Watchdog,
 }
 
 /// Runs a worker on this thread until it has stopped.
@@ -102,7 +102,7 @@ async fn serve(parts: WorkerParts) -> io::Result<()> {
         &Memory::of_worker(config.workers.get()),
     );
     let swept = Rc::clone(&door);
-    tokio::task::spawn_local(shared.pulse.heart());
+    tokio::task::spawn_local(shared.watchdog.heartbeat());
     tokio::task::spawn_local(async move { deadlines.run(|| swept.server.sweep()).await });
     let intake = Intake {
         clients,

@@ -2,9 +2,9 @@
 
 use super::knobs::{Knob, Order};
 use super::live::InForce;
-use crate::admin::{Asked, Reply, json, may_change, refusal};
 use core::time::Duration;
 use http::StatusCode;
+use slackwater_admin::{Asked, Reply, json, may_change, refusal};
 use tokio::sync::{mpsc, oneshot};
 
 /// Orders that wait; with more, whoever comes waits before the desk.

@@ -5,10 +5,10 @@ use super::page::Latest;
 use super::picture::{Picture, Quantiles, Recent, Side, Weather};
 use super::replica::trouble::{Fault, Trouble};
 use super::verdict::{Contender, Tense, doubt, verdict};
-use crate::admin::Extra;
 use core::time::Duration;
 use serde::Serialize;
 use serde_json::{Value, json};
+use slackwater_admin::Extra;
 use slackwater_core::policy::POLICIES;
 
 /// The demo's part of live data, from the picture last made.
@@ -329,10 +329,13 @@ mod tests {
         pictures.send_replace(Some(Arc::new(picture())));
         has_the_shape_of(
             &Extra::fleet(&live),
-            include_str!("../admin/live/samples/demo_fleet.json"),
+            include_str!("../../../slackwater-admin/src/live/samples/demo_fleet.json"),
         );
         let tick = Extra::tick(&live);
-        has_the_shape_of(&tick, include_str!("../admin/live/samples/demo_tick.json"));
+        has_the_shape_of(
+            &tick,
+            include_str!("../../../slackwater-admin/src/live/samples/demo_tick.json"),
+        );
         let replicas = json!({
             "taken_percent": [80, 0],
             "fault": [0, 3],

@@ -4,11 +4,12 @@ use super::desk::Desk;
 use super::knobs::Knob;
 use super::live::DemoLive;
 use super::picture::Picture;
-use crate::admin::{AdminServer, AdminThread, Extra};
-use crate::decisions::{self, Archive};
+use crate::decisions_path;
 use core::net::SocketAddr;
 use core::time::Duration;
+use slackwater_admin::{AdminServer, AdminThread, Extra};
 use slackwater_config::Fault;
+use slackwater_proxy::decisions::Archive;
 use slackwater_telemetry::facts::{Facts, Lifecycle, ReloadFacts, StatusSource};
 use std::io::ErrorKind;
 use std::net::TcpListener;
@@ -75,7 +76,7 @@ pub(super) fn serve(
             Box::pin(async move { desk.turn(knob, &asked).await })
         });
     }
-    decisions::add_path(server, archives)
+    decisions_path::add(server, archives)
         .spawn(listener)
         .map_err(|error| Fault::runtime(format!("cannot serve the page: {error}")))
 }

@@ -7,15 +7,16 @@ use super::fleet::{Addresses, Fleet};
 use super::observe::{Handles, RECENT_SECONDS};
 use super::replica::World;
 use super::replica::service::REQUEST_NUMBER;
-use crate::decisions::Archive;
 use crate::load::{self, Live, Plan};
-use crate::record::Recorder;
-use crate::serve;
 use core::net::SocketAddr;
 use core::time::Duration;
 use slackwater_config::Config;
 use slackwater_config::Fault;
 use slackwater_core::policy::PolicyEntry;
+use slackwater_proxy::decisions::Archive;
+use slackwater_proxy::record::Recorder;
+use slackwater_proxy::{OpenedAnew, Outside, Proxy, lists};
+use slackwater_telemetry::facts::StatusSource;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
@@ -52,7 +53,7 @@ pub(super) struct Side {
     /// What the proxy's service is called.
     service: String,
     fleet: Fleet,
-    proxy: serve::Running,
+    proxy: Proxy,
     live: Live,
     run: Option<load::Run>,
 }
@@ -76,12 +77,12 @@ impl Side {
         let fleet =
             fleet.map_err(|error| Fault::runtime(format!("cannot start the replicas: {error}")))?;
         let config = config(policy, name, fleet.addresses())?;
-        let mut outside = serve::Outside {
+        let outside = Outside {
             is_told_of: true,
             recorder,
-            ..serve::Outside::default()
+            ..Outside::default()
         };
-        let proxy = serve::start(&config, serve::lists(&config), &mut outside)?;
+        let proxy = Proxy::start(&config, lists(&config), outside, &mut OpenedAnew)?;
         let Some(&address) = proxy.addresses().first() else {
             return Err(Fault::runtime("the proxy has no address"));
         };
@@ -111,7 +112,7 @@ impl Side {
             policy: self.policy,
             live: self.live.clone(),
             fleet: self.fleet.watcher(),
-            proxy: self.proxy.status(),
+            proxy: Arc::clone(self.proxy.status()) as Arc<dyn StatusSource>,
         }
     }
 

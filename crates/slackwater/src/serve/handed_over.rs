@@ -3,12 +3,12 @@
 //! It is told as `GET /overrides` tells it, so that processes of different versions understand each other as far as their
 //! admin servers do.
 
-use super::orders::{Order, Orders};
-use crate::admin::Overrides;
 use core::net::SocketAddr;
 use core::time::Duration;
+use slackwater_admin::Overrides;
 use slackwater_config::Fault;
 use slackwater_config::{SettingOverride, SettingOverrides};
+use slackwater_proxy::orders::{Order, Orders};
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -74,8 +74,8 @@ fn at(since_ms: u64) -> SystemTime {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admin::{ReplicaOverridden, SettingOverridden};
-    use crate::discovery::tests::replica;
+    use slackwater_admin::{ReplicaOverridden, SettingOverridden};
+    use slackwater_config::testing::replica;
 
     #[test]
     fn what_is_told_is_understood_and_nothing_is_not_told() {

@@ -1,43 +1,40 @@
 //! The sub-command `slackwater serve`: a balancing proxy for HTTP/1.1 and HTTP/2.
 //!
-//! [`run`] is the command: configuration, signals, exit code. [`start`] is the proxy itself. Requests are carried by
-//! `worker`s over the machinery in [`forward`](crate::forward); which service gets one is decided in `routing`, which
-//! replica in `service`. Fleets come from `sources`, another configuration by `reload`.
+//! [`run`] is the command: configuration, signals, exit code; [`slackwater_proxy`] is the proxy itself. What is changed at run
+//! time is in `control`, a successor's part of it in `handed_over`.
 
 mod control;
-mod counts;
 mod handed_over;
-mod orders;
-mod reload;
-mod routing;
 mod running;
-mod service;
 mod silence;
-mod sources;
 mod status;
-mod tls;
-mod worker;
 mod written;
 
-use crate::access_log::{AccessLog, Switch};
-use crate::admin::Meaning;
 use crate::process::{Signals, Wish, Wishes, log_remark, run_configured};
 use crate::record::{Existing, RecordArgs};
 use crate::supervisor;
-use crate::traces::Exporter;
 use crate::upgrade::{Inherited, Program, Upgrade};
 use control::Desk;
 use handed_over::HandedOver;
-use reload::Reloaded;
+use running::Running;
+use slackwater_admin::Meaning;
 use slackwater_config::Fault;
 use slackwater_config::{Config, Loaded, Overrides};
 use slackwater_core::policy::DEFAULT_POLICY;
+use slackwater_proxy::access_log::{AccessLog, Switch};
+use slackwater_proxy::traces::Exporter;
+use slackwater_proxy::{Outside, Proxy, Reloaded, find};
 use std::path::PathBuf;
 use std::sync::Arc;
 use written::Written;
 
-pub(crate) use running::{Outside, Running, start};
-pub(crate) use sources::lists;
+/// How a process ends.
+enum Ended {
+    /// Requests that run are finished.
+    InOrder,
+    /// A second signal has come.
+    AtOnce,
+}
 
 const EXAMPLES: &str = "\
 Examples:
@@ -75,8 +72,8 @@ pub(crate) fn run(args: Args) -> Result<(), Fault> {
     let handed_over = handed_over.map(|told| handed_over::understand(&told));
     let HandedOver { settings, orders } = handed_over.transpose()?.unwrap_or_default();
     let outside = Outside {
-        inherited,
         orders,
+        watchdog: supervisor::watchdog(),
         ..Outside::default()
     };
     // Before the first look, so that no change is missed.
@@ -89,7 +86,7 @@ pub(crate) fn run(args: Args) -> Result<(), Fault> {
     let (log, connections_max) = (config.log.clone(), config.limits.connections_max);
     let work = async {
         tell_default(&policies_unnamed);
-        serve(config, &mut written, outside, &record).await
+        serve(config, &mut written, inherited, outside, &record).await
     };
     run_configured(&log, &remarks, connections_max, work)
 }
@@ -97,6 +94,7 @@ pub(crate) fn run(args: Args) -> Result<(), Fault> {
 async fn serve(
     config: Config,
     written: &mut Written,
+    mut inherited: Inherited,
     mut outside: Outside,
     record: &RecordArgs,
 ) -> Result<(), Fault> {
@@ -108,7 +106,7 @@ async fn serve(
     let spans = Exporter::start(&config.tracing)?;
     outside.spans = spans.as_ref().map(|spans| spans.switch().clone());
     // Ends last, when the policies are gone.
-    let existing = if outside.inherited.is_passed_on() {
+    let existing = if inherited.is_passed_on() {
         Existing::InUse
     } else {
         Existing::Kept
@@ -116,32 +114,42 @@ async fn serve(
     let recording = record.start(existing)?;
     outside.recorder = recording.as_ref().map(|it| it.recorder().clone());
     // Before anything is served: whoever asked for an admin server wants to look at what happens.
-    let admin_listener = config.admin.listen.map(|address| outside.admin(address));
+    let admin_listener = config.admin.listen.map(|address| {
+        inherited
+            .admin(address)
+            .map_or_else(|| slackwater_admin::bind(address), Ok)
+    });
     let admin_listener = admin_listener.transpose()?;
-    let fleets = sources::find(&config).await?;
-    let mut running = start(&config, fleets, &mut outside)?;
-    control::take_over(&running, written, outside.orders.keys());
+    let fleets = find(&config).await?;
+    let lost: Vec<_> = (outside.orders.keys())
+        .filter(|name| config.services.iter().all(|service| service.name != **name))
+        .cloned()
+        .collect();
+    let (access_log_switch, watchdog) = (outside.access_log.clone(), outside.watchdog.clone());
+    let proxy = Proxy::start(&config, fleets, outside, &mut inherited)?;
+    let mut running = Running::new(proxy);
+    control::take_over(&running, written, lost);
     let (control, mut desk) = Desk::new(&running);
     let mut admin = admin_listener
         .map(|listener| running.run_admin(listener, &control))
         .transpose()?;
-    let announce = outside.inherited.finish()?;
+    let announce = inherited.finish()?;
     tell_start(&running);
     match announce {
         Some(announce) => announce.serving(),
         None => supervisor::ready("serving"),
     }
-    tokio::spawn(silence::watch(Arc::downgrade(&running.status)));
-    tokio::spawn(outside.pulse.watch());
+    tokio::spawn(silence::watch(Arc::downgrade(running.proxy.status())));
+    tokio::spawn(supervisor::watch(watchdog));
 
     let mut upgrade = Upgrade::default();
     let succeeded = loop {
         tokio::select! {
             () = signals.next() => break false,
-            fault = running.threads.unasked_end() => return Err(fault),
+            fault = running.proxy.unasked_end() => return Err(fault),
             wish = wishes.next() => match wish {
                 Wish::Reopen => {
-                    outside.access_log.iter().for_each(Switch::reopen);
+                    access_log_switch.iter().for_each(Switch::reopen);
                     continue;
                 }
                 Wish::Upgrade => {
@@ -182,27 +190,44 @@ async fn serve(
         // Its successor answers at the same address; what waits there is its.
         let admin = admin.take();
         tokio::task::spawn_blocking(move || drop(admin));
-    } else {
-        let (delay, drain) = (running.config.drain_delay, running.config.timeouts.drain);
-        tracing::info!(?delay, ?drain, "stopping; once more to stop at once");
-        supervisor::stopping("finishing what runs");
-        running.lifecycle().set_draining();
-        upgrade.give_up().await;
-        tokio::select! {
-            () = tokio::time::sleep(delay) => (),
-            () = signals.next() => running.stop(),
-            fault = running.threads.unasked_end() => return Err(fault),
-        }
+    } else if let Ended::AtOnce = announce_end(&mut running, &mut signals, upgrade).await? {
+        running.proxy.stop();
     }
-    running.drain();
-    tokio::select! {
-        () = signals.next() => running.stop(),
-        ended = running.threads.ended() => ended?,
-    }
-    running.threads.ended().await?;
+    finish(&mut running, &mut signals).await?;
     drop(admin);
     tracing::info!("stopped");
     Ok(())
+}
+
+/// Lets requests that run end, or cuts them off at another signal.
+async fn finish(running: &mut Running, signals: &mut Signals) -> Result<(), Fault> {
+    running.drain();
+    tokio::select! {
+        () = signals.next() => running.proxy.stop(),
+        ended = running.proxy.ended() => ended?,
+    }
+    running.proxy.ended().await
+}
+
+/// Says that the process ends, and waits for `drain_delay`; whether somebody wants it to end at once.
+async fn announce_end(
+    running: &mut Running,
+    signals: &mut Signals,
+    mut upgrade: Upgrade,
+) -> Result<Ended, Fault> {
+    let (delay, drain) = (
+        running.config().drain_delay,
+        running.config().timeouts.drain,
+    );
+    tracing::info!(?delay, ?drain, "stopping; once more to stop at once");
+    supervisor::stopping("finishing what runs");
+    running.proxy.lifecycle().set_draining();
+    upgrade.give_up().await;
+    tokio::select! {
+        () = tokio::time::sleep(delay) => Ok(Ended::InOrder),
+        () = signals.next() => Ok(Ended::AtOnce),
+        fault = running.proxy.unasked_end() => Err(fault),
+    }
 }
 
 /// Which policy chooses where none is named may be another in another version.
@@ -217,7 +242,7 @@ fn tell_default(policies_unnamed: &[String]) {
 }
 
 fn tell_start(running: &Running) {
-    for service in running.status.services().iter() {
+    for service in running.services().iter() {
         tracing::info!(
             service = service.config.name,
             replicas = service.discovery.fleet().len(),
@@ -226,8 +251,8 @@ fn tell_start(running: &Running) {
             "balancing"
         );
     }
-    for address in running.addresses() {
-        tracing::info!(%address, workers = running.config.workers, "serving");
+    for address in running.proxy.addresses() {
+        tracing::info!(%address, workers = running.config().workers, "serving");
     }
 }
 
@@ -261,12 +286,12 @@ async fn take_again(
     let reloaded = async {
         let (loaded, source, set) = written.load_again().await?.into_parts();
         loaded.remarks.iter().for_each(log_remark);
-        let reloaded = running.reload(loaded.config).await?;
+        let reloaded = running.proxy.reload(loaded.config).await?;
         Ok((reloaded, loaded.remarks, source, set))
     };
     match reloaded.await {
         Ok((reloaded, remarks, source, mut set)) => {
-            for service in set.forget_absent(&running.config) {
+            for service in set.forget_absent(running.config()) {
                 tracing::warn!(service, "is gone, and so is what was set of it at run time");
             }
             if !set.is_empty() {
@@ -278,13 +303,16 @@ async fn take_again(
             }
             written.take(source, set);
             running.status.set_settings(&written.set);
-            running.status.count_reload(None);
+            running.proxy.status().count_reload(None);
             desk.take_token(running);
             tell(&reloaded);
-            Ok(reloaded.meaning(&remarks))
+            Ok(control::meaning(&reloaded, &remarks))
         }
         Err(fault) => {
-            running.status.count_reload(Some(Fault::to_string(&fault)));
+            running
+                .proxy
+                .status()
+                .count_reload(Some(Fault::to_string(&fault)));
             tracing::error!("the configuration stays as it was: {fault}");
             Err(fault)
         }

@@ -3,51 +3,32 @@
 //! A replica counts as silent here while it is so for any worker, and lost likewise; when it is heard again, that is said, too. Policies that
 //! send no probes have nothing to say.
 
-use super::status::Workers;
-use crate::admin::{LOST_NOTE, silent_note};
-use core::net::SocketAddr;
 use core::time::Duration;
+use slackwater_admin::{LOST_NOTE, silent_note};
+use slackwater_proxy::{SilentKey, SilentReplica, Workers};
 use std::collections::BTreeMap;
 use std::sync::Weak;
 
 /// How often is looked. What comes and goes in between is not worth a line.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// A replica: its service's name and its address.
-pub(super) type Key = (String, SocketAddr);
-
-/// Silent replicas, in the order of the configuration; what they are called.
-pub(super) type Silent = Vec<(Key, SilentReplica)>;
-
-/// What the log says of one.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct SilentReplica {
-    pub(super) name: String,
-    pub(super) probe_address: SocketAddr,
-    pub(super) policy: &'static str,
-    /// It answered before, and others still do.
-    pub(super) is_lost: bool,
-}
-
-impl SilentReplica {
-    fn note(&self) -> &'static str {
-        if self.is_lost {
-            return LOST_NOTE;
-        }
-        silent_note(self.policy)
+fn note(replica: &SilentReplica) -> &'static str {
+    if replica.is_lost {
+        return LOST_NOTE;
     }
+    silent_note(replica.policy)
 }
 
 /// Watches until the workers are gone.
 pub(super) async fn watch(workers: Weak<Workers>) {
-    let mut before: BTreeMap<Key, SilentReplica> = BTreeMap::new();
+    let mut before: BTreeMap<SilentKey, SilentReplica> = BTreeMap::new();
     loop {
         tokio::time::sleep(PERIOD).await;
         let Some(workers) = workers.upgrade() else {
             return;
         };
         let (found, known) = workers.silent();
-        let mut now: BTreeMap<Key, SilentReplica> = BTreeMap::new();
+        let mut now: BTreeMap<SilentKey, SilentReplica> = BTreeMap::new();
         for (key, replica) in &found {
             let merged = now.entry(key.clone()).or_insert_with(|| replica.clone());
             merged.is_lost |= replica.is_lost;
@@ -56,13 +37,13 @@ pub(super) async fn watch(workers: Weak<Workers>) {
             let Some(replica) = now.get(&key) else {
                 continue;
             };
-            if before.get(&key).map(SilentReplica::note) != Some(replica.note()) {
+            if before.get(&key).map(note) != Some(note(replica)) {
                 tracing::warn!(
                     service = key.0,
                     replica = replica.name,
                     probes_to = %replica.probe_address,
                     "{}",
-                    replica.note()
+                    note(replica)
                 );
                 before.insert(key, replica.clone());
             }

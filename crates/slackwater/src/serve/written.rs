@@ -1,10 +1,10 @@
 //! The configuration as it is written, in a file and in flags, and what is set over it at run time.
 
 use super::Args;
-use crate::file_watch::FileWatch;
 use slackwater_config::Fault;
 use slackwater_config::toml_reader::{Mistakes, Source};
 use slackwater_config::{Config, Loaded, Overrides, SettingOverrides, Variables};
+use slackwater_proxy::file_watch::FileWatch;
 use std::path::PathBuf;
 use std::sync::Arc;
 

@@ -6,7 +6,7 @@ use super::model::Model;
 macro_rules! sample {
     ($name:literal) => {
         serde_json::from_str(include_str!(concat!(
-            "../admin/live/samples/",
+            "../../../slackwater-admin/src/live/samples/",
             $name,
             ".json"
         )))
@@ -75,6 +75,10 @@ pub(super) fn serve_by_delay() -> (Fleet, Tick) {
         (report.uses_left, report.hot) = (None, false);
         report.score_us = Some(delay_us.expect("few"));
         report.next = report.replica == 16;
+    }
+    (service.pool).sort_by_key(|report| (report.worker, report.score_us, !report.next));
+    for (rank, report) in (0..).zip(&mut service.pool) {
+        report.rank = Some(rank);
     }
     for hot in &mut service.replicas.hot {
         *hot = hot.map(|_| 0);

@@ -10,6 +10,7 @@ use super::successor::{self, Announce};
 use core::net::SocketAddr;
 use listenfd::ListenFd;
 use slackwater_config::Fault;
+use slackwater_proxy::OpenSockets;
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _};
 use std::net::{TcpListener, UdpSocket};
@@ -36,6 +37,23 @@ struct Socket<S = TcpListener> {
     /// What it is called by the one who passed it: the address as configured there, or its own.
     address: SocketAddr,
     socket: S,
+}
+
+impl OpenSockets for Inherited {
+    fn take(
+        &mut self,
+        address: SocketAddr,
+        workers: usize,
+    ) -> io::Result<Option<Vec<Vec<TcpListener>>>> {
+        let ours = self
+            .requests
+            .extract_if(.., |socket| socket.address == address);
+        let sockets: Vec<_> = ours.map(|socket| socket.socket).collect();
+        if sockets.is_empty() {
+            return Ok(None);
+        }
+        share_out(sockets, workers).map(Some)
+    }
 }
 
 impl Inherited {
@@ -108,26 +126,6 @@ impl Inherited {
             list.push(Socket { address, socket });
         }
         Ok(())
-    }
-
-    /// The sockets for requests at `address`, shared out to so many workers; `None` if none was passed.
-    ///
-    /// # Errors
-    ///
-    /// The process has no descriptor left for a socket that several workers share.
-    pub(crate) fn requests(
-        &mut self,
-        address: SocketAddr,
-        workers: usize,
-    ) -> io::Result<Option<Vec<Vec<TcpListener>>>> {
-        let ours = self
-            .requests
-            .extract_if(.., |socket| socket.address == address);
-        let sockets: Vec<_> = ours.map(|socket| socket.socket).collect();
-        if sockets.is_empty() {
-            return Ok(None);
-        }
-        share_out(sockets, workers).map(Some)
     }
 
     /// The socket for status and metrics.
@@ -255,10 +253,22 @@ mod tests {
         let address: SocketAddr = "127.0.0.1:80".parse().expect("an address");
         let other: SocketAddr = "127.0.0.1:81".parse().expect("an address");
         let mut sockets = inherited(address, None);
-        assert!(sockets.requests(other, 1).expect("descriptors").is_none());
+        assert!(
+            OpenSockets::take(&mut sockets, other, 1)
+                .expect("descriptors")
+                .is_none()
+        );
         assert!(sockets.admin(address).is_none(), "it is not for that");
-        assert!(sockets.requests(address, 2).expect("descriptors").is_some());
-        assert!(sockets.requests(address, 2).expect("descriptors").is_none());
+        assert!(
+            OpenSockets::take(&mut sockets, address, 2)
+                .expect("descriptors")
+                .is_some()
+        );
+        assert!(
+            OpenSockets::take(&mut sockets, address, 2)
+                .expect("descriptors")
+                .is_none()
+        );
         assert!(sockets.finish().expect("nothing is left").is_none());
     }
 

@@ -7,15 +7,18 @@ mod replicas;
 mod settings;
 mod shown;
 
-use super::orders::Absences;
 use super::running::Running;
-use super::status::Workers;
 use super::written::Written;
-use crate::admin::{Asking, Clear, Control, Controlled as _, Done, Refused, Reload, Wanted};
 use core::net::SocketAddr;
 use core::time::Duration;
+use slackwater_admin::{
+    Asking, Clear, Control, Controlled as _, Done, Meaning, Refused, Reload, Wanted,
+};
 use slackwater_config::Fault;
+use slackwater_config::toml_reader::Remark;
 use slackwater_config::{AdminToken, Config};
+use slackwater_proxy::orders::Absences;
+use slackwater_proxy::{Reloaded, Workers};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::sync::{mpsc, watch};
@@ -38,14 +41,14 @@ pub(super) struct Desk {
 impl Desk {
     /// The admin server's end, and this one.
     pub(super) fn new(running: &Running) -> (Control, Self) {
-        let (token, in_force) = watch::channel(token(&running.config));
+        let (token, in_force) = watch::channel(token(running.config()));
         let (control, asked) = Control::new(in_force);
         let mut looks = interval(LOOK_INTERVAL);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let desk = Self {
             asked,
             token,
-            status: Arc::clone(&running.status),
+            status: Arc::clone(running.proxy.status()),
             absences: BTreeMap::new(),
             looks,
         };
@@ -64,7 +67,7 @@ impl Desk {
 
     /// What the configuration says of who may change something is in force.
     pub(super) fn take_token(&self, running: &Running) {
-        let token = token(&running.config);
+        let token = token(running.config());
         self.token.send_if_modified(|before| {
             let is_new = *before != token;
             *before = token;
@@ -144,19 +147,35 @@ async fn again(
     }
     if reload.dry_run {
         let read = written.load_again().await.map_err(fault)?;
-        let meaning = running.meaning(&read.loaded);
-        return Ok(Done::Reloaded(crate::admin::Reloaded {
+        let meaning = meaning(
+            &running.proxy.would_change(&read.loaded.config),
+            &read.loaded.remarks,
+        );
+        return Ok(Done::Reloaded(slackwater_admin::Reloaded {
             dry_run: true,
             meaning,
         }));
     }
     tracing::info!(peer = %by, "asked at the admin server to read the configuration again");
     match super::read_again(running, written, desk).await {
-        Ok(meaning) => Ok(Done::Reloaded(crate::admin::Reloaded {
+        Ok(meaning) => Ok(Done::Reloaded(slackwater_admin::Reloaded {
             dry_run: false,
             meaning,
         })),
         Err(why) => Err(fault(why)),
+    }
+}
+
+/// What another configuration means, for whoever asked for it.
+pub(super) fn meaning(reloaded: &Reloaded, remarks: &[Remark]) -> Meaning {
+    let need_restart = reloaded.need_restart.iter();
+    Meaning {
+        services_started: reloaded.services_started.clone(),
+        services_ended: reloaded.services_ended.clone(),
+        listeners_opened: reloaded.listeners_opened.clone(),
+        listeners_closed: reloaded.listeners_closed.clone(),
+        need_restart: need_restart.map(ToString::to_string).collect(),
+        remarks: remarks.iter().map(ToString::to_string).collect(),
     }
 }
 
@@ -166,8 +185,8 @@ async fn clear_all(
     written: &mut Written,
     by: SocketAddr,
     clear: Clear,
-) -> Result<crate::admin::Overrides, Refused> {
-    let services = running.status.services();
+) -> Result<slackwater_admin::Overrides, Refused> {
+    let services = running.services();
     let service = clear.service.as_deref();
     if let Some(service) = service
         && services.iter().all(|it| it.config.name != service)
@@ -201,13 +220,9 @@ async fn clear_all(
 }
 
 /// What was changed in the process before is in force here. `lost` are services that it was changed of and that are no more.
-pub(super) fn take_over<'s>(
-    running: &Running,
-    written: &mut Written,
-    lost: impl Iterator<Item = &'s String>,
-) {
-    let mut gone = written.set.forget_absent(&running.config);
-    gone.extend(lost.cloned());
+pub(super) fn take_over(running: &Running, written: &mut Written, lost: Vec<String>) {
+    let mut gone = written.set.forget_absent(running.config());
+    gone.extend(lost);
     for service in gone {
         tracing::warn!(service, "is gone, and so is what was set of it at run time");
     }

@@ -1,11 +1,12 @@
 //! What is wanted of one replica: no new requests, another weight.
 
 use super::super::running::Running;
-use super::super::status::ServiceParts;
 use super::shown::ordered;
-use crate::admin::{Refused, ReplicaChange, ReplicaOverridden};
 use core::net::SocketAddr;
+use slackwater_admin::{Refused, ReplicaChange, ReplicaOverridden};
 use slackwater_config::ReplicaConfig;
+use slackwater_proxy::ServiceParts;
+use slackwater_proxy::orders::Orders;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -18,7 +19,7 @@ pub(super) fn change(
     by: SocketAddr,
     change: &ReplicaChange,
 ) -> Result<ReplicaOverridden, Refused> {
-    let services = running.status.services();
+    let services = running.services();
     let service = find_service(&services, change.service.as_deref())?;
     let fleet = service.discovery.fleet();
     let replica = find_replica(fleet.replicas(), &service.config.name, &change.replica)?;
@@ -26,7 +27,7 @@ pub(super) fn change(
     let next = before.with(replica, change.drained, change.weight, SystemTime::now());
     let (was, is) = (before.of(replica), next.of(replica));
     if was != is {
-        let told = |orders: &crate::serve::orders::Orders| {
+        let told = |orders: &Orders| {
             let drained = if orders.is_drained(replica) {
                 ", drained"
             } else {
@@ -116,7 +117,7 @@ fn names<'n>(mut all: impl Iterator<Item = &'n str>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::discovery::tests::replica;
+    use slackwater_config::testing::replica;
 
     #[test]
     fn a_replica_is_found_by_name_or_address_if_that_is_one() {

@@ -4,8 +4,8 @@ use super::super::running::Running;
 use super::super::written::Written;
 use super::fault;
 use super::replicas::find_service;
-use crate::admin::{Changed, Refused, SettingsChange, SettingsChanged};
 use core::net::SocketAddr;
+use slackwater_admin::{Changed, Refused, SettingsChange, SettingsChanged};
 use slackwater_config::SettingOverrides;
 use slackwater_config::toml_reader::Mistakes;
 use std::time::SystemTime;
@@ -17,14 +17,14 @@ pub(super) async fn change(
     by: SocketAddr,
     change: SettingsChange,
 ) -> Result<SettingsChanged, Refused> {
-    let services = running.status.services();
+    let services = running.services();
     let service = find_service(&services, change.service.as_deref())?;
     let service = service.config.name.clone();
     let (mut set, now) = (written.set.clone(), SystemTime::now());
     let mut mistaken = Vec::new();
     for (key, value) in &change.set {
         let place = (service.as_str(), key.as_str());
-        mistaken.extend(set.set(&running.config, place, value, now).err());
+        mistaken.extend(set.set(running.config(), place, value, now).err());
     }
     if !mistaken.is_empty() {
         return Err(Refused::Mistaken(mistaken.join("\n")));
@@ -34,15 +34,18 @@ pub(super) async fn change(
     let changed: Vec<_> = (change.set.keys())
         .map(|key| Changed {
             key: key.clone(),
-            from: running.config.shown_value(&service, key),
+            from: running.config().shown_value(&service, key),
             to: read.loaded.config.shown_value(&service, key),
         })
         .filter(|changed| changed.from != changed.to)
         .collect();
-    let meaning = running.meaning(&read.loaded);
+    let meaning = super::meaning(
+        &running.proxy.would_change(&read.loaded.config),
+        &read.loaded.remarks,
+    );
     if !change.dry_run {
         let (loaded, source, set) = read.into_parts();
-        running.reload(loaded.config).await.map_err(fault)?;
+        running.proxy.reload(loaded.config).await.map_err(fault)?;
         written.take(source, set);
         running.status.set_settings(&written.set);
         for changed in &changed {
@@ -76,7 +79,7 @@ pub(super) async fn take(
     let read = written.load_with(set).await.map_err(fault)?;
     let read = read.map_err(|mistakes| refused(&mistakes))?;
     let (loaded, source, set) = read.into_parts();
-    running.reload(loaded.config).await.map_err(fault)?;
+    running.proxy.reload(loaded.config).await.map_err(fault)?;
     written.take(source, set);
     running.status.set_settings(&written.set);
     Ok(())

@@ -1,18 +1,20 @@
 //! What is to be seen of what is set at run time: the list of it, and the configuration in force.
 
-use super::super::orders::Order;
-use super::super::status::Workers;
-use crate::admin::{Controlled, Overrides, ReplicaOverridden, SettingOverridden, since_epoch_ms};
+use super::super::status::Status;
 use core::fmt::Write;
+use slackwater_admin::{
+    Controlled, Overrides, ReplicaOverridden, SettingOverridden, since_epoch_ms,
+};
 use slackwater_config::ReplicaConfig;
+use slackwater_proxy::orders::Order;
 
-impl Controlled for Workers {
+impl Controlled for Status {
     fn configuration(&self) -> String {
-        let Some(config) = self.config() else {
+        let Some(config) = self.workers.config() else {
             return String::new();
         };
         let (mut config, mut told) = ((*config).clone(), String::new());
-        let services = self.services();
+        let services = self.workers.services();
         for service in &mut config.services {
             let Some(parts) = services.iter().find(|it| it.config.name == service.name) else {
                 continue;
@@ -44,7 +46,7 @@ impl Controlled for Workers {
                 instead_of: set.instead_of.clone(),
                 since_ms: since_epoch_ms(set.since),
             });
-        let services = self.services();
+        let services = self.workers.services();
         let replicas = services.iter().flat_map(|service| {
             let orders = service.orders.borrow().clone();
             let of_service = orders.iter().map(|(address, order)| ReplicaOverridden {

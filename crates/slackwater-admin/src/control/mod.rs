@@ -1,0 +1,316 @@
+//! Requests that change something: who may, what they say, and who carries them out.
+//!
+//! Nobody may unless the configuration names a file with a token (`admin.token_file`), and then whoever says that token. What
+//! is wanted goes to the thread that has the process in hand, one after the other; whoever carries requests is a
+//! [`Controlled`], and this module knows nothing of how.
+
+mod wire;
+
+pub use wire::{
+    Changed, Clear, Meaning, Overrides, Reload, Reloaded, ReplicaChange, ReplicaOverridden,
+    SettingOverridden, SettingsChange, SettingsChanged,
+};
+
+use super::guard::{is_from_here, says_json};
+use super::reply::{Reply, json, refusal, reply};
+use super::router::Asked;
+use super::server::AdminServer;
+use core::net::SocketAddr;
+use core::time::Duration;
+use futures_util::FutureExt;
+use http::header::{AUTHORIZATION, WWW_AUTHENTICATE};
+use http::{HeaderMap, HeaderValue, StatusCode};
+use serde::de::DeserializeOwned;
+use slackwater_config::AdminToken;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+use tokio::sync::{mpsc, oneshot, watch};
+
+/// What is wanted waits for its turn in so many places.
+const WANTED_MAX: usize = 16;
+/// Between two lines of the log on who was refused.
+const REFUSED_INTERVAL: Duration = Duration::from_secs(1);
+
+const TOML: &str = "application/toml; charset=utf-8";
+
+/// What somebody wants.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// To change one replica.
+    Replica(ReplicaChange),
+    /// To set keys of the configuration.
+    Settings(SettingsChange),
+    /// To read the configuration again.
+    Reload(Reload),
+    /// To take back what is set.
+    Clear(Clear),
+}
+
+/// What somebody who may wants, and who that is.
+#[derive(Debug)]
+pub struct Asking {
+    /// Who asks.
+    pub by: SocketAddr,
+    /// For what.
+    pub wanted: Wanted,
+    /// Hears what has become of it.
+    pub answer: oneshot::Sender<Result<Done, Refused>>,
+}
+
+/// What has been done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Done {
+    /// What is in force of the replica.
+    Replica(ReplicaOverridden),
+    /// What the keys were and are.
+    Settings(SettingsChanged),
+    /// What that meant.
+    Reloaded(Reloaded),
+    /// What was set.
+    Cleared(Overrides),
+}
+
+/// Why nothing has been done: in lines, lower-case, no trailing stop.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// There is no such service or replica.
+    Unknown(String),
+    /// It is mistaken.
+    Mistaken(String),
+    /// It does not go together with what is there.
+    Unfit(String),
+    /// Something that it needs cannot be had.
+    Failed(String),
+}
+
+/// Somebody whose settings can be looked at, and changed through [`Asking`]s.
+pub trait Controlled: Send + Sync + 'static {
+    /// The configuration in force, as a file.
+    fn configuration(&self) -> String;
+
+    /// What is set at run time.
+    fn overrides(&self) -> Overrides;
+}
+
+/// The admin server's end: it lets in who may.
+#[derive(Clone, Debug)]
+pub struct Control {
+    asked: mpsc::Sender<Asking>,
+    token: watch::Receiver<Option<AdminToken>>,
+    refusals: Arc<Mutex<Refusals>>,
+}
+
+/// Who was refused.
+#[derive(Debug, Default)]
+struct Refusals {
+    /// That the log has not told yet.
+    untold: u64,
+    told_at: Option<Instant>,
+    /// In all.
+    count: u64,
+}
+
+impl Control {
+    /// The end of who asks and the end of who carries out. `token` is the one in force.
+    pub fn new(token: watch::Receiver<Option<AdminToken>>) -> (Self, mpsc::Receiver<Asking>) {
+        let (asked, asking) = mpsc::channel(WANTED_MAX);
+        let control = Self {
+            asked,
+            token,
+            refusals: Arc::default(),
+        };
+        (control, asking)
+    }
+
+    /// Whether anybody may change something.
+    pub fn is_allowed(&self) -> bool {
+        self.token.borrow().is_some()
+    }
+
+    /// How many requests were refused because whoever sent them did not know the token.
+    pub fn refused(&self) -> u64 {
+        let refusals = self.refusals.lock();
+        refusals.unwrap_or_else(PoisonError::into_inner).count
+    }
+
+    /// Whether whoever sent this may change something.
+    #[expect(clippy::result_large_err, reason = "the reply is what is sent")]
+    fn admit(&self, peer: SocketAddr, headers: &HeaderMap) -> Result<(), Reply> {
+        let token = self.token.borrow();
+        let Some(token) = &*token else {
+            return Err(refusal(
+                StatusCode::FORBIDDEN,
+                "nothing can be changed here: set admin.token_file to a file with a token, and have the configuration read \
+                 again",
+            ));
+        };
+        if let Err(refused) = is_from_here(headers) {
+            self.count_refusal(peer);
+            return Err(refused);
+        }
+        if !bearer(headers).is_some_and(|offered| token.is(offered)) {
+            self.count_refusal(peer);
+            let mut refused = refusal(
+                StatusCode::UNAUTHORIZED,
+                "expected the header authorization: Bearer TOKEN, with the token that is in the file admin.token_file",
+            );
+            let scheme = HeaderValue::from_static("Bearer");
+            refused.headers_mut().insert(WWW_AUTHENTICATE, scheme);
+            return Err(refused);
+        }
+        Ok(())
+    }
+
+    fn count_refusal(&self, peer: SocketAddr) {
+        let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
+        refusals.count += 1;
+        refusals.untold += 1;
+        let now = Instant::now();
+        if (refusals.told_at).is_none_or(|at| now.duration_since(at) >= REFUSED_INTERVAL) {
+            let requests = core::mem::take(&mut refusals.untold);
+            refusals.told_at = Some(now);
+            tracing::warn!(%peer, requests, "somebody without the token wanted to change something, or to see the configuration");
+        }
+    }
+
+    async fn carry_out<T: DeserializeOwned + Default>(
+        self,
+        asked: Asked,
+        wanted: impl FnOnce(T) -> Wanted,
+        may_be_empty: bool,
+    ) -> Reply {
+        let peer = asked.peer();
+        if let Err(refused) = self.admit(peer, &asked.headers) {
+            return refused;
+        }
+        if let Some(unknown) = asked.query.unknown(&[]) {
+            let why = format!("unknown parameter {unknown}: what is wanted stands in the body");
+            return refusal(StatusCode::BAD_REQUEST, why);
+        }
+        let wanted = match read_body(&asked, may_be_empty) {
+            Ok(body) => wanted(body),
+            Err(refused) => return refused,
+        };
+        let (answer, answered) = oneshot::channel();
+        let asking = Asking {
+            by: peer,
+            wanted,
+            answer,
+        };
+        if let Err(error) = self.asked.try_send(asking) {
+            let why = match error {
+                mpsc::error::TrySendError::Full(_) => "too many changes wait for their turn",
+                mpsc::error::TrySendError::Closed(_) => STOPPING,
+            };
+            return refusal(StatusCode::SERVICE_UNAVAILABLE, why);
+        }
+        match answered.await {
+            Ok(Ok(done)) => done.reply(),
+            Ok(Err(refused)) => refused.reply(),
+            Err(_) => refusal(StatusCode::SERVICE_UNAVAILABLE, STOPPING),
+        }
+    }
+}
+
+const STOPPING: &str = "the process is stopping, and nothing is changed any more";
+
+impl Done {
+    fn reply(&self) -> Reply {
+        match self {
+            Self::Replica(done) => json(done),
+            Self::Settings(done) => json(done),
+            Self::Reloaded(done) => json(done),
+            Self::Cleared(done) => json(done),
+        }
+    }
+}
+
+impl Refused {
+    /// In words.
+    pub fn why(&self) -> &str {
+        match self {
+            Self::Unknown(why) | Self::Mistaken(why) | Self::Unfit(why) | Self::Failed(why) => why,
+        }
+    }
+
+    fn reply(&self) -> Reply {
+        let (status, why) = match self {
+            Self::Unknown(why) => (StatusCode::NOT_FOUND, why),
+            Self::Mistaken(why) => (StatusCode::UNPROCESSABLE_ENTITY, why),
+            Self::Unfit(why) => (StatusCode::CONFLICT, why),
+            Self::Failed(why) => (StatusCode::SERVICE_UNAVAILABLE, why),
+        };
+        refusal(status, why)
+    }
+}
+
+/// The token that a request offers.
+fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
+    let mut offered = headers.get_all(AUTHORIZATION).iter();
+    let (first, None) = (offered.next()?, offered.next()) else {
+        return None;
+    };
+    let (scheme, token) = first.as_bytes().split_at_checked(7)?;
+    scheme
+        .eq_ignore_ascii_case(b"bearer ")
+        .then(|| token.trim_ascii())
+}
+
+/// What the body says.
+#[expect(clippy::result_large_err, reason = "the reply is what is sent")]
+fn read_body<T: DeserializeOwned + Default>(asked: &Asked, may_be_empty: bool) -> Result<T, Reply> {
+    if may_be_empty && asked.body.is_empty() {
+        return Ok(T::default());
+    }
+    says_json(&asked.headers)?;
+    serde_json::from_slice(&asked.body).map_err(|error| {
+        let status = if error.is_data() {
+            StatusCode::UNPROCESSABLE_ENTITY
+        } else {
+            StatusCode::BAD_REQUEST
+        };
+        refusal(status, format_args!("body: {error}"))
+    })
+}
+
+impl AdminServer {
+    /// Adds what can be changed of `controlled`, and what is to be seen of that.
+    #[must_use]
+    pub fn controlled(self, controlled: Arc<dyn Controlled>, control: &Control) -> Self {
+        let (shown, for_config) = (Arc::clone(&controlled), control.clone());
+        let [replica, settings, reload, clear] = [(); 4].map(|()| control.clone());
+        self.get("/overrides", move |_| {
+            core::future::ready(json(&controlled.overrides())).boxed()
+        })
+        .get("/config", move |asked| {
+            // Headers that routes set may be secrets.
+            let admitted = for_config.admit(asked.peer(), &asked.headers);
+            let answer = admitted.map_or_else(
+                |refused| refused,
+                |()| reply(StatusCode::OK, TOML, shown.configuration()),
+            );
+            core::future::ready(answer).boxed()
+        })
+        .post("/replica", move |asked| {
+            replica
+                .clone()
+                .carry_out(asked, Wanted::Replica, false)
+                .boxed()
+        })
+        .post("/settings", move |asked| {
+            settings
+                .clone()
+                .carry_out(asked, Wanted::Settings, false)
+                .boxed()
+        })
+        .post("/reload", move |asked| {
+            reload
+                .clone()
+                .carry_out(asked, Wanted::Reload, true)
+                .boxed()
+        })
+        .post("/overrides/clear", move |asked| {
+            clear.clone().carry_out(asked, Wanted::Clear, true).boxed()
+        })
+    }
+}

@@ -1,0 +1,188 @@
+//! The dashboard: a page of files, written by hand, that come with the binary and need nothing from elsewhere.
+//!
+//! It draws what `/events`, `/history` and `/decisions` say, and in `demo` turns the knobs. Each module has one subject;
+//! `main.js` puts them together, and `model.js` is the only one that knows how messages are written. What it does is tested
+//! in a browser, by `cargo xtask dashboard`.
+
+use super::asset::Asset;
+
+/// All of its files.
+pub(super) const ASSETS: &[Asset] = &[
+    Asset {
+        path: "/",
+        content_type: "text/html; charset=utf-8",
+        body: include_str!("index.html"),
+    },
+    Asset {
+        path: "/dashboard/style.css",
+        content_type: "text/css; charset=utf-8",
+        body: include_str!("style.css"),
+    },
+    Asset {
+        path: "/dashboard/icon.svg",
+        content_type: "image/svg+xml",
+        body: include_str!("icon.svg"),
+    },
+    module("/dashboard/arrange.js", include_str!("arrange.js")),
+    module("/dashboard/canvas.js", include_str!("canvas.js")),
+    module("/dashboard/cells.js", include_str!("cells.js")),
+    module("/dashboard/chart.js", include_str!("chart.js")),
+    module("/dashboard/columns.js", include_str!("columns.js")),
+    module(
+        "/dashboard/decisions_view.js",
+        include_str!("decisions_view.js"),
+    ),
+    module("/dashboard/demo_view.js", include_str!("demo_view.js")),
+    module("/dashboard/dom.js", include_str!("dom.js")),
+    module("/dashboard/fleet_view.js", include_str!("fleet_view.js")),
+    module("/dashboard/frame.js", include_str!("frame.js")),
+    module("/dashboard/main.js", include_str!("main.js")),
+    module("/dashboard/model.js", include_str!("model.js")),
+    module("/dashboard/own_view.js", include_str!("own_view.js")),
+    module("/dashboard/plane.js", include_str!("plane.js")),
+    module("/dashboard/recent.js", include_str!("recent.js")),
+    module(
+        "/dashboard/replica_view.js",
+        include_str!("replica_view.js"),
+    ),
+    module("/dashboard/rule.js", include_str!("rule.js")),
+    module("/dashboard/scales.js", include_str!("scales.js")),
+    module("/dashboard/series.js", include_str!("series.js")),
+    module("/dashboard/shared.js", include_str!("shared.js")),
+    module("/dashboard/side.js", include_str!("side.js")),
+    module("/dashboard/story.js", include_str!("story.js")),
+    module("/dashboard/stream.js", include_str!("stream.js")),
+    module("/dashboard/trend.js", include_str!("trend.js")),
+    module("/dashboard/trends_view.js", include_str!("trends_view.js")),
+    module("/dashboard/trouble.js", include_str!("trouble.js")),
+    module("/dashboard/why_view.js", include_str!("why_view.js")),
+    module("/dashboard/words.js", include_str!("words.js")),
+];
+
+const fn module(path: &'static str, body: &'static str) -> Asset {
+    Asset {
+        path,
+        content_type: "text/javascript; charset=utf-8",
+        body,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use slackwater_core::policy::PickReason;
+    use std::path::Path;
+
+    /// What stands between quotation marks after `before`.
+    fn named<'t>(text: &'t str, before: &'t str) -> impl Iterator<Item = &'t str> {
+        text.split(before)
+            .skip(1)
+            .filter_map(|rest| rest.split('"').next())
+    }
+
+    #[test]
+    fn every_file_of_the_folder_comes_with_the_binary() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/dashboard");
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let name = entry.unwrap().file_name().into_string().unwrap();
+            let path = match name.as_str() {
+                "mod.rs" => continue,
+                "index.html" => "/".to_owned(),
+                _ => format!("/dashboard/{name}"),
+            };
+            assert!(ASSETS.iter().any(|asset| asset.path == path), "{name}");
+        }
+    }
+
+    #[test]
+    fn whatever_a_file_names_is_there_and_from_here() {
+        let is_there = |path: &str| ASSETS.iter().any(|asset| asset.path == path);
+        for Asset { path, body, .. } in ASSETS {
+            for file in named(body, " from \"./") {
+                assert!(is_there(&format!("/dashboard/{file}")), "{path}: {file}");
+            }
+            for file in named(body, "=\"/dashboard/") {
+                assert!(is_there(&format!("/dashboard/{file}")), "{path}: {file}");
+            }
+            let elsewhere = body.replace("http://www.w3.org/2000/svg", "");
+            assert!(!elsewhere.contains("://"), "{path} names another place");
+        }
+    }
+
+    #[test]
+    fn every_reason_has_words() {
+        let words = include_str!("words.js");
+        for name in PickReason::ALL.into_iter().map(PickReason::as_str) {
+            assert!(words.contains(&format!("\n  {name}: [")), "{name}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_written_into_the_page_that_its_policy_forbids() {
+        let page = ASSETS[0].body;
+        assert!(!page.contains(" style=") && !page.contains("<style"));
+        assert!(!page.contains(" onclick=") && !page.contains("javascript:"));
+        for Asset { path, body, .. } in ASSETS {
+            for way in [
+                "innerHTML",
+                "outerHTML",
+                "insertAdjacentHTML",
+                "document.write",
+                "eval(",
+            ] {
+                assert!(!body.contains(way), "{path}: {way}");
+            }
+        }
+    }
+
+    /// Relative luminance of `#rrggbb`, as WCAG 2 defines it.
+    fn luminance(colour: &str) -> f64 {
+        let channel = |at: usize| {
+            let byte = u8::from_str_radix(&colour[at..at + 2], 16).expect("two digits");
+            let value = f64::from(byte) / 255.0;
+            if value <= 0.040_45 {
+                value / 12.92
+            } else {
+                ((value + 0.055) / 1.055).powf(2.4)
+            }
+        };
+        0.2126 * channel(1) + 0.7152 * channel(3) + 0.0722 * channel(5)
+    }
+
+    /// Rows change their ground when they are pointed at or come next, so that a browser sees some of the pairs only now and
+    /// then.
+    #[test]
+    fn every_colour_can_be_read_on_every_ground() {
+        let blocks: Vec<_> = include_str!("style.css")
+            .split("  color-scheme: ")
+            .skip(1)
+            .filter_map(|rest| rest.split('}').next())
+            .collect();
+        assert_eq!(
+            blocks.len(),
+            3,
+            "light, dark, and dark by the system's wish"
+        );
+        for block in blocks {
+            let of = |name: &str| {
+                let mark = format!("--{name}: ");
+                let start = block.find(&mark).expect(name) + mark.len();
+                block.get(start..start + 7).expect(name)
+            };
+            for ink in ["ink", "soft", "cold", "hot", "alarm", "first", "second"] {
+                for ground in [
+                    "ground",
+                    "card",
+                    "well",
+                    "room",
+                    "hot-ground",
+                    "alarm-ground",
+                ] {
+                    let pair = [luminance(of(ink)), luminance(of(ground))];
+                    let contrast = (pair[0].max(pair[1]) + 0.05) / (pair[0].min(pair[1]) + 0.05);
+                    assert!(contrast >= 4.5, "{ink} on {ground}: {contrast:.2}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,56 @@
+// What the next pick would take. The server says in which order a policy prefers its reports; this page only draws it.
+
+import { policyOf } from "./words.js";
+
+/**
+ * @typedef {object} Report a report in the pool; they come worker by worker, the best first
+ * @property {number} worker
+ * @property {number} replica its place in the fleet
+ * @property {number} rif
+ * @property {number | null} latency_us
+ * @property {number} age_ms
+ * @property {number | null} uses_left
+ * @property {boolean} hot
+ * @property {boolean} local
+ * @property {number | null} rank its place in the order of choice; none where reports decide nothing
+ * @property {number | null} score_us what is compared, for policies that compare something of their own
+ * @property {boolean} [next] the one that the policy takes next; none where chance decides between equals
+ */
+
+/** What decides where so few reports are in a pool that none does; nothing where they do. @param {string} policy @param {number} reports */
+export function withoutReports(policy, reports) {
+  const latest = policyOf(policy).reports === "latest";
+  if (reports === 0 && latest) return "No report is fresh at this moment: the fewest of this worker's own requests in flight decide.";
+  if (reports === 0) return "The pool is empty at this moment: chance decides.";
+  return reports === 1 && !latest ? "Just one report is left in the pool: chance decides until there are two." : "";
+}
+
+/** Those with the lowest score, in the order in which they are. @param {Report[]} pool of one worker */
+export const lowestOf = (pool) => pool.filter((report) => report.score_us === pool[0]?.score_us);
+
+/**
+ * What the next pick would take, if reports decide and chance does not draw among equal scores.
+ * @param {Report[]} pool of one worker
+ * @returns {{next: Report | null, cold: number, scored: boolean}}
+ */
+export function nextPick(pool) {
+  // There are scores only where there are reports enough to choose by them.
+  const scored = pool.some((report) => (report.score_us ?? null) !== null);
+  const cold = pool.filter((report) => !report.hot).length;
+  const decides = (pool[0]?.rank ?? null) !== null && (!scored || pool[0].next || lowestOf(pool).length === 1);
+  return { next: decides ? pool[0] : null, cold, scored };
+}
+
+/**
+ * The limit that a worker's reports were told hot and cold by, as far as they show it: the fleet's, where that fits them. Each
+ * worker has a limit of its own, and only the median of all is known here.
+ * @param {Report[]} pool of one worker
+ * @param {number | null} limit the median
+ * @returns {number | null}
+ */
+export function limitOf(pool, limit) {
+  if (limit === null) return null;
+  const least = pool.reduce((least, { hot, rif }) => (hot ? least : Math.max(least, rif + 1)), 0);
+  const most = pool.reduce((most, { hot, rif }) => (hot ? Math.min(most, rif) : most), Infinity);
+  return Math.max(least, Math.min(most, limit));
+}

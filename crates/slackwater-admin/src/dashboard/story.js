@@ -1,0 +1,158 @@
+// A decision told as a story: what was asked, which tries there were and when, and for each who was compared and why one won.
+
+import { attributes, element, headRow, row, setText } from "./dom.js";
+import { carries, cost, percent, plural, policyOf, reasonText, span } from "./words.js";
+
+/** What tries are for. */
+const KINDS = {
+  first: "first",
+  retry: "retry",
+  hedge: "second copy: it was late",
+  tie: "tied copy",
+  trial: "trial of one that is out",
+};
+
+const KEPT = { sampled: "drawn by chance", asked: "asked for by a header", failed: "it failed", slow: "it was slow" };
+
+/**
+ * The story as nodes.
+ * @param {any} decision
+ * @param {HTMLElement} close
+ * @returns {Node[]}
+ */
+export function tell(decision, close) {
+  const title = element("h2", "", `${decision.method} ${decision.path}`);
+  title.id = "story-title";
+  const answered = decision.status ? `answered with ${decision.status}` : "not answered";
+  const kept = [decision.kept ?? []].flat().map((why) => KEPT[/** @type {keyof typeof KEPT} */ (why)] ?? why).join(", ");
+  const lead = element("p", decision.failed ? "problem" : "", `${answered} after ${span(decision.total_us)}${decision.error ? `: ${decision.error}` : ""}`);
+  const facts = [["id", decision.id], ["trace", decision.trace_id], ["when", decision.time], ["service", decision.service ? `${decision.service}, by ${decision.policy}` : "none"], ["client", decision.client], ["host", decision.host], ["kept because", kept]];
+  const rows = facts.filter(([, value]) => value).map(([name, value]) => row(name, [String(value)]));
+  const attempts = decision.attempts ?? [];
+  return [
+    element("div", "card-head", title, close), lead, element("table", "facts", element("tbody", "", ...rows)),
+    ...(attempts.length ? [element("h3", "", "Tries"), waterfall(decision, attempts)] : [element("p", "summary", "It went to no replica.")]),
+    ...attempts.flatMap((/** @type {any} */ one, /** @type {number} */ place) => why(one, place, attempts, decision.policy)),
+  ];
+}
+
+/** @param {any} decision @param {any[]} attempts */
+function waterfall(decision, attempts) {
+  const ends = attempts.map((one) => one.end_us ?? one.head_us ?? one.sent_us);
+  const whole = Math.max(decision.total_us ?? 0, ...ends, 1);
+  const made = attempts.map((one, place) => {
+    const bar = element("span", "bar");
+    const [from, to] = [one.sent_us ?? 0, one.end_us ?? whole];
+    bar.style.left = `${(from / whole) * 100}%`;
+    bar.style.width = `${Math.max(0.6, ((to - from) / whole) * 100)}%`;
+    const track = element("span", "track", bar);
+    if (one.head_us !== undefined) {
+      const head = element("span", "head");
+      head.style.left = `${(one.head_us / whole) * 100}%`;
+      track.append(head);
+    }
+    const line = row(`${place + 1}. ${KINDS[/** @type {keyof typeof KINDS} */ (one.kind)] ?? one.kind}`, [
+      one.replica, span(one.sent_us), one.head_us === undefined ? "–" : span(one.head_us), one.end_us === undefined ? "–" : span(one.end_us), outcomeText(one),
+    ]);
+    line.cells[1].after(element("td", "chart-cell", track));
+    line.classList.toggle("answered", Boolean(one.answered));
+    return line;
+  });
+  const head = headRow(["try", "replica", `0 to ${span(whole)}`, "sent", "answer", "over", "came to"]);
+  return element("div", "table-box", element("table", "waterfall", head, element("tbody", "", ...made)));
+}
+
+/** @param {any} attempt */
+function outcomeText(attempt) {
+  const outcome = String(attempt.outcome ?? "–").replaceAll("_", " ");
+  const said = attempt.status ? `${attempt.status}, ${outcome}` : outcome;
+  return `${said}${attempt.answered ? ": the client's answer" : ""}${attempt.cause ? ` (${attempt.cause})` : ""}`;
+}
+
+/** Why one try went where it went. @param {any} attempt @param {number} place @param {any[]} attempts @param {string | undefined} policy @returns {Node[]} */
+function why(attempt, place, attempts, policy) {
+  const which = attempts.length > 1 ? `Try ${place + 1}: why ` : "Why ";
+  const parts = [
+    element("h3", "", `${which}${attempt.replica}?`),
+    element("p", "rule", element("b", "", sentence(reasonText(attempt.reason, policy))), ruleText(attempt, policy)),
+  ];
+  const known = attempt.chosen ? [{ replica: attempt.replica, ...attempt.chosen, chosen: true }, attempt.runner_up].filter(Boolean) : [];
+  const candidates = attempt.candidates?.length ? attempt.candidates : known;
+  if (candidates.length) parts.push(candidateTable(attempt, candidates, policy));
+  const outs = attempt.outs ?? [];
+  if (outs.length) {
+    const rows = outs.map((/** @type {any} */ one) => row(one.replica, [one.why.replaceAll("_", " "), percent(one.share)]));
+    parts.push(element("p", "summary", `Out, or not with their whole share: ${plural(attempt.out ?? outs.length, "replica")}`));
+    parts.push(element("div", "table-box", element("table", "candidates", headRow(["replica", "why", "share"]), element("tbody", "", ...rows))));
+  }
+  return parts;
+}
+
+/** @param {string} text */
+const sentence = (text) => `${text[0].toUpperCase()}${text.slice(1)}.`;
+
+/** @param {any} attempt @param {string | undefined} policy */
+function ruleText(attempt, policy) {
+  const texts = comparedTexts(attempt, policy);
+  const { formula, why_hot_cold: why } = policyOf(policy);
+  if (why && ["cold", "hot"].includes(attempt.rule ?? attempt.reason)) texts.push(why);
+  if (attempt.rule) texts.push(`of those, ${reasonText(attempt.rule, policy)}`);
+  if (attempt.reports !== undefined) texts.push(`${plural(attempt.reports, "report")} to choose from`);
+  if (attempt.rif_limit !== undefined) texts.push(`hot with ${attempt.rif_limit} in flight or more`);
+  // Where nothing was explained, such as of a trial, it is 0 without a meaning.
+  if (attempt.available) texts.push(`${plural(attempt.available, "replica")} could be chosen`);
+  if (attempt.connect_us !== undefined) texts.push(`connecting took ${span(attempt.connect_us)}`);
+  if (attempt.probing_us) texts.push(`asking took ${span(attempt.probing_us)}`);
+  if (attempt.due_after_us !== undefined) texts.push(`due after ${span(attempt.due_after_us)}`);
+  const said = texts.length ? ` ${sentence(texts.join("; "))}` : "";
+  return isScored(attempt) ? `${said} ${formula}`.trimEnd() : said;
+}
+
+/** @param {any} attempt */
+const isScored = (attempt) => (attempt.rule ?? attempt.reason) === "lowest_score";
+
+/** What a policy compares of its own: how much it was. @param {any} attempt @param {string | undefined} policy @returns {string[]} */
+function comparedTexts(attempt, policy) {
+  if (!isScored(attempt)) return [];
+  const { tie } = policyOf(policy);
+  const chosen = (attempt.candidates ?? []).find((/** @type {any} */ one) => one.chosen)?.score_us;
+  const second = attempt.runner_up;
+  const texts = [];
+  if (chosen !== undefined) {
+    const follows = second?.score_us === undefined ? "" : second.score_us === chosen ? `, as at ${second.replica}${tie ? `: ${tie}` : ""}` : `; at ${second.replica}, which follows, ${span(second.score_us)}`;
+    texts.push(`it was ${span(chosen)}${follows}`);
+  }
+  return texts;
+}
+
+/** Columns of candidates: the field, its head, how it is written. @type {[string, string, (value: any) => string][]} */
+const COLUMNS = [
+  ["rif", "in flight, as reported", String], ["polled_rif", "in flight, as polled", String], ["in_flight", "ours in flight", String], ["capacity_millirif", "can carry", carries], ["in_use", "in use", percent],
+  ["latency_us", "latency", span], ["cost_us", "cost of one", cost],
+  ["age_us", "age", span], ["uses_left", "uses left", String], ["hot", "hot or cold", (hot) => (hot ? "hot" : "cold")], ["score_us", "score", span],
+  ["weight", "weight", (weight) => Number(weight).toLocaleString("en-US")], ["avoided", "avoided", (avoided) => (avoided ? "yes" : "no")], ["local", "own count", (local) => (local ? "yes" : "no")],
+];
+
+/** @param {any} attempt @param {any[]} candidates @param {string | undefined} policy */
+function candidateTable(attempt, candidates, policy) {
+  const ruled = ["cold", "hot"].includes(attempt.reason);
+  const columns = COLUMNS.filter(([field]) => candidates.some((one) => one[field] !== undefined && one[field] !== false) || (field === "hot" && ruled));
+  const rows = candidates.map((/** @type {any} */ one) => {
+    // A replica with a weight is several parts, each compared by itself.
+    const isSecond = one.replica === attempt.runner_up?.replica && one.part === attempt.runner_up?.part;
+    const chosen = Boolean(one.chosen);
+    const line = row(one.parts ? `${one.replica}, part ${one.part} of ${one.parts}` : one.replica, columns.map(([field, , write]) => (one[field] === undefined || one[field] === null ? "–" : write(one[field]))));
+    const mark = chosen ? "chosen" : isSecond ? "runner-up" : "";
+    line.prepend(element("td", "next", mark));
+    line.classList.toggle("is-next", chosen);
+    line.classList.toggle("is-hot", Boolean(one.hot));
+    return line;
+  });
+  const table = element("table", "candidates pool", headRow(["", "replica", ...columns.map(([field, head]) => (field === "score_us" ? policyOf(policy).score : head))]), element("tbody", "", ...rows));
+  const caption = element("caption");
+  const more = (attempt.considered ?? 0) > candidates.length ? ` of ${attempt.considered}` : "";
+  setText(caption, `Compared: ${candidates.length}${more}, the best first`);
+  table.prepend(caption);
+  const box = element("div", "table-box", table);
+  return attributes(box, { tabindex: "0", role: "region", "aria-label": "Candidates" });
+}

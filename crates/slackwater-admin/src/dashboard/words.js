@@ -1,0 +1,165 @@
+// Figures and states in words: the one way in which the page writes them.
+
+/** @param {number} value */
+export const count = (value) => Math.round(value).toLocaleString("en-US");
+
+const NONE = "–";
+
+/** Microseconds as people say them: `0.4 ms`, `9.4 ms`, `142 ms`, `1.31 s`. @param {number | null | undefined} us */
+export function span(us) {
+  if (us === null || us === undefined || Number.isNaN(us)) return NONE;
+  const ms = us / 1000;
+  if (ms < 9.95) return `${ms.toFixed(1)} ms`;
+  if (ms < 9_999.5) return `${count(ms)} ms`;
+  return `${(ms / 1000).toFixed(ms < 99_950 ? 1 : 0)} s`;
+}
+
+/** For an axis: `1 ms`, `10 ms`, `1 s`. @param {number} us */
+export const spanMark = (us) => (us < 1000 ? `${us} µs` : us < 1_000_000 ? `${us / 1000} ms` : `${us / 1_000_000} s`);
+
+/** A part of a whole: `0 %`, `0.4 %`, `12 %`. @param {number | null | undefined} part */
+export function percent(part) {
+  if (part === null || part === undefined || Number.isNaN(part)) return NONE;
+  const value = part * 100;
+  if (value === 0) return "0 %";
+  if (value < 0.1) return "< 0.1 %";
+  return value < 9.95 ? `${value.toFixed(1)} %` : `${Math.round(value)} %`;
+}
+
+/** What can be carried, of thousandths of a request in flight: `4.5`, `120`. @param {number | null | undefined} millirif */
+export function carries(millirif) {
+  if (millirif === null || millirif === undefined || Number.isNaN(millirif)) return NONE;
+  return millirif < 99_950 ? (millirif / 1000).toFixed(1) : count(millirif / 1000);
+}
+
+/** What a request costs, which may be very little: `85 µs`, `2.1 ms`. @param {number | null | undefined} us */
+export function cost(us) {
+  if (us === null || us === undefined || Number.isNaN(us)) return NONE;
+  return us < 1000 ? `${Math.round(us)} µs` : span(us);
+}
+
+/** Per second: `12.5`, `400`, `2,000`. @param {number | null | undefined} value */
+export function rate(value) {
+  if (value === null || value === undefined || Number.isNaN(value)) return NONE;
+  return value < 99.95 && value % 1 !== 0 ? value.toFixed(1) : count(value);
+}
+
+/** For an axis: `0`, `0.5`, `200`, `2k`, `1.5M`. @param {number} value */
+export function shortCount(value) {
+  if (value >= 1e6) return `${+(value / 1e6).toFixed(1)}M`;
+  if (value >= 1e4) return `${+(value / 1e3).toFixed(1)}k`;
+  return Number.isInteger(value) ? count(value) : `${+value.toFixed(2)}`;
+}
+
+/** @param {number} value @param {string} noun @param {string} [nouns] */
+export const plural = (value, noun, nouns = `${noun}s`) => `${count(value)} ${value === 1 ? noun : nouns}`;
+
+/** Minutes and seconds, and hours or days where there are some. @param {number} ms */
+export function clock(ms) {
+  const s = Math.floor(ms / 1000);
+  const two = (/** @type {number} */ n) => String(n).padStart(2, "0");
+  if (s < 3600) return `${Math.floor(s / 60)}:${two(s % 60)}`;
+  if (s < 86_400) return `${Math.floor(s / 3600)}:${two(Math.floor(s / 60) % 60)}:${two(s % 60)}`;
+  return `${Math.floor(s / 86_400)} d ${Math.floor(s / 3600) % 24} h`;
+}
+
+/** Where a replica stands: its sign in pictures, its words, whether it may be chosen, and how grave it is for sorting. */
+const STATES = {
+  available: { sign: "", text: "available", out: false, grave: 0 },
+  warming_up: { sign: "▴", text: "warming up", out: false, grave: 2 },
+  returning: { sign: "▴", text: "returning", out: false, grave: 2 },
+  silent: { sign: "?", text: "answers no probes", out: false, grave: 1 },
+  pushing_back: { sign: "▾", text: "pushing back", out: false, grave: 3 },
+  held_back: { sign: "▾", text: "held back", out: false, grave: 4 },
+  on_probation: { sign: "!", text: "on probation", out: true, grave: 5 },
+  draining: { sign: "↓", text: "draining", out: true, grave: 5 },
+  out: { sign: "·", text: "not in use: its weight is 0", out: true, grave: 1 },
+  unavailable: { sign: "✕", text: "cannot be chosen", out: true, grave: 5 },
+  lost: { sign: "∅", text: "lost: answers no probes any more", out: true, grave: 6 },
+  ejected: { sign: "✕", text: "ejected for its failures", out: true, grave: 7 },
+  down: { sign: "✕", text: "down by its health checks", out: true, grave: 8 },
+};
+
+/** @param {string} code @returns {{sign: string, text: string, out: boolean, grave: number}} */
+export const stateOf = (code) => STATES[/** @type {keyof STATES} */ (code)] ?? { sign: "?", text: code.replaceAll("_", " "), out: false, grave: 1 };
+
+/** What decided, for legends, and as the end of "chosen because …". */
+const REASONS = {
+  cold: ["cold, lowest latency", "of the cold reports, its latency was the lowest"],
+  hot: ["all hot, lowest RIF", "all reports were hot, and its requests in flight were the fewest"],
+  fallback: ["too few reports, random", "fewer than two reports were usable: chance"],
+  panic: ["none available, so any", "no replica was available, so all were"],
+  sole_answer: ["only answer", "it was the only one that answered"],
+  random: ["random", "chance, which is the policy"],
+  turn: ["its turn", "it was its turn"],
+  least_loaded: ["fewest of ours in flight", "it had the fewest of this worker's requests in flight"],
+  lowest_score: ["lowest score", "it had the lowest score among the reports"],
+  lowest_cost: ["lowest cost of those drawn", "of those drawn, latency times requests in flight was the lowest"],
+  lowest_rif: ["lowest RIF of those drawn", "of those drawn, it had the fewest requests in flight when last asked"],
+  weighted: ["by weight", "chance, in proportion to weights"],
+  pinned: ["pinned", "the request was pinned to it"],
+  trial: ["trial", "it is out of the choice, and the request was to show how it does"],
+  last_resort: ["last resort", "it was not available, but all that were had had the request"],
+  room: ["first with room", "all were full, and it was the first to have room"],
+};
+
+/** @param {string} reason @param {string} [policy] whose reason it is, which says what its score is */
+export const reasonName = (reason, policy) => ofPolicy(REASONS[/** @type {keyof REASONS} */ (reason)]?.[0] ?? reason.replaceAll("_", " "), reason, policy);
+/** @param {string} reason @param {string} [policy] */
+export const reasonText = (reason, policy) => ofPolicy(REASONS[/** @type {keyof REASONS} */ (reason)]?.[1] ?? reason.replaceAll("_", " "), reason, policy);
+
+/** @param {string} text @param {string} reason @param {string | undefined} policy */
+const ofPolicy = (text, reason, policy) => (reason === "lowest_score" ? text.replace("score", policyOf(policy).score) : text);
+
+/**
+ * @typedef {object} Policy what the server says of a policy, as `docs/live.md` has it
+ * @property {string} name
+ * @property {string} about
+ * @property {string} reports
+ * @property {string} carried
+ * @property {string} score
+ * @property {string} formula
+ * @property {string} tie
+ * @property {string} why_hot_cold
+ */
+
+/** @type {Map<string, Policy>} */
+const policies = new Map();
+
+/** @param {Policy[] | undefined} told of every policy */
+export function learnPolicies(told) {
+  for (const policy of told ?? []) policies.set(policy.name, policy);
+}
+
+/** @param {string | undefined} name @returns {Policy} */
+export function policyOf(name = "none") {
+  const about = name === "none" ? "There is nothing to choose." : "";
+  return policies.get(name) ?? { name, about, reports: "none", carried: "nothing", score: "score", formula: "", tie: "", why_hot_cold: "" };
+}
+
+/** Whether it keeps reports, among which it chooses. @param {string} policy */
+export const isPooled = (policy) => ["pool", "latest"].includes(policyOf(policy).reports);
+
+/**
+ * Names without what they all begin and end with, for where there is little room: `10.0.0.1:80`, `10.0.0.2:80` → `1`, `2`.
+ * @param {string[]} names
+ * @returns {string[]}
+ */
+export function shortNames(names) {
+  if (names.length < 2) return names.slice();
+  const common = (/** @type {(name: string, at: number) => string} */ letter) => {
+    let at = 0;
+    const least = Math.min(...names.map((name) => name.length)) - 1;
+    while (at < least && names.every((name) => letter(name, at) === letter(names[0], at))) at++;
+    return at;
+  };
+  let head = common((name, at) => name[at]);
+  // A number is not cut in two.
+  while (head > 0 && /[0-9]/.test(names[0][head - 1])) head--;
+  const rest = names.map((name) => name.slice(head));
+  let tail = 0;
+  const least = Math.min(...rest.map((name) => name.length)) - 1;
+  while (tail < least && rest.every((name) => name.at(-1 - tail) === rest[0].at(-1 - tail))) tail++;
+  while (tail > 0 && /[0-9a-z]/i.test(rest[0][rest[0].length - tail])) tail--;
+  return rest.map((name) => name.slice(0, name.length - tail) || name);
+}

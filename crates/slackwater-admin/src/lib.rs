@@ -1,0 +1,42 @@
+//! The admin server: status as JSON, metrics for Prometheus, live data, and whether the process lives and is ready.
+//!
+//! It has a thread of its own, so it answers while the workers are busy, and it is bounded: so many connections, so much
+//! time for a head, short bodies. Whoever carries requests is a [`StatusSource`](slackwater_telemetry::facts::StatusSource); this module knows
+//! nothing of how.
+//! The fields are documented in `docs/admin.md` and `docs/live.md`.
+//!
+//! **Absent on purpose**: what requests are, and who answers them. Whoever can be changed at run time says how
+//! ([`Controlled`]); whoever tells more at a path of its own adds that path ([`AdminServer::get`]).
+
+mod asset;
+mod control;
+mod dashboard;
+mod guard;
+mod hub;
+mod idle;
+mod live;
+mod metrics;
+mod openapi;
+mod query;
+mod reply;
+mod reserve;
+mod router;
+mod server;
+mod standing;
+mod status;
+#[cfg(test)]
+mod tests;
+
+pub use control::{
+    Asking, Changed, Clear, Control, Controlled, Done, Meaning, Overrides, Refused, Reload,
+    Reloaded, ReplicaChange, ReplicaOverridden, SettingOverridden, SettingsChange, SettingsChanged,
+    Wanted,
+};
+pub use guard::may_change;
+pub use live::{Extra, messages};
+pub use openapi::DOCUMENT;
+pub use query::Query;
+pub use reply::{Reply, in_pieces, json, refusal};
+pub use router::Asked;
+pub use server::{AdminServer, AdminThread, bind};
+pub use status::{LOST_NOTE, Status, silent_note, since_epoch_ms};

@@ -1,0 +1,337 @@
+//! Two looks at the status make a tick.
+
+use super::difference::{Ended, all_risen, named, risen};
+use super::latencies::{Histograms, Window, micros, told};
+use super::messages::{
+    Classes, Columns, Counts, Fleet, FleetReplica, FleetService, PooledReport, RifLimit,
+    ServiceTick, Tick,
+};
+use super::state::State;
+use crate::Status;
+use crate::status::{PooledStatus, ReplicaStatus, ServiceStatus, WorkerStatus};
+use core::time::Duration;
+use serde_json::Value;
+use slackwater_core::policy::POLICIES;
+use slackwater_telemetry::facts::ResponseClass;
+use slackwater_telemetry::facts::{Facts, Phase, RequestCounts};
+use slackwater_telemetry::policy::PolicyFacts;
+use std::collections::HashMap;
+
+/// The status at one moment, in parts: each service with its replicas.
+#[derive(Debug)]
+pub(super) struct Look {
+    status: Status,
+    /// How long the requests of each service took; it also says how many replicas it has.
+    histograms: Vec<Histograms>,
+}
+
+/// One service of a look.
+#[derive(Clone, Copy)]
+struct Part<'l> {
+    service: &'l ServiceStatus,
+    replicas: &'l [ReplicaStatus],
+    histograms: &'l Histograms,
+}
+
+impl Look {
+    /// What is known of everything.
+    pub(super) fn new(facts: &Facts, phase: Phase, uptime: Duration) -> Self {
+        Self {
+            status: Status::new(facts, phase, uptime),
+            histograms: facts.services.iter().map(Histograms::of).collect(),
+        }
+    }
+
+    /// How long the requests of each service took.
+    pub(super) fn histograms(&self) -> &[Histograms] {
+        &self.histograms
+    }
+
+    fn parts(&self) -> impl Iterator<Item = Part<'_>> {
+        let mut rest = self.status.replicas.as_slice();
+        let services = self.status.services.iter().zip(&self.histograms);
+        services.map_while(move |(service, histograms)| {
+            let (replicas, others) = rest.split_at_checked(histograms.heads.len())?;
+            rest = others;
+            Some(Part {
+                service,
+                replicas,
+                histograms,
+            })
+        })
+    }
+
+    /// Who is there, in what would be the first revision.
+    pub(super) fn fleet(&self, interval: Duration, demo: Option<Value>) -> Fleet {
+        let replica = |replica: &ReplicaStatus| FleetReplica {
+            name: replica.name.clone(),
+            address: replica.address.clone(),
+            tier: replica.tier,
+            weight: replica.weight,
+        };
+        let service = |part: Part<'_>| FleetService {
+            name: part.service.name.clone(),
+            policy: part.service.policy.clone(),
+            replicas: part.replicas.iter().map(replica).collect(),
+        };
+        let states = State::ALL.into_iter().map(State::as_str);
+        Fleet {
+            revision: 1,
+            role: self.status.role.clone(),
+            version: self.status.version.clone(),
+            process: self.status.process,
+            interval_ms: u64::try_from(interval.as_millis()).unwrap_or(u64::MAX),
+            states: states.map(str::to_owned).collect(),
+            policies: POLICIES.iter().map(PolicyFacts::from).collect(),
+            services: self.parts().map(service).collect(),
+            demo,
+        }
+    }
+
+    /// What happened since `before`, and how everybody is. `fleet` is the one of this look, and `window` has the last seconds of it.
+    pub(super) fn tick(
+        &self,
+        before: &Self,
+        interval: Duration,
+        at_ms: u64,
+        fleet: &Fleet,
+        window: &Window,
+    ) -> Tick {
+        let services = self.parts().map(|part| {
+            let mut before = before.parts();
+            // One that has begun anew has had nothing before.
+            let before = before.find(|before| part.histograms.goes_on(before.histograms));
+            let workers = self.status.workers.iter();
+            let workers = workers.filter(|worker| worker.service == part.service.name);
+            let workers: Vec<_> = workers.collect();
+            let begun = window.beginning(&part.service.name);
+            service_tick(before, part, begun, &workers, interval)
+        });
+        Tick {
+            revision: fleet.revision,
+            at_ms,
+            uptime_ms: self.status.uptime_ms,
+            interval_ms: u64::try_from(interval.as_millis()).unwrap_or(u64::MAX),
+            phase: self.status.phase,
+            own_load: self.status.own_load.clone(),
+            own_queue: self.status.own_queue.clone(),
+            unrouted: all_risen(
+                Some(&named(&before.status.unrouted_requests)),
+                &named(&self.status.unrouted_requests),
+            ),
+            services: services.collect(),
+            demo: None,
+        }
+    }
+}
+
+fn service_tick(
+    before: Option<Part<'_>>,
+    now: Part<'_>,
+    begun: Option<&Histograms>,
+    workers: &[&WorkerStatus],
+    interval: Duration,
+) -> ServiceTick {
+    let ended = ended(before.map(|before| before.replicas), now.replicas);
+    let nothing = Histograms::default();
+    let seen = before.map_or(&nothing, |before| before.histograms);
+    let classes = if now.histograms.are_kept() {
+        classes_seen(now.histograms, seen)
+    } else {
+        classes_of(&ended)
+    };
+    let requests = classes.sum();
+    let counts = &now.service.counts;
+    let counted = before.map(|before| &before.service.counts);
+    let mut admission = all_risen(
+        before
+            .map(|before| named(&before.service.admission))
+            .as_ref(),
+        &named(&now.service.admission),
+    );
+    let retries = ended.iter().map(|it| it.retries).sum::<u64>();
+    if retries > 0 {
+        admission.insert("retries".to_owned(), retries);
+    }
+    let rises =
+        |of: fn(&crate::status::PolicyCounts) -> &Counts| all_risen(counted.map(of), of(counts));
+    let rif_limit = rif_limit(workers);
+    ServiceTick {
+        requests,
+        failed: classes.failed(),
+        rate: per_second(requests, interval),
+        classes,
+        latency: told(&now.histograms.since(seen)),
+        latency_10s: begun.and_then(|begun| told(&now.histograms.since(begun))),
+        picks: rises(|counts| &counts.picks),
+        no_replica: risen(counted.map_or(0, |it| it.no_replica), counts.no_replica),
+        probes: rises(|counts| &counts.probes),
+        removals: rises(|counts| &counts.removals),
+        admission,
+        tier: now.service.tier,
+        rif_limit,
+        pool: pool(workers, now.replicas),
+        replicas: columns(now, begun, &ended, rif_limit),
+    }
+}
+
+/// As clients saw it.
+fn classes_seen(now: &Histograms, before: &Histograms) -> Classes {
+    let class = |class| now.ended(before, class);
+    Classes {
+        informational: class(ResponseClass::Informational),
+        success: class(ResponseClass::Success),
+        redirect: class(ResponseClass::Redirect),
+        client: class(ResponseClass::Client),
+        server: class(ResponseClass::Server),
+        grpc_failed: class(ResponseClass::GrpcFailed),
+        broken: class(ResponseClass::Broken),
+        client_gone: class(ResponseClass::ClientGone),
+    }
+}
+
+/// As replicas answered.
+fn classes_of(ended: &[Ended]) -> Classes {
+    let sum = |of: fn(&Ended) -> u64| ended.iter().map(of).sum::<u64>();
+    let class = |class: usize| ended.iter().map(|it| it.classes[class]).sum::<u64>();
+    let grpc_failed = sum(|it| it.grpc_failures);
+    Classes {
+        informational: class(0),
+        // Their status says nothing else.
+        success: class(1).saturating_sub(grpc_failed),
+        redirect: class(2),
+        client: class(3),
+        server: class(4),
+        grpc_failed,
+        broken: sum(|it| it.unanswered),
+        client_gone: sum(|it| it.client_gone),
+    }
+}
+
+/// How each replica's requests ended since the look before.
+fn ended(before: Option<&[ReplicaStatus]>, now: &[ReplicaStatus]) -> Vec<Ended> {
+    let before = before.unwrap_or_default();
+    let is_same = before.len() == now.len()
+        && before
+            .iter()
+            .zip(now)
+            .all(|(before, now)| before.name == now.name);
+    if is_same {
+        let both = before.iter().zip(now);
+        return both
+            .map(|(before, now)| Ended::between(Some(&before.requests), &now.requests))
+            .collect();
+    }
+    let before: HashMap<&str, &RequestCounts> = (before.iter())
+        .map(|replica| (replica.name.as_str(), &replica.requests))
+        .collect();
+    let between = |replica: &ReplicaStatus| {
+        Ended::between(
+            before.get(replica.name.as_str()).copied(),
+            &replica.requests,
+        )
+    };
+    now.iter().map(between).collect()
+}
+
+fn columns(
+    now: Part<'_>,
+    begun: Option<&Histograms>,
+    ended: &[Ended],
+    limit: Option<RifLimit>,
+) -> Columns {
+    let mut columns = Columns::default();
+    for (place, (replica, ended)) in now.replicas.iter().zip(ended).enumerate() {
+        let reported = replica.reported.as_ref();
+        let is_hot = |rif| limit.is_some_and(|limit| rif >= limit.median);
+        columns.state.push(State::of(replica).code());
+        columns.rif.push(reported.map(|it| it.rif));
+        columns
+            .latency_us
+            .push(reported.and_then(|it| it.latency_us));
+        columns.report_age_ms.push(reported.map(|it| it.age_ms));
+        columns
+            .capacity_millirif
+            .push(reported.and_then(|it| it.capacity_millirif));
+        columns.cost_us.push(reported.and_then(|it| it.cost_us));
+        columns.hot.push(reported.map(|it| is_hot(it.rif).into()));
+        columns.in_flight.push(replica.in_flight);
+        columns.sent.push(ended.sent);
+        columns.failed.push(ended.failed());
+        let head = |histograms: &Histograms| histograms.heads.get(place).cloned();
+        let heads = begun
+            .and_then(head)
+            .and_then(|begun| Some(head(now.histograms)? - &begun));
+        let quantile = |part| heads.as_ref()?.quantile(part).map(micros);
+        columns.p50_us.push(quantile(0.5));
+        columns.p99_us.push(quantile(0.99));
+        let share = replica.standing.as_ref();
+        columns
+            .share
+            .push(share.map(|it| it.share_millionths / 1_000));
+    }
+    // Where nobody says anything of these, columns of `null` would make a tick a fifth larger.
+    if columns.capacity_millirif.iter().all(Option::is_none) {
+        columns.capacity_millirif.clear();
+    }
+    if columns.cost_us.iter().all(Option::is_none) {
+        columns.cost_us.clear();
+    }
+    columns
+}
+
+fn rif_limit(workers: &[&WorkerStatus]) -> Option<RifLimit> {
+    let mut limits: Vec<_> = workers.iter().filter_map(|it| it.rif_limit).collect();
+    limits.sort_unstable();
+    Some(RifLimit {
+        min: *limits.first()?,
+        median: *limits.get(limits.len().saturating_sub(1) / 2)?,
+        max: *limits.last()?,
+    })
+}
+
+fn pool(workers: &[&WorkerStatus], replicas: &[ReplicaStatus]) -> Vec<PooledReport> {
+    let names = replicas.iter().enumerate();
+    let places: HashMap<&str, usize> = names
+        .map(|(place, replica)| (replica.name.as_str(), place))
+        .collect();
+    let report = |worker: usize, report: &PooledStatus| {
+        Some(PooledReport {
+            worker,
+            replica: *places.get(report.replica.as_str())?,
+            rif: report.rif,
+            latency_us: report.latency_us,
+            age_ms: report.age_ms,
+            uses_left: (report.uses_left != u32::MAX).then_some(report.uses_left),
+            hot: report.hot,
+            local: report.local,
+            rank: report.rank,
+            score_us: report.score_us,
+            next: report.next,
+        })
+    };
+    let reports = |worker: &&WorkerStatus| -> Vec<_> {
+        // Where reports decide, those without a rank are not looked at: of a large fleet, most of what is kept.
+        let is_ranked = worker.pool.iter().any(|report| report.rank.is_some());
+        let looked_at = |report: &&PooledStatus| !is_ranked || report.rank.is_some();
+        let pool = worker.pool.iter().filter(looked_at);
+        let pool = pool.filter_map(|it| report(worker.worker, it));
+        let mut pool: Vec<_> = pool.collect();
+        pool.sort_by_key(|it| (it.rank, it.age_ms));
+        pool
+    };
+    workers.iter().flat_map(reports).collect()
+}
+
+/// With one decimal.
+fn per_second(count: u64, interval: Duration) -> f64 {
+    let seconds = interval.as_secs_f64();
+    if seconds > 0.0 {
+        (count as f64 / seconds * 10.0).round() / 10.0
+    } else {
+        0.0
+    }
+}
+
+#[cfg(test)]
+mod tests;

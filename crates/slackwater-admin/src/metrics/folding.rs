@@ -1,0 +1,127 @@
+//! Which replicas have series of their own, from one scrape to the next.
+//!
+//! Whoever has them keeps them as long as it is there; places that become free go to the first of the others. What those
+//! have counted together never falls, as a reader would take that for a beginning anew and add all of it once more: what
+//! one of them had counted stays in when it leaves, or when it gets series of its own.
+
+use slackwater_telemetry::facts::{Facts, RequestCounts};
+use slackwater_telemetry::latency_histogram::Latencies;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What a replica has counted, or several have.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Counted {
+    pub(super) requests: RequestCounts,
+    /// Health checks passed and failed; `None` where there are none.
+    pub(super) checks: Option<(u64, u64)>,
+    pub(super) heads: Latencies,
+}
+
+impl Counted {
+    pub(super) fn add(&mut self, other: &Self) {
+        self.requests += other.requests;
+        let sum = |(passed, failed), (more_passed, more_failed)| {
+            (passed + more_passed, failed + more_failed)
+        };
+        self.checks = match (self.checks, other.checks) {
+            (Some(checks), Some(more)) => Some(sum(checks, more)),
+            (checks, more) => checks.or(more),
+        };
+        self.heads += &other.heads;
+    }
+}
+
+/// What is remembered between scrapes.
+#[derive(Debug)]
+pub(crate) struct Folding {
+    replicas_max: usize,
+    services: BTreeMap<String, OfService>,
+}
+
+#[derive(Debug, Default)]
+struct OfService {
+    /// Another one: it has begun anew.
+    number: u64,
+    /// Have series of their own.
+    own: BTreeSet<String>,
+    /// The others, each with what it had counted when it was last seen.
+    others: BTreeMap<String, Counted>,
+    /// Of those that are no longer among them.
+    before: Option<Counted>,
+}
+
+impl Folding {
+    /// As many have series of their own, over all services.
+    pub(crate) const fn new(replicas_max: usize) -> Self {
+        Self {
+            replicas_max,
+            services: BTreeMap::new(),
+        }
+    }
+
+    pub(super) const fn set_replicas_max(&mut self, replicas_max: usize) {
+        self.replicas_max = replicas_max;
+    }
+
+    /// Whether each replica of each service has series of its own, in the order of `facts`.
+    pub(super) fn choose(&mut self, facts: &Facts) -> Vec<Vec<bool>> {
+        let names = |number: usize| facts.services[number].replicas.iter().map(|it| &it.name);
+        let is_there = |name: &str| facts.services.iter().any(|service| service.name == name);
+        self.services.retain(|name, _| is_there(name));
+        for (place, service) in facts.services.iter().enumerate() {
+            let known = self.services.entry(service.name.clone()).or_default();
+            if known.number != service.number {
+                *known = OfService {
+                    number: service.number,
+                    own: core::mem::take(&mut known.own),
+                    ..OfService::default()
+                };
+            }
+            let there: BTreeSet<_> = names(place).collect();
+            known.own.retain(|name| there.contains(name));
+        }
+        let taken: usize = self
+            .services
+            .values()
+            .map(|service| service.own.len())
+            .sum();
+        let mut free = self.replicas_max.saturating_sub(taken);
+        let mut chosen = Vec::with_capacity(facts.services.len());
+        for (place, service) in facts.services.iter().enumerate() {
+            let Some(known) = self.services.get_mut(&service.name) else {
+                continue;
+            };
+            let of_service = names(place).map(|name| {
+                if !known.own.contains(name) && free > 0 {
+                    free -= 1;
+                    known.own.insert(name.clone());
+                }
+                known.own.contains(name)
+            });
+            chosen.push(of_service.collect());
+        }
+        chosen
+    }
+
+    /// What all others of a service have counted: those that are there now, by name, and those that were; `None` if there
+    /// never were any.
+    pub(super) fn fold(
+        &mut self,
+        service: &str,
+        others: BTreeMap<String, Counted>,
+    ) -> Option<Counted> {
+        let known = self.services.get_mut(service)?;
+        for (name, counted) in core::mem::take(&mut known.others) {
+            if !others.contains_key(&name) {
+                known.before.get_or_insert_default().add(&counted);
+            }
+        }
+        known.others = others;
+        if known.others.is_empty() {
+            return known.before.clone();
+        }
+        let mut sum = known.before.clone().unwrap_or_default();
+        (known.others.values()).for_each(|counted| sum.add(counted));
+        Some(sum)
+    }
+}

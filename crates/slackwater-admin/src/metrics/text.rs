@@ -1,0 +1,276 @@
+//! The two text formats, which differ in little: `OpenMetrics` has units, names counters without `_total`, and marks its end.
+
+use super::registry::{Family, Kind};
+use super::scrape::Scrape;
+use core::fmt::Write;
+use http::HeaderMap;
+use http::header::ACCEPT;
+use slackwater_telemetry::exemplars::{Exemplar, Exemplars};
+use slackwater_telemetry::latency_histogram::Latencies;
+use std::time::SystemTime;
+
+/// Which text is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Format {
+    /// Version 0.0.4 of Prometheus's own.
+    Prometheus,
+    /// Version 1.0.0.
+    OpenMetrics,
+}
+
+impl Format {
+    /// The one that a reader prefers; Prometheus's own where it does not care.
+    pub(crate) fn preferred(headers: &HeaderMap) -> Self {
+        let accepted = headers
+            .get_all(ACCEPT)
+            .iter()
+            .filter_map(|it| it.to_str().ok());
+        let (mut open_metrics, mut plain) = (0.0_f32, 0.0_f32);
+        for range in accepted.flat_map(|ranges| ranges.split(',')) {
+            let mut parts = range.split(';').map(str::trim);
+            let weight = || {
+                let mut weights = range.split(';').skip(1);
+                let weight = weights.find_map(|it| it.trim().strip_prefix("q="));
+                weight.map_or(Ok(1.0), str::parse).unwrap_or_default()
+            };
+            match parts.next() {
+                Some("application/openmetrics-text") => open_metrics = open_metrics.max(weight()),
+                Some("text/plain" | "text/*" | "*/*") => plain = plain.max(weight()),
+                _ => (),
+            }
+        }
+        if open_metrics > 0.0 && open_metrics >= plain {
+            Self::OpenMetrics
+        } else {
+            Self::Prometheus
+        }
+    }
+
+    /// Its `Content-Type`.
+    pub(crate) const fn content_type(self) -> &'static str {
+        match self {
+            Self::Prometheus => "text/plain; version=0.0.4; charset=utf-8",
+            Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+        }
+    }
+}
+
+/// Takes the samples of one metric and writes them; its name comes before the first one.
+pub(crate) struct Samples<'t> {
+    text: &'t mut String,
+    format: Format,
+    family: &'static Family,
+    is_begun: bool,
+}
+
+impl Samples<'_> {
+    /// A whole number.
+    pub(super) fn count(&mut self, labels: &[&str], value: u64) {
+        let suffix = self.suffix();
+        self.sample(suffix, labels, None, value);
+    }
+
+    /// Any number.
+    pub(super) fn number(&mut self, labels: &[&str], value: f64) {
+        let suffix = self.suffix();
+        self.sample(suffix, labels, None, value);
+    }
+
+    /// Latencies, with a request that stands for those in each bucket where there is one. Also where there are none yet: who reads a count
+    /// for the first time does not know what it was before, and would miss the first ones.
+    pub(super) fn latencies(
+        &mut self,
+        labels: &[&str],
+        latencies: &Latencies,
+        exemplars: Option<&Exemplars>,
+    ) {
+        let count = latencies.count();
+        let mut bound = String::new();
+        let mut first = 0;
+        for (bucket, (bound_us, up_to)) in latencies.up_to_bounds().enumerate() {
+            if is_told(bound_us) {
+                bound.clear();
+                // With a point, as OpenMetrics wants it. A string takes everything, here and below.
+                let _ = write!(bound, "{:?}", bound_us as f64 / 1e6);
+                self.sample("_bucket", labels, Some(&bound), up_to);
+                self.exemplify(exemplars.and_then(|it| it.newest(first..=bucket)));
+                first = bucket + 1;
+            }
+        }
+        self.sample("_bucket", labels, Some("+Inf"), count);
+        self.exemplify(exemplars.and_then(|it| it.newest(first..=usize::MAX)));
+        self.sample("_sum", labels, None, latencies.sum().as_secs_f64());
+        self.sample("_count", labels, None, count);
+    }
+
+    /// Adds to the sample before it a request that stands for it, where the format has that.
+    fn exemplify(&mut self, exemplar: Option<&Exemplar>) {
+        let Some(exemplar) = exemplar.filter(|_| self.format == Format::OpenMetrics) else {
+            return;
+        };
+        // The end of the sample's line.
+        self.text.pop();
+        self.text.push_str(" # {");
+        let mut before = "";
+        for (name, value) in exemplar.reference.labels() {
+            push_label(self.text, before, name, &value);
+            before = ",";
+        }
+        let at = exemplar.at.duration_since(SystemTime::UNIX_EPOCH);
+        let at_ms = at.unwrap_or_default().as_millis();
+        let (seconds, ms) = (at_ms / 1_000, at_ms % 1_000);
+        let latency_s = exemplar.latency.as_secs_f64();
+        let _ = writeln!(self.text, "}} {latency_s} {seconds}.{ms:03}");
+    }
+
+    const fn suffix(&self) -> &'static str {
+        match self.family.kind {
+            Kind::Counter => "_total",
+            Kind::Gauge | Kind::Histogram => "",
+        }
+    }
+
+    fn begin(&mut self) {
+        let Family {
+            name, kind, help, ..
+        } = self.family;
+        let (kind, full) = (kind.as_str(), self.family.full_name());
+        let name = match self.format {
+            Format::Prometheus => &*full,
+            Format::OpenMetrics => name,
+        };
+        let _ = writeln!(self.text, "# HELP {name} {help}\n# TYPE {name} {kind}");
+        if let (Format::OpenMetrics, Some(unit)) = (self.format, self.family.unit()) {
+            let _ = writeln!(self.text, "# UNIT {name} {unit}");
+        }
+    }
+
+    fn sample(
+        &mut self,
+        suffix: &str,
+        values: &[&str],
+        bound: Option<&str>,
+        value: impl core::fmt::Display,
+    ) {
+        if !self.is_begun {
+            self.begin();
+            self.is_begun = true;
+        }
+        debug_assert_eq!(
+            values.len(),
+            self.family.labels.len(),
+            "{}",
+            self.family.name
+        );
+        self.text.push_str(self.family.name);
+        self.text.push_str(suffix);
+        let labels = self.family.labels.iter().map(|label| label.name);
+        let labels = labels.zip(values.iter().copied());
+        let mut before = "{";
+        for (name, value) in labels.chain(bound.map(|bound| ("le", bound))) {
+            push_label(self.text, before, name, value);
+            before = ",";
+        }
+        if before == "," {
+            self.text.push('}');
+        }
+        let _ = writeln!(self.text, " {value}");
+    }
+}
+
+/// Three bounds of each power of ten are told; with all seven of many replicas a scrape would be long.
+const fn is_told(bound_us: u64) -> bool {
+    let mut leading = bound_us;
+    while leading >= 100 && leading.is_multiple_of(10) {
+        leading /= 10;
+    }
+    matches!(leading, 10 | 25 | 50)
+}
+
+fn push_label(text: &mut String, before: &str, name: &str, value: &str) {
+    text.push_str(before);
+    text.push_str(name);
+    text.push_str("=\"");
+    push_escaped(text, value);
+    text.push('"');
+}
+
+fn push_escaped(text: &mut String, value: &str) {
+    for character in value.chars() {
+        match character {
+            '\\' => text.push_str("\\\\"),
+            '"' => text.push_str("\\\""),
+            '\n' => text.push_str("\\n"),
+            other => text.push(other),
+        }
+    }
+}
+
+/// Writes a metric; nothing at all if it has no samples now.
+pub(super) fn write_family(
+    text: &mut String,
+    format: Format,
+    family: &'static Family,
+    scrape: &Scrape<'_>,
+) {
+    let mut samples = Samples {
+        text,
+        format,
+        family,
+        is_begun: false,
+    };
+    (family.write)(scrape, &mut samples);
+}
+
+/// Marks the end, where that is done.
+pub(super) fn end(text: &mut String, format: Format) {
+    if format == Format::OpenMetrics {
+        text.push_str("# EOF\n");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::HeaderValue;
+
+    #[test]
+    fn a_reader_gets_the_format_that_it_prefers() {
+        let prometheus = "application/openmetrics-text;version=1.0.0;q=0.5,\
+                          application/openmetrics-text;version=0.0.1;q=0.4,text/plain;version=0.0.4;q=0.3,*/*;q=0.2";
+        for (accept, format) in [
+            (None, Format::Prometheus),
+            (Some("*/*"), Format::Prometheus),
+            (Some("text/html"), Format::Prometheus),
+            (Some(prometheus), Format::OpenMetrics),
+            (Some("application/openmetrics-text"), Format::OpenMetrics),
+            (Some("application/openmetrics-text;q=0"), Format::Prometheus),
+            (
+                Some("text/plain;q=0.9, application/openmetrics-text; q=0.2"),
+                Format::Prometheus,
+            ),
+        ] {
+            let mut headers = HeaderMap::new();
+            if let Some(accept) = accept {
+                headers.insert(ACCEPT, HeaderValue::from_static(accept));
+            }
+            assert_eq!(Format::preferred(&headers), format, "{accept:?}");
+        }
+    }
+
+    #[test]
+    fn three_bounds_of_each_power_of_ten_are_told() {
+        let all = slackwater_telemetry::latency_histogram::BOUNDS_US;
+        let told: Vec<_> = all.into_iter().filter(|bound| is_told(*bound)).collect();
+        assert_eq!(told[..4], [100, 250, 500, 1_000]);
+        assert_eq!(told[told.len() - 3..], [10_000_000, 25_000_000, 50_000_000]);
+        assert_eq!(told.len(), 18);
+    }
+
+    #[test]
+    fn labels_cannot_break_out() {
+        let mut text = String::new();
+        push_escaped(&mut text, "a\"b\\c\nd");
+        assert_eq!(text, "a\\\"b\\\\c\\nd");
+    }
+}

@@ -1,0 +1,128 @@
+//! The parameters of a request: `service=web&replica=a%3A80`.
+
+use core::fmt;
+
+/// Parameters at most.
+const PARAMETERS_MAX: usize = 32;
+
+/// The parameters of a request, decoded, in their order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Query(Vec<(String, String)>);
+
+/// Why the parameters cannot be read.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum QueryFault {
+    /// There are too many.
+    TooMany,
+    /// This one comes twice.
+    Twice(String),
+    /// This one is not percent-encoded UTF-8.
+    Encoding(String),
+}
+
+impl fmt::Display for QueryFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooMany => write!(f, "more than {PARAMETERS_MAX} parameters"),
+            Self::Twice(name) => write!(f, "parameter {name}: is there twice"),
+            Self::Encoding(text) => write!(
+                f,
+                "parameter {text:?}: is not percent-encoded UTF-8, such as a%3A80 for a:80"
+            ),
+        }
+    }
+}
+
+impl Query {
+    /// Reads what stands after the `?`.
+    ///
+    /// # Errors
+    ///
+    /// See [`QueryFault`].
+    pub(crate) fn parse(text: &str) -> Result<Self, QueryFault> {
+        let mut parameters: Vec<(String, String)> = Vec::new();
+        for pair in text.split('&').filter(|pair| !pair.is_empty()) {
+            if parameters.len() == PARAMETERS_MAX {
+                return Err(QueryFault::TooMany);
+            }
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            let read = |text| decoded(text).ok_or_else(|| QueryFault::Encoding(pair.to_owned()));
+            let (name, value) = (read(name)?, read(value)?);
+            if parameters.iter().any(|(other, _)| *other == name) {
+                return Err(QueryFault::Twice(name));
+            }
+            parameters.push((name, value));
+        }
+        Ok(Self(parameters))
+    }
+
+    /// All of them, in their order.
+    pub fn pairs(&self) -> &[(String, String)] {
+        &self.0
+    }
+
+    /// A parameter's value.
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
+        let found = self.0.iter().find(|(own, _)| own == name);
+        found.map(|(_, value)| value.as_str())
+    }
+
+    /// The first parameter that is none of `known`.
+    pub(crate) fn unknown(&self, known: &[&str]) -> Option<&str> {
+        let mut names = self.0.iter().map(|(name, _)| name.as_str());
+        names.find(|name| !known.contains(name))
+    }
+}
+
+/// Percent-encoded text in plain; a plus is a space, as in forms. `None` where it is not that.
+fn decoded(text: &str) -> Option<String> {
+    let mut plain = Vec::with_capacity(text.len());
+    let mut bytes = text.bytes();
+    while let Some(byte) = bytes.next() {
+        plain.push(match byte {
+            b'%' => {
+                let mut digit = || char::from(bytes.next()?).to_digit(16);
+                let (high, low) = (digit()?, digit()?);
+                u8::try_from(high * 16 + low).ok()?
+            }
+            b'+' => b' ',
+            other => other,
+        });
+    }
+    String::from_utf8(plain).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_values_are_decoded() {
+        let query = Query::parse("service=web+1&replica=%5B%3a%3A1%5D:80&&flag&x=a=b").unwrap();
+        assert_eq!(query.get("service"), Some("web 1"));
+        assert_eq!(query.get("replica"), Some("[::1]:80"));
+        assert_eq!(query.get("flag"), Some(""));
+        assert_eq!(query.get("x"), Some("a=b"));
+        assert_eq!(query.get("web"), None);
+        assert_eq!(query.unknown(&["service", "replica", "x"]), Some("flag"));
+        assert_eq!(query.unknown(&["service", "replica", "x", "flag"]), None);
+        assert_eq!(Query::parse(""), Ok(Query::default()));
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_named() {
+        for odd in ["a=%", "a=%4", "a=%zz", "a=%ff", "%+1=b"] {
+            assert_eq!(Query::parse(odd), Err(QueryFault::Encoding(odd.to_owned())));
+        }
+        assert_eq!(
+            Query::parse("a=1&b&%61=2").unwrap_err().to_string(),
+            "parameter a: is there twice"
+        );
+        let many = |count: usize| {
+            let names: Vec<_> = (0..count).map(|it| format!("p{it}")).collect();
+            names.join("&")
+        };
+        assert!(Query::parse(&many(32)).is_ok());
+        assert_eq!(Query::parse(&many(33)), Err(QueryFault::TooMany));
+    }
+}

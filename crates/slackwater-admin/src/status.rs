@@ -1,0 +1,572 @@
+//! The status as JSON: what `GET /status` answers, field by field. `docs/admin.md` documents each, and a test keeps the two
+//! in step. Fields are only ever added; unknown ones are to be ignored by readers.
+
+use super::standing::{StandingCounts, StandingStatus, standings};
+use core::ops::AddAssign;
+use core::time::Duration;
+use serde::{Deserialize, Serialize};
+use slackwater_core::policy::{Counters, PooledView, ReplicaView, Reports, Score, policy_named};
+use slackwater_core::tracker::CapacitySource;
+use slackwater_core::{LoadReport, ReplicaId};
+use slackwater_telemetry::facts::SourceState;
+use slackwater_telemetry::facts::latency::{
+    LatencyFacts, LatencyStatus, QuantileStatus, latency_status, quantiles,
+};
+use slackwater_telemetry::facts::{
+    AdmissionCounts, CertificateFacts, ConnectionFacts, Facts, HandshakeFacts, HealthFacts,
+    LineFacts, OverrideFacts, Phase, ReloadFacts, RequestCounts, ServiceFacts, StatusCount,
+    UnroutedFacts, WorkerFacts,
+};
+use slackwater_telemetry::latency_histogram::Latencies;
+use slackwater_telemetry::trace::SpanCounts;
+use slackwater_tower::client::Reported;
+use slackwater_tower::server::admission::{AdmissionView, Priority, Shed, TieCounts};
+use std::collections::BTreeMap;
+use std::time::SystemTime;
+
+/// The whole status.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Status {
+    pub(crate) version: String,
+    pub(crate) role: String,
+    pub(crate) process: u32,
+    pub(crate) phase: Phase,
+    pub(crate) uptime_ms: u64,
+    pub(crate) client_connections: ConnectionFacts,
+    pub(crate) proxy_headers_refused: u64,
+    pub(crate) unreadable_requests: Vec<StatusCount>,
+    pub(crate) unrouted_requests: UnroutedFacts,
+    pub(crate) own_load: Option<LoadStatus>,
+    pub(crate) own_queue: Option<QueueStatus>,
+    pub(crate) own_ties: Option<TieStatus>,
+    pub(crate) reloads: Option<ReloadStatus>,
+    pub(crate) overrides: Option<OverrideFacts>,
+    pub(crate) certificates: Vec<CertificateFacts>,
+    pub(crate) handshakes: Vec<HandshakeFacts>,
+    pub(crate) log_lost: u64,
+    pub(crate) access_log_lost: Option<u64>,
+    pub(crate) spans: Option<SpanCounts>,
+    pub(crate) recording: Option<bool>,
+    pub(crate) counts: PolicyCounts,
+    pub(crate) services: Vec<ServiceStatus>,
+    pub(crate) replicas: Vec<ReplicaStatus>,
+    pub(crate) workers: Vec<WorkerStatus>,
+}
+
+/// What happened to requests with a copy at another replica.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub(crate) struct TieStatus {
+    pub(crate) dropped: u64,
+    pub(crate) doubled: u64,
+    pub(crate) untied: u64,
+    pub(crate) told: u64,
+    pub(crate) untold: u64,
+    pub(crate) strange: u64,
+}
+
+/// What became of the configuration when it was read again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub(crate) struct ReloadStatus {
+    pub(crate) taken: u64,
+    pub(crate) refused: u64,
+    pub(crate) last_at_ms: Option<u64>,
+    pub(crate) failure: Option<String>,
+}
+
+/// One service, over all workers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub(crate) struct ServiceStatus {
+    pub(crate) name: String,
+    pub(crate) policy: String,
+    pub(crate) discovery: Option<DiscoveryStatus>,
+    pub(crate) tier: Option<u8>,
+    pub(crate) admission: AdmissionCounts,
+    pub(crate) line: Option<LineFacts>,
+    pub(crate) latency: Vec<LatencyStatus>,
+    pub(crate) counts: PolicyCounts,
+}
+
+/// Where a service's fleet comes from, and what became of the last list.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub(crate) struct DiscoveryStatus {
+    pub(crate) source: String,
+    pub(crate) answered_at_ms: Option<u64>,
+    pub(crate) failure: Option<String>,
+    pub(crate) changes: u64,
+    pub(crate) failures: u64,
+}
+
+/// One replica, over all workers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each holds or not, whatever the others do"
+)]
+pub(crate) struct ReplicaStatus {
+    pub(crate) service: String,
+    pub(crate) name: String,
+    pub(crate) address: String,
+    pub(crate) probe_address: Option<String>,
+    pub(crate) weight: u32,
+    pub(crate) fleet_weight: u32,
+    pub(crate) drained: bool,
+    pub(crate) tier: u8,
+    pub(crate) available: bool,
+    pub(crate) draining: bool,
+    pub(crate) silent: bool,
+    pub(crate) lost: bool,
+    pub(crate) health: Option<HealthFacts>,
+    pub(crate) standing: Option<StandingStatus>,
+    pub(crate) note: Option<String>,
+    pub(crate) reported: Option<ReportedStatus>,
+    pub(crate) head_us: Option<QuantileStatus>,
+    pub(crate) in_flight: u64,
+    pub(crate) requests: RequestCounts,
+}
+
+/// What a replica last said of its load, to whichever worker heard it last.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub(crate) struct ReportedStatus {
+    pub(crate) rif: u32,
+    pub(crate) latency_us: Option<u64>,
+    pub(crate) capacity_millirif: Option<u32>,
+    pub(crate) cost_us: Option<u64>,
+    pub(crate) age_ms: u64,
+}
+
+/// One worker's part of a service: its policy's counts and its pool.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub(crate) struct WorkerStatus {
+    pub(crate) service: String,
+    pub(crate) worker: usize,
+    pub(crate) rif_limit: Option<u32>,
+    pub(crate) probe_rate_millionths: Option<u32>,
+    pub(crate) pool: Vec<PooledStatus>,
+    pub(crate) counts: PolicyCounts,
+}
+
+/// One pooled report.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub(crate) struct PooledStatus {
+    pub(crate) replica: String,
+    pub(crate) rif: u32,
+    pub(crate) latency_us: Option<u64>,
+    pub(crate) age_ms: u64,
+    pub(crate) uses_left: u32,
+    pub(crate) hot: bool,
+    pub(crate) local: bool,
+    #[serde(default)]
+    pub(crate) rank: Option<u32>,
+    pub(crate) score_us: Option<i64>,
+    pub(crate) next: bool,
+}
+
+/// What a process that stands before a replica answers to probes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub(crate) struct LoadStatus {
+    pub(crate) rif: u32,
+    pub(crate) latency_us: Option<u64>,
+    pub(crate) draining: bool,
+    pub(crate) capacity_millirif: Option<u32>,
+    pub(crate) capacity_source: Option<String>,
+    pub(crate) cost_us: Option<u64>,
+    pub(crate) cpu_millionths: Option<u32>,
+}
+
+/// The queue before the replica that a process stands before.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub(crate) struct QueueStatus {
+    pub(crate) limit: u32,
+    pub(crate) rif: u32,
+    pub(crate) waiting: BTreeMap<String, u32>,
+    pub(crate) age_us: u64,
+    pub(crate) standing: bool,
+    pub(crate) least_latency_us: Option<u64>,
+    pub(crate) queued: u64,
+    pub(crate) shed: BTreeMap<String, u64>,
+}
+
+/// [`Counters`], in groups.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub(crate) struct PolicyCounts {
+    pub(crate) picks: BTreeMap<String, u64>,
+    pub(crate) no_replica: u64,
+    pub(crate) probes: BTreeMap<String, u64>,
+    pub(crate) removals: BTreeMap<String, u64>,
+    pub(crate) standing: StandingCounts,
+    pub(crate) rounds: u64,
+    pub(crate) probing_ns: u64,
+}
+
+impl Status {
+    pub(crate) fn new(facts: &Facts, phase: Phase, uptime: Duration) -> Self {
+        let services: Vec<_> = facts.services.iter().map(ServiceStatus::new).collect();
+        let mut counts = PolicyCounts::default();
+        for service in &services {
+            counts += service.counts.clone();
+        }
+        let workers = |service: &ServiceFacts| -> Vec<_> {
+            let workers = service.workers.iter().enumerate();
+            let status = workers.map(|(index, worker)| WorkerStatus::new(index, worker, service));
+            status.collect()
+        };
+        Self {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            role: facts.role.to_owned(),
+            process: std::process::id(),
+            phase,
+            uptime_ms: whole(uptime.as_millis()),
+            client_connections: facts.client_connections,
+            proxy_headers_refused: facts.proxy_headers_refused,
+            unreadable_requests: facts.unreadable_requests.clone(),
+            unrouted_requests: facts.unrouted_requests,
+            own_load: (facts.own_load.as_ref())
+                .map(|report| LoadStatus::new(report, facts.own_capacity_source)),
+            own_queue: facts.own_queue.as_ref().map(QueueStatus::from),
+            own_ties: facts.own_ties.as_ref().map(TieStatus::from),
+            reloads: facts.reloads.as_ref().map(ReloadStatus::from),
+            overrides: facts.overrides.clone(),
+            certificates: facts.certificates.clone(),
+            handshakes: facts.handshakes.clone(),
+            log_lost: facts.log_lost,
+            access_log_lost: facts.access_log_lost,
+            spans: facts.spans,
+            recording: facts.recording,
+            counts,
+            services,
+            replicas: facts.services.iter().flat_map(replicas).collect(),
+            workers: facts.services.iter().flat_map(workers).collect(),
+        }
+    }
+}
+
+impl ServiceStatus {
+    fn new(service: &ServiceFacts) -> Self {
+        let mut counts = PolicyCounts::default();
+        let mut admission = AdmissionCounts::default();
+        for worker in &service.workers {
+            counts += PolicyCounts::from(&worker.counters);
+            admission += worker.admission;
+        }
+        Self {
+            name: service.name.clone(),
+            policy: service.policy.to_owned(),
+            discovery: service.discovery.as_ref().map(DiscoveryStatus::from),
+            tier: tier(&service.workers),
+            admission,
+            line: line(&service.workers),
+            latency: latency_status(&LatencyFacts::sum(&service.workers)),
+            counts,
+        }
+    }
+}
+
+/// All workers' together; `None` where none has one.
+fn line(workers: &[WorkerFacts]) -> Option<LineFacts> {
+    let lines = workers.iter().filter_map(|worker| worker.line);
+    lines.reduce(|sum, line| LineFacts {
+        inside: sum.inside + line.inside,
+        waiting: sum.waiting + line.waiting,
+        age_us: sum.age_us.max(line.age_us),
+    })
+}
+
+/// The highest that any worker uses; `None` where one of them finds nobody in any.
+fn tier(workers: &[WorkerFacts]) -> Option<u8> {
+    let tiers: Option<Vec<_>> = workers.iter().map(|worker| worker.tier).collect();
+    tiers?.into_iter().max()
+}
+
+/// A service's fleet over all workers: a replica may be chosen if every worker may choose it, is draining, silent or lost if any
+/// worker found it so, and has in flight what all of them sent.
+fn replicas(service: &ServiceFacts) -> Vec<ReplicaStatus> {
+    let standings = standings(&service.workers, service.replicas.len());
+    let mut replicas: Vec<_> = (service.replicas.iter().zip(standings))
+        .map(|(replica, standing)| ReplicaStatus {
+            service: service.name.clone(),
+            name: replica.name.clone(),
+            address: replica.address.clone(),
+            probe_address: replica.probe_address.clone(),
+            weight: replica.weight,
+            fleet_weight: replica.fleet_weight,
+            drained: replica.drained,
+            tier: replica.tier,
+            available: replica.weight > 0 && replica.behind.is_none_or(|it| it.is_there),
+            draining: false,
+            silent: false,
+            lost: false,
+            health: replica.health.clone(),
+            standing,
+            note: None,
+            reported: None,
+            head_us: None,
+            in_flight: replica.behind.map_or(0, |it| it.in_flight),
+            requests: RequestCounts::default(),
+        })
+        .collect();
+    let mut reports = vec![None; replicas.len()];
+    let mut heads = vec![Latencies::default(); replicas.len()];
+    for worker in &service.workers {
+        let views = by_id(&worker.snapshot.replicas);
+        for (replica, parts) in replicas.iter_mut().zip(&worker.ids) {
+            let views: Vec<_> = parts.iter().filter_map(|part| views.get(part)).collect();
+            replica.available &= views.iter().all(|view| view.available);
+            replica.draining |= views.iter().any(|view| view.draining);
+            // Parts are probed each by itself, and a late answer of one speaks for all.
+            replica.silent |= !views.is_empty() && views.iter().all(|view| view.silent);
+            replica.lost |= !views.is_empty() && views.iter().all(|view| view.lost);
+            let in_flight = views.iter().map(|view| u64::from(view.in_flight));
+            replica.in_flight += in_flight.sum::<u64>();
+        }
+        let reported: BTreeMap<_, _> = (worker.reported.iter())
+            .map(|it| (it.replica, it))
+            .collect();
+        for (last, parts) in reports.iter_mut().zip(&worker.ids) {
+            let said = parts.iter().filter_map(|part| reported.get(part).copied());
+            *last = said.chain(*last).min_by_key(|it| it.age);
+        }
+        for (sum, of_worker) in heads.iter_mut().zip(&worker.heads) {
+            *sum += of_worker;
+        }
+        for (replica, requests) in replicas.iter_mut().zip(&worker.requests) {
+            replica.requests += *requests;
+        }
+    }
+    for (replica, (reported, heads)) in replicas.iter_mut().zip(reports.iter().zip(&heads)) {
+        replica.reported = reported.map(ReportedStatus::from);
+        replica.head_us = quantiles(heads);
+        replica.note = if replica.lost {
+            Some(LOST_NOTE.to_owned())
+        } else {
+            (replica.silent).then(|| silent_note(service.policy).to_owned())
+        };
+    }
+    replicas
+}
+
+impl From<&Reported> for ReportedStatus {
+    fn from(reported: &Reported) -> Self {
+        Self {
+            rif: reported.rif.count(),
+            latency_us: reported.latency.map(|latency| whole(latency.as_micros())),
+            capacity_millirif: reported.capacity_millirif,
+            cost_us: reported.cost.map(|cost| whole(cost.as_micros())),
+            age_ms: whole(reported.age.as_millis()),
+        }
+    }
+}
+
+/// Said of a replica that has stopped answering probes, by whatever policy.
+pub const LOST_NOTE: &str =
+    "answers no probes any more, while others do: gets no requests while there is another";
+
+/// Said of a replica that answers no probes, where this policy chooses. `[A13]` What is polled has nothing of this proxy's own
+/// to put in the place of a report: such a replica counts as a mean one.
+pub fn silent_note(policy: &str) -> &'static str {
+    if policy_named(policy).is_some_and(|entry| entry.reports == Reports::Polled) {
+        "answers no probes: the policy does without its reports"
+    } else {
+        "answers no probes: balanced by what this proxy sees itself"
+    }
+}
+
+fn by_id(views: &[ReplicaView]) -> BTreeMap<ReplicaId, &ReplicaView> {
+    views.iter().map(|view| (view.replica, view)).collect()
+}
+
+impl WorkerStatus {
+    fn new(index: usize, worker: &WorkerFacts, service: &ServiceFacts) -> Self {
+        let names = service.replicas.iter().map(|replica| replica.name.as_str());
+        let names: BTreeMap<_, _> = (worker.ids.iter().zip(names))
+            .flat_map(|(parts, name)| parts.iter().map(move |&part| (part, name)))
+            .collect();
+        let order = (0_u32..).zip(&worker.snapshot.order);
+        let order: BTreeMap<_, _> = order
+            .map(|(rank, &(it, score))| (it, (rank, score)))
+            .collect();
+        let pooled = |view: &PooledView| PooledStatus {
+            replica: names
+                .get(&view.replica)
+                .map_or_else(|| view.replica.to_string(), ToString::to_string),
+            rif: view.rif.count(),
+            latency_us: view.latency.map(|latency| whole(latency.as_micros())),
+            age_ms: whole(view.age.as_millis()),
+            uses_left: view.uses_left,
+            hot: view.hot,
+            local: view.local,
+            rank: order.get(&view.replica).map(|(rank, _)| *rank),
+            score_us: (order.get(&view.replica)).and_then(|(_, score)| score_us((*score)?)),
+            next: worker.snapshot.next == Some(view.replica),
+        };
+        Self {
+            service: service.name.clone(),
+            worker: index,
+            rif_limit: worker.snapshot.rif_limit.map(slackwater_core::Rif::count),
+            probe_rate_millionths: (worker.snapshot.probe_rate)
+                .map(slackwater_core::Rate::millionths),
+            pool: worker.snapshot.pool.iter().map(pooled).collect(),
+            counts: PolicyCounts::from(&worker.counters),
+        }
+    }
+}
+
+/// Of what is compared, latencies.
+const fn score_us(score: Score) -> Option<i64> {
+    match score {
+        Score::Nanoseconds(ns) => Some(ns / 1_000),
+        _ => None,
+    }
+}
+
+impl From<&ReloadFacts> for ReloadStatus {
+    fn from(reloads: &ReloadFacts) -> Self {
+        Self {
+            taken: reloads.taken,
+            refused: reloads.refused,
+            last_at_ms: reloads.last_at.map(since_epoch_ms),
+            failure: reloads.failure.clone(),
+        }
+    }
+}
+
+/// Milliseconds since 1970; 0 before.
+pub fn since_epoch_ms(at: SystemTime) -> u64 {
+    let since = at.duration_since(SystemTime::UNIX_EPOCH);
+    whole(since.unwrap_or_default().as_millis())
+}
+
+impl From<&SourceState> for DiscoveryStatus {
+    fn from(state: &SourceState) -> Self {
+        Self {
+            source: state.source.clone(),
+            answered_at_ms: state.answered_at.map(since_epoch_ms),
+            failure: state.failure.clone(),
+            changes: state.changes,
+            failures: state.failures,
+        }
+    }
+}
+
+impl LoadStatus {
+    fn new(report: &LoadReport, capacity_source: Option<CapacitySource>) -> Self {
+        Self {
+            rif: report.rif.count(),
+            latency_us: report.latency.map(|latency| whole(latency.as_micros())),
+            draining: report.draining,
+            capacity_millirif: report.capacity_millirif,
+            capacity_source: capacity_source.map(|source| source.as_str().to_owned()),
+            cost_us: report.cost.map(|cost| whole(cost.as_micros())),
+            cpu_millionths: report.cpu_millionths,
+        }
+    }
+}
+
+impl From<&AdmissionView> for QueueStatus {
+    fn from(view: &AdmissionView) -> Self {
+        let waiting = Priority::ALL.iter().zip(view.waiting);
+        let shed = Shed::ALL.iter().zip(view.shed);
+        Self {
+            limit: view.limit,
+            rif: view.rif,
+            waiting: waiting
+                .map(|(it, count)| (it.name().to_owned(), count))
+                .collect(),
+            age_us: whole(view.age.as_micros()),
+            standing: view.is_standing,
+            least_latency_us: view.least_latency.map(|least| whole(least.as_micros())),
+            queued: view.queued,
+            shed: shed
+                .map(|(it, count)| (it.name().to_owned(), count))
+                .collect(),
+        }
+    }
+}
+
+impl From<&TieCounts> for TieStatus {
+    fn from(counts: &TieCounts) -> Self {
+        Self {
+            dropped: counts.copies.dropped,
+            doubled: counts.copies.doubled,
+            untied: counts.copies.untied,
+            told: counts.told,
+            untold: counts.untold,
+            strange: counts.strange,
+        }
+    }
+}
+
+impl From<&Counters> for PolicyCounts {
+    fn from(counters: &Counters) -> Self {
+        let named = |counts: &[(&str, u64)]| {
+            let owned = |&(name, count): &(&str, u64)| (name.to_owned(), count);
+            counts.iter().map(owned).collect()
+        };
+        let c = counters;
+        Self {
+            picks: (c.picks.iter())
+                .map(|(reason, count)| (reason.as_str().to_owned(), count))
+                .collect(),
+            no_replica: c.no_replica,
+            probes: named(&[
+                ("sent", c.probes_sent),
+                ("unsent", c.probes_unsent),
+                ("answered", c.probes_answered),
+                ("lost", c.probes_lost),
+                ("answered_late", c.reports_late),
+                ("answered_by_unknown", c.reports_unknown),
+                ("skipped_interval", c.probes_skipped_interval),
+                ("skipped_outstanding", c.probes_skipped_outstanding),
+                ("skipped_cap", c.probes_skipped_cap),
+                ("skipped_rate", c.probes_skipped_rate),
+                ("backed_off", c.probes_backed_off),
+                ("idle", c.probes_idle),
+                ("local", c.probes_local),
+            ]),
+            removals: named(&[
+                ("spent", c.removed_spent),
+                ("expired", c.removed_expired),
+                ("oldest", c.removed_oldest),
+                ("worst", c.removed_worst),
+                ("evicted", c.evicted),
+                ("replaced", c.replaced),
+                ("withheld", c.removals_withheld),
+            ]),
+            standing: StandingCounts::from(&c.health),
+            rounds: c.rounds,
+            probing_ns: c.probing_ns,
+        }
+    }
+}
+
+impl AddAssign for PolicyCounts {
+    fn add_assign(&mut self, other: Self) {
+        let add = |sums: &mut BTreeMap<String, u64>, counts: BTreeMap<String, u64>| {
+            for (name, count) in counts {
+                *sums.entry(name).or_default() += count;
+            }
+        };
+        add(&mut self.picks, other.picks);
+        add(&mut self.probes, other.probes);
+        add(&mut self.removals, other.removals);
+        self.standing += other.standing;
+        self.no_replica += other.no_replica;
+        self.rounds += other.rounds;
+        self.probing_ns += other.probing_ns;
+    }
+}
+
+fn whole(number: u128) -> u64 {
+    u64::try_from(number).unwrap_or(u64::MAX)
+}

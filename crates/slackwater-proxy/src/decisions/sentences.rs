@@ -1,0 +1,323 @@
+//! A decision in words.
+
+use super::decision::{Decision, Kept, Known, Report, Tried};
+use crate::request_record::AttemptKind;
+use core::fmt::{self, Write};
+use core::time::Duration;
+use slackwater_core::policy::{Outcome, PickReason, policy_named};
+use slackwater_telemetry::date::Date;
+
+/// So many of those that could not be chosen are named.
+const OUTS_SHOWN: usize = 5;
+/// A replica with this weight has a turn in each round of `weighted_round_robin`.
+const WEIGHT_MAX: u32 = 65_535;
+
+/// The whole story of a request, with the end of its last line.
+pub(super) fn tell(decision: &Decision) -> String {
+    let mut text = String::new();
+    // Writing to a string does not fail.
+    let _ = write_decision(&mut text, decision);
+    text
+}
+
+fn write_decision(to: &mut String, decision: &Decision) -> fmt::Result {
+    write!(to, "{} ", Date::of(decision.time).rfc3339())?;
+    write!(
+        to,
+        "{} {}",
+        decision.method.escape_debug(),
+        decision.path.escape_debug()
+    )?;
+    match (&decision.service, decision.policy) {
+        (Some(service), Some(policy)) => write!(to, " for {service} ({policy})")?,
+        _ => write!(to, " for no service")?,
+    }
+    match decision.status {
+        0 => write!(to, ": no answer")?,
+        status => write!(to, ": {status}")?,
+    }
+    if let Some(status) = decision.grpc_status {
+        write!(to, ", gRPC status {status}")?;
+    }
+    write!(to, " after {}", span(decision.total))?;
+    if decision.end != "complete" {
+        write!(to, ", {}", decision.end.replace('_', " "))?;
+    }
+    if let Some(error) = &decision.error {
+        write!(to, " ({})", error.escape_debug())?;
+    }
+    let kept = match decision.kept {
+        Kept::Sampled => "drawn for the sample",
+        Kept::Asked => "asked for",
+        Kept::Failed => "failed",
+        Kept::Slow => "slow",
+    };
+    writeln!(to, "; kept as {kept}; id {}", decision.id.escape_debug())?;
+    if decision.attempts.is_empty() {
+        writeln!(to, "  no replica has had it")?;
+    }
+    for (place, attempt) in decision.attempts.iter().enumerate() {
+        write_attempt(to, place + 1, attempt, decision.policy)?;
+    }
+    Ok(())
+}
+
+fn write_attempt(
+    to: &mut String,
+    number: usize,
+    attempt: &Tried,
+    policy: Option<&str>,
+) -> fmt::Result {
+    let what = match attempt.kind {
+        AttemptKind::First => "first try",
+        AttemptKind::Retry => "another try",
+        AttemptKind::Hedge => "second copy, for the first was late",
+        AttemptKind::Tie => "second copy, tied to the first",
+        AttemptKind::Trial => "copy for a replica on trial",
+    };
+    write!(to, "  {number}. {what}")?;
+    if let Some(due_after) = attempt.due_after {
+        write!(to, " (due after {})", span(due_after))?;
+    }
+    writeln!(to, ", sent at {}", span(attempt.sent))?;
+    let chosen = attempt.candidates.iter().find(|known| known.chosen);
+    let part = chosen.map_or_else(String::new, part);
+    write!(
+        to,
+        "     replica {}{part}: {}",
+        attempt.replica,
+        why(attempt, policy)
+    )?;
+    let rule = attempt.rule.unwrap_or(attempt.reason);
+    let why = (policy.and_then(policy_named)).map_or("", |entry| entry.why_hot_cold);
+    if !why.is_empty() && matches!(rule, PickReason::Cold | PickReason::Hot) {
+        write!(to, "; {why}")?;
+    }
+    if let Some(runner_up) = &attempt.runner_up {
+        let tells_hot_from_cold = attempt.rif_limit.is_some();
+        write!(to, "; runner-up {}", known(runner_up, tells_hot_from_cold))?;
+    }
+    if !attempt.probing.is_zero() {
+        write!(to, "; asked replicas for {}", span(attempt.probing))?;
+    }
+    writeln!(to)?;
+    write_absent(to, attempt)?;
+    write!(to, "     {}", became(attempt))?;
+    if attempt.answered {
+        write!(to, "; this is the answer that was passed on")?;
+    }
+    writeln!(to)
+}
+
+/// Why that replica.
+fn why(attempt: &Tried, policy: Option<&str>) -> String {
+    let rule = attempt.rule.map_or_else(String::new, |rule| {
+        format!("; {}", by_rule(attempt, rule, policy))
+    });
+    match attempt.reason {
+        PickReason::Panic => format!("none may be chosen, so all may be{rule}"),
+        PickReason::LastResort => format!(
+            "it may not be chosen, but all that may be have had the request, and it is better than none{rule}"
+        ),
+        PickReason::Fallback => format!("fewer than two reports were of use{rule}"),
+        reason => by_rule(attempt, reason, policy),
+    }
+}
+
+fn by_rule(attempt: &Tried, rule: PickReason, policy: Option<&str>) -> String {
+    let limit = attempt.rif_limit.map_or_else(
+        || "no RIF limit".to_owned(),
+        |limit| format!("RIF limit {limit}"),
+    );
+    let chosen = attempt.chosen.as_ref();
+    let known = attempt.candidates.iter().find(|known| known.chosen);
+    let figures = chosen.map_or_else(String::new, |report| {
+        format!(" ({})", figures(report, known))
+    });
+    let looked_at = attempt.considered;
+    let compared = known.and_then(compared);
+    let compared = compared.map_or_else(String::new, |compared| format!(" {compared}"));
+    // In a panic there is no number of those that may be chosen.
+    let among = match (attempt.reason, attempt.available) {
+        (PickReason::Panic, _) => " among all".to_owned(),
+        (PickReason::LastResort, _) => String::new(),
+        (_, available) => format!(" among {available}"),
+    };
+    match rule {
+        PickReason::Cold => {
+            let cold = attempt.cold;
+            format!("cold, lowest latency of {cold} cold{figures}; {limit}")
+        }
+        PickReason::Hot => format!("all {} hot, lowest RIF{figures}; {limit}", attempt.hot),
+        PickReason::LowestScore => {
+            let reports = attempt.cold + attempt.hot;
+            let entry = policy.and_then(policy_named);
+            let score = entry.map_or("score", |entry| entry.score.name);
+            format!("lowest {score}{compared} of {reports}{figures}")
+        }
+        PickReason::LowestCost => format!("lowest cost{compared} of {looked_at} drawn"),
+        PickReason::LowestRif if compared.is_empty() => {
+            format!("it has not reported and counts as the mean: lowest RIF of {looked_at} drawn")
+        }
+        PickReason::LowestRif => {
+            format!("lowest RIF by its last report,{compared}, of {looked_at} drawn")
+        }
+        PickReason::LeastLoaded => {
+            let in_flight = known.map_or_else(String::new, |known| {
+                format!(" ({} of ours)", known.in_flight)
+            });
+            format!("fewest requests in flight{in_flight} of {looked_at}")
+        }
+        PickReason::Weighted => {
+            let chance = known.and_then(|known| known.weight);
+            let chance = chance.map_or_else(String::new, |weight| {
+                format!(" of {}%", f64::from(weight) / 1e4)
+            });
+            format!("drawn, with a chance{chance} among {looked_at}")
+        }
+        PickReason::Turn => {
+            let weight = known.and_then(|known| known.weight);
+            let weight = weight.map_or_else(String::new, |weight| {
+                format!(", which it has {weight} times in {WEIGHT_MAX} rounds")
+            });
+            format!("its turn{among}{weight}")
+        }
+        PickReason::Random => format!("drawn at random{among}"),
+        PickReason::SoleAnswer => format!("the only one that answered{figures}"),
+        PickReason::Pinned => "the request belongs there".to_owned(),
+        PickReason::Room => "all were full, and it was the first to have room".to_owned(),
+        PickReason::Trial => "it is out, and this shows how it does".to_owned(),
+        other => other.as_str().to_owned(),
+    }
+}
+
+/// The figure of its own that a policy compares, where a lower one is better.
+fn compared(known: &Known) -> Option<String> {
+    let score = known.score_us.map(|us| format!("{:.3} ms", us / 1e3));
+    score.or_else(|| Some(known.polled_rif?.to_string()))
+}
+
+/// What a report said; of one that can be compared by it, also what its replica can carry.
+fn figures(report: &Report, known: Option<&Known>) -> String {
+    let latency = report.latency.map_or_else(
+        || "latency unknown".to_owned(),
+        |latency| format!("latency {}", span(latency)),
+    );
+    let uses = match report.uses_left {
+        Some(1) => ", its last use".to_owned(),
+        Some(uses) => format!(", {uses} uses left"),
+        None => String::new(),
+    };
+    let local = if report.local { ", our own count" } else { "" };
+    let room = known.map_or_else(String::new, room);
+    let (rif, age) = (report.rif, span(report.age));
+    format!("{latency}, RIF {rif}{room}, {age} old{uses}{local}")
+}
+
+/// How much it can carry, how much of that is in use, and what a request costs.
+fn room(known: &Known) -> String {
+    let capacity = known
+        .capacity_millirif
+        .map_or_else(String::new, |millirif| {
+            let in_use = known.in_use.unwrap_or_default() * 100.0;
+            let carries = f64::from(millirif) / 1e3;
+            format!(" of {carries:.1} that it can carry ({in_use:.0}% in use)")
+        });
+    let cost = known.cost.map_or_else(String::new, |cost| {
+        format!(", a request costs {}", span(cost))
+    });
+    capacity + &cost
+}
+
+fn known(known: &Known, tells_hot_from_cold: bool) -> String {
+    let hot = |report: &Report| match (tells_hot_from_cold, report.hot) {
+        (false, _) => "",
+        (true, true) => "hot, ",
+        (true, false) => "cold, ",
+    };
+    let figures = known.report.as_ref().map_or_else(
+        || format!("{} of ours in flight", known.in_flight),
+        |report| format!("{}{}", hot(report), figures(report, Some(known))),
+    );
+    let compared = match (known.score_us, known.polled_rif) {
+        (None, Some(rif)) => format!("RIF {rif} by its last report, "),
+        (Some(us), _) => format!("{:.3} ms, ", us / 1e3),
+        (None, None) => String::new(),
+    };
+    format!("{}{} ({compared}{figures})", known.replica, part(known))
+}
+
+/// Which part of its replica that is.
+fn part(known: &Known) -> String {
+    known.part.map_or_else(String::new, |part| {
+        format!(", part {} of {}", part.place, part.of)
+    })
+}
+
+fn write_absent(to: &mut String, attempt: &Tried) -> fmt::Result {
+    if attempt.out == 0 {
+        return Ok(());
+    }
+    let shown = attempt.outs.iter().take(OUTS_SHOWN).map(|absent| {
+        let why = absent.why.replace('_', " ");
+        let parts = absent.parts.filter(|parts| *parts > 1);
+        let parts = parts.map_or_else(String::new, |parts| format!(", {parts} parts"));
+        if absent.share > 0.0 {
+            let share = absent.share * 100.0;
+            format!(
+                "{} ({why}, {share:.0}% of its share{parts})",
+                absent.replica
+            )
+        } else {
+            format!("{} ({why}{parts})", absent.replica)
+        }
+    });
+    let shown: Vec<_> = shown.collect();
+    let told = attempt.outs.iter().take(OUTS_SHOWN);
+    let told: usize = told.map(|absent| absent.parts.unwrap_or(1)).sum();
+    let more = (attempt.out as usize).saturating_sub(told);
+    let more = if more > 0 {
+        format!(" and {more} more")
+    } else {
+        String::new()
+    };
+    writeln!(to, "     out or held back: {}{more}", shown.join(", "))
+}
+
+/// What became of it.
+fn became(attempt: &Tried) -> String {
+    let head = match (attempt.status, attempt.head) {
+        (Some(status), Some(head)) => format!("{status} at {}", span(head)),
+        _ => "no response".to_owned(),
+    };
+    let cause = attempt.cause.as_ref();
+    let cause = cause.map_or_else(String::new, |cause| format!(" ({})", cause.escape_debug()));
+    match (attempt.outcome, attempt.end) {
+        (Some(outcome), Some(end)) => {
+            let outcome = match outcome {
+                Outcome::Dropped => "given up",
+                Outcome::Success => "success",
+                other => other.as_str(),
+            };
+            format!(
+                "{head}; {}{cause} at {}",
+                outcome.replace('_', " "),
+                span(end)
+            )
+        }
+        _ => format!("{head}; not over yet"),
+    }
+}
+
+/// Three digits and a unit.
+fn span(span: Duration) -> String {
+    let us = span.as_secs_f64() * 1e6;
+    match us {
+        us if us < 1e3 => format!("{us:.0} µs"),
+        us if us < 1e6 => format!("{:.1} ms", us / 1e3),
+        us => format!("{:.2} s", us / 1e6),
+    }
+}
+
+#[cfg(test)]
+mod tests;

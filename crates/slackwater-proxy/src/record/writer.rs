@@ -1,0 +1,281 @@
+//! The thread that writes a recording, and what workers need of it.
+
+use super::requests::Requests;
+use crate::seed::draw_seed;
+use core::sync::atomic::{AtomicU8, AtomicU32, Ordering::Relaxed};
+use http::HeaderName;
+use slackwater_config::Fault;
+use slackwater_config::ServiceConfig;
+use slackwater_core::policy::Policy;
+use slackwater_recording::file::{Block, END_BYTES, End, FRAME_BYTES, Head, MAGIC, StreamHead};
+use slackwater_recording::{Sink, Stream, record};
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{Builder, JoinHandle};
+use std::time::{Instant, SystemTime};
+
+/// Its owner's alone: it says which replicas there are and how much they carry.
+const MODE: u32 = 0o600;
+/// Blocks that wait to be written: 4 MiB with those that are full.
+const QUEUE: usize = 128;
+/// Nothing has ended it yet.
+const RUNNING: u8 = 0;
+
+/// A recording under way. Dropping it writes what there is and closes the file.
+#[derive(Debug)]
+pub struct Writing {
+    recorder: Recorder,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Records policies; each of its clones into the same file.
+#[derive(Clone, Debug)]
+pub struct Recorder {
+    shared: Arc<Shared>,
+}
+
+/// What the thread is told. Blocks are put together there: that is no work of those who serve.
+#[derive(Debug)]
+enum Message {
+    /// A stream begins.
+    Stream(Box<StreamHead>),
+    /// It goes on.
+    Events { stream: u32, events: Vec<u8> },
+    /// The process ends.
+    Over,
+}
+
+#[derive(Debug)]
+struct Shared {
+    blocks: SyncSender<Message>,
+    /// [`RUNNING`], or the [`End`].
+    end: AtomicU8,
+    began: Instant,
+    /// The next stream's number.
+    next: AtomicU32,
+    streams: Mutex<Vec<Stream>>,
+    /// What is recorded of requests: these fields, beside the rest; `None`: nothing.
+    fields: Option<Arc<[HeaderName]>>,
+}
+
+impl Writing {
+    /// Opens the file and begins.
+    pub fn start(
+        path: &Path,
+        size_max: u32,
+        is_forced: bool,
+        fields: Option<Arc<[HeaderName]>>,
+    ) -> Result<Self, Fault> {
+        let fault = |error: &io::Error| {
+            let advice = if error.kind() == io::ErrorKind::AlreadyExists {
+                "; name another one, or give --record-force to write over it"
+            } else {
+                ""
+            };
+            let path = path.display();
+            Fault::runtime(format!(
+                "--record {path}: cannot be written: {error}{advice}"
+            ))
+        };
+        let file = open(path, is_forced).map_err(|error| fault(&error))?;
+        let (blocks, queue) = sync_channel(QUEUE);
+        let shared = Arc::new(Shared {
+            blocks,
+            end: AtomicU8::new(RUNNING),
+            began: Instant::now(),
+            next: AtomicU32::new(0),
+            streams: Mutex::default(),
+            fields,
+        });
+        let mut writer = Writer {
+            file,
+            path: path.to_owned(),
+            room: u64::from(size_max),
+            shared: Arc::clone(&shared),
+        };
+        writer.begin().map_err(|error| fault(&error))?;
+        let work = move || writer.write_all(&queue);
+        let thread = Builder::new().name("recording".to_owned()).spawn(work);
+        Ok(Self {
+            thread: Some(thread.map_err(|error| fault(&error))?),
+            recorder: Recorder { shared },
+        })
+    }
+
+    /// What records policies into it.
+    pub const fn recorder(&self) -> &Recorder {
+        &self.recorder
+    }
+}
+
+impl Drop for Writing {
+    fn drop(&mut self) {
+        let shared = &self.recorder.shared;
+        for stream in shared.lock().drain(..) {
+            stream.flush();
+        }
+        shared.end_with(End::Complete);
+        // The thread takes what waits and then looks at why. It has ended already where the file could not be written.
+        let _ = shared.blocks.send(Message::Over);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Recorder {
+    /// Whether nothing has ended it yet.
+    pub(crate) fn is_running(&self) -> bool {
+        self.shared.is_running()
+    }
+
+    /// Tells what requests were like; `None`: that is not recorded.
+    pub(crate) fn requests(&self) -> Option<Requests> {
+        self.shared.fields.clone().map(Requests::new)
+    }
+
+    /// A worker's policy of that service, recorded from now on.
+    pub(crate) fn record(
+        &self,
+        policy: Box<dyn Policy>,
+        service: &ServiceConfig,
+        worker: u16,
+    ) -> (Box<dyn Policy>, Stream) {
+        let shared = &self.shared;
+        let number = shared.next.fetch_add(1, Relaxed);
+        let seed = draw_seed();
+        let since = shared.began.elapsed().as_nanos();
+        let head = StreamHead {
+            number,
+            since_ns: u64::try_from(since).unwrap_or(u64::MAX),
+            worker,
+            seed,
+            service: service.name.clone(),
+            policy: policy.name().to_owned(),
+            settings: service.policy_toml(),
+            fields: (shared.fields.iter().flat_map(|fields| fields.iter()))
+                .map(ToString::to_string)
+                .collect(),
+        };
+        shared.send(Message::Stream(Box::new(head)));
+        let (policy, stream) = record(policy, seed, number, Arc::clone(shared) as _);
+        let mut streams = shared.lock();
+        streams.retain(|stream| !stream.is_over());
+        streams.push(stream.clone());
+        (policy, stream)
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Stream>> {
+        self.streams.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_running(&self) -> bool {
+        self.end.load(Relaxed) == RUNNING
+    }
+
+    /// Whether it is still to be written.
+    fn send(&self, message: Message) -> bool {
+        if !self.is_running() {
+            return false;
+        }
+        let is_sent = self.blocks.try_send(message).is_ok();
+        if !is_sent {
+            self.end_with(End::Behind);
+        }
+        is_sent
+    }
+
+    /// The first reason counts.
+    fn end_with(&self, end: End) {
+        let ended = (self.end).compare_exchange(RUNNING, end as u8, Relaxed, Relaxed);
+        if ended.is_ok() && end != End::Complete {
+            tracing::warn!(why = end.as_str(), "the recording has ended");
+        }
+    }
+}
+
+impl Sink for Shared {
+    fn take(&self, stream: u32, events: Vec<u8>) -> bool {
+        self.send(Message::Events { stream, events })
+    }
+}
+
+fn open(path: &Path, is_forced: bool) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).mode(MODE);
+    if is_forced {
+        // Removed first: the mode of a file that is there would stay what it was.
+        match std::fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => (),
+        }
+    }
+    options.create_new(true).open(path)
+}
+
+/// Writes blocks one after another.
+struct Writer {
+    file: File,
+    path: PathBuf,
+    /// Bytes that may still be written.
+    room: u64,
+    shared: Arc<Shared>,
+}
+
+impl Writer {
+    fn begin(&mut self) -> io::Result<()> {
+        let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        let started_ms = since_1970.map_or(0, |span| span.as_millis());
+        let head = Head {
+            started_ms: u64::try_from(started_ms).unwrap_or(u64::MAX),
+            software: concat!("slackwater ", env!("CARGO_PKG_VERSION")).to_owned(),
+        };
+        self.write(&MAGIC)?;
+        self.write(&Block::Head(head).framed())
+    }
+
+    /// Until there is nothing more to come.
+    fn write_all(&mut self, queue: &Receiver<Message>) {
+        for message in queue {
+            let block = match message {
+                Message::Stream(head) => Block::Stream(*head).framed(),
+                Message::Events { stream, events } => {
+                    let events = &events;
+                    Block::Events { stream, events }.framed()
+                }
+                Message::Over => break,
+            };
+            // From the first that does not fit on nothing is written, so that no stream has a gap.
+            if self.room < (block.len() + END_BYTES) as u64 {
+                self.shared.end_with(End::Full);
+                self.room = END_BYTES as u64;
+            } else if let Err(error) = self.write(&block) {
+                self.shared.end_with(End::Unwritable);
+                let path = self.path.display();
+                tracing::error!(%path, "the recording cannot be written: {error}");
+                // Nobody is to wait for room in the queue at the end.
+                return;
+            }
+        }
+        let said = self.shared.end.load(Relaxed);
+        let end = End::ALL.into_iter().find(|end| *end as u8 == said);
+        let end = Block::End(end.unwrap_or(End::Complete)).framed();
+        debug_assert!(end.len() == END_BYTES && END_BYTES > FRAME_BYTES);
+        if let Err(error) = self.write(&end) {
+            let path = self.path.display();
+            tracing::error!(%path, "the recording's end cannot be written: {error}");
+        }
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.file.write_all(bytes)?;
+        self.room = self.room.saturating_sub(bytes.len() as u64);
+        Ok(())
+    }
+}

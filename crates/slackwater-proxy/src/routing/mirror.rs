@@ -1,0 +1,137 @@
+//! Copies of requests for a service whose answers nobody hears.
+//!
+//! A copy begins when the request itself has been read to its end, goes its way in a task of its own, and leaves no trace but
+//! counts: it neither delays nor fails the request. There is a bound to the size of each and to how many there are at once.
+
+use super::Table;
+use crate::forward::{
+    BodyCopy, COPY_BYTES_MAX, COPY_TIME_MAX, Origin, RequestBody, prepare_request, read_out,
+};
+use crate::request_record::Story;
+use crate::service::{Service, Tries};
+use core::cell::Cell;
+use http::header::{self, HeaderValue};
+use http::{HeaderMap, Method, Request, Uri};
+use slackwater_config::Connect;
+use slackwater_config::routes::{Forward, HeaderChanges, Mirror, Rewrite};
+use slackwater_core::Draw;
+use slackwater_core::draw::below;
+use slackwater_core::overload::Priority;
+use slackwater_tower::wire::asks::set_priority;
+use std::rc::Rc;
+
+/// Copies at once, in a worker.
+const COPIES_MAX: u32 = 256;
+/// Shares are in millionths.
+const WHOLE: u32 = 1_000_000;
+
+/// A worker's copies on their way.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Mirrors(Rc<Cell<u32>>);
+
+/// The place of one of them.
+#[derive(Debug)]
+struct Place(Rc<Cell<u32>>);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - 1);
+    }
+}
+
+/// A copy that waits for the body of its request.
+#[derive(Debug)]
+struct Copy {
+    method: Method,
+    uri: Uri,
+    headers: HeaderMap,
+    version: http::Version,
+    body: BodyCopy,
+}
+
+impl Mirrors {
+    /// Sends a copy of the request on its way, if the draw says so. To be called before anything is changed in it.
+    pub(super) fn send(
+        &self,
+        mirror: &Mirror,
+        table: &Table,
+        request: &mut Request<RequestBody>,
+        origin: &Origin,
+        route: &Forward,
+        draw: &mut impl Draw,
+    ) {
+        if below(draw, WHOLE) >= mirror.share.millionths() {
+            return;
+        }
+        let Some(service) = table.services.get(mirror.service) else {
+            return;
+        };
+        // A copy cannot talk to the client.
+        if request.headers().contains_key(header::UPGRADE) || *request.method() == Method::CONNECT {
+            return;
+        }
+        let bytes_max = mirror.body_bytes_max as usize;
+        let has_room = self.0.get() < COPIES_MAX;
+        let body = (has_room.then(|| request.body_mut().copy(bytes_max))).flatten();
+        let Some(body) = body else {
+            service.counts().mirror_skipped.add_one();
+            return;
+        };
+        self.0.set(self.0.get() + 1);
+        let place = Place(Rc::clone(&self.0));
+        let copy = Copy {
+            method: request.method().clone(),
+            uri: request.uri().clone(),
+            headers: request.headers().clone(),
+            version: request.version(),
+            body,
+        };
+        let (service, origin) = (Rc::clone(service), origin.clone());
+        let changes = (route.rewrite.clone(), route.request_headers.clone());
+        tokio::task::spawn_local(async move {
+            let _place = place;
+            let carried = carry(copy, &service, &origin, &changes);
+            let _ = tokio::time::timeout(COPY_TIME_MAX, carried).await;
+        });
+    }
+}
+
+async fn carry(
+    copy: Copy,
+    service: &Service,
+    origin: &Origin,
+    (rewrite, headers): &(Rewrite, HeaderChanges),
+) {
+    let Ok(body) = copy.body.await else {
+        service.counts().mirror_skipped.add_one();
+        return;
+    };
+    let length = body.len();
+    let mut request = Box::new(Request::new(RequestBody::own(body)));
+    *request.method_mut() = copy.method;
+    *request.uri_mut() = copy.uri;
+    *request.headers_mut() = copy.headers;
+    // Nobody waits for its answer, whatever was said of the request itself.
+    set_priority(request.headers_mut(), Priority::Shadow);
+    *request.version_mut() = copy.version;
+    // What is wrong with the request is the client's to hear, of the request itself.
+    if prepare_request(&mut request, service.protocol(), Connect::Refuse, origin).is_err() {
+        return;
+    }
+    if rewrite.host.is_some() {
+        origin.keep_host(&mut request);
+    }
+    if !rewrite.apply(&mut request) {
+        return;
+    }
+    if length > 0 {
+        let length = HeaderValue::from(length);
+        request.headers_mut().insert(header::CONTENT_LENGTH, length);
+    }
+    headers.apply(request.headers_mut());
+    service.counts().mirrored.add_one();
+    let mut answer = service
+        .handle(request, None, &Story::default(), Tries::default())
+        .await;
+    read_out(answer.body_mut(), COPY_BYTES_MAX).await;
+}

@@ -1,0 +1,328 @@
+//! From a request to the service that it is for, or to the answer that its route has for it.
+//!
+//! Routes and services together are a [`Table`], a value that does not change: a request keeps the one that it began with.
+
+mod counts;
+mod mirror;
+
+use crate::forward::{
+    Count, Handler, Origin, Patience, Refusal, RequestBody, ResponseBody, UnreadableCounts,
+    is_grpc_call, no_route, own_response, prepare_request, refuse, say_in_grpc, too_large,
+};
+use crate::request_record::{Recorder, Story};
+use crate::service::{Flight, Service, Tries};
+use bytes::Bytes;
+use core::cell::RefCell;
+use http::header::{self, HeaderValue};
+use http::{HeaderMap, Method, Request, Response, StatusCode};
+use mirror::Mirrors;
+
+pub(crate) use counts::{DoorCounts, UnroutedCounts};
+use slackwater_config::routes::{
+    Action, FixedResponse, Forward, Found, Head, Parts, PathRule, Redirect, Rewrite, Route, Router,
+    host_of,
+};
+use slackwater_config::{Connect, ReplicaProtocol};
+use slackwater_core::SplitMix64;
+use slackwater_tower::wire::asks::time_left;
+use std::rc::Rc;
+use std::sync::Arc;
+use tokio::time::Instant;
+
+/// A response as clients get it.
+type Answer = Response<ResponseBody<Box<Flight>>>;
+
+/// Routes, and the services that they lead to.
+#[derive(Debug)]
+pub(crate) struct Table {
+    router: Router,
+    /// In the order of the configuration.
+    services: Vec<Rc<Service>>,
+}
+
+impl Table {
+    /// `services` are those of the configuration that the routes are from, in its order.
+    pub(crate) fn new(routes: &[Route], services: Vec<Rc<Service>>) -> Self {
+        Self {
+            router: Router::new(routes),
+            services,
+        }
+    }
+
+    /// In the order of the configuration.
+    pub(crate) fn services(&self) -> &[Rc<Service>] {
+        &self.services
+    }
+
+    /// Whether each request goes by the same route as it would by `other`.
+    pub(crate) fn matches_like(&self, other: &Self) -> bool {
+        self.router.matches_like(&other.router)
+    }
+
+    fn find(&self, request: &Request<RequestBody>, origin: &Origin) -> Found<'_> {
+        self.router.find(&Head {
+            listener: origin.listener,
+            method: request.method(),
+            uri: request.uri(),
+            headers: request.headers(),
+            local: &origin.local,
+        })
+    }
+}
+
+/// A worker's handler of requests.
+#[derive(Debug)]
+pub(crate) struct Routing {
+    table: RefCell<Rc<Table>>,
+    /// For the choice between services.
+    draw: RefCell<SplitMix64>,
+    mirrors: Mirrors,
+    recorder: Rc<Recorder>,
+    unreadable: Arc<UnreadableCounts>,
+    unrouted: Arc<UnroutedCounts>,
+}
+
+impl Routing {
+    /// `seed`: from somewhere that differs from worker to worker.
+    pub(crate) fn new(
+        table: Rc<Table>,
+        seed: u64,
+        recorder: Rc<Recorder>,
+        counts: &DoorCounts,
+    ) -> Self {
+        Self {
+            table: RefCell::new(table),
+            draw: RefCell::new(SplitMix64::new(seed)),
+            mirrors: Mirrors::default(),
+            recorder,
+            unreadable: Arc::clone(&counts.unreadable),
+            unrouted: Arc::clone(&counts.unrouted),
+        }
+    }
+
+    /// Requests that come from now on find their way by this one.
+    pub(crate) fn swap(&self, table: &Rc<Table>) {
+        self.table.replace(Rc::clone(table));
+    }
+
+    async fn forward(
+        &self,
+        table: &Table,
+        (number, forward): (usize, &Forward),
+        mut request: Box<Request<RequestBody>>,
+        origin: &Origin,
+        (id, story): (Option<&HeaderValue>, &Story),
+    ) -> Answer {
+        let chosen = forward.services.choose(&mut *self.draw.borrow_mut());
+        let Some(service) = table.services.get(chosen) else {
+            self.unrouted.no_route.add_one();
+            return no_route();
+        };
+        story.route(service.name(), service.directory());
+        if let Some(mirror) = &forward.mirror {
+            let draw = &mut *self.draw.borrow_mut();
+            (self.mirrors).send(mirror, table, &mut request, origin, forward, draw);
+        }
+        let client = service.client(request.headers(), origin);
+        let protocol = service.protocol();
+        let prepared = prepare_request(&mut request, protocol, forward.connect, origin);
+        if let Err(refusal) = prepared {
+            return service.refused(refuse(refusal), story);
+        }
+        service.tell_ends(&mut request, origin);
+        self.recorder.ids().pass_on(id, request.headers_mut());
+        // What a tunnel is for has no path, and its host is the replica's affair.
+        if *request.method() != Method::CONNECT && !rewrite(&forward.rewrite, &mut request, origin)
+        {
+            let refusal = Refusal {
+                status: StatusCode::BAD_REQUEST,
+                reason: "the target is not valid",
+            };
+            return service.refused(refuse(refusal), story);
+        }
+        // Not before: a client must not be able to have them removed as its connection's own.
+        forward.request_headers.apply(request.headers_mut());
+        let bounds = &forward.bounds;
+        if let Some(bytes_max) = bounds.body_bytes_max
+            && !request.body_mut().limit(bytes_max.into())
+        {
+            return service.refused(too_large(), story);
+        }
+        let ends = bounds.total.map(|total| Instant::now() + total);
+        let said = time_left(request.headers()).map(|left| Instant::now() + left);
+        let patience = Patience {
+            first_byte: bounds.first_byte,
+            client: bounds.first_byte,
+            ends,
+            wanted: ends.into_iter().chain(said).min(),
+        };
+        let tries = Tries {
+            patience,
+            rules: forward.retries_at(chosen),
+            route: Some(number),
+        };
+        let mut answer = service.handle(request, client, story, tries).await;
+        answer.body_mut().bound(bounds.stall, bounds.tunnel, ends);
+        answer
+    }
+}
+
+impl Handler for Routing {
+    type Watch = Box<Flight>;
+
+    async fn handle(&self, mut request: Box<Request<RequestBody>>, origin: &Origin) -> Answer {
+        let ids = self.recorder.ids();
+        let id = ids.of(request.headers());
+        let traced = self.recorder.tracer().and_then(|tracer| {
+            let scheme = |headers: &HeaderMap| origin.client_scheme(headers);
+            tracer.begin(request.headers_mut(), scheme)
+        });
+        let client = || origin.client(request.headers());
+        let (local, cut) = (origin.local(), origin.cut());
+        let told = (id.as_ref(), traced);
+        let story = (self.recorder).begin(&request, told, client, local, cut);
+        let is_grpc_call = is_grpc_call(request.headers());
+        let mut answer = self.answer(request, origin, (id.as_ref(), &story)).await;
+        ids.answer(id.as_ref(), answer.headers_mut());
+        let status = answer.status();
+        if is_grpc_call {
+            say_in_grpc(&mut answer);
+        }
+        story.answer(status, &answer);
+        answer
+    }
+
+    fn unreadable(&self, answer: &Answer, origin: &Origin) {
+        self.unreadable.add_one(answer.status());
+        let client = origin.client(&HeaderMap::new());
+        self.recorder.refused(answer, client, origin.local());
+        tracing::debug!(%client, status = answer.status().as_u16(), "a request that cannot be read");
+    }
+}
+
+impl Routing {
+    async fn answer(
+        &self,
+        request: Box<Request<RequestBody>>,
+        origin: &Origin,
+        told: (Option<&HeaderValue>, &Story),
+    ) -> Answer {
+        let table = Rc::clone(&self.table.borrow());
+        let (number, route) = match table.find(&request, origin) {
+            Found::Route(number, route) => {
+                told.1.matched(route);
+                (number, route)
+            }
+            Found::Doubtful => {
+                self.unrouted.doubtful_path.add_one();
+                return refuse(Refusal {
+                    status: StatusCode::BAD_REQUEST,
+                    reason: "the path can be read in two ways that lead to different places",
+                });
+            }
+            Found::None => {
+                self.unrouted.no_route.add_one();
+                return no_route();
+            }
+        };
+        let mut answer = match &route.then {
+            Action::Forward(forward) => {
+                self.forward(&table, (number, forward), request, origin, told)
+                    .await
+            }
+            Action::Redirect(redirect) => {
+                let answer = redirected(redirect, route, request, origin);
+                self.answered(answer, &self.unrouted.redirected)
+            }
+            Action::Respond(response) => {
+                let answer = respond(response, request, origin);
+                self.answered(answer, &self.unrouted.responded)
+            }
+        };
+        route.response_headers.apply(answer.headers_mut());
+        answer
+    }
+}
+
+impl Routing {
+    /// Counts a route's own answer, or that the request was not fit for it.
+    fn answered(&self, answer: Result<Answer, Refusal>, count: &Count) -> Answer {
+        match answer {
+            Ok(answer) => {
+                count.add_one();
+                answer
+            }
+            Err(refusal) => {
+                self.unrouted.refused.add_one();
+                refuse(refusal)
+            }
+        }
+    }
+}
+
+/// Changes a request as its route says; `false` if what came out is no target.
+fn rewrite(rewrite: &Rewrite, request: &mut Request<RequestBody>, origin: &Origin) -> bool {
+    if rewrite.host.is_some() {
+        origin.keep_host(request);
+    }
+    rewrite.apply(request)
+}
+
+/// Makes sure that what would be refused on its way to a replica is refused here, too.
+fn check(request: &mut Request<RequestBody>, origin: &Origin) -> Result<(), Refusal> {
+    // A response of ours that says 200 would be taken for a tunnel.
+    let connect = Connect::Refuse;
+    prepare_request(request, ReplicaProtocol::Http1, connect, origin)
+}
+
+fn redirected(
+    redirect: &Redirect,
+    route: &Route,
+    mut request: Box<Request<RequestBody>>,
+    origin: &Origin,
+) -> Result<Answer, Refusal> {
+    // Before it is taken out, where nobody vouches for it.
+    let scheme = origin.client_scheme(request.headers());
+    check(&mut request, origin)?;
+    let uri = request.uri();
+    // OPTIONS may ask about the server as a whole.
+    let path = Some(uri.path())
+        .filter(|path| path.starts_with('/'))
+        .unwrap_or("/");
+    let prefix = match &route.when.path {
+        Some(PathRule::Prefix(prefix)) => prefix.len(),
+        _ => 0,
+    };
+    let location = redirect.to.fill(&Parts {
+        scheme,
+        host: host_of(uri, request.headers(), &origin.local),
+        path,
+        rest: path.get(prefix..).unwrap_or_default(),
+        query: uri.query(),
+    });
+    let Ok(location) = HeaderValue::try_from(location) else {
+        return Err(Refusal {
+            status: StatusCode::BAD_REQUEST,
+            reason: "the target is not valid",
+        });
+    };
+    let mut answer = own_response(redirect.status, Bytes::new());
+    answer.headers_mut().insert(header::LOCATION, location);
+    Ok(answer)
+}
+
+fn respond(
+    response: &FixedResponse,
+    mut request: Box<Request<RequestBody>>,
+    origin: &Origin,
+) -> Result<Answer, Refusal> {
+    check(&mut request, origin)?;
+    let mut answer = own_response(response.status, response.body.clone());
+    if !response.body.is_empty() {
+        let content_type = response.content_type.clone();
+        answer
+            .headers_mut()
+            .insert(header::CONTENT_TYPE, content_type);
+    }
+    Ok(answer)
+}

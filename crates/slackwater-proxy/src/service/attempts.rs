@@ -1,0 +1,354 @@
+//! One request and its tries, each on another replica, until there is a response to pass on or a reason to stop.
+//!
+//! What the client hears is the last try's response, or why the last try has none. Whether there may be another try is
+//! the rules' business (`retries`), on which replica is the policy's.
+
+use super::Service;
+use super::account::Account;
+use super::flight::{Flight, Setback, Unwanted};
+use super::race::Lost;
+use super::retries::{Hint, Place, follow};
+use crate::forward::{Cause, Patience, RequestBody, ResponseBody, answer, replicas_full};
+use crate::request_record::{AttemptKind, Story};
+use core::cell::Cell;
+use core::net::IpAddr;
+use core::time::Duration;
+use http::{Request, Response};
+use http_body::Body;
+use slackwater_config::routes::RetryRules;
+use slackwater_core::policy::Query;
+use slackwater_core::{Instant as CoreInstant, ReplicaId};
+use slackwater_tower::response::grpc_failed;
+use slackwater_tower::wire::tie::TIE;
+use std::rc::Rc;
+use tokio::time::Instant;
+
+pub(super) type Reply = Response<ResponseBody<Box<Flight>>>;
+
+/// How a request is tried.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Tries<'r> {
+    /// The request's own.
+    pub(crate) patience: Patience,
+    /// When it is tried again, if not as the service's rules say.
+    pub(crate) rules: Option<&'r RetryRules>,
+    /// By which route it comes, as its place among them; `None`: it is not sent twice, however late it is.
+    pub(crate) route: Option<usize>,
+}
+
+/// What all tries of a request share.
+pub(super) struct Attempts<'s> {
+    pub(super) service: &'s Service,
+    pub(super) story: &'s Story,
+    /// Who gave the response that is passed on.
+    pub(super) served: &'s Cell<Option<ReplicaId>>,
+    rules: &'s RetryRules,
+    may_repeat: bool,
+    /// Whether the body can be had again, as far as its length is known.
+    is_kept: bool,
+    pub(super) began: CoreInstant,
+    /// From then to the head of the response, all tries together. While nobody is reached it does not pass.
+    first_byte: Duration,
+    /// Whether that is less than each try may take anyway.
+    is_own: bool,
+    ends: Option<Instant>,
+    /// Until when the client wants the answer.
+    wanted: Option<Instant>,
+}
+
+impl Service {
+    /// The response of the replica that the policy chose, or of another one after that, to a request that was made fit
+    /// for [`Self::protocol`].
+    /// `client` is whom it comes from, where [`Self::client`] asked for that.
+    pub(crate) async fn handle(
+        &self,
+        request: Box<Request<RequestBody>>,
+        client: Option<IpAddr>,
+        story: &Story,
+        tries: Tries<'_>,
+    ) -> Reply {
+        let mut began = self.balancer.now();
+        let account = Account::open(&self.book, began, story);
+        let permit = match &self.gate {
+            None => None,
+            Some(gate) => match gate.enter(tries.patience.ends).await {
+                Ok(permit) => {
+                    began = self.balancer.now();
+                    Some(permit)
+                }
+                Err(shed) => {
+                    let response = shed.answer();
+                    self.settle(account, &response);
+                    return response;
+                }
+            },
+        };
+        let pinned = (self.sticky.as_ref()).and_then(|it| it.find(request.headers(), client));
+        let served = Cell::new(None);
+        let attempt = self.attempt(request, pinned, &served, (story, tries, began));
+        let mut response = attempt.await;
+        if let (Some(sticky), Some(replica)) = (&self.sticky, served.get()) {
+            sticky.mark(response.headers_mut(), pinned, replica);
+        }
+        let status = response.status();
+        match response.body_mut().watch_mut() {
+            Some(flight) => {
+                flight.keep(account, status);
+                if let Some(permit) = permit {
+                    flight.hold(permit);
+                }
+            }
+            // An answer of our own, or one that is complete, holds no place any more.
+            None => self.settle(account, &response),
+        }
+        response
+    }
+
+    /// An answer of our own to a request that is for this service, and counts as its.
+    pub(crate) fn refused(&self, answer: Reply, story: &Story) -> Reply {
+        let account = Account::open(&self.book, self.balancer.now(), story);
+        self.settle(account, &answer);
+        answer
+    }
+
+    /// A request's response is here, and complete.
+    fn settle(&self, mut account: Account, response: &Reply) {
+        let now = self.balancer.now();
+        account.head(response.status(), now);
+        if grpc_failed(response.headers()) {
+            account.complete_as_failed(now);
+        } else {
+            account.complete(now);
+        }
+    }
+
+    async fn attempt(
+        &self,
+        mut request: Box<Request<RequestBody>>,
+        pinned: Option<ReplicaId>,
+        served: &Cell<Option<ReplicaId>>,
+        (story, tries, began): (&Story, Tries<'_>, CoreInstant),
+    ) -> Reply {
+        let (patience, route) = (tries.patience, tries.route);
+        let rules = tries.rules.unwrap_or(self.retries.rules());
+        let _awaited = self.retries.await_response();
+        let attempts = Attempts {
+            service: self,
+            story,
+            served,
+            rules,
+            may_repeat: rules.may_repeat(&request),
+            is_kept: request.body().size_hint().lower() <= u64::from(rules.body_bytes_max),
+            began,
+            first_byte: patience.first_byte.unwrap_or(self.first_byte),
+            is_own: patience.first_byte.is_some(),
+            ends: patience.ends,
+            wanted: patience.wanted,
+        };
+        // Also of one that may not be repeated: it may turn out that no replica has had it.
+        if rules.may_follow(&request) {
+            request.body_mut().keep(rules.body_bytes_max as usize);
+        }
+        let query = pinned.map_or_else(Query::first, Query::pinned);
+        let Some(mut first) = self.pick_at(began, query, story).await else {
+            return answer(None);
+        };
+        if !first.enter() {
+            let Some(other) = Box::pin(self.find_room(first, story)).await else {
+                return replicas_full();
+            };
+            first = other;
+        }
+        // A second copy would leave the replica that the request belongs to.
+        let route = route.filter(|_| attempts.may_repeat && pinned.is_none());
+        let copy = route.and_then(|_| self.copy_for_trial(&request));
+        let response = self.begin(attempts, first, request, route).await;
+        if let Some(copy) = copy
+            && !response.status().is_server_error()
+        {
+            self.try_out(&copy, story);
+        }
+        response
+    }
+
+    /// The first try, and those that follow it. `route` of a request that may be sent twice.
+    async fn begin(
+        &self,
+        attempts: Attempts<'_>,
+        mut first: Box<Flight>,
+        request: Box<Request<RequestBody>>,
+        route: Option<usize>,
+    ) -> Reply {
+        first.begin(AttemptKind::First, attempts.story);
+        if let Some(copying) =
+            route.and_then(|route| self.copying(route, &first, &request, attempts.story))
+        {
+            let race = Box::pin(attempts.race(copying, first, request)).await;
+            return match race {
+                Ok(response) => response,
+                Err(lost) => Box::pin(attempts.go_on(lost)).await,
+            };
+        }
+        let (replica, member) = (first.part(), Rc::clone(first.member()));
+        let rules = attempts.rules(1);
+        match first
+            .send(request, attempts.patience(1), rules, attempts.story)
+            .await
+        {
+            Ok(response) => {
+                attempts.served.set(replica);
+                response
+            }
+            Err(setback) => {
+                let lost = Lost {
+                    setback,
+                    tried: member.parts.clone(),
+                    attempts: 1,
+                };
+                Box::pin(attempts.go_on(lost)).await
+            }
+        }
+    }
+}
+
+impl<'s> Attempts<'s> {
+    /// The rules by which a response may be refused; none if there can be no try after number `attempt`, from 1.
+    pub(super) fn rules(&self, attempt: u32) -> Option<&'s RetryRules> {
+        let is_last = attempt >= self.rules.attempts_max;
+        (self.may_repeat && !is_last).then_some(self.rules)
+    }
+
+    pub(super) fn now(&self) -> CoreInstant {
+        self.service.balancer.now()
+    }
+
+    /// The time left for all tries together.
+    fn left(&self) -> Duration {
+        let left = self
+            .first_byte
+            .saturating_sub(self.now().saturating_since(self.began));
+        let to_the_end = |ends: Instant| ends.saturating_duration_since(Instant::now());
+        self.ends.map_or(left, |ends| left.min(to_the_end(ends)))
+    }
+
+    /// How long try number `attempt`, from 1, may take to the response's head.
+    pub(super) fn patience(&self, attempt: u32) -> Patience {
+        let may_be_followed = || {
+            let has_other = self.service.members.count() > attempt as usize;
+            self.rules.on.timeout && self.is_kept && has_other && self.rules(attempt).is_some()
+        };
+        let own = self.rules.attempt_timeout.filter(|_| may_be_followed());
+        let first_byte = if attempt == 1 && !self.is_own {
+            // As long as one alone might.
+            own
+        } else {
+            Some(own.map_or(self.left(), |own| own.min(self.left())))
+        };
+        Patience {
+            first_byte,
+            client: Some(self.first_byte),
+            ends: self.ends,
+            wanted: self.wanted,
+        }
+    }
+
+    /// The further tries, after the first one, or both of its copies, had a setback.
+    async fn go_on(mut self, lost: Lost) -> Reply {
+        let Lost {
+            mut setback,
+            mut tried,
+            attempts: mut attempt,
+        } = lost;
+        let mut waits = 0;
+        let mut sent_at = self.began;
+        loop {
+            if setback.is_unreached() {
+                self.began += self.now().saturating_since(sent_at);
+            }
+            // Without another replica there is nothing to wait for.
+            let has_other = attempt < self.service.members.count();
+            attempt += 1;
+            let number = u32::try_from(attempt).unwrap_or(u32::MAX);
+            let wait = has_other.then(|| self.wait(&setback, number, waits));
+            let Some(wait) = wait.flatten() else {
+                return self.give_up(setback);
+            };
+            let _place = match wait {
+                Wait::None => None,
+                Wait::First(place, span) => {
+                    waits += 1;
+                    if !span.is_zero() {
+                        tokio::time::sleep(span).await;
+                    }
+                    Some(place)
+                }
+            };
+            let Some(mut next) = self.service.pick_with_room(&tried, self.story).await else {
+                return self.give_up(setback);
+            };
+            let Some(mut request) = setback.take_request() else {
+                next.cancel();
+                return self.give_up(setback);
+            };
+            // From here on it has no twin.
+            request.headers_mut().remove(TIE);
+            if let Setback::Refused(unwanted) = setback {
+                unwanted.discard();
+            }
+            let part = next.part();
+            tried.extend(&next.member().parts);
+            next.member().counts().retries.add_one();
+            let (patience, rules) = (self.patience(number), self.rules(number));
+            sent_at = self.now();
+            next.begin(AttemptKind::Retry, self.story);
+            let sent = next.send(request, patience, rules, self.story);
+            match sent.await {
+                Ok(response) => {
+                    self.served.set(part);
+                    return response;
+                }
+                Err(another) => setback = another,
+            }
+        }
+    }
+
+    /// The response to a request that is not tried again.
+    fn give_up(&self, setback: Setback) -> Reply {
+        match setback {
+            Setback::Failed(failure) => {
+                if let Cause::Full = failure.cause {
+                    self.service.counts().shed_replicas_full.add_one();
+                }
+                answer(Some(&failure.cause))
+            }
+            Setback::Refused(unwanted) => Unwanted::pass_on(*unwanted, self.story),
+        }
+    }
+
+    /// What comes before try number `attempt`; `None` if there is none.
+    fn wait(&self, setback: &Setback, attempt: u32, waits: u32) -> Option<Wait<'s>> {
+        let retries = &self.service.retries;
+        if attempt > self.rules.attempts_max || !setback.has_request() {
+            return None;
+        }
+        let hint = match setback {
+            // Without time for an answer it would be work for nobody.
+            _ if setback.is_unsent() => return (!self.left().is_zero()).then_some(Wait::None),
+            Setback::Failed(failure) if self.may_repeat && follow(self.rules, &failure.cause) => {
+                Hint::None
+            }
+            Setback::Failed(_) => return None,
+            Setback::Refused(unwanted) => unwanted.hint(),
+        };
+        let wait = retries.wait(waits, hint, self.left())?;
+        Some(Wait::First(retries.place()?, wait))
+    }
+}
+
+/// What comes before another try.
+enum Wait<'r> {
+    /// Nothing.
+    None,
+    /// A wait, and a place in the budget until the try has ended.
+    First(Place<'r>, Duration),
+}

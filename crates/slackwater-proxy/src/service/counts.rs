@@ -1,0 +1,78 @@
+//! What a worker did with a service's requests before any replica had them, or in place of that.
+
+use crate::forward::{Count, Level, Moment};
+use slackwater_telemetry::facts::{AdmissionCounts, LineFacts};
+use slackwater_telemetry::latency_histogram::LatencyHistogram;
+
+/// A worker's counts for one service; the meaning of each is in [`AdmissionCounts`].
+#[derive(Debug, Default)]
+pub(crate) struct ServiceCounts {
+    pub(super) retries_over_budget: Count,
+    pub(super) hedges: Count,
+    pub(super) hedges_won: Count,
+    pub(super) hedges_over_budget: Count,
+    pub(super) hedges_while_slow: Count,
+    pub(super) hedges_unknown: Count,
+    pub(super) ties: Count,
+    pub(super) ties_sent: Count,
+    pub(super) ties_won: Count,
+    pub(super) ties_dropped: Count,
+    pub(super) ties_over_budget: Count,
+    pub(super) shadow_trials: Count,
+    pub(super) shed_queue_full: Count,
+    pub(super) shed_wait_over: Count,
+    pub(super) shed_deadline: Count,
+    pub(super) shed_replicas_full: Count,
+    pub(super) queued: Count,
+    /// Where there is a door.
+    pub(super) inside: Level,
+    pub(super) waiting: Level,
+    pub(super) oldest: Moment,
+    /// Of those who stood in line, however that ended.
+    pub(super) waits: LatencyHistogram,
+    /// Requests whose response has not begun.
+    pub(super) awaited: Level,
+    /// Further tries that are out, of those that the budget pays for.
+    pub(super) retries_out: Level,
+    /// What the budgets for second copies have to pay with, in millionths of a copy.
+    pub(super) hedges_saved: Level,
+    pub(super) ties_saved: Level,
+    pub(crate) mirrored: Count,
+    pub(crate) mirror_skipped: Count,
+}
+
+impl ServiceCounts {
+    /// The line before the service, where there is one.
+    pub(super) fn line(&self) -> LineFacts {
+        LineFacts {
+            inside: self.inside.read(),
+            waiting: self.waiting.read(),
+            age_us: u64::try_from(self.oldest.age().as_micros()).unwrap_or(u64::MAX),
+        }
+    }
+
+    /// The counts now.
+    pub(crate) fn read(&self) -> AdmissionCounts {
+        AdmissionCounts {
+            queued: self.queued.read(),
+            shed_queue_full: self.shed_queue_full.read(),
+            shed_wait_over: self.shed_wait_over.read(),
+            shed_deadline: self.shed_deadline.read(),
+            shed_replicas_full: self.shed_replicas_full.read(),
+            retries_over_budget: self.retries_over_budget.read(),
+            hedges: self.hedges.read(),
+            hedges_won: self.hedges_won.read(),
+            hedges_over_budget: self.hedges_over_budget.read(),
+            hedges_while_slow: self.hedges_while_slow.read(),
+            hedges_unknown: self.hedges_unknown.read(),
+            ties: self.ties.read(),
+            ties_sent: self.ties_sent.read(),
+            ties_won: self.ties_won.read(),
+            ties_dropped: self.ties_dropped.read(),
+            ties_over_budget: self.ties_over_budget.read(),
+            shadow_trials: self.shadow_trials.read(),
+            mirrored: self.mirrored.read(),
+            mirror_skipped: self.mirror_skipped.read(),
+        }
+    }
+}

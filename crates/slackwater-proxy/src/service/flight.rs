@@ -1,0 +1,505 @@
+//! One attempt at a request: a place taken at a replica, which is given back exactly once, at the end of the response's
+//! body, with an error, or by being dropped when the client leaves.
+
+use super::account::Account;
+use super::gate::Permit;
+use super::learning::take_report;
+use super::retries::Hint;
+use super::room::{Room, Spot};
+use crate::forward::{
+    Cause, End, Failure, Patience, Replica, ReplicaCounts, Reply, RequestBody, ResponseBody, Watch,
+    read_rest,
+};
+use crate::request_record::{AttemptKind, AttemptNotes, Ended, Story};
+use core::cell::Cell;
+use core::time::Duration;
+use http::{HeaderMap, Request, Response, StatusCode};
+use slackwater_config::ReplicaConfig;
+use slackwater_config::routes::RetryRules;
+use slackwater_core::overload::Shed;
+use slackwater_core::policy::{Carried, Explanation, Outcome};
+use slackwater_core::{Instant as CoreInstant, ReplicaId};
+use slackwater_tower::client::Lease;
+use slackwater_tower::response::{GrpcStatus, Said, read_head, read_trailers};
+use slackwater_tower::wire::asks::set_time_left;
+use std::rc::Rc;
+use std::sync::Arc;
+use tokio::time::Instant;
+
+/// What is noted of a response that was given up for another one.
+const NOT_PASSED_ON: &str = "not passed on";
+
+/// A replica to this worker.
+#[derive(Debug)]
+pub(super) struct Member {
+    pub(super) config: ReplicaConfig,
+    /// What the policy calls its parts; none if it has no weight.
+    pub(super) parts: Vec<ReplicaId>,
+    pub(super) replica: Rc<Replica>,
+    pub(super) counts: Arc<ReplicaCounts>,
+    /// `None`: there is room for everybody.
+    pub(super) room: Option<Rc<Room>>,
+    /// When its weight was taken.
+    pub(super) resting_since: Option<Instant>,
+}
+
+impl Member {
+    pub(super) fn counts(&self) -> &ReplicaCounts {
+        &self.counts
+    }
+}
+
+/// One attempt at a request.
+#[derive(Debug)]
+pub(crate) struct Flight {
+    /// There until it ends.
+    lease: Option<Lease>,
+    member: Rc<Member>,
+    /// What it is to its request.
+    kind: AttemptKind,
+    /// What the response's head or its trailers say.
+    told: Outcome,
+    /// How a gRPC call ended, as far as it is told.
+    grpc_status: Option<GrpcStatus>,
+    /// Another attempt has taken its place.
+    is_discarded: bool,
+    /// What the policy learns from of what a response says of its replica's load.
+    learning: Carried,
+    /// The request's place in the service.
+    permit: Option<Permit>,
+    /// Its place at the replica.
+    spot: Option<Spot>,
+    /// Of its request, while its response is the request's.
+    story: Story,
+    /// What becomes of itself.
+    notes: AttemptNotes,
+    /// What the choice was made from, until it sets out.
+    pub(super) explanation: Option<Box<Explanation>>,
+    /// When the head of its response was there, on the balancer's clock.
+    head_at: Option<CoreInstant>,
+    /// The request's, once its response is the one that is passed on.
+    account: Option<Account>,
+    /// It is one of two copies of a request, and this says whether the other one has won.
+    race: Option<Rc<Cell<bool>>>,
+}
+
+/// An attempt that gave the client nothing.
+#[derive(Debug)]
+pub(super) enum Setback {
+    /// There is no response.
+    Failed(Failure),
+    /// There is one that the rules do not take for an answer while there may be another attempt.
+    Refused(Box<Unwanted>),
+}
+
+impl Setback {
+    /// A replica dropped it, for its other copy had begun.
+    pub(super) const fn is_twin_s(&self) -> bool {
+        matches!(
+            self,
+            Self::Failed(Failure {
+                cause: Cause::Shed(Shed::TwinStarted),
+                ..
+            })
+        )
+    }
+
+    /// Whether [`Self::take_request`] would give the request.
+    pub(super) fn has_request(&self) -> bool {
+        match self {
+            Self::Failed(failure) => failure.request.is_some(),
+            Self::Refused(unwanted) => unwanted.reply.has_request(),
+        }
+    }
+
+    /// No replica has had anything of the request.
+    pub(super) fn is_unsent(&self) -> bool {
+        matches!(self, Self::Failed(failure) if failure.is_unsent)
+    }
+
+    /// Nobody was there to take the request.
+    pub(super) fn is_unreached(&self) -> bool {
+        matches!(self, Self::Failed(failure) if failure.is_unsent && !matches!(failure.cause, Cause::Shed(_)))
+    }
+
+    /// A replica has had it all the same, as another copy.
+    pub(super) fn set_heard(&mut self) {
+        if let Self::Failed(failure) = self {
+            failure.is_unsent = false;
+        }
+    }
+
+    /// The request, for another attempt.
+    pub(super) fn take_request(&mut self) -> Option<Box<Request<RequestBody>>> {
+        match self {
+            Self::Failed(failure) => failure.request.take(),
+            Self::Refused(unwanted) => unwanted.reply.take_request(),
+        }
+    }
+}
+
+/// A response that will be passed on only for want of a better one.
+#[derive(Debug)]
+pub(super) struct Unwanted {
+    reply: Reply,
+    flight: Box<Flight>,
+}
+
+impl Unwanted {
+    /// When the replica would be tried again.
+    pub(super) fn hint(&self) -> Hint {
+        Hint::of(self.reply.response().headers())
+    }
+
+    /// For want of a better one it is the request's.
+    pub(super) fn pass_on(mut self, story: &Story) -> Response<ResponseBody<Box<Flight>>> {
+        self.flight.pass_on(story);
+        self.reply.into_response(self.flight)
+    }
+
+    /// Gives it up.
+    pub(super) fn discard(mut self) {
+        self.flight.is_discarded = true;
+        discard(self.reply.into_response(self.flight));
+    }
+}
+
+/// Reads a response that is not passed on to its end, if that is near, so that its connection can be used again.
+pub(super) fn discard(response: Response<ResponseBody<Box<Flight>>>) {
+    let mut body = response.into_body();
+    let Some(flight) = body.watch_mut() else {
+        return;
+    };
+    flight.is_discarded = true;
+    read_rest(body);
+}
+
+impl Flight {
+    pub(super) fn new(lease: Lease, member: Rc<Member>, learning: Carried) -> Self {
+        Self {
+            lease: Some(lease),
+            member,
+            kind: AttemptKind::First,
+            told: Outcome::Success,
+            grpc_status: None,
+            is_discarded: false,
+            learning,
+            permit: None,
+            spot: None,
+            story: Story::default(),
+            notes: AttemptNotes::default(),
+            explanation: None,
+            head_at: None,
+            account: None,
+            race: None,
+        }
+    }
+
+    /// There may be another copy of the request.
+    pub(super) fn enter_race(&mut self, is_decided: &Rc<Cell<bool>>) {
+        self.race = Some(Rc::clone(is_decided));
+    }
+
+    /// It sets out for this request, which notes what becomes of it.
+    pub(super) fn begin(&mut self, kind: AttemptKind, story: &Story) {
+        self.kind = kind;
+        if let Some(lease) = &self.lease {
+            let (name, explanation) = (&self.member.config.name, self.explanation.take());
+            self.notes = story.begin_attempt(kind, name, lease.view(), explanation);
+        }
+    }
+
+    /// As a second copy, which was due so long after the first.
+    pub(super) fn begin_copy(&mut self, kind: AttemptKind, due_after: Duration, story: &Story) {
+        self.begin(kind, story);
+        self.notes.due_after(due_after);
+    }
+
+    /// Its response is the one that the client gets.
+    pub(super) fn pass_on(&mut self, story: &Story) {
+        story.pass_on(self.kind, self.grpc_status);
+        self.story = story.clone();
+        self.race = None;
+    }
+
+    /// Keeps the request's place in the service to the end of the response.
+    pub(super) fn hold(&mut self, permit: Permit) {
+        self.permit = Some(permit);
+    }
+
+    /// Ends an attempt that was never made.
+    pub(super) fn cancel(mut self: Box<Self>) {
+        self.end(Outcome::Dropped);
+    }
+
+    pub(super) fn member(&self) -> &Rc<Member> {
+        &self.member
+    }
+
+    /// What the policy calls the part of the replica that it has chosen; `None` once the attempt has ended.
+    pub(super) fn part(&self) -> Option<ReplicaId> {
+        self.lease.as_ref().map(Lease::replica)
+    }
+
+    /// Takes a place at the replica; `false`, and counted, if there is none.
+    pub(super) fn enter(&mut self) -> bool {
+        let Some(room) = &self.member.room else {
+            return true;
+        };
+        self.spot = room.enter();
+        if self.spot.is_none() {
+            self.member.counts().full.add_one();
+        }
+        self.spot.is_some()
+    }
+
+    /// Takes a place that somebody else has taken for it.
+    pub(super) fn sit(&mut self, spot: Spot) {
+        self.spot = Some(spot);
+    }
+
+    /// Sends the request and waits for the head of the response, as long as one may take or as `patience` says
+    /// instead. A response that `rules` refuse is a setback, if the request can be had again.
+    pub(super) async fn send(
+        mut self: Box<Self>,
+        mut request: Box<Request<RequestBody>>,
+        patience: Patience,
+        rules: Option<&RetryRules>,
+        story: &Story,
+    ) -> Result<Response<ResponseBody<Box<Self>>>, Setback> {
+        self.member.counts().sent.add_one();
+        if let Some(lease) = &self.lease {
+            let upload = request.body().progress();
+            story.attempt(self.kind, &self.member.config.name, lease.view(), upload);
+            story.picked(lease.picked_at());
+        }
+        if let Some(wanted) = patience.wanted {
+            let left = wanted.saturating_duration_since(Instant::now());
+            set_time_left(request.headers_mut(), left);
+        }
+        let target = self.member.replica.target();
+        self.notes.mark(target, request.headers_mut());
+        match self.member.replica.exchange(request, patience).await {
+            Ok(mut reply) => {
+                let status = reply.status();
+                if let Some(took) = reply.connect_took() {
+                    story.connected(self.kind, took);
+                    self.notes.connected(took);
+                    self.member.counts().connections.add_one();
+                }
+                let said = read_head(status, reply.headers());
+                self.notes.head(status, said.grpc_status);
+                self.hear(said);
+                self.learn(reply.headers_mut());
+                self.head_ready();
+                self.member.counts().count_response(status);
+                let is_refused = rules.is_some_and(|rules| rules.refuse(reply.response()));
+                if is_refused && reply.has_request() {
+                    let unwanted = Unwanted {
+                        reply,
+                        flight: self,
+                    };
+                    return Err(Setback::Refused(Box::new(unwanted)));
+                }
+                // Of two copies neither is the request's before it has won.
+                if self.race.is_none() {
+                    self.pass_on(story);
+                }
+                Ok(reply.into_response(self))
+            }
+            Err(failure) => {
+                self.fail(&failure);
+                Err(Setback::Failed(failure))
+            }
+        }
+    }
+
+    fn head_ready(&mut self) {
+        if let Some(lease) = &mut self.lease {
+            let at = lease.head_ready(self.told);
+            let latency = at.saturating_since(lease.picked_at());
+            self.member.counts().heads.add(latency);
+            self.head_at = Some(at);
+        }
+    }
+
+    /// Its response is the request's, and is not complete yet.
+    pub(super) fn keep(&mut self, mut account: Account, status: StatusCode) {
+        if let Some(at) = self.head_at {
+            account.head(status, at);
+        }
+        self.account = Some(account);
+    }
+
+    /// Tells the policy what the replica says of its load, here and not to the client.
+    fn learn(&self, headers: &mut HeaderMap) {
+        if let Some(report) = take_report(self.learning, headers)
+            && let Some(lease) = &self.lease
+        {
+            self.member.counts().reports_carried.add_one();
+            lease.handle_carried_report(&report);
+        }
+    }
+
+    /// Its response says that of its query, and perhaps how a gRPC call ended.
+    fn hear(&mut self, said: Said) {
+        self.told = said.outcome;
+        self.grpc_status = said.grpc_status.or(self.grpc_status);
+        if said.grpc_status.is_some_and(GrpcStatus::blames_server) {
+            self.member.counts().grpc_failures.add_one();
+        }
+    }
+
+    fn fail(&mut self, failure: &Failure) {
+        let counts = self.member.counts();
+        let outcome = match &failure.cause {
+            Cause::Unreachable(_) => {
+                counts.connect_failures.add_one();
+                Outcome::Unreachable
+            }
+            // Its connections are full, perhaps of what clients do not take: that says nothing of the replica.
+            Cause::Full => {
+                counts.full.add_one();
+                Outcome::Dropped
+            }
+            Cause::Broken(_) if failure.is_unsent => {
+                counts.broken.add_one();
+                Outcome::Unreachable
+            }
+            Cause::Shed(Shed::TwinStarted) => {
+                counts.superseded.add_one();
+                Outcome::Dropped
+            }
+            Cause::Shed(shed) => {
+                counts.count_response(StatusCode::SERVICE_UNAVAILABLE);
+                counts.shed.add_one();
+                match shed {
+                    // Its client had left it too little time: that says nothing of the replica's load.
+                    Shed::Deadline => Outcome::Dropped,
+                    _ => Outcome::PushedBack,
+                }
+            }
+            Cause::Withdrawn => {
+                counts.count_response(StatusCode::SERVICE_UNAVAILABLE);
+                Outcome::Unreachable
+            }
+            Cause::Broken(_) | Cause::Coding | Cause::HeadTooLarge | Cause::Switched => {
+                counts.broken.add_one();
+                Outcome::Broken
+            }
+            Cause::FirstByte => {
+                counts.timeouts.add_one();
+                Outcome::TimedOut
+            }
+            Cause::ClientStalled | Cause::ClientBroken | Cause::TooLarge => {
+                counts.client_gone.add_one();
+                Outcome::Dropped
+            }
+        };
+        tracing::debug!(
+            replica = self.member.config.name,
+            target = %self.member.replica.target(),
+            cause = %failure.cause,
+            "a request failed"
+        );
+        self.end_because(outcome, || Some(failure.cause.to_string().into()));
+    }
+
+    /// The rest of the response is not read, which tells nothing of the replica.
+    pub(super) fn settle(&mut self) {
+        self.end(self.told);
+    }
+
+    fn end(&mut self, outcome: Outcome) {
+        self.end_because(outcome, || None);
+    }
+
+    fn end_because(&mut self, outcome: Outcome, cause: impl FnOnce() -> Option<Box<str>>) {
+        self.end_with(outcome, Account::leave, cause);
+    }
+
+    /// `close`s the request's account, if it has that, with the moment that the policy hears of.
+    fn end_with(
+        &mut self,
+        outcome: Outcome,
+        close: fn(Account, CoreInstant),
+        cause: impl FnOnce() -> Option<Box<str>>,
+    ) {
+        if let Some(lease) = self.lease.take() {
+            let at = lease.finish(outcome);
+            if let Some(account) = self.account.take() {
+                close(account, at);
+            }
+            self.notes.end(outcome, cause);
+        }
+    }
+}
+
+impl Watch for Box<Flight> {
+    fn passed(&self, bytes: usize) {
+        self.story.passed(bytes);
+    }
+
+    fn trailers(&mut self, trailers: &mut HeaderMap) {
+        let said = read_trailers(trailers, self.told);
+        if let Some(status) = said.grpc_status {
+            self.story.grpc_ended(status);
+            self.notes.grpc_ended(status);
+        }
+        self.hear(said);
+        self.learn(trailers);
+    }
+
+    fn finish(mut self, end: End) {
+        self.story.end(match end {
+            End::Complete => Ended::Complete,
+            End::Broken => Ended::Broken,
+            End::Stalled | End::Silent => Ended::Stalled,
+        });
+        let is_discarded = self.is_discarded;
+        let has_failed_in_grpc = self.grpc_status.is_some_and(GrpcStatus::blames_server);
+        let outcome = match end {
+            End::Complete => self.told,
+            End::Silent => Outcome::Success,
+            End::Broken => {
+                self.member.counts().broken.add_one();
+                Outcome::Broken
+            }
+            End::Stalled => {
+                self.member.counts().timeouts.add_one();
+                Outcome::TimedOut
+            }
+        };
+        self.end_with(
+            outcome,
+            match end {
+                End::Complete if has_failed_in_grpc => Account::complete_as_failed,
+                End::Complete | End::Silent => Account::complete,
+                End::Broken | End::Stalled => Account::break_off,
+            },
+            || is_discarded.then(|| NOT_PASSED_ON.into()),
+        );
+    }
+}
+
+impl Drop for Flight {
+    fn drop(&mut self) {
+        if self.lease.is_none() {
+            return;
+        }
+        if self.is_discarded {
+            // What it was refused for may be no failure of itself.
+            let outcome = match self.told {
+                Outcome::Success => Outcome::Failed,
+                told => told,
+            };
+            self.end_because(outcome, || Some(NOT_PASSED_ON.into()));
+        } else if self.race.as_ref().is_some_and(|race| race.get()) {
+            self.member.counts().superseded.add_one();
+            self.end_because(Outcome::Dropped, || Some("the other copy won".into()));
+        } else {
+            self.member.counts().client_gone.add_one();
+            self.end_because(Outcome::Dropped, || Some("given up".into()));
+        }
+    }
+}

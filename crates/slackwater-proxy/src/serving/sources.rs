@@ -1,0 +1,160 @@
+//! Where each service's fleet comes from: one source for the whole process, however many workers take its fleets.
+
+use crate::discovery::{Discovery, DnsSource, FileSource, Fleet, Resolver};
+use core::hash::{BuildHasher, Hasher};
+use core::time::Duration;
+use futures_util::future::join_all;
+use slackwater_config::DnsServers;
+use slackwater_config::Fault;
+use slackwater_config::{Config, FleetSource, OwnAddresses, ServiceConfig};
+use std::hash::RandomState;
+use std::sync::Arc;
+use tokio::sync::watch;
+
+/// For so long a start waits for sources to say something. Without a fleet, requests are answered with 503.
+const FIRST_WORD_MAX: Duration = Duration::from_secs(5);
+
+/// Opens the sources of services. The DNS is asked by one resolver, made when it is needed.
+#[derive(Debug)]
+pub(crate) struct Sources<'c> {
+    dns: &'c DnsServers,
+    /// No places for replicas.
+    own: OwnAddresses,
+    resolver: Option<Resolver>,
+}
+
+/// A service's source, of which nobody has heard yet.
+#[derive(Debug)]
+pub(crate) enum Opened {
+    /// A list, or the first that a file says.
+    List(Fleet),
+    File(Box<FileSource>, Fleet),
+    Dns(Box<DnsSource>),
+}
+
+impl<'c> Sources<'c> {
+    /// For the services of a configuration.
+    pub(crate) fn new(config: &'c Config) -> Self {
+        Self {
+            dns: &config.dns,
+            own: config.own_addresses(),
+            resolver: None,
+        }
+    }
+
+    /// # Errors
+    ///
+    /// A file is mistaken; the system's DNS settings cannot be used.
+    pub(crate) fn open(&mut self, service: &ServiceConfig) -> Result<Opened, Fault> {
+        match &service.discovery.source {
+            FleetSource::List => Ok(Opened::List(Fleet::new(service.replicas.iter().cloned()))),
+            FleetSource::File(file) => {
+                let opened = FileSource::open(
+                    file.clone(),
+                    service.probe.port,
+                    service.replica.tls.clone(),
+                    self.own.clone(),
+                );
+                let (source, first) = opened.map_err(|mistakes| {
+                    mistakes.fault_in(&format!("fleet of service {}", service.name))
+                })?;
+                Ok(Opened::File(Box::new(source), first))
+            }
+            FleetSource::Dns(name) => {
+                let resolver = match &self.resolver {
+                    Some(resolver) => resolver.clone(),
+                    None => Resolver::new(self.dns).map_err(Fault::runtime)?,
+                };
+                self.resolver = Some(resolver.clone());
+                let (probe_port, ttl) = (service.probe.port, service.discovery.ttl);
+                let tls = service.replica.tls.as_ref();
+                let server_name = tls.and_then(|tls| tls.server_name.clone());
+                let seed = RandomState::new().build_hasher().finish();
+                let (name, own) = (name.clone(), self.own.clone());
+                let source =
+                    DnsSource::new(resolver, name, probe_port, server_name, own, ttl, seed);
+                Ok(Opened::Dns(Box::new(source)))
+            }
+        }
+    }
+}
+
+impl Opened {
+    /// Follows it from now on. `fleets` has the fleet until the source knows better; lists and files do so at once.
+    pub(crate) fn follow(
+        self,
+        service: &ServiceConfig,
+        fleets: watch::Sender<Arc<Fleet>>,
+    ) -> Discovery {
+        let become_fleet = |next: Fleet| {
+            fleets.send_if_modified(|fleet| {
+                let is_new = !fleet.change_to(&next).is_empty();
+                *fleet = Arc::new(next);
+                is_new
+            });
+        };
+        let guard = service.discovery.guard;
+        match self {
+            Self::List(list) => {
+                become_fleet(list);
+                Discovery::list(fleets)
+            }
+            Self::File(source, first) => {
+                become_fleet(first);
+                Discovery::follow(&service.name, *source, guard, fleets)
+            }
+            Self::Dns(source) => Discovery::follow(&service.name, *source, guard, fleets),
+        }
+    }
+}
+
+/// The fleets of all services, in the order of the configuration. What is asked over the network has been asked once, or
+/// has taken too long.
+///
+/// # Errors
+///
+/// A source cannot be opened.
+pub async fn find(config: &Config) -> Result<Vec<Arc<Discovery>>, Fault> {
+    let mut sources = Sources::new(config);
+    let mut found = Vec::with_capacity(config.services.len());
+    for service in &config.services {
+        let opened = sources.open(service)?;
+        found.push(Arc::new(opened.follow(service, watch::Sender::default())));
+    }
+    hear(&found).await;
+    Ok(found)
+}
+
+/// Waits until each has said something, for as long as a start may take.
+pub(crate) async fn hear(found: &[Arc<Discovery>]) {
+    let all = join_all(found.iter().map(|discovery| discovery.spoken()));
+    let _ = tokio::time::timeout(FIRST_WORD_MAX, all).await;
+}
+
+/// The fleets of a configuration that has lists only.
+pub fn lists(config: &Config) -> Vec<Arc<Discovery>> {
+    let list = |service: &ServiceConfig| {
+        let list = Opened::List(Fleet::new(service.replicas.iter().cloned()));
+        Arc::new(list.follow(service, watch::Sender::default()))
+    };
+    config.services.iter().map(list).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::discovery::tests::Folder;
+    use tokio::time::Instant;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_start_waits_for_no_file_that_could_be_opened() {
+        let folder = Folder::new("start");
+        let file = folder.write("fleet.json", "[\"10.0.0.1:80\"]");
+        let text = format!("listen = \"127.0.0.1:0\"\ndiscovery.file = {file:?}\n");
+        let config = Config::of_text("start", text).expect("valid");
+        let began = Instant::now();
+        let found = find(&config).await.expect("opened");
+        assert_eq!(began.elapsed(), Duration::ZERO);
+        assert_eq!(found[0].fleet().len(), 1);
+    }
+}

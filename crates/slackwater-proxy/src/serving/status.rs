@@ -1,0 +1,265 @@
+//! What the admin server hears from the workers.
+//!
+//! Facts are read straight from each worker's balancers (a short lock, taken now and then) and counts; no worker has to
+//! answer anything, so the status comes also when workers are busy.
+
+use super::tls::Tls;
+use crate::access_log::Switch;
+use crate::discovery::{Discovery, Fleet};
+use crate::forward::{ConnectionCounts, unreadable_requests};
+use crate::health::{Health, ReplicaHealth};
+use crate::record::Recorder;
+use crate::routing::{DoorCounts, UnroutedCounts};
+use crate::service::ServiceView;
+use crate::service::orders::Orders;
+use crate::traces;
+use core::net::SocketAddr;
+use slackwater_config::{Config, HealthCheck, ProbeTransport, ReplicaConfig, ServiceConfig};
+use slackwater_core::policy::ReplicaView;
+use slackwater_telemetry::facts::{
+    Facts, HealthFacts, ReloadFacts, ReplicaFacts, ServiceFacts, StatusSource,
+};
+use slackwater_telemetry::latency_histogram::Latencies;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
+use tokio::sync::watch;
+
+/// One service of the process, and each worker's part of it.
+#[derive(Clone, Debug)]
+pub struct ServiceParts {
+    /// No other service of the process has it, and no earlier one of this name.
+    pub(crate) number: u64,
+    /// Its settings.
+    pub config: Arc<ServiceConfig>,
+    /// Where its fleet comes from.
+    pub discovery: Arc<Discovery>,
+    pub(crate) health: watch::Receiver<Health>,
+    /// What the operator wants of its replicas.
+    pub orders: watch::Sender<Arc<Orders>>,
+    pub(crate) views: Vec<ServiceView>,
+}
+
+/// All services of one `serve`, as they are now.
+#[derive(Debug, Default)]
+pub struct Workers {
+    services: Mutex<Arc<[ServiceParts]>>,
+    reloads: Mutex<ReloadFacts>,
+    tls: Mutex<Option<(Tls, Arc<Config>)>>,
+    /// Of each worker.
+    counts: Vec<DoorCounts>,
+    /// `None`: there is none.
+    access_log: Option<Switch>,
+    /// `None`: nothing is traced.
+    spans: Option<traces::Switch>,
+    /// `None`: nothing is recorded.
+    recorder: Option<Recorder>,
+}
+
+impl Workers {
+    /// The services of now, in the order of the configuration.
+    pub fn services(&self) -> Arc<[ServiceParts]> {
+        let services = self.services.lock();
+        Arc::clone(&services.unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(crate) fn new(
+        counts: Vec<DoorCounts>,
+        access_log: Option<Switch>,
+        spans: Option<traces::Switch>,
+        recorder: Option<Recorder>,
+    ) -> Self {
+        Self {
+            counts,
+            access_log,
+            spans,
+            recorder,
+            ..Self::default()
+        }
+    }
+
+    fn proxy_headers_refused(&self) -> u64 {
+        let counts = self.counts.iter();
+        counts
+            .map(|worker| worker.proxy_headers_refused.read())
+            .sum()
+    }
+
+    /// The configuration has been read again; why it was not taken, if it was not.
+    pub fn count_reload(&self, failure: Option<String>) {
+        let mut reloads = self.reloads.lock().unwrap_or_else(PoisonError::into_inner);
+        match failure {
+            None => reloads.taken += 1,
+            Some(_) => reloads.refused += 1,
+        }
+        reloads.last_at = Some(SystemTime::now());
+        reloads.failure = failure;
+    }
+
+    fn reloads(&self) -> ReloadFacts {
+        let reloads = self.reloads.lock();
+        reloads.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The configuration in force.
+    pub fn config(&self) -> Option<Arc<Config>> {
+        let place = self.tls.lock().unwrap_or_else(PoisonError::into_inner);
+        place.as_ref().map(|(_, config)| Arc::clone(config))
+    }
+
+    /// What is spoken by, with the configuration that says where.
+    pub(crate) fn set_tls(&self, tls: &Tls, config: &Arc<Config>) {
+        let place = self.tls.lock();
+        let now = (tls.clone(), Arc::clone(config));
+        *place.unwrap_or_else(PoisonError::into_inner) = Some(now);
+    }
+
+    pub(crate) fn set_services(&self, services: Vec<ServiceParts>) {
+        let place = self.services.lock();
+        *place.unwrap_or_else(PoisonError::into_inner) = services.into();
+    }
+}
+
+impl StatusSource for Workers {
+    fn facts(&self) -> Facts {
+        let services = self.services();
+        let tls = self
+            .tls
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        let unreadable: Vec<_> = self.counts.iter().map(|it| &*it.unreadable).collect();
+        Facts {
+            role: "serve",
+            services: services.iter().map(ServiceParts::facts).collect(),
+            certificates: tls
+                .as_ref()
+                .map_or_else(Vec::new, |(tls, _)| tls.certificates()),
+            handshakes: tls
+                .as_ref()
+                .map_or_else(Vec::new, |(tls, config)| tls.handshakes(config)),
+            client_connections: ConnectionCounts::sum(
+                self.counts.iter().map(|it| &*it.connections),
+            ),
+            client_ends: ConnectionCounts::ended(self.counts.iter().map(|it| &*it.connections)),
+            proxy_headers_refused: self.proxy_headers_refused(),
+            unreadable_requests: unreadable_requests(&unreadable),
+            unrouted_requests: UnroutedCounts::sum(self.counts.iter().map(|it| &*it.unrouted)),
+            own_load: None,
+            own_capacity_source: None,
+            own_queue: None,
+            own_waits: Latencies::default(),
+            own_ties: None,
+            reloads: Some(self.reloads()),
+            overrides: None,
+            log_lost: 0,
+            access_log_lost: self.access_log.as_ref().map(Switch::dropped),
+            spans: self.spans.as_ref().map(traces::Switch::counts),
+            recording: self.recorder.as_ref().map(Recorder::is_running),
+        }
+    }
+}
+
+/// A replica: its service's name and its address.
+pub type SilentKey = (String, SocketAddr);
+
+/// A replica that answers no probes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SilentReplica {
+    /// What its fleet calls it.
+    pub name: String,
+    /// Where probes go.
+    pub probe_address: SocketAddr,
+    /// The policy that sends them.
+    pub policy: &'static str,
+    /// It answered before, and others still do.
+    pub is_lost: bool,
+}
+
+impl ServiceParts {
+    fn facts(&self) -> ServiceFacts {
+        let fleet = self.discovery.fleet();
+        ServiceFacts {
+            name: self.config.name.clone(),
+            number: self.number,
+            policy: self.config.policy.name,
+            discovery: Some(self.discovery.state()),
+            replicas: self.replicas(&fleet),
+            workers: self.views.iter().map(|view| view.facts(&fleet)).collect(),
+        }
+    }
+
+    fn replicas(&self, fleet: &Fleet) -> Vec<ReplicaFacts> {
+        let is_checked = self.config.health.check != HealthCheck::None;
+        let health = is_checked.then(|| self.health.borrow());
+        let found = |replica: &ReplicaConfig| {
+            let found = health.as_ref()?.get(&replica.address);
+            Some(found.map_or_else(|| facts(&ReplicaHealth::default()), facts))
+        };
+        let are_probed = self.config.probe.transport != ProbeTransport::None;
+        let orders = self.orders.borrow();
+        let replicas = fleet.replicas().iter();
+        replicas
+            .map(|replica| ReplicaFacts {
+                name: replica.name.clone(),
+                address: replica.address.to_string(),
+                probe_address: are_probed.then(|| replica.probe_address.to_string()),
+                weight: orders.weight(replica),
+                fleet_weight: replica.weight,
+                drained: orders.is_drained(replica),
+                tier: replica.tier,
+                health: found(replica),
+                behind: None,
+            })
+            .collect()
+    }
+}
+
+fn facts(health: &ReplicaHealth) -> HealthFacts {
+    HealthFacts {
+        verdict: health.verdict.as_str().to_owned(),
+        checks_passed: health.checks_passed,
+        checks_failed: health.checks_failed,
+        went_down: health.went_down,
+        came_back: health.came_back,
+        last_failure: health.last_failure.clone(),
+    }
+}
+
+impl Workers {
+    /// The replicas of which a worker that probes them gets no answers, and all that are known.
+    pub fn silent(&self) -> (Vec<(SilentKey, SilentReplica)>, BTreeSet<SilentKey>) {
+        let (mut silent, mut known) = (Vec::new(), BTreeSet::new());
+        for service in self.services().iter() {
+            let fleet = service.discovery.fleet();
+            let key = |address| (service.config.name.clone(), address);
+            known.extend(fleet.replicas().iter().map(|replica| key(replica.address)));
+            for view in &service.views {
+                let facts = view.facts(&fleet);
+                if facts.counters.probes_sent == 0 {
+                    continue;
+                }
+                let views: BTreeMap<_, _> = (facts.snapshot.replicas.iter())
+                    .map(|view| (view.replica, view))
+                    .collect();
+                for (replica, parts) in fleet.replicas().iter().zip(&facts.ids) {
+                    let all_are = |what: fn(&ReplicaView) -> bool| {
+                        let is_so = |part| views.get(part).is_some_and(|view| what(view));
+                        !parts.is_empty() && parts.iter().all(is_so)
+                    };
+                    let is_lost = all_are(|view| view.lost);
+                    if is_lost || all_are(|view| view.silent) {
+                        let said = SilentReplica {
+                            name: replica.name.clone(),
+                            probe_address: replica.probe_address,
+                            policy: service.config.policy.name,
+                            is_lost,
+                        };
+                        silent.push((key(replica.address), said));
+                    }
+                }
+            }
+        }
+        (silent, known)
+    }
+}

@@ -1,0 +1,412 @@
+//! A worker: one thread with a runtime, listeners, services and connections of its own.
+//!
+//! Workers share nothing that a request touches; what the admin server wants to know it reads from each. Each listener is
+//! a door with an [`Intake`] of its own; the worker ends with the last of them. A new configuration comes in two steps: it
+//! is prepared, which may fail and changes nothing, and then taken, which cannot.
+
+use super::tls::Tls;
+use crate::access_log::Switch;
+use crate::decisions::Archive;
+use crate::forward::{ClientSettings, Clients, Deadlines, Intake, Listening, Memory, Phase, Rules};
+use crate::record::Recorder as PolicyRecorder;
+use crate::request_record::ids::Ids;
+use crate::request_record::{Consumer, Recorder, Tracing};
+use crate::routing::{DoorCounts, Routing, Table};
+use crate::seed::draw_seed;
+use crate::service::{Followed, Service, ServiceView, WorkerPlace};
+use crate::spans;
+use crate::tls::Handshakes;
+use crate::traces;
+use crate::watchdog::Watchdog;
+use core::cell::RefCell;
+use core::pin::Pin;
+use core::time::Duration;
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use slackwater_config::Fault;
+use slackwater_config::routes::Route;
+use slackwater_config::{Config, ListenerConfig, ServiceConfig};
+use std::rc::Rc;
+use std::sync::Arc;
+use tokio::net::TcpListener;
+use tokio::runtime::{Builder, LocalOptions};
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
+
+/// What a worker is made of.
+#[derive(Debug)]
+pub(crate) struct WorkerParts {
+    /// Which of the workers it is.
+    pub(crate) place: WorkerPlace,
+    pub(crate) connections: Arc<Semaphore>,
+    pub(crate) counts: DoorCounts,
+    /// `None`: there is none.
+    pub(crate) access_log: Option<Switch>,
+    /// `None`: no decisions are kept.
+    pub(crate) archive: Option<Arc<Archive>>,
+    /// `None`: nothing is traced.
+    pub(crate) spans: Option<traces::Switch>,
+    pub(crate) watchdog: Watchdog,
+    /// `None`: what policies are told is not recorded.
+    pub(crate) policy_recorder: Option<PolicyRecorder>,
+    pub(crate) commands: mpsc::UnboundedReceiver<Command>,
+    /// What it begins with.
+    pub(crate) plan: Plan,
+}
+
+/// What a worker is told.
+#[derive(Debug)]
+pub(crate) enum Command {
+    /// Makes ready for another configuration, and says whether it could.
+    Prepare(Box<Plan>, oneshot::Sender<Result<Vec<ServiceView>, Fault>>),
+    /// Takes the one that was prepared.
+    Commit,
+    /// Forgets the one that was prepared.
+    Abandon,
+}
+
+/// A configuration, and what of it is there already.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) config: Arc<Config>,
+    pub(crate) tls: Tls,
+    /// Of [`Self::config`], with the numbers of doors in place of listeners' places.
+    pub(crate) routes: Vec<Route>,
+    /// In the order of the configuration.
+    pub(crate) services: Vec<ServicePlan>,
+    /// All of them.
+    pub(crate) doors: Vec<DoorPlan>,
+}
+
+/// Where a service comes from.
+#[derive(Debug)]
+pub(crate) enum ServicePlan {
+    /// It is the one at this place of the configuration before.
+    Keep(usize),
+    /// It begins.
+    Start(Followed),
+}
+
+/// A listener as a worker has it.
+#[derive(Debug)]
+pub(crate) enum DoorPlan {
+    /// It stays open.
+    Keep(usize),
+    /// It is opened.
+    Open(Box<Door>),
+}
+
+/// Sockets to take connections from.
+#[derive(Debug)]
+pub(crate) struct Door {
+    /// No other door of the process ever has it.
+    pub(crate) number: usize,
+    pub(crate) config: ListenerConfig,
+    /// In the configuration.
+    pub(crate) place: usize,
+    pub(crate) sockets: Vec<std::net::TcpListener>,
+    pub(crate) phase: watch::Receiver<Phase>,
+}
+
+/// Runs a worker on this thread until it has stopped. `ready` hears once whether it could begin.
+pub(crate) fn run(parts: WorkerParts, ready: impl FnOnce(Result<Vec<ServiceView>, Fault>)) {
+    let runtime = Builder::new_current_thread()
+        .enable_all()
+        .build_local(LocalOptions::default());
+    match runtime {
+        Ok(runtime) => runtime.block_on(async {
+            let WorkerParts {
+                place,
+                connections,
+                counts,
+                access_log,
+                archive,
+                spans,
+                watchdog,
+                policy_recorder,
+                commands,
+                plan,
+            } = parts;
+            tokio::task::spawn_local(watchdog.heartbeat());
+            let mut worker = Worker {
+                place,
+                connections,
+                counts,
+                recorder: recorder(
+                    &plan.config,
+                    access_log.as_ref(),
+                    archive.as_deref(),
+                    spans.as_ref(),
+                    policy_recorder.as_ref(),
+                ),
+                policy_recorder,
+                deadlines: Deadlines::new(shortest_timeout(&plan.config)),
+                memory: Memory::of_worker(place.workers),
+                table: Rc::new(RefCell::new(Rc::new(Table::new(&[], Vec::new())))),
+                doors: Vec::new(),
+                intakes: FuturesUnordered::new(),
+            };
+            match worker.prepare(plan) {
+                Ok(prepared) => {
+                    ready(Ok(prepared.views()));
+                    worker.take(prepared);
+                    worker.serve(commands).await;
+                }
+                Err(fault) => ready(Err(fault)),
+            }
+        }),
+        Err(error) => ready(Err(Fault::runtime(format!(
+            "no runtime for a worker: {error}"
+        )))),
+    }
+}
+
+/// Records for whoever tells of requests.
+fn recorder(
+    config: &Config,
+    access_log: Option<&Switch>,
+    archive: Option<&Archive>,
+    switch: Option<&traces::Switch>,
+    policy_recorder: Option<&PolicyRecorder>,
+) -> Rc<Recorder> {
+    let lines = access_log.map(|log| Box::new(log.lines()) as Box<dyn Consumer>);
+    let keeper = archive.map(|archive| Box::new(archive.keeper()) as Box<dyn Consumer>);
+    let requests = policy_recorder.and_then(PolicyRecorder::requests);
+    let requests = requests.map(|requests| Box::new(requests) as Box<dyn Consumer>);
+    let tracing = switch.map(|switch| Tracing {
+        tracer: switch.tracer(),
+        tell: spans::finish,
+    });
+    Recorder::new(
+        [lines, keeper, requests],
+        Ids::new(&config.request_id),
+        tracing,
+    )
+}
+
+/// The one that deadlines must be exact enough for.
+fn shortest_timeout(config: &Config) -> Duration {
+    let own = config.timeouts.shortest();
+    let of_service = |service: &ServiceConfig| {
+        let of_try = service.retries.rules.attempt_timeout;
+        let of_all = service.timeouts.first_byte;
+        of_try.map_or(of_all, |of_try| of_all.min(of_try))
+    };
+    let of_services = config.services.iter().map(of_service);
+    let of_routes = config
+        .routes
+        .iter()
+        .filter_map(|route| route.then.shortest_timeout());
+    of_services.chain(of_routes).fold(own, Duration::min)
+}
+
+/// Whether any listener tells replicas of certificates: then nobody who comes by another one may say that it did.
+pub(crate) fn tells_certificates(config: &Config) -> bool {
+    let mut tls = config.listeners.iter().filter_map(|it| it.tls.as_ref());
+    tls.any(|tls| tls.pass_client_certificate)
+}
+
+/// An intake until its end, when it gives its door's number.
+type Serving = Pin<Box<dyn Future<Output = usize>>>;
+
+struct Worker {
+    place: WorkerPlace,
+    connections: Arc<Semaphore>,
+    counts: DoorCounts,
+    recorder: Rc<Recorder>,
+    /// `None`: what policies are told is not recorded.
+    policy_recorder: Option<PolicyRecorder>,
+    deadlines: Rc<Deadlines>,
+    memory: Rc<Memory>,
+    /// The one of now, for whoever sweeps.
+    table: Rc<RefCell<Rc<Table>>>,
+    /// Those that take connections, with their ways to services. One that closes keeps the way that it had, for what is
+    /// still said on its connections.
+    doors: Vec<(usize, Rc<Routing>)>,
+    intakes: FuturesUnordered<Serving>,
+}
+
+/// What a configuration needs, ready to be taken.
+struct Prepared {
+    config: Arc<Config>,
+    table: Rc<Table>,
+    kept_doors: Vec<usize>,
+    new_doors: Vec<OpenDoor>,
+}
+
+/// Sockets that this worker watches already.
+struct OpenDoor {
+    number: usize,
+    handshakes: Option<Rc<Handshakes>>,
+    config: ListenerConfig,
+    sockets: Vec<TcpListener>,
+    phase: watch::Receiver<Phase>,
+}
+
+impl Prepared {
+    fn views(&self) -> Vec<ServiceView> {
+        let services = self.table.services().iter();
+        services.map(|service| service.view()).collect()
+    }
+}
+
+impl Worker {
+    fn prepare(&self, plan: Plan) -> Result<Prepared, Fault> {
+        let config = plan.config;
+        let mut services = Vec::with_capacity(plan.services.len());
+        let before = Rc::clone(&self.table.borrow());
+        for ((place, service), from) in config.services.iter().enumerate().zip(plan.services) {
+            services.push(match from {
+                ServicePlan::Keep(index) => before.services().get(index).map(Rc::clone),
+                ServicePlan::Start(followed) => {
+                    let (limits, deadlines) = (&config.limits, &self.deadlines);
+                    let started = Service::start(
+                        service,
+                        limits,
+                        deadlines,
+                        plan.tls.client(place),
+                        self.place,
+                        followed,
+                        self.policy_recorder.as_ref(),
+                    )?;
+                    Some(Rc::new(started))
+                }
+            });
+        }
+        let services: Option<Vec<_>> = services.into_iter().collect();
+        let services = services
+            .ok_or_else(|| Fault::runtime("a worker does not have a service that should stay"))?;
+        let (mut kept_doors, mut new_doors) = (Vec::new(), Vec::new());
+        for door in plan.doors {
+            match door {
+                DoorPlan::Keep(number) => kept_doors.push(number),
+                DoorPlan::Open(door) => {
+                    let sockets = door.sockets.into_iter().map(TcpListener::from_std);
+                    let sockets = sockets.collect::<Result<_, _>>().map_err(|error| {
+                        Fault::runtime(format!("cannot watch a listener: {error}"))
+                    })?;
+                    new_doors.push(OpenDoor {
+                        number: door.number,
+                        handshakes: plan.tls.listener_handshakes(&door.config, door.place),
+                        config: door.config,
+                        sockets,
+                        phase: door.phase,
+                    });
+                }
+            }
+        }
+        Ok(Prepared {
+            table: Rc::new(Table::new(&plan.routes, services)),
+            config,
+            kept_doors,
+            new_doors,
+        })
+    }
+
+    fn take(&mut self, prepared: Prepared) {
+        let Prepared {
+            config,
+            table,
+            kept_doors,
+            new_doors,
+        } = prepared;
+        for (service, settings) in table.services().iter().zip(&config.services) {
+            service.set_warm_up(settings.clock_warm_up());
+        }
+        if let Some(tracer) = self.recorder.tracer() {
+            tracer.set_rules(&config.tracing);
+        }
+        let before = self.table.replace(Rc::clone(&table));
+        if !table.matches_like(&before) {
+            table.services().iter().for_each(|it| it.routes_changed());
+        }
+        let is_gone = |service: &&Rc<Service>| {
+            let mut staying = table.services().iter();
+            !staying.any(|other| Rc::ptr_eq(service, other))
+        };
+        before
+            .services()
+            .iter()
+            .filter(is_gone)
+            .for_each(|it| it.retire());
+        self.doors.retain(|(number, routing)| {
+            let stays = kept_doors.contains(number);
+            if stays {
+                routing.swap(&table);
+            }
+            stays
+        });
+        for door in new_doors {
+            let OpenDoor {
+                number,
+                handshakes,
+                config: listener,
+                sockets,
+                phase,
+            } = door;
+            let routing = Rc::new(Routing::new(
+                Rc::clone(&table),
+                draw_seed(),
+                Rc::clone(&self.recorder),
+                &self.counts,
+            ));
+            self.doors.push((number, Rc::clone(&routing)));
+            let settings = ClientSettings {
+                tells_certificates: tells_certificates(&config),
+                counts: Arc::clone(&self.counts.connections),
+                ..ClientSettings::new(&config.timeouts, &config.limits, &config.upgrade_protocols)
+            };
+            let intake = Intake {
+                clients: Clients::new(&settings, &self.deadlines, &self.memory),
+                handler: routing,
+                rules: Rules::of_listener(&config, &listener, &self.counts.proxy_headers_refused),
+                connections: Arc::clone(&self.connections),
+                phase,
+                drain: config.timeouts.drain,
+                drain_idle: config.timeouts.drain_idle,
+            };
+            let serving = async move {
+                let listening = sockets.into_iter().map(|listener| Listening {
+                    index: number,
+                    listener,
+                    handshakes: handshakes.clone(),
+                });
+                intake.serve(listening.collect()).await;
+                number
+            };
+            self.intakes.push(Box::pin(serving));
+        }
+    }
+
+    async fn serve(mut self, mut commands: mpsc::UnboundedReceiver<Command>) {
+        let (deadlines, table) = (Rc::clone(&self.deadlines), Rc::clone(&self.table));
+        let sweep = move || {
+            let table = Rc::clone(&table.borrow());
+            table.services().iter().for_each(|service| service.sweep());
+        };
+        tokio::task::spawn_local(async move { deadlines.run(sweep).await });
+
+        let mut prepared = None;
+        loop {
+            tokio::select! {
+                // Commands first: whoever connects once a change is said to be in force is served by it.
+                biased;
+                Some(command) = commands.recv() => match command {
+                    Command::Prepare(plan, told) => {
+                        let result = self.prepare(*plan);
+                        let views = result.map(|ready| prepared.insert(ready).views());
+                        let _ = told.send(views);
+                    }
+                    Command::Commit => {
+                        if let Some(prepared) = prepared.take() {
+                            self.take(prepared);
+                        }
+                    }
+                    Command::Abandon => prepared = None,
+                },
+                ended = self.intakes.next() => match ended {
+                    Some(number) => self.doors.retain(|(open, _)| *open != number),
+                    None => return,
+                },
+            }
+        }
+    }
+}

@@ -1,0 +1,403 @@
+//! What a request's record tells as spans: one for the request, one for each attempt at it.
+//!
+//! Names and attributes are those of OpenTelemetry's conventions for HTTP where there are some; the others begin with
+//! `slackwater.`. What each means is in docs/tracing.md, and a test compares the two.
+
+use crate::request_record::{Attempt, AttemptKind, Ended, Record};
+use crate::traces::Traced;
+use crate::traces::messages::{Attributes, Event, Span, Status, StatusCode, unix_nanos};
+use core::time::Duration;
+use http::{Method, Version};
+use slackwater_core::policy::{Explanation, Outcome};
+use slackwater_tower::response::GrpcStatus;
+use std::borrow::Cow;
+
+/// Who waited for less did not wait.
+const QUEUED_MIN: Duration = Duration::from_millis(1);
+
+/// A request is over, and so are all of its attempts.
+pub(crate) fn finish(record: &Record) {
+    if let Some(traced) = &record.traced {
+        traced.tracer().finish(&spans(record, traced));
+    }
+}
+
+/// The request's span, and those of its attempts in their order.
+fn spans(record: &Record, traced: &Traced) -> Vec<Span> {
+    let attempts = record.tries.iter().enumerate();
+    let attempts = attempts.filter_map(|(place, attempt)| {
+        let (span, address) = attempt.span.as_ref()?;
+        let own = traced.attempt_span(*span);
+        Some(attempt_span(record, place, address, own))
+    });
+    core::iter::once(server_span(record, traced))
+        .chain(attempts)
+        .collect()
+}
+
+fn server_span(record: &Record, traced: &Traced) -> Span {
+    let route = record.path_of_route.as_deref();
+    let status = record.status.map(|status| status.as_u16());
+    let failure = failure(record);
+    let mut said = Attributes::default();
+    method(&mut said, &record.method);
+    said.text("url.path", record.path());
+    said.text("url.scheme", traced.scheme());
+    said.optional("http.route", route);
+    if let Some(host) = &record.host {
+        server(&mut said, host.as_bytes());
+    }
+    said.text("client.address", record.client.to_string());
+    said.text("network.protocol.name", "http");
+    said.text("network.protocol.version", version(record.version));
+    said.optional("user_agent.original", record.user_agent.as_ref());
+    if let Some(status) = status {
+        said.number("http.response.status_code", status.into());
+    }
+    grpc_ended(&mut said, record.grpc_status);
+    let uploaded = record.upload.as_ref().map_or(0, |upload| upload.bytes());
+    said.number("http.request.body.size", uploaded);
+    said.number("http.response.body.size", record.bytes_out);
+    said.optional("error.type", failure.as_deref());
+    said.text("slackwater.request_id", record.id());
+    said.text("slackwater.listener", record.listener.as_str());
+    said.optional("slackwater.service", record.service.as_deref());
+    said.optional("slackwater.replica", record.replica.as_deref());
+    said.number("slackwater.attempts", record.attempts.into());
+    said.text("slackwater.end", record.ended().as_str());
+    let name = name(&record.method);
+    Span {
+        name: route.map_or_else(|| name.to_owned(), |route| format!("{name} {route}")),
+        start_time_unix_nano: unix_nanos(record.at),
+        end_time_unix_nano: unix_nanos(record.at + record.total()),
+        attributes: said.0,
+        events: server_events(record),
+        status: failure.is_some().then(error),
+        ..traced.server_span()
+    }
+}
+
+/// Why a request failed, in one word or as a status; `None` if it did not. What its client did itself is no failure.
+fn failure(record: &Record) -> Option<String> {
+    if !record.failed() {
+        return None;
+    }
+    let own = record.error.as_ref().and_then(|error| error.to_str().ok());
+    let by_grpc = record.grpc_status.filter(|status| status.blames_server());
+    let told = match (record.ended(), by_grpc) {
+        (cut @ (Ended::Broken | Ended::Stalled | Ended::CutOff), _) => cut.as_str().into(),
+        (_, Some(status)) => grpc_name(status),
+        _ => record
+            .status
+            .map_or("".into(), |status| status.as_u16().to_string().into()),
+    };
+    Some(own.map_or_else(|| told.into_owned(), str::to_owned))
+}
+
+fn server_events(record: &Record) -> Vec<Event> {
+    let mut events = Vec::new();
+    let first = record.tries.first();
+    if let Some(sent) = first
+        .map(|first| first.sent)
+        .filter(|sent| *sent >= QUEUED_MIN)
+    {
+        let mut said = Attributes::default();
+        said.micros("slackwater.queue_us", sent);
+        events.push(event(record, Duration::ZERO, "queued", said));
+    }
+    for (place, attempt) in record.tries.iter().enumerate() {
+        let name = match attempt.kind {
+            AttemptKind::First => continue,
+            AttemptKind::Retry => "retried",
+            AttemptKind::Hedge => "hedged",
+            AttemptKind::Tie => "tied",
+            AttemptKind::Trial => "tried_out",
+        };
+        let mut said = Attributes::default();
+        said.number("slackwater.attempt.number", number(place));
+        said.text("slackwater.replica", &*attempt.replica);
+        events.push(event(record, attempt.sent, name, said));
+    }
+    if let Some(head) = record.first_byte {
+        events.push(event(record, head, "first_byte", Attributes::default()));
+    }
+    if let Some(error) = record.error.as_ref().filter(|_| record.failed()) {
+        // An answer of our own: nobody was asked, or nobody answered.
+        let name = if record.tries.is_empty() {
+            "shed"
+        } else {
+            "gave_up"
+        };
+        let mut said = Attributes::default();
+        said.text("error.type", error);
+        events.push(event(record, record.total(), name, said));
+    }
+    events
+}
+
+fn attempt_span(record: &Record, place: usize, address: &str, own: Span) -> Span {
+    let attempt = &record.tries[place];
+    let end = attempt.end.as_ref();
+    let outcome = end.map(|end| end.outcome);
+    let status = attempt.status.map(|status| status.as_u16());
+    let mut said = Attributes::default();
+    method(&mut said, &record.method);
+    server(&mut said, address.as_bytes());
+    if let Some(status) = status {
+        said.number("http.response.status_code", status.into());
+    }
+    grpc_ended(&mut said, attempt.grpc_status);
+    if place > 0 && attempt.kind == AttemptKind::Retry {
+        said.number("http.request.resend_count", number(place) - 1);
+    }
+    let is_refusal = status.is_some_and(|status| status >= 400);
+    let failure = outcome.filter(|outcome| outcome.is_failure() || *outcome == Outcome::PushedBack);
+    let failure = match (status, attempt.grpc_status) {
+        (Some(status), _) if is_refusal => Some(status.to_string()),
+        (_, Some(status)) if !status.is_ok() => Some(grpc_name(status).into_owned()),
+        _ => failure.map(|outcome| outcome.as_str().to_owned()),
+    };
+    said.optional("error.type", failure.as_deref());
+    said.optional("slackwater.service", record.service.as_deref());
+    said.text("slackwater.replica", &*attempt.replica);
+    said.number("slackwater.attempt.number", number(place));
+    said.text("slackwater.attempt.kind", attempt.kind.as_str());
+    said.boolean("slackwater.attempt.answered", record.is_answered_by(place));
+    said.optional("slackwater.attempt.outcome", outcome.map(Outcome::as_str));
+    said.optional(
+        "slackwater.attempt.cause",
+        end.and_then(|end| end.cause.as_deref()),
+    );
+    if let Some(took) = attempt.connect {
+        said.micros("slackwater.attempt.connect_us", took);
+    }
+    pick(&mut said, record, attempt);
+    let mut events = Vec::new();
+    if !attempt.pick.probing.is_zero() {
+        let mut said = Attributes::default();
+        said.micros("slackwater.probing_us", attempt.pick.probing);
+        let began = attempt.sent.saturating_sub(attempt.pick.probing);
+        events.push(event(record, began, "probe_round", said));
+    }
+    if let Some(head) = attempt.head {
+        events.push(event(record, head, "first_byte", Attributes::default()));
+    }
+    let ended = end.map_or_else(|| record.total(), |end| end.at);
+    Span {
+        name: name(&record.method).to_owned(),
+        start_time_unix_nano: unix_nanos(record.at + attempt.sent),
+        end_time_unix_nano: unix_nanos(record.at + ended.max(attempt.sent)),
+        attributes: said.0,
+        events,
+        status: failure.is_some().then(error),
+        ..own
+    }
+}
+
+/// Why it went there, and by what report.
+fn pick(said: &mut Attributes, record: &Record, attempt: &Attempt) {
+    let pick = &attempt.pick;
+    if let Some(due_after) = attempt.due_after {
+        said.micros("slackwater.attempt.due_after_us", due_after);
+    }
+    let explained = attempt.explanation.as_deref();
+    let explained = explained.and_then(Explanation::runner_up);
+    let runner_up = explained.or(pick.runner_up).zip(record.directory.as_ref());
+    let runner_up = runner_up.and_then(|(replica, directory)| directory.name(replica));
+    said.optional("slackwater.pick.runner_up", runner_up.as_deref());
+    said.text("slackwater.pick.reason", pick.reason.as_str());
+    said.number("slackwater.pick.candidates", pick.candidates.into());
+    if let Some(limit) = pick.rif_limit {
+        said.number("slackwater.pick.rif_limit", limit.count().into());
+    }
+    let Some(report) = &pick.chosen else {
+        return;
+    };
+    said.number("slackwater.report.rif", report.rif.count().into());
+    if let Some(latency) = report.latency {
+        said.micros("slackwater.report.latency_us", latency);
+    }
+    said.micros("slackwater.report.age_us", report.age);
+    said.boolean("slackwater.report.hot", report.hot);
+    if report.uses_left != u32::MAX {
+        said.number("slackwater.report.uses_left", report.uses_left.into());
+    }
+    said.boolean("slackwater.report.local", report.local);
+}
+
+/// How a gRPC call ended, by its name.
+fn grpc_ended(said: &mut Attributes, status: Option<GrpcStatus>) {
+    if let Some(status) = status {
+        said.text("rpc.response.status_code", &*grpc_name(status));
+    }
+}
+
+fn grpc_name(status: GrpcStatus) -> Cow<'static, str> {
+    let name = status.name().map(Cow::Borrowed);
+    name.unwrap_or_else(|| status.code().to_string().into())
+}
+
+/// As the access log counts attempts: from 1.
+fn number(place: usize) -> u64 {
+    place as u64 + 1
+}
+
+const fn error() -> Status {
+    Status {
+        code: StatusCode::Error as i32,
+    }
+}
+
+fn event(record: &Record, after: Duration, name: &str, said: Attributes) -> Event {
+    Event {
+        time_unix_nano: unix_nanos(record.at + after),
+        name: name.to_owned(),
+        attributes: said.0,
+    }
+}
+
+/// Methods that everybody knows; there is no bound to others.
+fn is_known(method: &Method) -> bool {
+    let known = [
+        Method::GET,
+        Method::HEAD,
+        Method::POST,
+        Method::PUT,
+        Method::DELETE,
+        Method::CONNECT,
+        Method::OPTIONS,
+        Method::TRACE,
+        Method::PATCH,
+    ];
+    known.contains(method)
+}
+
+fn method(said: &mut Attributes, method: &Method) {
+    if is_known(method) {
+        said.text("http.request.method", method.as_str());
+    } else {
+        said.text("http.request.method", "_OTHER");
+        said.text("http.request.method_original", method.as_str());
+    }
+}
+
+fn name(method: &Method) -> &str {
+    if is_known(method) {
+        method.as_str()
+    } else {
+        "HTTP"
+    }
+}
+
+const fn version(version: Version) -> &'static str {
+    match version {
+        Version::HTTP_10 => "1.0",
+        Version::HTTP_2 => "2",
+        _ => "1.1",
+    }
+}
+
+/// Whom a request is for: a host, and its port where there is one; or where a Unix socket is.
+fn server(said: &mut Attributes, written: &[u8]) {
+    let colon = memchr::memrchr(b':', written).filter(|at| {
+        let port = &written[at + 1..];
+        !port.is_empty() && port.iter().all(u8::is_ascii_digit)
+    });
+    let host = colon.map_or(written, |at| &written[..at]);
+    let port = colon.and_then(|at| core::str::from_utf8(&written[at + 1..]).ok()?.parse().ok());
+    let host = host
+        .strip_prefix(b"[")
+        .and_then(|host| host.strip_suffix(b"]"))
+        .unwrap_or(host);
+    said.text("server.address", host);
+    if let Some(port) = port {
+        said.number("server.port", port);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn the_page_names_what_spans_say_and_nothing_else() {
+        const OWN: &str = include_str!("spans.rs");
+        let (code, _) = OWN.split_once("#[cfg(test)]").expect("tests are last");
+        let is_attribute = |word: &&str| {
+            let begins = |prefix| {
+                word.strip_prefix(prefix)
+                    .is_some_and(|rest| !rest.is_empty())
+            };
+            let spaces = [
+                "client.",
+                "error.",
+                "http.",
+                "network.",
+                "rpc.",
+                "server.",
+                "slackwater.",
+                "url.",
+                "user_agent.",
+            ];
+            let is_name = |byte: u8| byte.is_ascii_lowercase() || b"._".contains(&byte);
+            spaces.into_iter().any(begins) && word.bytes().all(is_name)
+        };
+        let said: BTreeSet<_> = code.split('"').filter(is_attribute).collect();
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/tracing.md");
+        let page = std::fs::read_to_string(page).expect("the page");
+        let rows = page.lines().filter(|line| line.starts_with('|'));
+        let told: BTreeSet<_> = rows
+            .flat_map(|row| row.split('`'))
+            .filter(is_attribute)
+            .collect();
+        assert!(said.len() > 30, "{said:?}");
+        assert_eq!(said, told);
+        for event in [
+            "queued",
+            "retried",
+            "hedged",
+            "tied",
+            "tried_out",
+            "first_byte",
+            "shed",
+            "gave_up",
+            "probe_round",
+        ] {
+            assert!(code.contains(&format!("\"{event}\"")), "{event}");
+            assert!(page.contains(&format!("`{event}`")), "{event}");
+        }
+    }
+
+    #[test]
+    fn a_host_is_told_without_its_port_and_an_address_without_brackets() {
+        for (written, address, port) in [
+            ("shop.example", "shop.example", None),
+            ("shop.example:81", "shop.example", Some(81)),
+            ("[::1]:8080", "::1", Some(8080)),
+            ("[::1]", "::1", None),
+            ("unix:/run/app.sock", "unix:/run/app.sock", None),
+            ("host:", "host:", None),
+        ] {
+            let (mut said, mut expected) = (Attributes::default(), Attributes::default());
+            server(&mut said, written.as_bytes());
+            expected.text("server.address", address);
+            if let Some(port) = port {
+                expected.number("server.port", port);
+            }
+            assert_eq!(said.0, expected.0, "{written}");
+        }
+    }
+
+    #[test]
+    fn methods_that_nobody_knows_are_one() {
+        let mut said = Attributes::default();
+        let strange = Method::from_bytes(b"BREW").expect("a method");
+        method(&mut said, &strange);
+        let mut expected = Attributes::default();
+        expected.text("http.request.method", "_OTHER");
+        expected.text("http.request.method_original", "BREW");
+        assert_eq!(said.0, expected.0);
+        assert_eq!((name(&strange), name(&Method::PATCH)), ("HTTP", "PATCH"));
+    }
+}

@@ -1,0 +1,382 @@
+//! Who notices that files have changed: a thread that looks at them from time to time, as `file_watch` has it.
+
+use super::live::{Followed, Look};
+use crate::file_watch::{FileWatch, Pace};
+use core::time::Duration;
+use slackwater_telemetry::facts::CertificateFacts;
+use std::io;
+use std::path::PathBuf;
+use std::sync::mpsc::{self, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::SystemTime;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+/// Between two looks at which certificates end soon.
+const ENDS_INTERVAL: Duration = Duration::from_hours(1);
+
+/// What the thread is told: these values are to be followed from now on; then somebody wants a look, and to hear what came
+/// of it.
+type Word = (Turn, Sender<Vec<String>>);
+
+/// Which values are followed from now on.
+#[derive(Debug, Default)]
+pub struct Turn {
+    /// Of those that are followed: what they were for, and what they are for now. The others are forgotten.
+    pub(crate) kept: Vec<(String, String)>,
+    /// Those that are followed for the first time.
+    pub(crate) new: Vec<Followed>,
+}
+
+/// Follows files until dropped.
+#[derive(Debug)]
+pub struct Watcher {
+    /// `None` ends the thread.
+    words: Option<UnboundedSender<Word>>,
+    facts: Arc<Mutex<Vec<CertificateFacts>>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Watcher {
+    /// Follows nothing yet.
+    ///
+    /// # Errors
+    ///
+    /// The system gives no thread.
+    pub(crate) fn start() -> io::Result<Self> {
+        Self::start_with(Vec::new(), Pace::default())
+    }
+
+    fn start_with(followed: Vec<Followed>, pace: Pace) -> io::Result<Self> {
+        let (words, heard) = unbounded_channel();
+        let facts = Arc::<Mutex<_>>::default();
+        let mut watching = Watching {
+            followed,
+            watch: FileWatch::with_pace(Vec::new(), pace),
+            pace,
+            facts: Arc::clone(&facts),
+            told_days: Vec::new(),
+        };
+        // Before it returns: whatever changes from now on is noticed.
+        watching.watch_files();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build()?;
+        let thread = std::thread::Builder::new()
+            .name("certificates".to_owned())
+            .spawn(move || {
+                runtime.block_on(watching.run(heard));
+                // A file system that hangs is not waited for.
+                runtime.shutdown_background();
+            })?;
+        Ok(Self {
+            words: Some(words),
+            facts,
+            thread: Some(thread),
+        })
+    }
+
+    /// Follows these values from now on, and looks at all of their files. Says what is wrong with those that have changed
+    /// and cannot be used; these changes are logged, too.
+    pub(crate) fn turn_to(&self, turn: Turn) -> Vec<String> {
+        let (answer, answered) = mpsc::channel();
+        if let Some(words) = &self.words {
+            let _ = words.send((turn, answer));
+        }
+        answered.recv().unwrap_or_default()
+    }
+
+    /// The certificates in force.
+    pub fn facts(&self) -> Vec<CertificateFacts> {
+        let facts = self.facts.lock();
+        facts.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        drop(self.words.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+struct Watching {
+    followed: Vec<Followed>,
+    watch: FileWatch,
+    pace: Pace,
+    facts: Arc<Mutex<Vec<CertificateFacts>>>,
+    /// For each certificate of which it was told that it ends, how many days were left then.
+    told_days: Vec<(PathBuf, i64)>,
+}
+
+impl Watching {
+    async fn run(mut self, mut words: UnboundedReceiver<Word>) {
+        loop {
+            tokio::select! {
+                () = self.watch.changed() => drop(self.look()),
+                word = words.recv() => match word {
+                    Some((turn, answer)) => {
+                        self.turn_to(turn);
+                        let _ = answer.send(self.watch_files());
+                    }
+                    None => return,
+                },
+                () = tokio::time::sleep(ENDS_INTERVAL) => self.remark_on_ends(),
+            }
+        }
+    }
+
+    /// Notices from now on what becomes of all files.
+    fn watch_files(&mut self) -> Vec<String> {
+        let files = self.followed.iter().flat_map(|it| it.files.clone());
+        self.watch = FileWatch::with_pace(files.collect(), self.pace);
+        // Between the reading of the files and now they may have changed.
+        self.look()
+    }
+
+    fn turn_to(&mut self, turn: Turn) {
+        self.followed.retain_mut(|followed| {
+            let mut kept = turn.kept.iter();
+            let kept = kept.find(|(was_for, _)| *was_for == followed.purpose);
+            if let Some((_, is_for)) = kept {
+                followed.purpose.clone_from(is_for);
+            }
+            kept.is_some()
+        });
+        self.followed.extend(turn.new);
+    }
+
+    fn look(&mut self) -> Vec<String> {
+        let mut flaws = Vec::new();
+        for followed in &mut self.followed {
+            match followed.look() {
+                Look::Same => (),
+                Look::Renewed => {
+                    tracing::info!(
+                        of = followed.purpose,
+                        "new certificates or keys are in force"
+                    );
+                }
+                Look::Kept(flaw) => {
+                    tracing::error!(
+                        of = followed.purpose,
+                        "new certificates or keys cannot be used, the old ones stay in force: {flaw}"
+                    );
+                    flaws.push(flaw.to_string());
+                }
+            }
+        }
+        let mut known = self.facts.lock().unwrap_or_else(PoisonError::into_inner);
+        *known = facts(&self.followed);
+        drop(known);
+        self.remark_on_ends();
+        flaws
+    }
+
+    /// Logs once a day which certificates end soon, or have ended.
+    fn remark_on_ends(&mut self) {
+        let now = SystemTime::now();
+        let identities = self
+            .followed
+            .iter()
+            .flat_map(|followed| &followed.identities);
+        let mut told = Vec::new();
+        for identity in identities {
+            let Some((remark, validity)) = identity.remark(now).zip(identity.validity) else {
+                continue;
+            };
+            let days = (identity.file.clone(), validity.days_left(now));
+            if !self.told_days.contains(&days) {
+                tracing::warn!("{}: {remark}", identity.file.display());
+            }
+            told.push(days);
+        }
+        self.told_days = told;
+    }
+}
+
+fn facts(followed: &[Followed]) -> Vec<CertificateFacts> {
+    let each = followed.iter().flat_map(|followed| {
+        (followed.identities.iter()).map(|identity| CertificateFacts {
+            purpose: followed.purpose.clone(),
+            file: identity.file.display().to_string(),
+            expires_s: identity.validity.map(|validity| validity.not_after_s),
+        })
+    });
+    each.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::live::follow_server;
+    use super::*;
+    use slackwater_config::tls::IdentityFiles;
+    use slackwater_config::tls::testing::{Authority, Folder};
+    use slackwater_config::tls::{HttpVersion, Resumption, Server, ServerTls, TlsVersion};
+    use std::os::unix::fs::symlink;
+    use std::path::Path;
+    use tokio::sync::watch;
+
+    /// No wait takes this long unless something is wrong.
+    const PATIENCE: Duration = Duration::from_secs(20);
+    const NEVER: Pace = Pace {
+        period: Duration::from_hours(1),
+        settled: Duration::ZERO,
+    };
+    const OFTEN: Pace = Pace {
+        period: Duration::from_millis(10),
+        settled: Duration::from_millis(10),
+    };
+
+    fn settings(files: IdentityFiles) -> ServerTls {
+        ServerTls {
+            certificates: vec![files],
+            clients: None,
+            version_min: TlsVersion::Tls12,
+            protocols: vec![HttpVersion::Http1],
+            resumption: Resumption {
+                tickets: false,
+                sessions_max: 0,
+            },
+        }
+    }
+
+    /// Waits until the certificate is for `name`.
+    fn becomes(server: &mut watch::Receiver<Server>, name: &str) {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build()
+            .expect("a runtime");
+        let is_new = |server: &Server| server.identities.all()[0].names == [name];
+        let waiting = async {
+            tokio::time::timeout(PATIENCE, server.wait_for(is_new))
+                .await
+                .map(|found| found.is_ok())
+        };
+        assert_eq!(runtime.block_on(waiting), Ok(true), "{name} in time");
+    }
+
+    #[test]
+    fn files_written_anew_are_noticed() {
+        let (folder, authority) = (Folder::new(), Authority::new());
+        let files = authority.files(&folder, "a", &["a.test"]);
+        let (mut server, followed) =
+            follow_server(settings(files), "here".to_owned()).expect("well-formed");
+        let _watcher = Watcher::start_with(vec![followed], OFTEN).expect("a thread");
+        authority.files(&folder, "a", &["b.test"]);
+        becomes(&mut server, "b.test");
+        // As certbot does: a new file takes the name.
+        let files = authority.files(&folder, "next", &["c.test"]);
+        std::fs::rename(files.key, folder.path().join("a.key")).expect("a file");
+        std::fs::rename(files.certificate, folder.path().join("a.pem")).expect("a file");
+        becomes(&mut server, "c.test");
+    }
+
+    #[test]
+    fn links_that_come_to_point_elsewhere_are_noticed() {
+        let (folder, authority) = (Folder::new(), Authority::new());
+        let (old, new) = (Folder::new(), Folder::new());
+        authority.files(&old, "tls", &["a.test"]);
+        authority.files(&new, "tls", &["b.test"]);
+        // As Kubernetes does: a link to a directory, swapped by renaming another one over it.
+        let data = folder.path().join("..data");
+        symlink(old.path(), &data).expect("a link");
+        for name in ["tls.pem", "tls.key"] {
+            symlink(Path::new("..data").join(name), folder.path().join(name)).expect("a link");
+        }
+        let files = IdentityFiles {
+            certificate: folder.path().join("tls.pem"),
+            key: folder.path().join("tls.key"),
+        };
+        let (mut server, followed) =
+            follow_server(settings(files), "here".to_owned()).expect("well-formed");
+        let _watcher = Watcher::start_with(vec![followed], OFTEN).expect("a thread");
+        let swapped = folder.path().join("..data_tmp");
+        symlink(new.path(), &swapped).expect("a link");
+        std::fs::rename(&swapped, &data).expect("a link");
+        becomes(&mut server, "b.test");
+        // Where they point to now is watched, too.
+        authority.files(&new, "tls", &["c.test"]);
+        becomes(&mut server, "c.test");
+    }
+
+    #[test]
+    fn a_directory_that_is_a_link_may_come_to_point_elsewhere() {
+        let (folder, authority) = (Folder::new(), Authority::new());
+        let (old, new) = (Folder::new(), Folder::new());
+        authority.files(&old, "tls", &["a.test"]);
+        authority.files(&new, "tls", &["b.test"]);
+        let current = folder.path().join("current");
+        symlink(old.path(), &current).expect("a link");
+        let files = IdentityFiles {
+            certificate: current.join("tls.pem"),
+            key: current.join("tls.key"),
+        };
+        let (mut server, followed) =
+            follow_server(settings(files), "here".to_owned()).expect("well-formed");
+        let _watcher = Watcher::start_with(vec![followed], OFTEN).expect("a thread");
+        let swapped = folder.path().join("next");
+        symlink(new.path(), &swapped).expect("a link");
+        std::fs::rename(&swapped, &current).expect("a link");
+        becomes(&mut server, "b.test");
+    }
+
+    #[test]
+    fn a_look_on_demand_tells_what_is_wrong_and_knows_what_is_in_force() {
+        let (folder, authority) = (Folder::new(), Authority::new());
+        let files = authority.files(&folder, "a", &["a.test"]);
+        let certificate = files.certificate.clone();
+        let (server, followed) =
+            follow_server(settings(files), "here".to_owned()).expect("well-formed");
+        let watcher = Watcher::start_with(vec![followed], NEVER).expect("a thread");
+        let before = watcher.facts();
+        assert_eq!(before.len(), 1);
+        assert_eq!(
+            (before[0].purpose.as_str(), Path::new(&before[0].file)),
+            ("here", certificate.as_path())
+        );
+        assert!(before[0].expires_s.is_some());
+
+        folder.write("a.key", "no key");
+        let stays = || Turn {
+            kept: vec![("here".to_owned(), "here".to_owned())],
+            new: Vec::new(),
+        };
+        let flaws = watcher.turn_to(stays());
+        assert_eq!(flaws.len(), 1);
+        assert!(
+            flaws[0].contains("a.key: holds no private key"),
+            "{flaws:?}"
+        );
+        assert_eq!(watcher.facts(), before);
+        authority.files(&folder, "a", &["b.test"]);
+        assert_eq!(watcher.turn_to(stays()), Vec::<String>::new());
+        assert_eq!(server.borrow().identities.all()[0].names, ["b.test"]);
+    }
+
+    #[test]
+    fn others_are_followed_without_a_break_for_those_that_stay() {
+        let (folder, authority) = (Folder::new(), Authority::new());
+        let follow = |name: &str, purpose: &str| {
+            let files = authority.files(&folder, name, &["old.test"]);
+            follow_server(settings(files), purpose.to_owned()).expect("well-formed")
+        };
+        let [(stays, a), (goes, b), (comes, c)] =
+            [follow("a", "one"), follow("b", "two"), follow("c", "three")];
+        let watcher = Watcher::start_with(vec![a, b], NEVER).expect("a thread");
+        for name in ["a", "b", "c"] {
+            authority.files(&folder, name, &["new.test"]);
+        }
+        let kept = vec![("one".to_owned(), "first".to_owned())];
+        let flaws = watcher.turn_to(Turn { kept, new: vec![c] });
+        assert_eq!(flaws, Vec::<String>::new());
+        let names =
+            [&stays, &goes, &comes].map(|it| it.borrow().identities.all()[0].names[0].clone());
+        assert_eq!(names, ["new.test", "old.test", "new.test"]);
+        let facts = watcher.facts();
+        let purposes: Vec<_> = facts.iter().map(|fact| fact.purpose.as_str()).collect();
+        assert_eq!(purposes, ["first", "three"]);
+    }
+}

@@ -1,0 +1,374 @@
+//! Which requests are sampled, and the ids of what they become.
+//!
+//! A request whose client says of its trace whether it is sampled goes by that, unless clients are not to be believed; any
+//! other one goes by a draw. One that is not sampled goes on as it came.
+
+use super::context::{Flags, SpanContext, TRACEPARENT};
+use super::messages::{Kind, Span};
+use super::queue::Queue;
+use super::state::{TRACESTATE, combined};
+use crate::sampling::Sampling;
+use crate::seed::draw_seed;
+use core::cell::{Cell, RefCell};
+use core::num::{NonZeroU64, NonZeroU128};
+use http::header::{HeaderMap, HeaderValue};
+use slackwater_config::{ParentRule, TracingSettings};
+use slackwater_core::{Draw, SplitMix64};
+use slackwater_telemetry::trace::{SpanId, TraceId};
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// One worker's choice of requests, and the way of their spans.
+#[derive(Debug)]
+pub(crate) struct Tracer {
+    parent: Cell<ParentRule>,
+    sampling: RefCell<Sampling>,
+    draws: RefCell<Draws>,
+    queue: Arc<Queue>,
+}
+
+/// A request that becomes spans.
+#[derive(Debug)]
+pub(crate) struct Traced {
+    tracer: Rc<Tracer>,
+    sampled: Sampled,
+    /// The scheme that the client used.
+    scheme: &'static str,
+}
+
+/// Where a request that is sampled stands in its trace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Sampled {
+    /// Its own span.
+    own: SpanContext,
+    /// The span that it was sent by; `None`: the trace begins with it.
+    parent: Option<SpanId>,
+    state: Option<HeaderValue>,
+}
+
+/// Each of the two has a seed of its own, so a trace's id is one of 2^128 whatever it is drawn from.
+#[derive(Debug)]
+struct Draws {
+    high: SplitMix64,
+    low: SplitMix64,
+}
+
+impl Draws {
+    const fn new(high: u64, low: u64) -> Self {
+        Self {
+            high: SplitMix64::new(high),
+            low: SplitMix64::new(low),
+        }
+    }
+
+    fn trace(&mut self) -> TraceId {
+        let drawn = u128::from(self.high.draw()) << 64 | u128::from(self.low.draw());
+        TraceId(NonZeroU128::new(drawn).unwrap_or(NonZeroU128::MIN))
+    }
+
+    fn span(&mut self) -> SpanId {
+        SpanId(NonZeroU64::new(self.low.draw()).unwrap_or(NonZeroU64::MIN))
+    }
+}
+
+impl Tracer {
+    pub(super) fn new(settings: &TracingSettings, queue: Arc<Queue>) -> Self {
+        Self {
+            parent: Cell::new(settings.parent),
+            sampling: RefCell::new(Sampling::new(settings.sample)),
+            draws: RefCell::new(Draws::new(draw_seed(), draw_seed())),
+            queue,
+        }
+    }
+
+    /// Goes by these from now on.
+    pub(crate) fn set_rules(&self, settings: &TracingSettings) {
+        self.parent.set(settings.parent);
+        self.sampling.replace(Sampling::new(settings.sample));
+    }
+
+    /// A request has come with these fields, which say by what scheme: whether it is sampled. Then they say that it was sent by its
+    /// own span, which is as near as can be told to whoever is no attempt at it: a mirror.
+    pub(crate) fn begin(
+        self: &Rc<Self>,
+        headers: &mut HeaderMap,
+        scheme: impl FnOnce(&HeaderMap) -> &'static str,
+    ) -> Option<Traced> {
+        let parent = match self.parent.get() {
+            ParentRule::Follow => SpanContext::of(headers),
+            ParentRule::Ignore => {
+                // Nor are replicas to follow whom we do not.
+                headers.remove(TRACEPARENT);
+                headers.remove(TRACESTATE);
+                None
+            }
+        };
+        let is_sampled = match parent {
+            Some(parent) => parent.flags.is_sampled(),
+            None => self.sampling.borrow_mut().takes(),
+        };
+        if !is_sampled {
+            return None;
+        }
+        let mut draws = self.draws.borrow_mut();
+        let own = match parent {
+            Some(parent) => SpanContext {
+                span: draws.span(),
+                ..parent
+            },
+            None => SpanContext {
+                trace: draws.trace(),
+                span: draws.span(),
+                flags: Flags::BEGUN,
+            },
+        };
+        let scheme = scheme(headers);
+        // Without a valid parent it is nobody's.
+        let state = parent.and_then(|_| combined(headers));
+        match &state {
+            Some(state) => headers.insert(TRACESTATE, state.clone()),
+            None => headers.remove(TRACESTATE),
+        };
+        own.mark(headers);
+        Some(Traced {
+            tracer: Rc::clone(self),
+            sampled: Sampled {
+                own,
+                parent: parent.map(|parent| parent.span),
+                state,
+            },
+            scheme,
+        })
+    }
+
+    /// The spans of a request that has ended.
+    pub(crate) fn finish(&self, spans: &[Span]) {
+        self.queue.push(spans);
+    }
+}
+
+impl Traced {
+    /// The trace that it belongs to.
+    pub(crate) const fn trace(&self) -> TraceId {
+        self.sampled.own.trace
+    }
+
+    /// Another attempt at it is sent with these fields, which from now on say by which span.
+    pub(crate) fn begin_attempt(&self, headers: &mut HeaderMap) -> SpanId {
+        let span = self.tracer.draws.borrow_mut().span();
+        self.context(span).mark(headers);
+        span
+    }
+
+    pub(crate) const fn tracer(&self) -> &Rc<Tracer> {
+        &self.tracer
+    }
+
+    pub(crate) const fn scheme(&self) -> &'static str {
+        self.scheme
+    }
+
+    /// The span of the request itself, without what it tells.
+    pub(crate) fn server_span(&self) -> Span {
+        self.with_state(Span::new(
+            self.sampled.own,
+            self.sampled.parent,
+            Kind::Server,
+        ))
+    }
+
+    /// The span of an attempt at it, likewise.
+    pub(crate) fn attempt_span(&self, span: SpanId) -> Span {
+        let above = self.sampled.own.span;
+        self.with_state(Span::new(self.context(span), Some(above), Kind::Client))
+    }
+
+    const fn context(&self, span: SpanId) -> SpanContext {
+        SpanContext {
+            span,
+            ..self.sampled.own
+        }
+    }
+
+    fn with_state(&self, span: Span) -> Span {
+        let state = self.sampled.state.as_ref();
+        let state = state.and_then(|state| state.to_str().ok());
+        Span {
+            trace_state: state.unwrap_or_default().to_owned(),
+            ..span
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use slackwater_core::Quantile;
+
+    const PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    const UNSAMPLED: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00";
+
+    fn tracer(parent: ParentRule, millionths: u32) -> Rc<Tracer> {
+        let share = Quantile::from_millionths(millionths).expect("a share");
+        let queue = Arc::new(Queue::new(Arc::default()));
+        Rc::new(Tracer {
+            parent: Cell::new(parent),
+            sampling: RefCell::new(Sampling::seeded(share, 3)),
+            draws: RefCell::new(Draws::new(1, 2)),
+            queue,
+        })
+    }
+
+    fn headers(fields: &[(&'static str, &'static str)]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for (name, value) in fields {
+            headers.append(*name, HeaderValue::from_static(value));
+        }
+        headers
+    }
+
+    #[test]
+    fn a_parent_that_is_sampled_is_followed_whatever_the_share() {
+        let tracer = tracer(ParentRule::Follow, 0);
+        let mut fields = headers(&[
+            ("traceparent", PARENT),
+            ("tracestate", "a=1"),
+            ("tracestate", "b=2"),
+        ]);
+        let begun = tracer.begin(&mut fields, |_| "http").expect("sampled");
+        assert_eq!(begun.trace().to_string(), &PARENT[3..35]);
+        let server = begun.server_span();
+        assert_eq!(
+            server.parent_span_id,
+            0xb7ad_6b71_6920_3331_u64.to_be_bytes()
+        );
+        assert_eq!(
+            (server.trace_state.as_str(), server.flags),
+            ("a=1,b=2", 0x301)
+        );
+        let state: Vec<_> = fields.get_all("tracestate").iter().collect();
+        assert_eq!(state, ["a=1,b=2"]);
+        // Whoever is no attempt hears of the request's own span.
+        let sent_by = |span: SpanId| format!("{}{span}-01", &PARENT[..36]);
+        let own = begun.sampled.own.span;
+        assert_eq!(own.0.get().to_be_bytes(), *server.span_id);
+        assert_eq!(fields["traceparent"], sent_by(own));
+        assert_ne!(fields["traceparent"], PARENT);
+
+        let mut before = own;
+        for _ in 0..2 {
+            let span = begun.begin_attempt(&mut fields);
+            assert_ne!(span, before);
+            before = span;
+            let sent: Vec<_> = fields.get_all("traceparent").iter().collect();
+            assert_eq!(sent, [&*sent_by(span)]);
+            let attempt = begun.attempt_span(span);
+            assert_eq!(attempt.span_id, span.0.get().to_be_bytes());
+            assert_eq!(attempt.parent_span_id, server.span_id);
+            assert_eq!(attempt.trace_id, server.trace_id);
+            assert_eq!(
+                (attempt.trace_state.as_str(), attempt.flags),
+                ("a=1,b=2", 0x101)
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_not_sampled_goes_on_as_it_came() {
+        for parent in [Some(UNSAMPLED), Some("00-bad"), None] {
+            // A share of 1 does not make up for a parent that is not sampled.
+            let share = if parent == Some(UNSAMPLED) {
+                1_000_000
+            } else {
+                0
+            };
+            let tracer = tracer(ParentRule::Follow, share);
+            let mut fields = headers(&[("tracestate", "not valid"), ("tracestate", "b=2")]);
+            if let Some(parent) = parent {
+                fields.insert("traceparent", HeaderValue::from_static(parent));
+            }
+            let before = fields.clone();
+            assert!(tracer.begin(&mut fields, |_| "http").is_none());
+            assert_eq!(fields, before);
+        }
+    }
+
+    #[test]
+    fn without_a_valid_parent_a_trace_begins_and_nobody_s_state_is_passed_on() {
+        let tracer = tracer(ParentRule::Follow, 1_000_000);
+        for parent in ["00-bad", PARENT] {
+            let mut fields = headers(&[("traceparent", parent), ("tracestate", "a=1")]);
+            if parent == PARENT {
+                fields.append("traceparent", HeaderValue::from_static(PARENT));
+            }
+            let begun = tracer.begin(&mut fields, |_| "http").expect("sampled");
+            let server = begun.server_span();
+            assert_eq!((server.flags, &*server.trace_state), (0x103, ""));
+            assert!(server.parent_span_id.is_empty());
+            assert!(!fields.contains_key("tracestate"));
+            assert_eq!(fields.get_all("traceparent").iter().count(), 1);
+            let sent = fields["traceparent"].to_str().expect("text");
+            assert!(
+                sent.ends_with("-03") && sent[3..35] != PARENT[3..35],
+                "{sent}"
+            );
+        }
+    }
+
+    #[test]
+    fn clients_that_are_not_believed_decide_nothing_and_replicas_hear_nothing_of_theirs() {
+        let none = tracer(ParentRule::Ignore, 0);
+        let mut fields = headers(&[("traceparent", PARENT), ("tracestate", "a=1")]);
+        assert!(none.begin(&mut fields, |_| "http").is_none());
+        assert!(fields.is_empty());
+
+        let all = tracer(ParentRule::Ignore, 1_000_000);
+        for parent in [PARENT, UNSAMPLED] {
+            let mut fields = headers(&[("traceparent", parent), ("tracestate", "a=1")]);
+            let begun = all.begin(&mut fields, |_| "http").expect("sampled");
+            assert!(!fields.contains_key("tracestate"));
+            assert!(begun.server_span().parent_span_id.is_empty());
+            assert_ne!(begun.trace().to_string(), &PARENT[3..35]);
+        }
+    }
+
+    #[test]
+    fn the_share_is_that_of_requests_without_a_parent() {
+        let tracer = tracer(ParentRule::Follow, 10_000);
+        let count = (0..100_000)
+            .filter(|_| tracer.begin(&mut HeaderMap::new(), |_| "http").is_some())
+            .count();
+        // The standard deviation of the count is 31.
+        assert!((800..1_200).contains(&count), "{count}");
+    }
+
+    #[test]
+    fn the_rules_may_change_between_requests() {
+        let tracer = tracer(ParentRule::Follow, 0);
+        let begin = || {
+            let mut fields = headers(&[("traceparent", UNSAMPLED)]);
+            tracer.begin(&mut fields, |_| "http").is_some()
+        };
+        assert!(!begin());
+        tracer.set_rules(&TracingSettings {
+            parent: ParentRule::Ignore,
+            sample: Quantile::ONE,
+            ..TracingSettings::default()
+        });
+        assert!(begin());
+    }
+
+    #[test]
+    fn no_id_is_given_twice() {
+        let tracer = tracer(ParentRule::Follow, 1_000_000);
+        let mut seen = std::collections::HashSet::new();
+        for _ in 0..10_000 {
+            let begun = tracer.begin(&mut HeaderMap::new(), |_| "http");
+            let begun = begun.expect("sampled");
+            assert!(seen.insert(begun.trace().to_string()));
+            assert!(seen.insert(begun.sampled.own.span.to_string()));
+            let attempt = begun.begin_attempt(&mut HeaderMap::new());
+            assert!(seen.insert(attempt.to_string()));
+        }
+    }
+}

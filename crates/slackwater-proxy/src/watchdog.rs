@@ -1,0 +1,110 @@
+//! Signs of life of the workers, for a watchdog of the process: a heartbeat of the main thread alone would say nothing of those
+//! that carry requests.
+
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use core::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+/// Notices workers that show no sign of life. By default nobody looks, and no heart beats.
+#[derive(Clone, Debug, Default)]
+pub struct Watchdog {
+    /// How often it is looked; `None`: never.
+    period: Option<Duration>,
+    workers: Arc<Mutex<Vec<Watched>>>,
+}
+
+/// One worker's heartbeat, as it is looked at.
+#[derive(Debug)]
+struct Watched {
+    /// It goes with the worker: one that has ended has no need to show signs of life.
+    beats: Weak<AtomicU64>,
+    /// How often it had beaten at the last look; `None` before the first.
+    seen: Option<u64>,
+}
+
+impl Watchdog {
+    /// For whoever calls [`stopped`](Self::stopped) once in a period.
+    pub fn new(period: Duration) -> Self {
+        Self {
+            period: Some(period),
+            workers: Arc::default(),
+        }
+    }
+
+    /// How often it is looked; `None`: never.
+    pub const fn period(&self) -> Option<Duration> {
+        self.period
+    }
+
+    /// A worker's own: to be polled on its runtime for as long as it works. Beats twice in a period, and ends at once where
+    /// nobody looks.
+    pub fn heartbeat(&self) -> impl Future<Output = ()> + 'static {
+        let period = self.period;
+        let beats = self.begin();
+        async move {
+            while let Some(period) = period {
+                beats.fetch_add(1, Relaxed);
+                tokio::time::sleep(period / 2).await;
+            }
+        }
+    }
+
+    /// How many workers have not beaten since the last look.
+    pub fn stopped(&self) -> usize {
+        let mut workers = self.workers();
+        workers.retain(|worker| worker.beats.strong_count() > 0);
+        let mut stopped = 0;
+        for worker in workers.iter_mut() {
+            let now = worker.beats.upgrade().map(|beats| beats.load(Relaxed));
+            stopped += usize::from(now.is_some() && now == worker.seen);
+            worker.seen = now;
+        }
+        stopped
+    }
+
+    fn begin(&self) -> Arc<AtomicU64> {
+        let beats = Arc::new(AtomicU64::new(0));
+        self.workers().push(Watched {
+            beats: Arc::downgrade(&beats),
+            seen: None,
+        });
+        beats
+    }
+
+    fn workers(&self) -> std::sync::MutexGuard<'_, Vec<Watched>> {
+        self.workers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_worker_that_stood_still_is_noticed() {
+        let watchdog = Watchdog::default();
+        let (one, other) = (watchdog.begin(), watchdog.begin());
+        let beat = |heart: &AtomicU64| heart.fetch_add(1, Relaxed);
+        assert_eq!(watchdog.stopped(), 0, "nothing was known before");
+        beat(&one);
+        beat(&other);
+        assert_eq!(watchdog.stopped(), 0);
+        beat(&other);
+        assert_eq!(watchdog.stopped(), 1);
+        assert_eq!(watchdog.stopped(), 2);
+        beat(&one);
+        beat(&other);
+        assert_eq!(watchdog.stopped(), 0, "what is over is over");
+    }
+
+    #[test]
+    fn a_worker_that_has_ended_is_not_missed() {
+        let watchdog = Watchdog::default();
+        let (one, other) = (watchdog.begin(), watchdog.begin());
+        assert_eq!(watchdog.stopped(), 0);
+        drop(one);
+        other.fetch_add(1, Relaxed);
+        assert_eq!(watchdog.stopped(), 0);
+        assert_eq!(watchdog.stopped(), 1, "the one that is left");
+    }
+}

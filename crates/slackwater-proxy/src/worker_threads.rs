@@ -1,0 +1,134 @@
+//! The threads that carry requests, and how they end: in order, each when it is told to, or by mishap.
+//!
+//! A worker that is lost takes its listeners and its share of the clients with it, and the others would go on as if
+//! nothing had happened. So whoever runs workers races [`WorkerThreads::unasked_end`] against the signals, and ends the
+//! process: whoever supervises it starts it anew, whole.
+
+use futures_util::future::select_all;
+use slackwater_config::Fault;
+use std::thread::{Builder, JoinHandle};
+use tokio::sync::oneshot;
+
+/// Threads, each with a receiver that hears how it ended. A sender that is dropped unsent is a panic.
+#[derive(Debug, Default)]
+pub struct WorkerThreads {
+    ends: Vec<oneshot::Receiver<Result<(), Fault>>>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl WorkerThreads {
+    /// Runs `work` on a thread of its own.
+    ///
+    /// # Errors
+    ///
+    /// The system gives no thread.
+    pub fn spawn(
+        &mut self,
+        work: impl FnOnce() -> Result<(), Fault> + Send + 'static,
+    ) -> Result<(), Fault> {
+        let (end, ended) = oneshot::channel();
+        let thread = Builder::new()
+            .name(format!("worker-{}", self.threads.len()))
+            .spawn(move || {
+                let _ = end.send(work());
+            })
+            .map_err(|error| Fault::runtime(format!("no thread for a worker: {error}")))?;
+        self.threads.push(thread);
+        self.ends.push(ended);
+        Ok(())
+    }
+
+    /// Waits for the first end, which nobody has asked for; why it came.
+    pub async fn unasked_end(&mut self) -> Fault {
+        match self.next_end().await {
+            Some(Err(fault)) => fault,
+            Some(Ok(())) | None => Fault::runtime("a worker ended unasked"),
+        }
+    }
+
+    /// Waits until every worker has ended, or one has failed.
+    pub async fn ended(&mut self) -> Result<(), Fault> {
+        while let Some(end) = self.next_end().await {
+            end?;
+        }
+        Ok(())
+    }
+
+    /// Waits for all threads, blocking this one; they have been told to end.
+    pub fn join(&mut self) {
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+
+    async fn next_end(&mut self) -> Option<Result<(), Fault>> {
+        if self.ends.is_empty() {
+            return None;
+        }
+        let (end, index, _) = select_all(&mut self.ends).await;
+        self.ends.remove(index);
+        let panicked = || Fault::runtime("a worker panicked; what it said stands above");
+        Some(end.unwrap_or_else(|_| Err(panicked())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::time::Duration;
+    use std::sync::mpsc;
+
+    /// For what must come; far beyond what it takes on a busy machine.
+    const PATIENCE: Duration = Duration::from_secs(20);
+
+    #[tokio::test]
+    async fn one_lost_worker_is_noticed_while_the_others_go_on() {
+        let mut workers = WorkerThreads::default();
+        let (stop, stopped) = mpsc::channel::<()>();
+        workers
+            .spawn(move || {
+                let _ = stopped.recv();
+                Ok(())
+            })
+            .expect("a thread");
+        workers.spawn(|| panic!("on purpose")).expect("a thread");
+        let fault = tokio::time::timeout(PATIENCE, workers.unasked_end()).await;
+        let fault = fault.expect("noticed");
+        assert!(matches!(fault, Fault::Runtime(_)), "exit code 1");
+        assert!(
+            fault.to_string().starts_with("a worker panicked"),
+            "{fault}"
+        );
+        drop(stop);
+        workers.ended().await.expect("the other one ended in order");
+        workers.join();
+    }
+
+    #[tokio::test]
+    async fn an_end_in_order_is_a_fault_only_where_nobody_asked() {
+        let mut workers = WorkerThreads::default();
+        for _ in 0..2 {
+            workers.spawn(|| Ok(())).expect("a thread");
+        }
+        assert_eq!(
+            workers.unasked_end().await.to_string(),
+            "a worker ended unasked"
+        );
+        workers.ended().await.expect("in order");
+        workers.ended().await.expect("still so");
+        workers.join();
+    }
+
+    #[tokio::test]
+    async fn a_workers_own_fault_is_told() {
+        let mut workers = WorkerThreads::default();
+        workers
+            .spawn(|| Err(Fault::runtime("no runtime")))
+            .expect("a thread");
+        assert_eq!(
+            workers.ended().await.expect_err("told").to_string(),
+            "no runtime"
+        );
+        workers.join();
+    }
+}
