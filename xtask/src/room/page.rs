@@ -239,7 +239,7 @@ fn capitalized(text: &str) -> String {
 }
 
 /// A turn in a line.
-pub(super) fn told(found: &Found, columns: &[Column]) -> String {
+pub(super) fn summary(found: &Found, columns: &[Column]) -> String {
     let told = columns.iter().filter_map(|column| {
         let value = found.of(*column)?;
         Some(format!("{} {}", column.title(), column.written(value)))

@@ -96,7 +96,7 @@ impl Glossary {
 /// Names of types, traits, functions, constants, modules with a body, fields and variants, each
 /// with its line.
 fn declarations(tokens: &[TokenTree], note: &mut impl FnMut(&str, usize)) {
-    let mut members = false;
+    let mut fields = false;
     for (at, token) in tokens.iter().enumerate() {
         match token {
             TokenTree::Ident(keyword) => {
@@ -117,26 +117,26 @@ fn declarations(tokens: &[TokenTree], note: &mut impl FnMut(&str, usize)) {
                     ) {
                         note(&name, line(&tokens[at + 1]));
                     }
-                    members = matches!(keyword.as_str(), "struct" | "enum" | "union");
+                    fields = matches!(keyword.as_str(), "struct" | "enum" | "union");
                 }
             }
             TokenTree::Group(group) => {
                 let inside: Vec<TokenTree> = group.stream().into_iter().collect();
-                if members && group.delimiter() == Delimiter::Brace {
-                    members = false;
-                    member_names(&inside, note);
+                if fields && group.delimiter() == Delimiter::Brace {
+                    fields = false;
+                    field_names(&inside, note);
                 } else {
                     declarations(&inside, note);
                 }
             }
-            TokenTree::Punct(punct) if punct.as_char() == ';' => members = false,
+            TokenTree::Punct(punct) if punct.as_char() == ';' => fields = false,
             _ => {}
         }
     }
 }
 
 /// Names of fields and variants.
-fn member_names(tokens: &[TokenTree], note: &mut impl FnMut(&str, usize)) {
+fn field_names(tokens: &[TokenTree], note: &mut impl FnMut(&str, usize)) {
     let mut named = false;
     // Commas between `<` and `>` are inside a type.
     let mut depth = 0_u32;
@@ -163,7 +163,7 @@ fn member_names(tokens: &[TokenTree], note: &mut impl FnMut(&str, usize)) {
             // A variant's fields; attributes and `pub(crate)` have others.
             TokenTree::Group(group) if named && group.delimiter() == Delimiter::Brace => {
                 let inside: Vec<TokenTree> = group.stream().into_iter().collect();
-                member_names(&inside, note);
+                field_names(&inside, note);
             }
             _ => {}
         }
