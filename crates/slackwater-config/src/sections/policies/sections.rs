@@ -1,209 +1,145 @@
-//! What each policy's section has: its keys, by the names of the core's fields.
+//! What each policy's section has: its keys, by the names of the core's fields. Ranges are the core's, and so are its words for
+//! them.
 
-use super::field::{Field, Place, Refusal, Section};
-use slackwater_core::policy::prequal::{PrequalConfig, PrequalSettings};
+use crate::sections::table::{Boolean, Core, Factor, Number, PerQuery, Share, Span, keys};
+use slackwater_core::policy::prequal::PrequalSettings;
 use slackwater_core::policy::{
-    C3Config, C3Settings, CapacityConfig, CapacitySettings, ConfigError, ElsConfig, ElsSettings,
-    LinearConfig, LinearSettings, PeakEwmaConfig, PeakEwmaSettings, PolledPowerOfDConfig,
-    PolledPowerOfDSettings, PowerOfDConfig, PowerOfDSettings, RifThenLatencyConfig,
-    RifThenLatencySettings, Settings, ShortestExpectedDelayConfig, ShortestExpectedDelaySettings,
-    WeightedRoundRobinConfig, WeightedRoundRobinSettings,
+    C3Settings, CapacitySettings, ElsSettings, LinearSettings, PeakEwmaSettings,
+    PolledPowerOfDSettings, PowerOfDSettings, RifThenLatencySettings, Settings,
+    ShortestExpectedDelaySettings, WeightedRoundRobinSettings,
 };
 
-impl From<ConfigError> for Refusal {
-    fn from(error: ConfigError) -> Self {
-        Self {
-            field: error.field,
-            expected: error.expected,
-        }
-    }
-}
+keys! { PrequalSettings in "prequal", Settings::check {
+    /// Probes that each query triggers (r_probe). Fractions are exact in the long run. 0 leaves
+    /// only idle probes [A2]
+    probe_rate at probe_rate: Core(PerQuery);
+    /// While probing shows an overload, of replicas or of this process, the rate falls step by step
+    /// towards this, and `remove_rate` with it; it comes back within half a minute of answers in
+    /// time ([Decision 0011](decisions/0011-fewer-probes-in-an-overload.md)). From `probe_rate` on:
+    /// it never falls, as in the paper. 0: idle probes may be all that is left.
+    /// `slackwater_probe_rate` is what it is now [A2]
+    probe_rate_min at probe_rate_min: Core(PerQuery);
+    /// Reports removed from the pool after each query (r_remove). 0: none is removed by rate [A10]
+    remove_rate at remove_rate: Core(PerQuery);
+    /// The most reports in the pool (m) [A5]
+    pool_capacity at pool_capacity: Core(Number);
+    /// A report this old is removed [A5]
+    report_age_max at report_age_max: Core(Span);
+    /// From this quantile of the requests in flight on, a report is hot (Q_RIF). 0: all are, and
+    /// requests in flight alone decide. 1: none is, and latency alone decides [A6, A7]
+    rif_limit_quantile at rif_limit_quantile: Core(Share), "0.7 (the paper: 0.840896, 2^-0.25)";
+    /// The net rate at which reports would pile up in the pool (δ of equation 1) [A9]
+    pool_drift at pool_drift: Core(PerQuery);
+    /// The most queries that one report may decide by the paper's equation (1), which has no such
+    /// limit. Whatever it is, a report may decide as many as it takes for the pool not to run dry,
+    /// 16 at the most [A9]
+    reuse_max at reuse_max: Core(Number);
+    /// When no probe has been sent for so long, some are [A3]
+    probe_idle_max at probe_idle_max: Core(Span);
+    /// How many are then sent. 0 turns idle probes off [A3]
+    idle_probes at idle_probes: Core(Number);
+    /// No replica is probed again sooner than this. 0: no such limit, as in the paper [A2]
+    probe_interval_min at probe_interval_min: Core(Span);
+    /// A probe not answered by then is lost; no query waits for it [A4]
+    probe_deadline at probe_deadline: Core(Span);
+    /// The most probes outstanding at once, for each worker [A4]
+    probes_outstanding_max at probes_outstanding_max: Core(Number);
+    /// The most probes a second, for each worker, idle ones and those of silent replicas among
+    /// them; at once a tenth of it, or 16 [A4]
+    probes_per_second_max at probes_per_second_max: Core(Number), "0: no limit";
+    /// Probes for each query in synchronous mode (d) [S1]
+    sync_probes at sync_probes: Core(Number);
+    /// A synchronous choice is made by then with the answers that there are [S1]
+    sync_deadline at sync_deadline: Core(Span);
+    /// Send no probes: each worker goes by what it sees itself [A13]
+    local_only at local_only: Boolean;
+} }
 
-impl Section for PrequalSettings {
-    const NAME: &'static str = "prequal";
-    const FIELDS: &'static [Field<Self>] = &[
-        ("probe_rate", Place::Rate(|s| &mut s.probe_rate)),
-        ("probe_rate_min", Place::Rate(|s| &mut s.probe_rate_min)),
-        ("remove_rate", Place::Rate(|s| &mut s.remove_rate)),
-        ("pool_capacity", Place::U16(|s| &mut s.pool_capacity)),
-        ("report_age_max", Place::Duration(|s| &mut s.report_age_max)),
-        (
-            "rif_limit_quantile",
-            Place::Quantile(|s| &mut s.rif_limit_quantile),
-        ),
-        ("pool_drift", Place::Rate(|s| &mut s.pool_drift)),
-        ("reuse_max", Place::U16(|s| &mut s.reuse_max)),
-        ("probe_idle_max", Place::Duration(|s| &mut s.probe_idle_max)),
-        ("idle_probes", Place::U16(|s| &mut s.idle_probes)),
-        (
-            "probe_interval_min",
-            Place::Duration(|s| &mut s.probe_interval_min),
-        ),
-        ("probe_deadline", Place::Duration(|s| &mut s.probe_deadline)),
-        (
-            "probes_outstanding_max",
-            Place::U16(|s| &mut s.probes_outstanding_max),
-        ),
-        (
-            "probes_per_second_max",
-            Place::U32(|s| &mut s.probes_per_second_max),
-        ),
-        ("sync_probes", Place::U8(|s| &mut s.sync_probes)),
-        ("sync_deadline", Place::Duration(|s| &mut s.sync_deadline)),
-        ("local_only", Place::Boolean(|s| &mut s.local_only)),
-    ];
-    type Valid = PrequalConfig;
+keys! { LinearSettings in "linear", Settings::check {
+    /// How much requests in flight weigh against latency (λ). 0: latency alone decides. 1: requests
+    /// in flight alone.
+    rif_weight at rif_weight: Core(Share);
+    /// The latency that one request in flight is taken for (α).
+    rif_scale at rif_scale: Core(Span);
+} }
 
-    fn valid(self) -> Result<PrequalConfig, Refusal> {
-        self.validate().map_err(|error| Refusal {
-            field: error.field,
-            expected: error.expected,
-        })
-    }
-}
+keys! { C3Settings in "c3", Settings::check {
+    /// How many clients the replicas have: each worker of each proxy is one. A request of one's own
+    /// counts for so many.
+    clients at clients: Core(Number);
+    /// What the newest value weighs in each average. 1: nothing is remembered.
+    newest_weight at newest_weight: Core(Share);
+} }
 
-impl Section for LinearSettings {
-    const NAME: &'static str = "linear";
-    const FIELDS: &'static [Field<Self>] = &[
-        ("rif_weight", Place::Quantile(|s| &mut s.rif_weight)),
-        ("rif_scale", Place::Duration(|s| &mut s.rif_scale)),
-    ];
-    type Valid = LinearConfig;
+keys! { RifThenLatencySettings in "rif_then_latency", Settings::check {
+    /// Replicas with at most this many times the fewest requests in flight are told apart by
+    /// latency. 1: latency decides between equals only.
+    rif_slack at rif_slack_millionths: Core(Factor);
+} }
 
-    fn valid(self) -> Result<LinearConfig, Refusal> {
-        Ok(self.validate()?)
-    }
-}
+keys! { ShortestExpectedDelaySettings in "shortest_expected_delay", Settings::check {
+    /// By how much of the mean of all a replica's mean latency may differ and still count as that
+    /// mean. 0: every difference counts, chance and all; 10: requests in flight decide alone.
+    latency_band at latency_band_millionths: Core(Factor);
+} }
 
-impl Section for C3Settings {
-    const NAME: &'static str = "c3";
-    const FIELDS: &'static [Field<Self>] = &[
-        ("clients", Place::U32(|s| &mut s.clients)),
-        ("newest_weight", Place::Quantile(|s| &mut s.newest_weight)),
-    ];
-    type Valid = C3Config;
+keys! { CapacitySettings in "capacity", Settings::check {
+    /// Probes that each request triggers while all replicas report their capacity, and reports come
+    /// with at least half of the responses; else `prequal.probe_rate` counts. 0: idle probes only,
+    /// and reports that come with responses.
+    probe_rate at probe_rate: Core(PerQuery);
+    /// By how much of the mean a replica's cost for each request may differ and still count as the
+    /// mean. 0: every difference counts, chance and all.
+    cost_band at cost_band_millionths: Core(Factor);
+} }
 
-    fn valid(self) -> Result<C3Config, Refusal> {
-        Ok(self.validate()?)
-    }
-}
+keys! { PowerOfDSettings in "power_of_d", Settings::check {
+    /// Distinct replicas drawn for each request (d).
+    choices at choices: Core(Number);
+} }
 
-impl Section for RifThenLatencySettings {
-    const NAME: &'static str = "rif_then_latency";
-    const FIELDS: &'static [Field<Self>] = &[(
-        "rif_slack",
-        Place::Factor(|s| &mut s.rif_slack_millionths, "from 1 to 1,000"),
-    )];
-    type Valid = RifThenLatencyConfig;
+keys! { PeakEwmaSettings in "peak_ewma", Settings::check {
+    /// The time in which an average comes down to 37 % of a peak (τ).
+    decay at decay: Core(Span);
+    /// The average that a replica begins with. Below what requests take, a new replica is tried
+    /// eagerly; above, with care.
+    initial_latency at initial_latency: Core(Span);
+    /// What a failure counts as, at the least. 0: as what it took. Only with
+    /// `error_aversion.enabled = false`, which has its own way.
+    failure_penalty at failure_penalty: Core(Span);
+    /// Distinct replicas drawn for each request.
+    choices at choices: Core(Number);
+} }
 
-    fn valid(self) -> Result<RifThenLatencyConfig, Refusal> {
-        Ok(self.validate()?)
-    }
-}
+keys! { ElsSettings in "els", Settings::check {
+    /// How fast averages forget: 63 % of one come from the last `time_bias`.
+    time_bias at time_bias: Core(Span);
+    /// A replica whose success rate is below this share of the fleet's gets no requests. 0: nobody
+    /// is excluded. 1: whoever is below the mean.
+    exclude_below at exclude_below: Core(Share);
+    /// A replica of which fewer samples are remembered is not excluded.
+    exclude_samples_min at exclude_samples_min: Core(Number);
+} }
 
-impl Section for ShortestExpectedDelaySettings {
-    const NAME: &'static str = "shortest_expected_delay";
-    const FIELDS: &'static [Field<Self>] = &[(
-        "latency_band",
-        Place::Factor(|s| &mut s.latency_band_millionths, "from 0 to 10"),
-    )];
-    type Valid = ShortestExpectedDelayConfig;
+keys! { PolledPowerOfDSettings in "polled_power_of_d", Settings::check {
+    /// How often each worker asks each replica for its requests in flight.
+    interval at interval: Core(Span);
+    /// Distinct replicas drawn for each request.
+    choices at choices: Core(Number);
+} }
 
-    fn valid(self) -> Result<ShortestExpectedDelayConfig, Refusal> {
-        Ok(self.validate()?)
-    }
-}
-
-impl Section for CapacitySettings {
-    const NAME: &'static str = "capacity";
-    const FIELDS: &'static [Field<Self>] = &[
-        ("probe_rate", Place::Rate(|s| &mut s.probe_rate)),
-        (
-            "cost_band",
-            Place::Factor(|s| &mut s.cost_band_millionths, "from 0 to 10"),
-        ),
-    ];
-    type Valid = CapacityConfig;
-
-    fn valid(self) -> Result<CapacityConfig, Refusal> {
-        Ok(self.validate()?)
-    }
-}
-
-impl Section for PowerOfDSettings {
-    const NAME: &'static str = "power_of_d";
-    const FIELDS: &'static [Field<Self>] = &[("choices", Place::U8(|s| &mut s.choices))];
-    type Valid = PowerOfDConfig;
-
-    fn valid(self) -> Result<PowerOfDConfig, Refusal> {
-        Ok(self.validate()?)
-    }
-}
-
-impl Section for PeakEwmaSettings {
-    const NAME: &'static str = "peak_ewma";
-    const FIELDS: &'static [Field<Self>] = &[
-        ("decay", Place::Duration(|s| &mut s.decay)),
-        (
-            "initial_latency",
-            Place::Duration(|s| &mut s.initial_latency),
-        ),
-        (
-            "failure_penalty",
-            Place::Duration(|s| &mut s.failure_penalty),
-        ),
-        ("choices", Place::U8(|s| &mut s.choices)),
-    ];
-    type Valid = PeakEwmaConfig;
-
-    fn valid(self) -> Result<PeakEwmaConfig, Refusal> {
-        Ok(self.validate()?)
-    }
-}
-
-impl Section for ElsSettings {
-    const NAME: &'static str = "els";
-    const FIELDS: &'static [Field<Self>] = &[
-        ("time_bias", Place::Duration(|s| &mut s.time_bias)),
-        ("exclude_below", Place::Quantile(|s| &mut s.exclude_below)),
-        (
-            "exclude_samples_min",
-            Place::U32(|s| &mut s.exclude_samples_min),
-        ),
-    ];
-    type Valid = ElsConfig;
-
-    fn valid(self) -> Result<ElsConfig, Refusal> {
-        Ok(self.validate()?)
-    }
-}
-
-impl Section for PolledPowerOfDSettings {
-    const NAME: &'static str = "polled_power_of_d";
-    const FIELDS: &'static [Field<Self>] = &[
-        ("interval", Place::Duration(|s| &mut s.interval)),
-        ("choices", Place::U8(|s| &mut s.choices)),
-    ];
-    type Valid = PolledPowerOfDConfig;
-
-    fn valid(self) -> Result<PolledPowerOfDConfig, Refusal> {
-        Ok(self.validate()?)
-    }
-}
-
-impl Section for WeightedRoundRobinSettings {
-    const NAME: &'static str = "weighted_round_robin";
-    const FIELDS: &'static [Field<Self>] = &[
-        ("interval", Place::Duration(|s| &mut s.interval)),
-        ("smoothing", Place::Duration(|s| &mut s.smoothing)),
-        ("update_period", Place::Duration(|s| &mut s.update_period)),
-        ("blackout", Place::Duration(|s| &mut s.blackout)),
-        ("expiration", Place::Duration(|s| &mut s.expiration)),
-        ("error_penalty", Place::Rate(|s| &mut s.error_penalty)),
-    ];
-    type Valid = WeightedRoundRobinConfig;
-
-    fn valid(self) -> Result<WeightedRoundRobinConfig, Refusal> {
-        Ok(self.validate()?)
-    }
-}
+keys! { WeightedRoundRobinSettings in "weighted_round_robin", Settings::check {
+    /// How often each worker asks each replica for its report.
+    interval at interval: Core(Span);
+    /// The time constant over which request rate, CPU and errors are averaged. 0: each report
+    /// counts as it came.
+    smoothing at smoothing: Core(Span);
+    /// How often weights are taken over into the turns.
+    update_period at update_period: Core(Span);
+    /// For so long after its first useful report a replica keeps the mean of the others.
+    blackout at blackout: Core(Span);
+    /// A report this old has expired, and the next one begins a new blackout.
+    expiration at expiration: Core(Span);
+    /// What a share of failed requests adds to the CPU in use. 0: failures do not count.
+    error_penalty at error_penalty: Core(PerQuery);
+} }
