@@ -3,10 +3,11 @@
 
 use super::address::{Address, OwnAddresses, normal, overlap, unreachable};
 use super::listeners::LISTENERS_MAX as LISTEN_MAX;
-use super::model::ReplicaConfig;
-use super::tls::parse_server_name;
+use super::model::{ReplicaConfig, ServiceConfig};
+use super::table::{Described, STRING, Value, keys};
+use super::tls::SERVER_NAME;
 use crate::tls::ClientTls;
-use crate::toml_reader::values::{Unfit, found, nonzero, text, whole, within};
+use crate::toml_reader::values::{Unfit, found, nonzero, quote, text, whole, within};
 use crate::toml_reader::{Item, Mistake, Reader, Said};
 use core::net::SocketAddr;
 use core::num::NonZeroU16;
@@ -71,9 +72,9 @@ pub(super) fn add_listener(
 }
 
 /// The key `admin.listen`; `None` where it says "none".
-pub(super) fn read_admin(reader: &mut Reader<'_>, default: SocketAddr) -> Option<Listener> {
+pub(super) fn read_admin(reader: &mut Reader<'_>, default: Option<SocketAddr>) -> Option<Listener> {
     let Some(item) = reader.take("admin.listen") else {
-        return Some((default, None));
+        return Some((default?, None));
     };
     if item.value.as_str() == Some("none") {
         return None;
@@ -95,6 +96,27 @@ pub(super) fn listen_address(item: &Item<'_>) -> Result<SocketAddr, Mistake> {
         Err(expected) => Err(item.mistake(format!("found {written:?}, {expected}"))),
     }
 }
+
+/// What is told of the keys of a table in `replicas`.
+#[derive(Clone, Default)]
+pub(super) struct ReplicaRows;
+
+keys! { ReplicaRows in "replicas[]" {
+    /// In a table: where the replica takes requests.
+    address: Described("an address", STRING), "required";
+    /// In a table: where the replica answers probes.
+    probe: Described("an address, or a port from 1 to 65535", r#"{"type": ["string", "integer"], "minimum": 1, "maximum": 65535}"#),
+        "`probe.port`, else the replica's own address";
+    /// In a table: the name that its certificate must be for.
+    server_name: Described("a host name or an address", STRING),
+        "`replica.tls.server_name`, else the host of its address";
+    /// In a table: its share of the requests beside the others' [weights](discovery.md#weights). 0:
+    /// no new requests.
+    weight: Described("0 to 65,535", r#"{"type": "integer", "minimum": 0, "maximum": 65535}"#), "1";
+    /// In a table: it gets requests only while nobody of a lower [tier](discovery.md#tiers) can
+    /// take them.
+    tier: Described("0 to 15", r#"{"type": "integer", "minimum": 0, "maximum": 15}"#), "0";
+} }
 
 /// One entry of `replicas` before its name is resolved.
 struct Entry {
@@ -155,6 +177,40 @@ pub(super) fn read_replicas(
     fleet.replicas
 }
 
+impl ServiceConfig {
+    /// The list of replicas in TOML.
+    pub(super) fn shown_replicas(&self) -> String {
+        let shown = |replica: &ReplicaConfig| {
+            let (address, probe) = (quote(replica.address), quote(replica.probe_address));
+            let server_name = quote(replica.server_name.to_str());
+            let keys = [
+                ("address", Some(address)),
+                ("probe", Some(probe)),
+                (
+                    "server_name",
+                    self.replica.tls.as_ref().map(|_| server_name),
+                ),
+                (
+                    "weight",
+                    (replica.weight != 1).then(|| replica.weight.to_string()),
+                ),
+                (
+                    "tier",
+                    (replica.tier != 0).then(|| replica.tier.to_string()),
+                ),
+            ];
+            let keys =
+                (keys.into_iter()).filter_map(|(key, value)| Some(format!("{key} = {}", value?)));
+            let keys = keys.collect::<Vec<_>>().join(", ");
+            format!("  {{ {keys} }},\n")
+        };
+        format!(
+            "[\n{}]",
+            self.replicas.iter().map(shown).collect::<String>()
+        )
+    }
+}
+
 /// Replicas so far, and who has each address.
 #[derive(Default)]
 struct Fleet {
@@ -207,7 +263,9 @@ fn read_entry<'s>(reader: &mut Reader<'s>, item: &Item<'s>) -> Option<Entry> {
             let written = reader.note(at.read(|value| text(value, "\"host:port\""), ""));
             let address = written.and_then(|written| reader.note(replica_address(&at, written)));
             let probe = probe.and_then(|probe| reader.note(probe_place(&probe)));
-            let server_name = name.and_then(|name| reader.note(name.read(parse_server_name, "")));
+            let server_name = name.and_then(|name| {
+                reader.note(name.read(|value| SERVER_NAME.read(value), SERVER_NAME.expected))
+            });
             let weight =
                 weight.map(|it| reader.note(it.read(whole, "a whole number from 0 to 65,535")));
             let tier = tier.map(|it| reader.note(it.read(tier_number, TIER_EXPECTED)));

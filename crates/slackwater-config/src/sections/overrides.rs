@@ -5,8 +5,6 @@
 
 use super::otel_variables::Variables;
 use crate::toml_reader::Flag;
-#[cfg(feature = "clap")]
-use slackwater_core::policy::{DEFAULT_POLICY, POLICIES};
 use toml::de::DeValue;
 
 /// Flags that stand for configuration keys.
@@ -60,6 +58,7 @@ pub struct Overrides {
 
 #[cfg(feature = "clap")]
 fn policy_help() -> String {
+    use slackwater_core::policy::{DEFAULT_POLICY, POLICIES};
     let names: Vec<_> = POLICIES.iter().map(|entry| entry.name).collect();
     let names = names.join(", ");
     let default = DEFAULT_POLICY.name;
