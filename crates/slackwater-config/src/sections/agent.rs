@@ -9,12 +9,12 @@ use super::address::{Address, loops_back, unreachable};
 use super::admin::AdminSettings;
 use super::agent_queue::{AgentQueue, RequestsMax};
 use super::assemble::Workers;
-use super::connect::{CONNECT, Connect};
+use super::connect::Connect;
 use super::fleet::{Listener, listen_address, note_admin_collision, read_admin, read_listen};
 use super::log::LogSettings;
 use super::model::{Limits, ProbeKey, Timeouts};
 use super::network::Network;
-use super::overrides::{scalar, texts};
+use super::overrides::flags;
 use super::probe::{PATH, read_key_file};
 use super::remarks::exposed_admin;
 use super::replica::{ReplicaProtocol, ReplicaSettings, read_replica_settings};
@@ -26,10 +26,10 @@ use super::table::{
 };
 use super::tie::read_peers;
 use super::tls::{ListenerTls, read_listener_tls};
-use super::upgrade_protocols::{UPGRADES, default_upgrades, remark_upgrades};
+use super::upgrade_protocols::{BeyondRequests, remark_upgrades};
 use crate::tls::ClientTls;
 use crate::toml_reader::values::{quote, text};
-use crate::toml_reader::{Flag, Item, Mistake, Mistakes, Reader, Remark, Severity, Source};
+use crate::toml_reader::{Item, Mistake, Mistakes, Reader, Remark, Severity, Source};
 use core::net::SocketAddr;
 use core::num::NonZeroU16;
 use core::time::Duration;
@@ -80,15 +80,6 @@ settings! {
         report_with_responses: bool = false, Boolean;
         /// From SIGTERM, when probes begin to say so, until listeners close. At least as long as balancers keep a report.
         drain_delay: Duration = SECOND, Within(Span, Duration::ZERO..=MINUTE);
-        /// What becomes of [CONNECT](serve.md#tunnels), by which an HTTP/1.1 client asks for a
-        /// tunnel: 501, or it goes to a replica, which may open one. An agent has this key, too.
-        connect: Connect = Connect::Refuse, CONNECT;
-        /// To which protocols a client's HTTP/1.1 connection may change, by their names in
-        /// `Upgrade`. Others are not asked for: the request goes on without. `[]`: none. Before
-        /// replicas that speak HTTP/2 there are none: a request for one of these is answered with
-        /// 501. `h2c`, HTTP and TLS are refused, for requests would go on unseen in them. An agent
-        /// has this key, too.
-        upgrade_protocols: Vec<HeaderValue> = default_upgrades(), UPGRADES;
     } by hand {
         /// Where clients connect, in place of the server. Port 0: the system chooses one that is free for UDP, too.
         listen: Described("an address, or a list of 1 to 64", LIST), "required";
@@ -191,129 +182,42 @@ pub struct LoadedAgent {
     pub remarks: Vec<Remark>,
 }
 
-/// Flags that stand for configuration keys. One that is given wins over the file's key.
-#[derive(Clone, Debug, Default)]
-#[cfg_attr(feature = "clap", derive(clap::Args))]
-#[expect(
-    clippy::doc_markdown,
-    reason = "this is what the help shows, without markup"
-)]
-pub struct AgentOverrides {
-    /// Where clients connect, in place of the server [key: listen]
-    #[cfg_attr(
-        feature = "clap",
-        arg(long, value_name = "ADDR:PORT", value_delimiter = ',')
-    )]
-    pub listen: Vec<String>,
-    /// The server that requests go to, as HOST:PORT or unix:/path [key: to]
-    #[cfg_attr(feature = "clap", arg(long, value_name = "SERVER"))]
-    pub to: Option<String>,
-    /// Where UDP probes are answered [key: probe.listen; default: addresses and ports of --listen]
-    #[cfg_attr(feature = "clap", arg(long, value_name = "ADDR:PORT"))]
-    pub probe_listen: Option<String>,
-    /// Where HTTP probes are answered [key: probe.path; default: /prequal/probe]
-    #[cfg_attr(feature = "clap", arg(long, value_name = "PATH"))]
-    pub probe_path: Option<String>,
-    /// File with the key of probes, 32 to 128 hexadecimal digits [key: probe.key_file]
-    #[cfg_attr(feature = "clap", arg(long, value_name = "FILE"))]
-    pub key_file: Option<String>,
-    /// What the server speaks: http1, h2c, or h2 with [replica.tls] in the file [key: replica.protocol; default: http1]
-    #[cfg_attr(feature = "clap", arg(long, value_name = "PROTOCOL"))]
-    pub protocol: Option<String>,
-    /// Threads that carry requests, 1 to 1024 [key: workers; default: 1]
-    #[cfg_attr(
-        feature = "clap",
-        arg(long, value_name = "N", allow_negative_numbers = true)
-    )]
-    pub workers: Option<String>,
-    /// Where status and metrics are served, or "none" [key: admin.listen; default: none]
-    #[cfg_attr(feature = "clap", arg(long, value_name = "ADDR:PORT"))]
-    pub admin: Option<String>,
-    /// Silence of the server after which a connection is tried, 50ms to 1m [key: check_interval; default: 1s]
-    #[cfg_attr(
-        feature = "clap",
-        arg(long, value_name = "TIME", allow_hyphen_values = true)
-    )]
-    pub check_interval: Option<String>,
-    /// From SIGTERM, when probes begin to say so, until listeners close, 0 to 1m [key: drain_delay; default: 1s]
-    #[cfg_attr(
-        feature = "clap",
-        arg(long, value_name = "TIME", allow_hyphen_values = true)
-    )]
-    pub drain_delay: Option<String>,
-    /// From then on, for requests still running, 0 to 24h [key: timeouts.drain; default: 30s]
-    #[cfg_attr(
-        feature = "clap",
-        arg(long, value_name = "TIME", allow_hyphen_values = true)
-    )]
-    pub drain_timeout: Option<String>,
-    /// To a connection to the server, 1ms to 1m [key: timeouts.connect; default: 1s]
-    #[cfg_attr(
-        feature = "clap",
-        arg(long, value_name = "TIME", allow_hyphen_values = true)
-    )]
-    pub connect_timeout: Option<String>,
-    /// From a request to the head of the server's response, 1ms to 24h [key: timeouts.first_byte; default: 60s]
-    #[cfg_attr(
-        feature = "clap",
-        arg(long, value_name = "TIME", allow_hyphen_values = true)
-    )]
-    pub first_byte_timeout: Option<String>,
-    /// For connections that carry nothing, 1ms to 24h [key: timeouts.idle; default: 60s]
-    #[cfg_attr(
-        feature = "clap",
-        arg(long, value_name = "TIME", allow_hyphen_values = true)
-    )]
-    pub idle_timeout: Option<String>,
-    /// What is logged: error, warn, info, debug or trace [key: log.level; default: info]
-    #[cfg_attr(feature = "clap", arg(long, value_name = "LEVEL"))]
-    pub log_level: Option<String>,
-    /// What a line of the log looks like: text or json [key: log.format; default: text]
-    #[cfg_attr(feature = "clap", arg(long, value_name = "FORMAT"))]
-    pub log_format: Option<String>,
-}
-
-impl AgentOverrides {
-    fn flags(&self) -> Vec<Flag<'_>> {
-        let one = |field, name, value| Flag {
-            field,
-            name,
-            values: texts(value),
-        };
-        vec![
-            Flag {
-                field: "listen",
-                name: "--listen",
-                values: texts(&self.listen),
-            },
-            one("to", "--to", &self.to),
-            one("log.level", "--log-level", &self.log_level),
-            one("log.format", "--log-format", &self.log_format),
-            one("probe.listen", "--probe-listen", &self.probe_listen),
-            one("probe.path", "--probe-path", &self.probe_path),
-            one("probe.key_file", "--key-file", &self.key_file),
-            one("replica.protocol", "--protocol", &self.protocol),
-            Flag {
-                field: "workers",
-                name: "--workers",
-                values: self.workers.iter().map(|text| scalar(text)).collect(),
-            },
-            one("admin.listen", "--admin", &self.admin),
-            one("check_interval", "--check-interval", &self.check_interval),
-            one("drain_delay", "--drain-delay", &self.drain_delay),
-            one("timeouts.drain", "--drain-timeout", &self.drain_timeout),
-            one(
-                "timeouts.connect",
-                "--connect-timeout",
-                &self.connect_timeout,
-            ),
-            one(
-                "timeouts.first_byte",
-                "--first-byte-timeout",
-                &self.first_byte_timeout,
-            ),
-            one("timeouts.idle", "--idle-timeout", &self.idle_timeout),
-        ]
+flags! {
+    /// Flags that stand for configuration keys. One that is given wins over the file's key.
+    pub struct AgentOverrides lists {
+        /// Where clients connect, in place of the server [key: listen]
+        listen "--listen" "ADDR:PORT" => "listen";
+    } values {
+        /// The server that requests go to, as HOST:PORT or unix:/path [key: to]
+        to "--to" "SERVER" => "to";
+        /// Where UDP probes are answered [key: probe.listen; default: addresses and ports of --listen]
+        probe_listen "--probe-listen" "ADDR:PORT" => "probe.listen";
+        /// Where HTTP probes are answered [key: probe.path; default: /prequal/probe]
+        probe_path "--probe-path" "PATH" => "probe.path";
+        /// File with the key of probes, 32 to 128 hexadecimal digits [key: probe.key_file]
+        key_file "--key-file" "FILE" => "probe.key_file";
+        /// What the server speaks: http1, h2c, or h2 with [replica.tls] in the file [key: replica.protocol; default: http1]
+        protocol "--protocol" "PROTOCOL" => "replica.protocol";
+        /// Threads that carry requests, 1 to 1024 [key: workers; default: 1]
+        workers "--workers" "N" => "workers", allow_negative_numbers = true;
+        /// Where status and metrics are served, or "none" [key: admin.listen; default: none]
+        admin "--admin" "ADDR:PORT" => "admin.listen";
+        /// Silence of the server after which a connection is tried, 50ms to 1m [key: check_interval; default: 1s]
+        check_interval "--check-interval" "TIME" => "check_interval", allow_hyphen_values = true;
+        /// From SIGTERM, when probes begin to say so, until listeners close, 0 to 1m [key: drain_delay; default: 1s]
+        drain_delay "--drain-delay" "TIME" => "drain_delay", allow_hyphen_values = true;
+        /// From then on, for requests still running, 0 to 24h [key: timeouts.drain; default: 30s]
+        drain_timeout "--drain-timeout" "TIME" => "timeouts.drain", allow_hyphen_values = true;
+        /// To a connection to the server, 1ms to 1m [key: timeouts.connect; default: 1s]
+        connect_timeout "--connect-timeout" "TIME" => "timeouts.connect", allow_hyphen_values = true;
+        /// From a request to the head of the server's response, 1ms to 24h [key: timeouts.first_byte; default: 60s]
+        first_byte_timeout "--first-byte-timeout" "TIME" => "timeouts.first_byte", allow_hyphen_values = true;
+        /// For connections that carry nothing, 1ms to 24h [key: timeouts.idle; default: 60s]
+        idle_timeout "--idle-timeout" "TIME" => "timeouts.idle", allow_hyphen_values = true;
+        /// What is logged: error, warn, info, debug or trace [key: log.level; default: info]
+        log_level "--log-level" "LEVEL" => "log.level";
+        /// What a line of the log looks like: text or json [key: log.format; default: text]
+        log_format "--log-format" "FORMAT" => "log.format";
     }
 }
 
@@ -343,6 +247,7 @@ fn assemble(mut reader: Reader<'_>) -> Result<LoadedAgent, Mistakes> {
     let reader_ref = &mut reader;
     let listeners = read_listen(reader_ref);
     let keys: AgentKeys = table::read(reader_ref, "");
+    let beyond: BeyondRequests = table::read(reader_ref, "");
     let probe_listen = read_probe_listen(reader_ref);
     let probe_path = read_probe_path(reader_ref);
     let (probe_key, key_remark) = read_key_file(reader_ref, "");
@@ -402,8 +307,8 @@ fn assemble(mut reader: Reader<'_>) -> Result<LoadedAgent, Mistakes> {
                 server_process,
                 report_with_responses: keys.report_with_responses,
                 drain_delay: keys.drain_delay,
-                upgrade_protocols: keys.upgrade_protocols,
-                connect: keys.connect,
+                upgrade_protocols: beyond.upgrade_protocols,
+                connect: beyond.connect,
                 timeouts,
                 limits,
                 admin: AdminSettings {
@@ -503,6 +408,8 @@ impl AgentConfig {
             orca: self.orca,
             report_with_responses: self.report_with_responses,
             drain_delay: self.drain_delay,
+        };
+        let beyond = BeyondRequests {
             connect: self.connect,
             upgrade_protocols: self.upgrade_protocols.clone(),
         };
@@ -511,7 +418,8 @@ impl AgentConfig {
             ("listen", format!("[{}]", listen.join(", "))),
             ("to", quote(&self.to)),
         ];
-        table::write_keys(to, "", addresses.into_iter().chain(table::shown(&keys)));
+        let keys = table::shown(&keys).chain(table::shown(&beyond));
+        table::write_keys(to, "", addresses.into_iter().chain(keys));
     }
 
     /// Writes where probes are answered.

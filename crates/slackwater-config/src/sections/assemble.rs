@@ -1,7 +1,6 @@
 //! The whole configuration, put together from its keys: scalars here, what has rules of its own in the neighbouring files.
 
 use super::admin::{AdminSettings, read_token_file};
-use super::connect::{CONNECT, Connect};
 use super::fleet::{note_admin_collision, read_admin};
 use super::listeners::{SaidListener, read_listeners};
 use super::model::{Config, Timeouts};
@@ -12,13 +11,12 @@ use super::services::read_services;
 use super::sticky::shared_cookies;
 use super::table::{self, Described, Judge, LIST, Meaning, Span, Value, Within, settings};
 use super::tracing::read_tracing;
-use super::upgrade_protocols::{UPGRADES, default_upgrades, remark_upgrades};
+use super::upgrade_protocols::{BeyondRequests, remark_upgrades};
 use super::{Loaded, remarks};
 use crate::toml_reader::values::{Unfit, nonzero, within};
 use crate::toml_reader::{Mistakes, Reader};
 use core::num::NonZeroU16;
 use core::time::Duration;
-use http::HeaderValue;
 use serde_json::json;
 use toml::de::DeValue;
 
@@ -31,6 +29,7 @@ pub(super) fn assemble<'s>(
     let mut remarks = Vec::new();
     let listeners = read_listeners(reader_ref, &mut remarks);
     let keys: ServeKeys = table::read(reader_ref, "");
+    let beyond: BeyondRequests = table::read(reader_ref, "");
     let forwarded = table::read(reader_ref, "");
     let timeouts = table::read(reader_ref, "");
     let limits = table::read(reader_ref, "");
@@ -64,7 +63,7 @@ pub(super) fn assemble<'s>(
     let named = Named {
         listeners: &listeners,
         services: &services,
-        connect: keys.connect,
+        connect: beyond.connect,
     };
     let (routes, of_routes) = read_routes(reader_ref, named);
     remarks.extend(of_routes);
@@ -87,8 +86,8 @@ pub(super) fn assemble<'s>(
         routes,
         dns,
         forwarded,
-        upgrade_protocols: keys.upgrade_protocols,
-        connect: keys.connect,
+        upgrade_protocols: beyond.upgrade_protocols,
+        connect: beyond.connect,
         drain_delay: keys.drain_delay,
         timeouts,
         limits,
@@ -148,15 +147,6 @@ settings! {
         /// From SIGTERM, when `/readyz` begins to say so, until no connection is taken any more:
         /// for load balancers before this one, which need time to notice.
         drain_delay: Duration = Duration::ZERO, Within(Span, Duration::ZERO..=Duration::from_mins(10));
-        /// What becomes of [CONNECT](serve.md#tunnels), by which an HTTP/1.1 client asks for a
-        /// tunnel: 501, or it goes to a replica, which may open one. An agent has this key, too.
-        connect: Connect = Connect::Refuse, CONNECT;
-        /// To which protocols a client's HTTP/1.1 connection may change, by their names in
-        /// `Upgrade`. Others are not asked for: the request goes on without. `[]`: none. Before
-        /// replicas that speak HTTP/2 there are none: a request for one of these is answered with
-        /// 501. `h2c`, HTTP and TLS are refused, for requests would go on unseen in them. An agent
-        /// has this key, too.
-        upgrade_protocols: Vec<HeaderValue> = default_upgrades(), UPGRADES;
     } by hand {
         /// Where clients connect. Port 0 lets the system choose; `0.0.0.0` and `[::]` are every
         /// address of the machine.
@@ -176,10 +166,12 @@ impl Config {
         let keys = ServeKeys {
             workers: self.workers,
             drain_delay: self.drain_delay,
+        };
+        let beyond = BeyondRequests {
             connect: self.connect,
             upgrade_protocols: self.upgrade_protocols.clone(),
         };
-        table::write(to, "", &keys);
+        table::write_keys(to, "", table::shown(&keys).chain(table::shown(&beyond)));
     }
 }
 

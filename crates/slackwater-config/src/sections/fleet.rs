@@ -4,10 +4,10 @@
 use super::address::{Address, OwnAddresses, normal, overlap, unreachable};
 use super::listeners::LISTENERS_MAX as LISTEN_MAX;
 use super::model::{ReplicaConfig, ServiceConfig};
-use super::table::{Described, STRING, Value, keys};
+use super::table::{self, Any, Described, Maybe, Number, STRING, Within, settings};
 use super::tls::SERVER_NAME;
 use crate::tls::ClientTls;
-use crate::toml_reader::values::{Unfit, found, nonzero, quote, text, whole, within};
+use crate::toml_reader::values::{found, nonzero, quote, text};
 use crate::toml_reader::{Item, Mistake, Reader, Said};
 use core::net::SocketAddr;
 use core::num::NonZeroU16;
@@ -21,7 +21,6 @@ const REPLICAS_MAX: usize = 65_536;
 const LISTEN_EXPECTED: &str = "an address and a port such as \"127.0.0.1:8080\" or \"[::1]:8080\"";
 const REPLICA_EXPECTED: &str =
     "\"host:port\" or a table such as { address = \"10.0.0.1:8080\", probe = \"10.0.0.1:9000\" }";
-const TIER_EXPECTED: &str = "a whole number from 0 to 15";
 
 /// An address to listen at, and where it was said; defaults were said nowhere.
 pub(super) type Listener = (SocketAddr, Option<Said>);
@@ -97,26 +96,27 @@ pub(super) fn listen_address(item: &Item<'_>) -> Result<SocketAddr, Mistake> {
     }
 }
 
-/// What is told of the keys of a table in `replicas`.
-#[derive(Clone, Default)]
-pub(super) struct ReplicaRows;
+settings! {
+    /// The keys of a table in `replicas`, but for its addresses.
+    pub(super) struct ReplicaKeys in "" {
+        /// In a table: the name that its certificate must be for.
+        server_name: Option<ServerName<'static>> = None, Maybe(SERVER_NAME),
+            "`replica.tls.server_name`, else the host of its address";
+        /// In a table: its share of the requests beside the others'
+        /// [weights](discovery.md#weights). 0: no new requests.
+        weight: u16 = 1, Any(Number);
+        /// In a table: it gets requests only while nobody of a lower [tier](discovery.md#tiers) can
+        /// take them.
+        tier: u8 = 0, Within(Number, 0..=ReplicaConfig::TIER_MAX);
+    } by hand {
+        /// In a table: where the replica takes requests.
+        address: Described("an address", STRING), "required";
+        /// In a table: where the replica answers probes.
+        probe: Described("an address, or a port from 1 to 65535", PROBE), "`probe.port`, else the replica's own address";
+    }
+}
 
-keys! { ReplicaRows in "replicas[]" {
-    /// In a table: where the replica takes requests.
-    address: Described("an address", STRING), "required";
-    /// In a table: where the replica answers probes.
-    probe: Described("an address, or a port from 1 to 65535", r#"{"type": ["string", "integer"], "minimum": 1, "maximum": 65535}"#),
-        "`probe.port`, else the replica's own address";
-    /// In a table: the name that its certificate must be for.
-    server_name: Described("a host name or an address", STRING),
-        "`replica.tls.server_name`, else the host of its address";
-    /// In a table: its share of the requests beside the others' [weights](discovery.md#weights). 0:
-    /// no new requests.
-    weight: Described("0 to 65,535", r#"{"type": "integer", "minimum": 0, "maximum": 65535}"#), "1";
-    /// In a table: it gets requests only while nobody of a lower [tier](discovery.md#tiers) can
-    /// take them.
-    tier: Described("0 to 15", r#"{"type": "integer", "minimum": 0, "maximum": 15}"#), "0";
-} }
+const PROBE: &str = r#"{"type": ["string", "integer"], "minimum": 1, "maximum": 65535}"#;
 
 /// One entry of `replicas` before its name is resolved.
 struct Entry {
@@ -124,9 +124,7 @@ struct Entry {
     written: String,
     address: Address,
     probe: Option<ProbePlace>,
-    server_name: Option<ServerName<'static>>,
-    weight: u16,
-    tier: u8,
+    keys: ReplicaKeys,
 }
 
 /// Where a replica's own `probe` sends probes.
@@ -247,15 +245,14 @@ fn read_entry<'s>(reader: &mut Reader<'s>, item: &Item<'s>) -> Option<Entry> {
                 written: written.to_string(),
                 address,
                 probe: None,
-                server_name: None,
-                weight: 1,
-                tier: 0,
+                keys: ReplicaKeys::default(),
             })
         }
         DeValue::Table(_) => {
-            let [at, probe, name, weight, tier] =
-                ["address", "probe", "server_name", "weight", "tier"]
-                    .map(|key| reader.take(&format!("{}.{key}", item.said.field)));
+            let prefix = format!("{}.", item.said.field);
+            let [at, probe] =
+                ["address", "probe"].map(|key| reader.take(&format!("{prefix}{key}")));
+            let keys: ReplicaKeys = table::read(reader, &prefix);
             let Some(at) = at else {
                 reader.add_mistake(item.mistake("address is missing, expected \"host:port\""));
                 return None;
@@ -263,20 +260,12 @@ fn read_entry<'s>(reader: &mut Reader<'s>, item: &Item<'s>) -> Option<Entry> {
             let written = reader.note(at.read(|value| text(value, "\"host:port\""), ""));
             let address = written.and_then(|written| reader.note(replica_address(&at, written)));
             let probe = probe.and_then(|probe| reader.note(probe_place(&probe)));
-            let server_name = name.and_then(|name| {
-                reader.note(name.read(|value| SERVER_NAME.read(value), SERVER_NAME.expected))
-            });
-            let weight =
-                weight.map(|it| reader.note(it.read(whole, "a whole number from 0 to 65,535")));
-            let tier = tier.map(|it| reader.note(it.read(tier_number, TIER_EXPECTED)));
             Some(Entry {
                 said: at.said.clone(),
                 written: written?.to_owned(),
                 address: address?,
                 probe,
-                server_name,
-                weight: weight.unwrap_or(Some(1))?,
-                tier: tier.unwrap_or(Some(0))?,
+                keys,
             })
         }
         other => {
@@ -287,10 +276,6 @@ fn read_entry<'s>(reader: &mut Reader<'s>, item: &Item<'s>) -> Option<Entry> {
             None
         }
     }
-}
-
-fn tier_number(value: &DeValue<'_>) -> Result<u8, Unfit> {
-    whole(value).and_then(|tier| within(tier, &(0..=ReplicaConfig::TIER_MAX)))
 }
 
 fn replica_address(item: &Item<'_>, written: &str) -> Result<Address, Mistake> {
@@ -320,7 +305,7 @@ fn resolve(
     probe_port: Option<NonZeroU16>,
     tls: Option<&ClientTls>,
 ) -> Result<Vec<(ReplicaConfig, Said)>, Mistake> {
-    let server_name = (entry.server_name.clone())
+    let server_name = (entry.keys.server_name.clone())
         .or_else(|| tls.and_then(|tls| tls.server_name.clone()))
         .or_else(|| entry.address.server_name());
     let addresses = resolve_one(&entry.address, &entry.said, &entry.written)?;
@@ -348,8 +333,8 @@ fn resolve(
             address,
             server_name: server_name.clone().unwrap_or_else(|| address.ip().into()),
             probe_address: probe_address.unwrap_or(own),
-            weight: entry.weight.into(),
-            tier: entry.tier,
+            weight: entry.keys.weight.into(),
+            tier: entry.keys.tier,
         }
     };
     let replicas = addresses.into_iter().map(replica);

@@ -8,7 +8,7 @@ use super::agent_queue::AgentQueue;
 use super::assemble::ServeKeys;
 use super::decisions::DecisionSettings;
 use super::discovery::{DiscoverySettings, DnsServers};
-use super::fleet::ReplicaRows;
+use super::fleet::ReplicaKeys;
 use super::forwarded::ForwardedSettings;
 use super::health::HealthSettings;
 use super::hedge::HedgingSettings;
@@ -29,6 +29,7 @@ use super::table::rows::{Row, rows, schema};
 use super::tie::TyingSettings;
 use super::tls::ListenerKeys;
 use super::tracing::TracingSettings;
+use super::upgrade_protocols::BeyondRequests;
 use crate::routes::{Bounds, Mirror, RetryRules};
 use crate::tls::ClientTls;
 use serde_json::{Value, json};
@@ -44,7 +45,7 @@ pub(super) fn of_service() -> Vec<Row> {
     };
     [
         rows::<ServiceKeys>(""),
-        rows::<ReplicaRows>(""),
+        rows::<ReplicaKeys>("replicas[]."),
         rows::<DiscoverySettings>(""),
         rows::<ReplicaSettings>(""),
         rows::<ClientTls>(""),
@@ -72,6 +73,7 @@ pub(super) fn of_process() -> Vec<Row> {
     }
     [
         rows::<ServeKeys>(""),
+        rows::<BeyondRequests>(""),
         rows::<ListenerRows>(""),
         rows::<ListenerKeys>(""),
         rows::<RouteRows>(""),
@@ -104,6 +106,7 @@ fn of_agent() -> Vec<Row> {
     [
         rows::<AgentKeys>(""),
         rows::<AgentRows>(""),
+        rows::<BeyondRequests>(""),
         rows::<ListenerKeys>(""),
         replica.collect(),
         rows::<ClientTls>(""),

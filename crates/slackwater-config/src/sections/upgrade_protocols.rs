@@ -1,12 +1,28 @@
-//! The key `upgrade_protocols`: to which protocols a client's HTTP/1.1 connection may change.
+//! What a client's HTTP/1.1 connection may become beyond requests: the keys `connect` and `upgrade_protocols`.
 
-use super::table::{Many, Written};
+use super::connect::{CONNECT, Connect};
+use super::table::{Many, Written, settings};
 use crate::toml_reader::values::Unfit;
 use crate::toml_reader::{Reader, Remark, Severity};
 use http::HeaderValue;
 
+settings! {
+    /// The keys that `serve` and `agent` have alike at the top of the file.
+    pub(super) struct BeyondRequests in "" {
+        /// What becomes of [CONNECT](serve.md#tunnels), by which an HTTP/1.1 client asks for a
+        /// tunnel: 501, or it goes to a replica, which may open one. An agent has this key, too.
+        connect: Connect = Connect::Refuse, CONNECT;
+        /// To which protocols a client's HTTP/1.1 connection may change, by their names in
+        /// `Upgrade`. Others are not asked for: the request goes on without. `[]`: none. Before
+        /// replicas that speak HTTP/2 there are none: a request for one of these is answered with
+        /// 501. `h2c`, HTTP and TLS are refused, for requests would go on unseen in them. An agent
+        /// has this key, too.
+        upgrade_protocols: Vec<HeaderValue> = vec![HeaderValue::from_static("websocket")], UPGRADES;
+    }
+}
+
 /// What the key may say.
-pub(super) const UPGRADES: Many<Written<HeaderValue>> = Many {
+const UPGRADES: Many<Written<HeaderValue>> = Many {
     of: Written {
         what: EXPECTED,
         expected: EXPECTED,
@@ -18,11 +34,6 @@ pub(super) const UPGRADES: Many<Written<HeaderValue>> = Many {
 };
 
 const EXPECTED: &str = "the name of a protocol such as \"websocket\"";
-
-/// What is in force without the key.
-pub(super) fn default_upgrades() -> Vec<HeaderValue> {
-    vec![HeaderValue::from_static("websocket")]
-}
 
 /// A list that was written down, where `whose` names who speaks HTTP/2, over which none of the protocols is to be had.
 pub(super) fn remark_upgrades(reader: &mut Reader<'_>, whose: Option<&str>) -> Option<Remark> {

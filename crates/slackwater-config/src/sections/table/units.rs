@@ -48,147 +48,86 @@ pub(crate) struct Factor;
 /// A size.
 pub(crate) struct Bytes;
 
-macro_rules! whole_numbers {
-    ($($type:ty),*) => {$(
-        impl Unit<$type> for Number {
-            fn parse(value: &DeValue<'_>) -> Result<$type, Unfit> {
-                whole(value)
-            }
-
-            fn count(value: $type) -> u64 {
-                value.into()
-            }
-
-            fn of(count: u64) -> Option<$type> {
-                count.try_into().ok()
-            }
-
-            fn written(value: $type) -> String {
-                value.to_string()
-            }
-
-            fn schema(low: $type, high: $type) -> Value {
-                json!({"type": "integer", "minimum": low, "maximum": high})
-            }
-        }
-    )*};
-}
-
-whole_numbers!(u8, u16, u32);
-
-macro_rules! millionths {
-    ($($unit:ident of $type:ty: $parse:expr, $count:expr, $of:expr $(, $told:item)?;)*) => {$(
+/// Declares units: for each and its type how it is parsed, counted, made of a count and written, and its schema between two
+/// values; then what else differs from the trait.
+macro_rules! units {
+    ($($unit:ident of $type:ty {
+        $parse:expr, $count:expr, $of:expr, $written:expr, |$low:pat_param, $high:pat_param| $schema:tt
+        $(; $($item:item)*)?
+    })*) => {$(
         impl Unit<$type> for $unit {
-            $($told)?
-
             fn parse(value: &DeValue<'_>) -> Result<$type, Unfit> {
                 $parse(value)
             }
 
             fn count(value: $type) -> u64 {
-                u64::from($count(value))
+                $count(value)
             }
 
             fn of(count: u64) -> Option<$type> {
-                count.try_into().ok().and_then($of)
+                $of(count)
             }
 
             fn written(value: $type) -> String {
-                show_millionths($count(value))
+                $written(value)
             }
 
-            fn schema(low: $type, high: $type) -> Value {
-                let number = |value| f64::from($count(value)) / 1e6;
-                json!({"type": "number", "minimum": number(low), "maximum": number(high)})
+            fn schema($low: $type, $high: $type) -> Value {
+                json!($schema)
             }
+
+            $($($item)*)?
         }
     )*};
 }
 
-millionths! {
-    Share of Quantile: quantile, Quantile::millionths, Quantile::from_millionths;
-    PerQuery of Rate: rate, Rate::millionths, Rate::from_millionths;
-    Factor of u32: |value| millionths(value, "a number such as 1.25"), |parts| parts, Some,
+units! {
+    Number of u8 { whole, u64::from, fit, |it: u8| it.to_string(),
+        |low, high| {"type": "integer", "minimum": low, "maximum": high} }
+    Number of u16 { whole, u64::from, fit, |it: u16| it.to_string(),
+        |low, high| {"type": "integer", "minimum": low, "maximum": high} }
+    Number of u32 { whole, u64::from, fit, |it: u32| it.to_string(),
+        |low, high| {"type": "integer", "minimum": low, "maximum": high} }
+    Port of NonZeroU16 { nonzero, |it: NonZeroU16| it.get().into(), |count| NonZeroU16::new(fit(count)?),
+        |it: NonZeroU16| it.to_string(),
+        |low, high| {"type": "integer", "minimum": low, "maximum": high};
+        const NOUN: &str = "a port ";
+    }
+    Share of Quantile { quantile, |it: Quantile| it.millionths().into(),
+        |count| Quantile::from_millionths(fit(count)?), |it: Quantile| it.to_string(),
+        |low, high| {"type": "number", "minimum": decimal(low.millionths()), "maximum": decimal(high.millionths())} }
+    PerQuery of Rate { rate, |it: Rate| it.millionths().into(),
+        |count| Rate::from_millionths(fit(count)?), |it: Rate| it.to_string(),
+        |low, high| {"type": "number", "minimum": decimal(low.millionths()), "maximum": decimal(high.millionths())} }
+    Factor of u32 { |value| millionths(value, "a number such as 1.25"), u64::from, fit, show_millionths,
+        |low, high| {"type": "number", "minimum": decimal(low), "maximum": decimal(high)};
         // The check's words are about millionths.
         fn told(_: &'static str, words: &str) -> String {
             format!("from {words}")
-        };
-}
-
-impl Unit<NonZeroU16> for Port {
-    const NOUN: &str = "a port ";
-
-    fn parse(value: &DeValue<'_>) -> Result<NonZeroU16, Unfit> {
-        nonzero(value)
+        }
     }
-
-    fn count(value: NonZeroU16) -> u64 {
-        value.get().into()
+    Span of Duration { duration, |it: Duration| u64::try_from(it.as_nanos()).unwrap_or(u64::MAX),
+        |count| Some(Duration::from_nanos(count)), show_duration,
+        |_, _| {"type": ["string", "integer"], "pattern": SPAN, "maximum": 0};
+        const IS_TEXT: bool = true;
+        const NOUN: &str = "";
     }
-
-    fn of(count: u64) -> Option<NonZeroU16> {
-        count.try_into().ok().and_then(NonZeroU16::new)
-    }
-
-    fn written(value: NonZeroU16) -> String {
-        value.to_string()
-    }
-
-    fn schema(low: NonZeroU16, high: NonZeroU16) -> Value {
-        json!({"type": "integer", "minimum": low, "maximum": high})
+    Bytes of u32 { bytes, u64::from, fit, show_bytes,
+        |low, high| {"type": ["string", "integer"], "pattern": SIZE, "minimum": low, "maximum": high};
+        const IS_TEXT: bool = true;
+        const NOUN: &str = "";
     }
 }
 
-impl Unit<Duration> for Span {
-    const IS_TEXT: bool = true;
-    const NOUN: &str = "";
+const SPAN: &str = r"^\s*(0|(\d+(\.\d+)?\s*(ns|us|µs|μs|ms|s|m|h)\s*)+)$";
+const SIZE: &str = r"^\s*\d+\s*(B|KiB|MiB)$";
 
-    fn parse(value: &DeValue<'_>) -> Result<Duration, Unfit> {
-        duration(value)
-    }
-
-    fn count(value: Duration) -> u64 {
-        u64::try_from(value.as_nanos()).unwrap_or(u64::MAX)
-    }
-
-    fn of(count: u64) -> Option<Duration> {
-        Some(Duration::from_nanos(count))
-    }
-
-    fn written(value: Duration) -> String {
-        show_duration(value)
-    }
-
-    fn schema(_: Duration, _: Duration) -> Value {
-        let pattern = r"^\s*(0|(\d+(\.\d+)?\s*(ns|us|µs|μs|ms|s|m|h)\s*)+)$";
-        json!({"type": ["string", "integer"], "pattern": pattern, "maximum": 0})
-    }
+fn fit<T: TryFrom<u64>>(count: u64) -> Option<T> {
+    count.try_into().ok()
 }
 
-impl Unit<u32> for Bytes {
-    const IS_TEXT: bool = true;
-    const NOUN: &str = "";
-
-    fn parse(value: &DeValue<'_>) -> Result<u32, Unfit> {
-        bytes(value)
-    }
-
-    fn count(value: u32) -> u64 {
-        value.into()
-    }
-
-    fn of(count: u64) -> Option<u32> {
-        count.try_into().ok()
-    }
-
-    fn written(value: u32) -> String {
-        show_bytes(value)
-    }
-
-    fn schema(low: u32, high: u32) -> Value {
-        let pattern = r"^\s*\d+\s*(B|KiB|MiB)$";
-        json!({"type": ["string", "integer"], "pattern": pattern, "minimum": low, "maximum": high})
-    }
+fn decimal(millionths: u32) -> f64 {
+    f64::from(millionths) / 1e6
 }
 
 /// A quantity as prose has it: `10 ms`, `65,536`, `64 KiB`.
