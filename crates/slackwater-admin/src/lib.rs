@@ -12,6 +12,7 @@ mod asset;
 mod control;
 mod dashboard;
 mod guard;
+mod hub;
 mod idle;
 mod live;
 mod metrics;

@@ -1,8 +1,8 @@
 //! What people may see of a policy: counts of what happened, and a picture of what it knows.
 
 use crate::fixed::Rate;
-use crate::health::{HealthCounters, HealthView};
 use crate::policy::explanation::Score;
+use crate::policy::health_view::{HealthCounters, HealthView};
 use crate::policy::query::PickReason;
 use crate::replica::ReplicaId;
 use crate::report::Rif;

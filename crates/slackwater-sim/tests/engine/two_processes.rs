@@ -9,7 +9,7 @@ use super::determinism::eventful;
 use super::rig::{fingerprint, ms};
 use core::cell::{Cell, RefCell};
 use core::hash::{Hash, Hasher};
-use slackwater_core::policy::{POLICIES, Policy, PolicyEntry, PolicySettings};
+use slackwater_core::policy::{DEFAULT_POLICY, POLICIES, Policy, PolicyEntry, PolicySettings};
 use slackwater_recording::{Sink, Stream, record};
 use slackwater_sim::policy::{PolicyChoice, PolicyKind};
 use slackwater_sim::run;
@@ -66,6 +66,7 @@ static ENTRY: PolicyEntry = PolicyEntry {
     name: "recorded",
     about: "recorded",
     build: recorded,
+    ..DEFAULT_POLICY
 };
 
 /// The line of a policy: hash and length of its recording, and the hash of all that was measured.

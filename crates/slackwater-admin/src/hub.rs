@@ -30,14 +30,14 @@ struct Reader {
 
 /// Everybody who listens.
 #[derive(Debug)]
-pub(super) struct Hub {
+pub(crate) struct Hub {
     readers_max: usize,
     /// `None`: the stream is over.
     readers: Mutex<Option<Vec<Reader>>>,
 }
 
 impl Hub {
-    pub(super) fn new(readers_max: usize) -> Self {
+    pub(crate) fn new(readers_max: usize) -> Self {
         Self {
             readers_max,
             readers: Mutex::new(Some(Vec::new())),
@@ -45,7 +45,7 @@ impl Hub {
     }
 
     /// Whether anybody listens.
-    pub(super) fn is_heard(&self) -> bool {
+    pub(crate) fn is_heard(&self) -> bool {
         let mut readers = self.lock();
         readers.as_mut().is_some_and(|readers| {
             readers.retain(|reader| !reader.messages.is_closed());
@@ -54,7 +54,7 @@ impl Hub {
     }
 
     /// A new reader, who gets `first` at once; `None` if there are too many, or if it is over.
-    pub(super) fn listen(
+    pub(crate) fn listen(
         &self,
         first: impl IntoIterator<Item = Bytes>,
         cut: CancellationToken,
@@ -75,7 +75,7 @@ impl Hub {
     }
 
     /// Sends a message to all. Whoever has not read the last few is cut off.
-    pub(super) fn send(&self, message: &Bytes) {
+    pub(crate) fn send(&self, message: &Bytes) {
         let mut readers = self.lock();
         let Some(readers) = readers.as_mut() else {
             return;
@@ -91,7 +91,7 @@ impl Hub {
     }
 
     /// Ends the stream: what has been sent is still read.
-    pub(super) fn end(&self) {
+    pub(crate) fn end(&self) {
         self.lock().take();
     }
 

@@ -5,10 +5,10 @@
 use core::fmt;
 
 /// What stands for a value that there is none of.
-pub(super) const NONE: &str = "–";
+pub(crate) const NONE: &str = "–";
 
 /// With exactly so many decimals; `None` if not finite.
-pub(super) fn fixed(value: f64, decimals: usize) -> Option<String> {
+pub(crate) fn fixed(value: f64, decimals: usize) -> Option<String> {
     if !value.is_finite() {
         return None;
     }
@@ -21,7 +21,7 @@ pub(super) fn fixed(value: f64, decimals: usize) -> Option<String> {
 }
 
 /// With so many decimals at most: zeros at the end are dropped. `None` if not finite.
-pub(super) fn at_most(value: f64, decimals: usize) -> Option<String> {
+pub(crate) fn at_most(value: f64, decimals: usize) -> Option<String> {
     let text = fixed(value, decimals)?;
     Some(if text.contains('.') {
         text.trim_end_matches('0').trim_end_matches('.').to_owned()
@@ -31,7 +31,7 @@ pub(super) fn at_most(value: f64, decimals: usize) -> Option<String> {
 }
 
 /// For readers: so many decimals, thousands apart; [`NONE`] if not finite.
-pub(super) fn shown(value: f64, decimals: usize) -> String {
+pub(crate) fn shown(value: f64, decimals: usize) -> String {
     fixed(value, decimals).map_or_else(|| NONE.to_owned(), |text| with_thousands(&text))
 }
 
@@ -54,12 +54,12 @@ pub(crate) fn significant(value: f64) -> String {
 }
 
 /// A count, thousands apart.
-pub(super) fn count(value: u64) -> String {
+pub(crate) fn count(value: u64) -> String {
     with_thousands(&value.to_string())
 }
 
 /// A span of time in seconds, or in minutes from two of them up.
-pub(super) fn span(span: core::time::Duration) -> String {
+pub(crate) fn span(span: core::time::Duration) -> String {
     let seconds = span.as_secs_f64();
     if seconds >= 120.0 {
         let minutes = span.as_secs() / 60;
@@ -95,7 +95,7 @@ pub fn with_thousands(text: &str) -> String {
 
 /// A coordinate of a picture: a tenth of a pixel is enough, and hides the last bits in which machines may differ.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Px(pub f64);
+pub(crate) struct Px(pub f64);
 
 impl fmt::Display for Px {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -18,7 +18,7 @@ pub(crate) struct Mark {
 impl Mark {
     pub(crate) const NONE: Self = Self::new(0, None);
 
-    pub(super) const fn new(stay: u32, trial: Option<u32>) -> Self {
+    pub(crate) const fn new(stay: u32, trial: Option<u32>) -> Self {
         Self {
             stay,
             head: None,
@@ -27,12 +27,12 @@ impl Mark {
         }
     }
 
-    pub(super) const fn stay(self) -> u32 {
+    pub(crate) const fn stay(self) -> u32 {
         self.stay
     }
 
     /// A head is here; `true` if it is the first.
-    pub(super) const fn head(&mut self, latency_ns: u64, outcome: Outcome) -> bool {
+    pub(crate) const fn head(&mut self, latency_ns: u64, outcome: Outcome) -> bool {
         let is_first = self.head.is_none();
         if is_first {
             self.head = Some((latency_ns, outcome));
@@ -40,30 +40,30 @@ impl Mark {
         is_first
     }
 
-    pub(super) fn latency_ns(self) -> Option<u64> {
+    pub(crate) fn latency_ns(self) -> Option<u64> {
         self.head.map(|(latency_ns, _)| latency_ns)
     }
 
-    pub(super) const fn set_run(&mut self, run: u32) {
+    pub(crate) const fn set_run(&mut self, run: u32) {
         self.run = run;
     }
 
-    pub(super) const fn run(self) -> u32 {
+    pub(crate) const fn run(self) -> u32 {
         self.run
     }
 
-    pub(super) const fn trial(self) -> Option<u32> {
+    pub(crate) const fn trial(self) -> Option<u32> {
         self.trial
     }
 
     /// Its head said that it is a good one.
-    pub(super) fn began_well(self) -> bool {
+    pub(crate) fn began_well(self) -> bool {
         matches!(self.head, Some((_, Outcome::Success)))
     }
 
     /// How the query ended: what its head said, unless it broke off after a good one. One given up after a good head is a
     /// success: the replica did what it was to do.
-    pub(super) fn outcome(self, outcome: Outcome) -> Outcome {
+    pub(crate) fn outcome(self, outcome: Outcome) -> Outcome {
         match self.head.map(|(_, head)| head) {
             Some(Outcome::Success) if outcome == Outcome::Dropped => Outcome::Success,
             Some(Outcome::Success) | None => outcome,
