@@ -36,10 +36,10 @@ macro_rules! flags {
         impl $name {
             /// What they say of their keys.
             pub(super) fn flags(&self) -> Vec<$crate::toml_reader::Flag<'_>> {
-                use $crate::sections::overrides::said;
+                use $crate::sections::overrides::flag_of;
                 vec![
-                    $(said($list_key, $list_flag, &self.$list),)*
-                    $(said($key, $flag, &self.$field),)*
+                    $(flag_of($list_key, $list_flag, &self.$list),)*
+                    $(flag_of($key, $flag, &self.$field),)*
                 ]
             }
         }
@@ -87,7 +87,7 @@ fn policy_help() -> String {
 }
 
 /// What a flag says of its key.
-pub(super) fn said<'v>(
+pub(super) fn flag_of<'v>(
     field: &'static str,
     name: &'static str,
     written: impl IntoIterator<Item = &'v String>,

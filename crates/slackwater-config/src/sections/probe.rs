@@ -54,8 +54,8 @@ pub(super) struct ProbeSection {
     pub(super) port: Option<NonZeroU16>,
     keys: ProbeKeys,
     /// Where keys that only HTTP probes have were said.
-    said_path: Option<Said>,
-    said_tls: Option<Said>,
+    path_at: Option<Said>,
+    tls_at: Option<Said>,
     key: Option<(ProbeKey, PathBuf)>,
     key_remark: Option<Remark>,
 }
@@ -69,14 +69,14 @@ impl ProbeSection {
             value: keys.transport,
             said: said("transport"),
         };
-        let (said_path, said_tls) = (said("path"), said("tls"));
+        let (path_at, tls_at) = (said("path"), said("tls"));
         let (key, key_remark) = read_key_file(reader, prefix);
         Self {
             transport,
             port: keys.port,
             keys,
-            said_path,
-            said_tls,
+            path_at,
+            tls_at,
             key,
             key_remark,
         }
@@ -97,16 +97,16 @@ impl ProbeSection {
                 )),
             })
         };
-        idle(self.said_path.as_ref())
+        idle(self.path_at.as_ref())
             .into_iter()
-            .chain(idle(self.said_tls.as_ref()))
+            .chain(idle(self.tls_at.as_ref()))
             .chain(self.key_remark.clone())
             .collect()
     }
 
     /// Whether there is TLS for probes to go over.
     pub(super) fn note_tls(&self, reader: &mut Reader<'_>, has_tls: bool) {
-        if let (Some(true), Some(said)) = (self.keys.tls, &self.said_tls)
+        if let (Some(true), Some(said)) = (self.keys.tls, &self.tls_at)
             && !has_tls
         {
             reader.add_mistake(said.mistake(

@@ -108,7 +108,7 @@ fn read_forward(
         request_headers: request_headers?,
         bounds,
         mirror,
-        retries: retries.map(|said| Box::new(said_at(reader, prefix, said, &services, named))),
+        retries: retries.map(|said| Box::new(retries_at(reader, prefix, said, &services, named))),
         services,
     })
 }
@@ -142,7 +142,7 @@ fn retries(reader: &mut Reader<'_>, prefix: &str) -> Option<Vec<(&'static str, S
 }
 
 /// What it comes to at each service.
-fn said_at(
+fn retries_at(
     reader: &mut Reader<'_>,
     prefix: &str,
     said: Vec<(&'static str, String)>,

@@ -180,7 +180,7 @@ impl<T: Copy, U: Unit<T>> Value<T> for Core<U> {
     fn meaning(&self, judge: &Judge<'_, T>) -> Meaning {
         let (mut meaning, refusal) = bounds::<T, U>(judge);
         if let Some(refusal) = refusal {
-            meaning.expected = U::told(refusal, &meaning.words);
+            meaning.expected = U::expected(refusal, &meaning.words);
         }
         meaning
     }

@@ -26,7 +26,7 @@ pub(crate) trait Unit<T> {
     /// What ranges of it begin with.
     const NOUN: &str = "a number ";
     /// The words of a check that refuses it, for a range of `words`.
-    fn told(refusal: &'static str, _words: &str) -> String {
+    fn expected(refusal: &'static str, _words: &str) -> String {
         refusal.to_owned()
     }
     /// What a JSON Schema says of values between these.
@@ -102,7 +102,7 @@ units! {
     Factor of u32 { |value| millionths(value, "a number such as 1.25"), u64::from, fit, show_millionths,
         |low, high| {"type": "number", "minimum": decimal(low), "maximum": decimal(high)};
         // The check's words are about millionths.
-        fn told(_: &'static str, words: &str) -> String {
+        fn expected(_: &'static str, words: &str) -> String {
             format!("from {words}")
         }
     }
