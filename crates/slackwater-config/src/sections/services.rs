@@ -3,26 +3,27 @@
 //!
 //! Every key of a service is read with a prefix: nothing, or `services.NAME.`.
 
-use super::assemble::{read_connections_max, read_replica_settings, read_service_timeouts};
+use super::assemble::read_service_timeouts;
 use super::discovery::{DiscoverySettings, FleetSource};
 use super::fleet::{Listener, note_loops, read_replicas};
-use super::health::HealthSettings;
-use super::hedge::HedgingSettings;
 use super::model::{ProbeTransport, ServiceConfig, Timeouts};
 use super::passive_health::read_passive_health;
 use super::policies::PolicySections;
 use super::probe::ProbeSection;
-use super::proxy_protocol::read_proxy_protocol_out;
-use super::queue::QueueSettings;
+use super::proxy_protocol::note_proxy_protocol_out;
 use super::remarks;
+use super::replica::read_replica_settings;
 use super::retries::RetrySettings;
 use super::sticky::StickySettings;
+use super::table::{self, Described, Judge, Meaning, Value, settings};
 use super::tie::TyingSettings;
-use crate::toml_reader::values::one_of;
+use crate::toml_reader::values::{Unfit, one_of, quote};
 use crate::toml_reader::{Reader, Remark, Setting};
+use serde_json::json;
 use slackwater_core::policy::{
     Carried, DEFAULT_POLICY, POLICIES, PolicyEntry, PolicySettings, Reports,
 };
+use toml::de::DeValue;
 
 /// What a service is called that has no name.
 pub(super) const DEFAULT: &str = "default";
@@ -30,6 +31,43 @@ pub(super) const DEFAULT: &str = "default";
 const SERVICES_MAX: usize = 1024;
 /// The longest name of a service, in bytes.
 const NAME_BYTES_MAX: usize = 64;
+
+settings! {
+    /// The keys of a service that stand in no section.
+    pub(super) struct ServiceKeys in "" {
+        /// Who chooses the replica of each request ([which for which fleet](choosing-a-policy.md);
+        /// [why this is the default](decisions/0013-the-default-policy.md)). Where none is named,
+        /// the log says so at the start, once.
+        policy: &'static PolicyEntry = &DEFAULT_POLICY, PolicyName;
+    } by hand {
+        /// Whom requests are balanced over. No address twice, also not in two spellings; not this
+        /// process itself.
+        replicas: Described("a list of 1 to 65,536 addresses or tables", r#"{"anyOf": [{"type": "string"}]}"#), "required";
+    }
+}
+
+/// The name of a policy.
+struct PolicyName;
+
+impl Value<&'static PolicyEntry> for PolicyName {
+    fn read(&self, value: &DeValue<'_>) -> Result<&'static PolicyEntry, Unfit> {
+        let names: Vec<_> = POLICIES.iter().map(|entry| (entry.name, entry)).collect();
+        one_of(value, &names)
+    }
+
+    fn show(&self, value: &&'static PolicyEntry) -> Option<String> {
+        Some(quote(value.name))
+    }
+
+    fn meaning(&self, _: &Judge<'_, &'static PolicyEntry>) -> Meaning {
+        let names: Vec<_> = POLICIES.iter().map(|entry| entry.name).collect();
+        Meaning {
+            expected: String::new(),
+            words: "one of the [names below](#the-policies)".to_owned(),
+            schema: json!({"enum": names}),
+        }
+    }
+}
 
 /// All services; what is to be remarked on them goes to `remarks`, who names no policy to `policies_unnamed`. `own` is where this process listens, for clients and for the admin
 /// server.
@@ -99,7 +137,11 @@ impl Section<'_> {
         policies_unnamed: &mut Vec<String>,
     ) -> ServiceConfig {
         let prefix = self.prefix.as_str();
-        let policy = read_policy(reader, prefix);
+        let keys: ServiceKeys = table::read(reader, prefix);
+        let policy = Setting {
+            value: keys.policy,
+            said: reader.said(&format!("{prefix}policy")),
+        };
         if policy.said.is_none() {
             policies_unnamed.push(name.to_owned());
         }
@@ -107,20 +149,17 @@ impl Section<'_> {
         let mut policies = PolicySections::read(reader, prefix);
         let (discovery, idle) = DiscoverySettings::read(reader, prefix);
         remarks.extend(idle);
-        let mut replica = read_replica_settings(reader, prefix, remarks);
-        replica.connections_max = read_connections_max(reader, prefix);
-        replica.proxy_protocol = read_proxy_protocol_out(reader, prefix, replica.protocol, &probe);
+        let replica = read_replica_settings(reader, prefix, |_| true, remarks);
+        note_proxy_protocol_out(reader, prefix, &replica, &probe);
         let replicas = match discovery.source {
-            FleetSource::List => {
-                read_replicas(reader, prefix, probe.port.value, replica.tls.as_ref())
-            }
+            FleetSource::List => read_replicas(reader, prefix, probe.port, replica.tls.as_ref()),
             FleetSource::Dns(_) | FleetSource::File(_) => Vec::new(),
         };
         let retries = RetrySettings::read(reader, prefix);
-        let hedge = HedgingSettings::read(reader, prefix);
+        let hedge = table::read(reader, prefix);
         let tie = TyingSettings::read(reader, prefix, policy.value, remarks);
-        let queue = QueueSettings::read(reader, prefix);
-        let health = HealthSettings::read(reader, prefix);
+        let queue = table::read(reader, prefix);
+        let health = table::read(reader, prefix);
         let (passive_health, idle) =
             read_passive_health(reader, prefix, policy.value, discovery.warm_up);
         remarks.extend(idle);
@@ -172,13 +211,6 @@ impl Section<'_> {
         remarks.extend(backup.and_then(|backup| remarks::blind_tiers(&service, &backup)));
         service
     }
-}
-
-fn read_policy(reader: &mut Reader<'_>, prefix: &str) -> Setting<&'static PolicyEntry> {
-    let names: Vec<_> = POLICIES.iter().map(|entry| (entry.name, entry)).collect();
-    reader.setting(&format!("{prefix}policy"), &DEFAULT_POLICY, "", |value| {
-        one_of(value, &names)
-    })
 }
 
 /// Policies that can do without probes send none.

@@ -11,6 +11,7 @@ use super::source::Source;
 use super::suggest::nearest;
 use super::values::{Unfit, found};
 use core::ops::Range;
+use std::path::PathBuf;
 use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
 
@@ -55,11 +56,14 @@ impl<'s> Item<'s> {
         parse: impl FnOnce(&'i DeValue<'s>) -> Result<T, Unfit>,
         range: &str,
     ) -> Result<T, Mistake> {
-        parse(&self.value).map_err(|unfit| {
-            self.mistake(match unfit {
-                Unfit::Range => format!("found {}, expected {range}", found(&self.value)),
-                Unfit::Other(message) => message,
-            })
+        parse(&self.value).map_err(|unfit| self.unfit(unfit, || range.to_owned()))
+    }
+
+    /// A value that does not fit; the range is told where it is outside.
+    pub(crate) fn unfit(&self, unfit: Unfit, range: impl FnOnce() -> String) -> Mistake {
+        self.mistake(match unfit {
+            Unfit::Range => format!("found {}, expected {}", found(&self.value), range()),
+            Unfit::Other(message) => message,
         })
     }
 }
@@ -96,6 +100,8 @@ pub struct Reader<'s> {
     source: Option<&'s Source>,
     document: DeTable<'s>,
     flags: Vec<Flag<'s>>,
+    /// What holds where neither the file nor a flag says anything.
+    stand_ins: Vec<Item<'s>>,
     /// Every field that somebody asked for.
     asked: Vec<String>,
     mistakes: Vec<Mistake>,
@@ -142,6 +148,7 @@ impl<'s> Reader<'s> {
             source,
             document,
             flags,
+            stand_ins: Vec::new(),
             asked: Vec::new(),
             mistakes: Vec::new(),
         }
@@ -236,6 +243,15 @@ impl<'s> Reader<'s> {
         }
     }
 
+    /// The file that `item` names as `written`: a relative name in a configuration file starts from that file's own directory.
+    pub(crate) fn path_of(&self, item: &Item<'_>, written: &str) -> PathBuf {
+        let source = self
+            .source
+            .filter(|_| matches!(item.said.place, Place::Line { .. }));
+        let base = source.and_then(|source| source.file().parent());
+        base.map_or_else(|| PathBuf::from(written), |base| base.join(written))
+    }
+
     /// Where the file has a section or a key of that name, if it does.
     pub fn said_section(&self, section: &str) -> Option<Said> {
         let key = find_key(&self.document, section)?;
@@ -259,8 +275,25 @@ impl<'s> Reader<'s> {
                 value: value.clone(),
             });
         }
-        let value = find(&self.document, field)?;
-        Some(self.item(field.to_owned(), value))
+        match find(&self.document, field) {
+            Some(value) => Some(self.item(field.to_owned(), value)),
+            None => self.stand_in_for(field).cloned(),
+        }
+    }
+
+    /// Says what `item` says of its field, if neither the file nor a flag says anything of it.
+    pub fn stand_in(&mut self, item: Item<'s>) {
+        self.stand_ins.push(item);
+    }
+
+    fn stand_in_for(&self, field: &str) -> Option<&Item<'s>> {
+        self.stand_ins.iter().find(|item| item.said.field == field)
+    }
+
+    /// Takes back the mistakes that are the environment's.
+    pub fn set_aside(&mut self) -> impl Iterator<Item = Mistake> {
+        let is_variable = |mistake: &mut Mistake| matches!(mistake.place, Place::Variable(_));
+        self.mistakes.extract_if(.., is_variable)
     }
 
     /// How many tables the list of tables `[[field]]` has; their keys are then `field[0].key` and so on. What is no such

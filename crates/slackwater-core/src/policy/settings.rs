@@ -41,8 +41,18 @@ pub trait Section: Settings + Default + Clone + 'static {
     const FIELDS: &'static [Field<Self>];
 }
 
-/// A key of a section, and where its value is kept. [`Settings::check`] has its range.
-pub type Field<S> = (&'static str, Kind<S>);
+/// A key of a section. [`Settings::check`] has its range.
+#[derive(Debug)]
+pub struct Field<S: 'static> {
+    /// Its name within the section.
+    pub name: &'static str,
+    /// What it does, in lines of Markdown.
+    pub doc: &'static [&'static str],
+    /// What holds without it, where its default does not say that.
+    pub unsaid: Option<&'static str>,
+    /// Of which type its value is, and where it is kept.
+    pub kind: Kind<S>,
+}
 
 /// Of which type a value is, and where it is kept.
 #[derive(Debug)]
@@ -51,8 +61,8 @@ pub enum Kind<S> {
     Boolean(fn(&mut S) -> &mut bool),
     /// A span of time.
     Duration(fn(&mut S) -> &mut Duration),
-    /// A factor that is kept in millionths, and its range as users write it.
-    Factor(fn(&mut S) -> &mut u32, &'static str),
+    /// A factor that is kept in millionths.
+    Factor(fn(&mut S) -> &mut u32),
     /// A part of a whole.
     Quantile(fn(&mut S) -> &mut Quantile),
     /// So many for each query.
@@ -64,6 +74,29 @@ pub enum Kind<S> {
     /// A whole number up to 4,294,967,295.
     U32(fn(&mut S) -> &mut u32),
 }
+
+/// Declares a section's table: `key in Kind: field;`, with a text behind that where the default does not say what holds without
+/// the key. Its doc is what the key does.
+macro_rules! section {
+    (@unsaid) => { None };
+    (@unsaid $unsaid:literal) => { Some($unsaid) };
+    ($settings:ident in $section:literal {
+        $($(#[doc = $doc:literal])+ $key:ident in $kind:ident: $field:ident $(, $unsaid:literal)?;)*
+    }) => {
+        impl $crate::policy::settings::Section for $settings {
+            const NAME: &'static str = $section;
+            const FIELDS: &'static [$crate::policy::settings::Field<Self>] =
+                &[$($crate::policy::settings::Field {
+                    name: stringify!($key),
+                    doc: &[$($doc),+],
+                    unsaid: $crate::policy::settings::section!(@unsaid $($unsaid)?),
+                    kind: $crate::policy::settings::Kind::$kind(|settings| &mut settings.$field),
+                },)*];
+        }
+    };
+}
+
+pub(crate) use section;
 
 /// What is to be done with each section of [`PolicySettings`](crate::policy::PolicySettings).
 pub trait SectionVisitor {

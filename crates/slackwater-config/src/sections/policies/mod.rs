@@ -1,10 +1,12 @@
 //! The policies' sections, `[prequal]`, `[linear]` and so on: the core's tables of their keys, as configurations of `serve` and
 //! scenarios of `sim` have them.
 
-mod field;
+mod place;
 
+use super::table;
+use super::table::rows::{Row, row};
 use crate::toml_reader::{Reader, Said};
-use core::fmt;
+use place::key_of;
 use slackwater_core::policy::{PolicySettings, Section, SectionVisitor, Valid};
 
 /// What the policies are set to, and what was said of each key that was.
@@ -70,7 +72,17 @@ struct Reading<'r, 't> {
 impl SectionVisitor for Reading<'_, '_> {
     fn visit<S: Section>(&mut self, settings: &mut Valid<S>) {
         self.names.push(S::NAME);
-        let read: S = field::read(self.reader, self.prefix, &mut self.said);
+        let mut read = S::default();
+        for key in S::FIELDS.iter().map(key_of) {
+            let field = format!("{}{}.{}", self.prefix, S::NAME, key.name);
+            key.place.read(self.reader, &field, &mut read);
+            let said = self.reader.said(&field);
+            self.said.extend(said.map(|said| SaidSetting {
+                section: S::NAME,
+                key: key.name,
+                said,
+            }));
+        }
         match read.validate() {
             Ok(valid) => *settings = valid,
             // Each is in its range, so this is of values that do not go together.
@@ -84,30 +96,38 @@ impl SectionVisitor for Reading<'_, '_> {
 }
 
 /// Writes every section in full.
-pub(super) fn write_sections(
-    to: &mut String,
-    prefix: &str,
-    settings: &PolicySettings,
-) -> fmt::Result {
-    let mut writing = Writing {
-        to,
-        prefix,
-        result: Ok(()),
-    };
-    settings.clone().visit(&mut writing);
-    writing.result
+pub(super) fn write_sections(to: &mut String, prefix: &str, settings: &PolicySettings) {
+    settings.clone().visit(&mut Writing { to, prefix });
 }
 
 /// Writes each section.
 struct Writing<'w> {
     to: &'w mut String,
     prefix: &'w str,
-    result: fmt::Result,
 }
 
 impl SectionVisitor for Writing<'_> {
     fn visit<S: Section>(&mut self, settings: &mut Valid<S>) {
-        let written = field::write::<S>(self.to, self.prefix, settings);
-        self.result = self.result.and(written);
+        let keys = S::FIELDS.iter();
+        let keys = keys.filter_map(|field| Some((field.name, key_of(field).place.show(settings)?)));
+        table::write_keys(self.to, &format!("{}{}", self.prefix, S::NAME), keys);
+    }
+}
+
+/// What is told of the keys of all sections.
+pub(super) fn policy_rows() -> Vec<Row> {
+    let mut rows = Rows(Vec::new());
+    PolicySettings::default().visit(&mut rows);
+    rows.0
+}
+
+/// What is told of each section's keys.
+struct Rows(Vec<Row>);
+
+impl SectionVisitor for Rows {
+    fn visit<S: Section>(&mut self, _: &mut Valid<S>) {
+        let keys = S::FIELDS.iter().map(key_of);
+        let rows = keys.map(|key| row(format!("{}.{}", S::NAME, key.name), &key));
+        self.0.extend(rows);
     }
 }

@@ -22,7 +22,7 @@ use crate::policy::prequal::PrequalConfig;
 use crate::policy::probed::rank::{Load, Order, Place};
 use crate::policy::probed::{Client, Probed};
 use crate::policy::query::{Head, PickReason};
-use crate::policy::settings::{ConfigError, Field, Kind, Section, Settings, Valid, require};
+use crate::policy::settings::{ConfigError, Settings, Valid, require, section};
 use crate::replica::{ReplicaId, ReplicaMap};
 use crate::report::{LoadReport, Rif};
 use crate::time::{Instant, span_ns};
@@ -84,13 +84,13 @@ impl Settings for C3Settings {
     }
 }
 
-impl Section for C3Settings {
-    const NAME: &'static str = "c3";
-    const FIELDS: &'static [Field<Self>] = &[
-        ("clients", Kind::U32(|s| &mut s.clients)),
-        ("newest_weight", Kind::Quantile(|s| &mut s.newest_weight)),
-    ];
-}
+section! { C3Settings in "c3" {
+    /// How many clients the replicas have: each worker of each proxy is one. A request of one's own
+    /// counts for so many.
+    clients in U32: clients;
+    /// What the newest value weighs in each average. 1: nothing is remembered.
+    newest_weight in Quantile: newest_weight;
+} }
 
 impl C3 {
     /// C3 with an empty fleet; probes and pool are as `config` says.

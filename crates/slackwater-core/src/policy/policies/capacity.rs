@@ -21,7 +21,7 @@ use crate::policy::prequal::{PrequalConfig, hot_cold};
 use crate::policy::probed::rank::{Load, Order, Place};
 use crate::policy::probed::{Client, Probed};
 use crate::policy::query::PickReason;
-use crate::policy::settings::{ConfigError, Field, Kind, Section, Settings, Valid, require};
+use crate::policy::settings::{ConfigError, Settings, Valid, require, section};
 use crate::policy::turns;
 use crate::policy::usual::{Usual, UsualNow};
 use crate::replica::{ReplicaId, ReplicaMap};
@@ -88,16 +88,15 @@ impl Settings for CapacitySettings {
     }
 }
 
-impl Section for CapacitySettings {
-    const NAME: &'static str = "capacity";
-    const FIELDS: &'static [Field<Self>] = &[
-        ("probe_rate", Kind::Rate(|s| &mut s.probe_rate)),
-        (
-            "cost_band",
-            Kind::Factor(|s| &mut s.cost_band_millionths, "from 0 to 10"),
-        ),
-    ];
-}
+section! { CapacitySettings in "capacity" {
+    /// Probes that each request triggers while all replicas report their capacity, and reports come
+    /// with at least half of the responses; else `prequal.probe_rate` counts. 0: idle probes only,
+    /// and reports that come with responses.
+    probe_rate in Rate: probe_rate;
+    /// By how much of the mean a replica's cost for each request may differ and still count as the
+    /// mean. 0: every difference counts, chance and all.
+    cost_band in Factor: cost_band_millionths;
+} }
 
 impl Capacity {
     /// The policy with an empty fleet; probes and pool are as `config` says.

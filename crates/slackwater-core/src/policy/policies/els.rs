@@ -19,9 +19,7 @@ use crate::policy::decay::{ForwardMean, left_after, whole};
 use crate::policy::entry::PolicyEntry;
 use crate::policy::explanation::Score;
 use crate::policy::query::{Outcome, PickReason};
-use crate::policy::settings::{
-    ConfigError, Field, Kind, Section, Settings, Valid, require, require_span,
-};
+use crate::policy::settings::{ConfigError, Settings, Valid, require, require_span, section};
 use crate::policy::unprobed::{Choose, QueryEnd, Unprobed};
 use crate::replica::{ReplicaId, ReplicaMap};
 use crate::time::{Instant, span_ns};
@@ -88,17 +86,15 @@ impl Settings for ElsSettings {
     }
 }
 
-impl Section for ElsSettings {
-    const NAME: &'static str = "els";
-    const FIELDS: &'static [Field<Self>] = &[
-        ("time_bias", Kind::Duration(|s| &mut s.time_bias)),
-        ("exclude_below", Kind::Quantile(|s| &mut s.exclude_below)),
-        (
-            "exclude_samples_min",
-            Kind::U32(|s| &mut s.exclude_samples_min),
-        ),
-    ];
-}
+section! { ElsSettings in "els" {
+    /// How fast averages forget: 63 % of one come from the last `time_bias`.
+    time_bias in Duration: time_bias;
+    /// A replica whose success rate is below this share of the fleet's gets no requests. 0: nobody
+    /// is excluded. 1: whoever is below the mean.
+    exclude_below in Quantile: exclude_below;
+    /// A replica of which fewer samples are remembered is not excluded.
+    exclude_samples_min in U32: exclude_samples_min;
+} }
 
 /// The rule of [`Els`].
 #[derive(Clone, Debug)]

@@ -13,7 +13,7 @@ use crate::policy::prequal::PrequalConfig;
 use crate::policy::probed::rank::{Load, Order, Place};
 use crate::policy::probed::{Client, Probed};
 use crate::policy::query::PickReason;
-use crate::policy::settings::{ConfigError, Field, Kind, Section, Settings, Valid, require_span};
+use crate::policy::settings::{ConfigError, Settings, Valid, require_span, section};
 use crate::replica::ReplicaId;
 use crate::report::Rif;
 use crate::time::{Instant, span_ns};
@@ -69,13 +69,13 @@ impl Settings for LinearSettings {
     }
 }
 
-impl Section for LinearSettings {
-    const NAME: &'static str = "linear";
-    const FIELDS: &'static [Field<Self>] = &[
-        ("rif_weight", Kind::Quantile(|s| &mut s.rif_weight)),
-        ("rif_scale", Kind::Duration(|s| &mut s.rif_scale)),
-    ];
-}
+section! { LinearSettings in "linear" {
+    /// How much requests in flight weigh against latency (λ). 0: latency alone decides. 1: requests
+    /// in flight alone.
+    rif_weight in Quantile: rif_weight;
+    /// The latency that one request in flight is taken for (α).
+    rif_scale in Duration: rif_scale;
+} }
 
 impl Linear {
     /// Linear with an empty fleet; probes and pool are as `config` says.

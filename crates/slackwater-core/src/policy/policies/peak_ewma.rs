@@ -23,8 +23,7 @@ use crate::policy::entry::PolicyEntry;
 use crate::policy::explanation::Score;
 use crate::policy::query::{Outcome, PickReason};
 use crate::policy::settings::{
-    ConfigError, Field, Kind, Section, Settings, Valid, require_choices, require_span,
-    require_span_or_none,
+    ConfigError, Settings, Valid, require_choices, require_span, require_span_or_none, section,
 };
 use crate::policy::unprobed::{Choose, QueryEnd, Unprobed};
 use crate::replica::{ReplicaId, ReplicaMap};
@@ -89,21 +88,18 @@ impl Settings for PeakEwmaSettings {
     }
 }
 
-impl Section for PeakEwmaSettings {
-    const NAME: &'static str = "peak_ewma";
-    const FIELDS: &'static [Field<Self>] = &[
-        ("decay", Kind::Duration(|s| &mut s.decay)),
-        (
-            "initial_latency",
-            Kind::Duration(|s| &mut s.initial_latency),
-        ),
-        (
-            "failure_penalty",
-            Kind::Duration(|s| &mut s.failure_penalty),
-        ),
-        ("choices", Kind::U8(|s| &mut s.choices)),
-    ];
-}
+section! { PeakEwmaSettings in "peak_ewma" {
+    /// The time in which an average comes down to 37 % of a peak (τ).
+    decay in Duration: decay;
+    /// The average that a replica begins with. Below what requests take, a new replica is tried
+    /// eagerly; above, with care.
+    initial_latency in Duration: initial_latency;
+    /// What a failure counts as, at the least. 0: as what it took. Only with
+    /// `error_aversion.enabled = false`, which has its own way.
+    failure_penalty in Duration: failure_penalty;
+    /// Distinct replicas drawn for each request.
+    choices in U8: choices;
+} }
 
 /// The rule of [`PeakEwma`].
 #[derive(Clone, Debug)]

@@ -13,7 +13,7 @@ use crate::policy::explanation::Score;
 use crate::policy::polled::{ChoosePolled, Polled};
 use crate::policy::query::{Outcome, PickReason};
 use crate::policy::settings::{
-    ConfigError, Field, Kind, Section, Settings, Valid, require_choices, require_period,
+    ConfigError, Settings, Valid, require_choices, require_period, section,
 };
 use crate::policy::unprobed::{Choose, QueryEnd};
 use crate::replica::{ReplicaId, ReplicaMap};
@@ -66,13 +66,12 @@ impl Settings for PolledPowerOfDSettings {
     }
 }
 
-impl Section for PolledPowerOfDSettings {
-    const NAME: &'static str = "polled_power_of_d";
-    const FIELDS: &'static [Field<Self>] = &[
-        ("interval", Kind::Duration(|s| &mut s.interval)),
-        ("choices", Kind::U8(|s| &mut s.choices)),
-    ];
-}
+section! { PolledPowerOfDSettings in "polled_power_of_d" {
+    /// How often each worker asks each replica for its requests in flight.
+    interval in Duration: interval;
+    /// Distinct replicas drawn for each request.
+    choices in U8: choices;
+} }
 
 /// The rule of [`PolledPowerOfD`].
 #[derive(Clone, Debug)]

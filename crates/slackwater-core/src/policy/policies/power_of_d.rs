@@ -9,9 +9,7 @@ use crate::draw::Draw;
 use crate::policy::candidates::Candidates;
 use crate::policy::entry::PolicyEntry;
 use crate::policy::query::PickReason;
-use crate::policy::settings::{
-    ConfigError, Field, Kind, Section, Settings, Valid, require_choices,
-};
+use crate::policy::settings::{ConfigError, Settings, Valid, require_choices, section};
 use crate::policy::unprobed::{Choose, Unprobed};
 use crate::replica::ReplicaId;
 use alloc::boxed::Box;
@@ -53,10 +51,10 @@ impl Settings for PowerOfDSettings {
     }
 }
 
-impl Section for PowerOfDSettings {
-    const NAME: &'static str = "power_of_d";
-    const FIELDS: &'static [Field<Self>] = &[("choices", Kind::U8(|s| &mut s.choices))];
-}
+section! { PowerOfDSettings in "power_of_d" {
+    /// Distinct replicas drawn for each request (d).
+    choices in U8: choices;
+} }
 
 /// The rule of [`PowerOfD`].
 #[derive(Clone, Debug)]

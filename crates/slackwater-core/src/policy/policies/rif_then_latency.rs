@@ -10,7 +10,7 @@ use crate::policy::prequal::{PrequalConfig, hot_cold};
 use crate::policy::probed::Probed;
 use crate::policy::probed::rank::{Load, Place};
 use crate::policy::query::PickReason;
-use crate::policy::settings::{ConfigError, Field, Kind, Section, Settings, Valid, require};
+use crate::policy::settings::{ConfigError, Settings, Valid, require, section};
 use crate::report::Rif;
 use alloc::boxed::Box;
 
@@ -60,13 +60,11 @@ impl Settings for RifThenLatencySettings {
     }
 }
 
-impl Section for RifThenLatencySettings {
-    const NAME: &'static str = "rif_then_latency";
-    const FIELDS: &'static [Field<Self>] = &[(
-        "rif_slack",
-        Kind::Factor(|s| &mut s.rif_slack_millionths, "from 1 to 1,000"),
-    )];
-}
+section! { RifThenLatencySettings in "rif_then_latency" {
+    /// Replicas with at most this many times the fewest requests in flight are told apart by
+    /// latency. 1: latency decides between equals only.
+    rif_slack in Factor: rif_slack_millionths;
+} }
 
 impl RifThenLatency {
     /// The policy with an empty fleet; of `config`, what concerns the pool has no meaning here.

@@ -26,7 +26,7 @@ use crate::policy::prequal::PrequalConfig;
 use crate::policy::probed::Probed;
 use crate::policy::probed::rank::Place;
 use crate::policy::query::PickReason;
-use crate::policy::settings::{ConfigError, Field, Kind, Section, Settings, Valid, require};
+use crate::policy::settings::{ConfigError, Settings, Valid, require, section};
 use crate::policy::turns::{FINE, FINE_BITS};
 use crate::replica::{ReplicaId, ReplicaMap};
 use crate::report::Rif;
@@ -85,13 +85,11 @@ impl Settings for ShortestExpectedDelaySettings {
     }
 }
 
-impl Section for ShortestExpectedDelaySettings {
-    const NAME: &'static str = "shortest_expected_delay";
-    const FIELDS: &'static [Field<Self>] = &[(
-        "latency_band",
-        Kind::Factor(|s| &mut s.latency_band_millionths, "from 0 to 10"),
-    )];
-}
+section! { ShortestExpectedDelaySettings in "shortest_expected_delay" {
+    /// By how much of the mean of all a replica's mean latency may differ and still count as that
+    /// mean. 0: every difference counts, chance and all; 10: requests in flight decide alone.
+    latency_band in Factor: latency_band_millionths;
+} }
 
 impl ShortestExpectedDelay {
     /// The policy with an empty fleet; of `config`, what concerns the pool has no meaning here.

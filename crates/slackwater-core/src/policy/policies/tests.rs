@@ -16,7 +16,7 @@ struct Keys(BTreeMap<&'static str, Vec<&'static str>>);
 impl SectionVisitor for Keys {
     fn visit<S: Section>(&mut self, settings: &mut Valid<S>) {
         assert_eq!(settings.check(), Ok(()), "{}", S::NAME);
-        let keys = S::FIELDS.iter().map(|(key, _)| *key).collect();
+        let keys = S::FIELDS.iter().map(|field| field.name).collect();
         assert!(self.0.insert(S::NAME, keys).is_none(), "{}", S::NAME);
     }
 }

@@ -17,8 +17,8 @@ use crate::policy::entry::{Carried, PolicyEntry, Reports};
 use crate::policy::polled::{ChoosePolled, Polled};
 use crate::policy::query::PickReason;
 use crate::policy::settings::{
-    ConfigError, Field, Kind, Section, Settings, Valid, require, require_period, require_span,
-    require_span_or_none,
+    ConfigError, Settings, Valid, require, require_period, require_span, require_span_or_none,
+    section,
 };
 use crate::policy::stride::{StaticStride, WEIGHT_MAX};
 use crate::policy::unprobed::Choose;
@@ -97,17 +97,21 @@ impl Settings for WeightedRoundRobinSettings {
     }
 }
 
-impl Section for WeightedRoundRobinSettings {
-    const NAME: &'static str = "weighted_round_robin";
-    const FIELDS: &'static [Field<Self>] = &[
-        ("interval", Kind::Duration(|s| &mut s.interval)),
-        ("smoothing", Kind::Duration(|s| &mut s.smoothing)),
-        ("update_period", Kind::Duration(|s| &mut s.update_period)),
-        ("blackout", Kind::Duration(|s| &mut s.blackout)),
-        ("expiration", Kind::Duration(|s| &mut s.expiration)),
-        ("error_penalty", Kind::Rate(|s| &mut s.error_penalty)),
-    ];
-}
+section! { WeightedRoundRobinSettings in "weighted_round_robin" {
+    /// How often each worker asks each replica for its report.
+    interval in Duration: interval;
+    /// The time constant over which request rate, CPU and errors are averaged. 0: each report
+    /// counts as it came.
+    smoothing in Duration: smoothing;
+    /// How often weights are taken over into the turns.
+    update_period in Duration: update_period;
+    /// For so long after its first useful report a replica keeps the mean of the others.
+    blackout in Duration: blackout;
+    /// A report this old has expired, and the next one begins a new blackout.
+    expiration in Duration: expiration;
+    /// What a share of failed requests adds to the CPU in use. 0: failures do not count.
+    error_penalty in Rate: error_penalty;
+} }
 
 /// The rule of [`WeightedRoundRobin`].
 #[derive(Clone, Debug)]

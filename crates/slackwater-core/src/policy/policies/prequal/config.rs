@@ -4,7 +4,7 @@
 //! check again.
 
 use crate::fixed::{Quantile, Rate};
-use crate::policy::settings::{ConfigError, Field, Kind, Section, Settings, Valid, require};
+use crate::policy::settings::{ConfigError, Settings, Valid, require, section};
 use core::time::Duration;
 
 /// The highest `reuse_max`.
@@ -198,40 +198,51 @@ impl Settings for PrequalSettings {
     }
 }
 
-impl Section for PrequalSettings {
-    const NAME: &'static str = "prequal";
-    const FIELDS: &'static [Field<Self>] = &[
-        ("probe_rate", Kind::Rate(|s| &mut s.probe_rate)),
-        ("probe_rate_min", Kind::Rate(|s| &mut s.probe_rate_min)),
-        ("remove_rate", Kind::Rate(|s| &mut s.remove_rate)),
-        ("pool_capacity", Kind::U16(|s| &mut s.pool_capacity)),
-        ("report_age_max", Kind::Duration(|s| &mut s.report_age_max)),
-        (
-            "rif_limit_quantile",
-            Kind::Quantile(|s| &mut s.rif_limit_quantile),
-        ),
-        ("pool_drift", Kind::Rate(|s| &mut s.pool_drift)),
-        ("reuse_max", Kind::U16(|s| &mut s.reuse_max)),
-        ("probe_idle_max", Kind::Duration(|s| &mut s.probe_idle_max)),
-        ("idle_probes", Kind::U16(|s| &mut s.idle_probes)),
-        (
-            "probe_interval_min",
-            Kind::Duration(|s| &mut s.probe_interval_min),
-        ),
-        ("probe_deadline", Kind::Duration(|s| &mut s.probe_deadline)),
-        (
-            "probes_outstanding_max",
-            Kind::U16(|s| &mut s.probes_outstanding_max),
-        ),
-        (
-            "probes_per_second_max",
-            Kind::U32(|s| &mut s.probes_per_second_max),
-        ),
-        ("sync_probes", Kind::U8(|s| &mut s.sync_probes)),
-        ("sync_deadline", Kind::Duration(|s| &mut s.sync_deadline)),
-        ("local_only", Kind::Boolean(|s| &mut s.local_only)),
-    ];
-}
+section! { PrequalSettings in "prequal" {
+    /// Probes that each query triggers (r_probe). Fractions are exact in the long run. 0 leaves
+    /// only idle probes [A2]
+    probe_rate in Rate: probe_rate;
+    /// While probing shows an overload, of replicas or of this process, the rate falls step by step
+    /// towards this, and `remove_rate` with it; it comes back within half a minute of answers in
+    /// time ([Decision 0011](decisions/0011-fewer-probes-in-an-overload.md)). From `probe_rate` on:
+    /// it never falls, as in the paper. 0: idle probes may be all that is left.
+    /// `slackwater_probe_rate` is what it is now [A2]
+    probe_rate_min in Rate: probe_rate_min;
+    /// Reports removed from the pool after each query (r_remove). 0: none is removed by rate [A10]
+    remove_rate in Rate: remove_rate;
+    /// The most reports in the pool (m) [A5]
+    pool_capacity in U16: pool_capacity;
+    /// A report this old is removed [A5]
+    report_age_max in Duration: report_age_max;
+    /// From this quantile of the requests in flight on, a report is hot (Q_RIF). 0: all are, and
+    /// requests in flight alone decide. 1: none is, and latency alone decides [A6, A7]
+    rif_limit_quantile in Quantile: rif_limit_quantile, "0.7 (the paper: 0.840896, 2^-0.25)";
+    /// The net rate at which reports would pile up in the pool (δ of equation 1) [A9]
+    pool_drift in Rate: pool_drift;
+    /// The most queries that one report may decide by the paper's equation (1), which has no such
+    /// limit. Whatever it is, a report may decide as many as it takes for the pool not to run dry,
+    /// 16 at the most [A9]
+    reuse_max in U16: reuse_max;
+    /// When no probe has been sent for so long, some are [A3]
+    probe_idle_max in Duration: probe_idle_max;
+    /// How many are then sent. 0 turns idle probes off [A3]
+    idle_probes in U16: idle_probes;
+    /// No replica is probed again sooner than this. 0: no such limit, as in the paper [A2]
+    probe_interval_min in Duration: probe_interval_min;
+    /// A probe not answered by then is lost; no query waits for it [A4]
+    probe_deadline in Duration: probe_deadline;
+    /// The most probes outstanding at once, for each worker [A4]
+    probes_outstanding_max in U16: probes_outstanding_max;
+    /// The most probes a second, for each worker, idle ones and those of silent replicas among
+    /// them; at once a tenth of it, or 16 [A4]
+    probes_per_second_max in U32: probes_per_second_max, "0: no limit";
+    /// Probes for each query in synchronous mode (d) [S1]
+    sync_probes in U8: sync_probes;
+    /// A synchronous choice is made by then with the answers that there are [S1]
+    sync_deadline in Duration: sync_deadline;
+    /// Send no probes: each worker goes by what it sees itself [A13]
+    local_only in Boolean: local_only;
+} }
 
 impl PrequalConfig {
     /// Whether probing refills the pool faster than removal by rate drains it, in a fleet of `replicas`:
