@@ -52,10 +52,10 @@ impl Default for AdminSettings {
 keys! { AdminSettings in "admin" {
     /// Where status and metrics are served; `"none"`: nowhere. Beyond loopback, whoever reaches it
     /// can read them, which `check` and `serve` warn of.
-    listen: Described("an address, or `\"none\"`", STRING), "`\"127.0.0.1:9900\"`";
+    listen: Described("an address, or `\"none\"`", STRING), "`\"127.0.0.1:9900\"`", fixed;
     /// Connections at once to the admin server. For another one, the one that has carried no
     /// request for longest is closed; where all carry one, it waits.
-    connections_max at connections_max: Within(Number, 1..=4096);
+    connections_max at connections_max: Within(Number, 1..=4096), fixed;
     /// A file with a token of 16 to 1,024 letters, digits and `-._~+/=`: whoever says it may
     /// [change replicas and settings at run time](admin.md#changing-things-at-run-time). A relative
     /// name starts from the directory of the configuration. Read again with the configuration. Keep
@@ -64,7 +64,7 @@ keys! { AdminSettings in "admin" {
     token_file: FILE, "none: nothing can be changed";
     /// Replicas that have series of their own at `/metrics`, over all services, in the order of the
     /// status. Those beyond are told together, as [`(other)`](metrics.md#many-replicas).
-    metrics_replicas_max at metrics_replicas_max: Maybe(Within(Number, 0..=1_000_000));
+    metrics_replicas_max at metrics_replicas_max: Maybe(Within(Number, 0..=1_000_000)), fixed;
 } }
 
 impl AdminSettings {

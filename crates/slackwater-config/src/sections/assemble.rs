@@ -143,7 +143,7 @@ settings! {
     pub(super) struct ServeKeys in "" {
         /// Threads that carry requests. Each has its own connections, its own policy and its own
         /// pool of reports.
-        workers: NonZeroU16 = cores(), Workers("; without the key there is one for each core"), "one for each core";
+        workers: NonZeroU16 = cores(), Workers("; without the key there is one for each core"), "one for each core", fixed;
         /// From SIGTERM, when `/readyz` begins to say so, until no connection is taken any more:
         /// for load balancers before this one, which need time to notice.
         drain_delay: Duration = Duration::ZERO, Within(Span, Duration::ZERO..=Duration::from_mins(10));

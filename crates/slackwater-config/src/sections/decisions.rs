@@ -12,21 +12,21 @@ settings! {
     /// Which requests' decisions are kept.
     pub struct DecisionSettings in "decisions" {
         /// The share of requests that is kept, drawn at random.
-        sample: Quantile = millionths(10_000), Any(Share);
+        sample: Quantile = millionths(10_000), Any(Share), fixed;
         /// Requests that wait so long or longer for the head of a response are kept, all of them;
         /// those without one by their end. As nobody knows beforehand which those are, each request
         /// is noted then: see [what it costs](decisions.md#what-it-costs).
         slower_than: Option<Duration> = None,
-            Or("off", Within(Span, Duration::ZERO..=DAY));
+            Or("off", Within(Span, Duration::ZERO..=DAY)), fixed;
         /// Requests that fail (status 500 and above, a gRPC status that blames the server, or a
         /// response that broke off) are kept, all of them, at the same cost.
-        failed: bool = false, Boolean;
+        failed: bool = false, Boolean, fixed;
         /// A request with this field is kept, whatever its value. Whoever can send requests can
         /// send it.
-        header: Option<HeaderName> = None, Maybe(LOGGED_FIELD), "";
+        header: Option<HeaderName> = None, Maybe(LOGGED_FIELD), "", fixed;
         /// Records in memory, shared out among the workers; the oldest give way. On average they
         /// may take 4 KiB each. 0: none.
-        capacity: u32 = 1_000, Within(Number, 0..=100_000);
+        capacity: u32 = 1_000, Within(Number, 0..=100_000), fixed;
     }
 }
 

@@ -17,9 +17,9 @@ settings! {
     pub struct LogSettings in "log" {
         /// From which level on something is logged. `"debug"` has each request that failed, with
         /// its reason.
-        level: LogLevel = LogLevel::Info, Choice(LogLevel::NAMES);
+        level: LogLevel = LogLevel::Info, Choice(LogLevel::NAMES), fixed;
         /// Lines for people, or an object a line.
-        format: LogFormat = LogFormat::Text, Choice(LogFormat::NAMES);
+        format: LogFormat = LogFormat::Text, Choice(LogFormat::NAMES), fixed;
     }
 }
 
@@ -54,18 +54,18 @@ settings! {
     pub struct AccessLogSettings in "access_log" {
         /// Where lines go. A file is one with a `/` in its name; a relative one starts from this
         /// file's directory. It is opened anew on SIGUSR1, and when it has been moved away.
-        to: AccessLogTarget = AccessLogTarget::None, Target;
+        to: AccessLogTarget = AccessLogTarget::None, Target, fixed;
         /// As web servers write it, with more behind that; or an object a line.
-        format: AccessLogFormat = AccessLogFormat::Text, Choice(AccessLogFormat::NAMES);
+        format: AccessLogFormat = AccessLogFormat::Text, Choice(AccessLogFormat::NAMES), fixed;
         /// The share of requests that are logged, drawn at random. Failed ones (status 500 and
         /// above, a gRPC status that blames the server, or a response that broke off) and slow ones
         /// always are.
-        sample: Quantile = Quantile::ONE, Any(Share);
+        sample: Quantile = Quantile::ONE, Any(Share), fixed;
         /// A request that takes so long to its end is slow. 0: all are.
         always_slower_than: Duration = SECOND,
-            Within(Span, Duration::ZERO..=DAY);
+            Within(Span, Duration::ZERO..=DAY), fixed;
         /// Whether query strings are logged, and those of `Referer`. They often hold secrets.
-        query: bool = false, Boolean;
+        query: bool = false, Boolean, fixed;
     }
 }
 

@@ -69,7 +69,7 @@ pub use model::{
 pub use network::Network;
 pub use otel_variables::Variables;
 pub use overrides::Overrides;
-pub use pages::{agent_json_schema, json_schema};
+pub use pages::{agent_json_schema, json_schema, restart_keys};
 pub use passive_health::read_played_health;
 pub use policies::PolicySections;
 pub use queue::QueueSettings;

@@ -282,7 +282,7 @@ settings! {
     /// How much of anything there may be.
     pub struct Limits in "limits" {
         /// Clients' connections at once, over all workers. Others wait to be accepted.
-        connections_max: u32 = 65_536, Within(Number, 1..=1 << 20);
+        connections_max: u32 = 65_536, Within(Number, 1..=1 << 20), fixed;
         /// Requests at once on one HTTP/2 connection, to a client or to a replica.
         streams_max: u32 = 256, Within(Number, 1..=65_536);
         /// Size of a head, of requests and of responses.

@@ -121,6 +121,12 @@ fn of_agent() -> Vec<Row> {
     .concat()
 }
 
+/// The keys of `serve` whose change takes a restart: a file that is read again leaves them as they are.
+pub fn restart_keys() -> impl Iterator<Item = String> {
+    let fixed = of_process().into_iter().filter(|row| row.fixed);
+    fixed.map(|row| row.key)
+}
+
 /// A JSON Schema (draft 7) of a file for `slackwater serve`, by which editors complete and check keys.
 pub fn json_schema() -> String {
     let mut all = of_service();

@@ -11,12 +11,12 @@ settings! {
         /// The field that carries the id, such as `"x-request-id"`: a request that brings one keeps
         /// it, if it is 1 to 128 printable characters; who brings none gets one, of 32 hexadecimal
         /// digits. Replicas have it in that field. Fields that hold secrets are refused.
-        header: Option<HeaderName> = None, Maybe(LOGGED_FIELD), "";
+        header: Option<HeaderName> = None, Maybe(LOGGED_FIELD), "", fixed;
         /// Whether an id that a request brings is taken. `false`: each gets a new one, as a client
         /// may send any, and the same one again and again.
-        accept: bool = true, Boolean;
+        accept: bool = true, Boolean, fixed;
         /// Whether the response has it, too.
-        to_client: bool = false, Boolean;
+        to_client: bool = false, Boolean, fixed;
     }
 }
 

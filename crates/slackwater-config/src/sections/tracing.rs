@@ -71,9 +71,9 @@ impl Default for TracingSettings {
 keys! { TracingSettings in "tracing" {
     /// The collector. Without a port it is 80 or 443; without a path spans go to `/v1/traces`.
     endpoint: Described("`\"http://HOST:PORT\"`, `\"https://HOST:PORT\"`; with `protocol = \"http\"` also with a path", STRING),
-        "none: nothing is traced";
+        "none: nothing is traced", fixed;
     /// What the collector is spoken to by: OTLP as gRPC, or as protobuf over HTTP/1.1.
-    protocol at protocol: Choice(CollectorProtocol::NAMES);
+    protocol at protocol: Choice(CollectorProtocol::NAMES), fixed;
     /// The share of requests that are sampled, drawn at random, of those that come without a
     /// parent.
     sample at sample: Any(Share);
@@ -82,21 +82,21 @@ keys! { TracingSettings in "tracing" {
     /// strangers.
     parent at parent: Choice(ParentRule::NAMES);
     /// The name of this process in traces.
-    service_name at service_name: SERVICE_NAME;
+    service_name at service_name: SERVICE_NAME, fixed;
     /// How long an export may take. It is tried again up to 4 times.
-    timeout at timeout: Within(Span, Duration::from_millis(10)..=MINUTE);
+    timeout at timeout: Within(Span, Duration::from_millis(10)..=MINUTE), fixed;
     /// Fields for the collector, such as a token: `name: value` on each line; `#` begins a comment.
     /// Read for each export, never shown or logged. Keep it at mode 600.
-    headers_file: FILE, "none";
+    headers_file: FILE, "none", fixed;
     /// In PEM: the authorities that the collector's certificate must be from, where the endpoint is
     /// `https`.
-    ca: FILE, "the system's authorities";
+    ca: FILE, "the system's authorities", fixed;
     /// In PEM: what is shown to a collector that asks. Together with `tracing.key`.
-    certificate: FILE, "none";
+    certificate: FILE, "none", fixed;
     /// In PEM, without a passphrase: its key.
-    key: FILE, "none";
+    key: FILE, "none", fixed;
     /// What else is said of this process, such as `{ "deployment.environment.name" = "staging" }`.
-    resource: Described("a table of texts, at most 64", RESOURCE_SCHEMA), "`{}`";
+    resource: Described("a table of texts, at most 64", RESOURCE_SCHEMA), "`{}`", fixed;
 } }
 
 const RESOURCE_SCHEMA: &str =

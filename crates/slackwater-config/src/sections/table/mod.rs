@@ -46,6 +46,8 @@ pub(crate) struct Key<S: 'static> {
     pub(crate) doc: &'static [&'static str],
     /// What holds without it, where its default does not say that.
     pub(crate) unsaid: Option<&'static str>,
+    /// Whether it stays as it is until a restart, whatever a file says that is read again.
+    pub(crate) fixed: bool,
     /// Where its value is.
     pub(crate) place: &'static dyn Place<S>,
 }
@@ -114,12 +116,12 @@ pub(crate) fn amend<R: Settings + Clone>(
 }
 
 /// A section's struct with its defaults, and its table: `field: type = default, kind;`, with a text behind that where the
-/// default does not say what holds without the key. Keys that are read and shown by hand follow.
+/// default does not say what holds without the key, and `fixed` where a change takes a restart. Keys that are read and shown by hand follow.
 macro_rules! settings {
     ($(#[$meta:meta])* $vis:vis struct $name:ident in $section:literal {
-        $($(#[doc = $doc:literal])+ $field:ident: $type:ty = $default:expr, $kind:expr $(, $unsaid:literal)?;)*
+        $($(#[doc = $doc:literal])+ $field:ident: $type:ty = $default:expr, $kind:expr $(, $unsaid:literal)? $(, $fixed:ident)?;)*
     } $(by hand {
-        $($(#[doc = $by_doc:literal])+ $by_key:ident $(as $by_name:literal)?: $by_kind:expr $(, $by_unsaid:literal)?;)*
+        $($(#[doc = $by_doc:literal])+ $by_key:ident $(as $by_name:literal)?: $by_kind:expr $(, $by_unsaid:literal)? $(, $by_fixed:ident)?;)*
     })?) => {
         $(#[$meta])*
         #[derive(Clone, Debug, PartialEq, Eq)]
@@ -132,8 +134,8 @@ macro_rules! settings {
         }
 
         $crate::sections::table::keys! { $name in $section {
-            $($(#[doc = $doc])+ $field at $field: $kind $(, $unsaid)?;)*
-            $($($(#[doc = $by_doc])+ $by_key $(as $by_name)? : $by_kind $(, $by_unsaid)?;)*)?
+            $($(#[doc = $doc])+ $field at $field: $kind $(, $unsaid)? $(, $fixed)?;)*
+            $($($(#[doc = $by_doc])+ $by_key $(as $by_name)? : $by_kind $(, $by_unsaid)? $(, $by_fixed)?;)*)?
         } }
     };
 }
@@ -164,12 +166,14 @@ macro_rules! keys {
     };
     (@name $key:ident) => { stringify!($key) };
     (@name $key:ident $name:literal) => { $name };
+    (@fixed) => { false };
+    (@fixed fixed) => { true };
     (@unsaid) => { None };
     (@unsaid $unsaid:literal) => { Some($unsaid) };
     ($name:ident in $section:literal $(, $check:path)? {
         $(
             $(#[doc = $doc:literal])+
-            $key:ident $(as $full:literal)? $(at $($place:ident).+)? $(of $valid:ident.$($part:ident).+)? : $kind:expr $(, $unsaid:literal)?;
+            $key:ident $(as $full:literal)? $(at $($place:ident).+)? $(of $valid:ident.$($part:ident).+)? : $kind:expr $(, $unsaid:literal)? $(, $fixed:ident)?;
         )*
     }) => {
         impl $crate::sections::table::Section for $name {
@@ -178,6 +182,7 @@ macro_rules! keys {
                 name: $crate::sections::table::keys!(@name $key $($full)?),
                 doc: &[$($doc),+],
                 unsaid: $crate::sections::table::keys!(@unsaid $($unsaid)?),
+                fixed: $crate::sections::table::keys!(@fixed $($fixed)?),
                 place: &$crate::sections::table::keys!(
                     @place $(at $($place).+)? $(of $valid.$($part).+)? : $kind
                 ),

@@ -12,6 +12,8 @@ pub(crate) struct Row {
     pub(crate) default: String,
     /// What it does, in Markdown.
     pub(crate) effect: String,
+    /// Whether a change takes a restart.
+    pub(crate) fixed: bool,
     /// What its value may be.
     pub(crate) meaning: Meaning,
 }
@@ -26,7 +28,8 @@ pub(crate) fn rows<S: Section>(prefix: &str) -> Vec<Row> {
 /// What is told of a key, which is called `name` with its section.
 pub(crate) fn row<S: Default>(name: String, key: &Key<S>) -> Row {
     let default = key.place.show(&S::default());
-    let effect: Vec<_> = key.doc.iter().map(|line| line.trim()).collect();
+    let mut effect: Vec<_> = key.doc.iter().map(|line| line.trim()).collect();
+    effect.extend(key.fixed.then_some("A change takes a restart."));
     let mut meaning = key.place.meaning();
     if let (Some(toml), None, Value::Object(schema)) = (&default, key.unsaid, &mut meaning.schema) {
         schema.extend(json_of(toml).map(|value| ("default".to_owned(), value)));
@@ -37,6 +40,7 @@ pub(crate) fn row<S: Default>(name: String, key: &Key<S>) -> Row {
             .unsaid
             .map_or_else(|| in_markdown(default), str::to_owned),
         effect: effect.join(" "),
+        fixed: key.fixed,
         meaning,
     }
 }

@@ -28,6 +28,7 @@ fn with_rows(page: &str, rows: &[Row]) -> String {
             default,
             effect,
             meaning,
+            ..
         } = row;
         let effect = effect.trim_end_matches('.');
         let words = &meaning.words;
@@ -67,6 +68,30 @@ fn the_page_of_keys_and_the_schemas_are_made_from_the_tables() {
     is_fresh(name, &with_rows(&text, &rows));
     is_fresh("configuration.schema.json", &json_schema());
     is_fresh("agent.schema.json", &agent_json_schema());
+}
+
+#[test]
+fn what_takes_a_restart_is_what_a_reload_leaves_alone() {
+    let keys: Vec<_> = restart_keys().collect();
+    let sections: BTreeSet<_> = (keys.iter())
+        .map(|key| key.split('.').next().expect("a section"))
+        .collect();
+    let page = std::fs::read_to_string(page("reload.md")).expect("the page");
+    let told = page
+        .lines()
+        .find(|line| line.starts_with("`workers`"))
+        .expect("the paragraph");
+    for section in sections {
+        assert!(told.contains(&format!("`{section}")), "{section}");
+    }
+    for free in [
+        "admin.token_file",
+        "tracing.sample",
+        "tracing.parent",
+        "limits.streams_max",
+    ] {
+        assert!(!keys.iter().any(|key| key == free), "{free}");
+    }
 }
 
 #[test]
