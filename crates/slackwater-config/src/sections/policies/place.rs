@@ -13,6 +13,8 @@ pub(super) fn key_of<S: Section>(field: &'static Field<S>) -> Key<S> {
         name: field.name,
         doc: field.doc,
         unsaid: field.unsaid,
+        // A service with other settings begins anew, which a reload does.
+        fixed: false,
         place: &field.kind,
     }
 }
