@@ -23,7 +23,8 @@ mod json_output;
 #[cfg(feature = "load")]
 mod load;
 mod log;
-#[cfg(all(test, feature = "demo"))]
+#[cfg(test)]
+#[cfg(feature = "demo")]
 mod openapi;
 mod output;
 mod process;
