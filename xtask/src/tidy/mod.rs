@@ -8,6 +8,7 @@ mod files;
 mod glossary;
 mod imports;
 mod layers;
+mod packages;
 mod policy_names;
 mod ratchet;
 mod references;
@@ -60,6 +61,13 @@ pub(crate) fn check() -> Result<(), String> {
         &architecture,
         |path| read(&root.join(path)).map_err(|_| format!("`{path}` is not there")),
     ));
+    for package in tree::names(&root, "crates")? {
+        let folder = format!("crates/{package}");
+        let manifest = read(&root.join(&folder).join("Cargo.toml"))?;
+        findings.extend(packages::check(&folder, &manifest, |file| {
+            root.join(file).exists()
+        }));
+    }
     findings.extend(layers::check(&architecture, &layers::packages()?));
     for held in held(&root, &sources)? {
         // A list that is not there allows nothing.
