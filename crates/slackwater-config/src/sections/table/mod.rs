@@ -10,7 +10,7 @@ mod units;
 
 pub(crate) use kinds::{
     Any, BOOLEAN, Boolean, Choice, Core, Described, FILE, Judge, Kind, LIST, Many, Maybe, Meaning,
-    Or, STRING, SetOf, Status, Value, Within, Written,
+    Or, STRING, SetOf, Status, Within, Written,
 };
 pub(crate) use units::{Bytes, Factor, Number, PerQuery, Port, Share, Span};
 
@@ -115,27 +115,33 @@ pub(crate) fn amend<R: Settings + Clone>(
     Ok(())
 }
 
-/// A section's struct with its defaults, and its table: `field: type = default, kind;`, with a text behind that where the
-/// default does not say what holds without the key, and `fixed` where a change takes a restart. Keys that are read and shown by hand follow.
+/// A section's struct with its defaults, and its table: `field: type = default, kind;`, with a text behind that where the default
+/// does not say what holds without the key, and `fixed` where a change takes a restart. Other keys, as [`keys!`] has them, may
+/// come `first` and `then`; other fields are declared in `also`.
 macro_rules! settings {
-    ($(#[$meta:meta])* $vis:vis struct $name:ident in $section:literal {
+    ($(#[$meta:meta])* $vis:vis struct $name:ident in $section:literal
+        $(first { $($first:tt)* } fields)? {
         $($(#[doc = $doc:literal])+ $field:ident: $type:ty = $default:expr, $kind:expr $(, $unsaid:literal)? $(, $fixed:ident)?;)*
-    } $(by hand {
-        $($(#[doc = $by_doc:literal])+ $by_key:ident $(as $by_name:literal)?: $by_kind:expr $(, $by_unsaid:literal)? $(, $by_fixed:ident)?;)*
+    } $(then { $($then:tt)* })? $(also {
+        $($(#[doc = $also_doc:literal])+ $also:ident: $also_type:ty = $also_default:expr;)*
     })?) => {
         $(#[$meta])*
         #[derive(Clone, Debug, PartialEq, Eq)]
-        $vis struct $name { $($(#[doc = $doc])+ $vis $field: $type,)* }
+        $vis struct $name {
+            $($(#[doc = $doc])+ $vis $field: $type,)*
+            $($($(#[doc = $also_doc])+ $vis $also: $also_type,)*)?
+        }
 
         impl Default for $name {
             fn default() -> Self {
-                Self { $($field: $default,)* }
+                Self { $($field: $default,)* $($($also: $also_default,)*)? }
             }
         }
 
         $crate::sections::table::keys! { $name in $section {
+            $($($first)*)?
             $($(#[doc = $doc])+ $field at $field: $kind $(, $unsaid)? $(, $fixed)?;)*
-            $($($(#[doc = $by_doc])+ $by_key $(as $by_name)? : $by_kind $(, $by_unsaid)? $(, $by_fixed)?;)*)?
+            $($($then)*)?
         } }
     };
 }
