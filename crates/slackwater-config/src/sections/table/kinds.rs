@@ -41,7 +41,7 @@ impl Meaning {
 
 /// What else is known of a key's values: its default, and what the section's check says.
 pub(crate) struct Judge<'j, T> {
-    pub(crate) default: Option<&'j T>,
+    pub(crate) default: Option<&'j dyn Fn() -> T>,
     /// What is expected in place of a value that does not pass.
     pub(crate) refusal: &'j dyn Fn(&T) -> Option<&'static str>,
 }
@@ -127,7 +127,7 @@ fn bounds<T: Copy, U: Unit<T>>(judge: &Judge<'_, T>) -> (Meaning, Option<&'stati
         }
         (passing, refusal(beyond))
     };
-    let default = judge.default.map_or(1, |value| U::count(*value));
+    let default = judge.default.map_or(1, |default| U::count(default()));
     let (low, below) = if passes(0) {
         (0, None)
     } else {
