@@ -2,7 +2,7 @@
 
 /// A section's struct with its defaults, and its table.
 ///
-/// ```ignore
+/// ```text
 /// settings! {
 ///     /// How many requests a service works on at once, and how many wait.
 ///     pub struct QueueSettings in "queue" {
