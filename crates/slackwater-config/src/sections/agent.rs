@@ -21,7 +21,7 @@ use super::replica::{ReplicaProtocol, ReplicaSettings, read_replica_settings};
 use super::server_process::ServerProcess;
 use super::show::file_name;
 use super::table::{
-    self, Boolean, Choice, Described, FILE, HOUR, LIST, MINUTE, MS, SECOND, STRING, Span, Value,
+    self, Boolean, Choice, Described, FILE, HOUR, Kind, LIST, MINUTE, MS, SECOND, STRING, Span,
     Within, keys, settings,
 };
 use super::tie::read_peers;
@@ -80,7 +80,7 @@ settings! {
         report_with_responses: bool = false, Boolean;
         /// From SIGTERM, when probes begin to say so, until listeners close. At least as long as balancers keep a report.
         drain_delay: Duration = SECOND, Within(Span, Duration::ZERO..=MINUTE);
-    } by hand {
+    } then {
         /// Where clients connect, in place of the server. Port 0: the system chooses one that is free for UDP, too.
         listen: Described("an address, or a list of 1 to 64", LIST), "required";
         /// The server: `"host:port"`, or `"unix:/absolute/path"` of a Unix socket. A host name must have one address.

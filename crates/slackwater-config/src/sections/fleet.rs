@@ -108,7 +108,7 @@ settings! {
         /// In a table: it gets requests only while nobody of a lower [tier](discovery.md#tiers) can
         /// take them.
         tier: u8 = 0, Within(Number, 0..=ReplicaConfig::TIER_MAX);
-    } by hand {
+    } then {
         /// In a table: where the replica takes requests.
         address: Described("an address", STRING), "required";
         /// In a table: where the replica answers probes.

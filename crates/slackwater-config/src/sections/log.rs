@@ -138,10 +138,10 @@ impl Kind<AccessLogTarget> for Target {
 
     fn meaning(&self, _: &Judge<'_, AccessLogTarget>) -> Meaning {
         let file = "a file such as \"/var/log/slackwater/access.log\"";
-        Meaning {
-            expected: format!("\"none\", \"stdout\", \"stderr\", or {file}"),
-            words: "`\"none\"`, `\"stdout\"`, `\"stderr\"`, a file".to_owned(),
-            schema: json!({"type": "string"}),
-        }
+        Meaning::of(
+            "`\"none\"`, `\"stdout\"`, `\"stderr\"`, a file",
+            json!({"type": "string"}),
+        )
+        .expected(format!("\"none\", \"stdout\", \"stderr\", or {file}"))
     }
 }

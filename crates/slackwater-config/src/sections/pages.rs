@@ -2,34 +2,25 @@
 //!
 //! `UPDATE_DOCS=1 cargo test -p slackwater-config page` makes the page's rows and the schemas anew.
 
-use super::admin::AdminSettings;
 use super::agent::{AgentKeys, AgentRows};
 use super::agent_queue::AgentQueue;
 use super::assemble::ServeKeys;
-use super::decisions::DecisionSettings;
-use super::discovery::{DiscoverySettings, DnsServers};
 use super::fleet::ReplicaKeys;
-use super::forwarded::ForwardedSettings;
-use super::health::HealthSettings;
-use super::hedge::HedgingSettings;
 use super::listeners::ListenerRows;
-use super::log::{AccessLogSettings, LogSettings};
-use super::model::{Limits, Timeouts};
 use super::passive_health::passive_health_rows;
 use super::policies::policy_rows;
 use super::probe::ProbeKeys;
-use super::queue::QueueSettings;
-use super::replica::ReplicaSettings;
-use super::request_id::RequestIdSettings;
-use super::retries::RetrySettings;
 use super::routes::RouteRows;
 use super::services::ServiceKeys;
-use super::sticky::StickySettings;
 use super::table::rows::{Row, rows, schema};
-use super::tie::TyingSettings;
 use super::tls::ListenerKeys;
-use super::tracing::TracingSettings;
 use super::upgrade_protocols::BeyondRequests;
+use super::{
+    AccessLogSettings, AdminSettings, DecisionSettings, DiscoverySettings, DnsServers,
+    ForwardedSettings, HealthSettings, HedgingSettings, Limits, LogSettings, QueueSettings,
+    ReplicaSettings, RequestIdSettings, RetrySettings, StickySettings, Timeouts, TracingSettings,
+    TyingSettings,
+};
 use crate::routes::{Bounds, Mirror, RetryRules};
 use crate::tls::ClientTls;
 use serde_json::{Value, json};

@@ -124,14 +124,13 @@ impl Kind<RetryCauses> for Causes {
 
     fn meaning(&self, _: &Judge<'_, RetryCauses>) -> Meaning {
         let names = CAUSES.map(|(name, _)| name);
-        Meaning {
-            expected: String::new(),
-            words: format!(
+        Meaning::of(
+            format!(
                 "a list of {}",
                 names.map(|name| format!("`\"{name}\"`")).join(", ")
             ),
-            schema: json!({"type": "array", "items": {"enum": names}}),
-        }
+            json!({"type": "array", "items": {"enum": names}}),
+        )
     }
 }
 

@@ -6,8 +6,8 @@
 use super::probe::readable_by_all;
 use super::show::file_name;
 use super::table::{
-    self, Boolean, Choice, Described, FILE, Judge, Kind, Maybe, Meaning, Number, Value, Within,
-    Written, keys, settings,
+    self, Boolean, Choice, Described, FILE, Judge, Kind, Maybe, Meaning, Number, Within, Written,
+    keys, settings,
 };
 use crate::tls::{
     ClientCertificates, ClientTls, HttpVersion, Identity, IdentityFiles, Resumption, ServerTls,
@@ -39,7 +39,19 @@ pub struct ListenerTls {
 
 settings! {
     /// The keys of a listener's section as they are written.
-    pub(super) struct ListenerKeys in "tls" {
+    pub(super) struct ListenerKeys in "tls" first {
+        /// Certificates with their keys. Which one a client is shown goes by the names in them; the
+        /// first is for all others.
+        certificates: Described("a list of 1 to 1,024 tables", "{}"), "required";
+        /// In PEM: the certificate, and then those that lead to its authority. A relative name
+        /// starts from the directory of the configuration, here and below.
+        certificate as "certificates[].certificate": FILE, "required";
+        /// In PEM, without a passphrase: PKCS#8, SEC1 or PKCS#1; RSA, ECDSA or Ed25519. May be the
+        /// same file. Keep it at mode 600.
+        key as "certificates[].key": FILE, "required";
+        /// In PEM: the authorities that clients' certificates must be from.
+        client_ca: FILE, "none: clients are not asked";
+    } fields {
         /// Whether a client without a certificate is turned away. Only with `tls.client_ca`; a
         /// wrong certificate is refused either way.
         client_certificates: bool = true, Choice(&[("required", true), ("optional", false)]);
@@ -59,18 +71,6 @@ settings! {
         sessions_max: Option<u32> = None, Maybe(Within(Number, 0..=1 << 20)), "4,096; 0 with `tls.client_ca`";
         /// Handshakes at once in each worker. One more ends the oldest.
         handshakes_max: u32 = 1024, Within(Number, 1..=65_536);
-    } by hand {
-        /// Certificates with their keys. Which one a client is shown goes by the names in them; the
-        /// first is for all others.
-        certificates: Described("a list of 1 to 1,024 tables", "{}"), "required";
-        /// In PEM: the certificate, and then those that lead to its authority. A relative name
-        /// starts from the directory of the configuration, here and below.
-        certificate as "certificates[].certificate": FILE, "required";
-        /// In PEM, without a passphrase: PKCS#8, SEC1 or PKCS#1; RSA, ECDSA or Ed25519. May be the
-        /// same file. Keep it at mode 600.
-        key as "certificates[].key": FILE, "required";
-        /// In PEM: the authorities that clients' certificates must be from.
-        client_ca: FILE, "none: clients are not asked";
     }
 }
 
@@ -94,18 +94,18 @@ impl ListenerTls {
             let [(_, certificate), (_, key)] = identity_keys(files);
             format!("  {{ certificate = {certificate}, key = {key} }},\n")
         });
-        let certificates = ("certificates", format!("[\n{}]", pairs.collect::<String>()));
-        let client_ca = server
-            .clients
-            .as_ref()
-            .map(|clients| file_name(&clients.ca));
-        let has_clients = client_ca.is_some();
-        let client_ca = client_ca.map(|file| ("client_ca", file));
-        let keys = table::shown(&keys).filter(|(name, _)| {
-            has_clients || !["client_certificates", "pass_client_certificate"].contains(name)
+        let certificates = format!("[\n{}]", pairs.collect::<String>());
+        let clients = server.clients.as_ref();
+        let client_ca = clients.map(|clients| file_name(&clients.ca));
+        let by_hand = [
+            ("certificates", Some(certificates)),
+            ("client_ca", client_ca),
+        ];
+        let mut keys = table::shown_with(&keys, &by_hand);
+        keys.retain(|(name, _)| {
+            clients.is_some() || !["client_certificates", "pass_client_certificate"].contains(name)
         });
-        let first = [certificates].into_iter().chain(client_ca);
-        table::write_keys(to, &format!("{prefix}tls"), first.chain(keys));
+        table::write_keys(to, &format!("{prefix}tls"), keys);
     }
 }
 
@@ -382,11 +382,10 @@ impl Kind<Vec<HttpVersion>> for Protocols {
     }
 
     fn meaning(&self, _: &Judge<'_, Vec<HttpVersion>>) -> Meaning {
-        Meaning {
-            expected: String::new(),
-            words: "a list of `\"h2\"`, `\"http/1.1\"`".to_owned(),
-            schema: json!({"type": "array", "items": {"enum": ["h2", "http/1.1"]}, "minItems": 1}),
-        }
+        Meaning::of(
+            "a list of `\"h2\"`, `\"http/1.1\"`",
+            json!({"type": "array", "items": {"enum": ["h2", "http/1.1"]}, "minItems": 1}),
+        )
     }
 }
 
@@ -469,7 +468,7 @@ pub(super) fn read_replica_tls(
 /// Whether a replica must prove who it is.
 struct Verify;
 
-impl Value<bool> for Verify {
+impl Kind<bool> for Verify {
     fn read(&self, value: &DeValue<'_>) -> Result<bool, Unfit> {
         match value {
             DeValue::Boolean(true) => Ok(true),
@@ -487,11 +486,11 @@ impl Value<bool> for Verify {
     }
 
     fn meaning(&self, _: &Judge<'_, bool>) -> Meaning {
-        Meaning {
-            expected: "true, or \"insecure\" if anybody may pass for a replica".to_owned(),
-            words: "`true`, `\"insecure\"`".to_owned(),
-            schema: json!({"enum": [true, "insecure"]}),
-        }
+        Meaning::of(
+            "`true`, `\"insecure\"`",
+            json!({"enum": [true, "insecure"]}),
+        )
+        .expected("true, or \"insecure\" if anybody may pass for a replica")
     }
 }
 

@@ -20,9 +20,28 @@ pub(crate) struct Meaning {
     pub(crate) schema: Json,
 }
 
+impl Meaning {
+    /// What pages and editors are told.
+    pub(crate) fn of(words: impl Into<String>, schema: Json) -> Self {
+        Self {
+            expected: String::new(),
+            words: words.into(),
+            schema,
+        }
+    }
+
+    /// And what is told where a value does not fit.
+    pub(crate) fn expected(self, expected: impl Into<String>) -> Self {
+        Self {
+            expected: expected.into(),
+            ..self
+        }
+    }
+}
+
 /// What else is known of a key's values: its default, and what the section's check says.
 pub(crate) struct Judge<'j, T> {
-    pub(crate) default: Option<&'j T>,
+    pub(crate) default: Option<&'j dyn Fn() -> T>,
     /// What is expected in place of a value that does not pass.
     pub(crate) refusal: &'j dyn Fn(&T) -> Option<&'static str>,
 }
@@ -37,27 +56,20 @@ impl<T> Judge<'_, T> {
     }
 }
 
-/// A kind of values that are asked for key by key.
+/// A kind of values.
 pub(crate) trait Kind<T> {
+    /// The value in TOML, unless the key is left out for it.
+    fn show(&self, value: &T) -> Option<String>;
+
+    /// What the value may be.
+    fn meaning(&self, judge: &Judge<'_, T>) -> Meaning;
+
+    /// What one value in TOML is, or why it is none. Kinds that are not one value in TOML have their own [`Kind::take`].
+    fn read(&self, _: &DeValue<'_>) -> Result<T, Unfit> {
+        Err(Unfit::Range)
+    }
+
     /// What was said, if anything was. A mistake is noted, and nothing was said.
-    fn take(&self, reader: &mut Reader<'_>, field: &str, judge: &Judge<'_, T>) -> Option<T>;
-    /// The value in TOML, unless the key is left out for it.
-    fn show(&self, value: &T) -> Option<String>;
-    /// What the value may be.
-    fn meaning(&self, judge: &Judge<'_, T>) -> Meaning;
-}
-
-/// A kind whose values are one value in TOML each.
-pub(crate) trait Value<T> {
-    /// The value, or why it is none.
-    fn read(&self, value: &DeValue<'_>) -> Result<T, Unfit>;
-    /// The value in TOML, unless the key is left out for it.
-    fn show(&self, value: &T) -> Option<String>;
-    /// What the value may be.
-    fn meaning(&self, judge: &Judge<'_, T>) -> Meaning;
-}
-
-impl<T, V: Value<T>> Kind<T> for V {
     fn take(&self, reader: &mut Reader<'_>, field: &str, judge: &Judge<'_, T>) -> Option<T> {
         let item = reader.take(field)?;
         let read = self.read(&item.value);
@@ -67,14 +79,6 @@ impl<T, V: Value<T>> Kind<T> for V {
         });
         let told = |unfit| item.unfit(unfit, || self.meaning(judge).expected);
         reader.note(read.map_err(told))
-    }
-
-    fn show(&self, value: &T) -> Option<String> {
-        Value::show(self, value)
-    }
-
-    fn meaning(&self, judge: &Judge<'_, T>) -> Meaning {
-        Value::meaning(self, judge)
     }
 }
 
@@ -104,11 +108,7 @@ fn range<T: Copy, U: Unit<T>>(low: T, high: T) -> Meaning {
         let told = format!("{}from {from} to {to}", U::NOUN);
         (in_prose(&from), told)
     };
-    Meaning {
-        expected: told,
-        words: format!("{from} to {}", in_prose(&to)),
-        schema: U::schema(low, high),
-    }
+    Meaning::of(format!("{from} to {}", in_prose(&to)), U::schema(low, high)).expected(told)
 }
 
 /// The smallest and the largest value that pass the section's check, found by halving: those that pass lie together, around
@@ -127,7 +127,7 @@ fn bounds<T: Copy, U: Unit<T>>(judge: &Judge<'_, T>) -> (Meaning, Option<&'stati
         }
         (passing, refusal(beyond))
     };
-    let default = judge.default.map_or(1, |value| U::count(*value));
+    let default = judge.default.map_or(1, |default| U::count(default()));
     let (low, below) = if passes(0) {
         (0, None)
     } else {
@@ -140,7 +140,7 @@ fn bounds<T: Copy, U: Unit<T>>(judge: &Judge<'_, T>) -> (Meaning, Option<&'stati
     (meaning.unwrap_or_default(), above.or(below))
 }
 
-impl<T: Copy + PartialOrd, U: Unit<T>> Value<T> for Within<U, T> {
+impl<T: Copy + PartialOrd, U: Unit<T>> Kind<T> for Within<U, T> {
     fn read(&self, value: &DeValue<'_>) -> Result<T, Unfit> {
         U::parse(value).and_then(|value| within(value, &self.1))
     }
@@ -154,7 +154,7 @@ impl<T: Copy + PartialOrd, U: Unit<T>> Value<T> for Within<U, T> {
     }
 }
 
-impl<T: Copy, U: Unit<T>> Value<T> for Any<U> {
+impl<T: Copy, U: Unit<T>> Kind<T> for Any<U> {
     fn read(&self, value: &DeValue<'_>) -> Result<T, Unfit> {
         U::parse(value)
     }
@@ -168,7 +168,7 @@ impl<T: Copy, U: Unit<T>> Value<T> for Any<U> {
     }
 }
 
-impl<T: Copy, U: Unit<T>> Value<T> for Core<U> {
+impl<T: Copy, U: Unit<T>> Kind<T> for Core<U> {
     fn read(&self, value: &DeValue<'_>) -> Result<T, Unfit> {
         U::parse(value)
     }
@@ -189,7 +189,7 @@ impl<T: Copy, U: Unit<T>> Value<T> for Core<U> {
 /// `true` or `false`.
 pub(crate) struct Boolean;
 
-impl Value<bool> for Boolean {
+impl Kind<bool> for Boolean {
     fn read(&self, value: &DeValue<'_>) -> Result<bool, Unfit> {
         boolean(value)
     }
@@ -199,18 +199,14 @@ impl Value<bool> for Boolean {
     }
 
     fn meaning(&self, _: &Judge<'_, bool>) -> Meaning {
-        Meaning {
-            expected: String::new(),
-            words: "`true`, `false`".to_owned(),
-            schema: json!({"type": "boolean"}),
-        }
+        Meaning::of("`true`, `false`", json!({"type": "boolean"}))
     }
 }
 
 /// One of a few names.
 pub(crate) struct Choice<T: 'static>(pub(crate) &'static [(&'static str, T)]);
 
-impl<T: Copy + PartialEq> Value<T> for Choice<T> {
+impl<T: Copy + PartialEq> Kind<T> for Choice<T> {
     fn read(&self, value: &DeValue<'_>) -> Result<T, Unfit> {
         one_of(value, self.0)
     }
@@ -222,11 +218,7 @@ impl<T: Copy + PartialEq> Value<T> for Choice<T> {
     fn meaning(&self, _: &Judge<'_, T>) -> Meaning {
         let names: Vec<_> = self.0.iter().map(|(name, _)| *name).collect();
         let words: Vec<_> = names.iter().map(|name| format!("`\"{name}\"`")).collect();
-        Meaning {
-            expected: String::new(),
-            words: words.join(", "),
-            schema: json!({"enum": names}),
-        }
+        Meaning::of(words.join(", "), json!({"enum": names}))
     }
 }
 
@@ -240,7 +232,7 @@ pub(crate) struct Written<T> {
     pub(crate) text: fn(&T) -> String,
 }
 
-impl<T> Value<T> for Written<T> {
+impl<T> Kind<T> for Written<T> {
     fn read(&self, value: &DeValue<'_>) -> Result<T, Unfit> {
         match value.as_str() {
             Some(text) => (self.parse)(text),
@@ -254,11 +246,8 @@ impl<T> Value<T> for Written<T> {
     }
 
     fn meaning(&self, _: &Judge<'_, T>) -> Meaning {
-        Meaning {
-            expected: self.expected.to_owned(),
-            words: self.expected.to_owned(),
-            schema: json!({"type": "string"}),
-        }
+        Meaning::of(self.expected.to_owned(), json!({"type": "string"}))
+            .expected(self.expected.to_owned())
     }
 }
 
@@ -269,13 +258,8 @@ pub(crate) struct Maybe<K>(pub(crate) K);
 pub(crate) struct Or<K>(pub(crate) &'static str, pub(crate) K);
 
 impl<T, K: Kind<T>> Kind<Option<T>> for Maybe<K> {
-    fn take(
-        &self,
-        reader: &mut Reader<'_>,
-        field: &str,
-        _: &Judge<'_, Option<T>>,
-    ) -> Option<Option<T>> {
-        self.0.take(reader, field, &Judge::none()).map(Some)
+    fn read(&self, value: &DeValue<'_>) -> Result<Option<T>, Unfit> {
+        self.0.read(value).map(Some)
     }
 
     fn show(&self, value: &Option<T>) -> Option<String> {
@@ -287,7 +271,7 @@ impl<T, K: Kind<T>> Kind<Option<T>> for Maybe<K> {
     }
 }
 
-impl<T, K: Value<T>> Value<Option<T>> for Or<K> {
+impl<T, K: Kind<T>> Kind<Option<T>> for Or<K> {
     fn read(&self, value: &DeValue<'_>) -> Result<Option<T>, Unfit> {
         if value.as_str() == Some(self.0) {
             return Ok(None);
@@ -305,11 +289,11 @@ impl<T, K: Value<T>> Value<Option<T>> for Or<K> {
     fn meaning(&self, _: &Judge<'_, Option<T>>) -> Meaning {
         let meaning = self.1.meaning(&Judge::none());
         let word = self.0;
-        Meaning {
-            expected: format!("{}, or {word:?}", meaning.expected),
-            words: format!("{}, or `\"{word}\"`", meaning.words),
-            schema: json!({"anyOf": [meaning.schema, {"const": word}]}),
-        }
+        Meaning::of(
+            format!("{}, or `\"{word}\"`", meaning.words),
+            json!({"anyOf": [meaning.schema, {"const": word}]}),
+        )
+        .expected(format!("{}, or {word:?}", meaning.expected))
     }
 }
 
@@ -325,15 +309,15 @@ pub(crate) struct Many<K> {
 
 impl<K> Many<K> {
     /// What was said of a key that no table has.
-    pub(crate) fn read<T>(&self, reader: &mut Reader<'_>, field: &str) -> Vec<T>
+    pub(crate) fn list<T>(&self, reader: &mut Reader<'_>, field: &str) -> Vec<T>
     where
-        K: Value<T>,
+        K: Kind<T>,
     {
         self.take(reader, field, &Judge::none()).unwrap_or_default()
     }
 }
 
-impl<T, K: Value<T>> Kind<Vec<T>> for Many<K> {
+impl<T, K: Kind<T>> Kind<Vec<T>> for Many<K> {
     fn take(&self, reader: &mut Reader<'_>, field: &str, _: &Judge<'_, Vec<T>>) -> Option<Vec<T>> {
         let items = reader.take_list(field)?;
         if let Some(item) = items.get(self.max) {
@@ -360,7 +344,7 @@ impl<T, K: Value<T>> Kind<Vec<T>> for Many<K> {
     }
 }
 
-fn read_each<T>(reader: &mut Reader<'_>, items: &[Item<'_>], kind: &impl Value<T>) -> Vec<T> {
+fn read_each<T>(reader: &mut Reader<'_>, items: &[Item<'_>], kind: &impl Kind<T>) -> Vec<T> {
     let expected = || kind.meaning(&Judge::none()).expected;
     let read = |item: &Item<'_>| {
         let read = kind.read(&item.value);
@@ -372,18 +356,17 @@ fn read_each<T>(reader: &mut Reader<'_>, items: &[Item<'_>], kind: &impl Value<T
         .collect()
 }
 
-fn show_each<T>(values: &[T], kind: &impl Value<T>) -> String {
+fn show_each<T>(values: &[T], kind: &impl Kind<T>) -> String {
     let shown: Vec<_> = values.iter().filter_map(|value| kind.show(value)).collect();
     format!("[{}]", shown.join(", "))
 }
 
-fn meaning_of_each<T>(kind: &impl Value<T>) -> Meaning {
+fn meaning_of_each<T>(kind: &impl Kind<T>) -> Meaning {
     let of = kind.meaning(&Judge::none());
-    Meaning {
-        expected: String::new(),
-        words: format!("a list of {}", of.words),
-        schema: json!({"anyOf": [{"type": "array", "items": of.schema}, of.schema]}),
-    }
+    Meaning::of(
+        format!("a list of {}", of.words),
+        json!({"anyOf": [{"type": "array", "items": of.schema}, of.schema]}),
+    )
 }
 
 /// The name of a file that is read by hand.
@@ -405,7 +388,7 @@ pub(crate) struct Status {
     pub(crate) to: u16,
 }
 
-impl Value<StatusCode> for Status {
+impl Kind<StatusCode> for Status {
     fn read(&self, value: &DeValue<'_>) -> Result<StatusCode, Unfit> {
         let status = within(whole(value)?, &(self.from..=self.to))?;
         StatusCode::from_u16(status).map_err(|_| Unfit::Range)
@@ -417,18 +400,18 @@ impl Value<StatusCode> for Status {
 
     fn meaning(&self, _: &Judge<'_, StatusCode>) -> Meaning {
         let (from, to) = (self.from, self.to);
-        Meaning {
-            expected: format!("a status from {from} to {to}"),
-            words: format!("statuses from {from} to {to}"),
-            schema: json!({"type": "integer", "minimum": from, "maximum": to}),
-        }
+        Meaning::of(
+            format!("statuses from {from} to {to}"),
+            json!({"type": "integer", "minimum": from, "maximum": to}),
+        )
+        .expected(format!("a status from {from} to {to}"))
     }
 }
 
 /// A set, of which each is named once or often.
 pub(crate) struct SetOf<K>(pub(crate) K);
 
-impl<T: Ord, K: Value<T>> Kind<Vec<T>> for SetOf<K> {
+impl<T: Ord, K: Kind<T>> Kind<Vec<T>> for SetOf<K> {
     fn take(&self, reader: &mut Reader<'_>, field: &str, _: &Judge<'_, Vec<T>>) -> Option<Vec<T>> {
         let items = reader.take_list(field)?;
         let mut values = read_each(reader, &items, &self.0);
@@ -457,10 +440,9 @@ impl<S> Place<S> for Described {
     }
 
     fn meaning(&self) -> Meaning {
-        Meaning {
-            expected: String::new(),
-            words: self.0.to_owned(),
-            schema: serde_json::from_str(self.1).unwrap_or_default(),
-        }
+        Meaning::of(
+            self.0.to_owned(),
+            serde_json::from_str(self.1).unwrap_or_default(),
+        )
     }
 }

@@ -5,13 +5,15 @@
 //! `docs/configuration.md` and a JSON Schema ([`rows`]). What a value may be is its [kind](kinds::Kind)'s.
 
 mod kinds;
+mod macros;
 pub(crate) mod rows;
 mod units;
 
 pub(crate) use kinds::{
     Any, BOOLEAN, Boolean, Choice, Core, Described, FILE, Judge, Kind, LIST, Many, Maybe, Meaning,
-    Or, STRING, SetOf, Status, Value, Within, Written,
+    Or, STRING, SetOf, Status, Within, Written,
 };
+pub(crate) use macros::{keys, named, settings};
 pub(crate) use units::{Bytes, Factor, Number, PerQuery, Port, Share, Span};
 
 use crate::toml_reader::Reader;
@@ -72,7 +74,7 @@ pub(crate) struct At<S, T, K> {
 impl<S: Section, T: Clone, K: Kind<T>> At<S, T, K> {
     /// Asks something that takes what is known of the key's values.
     fn judged<R>(&self, ask: impl FnOnce(&Judge<'_, T>) -> R) -> R {
-        let default = S::default();
+        let default = || (self.get)(&S::default()).clone();
         let refusal = |value: &T| {
             let mut alone = S::default();
             let set = (self.set)(&mut alone, value.clone());
@@ -81,7 +83,7 @@ impl<S: Section, T: Clone, K: Kind<T>> At<S, T, K> {
                 .map(|error| error.expected)
         };
         ask(&Judge {
-            default: Some((self.get)(&default)),
+            default: Some(&default),
             refusal: &refusal,
         })
     }
@@ -114,107 +116,6 @@ pub(crate) fn amend<R: Settings + Clone>(
     *valid = settings.validate()?;
     Ok(())
 }
-
-/// A section's struct with its defaults, and its table: `field: type = default, kind;`, with a text behind that where the
-/// default does not say what holds without the key, and `fixed` where a change takes a restart. Keys that are read and shown by hand follow.
-macro_rules! settings {
-    ($(#[$meta:meta])* $vis:vis struct $name:ident in $section:literal {
-        $($(#[doc = $doc:literal])+ $field:ident: $type:ty = $default:expr, $kind:expr $(, $unsaid:literal)? $(, $fixed:ident)?;)*
-    } $(by hand {
-        $($(#[doc = $by_doc:literal])+ $by_key:ident $(as $by_name:literal)?: $by_kind:expr $(, $by_unsaid:literal)? $(, $by_fixed:ident)?;)*
-    })?) => {
-        $(#[$meta])*
-        #[derive(Clone, Debug, PartialEq, Eq)]
-        $vis struct $name { $($(#[doc = $doc])+ $vis $field: $type,)* }
-
-        impl Default for $name {
-            fn default() -> Self {
-                Self { $($field: $default,)* }
-            }
-        }
-
-        $crate::sections::table::keys! { $name in $section {
-            $($(#[doc = $doc])+ $field at $field: $kind $(, $unsaid)? $(, $fixed)?;)*
-            $($($(#[doc = $by_doc])+ $by_key $(as $by_name)? : $by_kind $(, $by_unsaid)? $(, $by_fixed)?;)*)?
-        } }
-    };
-}
-
-/// The table of a section whose settings stand elsewhere: `key at place: kind;`, `key of rules.place: kind;` where `rules` are
-/// valid settings of the core's, or `key: kind;` for a key that is read and shown by hand. `key as
-/// "section.key"` is in a section below. A function behind the section's name checks what the kinds do not.
-macro_rules! keys {
-    (@place : $kind:expr) => { $kind };
-    (@place at $($place:ident).+ : $kind:expr) => {
-        $crate::sections::table::At {
-            get: |settings: &Self| &settings.$($place).+,
-            set: |settings: &mut Self, value| {
-                settings.$($place).+ = value;
-                Ok(())
-            },
-            kind: $kind,
-        }
-    };
-    (@place of $valid:ident.$($place:ident).+ : $kind:expr) => {
-        $crate::sections::table::At {
-            get: |settings: &Self| &settings.$valid.$($place).+,
-            set: |settings: &mut Self, value| {
-                $crate::sections::table::amend(&mut settings.$valid, |valid| valid.$($place).+ = value)
-            },
-            kind: $kind,
-        }
-    };
-    (@name $key:ident) => { stringify!($key) };
-    (@name $key:ident $name:literal) => { $name };
-    (@fixed) => { false };
-    (@fixed fixed) => { true };
-    (@unsaid) => { None };
-    (@unsaid $unsaid:literal) => { Some($unsaid) };
-    ($name:ident in $section:literal $(, $check:path)? {
-        $(
-            $(#[doc = $doc:literal])+
-            $key:ident $(as $full:literal)? $(at $($place:ident).+)? $(of $valid:ident.$($part:ident).+)? : $kind:expr $(, $unsaid:literal)? $(, $fixed:ident)?;
-        )*
-    }) => {
-        impl $crate::sections::table::Section for $name {
-            const NAME: &'static str = $section;
-            const KEYS: &'static [$crate::sections::table::Key<Self>] = &[$($crate::sections::table::Key {
-                name: $crate::sections::table::keys!(@name $key $($full)?),
-                doc: &[$($doc),+],
-                unsaid: $crate::sections::table::keys!(@unsaid $($unsaid)?),
-                fixed: $crate::sections::table::keys!(@fixed $($fixed)?),
-                place: &$crate::sections::table::keys!(
-                    @place $(at $($place).+)? $(of $valid.$($part).+)? : $kind
-                ),
-            },)*];
-
-            $(fn check(&self) -> Result<(), ::slackwater_core::policy::ConfigError> {
-                $check(self)
-            })?
-        }
-    };
-}
-
-/// An enum whose values have names in the configuration.
-macro_rules! named {
-    ($(#[$meta:meta])* pub enum $name:ident { $($(#[$of:meta])* $value:ident = $text:literal,)* }) => {
-        $(#[$meta])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum $name { $($(#[$of])* $value,)* }
-
-        impl $name {
-            /// The names that there are.
-            pub(crate) const NAMES: &'static [(&'static str, Self)] = &[$(($text, Self::$value),)*];
-
-            /// Its name in the configuration.
-            pub const fn as_str(self) -> &'static str {
-                match self { $(Self::$value => $text,)* }
-            }
-        }
-    };
-}
-
-pub(crate) use {keys, named, settings};
 
 /// A share, in millionths.
 pub(crate) fn millionths(share: u32) -> Quantile {
