@@ -23,7 +23,7 @@ use std::fs;
 use std::path::Path;
 use tree::{Source, read};
 
-const USAGE: &str = "cargo xtask tidy [--ratchet [--may-grow]]";
+const USAGE: &str = "cargo xtask tidy [--map | --ratchet [--may-grow]]";
 
 /// A file of what is still allowed, what stands at its top, and what there is today.
 struct Held {
@@ -36,6 +36,7 @@ struct Held {
 pub(crate) fn run(options: &[&str]) -> Result<(), String> {
     match options {
         [] => check(),
+        ["--map"] => code_map::write(&root()),
         ["--ratchet"] => write_lists(false),
         ["--ratchet", "--may-grow"] => write_lists(true),
         _ => Err(USAGE.to_owned()),

@@ -33,7 +33,7 @@ impl<S: Section, T: Clone, K: table::Kind<T>> At<S, T, K> {
             alone.check().err().map(|error| error.expected)
         };
         ask(&Judge {
-            default: Some((self.place)(&mut S::default())),
+            default: Some(&|| (self.place)(&mut S::default()).clone()),
             refusal: &refusal,
         })
     }
