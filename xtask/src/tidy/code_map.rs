@@ -4,7 +4,7 @@
 //! Other rows name a path in their first column, which has to be there.
 
 use crate::tidy::tree::{names, read};
-use std::fmt::Write as _;
+use core::fmt::Write as _;
 use std::path::Path;
 
 const BEGIN: &str = "<!-- modules of ";
