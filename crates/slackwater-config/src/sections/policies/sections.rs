@@ -1,5 +1,5 @@
-//! What each policy's section has: its keys, by the names of the core's fields. Ranges are the core's, and so are its words for
-//! them.
+//! What each policy's section has: its keys, by the names of the core's fields. Ranges are the
+//! core's, and so are its words for them.
 
 use crate::sections::table::{Boolean, Core, Factor, Number, PerQuery, Share, Span, keys};
 use slackwater_core::policy::prequal::PrequalSettings;

@@ -12,8 +12,9 @@
 /// }
 /// ```
 ///
-/// A text behind the kind says what holds without the key, where the default does not. `fixed` says that a change takes a
-/// restart. Other keys, as [`keys!`] has them, may come `first` and `then`; other fields are declared in `also`.
+/// A text behind the kind says what holds without the key, where the default does not. `fixed` says
+/// that a change takes a restart. Other keys, as [`keys!`] has them, may come `first` and `then`;
+/// other fields are declared in `also`.
 macro_rules! settings {
     ($(#[$meta:meta])* $vis:vis struct $name:ident in $section:literal
         $(first { $($first:tt)* } fields)? {
@@ -72,7 +73,8 @@ macro_rules! keys {
         $crate::sections::table::At {
             get: |settings: &Self| &settings.$valid.$($place).+,
             set: |settings: &mut Self, value| {
-                $crate::sections::table::amend(&mut settings.$valid, |valid| valid.$($place).+ = value)
+                let valid = &mut settings.$valid;
+                $crate::sections::table::amend(valid, |valid| valid.$($place).+ = value)
             },
             kind: $kind,
         }
@@ -93,15 +95,17 @@ macro_rules! keys {
     }) => {
         impl $crate::sections::table::Section for $name {
             const NAME: &'static str = $section;
-            const KEYS: &'static [$crate::sections::table::Key<Self>] = &[$($crate::sections::table::Key {
-                name: $crate::sections::table::keys!(@name $key $($full)?),
-                doc: &[$($doc),+],
-                unsaid: $crate::sections::table::keys!(@unsaid $($unsaid)?),
-                fixed: $crate::sections::table::keys!(@fixed $($fixed)?),
-                place: &$crate::sections::table::keys!(
-                    @place $(at $($place).+)? $(of $valid.$($part).+)? : $kind
-                ),
-            },)*];
+            const KEYS: &'static [$crate::sections::table::Key<Self>] = &[$(
+                $crate::sections::table::Key {
+                    name: $crate::sections::table::keys!(@name $key $($full)?),
+                    doc: &[$($doc),+],
+                    unsaid: $crate::sections::table::keys!(@unsaid $($unsaid)?),
+                    fixed: $crate::sections::table::keys!(@fixed $($fixed)?),
+                    place: &$crate::sections::table::keys!(
+                        @place $(at $($place).+)? $(of $valid.$($part).+)? : $kind
+                    ),
+                },
+            )*];
 
             $(fn check(&self) -> Result<(), ::slackwater_core::policy::ConfigError> {
                 $check(self)
@@ -112,7 +116,9 @@ macro_rules! keys {
 
 /// An enum whose values have names in the configuration.
 macro_rules! named {
-    ($(#[$meta:meta])* pub enum $name:ident { $($(#[$of:meta])* $value:ident = $text:literal,)* }) => {
+    ($(#[$meta:meta])* pub enum $name:ident {
+        $($(#[$of:meta])* $value:ident = $text:literal,)*
+    }) => {
         $(#[$meta])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum $name { $($(#[$of])* $value,)* }
