@@ -20,13 +20,13 @@ use super::remarks::exposed_admin;
 use super::replica::{ReplicaProtocol, ReplicaSettings, read_replica_settings};
 use super::server_process::ServerProcess;
 use super::show::file_name;
-use super::table::{
-    self, Boolean, Choice, Described, FILE, HOUR, Kind, LIST, MINUTE, MS, SECOND, STRING, Span,
-    Within, keys, settings,
-};
 use super::tie::read_peers;
 use super::tls::{ListenerTls, read_listener_tls};
 use super::upgrade_protocols::{BeyondRequests, remark_upgrades};
+use crate::table::{
+    self, Boolean, Choice, Described, FILE, HOUR, Kind, LIST, MINUTE, MS, SECOND, STRING, Span,
+    Within, keys, settings,
+};
 use crate::tls::ClientTls;
 use crate::toml_reader::values::{quote, text};
 use crate::toml_reader::{Item, Mistake, Mistakes, Reader, Remark, Severity, Source};

@@ -1,6 +1,6 @@
 //! An agent's `[queue]` and `[limit]`: how many requests its server works on at a time, and what becomes of the others.
 
-use super::table::{
+use crate::table::{
     self, Choice, HOUR, Judge, Kind, MS, Meaning, Number, PerQuery, Span, Within, keys,
 };
 use crate::toml_reader::values::{Unfit, quote};

@@ -4,8 +4,8 @@
 use super::address::{Address, OwnAddresses, normal, overlap, unreachable};
 use super::listeners::LISTENERS_MAX as LISTEN_MAX;
 use super::model::{ReplicaConfig, ServiceConfig};
-use super::table::{self, Any, Described, Maybe, Number, STRING, Within, settings};
 use super::tls::SERVER_NAME;
+use crate::table::{self, Any, Described, Maybe, Number, STRING, Within, settings};
 use crate::tls::ClientTls;
 use crate::toml_reader::values::{found, nonzero, quote, text};
 use crate::toml_reader::{Item, Mistake, Reader, Said};

@@ -1,7 +1,7 @@
 //! `[health]`: whether and how replicas are checked.
 
 use super::probe::PATH;
-use super::table::{
+use crate::table::{
     Choice, HOUR, MINUTE, MS, Maybe, Number, Port, SECOND, SetOf, Span, Status, Within, Written,
     named, settings,
 };

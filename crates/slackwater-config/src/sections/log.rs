@@ -1,7 +1,7 @@
 //! The log and the access log: what is said, how, and where to.
 
 use super::show::file_name;
-use super::table::{
+use crate::table::{
     Any, Boolean, Choice, DAY, Judge, Kind, Meaning, SECOND, Share, Span, Within, named, settings,
 };
 use crate::toml_reader::Reader;

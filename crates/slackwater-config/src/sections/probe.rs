@@ -5,8 +5,8 @@
 
 use super::model::{ProbeKey, ProbeSettings, ProbeTransport};
 use super::show::file_name;
-use super::table::{self, Boolean, Choice, FILE, Maybe, Port, Within, Written, field, settings};
 use super::tls::file_name_of;
+use crate::table::{self, Boolean, Choice, FILE, Maybe, Port, Within, Written, field, settings};
 use crate::toml_reader::values::Unfit;
 use crate::toml_reader::{Item, Reader, Remark, Said, Setting, Severity, read_bounded};
 use core::num::NonZeroU16;

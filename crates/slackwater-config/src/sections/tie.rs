@@ -3,7 +3,7 @@
 
 use super::forwarded::NETWORKS;
 use super::network::Network;
-use super::table::{
+use crate::table::{
     self, Any, Boolean, Judge, Kind, Meaning, Number, Or, Share, Span, Within, field, millionths,
     settings,
 };

@@ -5,7 +5,7 @@
 
 use super::probe::readable_by_all;
 use super::show::file_name;
-use super::table::{
+use crate::table::{
     self, Boolean, Choice, Described, FILE, Judge, Kind, Maybe, Meaning, Number, Within, Written,
     keys, settings,
 };
@@ -60,7 +60,7 @@ settings! {
         /// `_`, are removed at every listener.
         pass_client_certificate: bool = false, Boolean;
         /// The oldest version of TLS.
-        version_min: TlsVersion = TlsVersion::Tls12, Choice(&TlsVersion::NAMES);
+        version_min: TlsVersion = TlsVersion::Tls12, Choice(TlsVersion::NAMES);
         /// What is offered by ALPN, preferred first. A client without ALPN speaks HTTP/1.1.
         protocols: Vec<HttpVersion> = vec![HttpVersion::Http2, HttpVersion::Http1], Protocols, "both, `\"h2\"` first";
         /// Whether clients may keep sessions to resume, sealed under a key of this process that
@@ -115,30 +115,6 @@ pub(super) fn identity_keys(files: &IdentityFiles) -> [(&'static str, String); 2
         ("certificate", file_name(&files.certificate)),
         ("key", file_name(&files.key)),
     ]
-}
-
-impl TlsVersion {
-    const NAMES: [(&'static str, Self); 2] = [("1.2", Self::Tls12), ("1.3", Self::Tls13)];
-
-    /// Its name in the configuration.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Tls12 => "1.2",
-            Self::Tls13 => "1.3",
-        }
-    }
-}
-
-impl HttpVersion {
-    const NAMES: [(&'static str, Self); 2] = [("h2", Self::Http2), ("http/1.1", Self::Http1)];
-
-    /// Its name in the configuration, which is ALPN's.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Http1 => "http/1.1",
-            Self::Http2 => "h2",
-        }
-    }
 }
 
 /// A listener's section, which `prefix` stands before; `None` where there is none, or after mistakes.
@@ -321,15 +297,9 @@ pub(super) fn read_identity(
 
 /// A file of authorities that can be used.
 pub(super) fn read_ca(reader: &mut Reader<'_>, item: &Item<'_>) -> Option<PathBuf> {
-    let read = check_ca(reader, item);
-    reader.note(read)
-}
-
-/// The same, for whoever says himself what becomes of a mistake.
-pub(super) fn check_ca(reader: &Reader<'_>, item: &Item<'_>) -> Result<PathBuf, Mistake> {
-    let file = file_name_of(reader, item)?;
+    let file = read_file_name(reader, item)?;
     let read = read_roots(&file).map_err(|flaw| item.mistake(flaw.to_string()));
-    read.map(|_| file)
+    reader.note(read).map(|_| file)
 }
 
 /// A relative name in a configuration file starts from that file's own directory.
@@ -356,7 +326,7 @@ impl Kind<Vec<HttpVersion>> for Protocols {
         let items = reader.take_list(field)?;
         let mut protocols = Vec::new();
         for item in &items {
-            let read = item.read(|value| one_of(value, &HttpVersion::NAMES), "");
+            let read = item.read(|value| one_of(value, HttpVersion::NAMES), "");
             match reader.note(read) {
                 Some(protocol) if protocols.contains(&protocol) => {
                     let name = protocol.as_str();

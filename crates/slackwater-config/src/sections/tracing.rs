@@ -7,11 +7,11 @@ use super::collector_headers::CollectorHeaders;
 use super::otel_variables::{Variables, said_resource};
 use super::probe::exposed;
 use super::show::file_name;
-use super::table::{
+use super::tls::{identity_keys, read_ca, read_file_name, read_identity};
+use crate::table::{
     self, Any, Choice, Described, FILE, MINUTE, STRING, Share, Span, Within, Written, millionths,
     named, settings,
 };
-use super::tls::{identity_keys, read_ca, read_file_name, read_identity};
 use crate::tls::{ClientTls, system_roots};
 use crate::toml_reader::values::{Unfit, quote, text};
 use crate::toml_reader::{Item, Mistake, Reader, Remark, Said, Severity};

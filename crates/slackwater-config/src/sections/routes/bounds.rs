@@ -1,7 +1,7 @@
 //! How long and how much a route's requests may be: the sections `timeouts` and `limits` of a route.
 
 use crate::routes::Bounds;
-use crate::sections::table::{Bytes, DAY, Judge, Kind, MS, Maybe, Meaning, Span, Within, keys};
+use crate::table::{Bytes, DAY, Judge, Kind, MS, Maybe, Meaning, Span, Within, keys};
 use crate::toml_reader::values::Unfit;
 use core::time::Duration;
 use toml::de::DeValue;

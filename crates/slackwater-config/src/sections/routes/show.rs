@@ -6,7 +6,7 @@ use crate::routes::{
 };
 use crate::sections::connect::CONNECT;
 use crate::sections::model::Config;
-use crate::sections::table::{self, Kind};
+use crate::table::{self, Kind};
 use crate::toml_reader::values::quote as quoted;
 use core::fmt::{self, Display, Write};
 

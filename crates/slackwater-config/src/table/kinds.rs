@@ -1,4 +1,5 @@
-//! The kinds of values that keys have: how each is read and shown, and what people and editors are told that it may be.
+//! The kinds of values that keys have: how each is read and shown, and what people and editors are
+//! told that it may be.
 
 use super::Place;
 use super::units::{Unit, in_prose};
@@ -64,7 +65,8 @@ pub(crate) trait Kind<T> {
     /// What the value may be.
     fn meaning(&self, judge: &Judge<'_, T>) -> Meaning;
 
-    /// What one value in TOML is, or why it is none. Kinds that are not one value in TOML have their own [`Kind::take`].
+    /// What one value in TOML is, or why it is none. Kinds that are not one value in TOML have
+    /// their own [`Kind::take`].
     fn read(&self, _: &DeValue<'_>) -> Result<T, Unfit> {
         Err(Unfit::Range)
     }
@@ -111,8 +113,8 @@ fn range<T: Copy, U: Unit<T>>(low: T, high: T) -> Meaning {
     Meaning::of(format!("{from} to {}", in_prose(&to)), U::schema(low, high)).expected(told)
 }
 
-/// The smallest and the largest value that pass the section's check, found by halving: those that pass lie together, around
-/// the default. And what the check says of others.
+/// The smallest and the largest value that pass the section's check, found by halving: those that
+/// pass lie together, around the default. And what the check says of others.
 fn bounds<T: Copy, U: Unit<T>>(judge: &Judge<'_, T>) -> (Meaning, Option<&'static str>) {
     let refusal = |count| U::of(count).and_then(|value| (judge.refusal)(&value));
     let passes = |count| U::of(count).is_some() && refusal(count).is_none();

@@ -1,5 +1,6 @@
-//! Values that are measured: whole numbers, spans of time, shares, sizes. Each is read, written and compared as a count of its
-//! smallest part, so that bounds are found and told in one way for all of them.
+//! Values that are measured: whole numbers, spans of time, shares, sizes. Each is read, written and
+//! compared as a count of its smallest part, so that bounds are found and told in one way for all
+//! of them.
 
 use crate::toml_reader::values::{
     Unfit, bytes, duration, millionths, nonzero, quantile, rate, show_bytes, show_duration,
@@ -48,8 +49,8 @@ pub(crate) struct Factor;
 /// A size.
 pub(crate) struct Bytes;
 
-/// Declares units: for each and its type how it is parsed, counted, made of a count and written, and its schema between two
-/// values; then what else differs from the trait.
+/// Declares units: for each and its type how it is parsed, counted, made of a count and written,
+/// and its schema between two values; then what else differs from the trait.
 macro_rules! units {
     ($($unit:ident of $type:ty {
         $parse:expr, $count:expr, $of:expr, $written:expr, |$low:pat_param, $high:pat_param| $schema:tt
@@ -88,17 +89,24 @@ units! {
         |low, high| {"type": "integer", "minimum": low, "maximum": high} }
     Number of u32 { whole, u64::from, fit, |it: u32| it.to_string(),
         |low, high| {"type": "integer", "minimum": low, "maximum": high} }
-    Port of NonZeroU16 { nonzero, |it: NonZeroU16| it.get().into(), |count| NonZeroU16::new(fit(count)?),
+    Port of NonZeroU16 { nonzero, |it: NonZeroU16| it.get().into(),
+        |count| NonZeroU16::new(fit(count)?),
         |it: NonZeroU16| it.to_string(),
         |low, high| {"type": "integer", "minimum": low, "maximum": high};
         const NOUN: &str = "a port ";
     }
     Share of Quantile { quantile, |it: Quantile| it.millionths().into(),
         |count| Quantile::from_millionths(fit(count)?), |it: Quantile| it.to_string(),
-        |low, high| {"type": "number", "minimum": decimal(low.millionths()), "maximum": decimal(high.millionths())} }
+        |low, high| {
+            "type": "number",
+            "minimum": decimal(low.millionths()), "maximum": decimal(high.millionths())
+        } }
     PerQuery of Rate { rate, |it: Rate| it.millionths().into(),
         |count| Rate::from_millionths(fit(count)?), |it: Rate| it.to_string(),
-        |low, high| {"type": "number", "minimum": decimal(low.millionths()), "maximum": decimal(high.millionths())} }
+        |low, high| {
+            "type": "number",
+            "minimum": decimal(low.millionths()), "maximum": decimal(high.millionths())
+        } }
     Factor of u32 { |value| millionths(value, "a number such as 1.25"), u64::from, fit, show_millionths,
         |low, high| {"type": "number", "minimum": decimal(low), "maximum": decimal(high)};
         // The check's words are about millionths.
@@ -113,7 +121,9 @@ units! {
         const NOUN: &str = "";
     }
     Bytes of u32 { bytes, u64::from, fit, show_bytes,
-        |low, high| {"type": ["string", "integer"], "pattern": SIZE, "minimum": low, "maximum": high};
+        |low, high| {
+            "type": ["string", "integer"], "pattern": SIZE, "minimum": low, "maximum": high
+        };
         const IS_TEXT: bool = true;
         const NOUN: &str = "";
     }

@@ -12,8 +12,9 @@
 /// }
 /// ```
 ///
-/// A text behind the kind says what holds without the key, where the default does not. `fixed` says that a change takes a
-/// restart. Other keys, as [`keys!`] has them, may come `first` and `then`; other fields are declared in `also`.
+/// A text behind the kind says what holds without the key, where the default does not. `fixed` says
+/// that a change takes a restart. Other keys, as [`keys!`] has them, may come `first` and `then`;
+/// other fields are declared in `also`.
 macro_rules! settings {
     ($(#[$meta:meta])* $vis:vis struct $name:ident in $section:literal
         $(first { $($first:tt)* } fields)? {
@@ -38,7 +39,7 @@ macro_rules! settings {
             }
         }
 
-        $crate::sections::table::keys! { $name in $section {
+        $crate::table::keys! { $name in $section {
             $($($first)*)?
             $($(#[doc = $doc])+ $field at $field: $kind $(, $unsaid)? $(, $fixed)?;)*
             $($($then)*)?
@@ -59,7 +60,7 @@ macro_rules! settings {
 macro_rules! keys {
     (@place : $kind:expr) => { $kind };
     (@place at $($place:ident).+ : $kind:expr) => {
-        $crate::sections::table::At {
+        $crate::table::At {
             get: |settings: &Self| &settings.$($place).+,
             set: |settings: &mut Self, value| {
                 settings.$($place).+ = value;
@@ -69,10 +70,11 @@ macro_rules! keys {
         }
     };
     (@place of $valid:ident.$($place:ident).+ : $kind:expr) => {
-        $crate::sections::table::At {
+        $crate::table::At {
             get: |settings: &Self| &settings.$valid.$($place).+,
             set: |settings: &mut Self, value| {
-                $crate::sections::table::amend(&mut settings.$valid, |valid| valid.$($place).+ = value)
+                let valid = &mut settings.$valid;
+                $crate::table::amend(valid, |valid| valid.$($place).+ = value)
             },
             kind: $kind,
         }
@@ -91,17 +93,19 @@ macro_rules! keys {
                 $(, $unsaid:literal)? $(, $fixed:ident)?;
         )*
     }) => {
-        impl $crate::sections::table::Section for $name {
+        impl $crate::table::Section for $name {
             const NAME: &'static str = $section;
-            const KEYS: &'static [$crate::sections::table::Key<Self>] = &[$($crate::sections::table::Key {
-                name: $crate::sections::table::keys!(@name $key $($full)?),
-                doc: &[$($doc),+],
-                unsaid: $crate::sections::table::keys!(@unsaid $($unsaid)?),
-                fixed: $crate::sections::table::keys!(@fixed $($fixed)?),
-                place: &$crate::sections::table::keys!(
-                    @place $(at $($place).+)? $(of $valid.$($part).+)? : $kind
-                ),
-            },)*];
+            const KEYS: &'static [$crate::table::Key<Self>] = &[$(
+                $crate::table::Key {
+                    name: $crate::table::keys!(@name $key $($full)?),
+                    doc: &[$($doc),+],
+                    unsaid: $crate::table::keys!(@unsaid $($unsaid)?),
+                    fixed: $crate::table::keys!(@fixed $($fixed)?),
+                    place: &$crate::table::keys!(
+                        @place $(at $($place).+)? $(of $valid.$($part).+)? : $kind
+                    ),
+                },
+            )*];
 
             $(fn check(&self) -> Result<(), ::slackwater_core::policy::ConfigError> {
                 $check(self)
@@ -112,7 +116,9 @@ macro_rules! keys {
 
 /// An enum whose values have names in the configuration.
 macro_rules! named {
-    ($(#[$meta:meta])* pub enum $name:ident { $($(#[$of:meta])* $value:ident = $text:literal,)* }) => {
+    ($(#[$meta:meta])* pub enum $name:ident {
+        $($(#[$of:meta])* $value:ident = $text:literal,)*
+    }) => {
         $(#[$meta])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum $name { $($(#[$of])* $value,)* }
