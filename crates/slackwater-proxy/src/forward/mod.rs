@@ -22,84 +22,42 @@
 //! | waits that end; turns that do | `deadline`, `patience`; `turn` |
 //! | how requests ended, for the admin server; those that could not be read | `counts`, `unreadable` |
 
-mod accept;
 mod answer;
-mod body;
-mod budget;
-mod buffers;
 mod client;
-mod client_cert;
-mod client_http1;
-mod client_http2;
-mod connect;
-mod connection_ends;
 mod counts;
-mod date;
-mod deadline;
 mod exchange;
-mod failure;
-mod forwarded;
-mod grpc_answer;
-mod http2_body;
-mod http2_wire;
-mod hygiene;
-mod inbound;
-mod listen;
-mod liveness;
-mod max_forwards;
-mod multiplex;
-mod origin;
-mod out;
-mod patience;
-mod pool;
-mod proxy_header;
-mod repeat;
-mod replica_http1;
-mod replica_http2;
-mod request_body;
-mod resets;
-mod rest;
-mod sender;
+mod head;
+mod replica;
+mod request;
+mod response;
 mod session;
-mod spare;
-mod stream;
-mod tape;
-mod target;
-mod tunnel;
-mod turn;
-mod twin;
-mod unreadable;
-mod via;
+mod time;
+mod wire;
 
-pub use accept::{Intake, Listening};
-pub(crate) use answer::{
-    X_SLACKWATER_ERROR, no_route, own_response, replicas_full, shed, too_large, too_late,
+pub(crate) use answer::X_SLACKWATER_ERROR;
+pub use answer::{answer, is_grpc_call, refuse, say_in_grpc, turned_away};
+pub(crate) use answer::{no_route, own_response, replicas_full, shed, too_large, too_late};
+pub use client::{
+    ClientSettings, Clients, Handler, Intake, Listening, Phase, advice_on_port, listen,
 };
-pub use answer::{answer, refuse, turned_away};
-pub use body::{End, ResponseBody, Watch};
-pub use budget::Memory;
-pub use client::{ClientSettings, Clients, Handler, Phase};
-pub(crate) use connect::connect;
-pub use connect::{Target, reach};
-pub use connection_ends::ReplicaEnds;
-pub use counts::{ConnectionCounts, ReplicaCounts};
+pub use counts::{
+    ConnectionCounts, ReplicaCounts, ReplicaEnds, UnreadableCounts, unreadable_requests,
+};
 pub(crate) use counts::{Count, Level, Moment};
-pub use deadline::Deadlines;
-pub use exchange::{Replica, ReplicaOptions, Reply};
-pub use failure::{Cause, Failure};
-pub use grpc_answer::{is_grpc_call, say_in_grpc};
-pub(crate) use hygiene::Refusal;
-pub use hygiene::prepare_request;
-pub use listen::{advice_on_port, listen};
-pub(crate) use origin::tells_ends;
-pub use origin::{Origin, Rules};
-pub use patience::Patience;
-pub use request_body::RequestBody;
-pub(crate) use request_body::{BodyCopy, Progress};
-pub(crate) use rest::{COPY_BYTES_MAX, COPY_TIME_MAX, read_out, read_rest};
+pub use exchange::{Cause, Failure, Replica, ReplicaOptions, Reply};
+pub(crate) use head::Refusal;
+pub(crate) use head::tells_ends;
+pub use head::{Origin, Rules, prepare_request};
+pub(crate) use replica::connect;
+pub use replica::{Target, reach};
+pub use request::RequestBody;
+pub(crate) use request::{BodyCopy, Progress, Twin};
+pub(crate) use response::{COPY_BYTES_MAX, COPY_TIME_MAX, read_out, read_rest};
+pub use response::{End, ResponseBody, Watch};
 pub(crate) use session::Cut;
-pub(crate) use stream::Stream;
-pub(crate) use twin::Twin;
+pub use time::{Deadlines, Patience};
+pub use wire::Memory;
+pub(crate) use wire::Stream;
 
 /// Runs hyper's tasks on the worker's own thread.
 #[derive(Clone, Copy, Debug, Default)]
@@ -113,4 +71,3 @@ where
         tokio::task::spawn_local(task);
     }
 }
-pub use unreadable::{UnreadableCounts, unreadable_requests};

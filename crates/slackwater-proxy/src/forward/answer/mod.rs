@@ -1,0 +1,372 @@
+//! What a client is told when there is no response to pass on.
+//!
+//! A line of text, and its kind in one word in `x-slackwater-error`, for programs. Addresses of replicas are not told to
+//! clients; they are in the log.
+
+mod grpc;
+
+pub use grpc::{is_grpc_call, say_in_grpc};
+
+use crate::forward::exchange::Cause;
+use crate::forward::head::hygiene::Refusal;
+use crate::forward::response::{ResponseBody, Watch};
+use bytes::Bytes;
+use grpc::{GRPC, GRPC_MESSAGE, GRPC_PUSHBACK, GRPC_STATUS, UNAVAILABLE};
+use http::header::{self, HeaderName, HeaderValue};
+use http::{Response, StatusCode};
+use slackwater_core::overload::Shed;
+use slackwater_http::content_length;
+use slackwater_tower::wire::shed::{grpc_status, mark, marked};
+
+/// The kind of an answer of our own, in one word.
+pub(crate) const X_SLACKWATER_ERROR: HeaderName = HeaderName::from_static("x-slackwater-error");
+const HEAD_TOO_LARGE: &str = "response_head_too_large";
+const WITHDRAWN: &str = "withdrawn";
+const WITHDRAWN_LINE: &str = "the server behind the agent cannot be connected to";
+const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
+/// When whoever is turned away may come back, in seconds.
+const RETRY_AFTER: HeaderValue = HeaderValue::from_static("1");
+
+/// The answer to a request that no replica answered; without a cause, because there is no replica.
+pub fn answer<W: Watch>(cause: Option<&Cause>) -> Response<ResponseBody<W>> {
+    let Some(cause) = cause else {
+        return shed("no_replica", "there is no replica to send this to");
+    };
+    match cause {
+        Cause::Unreachable(error) => {
+            let line = format!("no connection to a replica: {}", error.kind());
+            text(StatusCode::BAD_GATEWAY, "unreachable", &line)
+        }
+        Cause::Full => replicas_full(),
+        Cause::Broken(_) => text(
+            StatusCode::BAD_GATEWAY,
+            "broken",
+            "the replica broke off before it answered",
+        ),
+        Cause::Withdrawn => withdrawn(),
+        Cause::Shed(Shed::Deadline) => too_late(),
+        Cause::Shed(_) => shed("overloaded", "the replica has as much as it can do"),
+        Cause::Coding => text(
+            StatusCode::BAD_GATEWAY,
+            "coding",
+            "the replica answered in a transfer coding that cannot be passed on",
+        ),
+        Cause::HeadTooLarge => text(
+            StatusCode::BAD_GATEWAY,
+            HEAD_TOO_LARGE,
+            "the head of the replica's response is larger than is allowed here",
+        ),
+        Cause::Switched => text(
+            StatusCode::BAD_GATEWAY,
+            "switched",
+            "the replica changed the protocol although nobody had asked it to",
+        ),
+        Cause::FirstByte => text(
+            StatusCode::GATEWAY_TIMEOUT,
+            "first_byte_timeout",
+            "the replica did not answer in time",
+        ),
+        Cause::ClientStalled => text(
+            StatusCode::REQUEST_TIMEOUT,
+            "client_stalled",
+            "the rest of the request did not come in time",
+        ),
+        Cause::TooLarge => too_large(),
+        Cause::ClientBroken => text(
+            StatusCode::BAD_REQUEST,
+            "client_broken",
+            "the request broke off",
+        ),
+    }
+}
+
+/// The answer to a request for which there is no room; `kind` says why in one word. Whoever hears it may come back in a
+/// second.
+pub(crate) fn shed<W: Watch>(kind: &'static str, line: &str) -> Response<ResponseBody<W>> {
+    let mut answer = text(StatusCode::SERVICE_UNAVAILABLE, kind, line);
+    answer
+        .headers_mut()
+        .insert(header::RETRY_AFTER, RETRY_AFTER);
+    answer
+}
+
+/// The answer to a request for which no replica had room.
+pub(crate) fn replicas_full<W: Watch>() -> Response<ResponseBody<W>> {
+    shed(
+        "replicas_full",
+        "no replica had room for another connection in time",
+    )
+}
+
+/// The answer to a request whose time was over before its turn came.
+pub(crate) fn too_late<W: Watch>() -> Response<ResponseBody<W>> {
+    text(
+        StatusCode::GATEWAY_TIMEOUT,
+        "deadline",
+        "the time that the request had was over before its turn came",
+    )
+}
+
+/// What an agent answers in place of a server that cannot be connected to: the request may go elsewhere, or come back.
+fn withdrawn<W: Watch>() -> Response<ResponseBody<W>> {
+    shed(WITHDRAWN, WITHDRAWN_LINE)
+}
+
+/// What an agent answers to a request that it has turned away unstarted: it may go elsewhere.
+pub fn turned_away<W: Watch>(why: Shed) -> Response<ResponseBody<W>> {
+    shed(mark(why), &why.to_string())
+}
+
+/// What a replica says of a request that its application never had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unstarted {
+    /// The agent's server is gone.
+    Withdrawn,
+    /// It has been turned away.
+    Shed(Shed),
+}
+
+/// Whether an agent answered in place of its server, or a replica before its application. It takes more than the mark, for
+/// what an agent says makes any request
+/// one that nobody had: the answer has to be an agent's as a whole. A server that passes on what it heard from an agent
+/// before yet another server has had the request; it puts in a field of its own, as a rule, and is not believed.
+pub(crate) fn says_unstarted<B>(response: &Response<B>) -> Option<Unstarted> {
+    let headers = response.headers();
+    // Hardly any response has it.
+    let said = headers.get(X_SLACKWATER_ERROR)?;
+    let (unstarted, line) = match marked(said) {
+        Some(shed) => (Unstarted::Shed(shed), shed.to_string()),
+        None if said == WITHDRAWN => (Unstarted::Withdrawn, WITHDRAWN_LINE.to_owned()),
+        None => return None,
+    };
+    let is_shed = unstarted != Unstarted::Withdrawn;
+    let status = match unstarted {
+        Unstarted::Shed(shed) => grpc_status(shed),
+        Unstarted::Withdrawn => UNAVAILABLE,
+    };
+    let is_unavailable = || headers.get(GRPC_STATUS).is_some_and(|it| it == status);
+    let (kind, length) = match response.status() {
+        StatusCode::SERVICE_UNAVAILABLE => (TEXT, line.len() + 1),
+        // To a gRPC call.
+        StatusCode::OK if is_unavailable() => (HeaderValue::from_static(GRPC), 0),
+        _ => return None,
+    };
+    let is_agents = |(name, value): (&HeaderName, &HeaderValue)| match *name {
+        header::CONTENT_TYPE => value == kind,
+        header::RETRY_AFTER => value == RETRY_AFTER,
+        header::CONTENT_LENGTH => {
+            let said = content_length::parse(value.as_bytes());
+            // The layer of the server library answers without a body.
+            said == Some(length as u64) || is_shed && said == Some(0)
+        }
+        header::DATE | header::CONNECTION => true,
+        _ if *name == X_SLACKWATER_ERROR => value == said,
+        _ if *name == GRPC_MESSAGE => value == line.as_str(),
+        _ => *name == GRPC_STATUS || *name == GRPC_PUSHBACK,
+    };
+    let has_all = [header::CONTENT_TYPE, header::RETRY_AFTER]
+        .iter()
+        .all(|name| headers.contains_key(name));
+    (has_all && headers.iter().all(is_agents)).then_some(unstarted)
+}
+
+/// Takes the mark out of a response that is not ours to mark.
+pub(crate) fn unmark<B>(response: &mut Response<B>) {
+    response.headers_mut().remove(X_SLACKWATER_ERROR);
+}
+
+/// The answer to a request that is not forwarded at all.
+pub fn refuse<W: Watch>(refusal: Refusal) -> Response<ResponseBody<W>> {
+    let kind = if refusal.status.is_success() {
+        "max_forwards"
+    } else {
+        "refused"
+    };
+    text(refusal.status, kind, refusal.reason)
+}
+
+/// The answer to a request whose body is larger than its route allows.
+pub(crate) fn too_large<W: Watch>() -> Response<ResponseBody<W>> {
+    text(
+        StatusCode::PAYLOAD_TOO_LARGE,
+        "too_large",
+        "the body is larger than is allowed here",
+    )
+}
+
+/// The answer to a request that no route takes.
+pub(crate) fn no_route<W: Watch>() -> Response<ResponseBody<W>> {
+    text(
+        StatusCode::NOT_FOUND,
+        "no_route",
+        "no route leads from here to a service",
+    )
+}
+
+/// A response that no replica made and that is no failure.
+pub(crate) fn own_response<W: Watch>(status: StatusCode, body: Bytes) -> Response<ResponseBody<W>> {
+    let mut response = Response::new(ResponseBody::own(body));
+    *response.status_mut() = status;
+    response
+}
+
+/// An answer of our own: a line of text, and its kind in one word.
+pub(crate) fn text<W: Watch>(
+    status: StatusCode,
+    kind: &'static str,
+    line: &str,
+) -> Response<ResponseBody<W>> {
+    let mut response = Response::new(ResponseBody::own(Bytes::from(format!("{line}\n"))));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, TEXT);
+    headers.insert(X_SLACKWATER_ERROR, HeaderValue::from_static(kind));
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::forward::response::End;
+
+    #[derive(Debug)]
+    struct Nobody;
+
+    impl Watch for Nobody {
+        fn finish(self, _: End) {}
+    }
+
+    /// An agent's answer with a field more, or another one.
+    fn changed(
+        mut answer: Response<ResponseBody<Nobody>>,
+        name: HeaderName,
+        value: &'static str,
+    ) -> Response<ResponseBody<Nobody>> {
+        let headers = answer.headers_mut();
+        headers.insert(name, HeaderValue::from_static(value));
+        answer
+    }
+
+    fn with(name: HeaderName, value: &'static str) -> Response<ResponseBody<Nobody>> {
+        changed(withdrawn(), name, value)
+    }
+
+    /// The same to a gRPC call.
+    fn with_in_grpc(name: HeaderName, value: &'static str) -> Response<ResponseBody<Nobody>> {
+        let mut answer = withdrawn();
+        say_in_grpc(&mut answer);
+        changed(answer, name, value)
+    }
+
+    #[test]
+    fn an_agent_is_known_by_its_whole_answer() {
+        for (name, value, is_agents) in [
+            (header::CONTENT_LENGTH, "51", true),
+            (header::DATE, "Mon, 16 Nov 2026 12:00:00 GMT", true),
+            (header::CONNECTION, "close", true),
+            (header::CONTENT_LENGTH, "50", false),
+            (header::CONTENT_LENGTH, "", false),
+            (header::CONTENT_TYPE, "text/plain", false),
+            (header::RETRY_AFTER, "2", false),
+            (header::SERVER, "nginx", false),
+            (header::VIA, "1.1 other", false),
+            (HeaderName::from_static("x-request-id"), "7", false),
+            (X_SLACKWATER_ERROR, "no_replica", false),
+        ] {
+            let response = with(name.clone(), value);
+            assert_eq!(
+                says_unstarted(&response).is_some(),
+                is_agents,
+                "{name}: {value}"
+            );
+        }
+        for missing in [
+            X_SLACKWATER_ERROR,
+            header::RETRY_AFTER,
+            header::CONTENT_TYPE,
+        ] {
+            let mut response = with(header::CONTENT_LENGTH, "51");
+            response.headers_mut().remove(&missing);
+            assert!(says_unstarted(&response).is_none(), "without {missing}");
+        }
+        let mut response = with(header::CONTENT_LENGTH, "51");
+        *response.status_mut() = StatusCode::BAD_GATEWAY;
+        assert!(says_unstarted(&response).is_none());
+    }
+
+    #[test]
+    fn a_request_that_was_turned_away_is_known_with_its_reason() {
+        for why in Shed::ALL {
+            let (head, _) = turned_away::<Nobody>(why).into_parts();
+            let mut agents = Response::from_parts(head, ());
+            let unstarted = Some(Unstarted::Shed(why));
+            assert_eq!(says_unstarted(&agents), unstarted);
+            let length = why.to_string().len() + 1;
+            let headers = agents.headers_mut();
+            headers.insert(header::CONTENT_LENGTH, length.into());
+            assert_eq!(says_unstarted(&agents), unstarted);
+            let headers = agents.headers_mut();
+            headers.insert(header::CONTENT_LENGTH, (length + 1).into());
+            assert_eq!(says_unstarted(&agents), None);
+            for fields in [http::HeaderMap::new(), call()] {
+                let mut layers = slackwater_tower::wire::shed::shed_response(why, &fields);
+                let headers = layers.headers_mut();
+                headers.insert(header::CONTENT_LENGTH, 0.into());
+                assert_eq!(says_unstarted(&layers), unstarted);
+                let headers = layers.headers_mut();
+                headers.insert(header::VIA, HeaderValue::from_static("1.1 other"));
+                assert_eq!(says_unstarted(&layers), None, "somebody passed it on");
+            }
+        }
+        let withdrawn = with(header::CONTENT_LENGTH, "0");
+        assert_eq!(
+            says_unstarted(&withdrawn),
+            None,
+            "an agent always says a line"
+        );
+    }
+
+    fn call() -> http::HeaderMap {
+        let kind = (header::CONTENT_TYPE, HeaderValue::from_static(GRPC));
+        http::HeaderMap::from_iter([kind])
+    }
+
+    #[test]
+    fn an_agent_is_known_by_its_whole_answer_to_a_grpc_call() {
+        for (name, value, is_agents) in [
+            (header::CONTENT_LENGTH, "0", true),
+            (header::DATE, "Mon, 16 Nov 2026 12:00:00 GMT", true),
+            (GRPC_PUSHBACK, "1000", true),
+            (header::CONTENT_LENGTH, "51", false),
+            (header::CONTENT_TYPE, "text/plain; charset=utf-8", false),
+            (header::RETRY_AFTER, "2", false),
+            (header::SERVER, "nginx", false),
+            (GRPC_STATUS, "0", false),
+            (GRPC_STATUS, "13", false),
+            (GRPC_MESSAGE, "away", false),
+            (X_SLACKWATER_ERROR, "no_replica", false),
+        ] {
+            let response = with_in_grpc(name.clone(), value);
+            assert_eq!(
+                says_unstarted(&response).is_some(),
+                is_agents,
+                "{name}: {value}"
+            );
+        }
+        for missing in [
+            X_SLACKWATER_ERROR,
+            GRPC_STATUS,
+            header::RETRY_AFTER,
+            header::CONTENT_TYPE,
+        ] {
+            let mut response = with_in_grpc(header::CONTENT_LENGTH, "0");
+            response.headers_mut().remove(&missing);
+            assert!(says_unstarted(&response).is_none(), "without {missing}");
+        }
+        for status in [StatusCode::SERVICE_UNAVAILABLE, StatusCode::ACCEPTED] {
+            let mut response = with_in_grpc(header::CONTENT_LENGTH, "0");
+            *response.status_mut() = status;
+            assert!(says_unstarted(&response).is_none(), "{status}");
+        }
+    }
+}

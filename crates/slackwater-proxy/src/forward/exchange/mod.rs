@@ -1,0 +1,532 @@
+//! One request on one replica.
+//!
+//! A connection that had been idle may have been closed by the replica at any moment, so a request that fails on one is
+//! sent again on another one when that does no harm; `repeat` says when. A request that is known not to have reached the
+//! application comes back with the failure, for another replica: also when an agent has answered it in place of a server
+//! that is gone, but never once it may have been written to a connection that then failed.
+
+mod failure;
+mod repeat;
+
+pub use failure::{Cause, Failure};
+
+use crate::forward::answer::{Unstarted, says_unstarted, unmark};
+use crate::forward::counts::{ReplicaEnd, ReplicaEnds};
+use crate::forward::head::hygiene;
+use crate::forward::replica::http1::{Connection, Download, NoResponse, Sending};
+use crate::forward::replica::http2;
+use crate::forward::replica::multiplex::{self, Length, Multiplex, NoPlace, Place};
+use crate::forward::replica::{Pool, Target};
+use crate::forward::request::{Progress, RequestBody, Spare, Wait};
+use crate::forward::response::{ResponseBody, Source, Unheard, Watch, read_rest};
+use crate::forward::time::{Deadline, Deadlines, Patience, Ticks};
+use core::future::poll_fn;
+use core::task::{Context, Poll};
+use core::time::Duration;
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
+use http_body::Body;
+use repeat::{Attempt, Ending};
+use slackwater_config::ReplicaAddress;
+use slackwater_config::{Limits, ReplicaProtocol, ReplicaSettings, Timeouts};
+use slackwater_core::overload::Shed;
+use slackwater_http::http1::HeadLimits;
+use slackwater_http::proxy_protocol::{Ends, Version};
+use std::rc::Rc;
+use std::sync::Arc;
+use tokio::time::Instant;
+
+/// How to speak to a replica.
+#[derive(Clone, Debug)]
+pub struct ReplicaOptions {
+    /// What the replica speaks.
+    pub protocol: ReplicaProtocol,
+    /// To a connection.
+    pub connect: Duration,
+    /// To the response's head, from the moment when the last piece of the request was handed on.
+    pub first_byte: Duration,
+    /// Between two pieces of a response's body.
+    pub stall: Duration,
+    /// For which neither side of a tunnel may say anything.
+    pub tunnel: Duration,
+    /// For which a connection that carries nothing is kept.
+    pub idle: Duration,
+    /// HTTP/1.1 connections that carry nothing, at most.
+    pub idle_connections_max: usize,
+    /// HTTP/2 connections, at most.
+    pub connections_max: usize,
+    /// Requests at once on an HTTP/2 connection, at most.
+    pub streams_max: usize,
+    /// Size of a response's head, at most.
+    pub head_bytes_max: usize,
+    /// Fields of a response's head, at most.
+    pub head_fields_max: usize,
+    /// Whether it may be an agent, and so is believed when it says that its server is gone. An agent's own server is
+    /// not: the mark is taken out of its responses, so that it can't have a request repeated elsewhere.
+    pub may_be_agent: bool,
+    /// The form of the PROXY header that tells it whose a connection is; `None`: there is none. HTTP/1.1 only.
+    pub proxy_protocol: Option<Version>,
+    /// Where it is counted why connections end.
+    pub ends: Arc<ReplicaEnds>,
+}
+
+impl ReplicaOptions {
+    /// As configured.
+    pub fn new(settings: &ReplicaSettings, timeouts: &Timeouts, limits: &Limits) -> Self {
+        Self {
+            protocol: settings.protocol,
+            connect: timeouts.connect,
+            first_byte: timeouts.first_byte,
+            stall: timeouts.stall,
+            tunnel: timeouts.tunnel,
+            idle: timeouts.idle,
+            idle_connections_max: settings.idle_connections_max as usize,
+            connections_max: multiplex::CONNECTIONS_MAX,
+            streams_max: limits.streams_max as usize,
+            head_bytes_max: limits.head_bytes_max as usize,
+            head_fields_max: limits.head_fields_max as usize,
+            may_be_agent: true,
+            proxy_protocol: settings.proxy_protocol,
+            ends: Arc::default(),
+        }
+    }
+}
+
+impl ReplicaOptions {
+    fn head_limits(&self) -> HeadLimits {
+        HeadLimits {
+            bytes_max: self.head_bytes_max,
+            fields_max: self.head_fields_max,
+        }
+    }
+}
+
+/// A replica as a worker sees it: an address and connections to it.
+#[derive(Debug)]
+pub struct Replica {
+    target: Target,
+    options: Rc<ReplicaOptions>,
+    connections: Connections,
+    deadlines: Rc<Deadlines>,
+    first_byte_ticks: u64,
+    stall_ticks: u64,
+    tunnel_ticks: u64,
+}
+
+#[derive(Debug)]
+enum Connections {
+    Http1(Rc<Pool>),
+    Http2(Box<Multiplex>),
+}
+
+/// The connection that an exchange uses.
+#[derive(Debug)]
+enum Held {
+    Http1(Rc<Pool>, Box<Connection>),
+    Http2(Place),
+}
+
+/// A response whose body has not been read yet.
+#[derive(Debug)]
+pub struct Reply {
+    response: Response<Source>,
+    deadline: Deadline,
+    stall_ticks: u64,
+    spare: Option<Spare>,
+    connect_took: Option<Duration>,
+}
+
+impl Reply {
+    /// How long it took to make a connection, where a new one was made.
+    pub const fn connect_took(&self) -> Option<Duration> {
+        self.connect_took
+    }
+
+    /// The status that the client gets.
+    pub fn status(&self) -> StatusCode {
+        self.response.status()
+    }
+
+    /// The head of the response as the replica gave it.
+    pub const fn response(&self) -> &Response<impl Sized> {
+        &self.response
+    }
+
+    /// The fields of the response's head.
+    pub fn headers(&self) -> &HeaderMap {
+        self.response.headers()
+    }
+
+    /// The same, for whoever takes some out.
+    pub fn headers_mut(&mut self) -> &mut HeaderMap {
+        self.response.headers_mut()
+    }
+
+    /// Whether [`Self::take_request`] would give the request.
+    pub(crate) fn has_request(&self) -> bool {
+        self.spare.as_ref().is_some_and(Spare::is_whole)
+    }
+
+    /// The request, if it can be had again. Whatever is still read of its body stays unread from then on.
+    pub(crate) fn take_request(&mut self) -> Option<Box<Request<RequestBody>>> {
+        self.spare.take()?.into_request()
+    }
+
+    /// The response for the client; `watch` hears how its body ended.
+    pub fn into_response<W: Watch>(self, watch: W) -> Response<ResponseBody<W>> {
+        let Self {
+            response,
+            deadline,
+            stall_ticks,
+            spare,
+            connect_took: _,
+        } = self;
+        if let Some(spare) = spare {
+            spare.let_go();
+        }
+        response.map(|source| ResponseBody::forwarded(source, deadline, stall_ticks, watch))
+    }
+}
+
+impl Replica {
+    /// A replica without a connection yet.
+    pub fn new(target: Target, options: &Rc<ReplicaOptions>, deadlines: &Rc<Deadlines>) -> Self {
+        let connections = match options.protocol {
+            ReplicaProtocol::Http1 => Connections::Http1(Rc::new(Pool::new(options, deadlines))),
+            ReplicaProtocol::H2c => {
+                Connections::Http2(Box::new(Multiplex::new(options, deadlines)))
+            }
+        };
+        Self {
+            target,
+            options: Rc::clone(options),
+            connections,
+            deadlines: Rc::clone(deadlines),
+            first_byte_ticks: deadlines.ticks(options.first_byte),
+            stall_ticks: deadlines.ticks(options.stall),
+            tunnel_ticks: deadlines.ticks(options.tunnel),
+        }
+    }
+
+    /// Where it listens.
+    pub(crate) const fn target(&self) -> &ReplicaAddress {
+        self.target.address()
+    }
+
+    /// What it speaks.
+    pub fn protocol(&self) -> ReplicaProtocol {
+        self.options.protocol
+    }
+
+    /// It gets no more requests: idle connections are closed, and the others when they have carried what they carry.
+    pub(crate) fn retire(&self) {
+        if let Connections::Http1(pool) = &self.connections {
+            pool.retire();
+        }
+    }
+
+    /// Closes connections that have been idle for too long. To be called now and then.
+    pub fn sweep(&self) {
+        match &self.connections {
+            Connections::Http1(pool) => pool.sweep(),
+            Connections::Http2(multiplex) => multiplex.sweep(),
+        }
+    }
+
+    /// Sends a request that [`prepare_request`](super::prepare_request) has prepared, and waits for the response's head:
+    /// as long as configured, or as `patience` says instead.
+    pub async fn exchange(
+        &self,
+        mut request: Box<Request<RequestBody>>,
+        patience: Patience,
+    ) -> Result<Reply, Failure> {
+        let ticks = patience.ticks(&self.deadlines, self.first_byte_ticks);
+        let deadline = self.deadlines.add();
+        let mut may_be_written = false;
+        if let Some(held) = self.open_connection(&request) {
+            let began = Instant::now();
+            match self.send(held, request, &deadline, ticks).await {
+                Ok((response, spare)) => return self.reply(response, deadline, spare),
+                Err(attempt) => {
+                    (request, may_be_written) = attempt.again(began.elapsed())?;
+                }
+            }
+        }
+        // In a box, so that the usual way does not carry its size around.
+        let anew = Box::pin(self.exchange_anew(request, deadline, ticks)).await;
+        anew.map_err(|failure| Failure {
+            is_unsent: failure.is_unsent && !may_be_written,
+            ..failure
+        })
+    }
+
+    async fn exchange_anew(
+        &self,
+        request: Box<Request<RequestBody>>,
+        deadline: Deadline,
+        ticks: Ticks,
+    ) -> Result<Reply, Failure> {
+        let began = Instant::now();
+        let held = match self.new_connection(&request).await {
+            Ok(held) => held,
+            Err(no_place) => {
+                return Err(Failure {
+                    cause: match no_place {
+                        NoPlace::Unreachable(error) => Cause::Unreachable(error),
+                        NoPlace::Full => Cause::Full,
+                    },
+                    request: Some(request),
+                    is_unsent: true,
+                });
+            }
+        };
+        let connect_took = Some(began.elapsed());
+        match self.send(held, request, &deadline, ticks).await {
+            Ok((response, spare)) => Ok(Reply {
+                connect_took,
+                ..self.reply(response, deadline, spare)?
+            }),
+            Err(attempt) => Err(attempt.fail()),
+        }
+    }
+
+    /// What a response means. An agent that has withdrawn or has turned the request away sent nothing on, whatever the
+    /// method, so the request may go elsewhere, unless it has a body that has outgrown what is kept, or its time is over.
+    fn reply(
+        &self,
+        mut response: Response<Source>,
+        deadline: Deadline,
+        spare: Option<Spare>,
+    ) -> Result<Reply, Failure> {
+        if !self.options.may_be_agent {
+            unmark(&mut response);
+        } else if let Some(unstarted) = says_unstarted(&response) {
+            let cause = match unstarted {
+                Unstarted::Withdrawn => Cause::Withdrawn,
+                Unstarted::Shed(shed) => Cause::Shed(shed),
+            };
+            let is_wanted = unstarted != Unstarted::Shed(Shed::Deadline);
+            let request = spare.filter(|_| is_wanted).and_then(Spare::into_request);
+            // A replica that turns many away is not to have to accept a connection for each.
+            let source = response.into_body();
+            read_rest(ResponseBody::forwarded(
+                source,
+                deadline,
+                self.stall_ticks,
+                Unheard,
+            ));
+            return Err(Failure {
+                cause,
+                request,
+                is_unsent: true,
+            });
+        }
+        if !hygiene::prepare_response(&mut response) {
+            return Err(Failure::new(Cause::Coding));
+        }
+        let stall_ticks = if response.body().is_tunnel() {
+            self.tunnel_ticks
+        } else {
+            self.stall_ticks
+        };
+        Ok(Reply {
+            response,
+            deadline,
+            stall_ticks,
+            spare,
+            connect_took: None,
+        })
+    }
+
+    /// A connection that is there already and has room.
+    fn open_connection(&self, request: &Request<RequestBody>) -> Option<Held> {
+        match &self.connections {
+            Connections::Http1(pool) => {
+                let connection = pool.take(self.client_of(request))?;
+                Some(Held::Http1(Rc::clone(pool), connection))
+            }
+            Connections::Http2(multiplex) => {
+                Some(Held::Http2(multiplex.find(Length::of(request.body()))?))
+            }
+        }
+    }
+
+    /// Whose connection a request needs; `None`: anybody's, or our own.
+    fn client_of<'r>(&self, request: &'r Request<RequestBody>) -> Option<&'r Arc<Ends>> {
+        let tells = self.target.tells_client();
+        tells.then(|| request.extensions().get()).flatten()
+    }
+
+    async fn new_connection(&self, request: &Request<RequestBody>) -> Result<Held, NoPlace> {
+        match &self.connections {
+            Connections::Http1(pool) => {
+                let client = self.client_of(request).cloned();
+                let opened = pool.open(&self.target, client, &self.options).await;
+                let connection = opened.map_err(NoPlace::Unreachable)?;
+                Ok(Held::Http1(Rc::clone(pool), connection))
+            }
+            Connections::Http2(multiplex) => {
+                let length = Length::of(request.body());
+                let place = multiplex.find_or_open(&self.target, &self.options, length);
+                Ok(Held::Http2(place.await?))
+            }
+        }
+    }
+
+    /// Sends a request on a connection, and waits for the response's head.
+    async fn send(
+        &self,
+        held: Held,
+        request: Box<Request<RequestBody>>,
+        deadline: &Deadline,
+        ticks: Ticks,
+    ) -> Result<(Response<Source>, Option<Spare>), Attempt> {
+        deadline.arm(ticks.left(&self.deadlines, ticks.first_byte));
+        match held {
+            Held::Http1(pool, connection) => {
+                self.send_http1(pool, connection, request, deadline, ticks)
+                    .await
+            }
+            Held::Http2(place) => self.send_http2(place, request, deadline, ticks).await,
+        }
+    }
+
+    async fn send_http1(
+        &self,
+        pool: Rc<Pool>,
+        mut connection: Box<Connection>,
+        mut request: Box<Request<RequestBody>>,
+        deadline: &Deadline,
+        ticks: Ticks,
+    ) -> Result<(Response<Source>, Option<Spare>), Attempt> {
+        let limits = self.options.head_limits();
+        let upgrade = request.body().upgrade();
+        let progress = request.body().progress();
+        let has_body = !request.body().is_end_stream();
+        let again = request.body().again();
+        let mut sending = Sending::new(&mut connection, &request, upgrade.as_ref(), limits);
+        let sent = poll_fn(
+            |cx| match sending.poll(cx, &mut connection, request.body_mut()) {
+                Poll::Ready(sent) => Poll::Ready(sent.map_err(Ok)),
+                Poll::Pending => self
+                    .poll_late(cx, progress.as_deref(), deadline, ticks)
+                    .map(|cause| Err(Err(cause))),
+            },
+        );
+        let head = match sent.await {
+            Ok(head) => head,
+            Err(failed) => {
+                connection.end = match &failed {
+                    Ok(NoResponse::Client) => ReplicaEnd::GivenUp,
+                    Ok(_) => ReplicaEnd::Failed,
+                    Err(Cause::FirstByte) => ReplicaEnd::Late,
+                    Err(_) => ReplicaEnd::GivenUp,
+                };
+                return Err(Attempt::http1(failed, sending, request, has_body, again));
+            }
+        };
+        if head.status == StatusCode::SWITCHING_PROTOCOLS
+            && !is_what_was_asked(upgrade.as_ref(), head.upgrade.as_ref())
+        {
+            connection.end = ReplicaEnd::Failed;
+            // Whatever the replica speaks now, it is not what the client understands.
+            return Err(Attempt {
+                cause: Cause::Switched,
+                unsent: None,
+                spare: None,
+                ending: Ending::Other,
+            });
+        }
+        let upload = sending.into_upload();
+        let upload = upload.map(|upload| (upload, core::mem::take(request.body_mut())));
+        let download = Download::new(connection, &head, limits, upload);
+        let mut response = Response::new(Source::Http1(Box::new(download), pool));
+        *response.status_mut() = head.status;
+        *response.headers_mut() = head.headers;
+        Ok((response, Spare::itself(request, has_body, again)))
+    }
+
+    async fn send_http2(
+        &self,
+        place: Place,
+        request: Box<Request<RequestBody>>,
+        deadline: &Deadline,
+        ticks: Ticks,
+    ) -> Result<(Response<Source>, Option<Spare>), Attempt> {
+        let spare = Spare::copy(&request);
+        let progress = request.body().progress();
+        let sent_at = self.deadlines.now();
+        let begun = http2::Sending::begin(&place, request);
+        let mut sending = begun.map_err(Attempt::not_begun)?;
+        let sent = poll_fn(|cx| match sending.poll(cx) {
+            Poll::Ready(sent) => Poll::Ready(Ok(sent)),
+            Poll::Pending => self
+                .poll_late(cx, progress.as_deref(), deadline, ticks)
+                .map(Err),
+        });
+        match sent.await {
+            Ok(Ok(head)) => {
+                place.answered();
+                let download = sending.into_download(head.length, place);
+                let mut response = Response::new(Source::Http2(Box::new(download)));
+                *response.status_mut() = head.status;
+                *response.headers_mut() = head.headers;
+                Ok((response, spare))
+            }
+            Ok(Err(failed)) => {
+                // One that the replica is about to leave is no place for another try.
+                let _ = place.check();
+                Err(Attempt::http2(failed, progress.as_deref(), spare))
+            }
+            Err(cause) => {
+                if matches!(cause, Cause::FirstByte) {
+                    place.unanswered(sent_at);
+                }
+                Err(Attempt {
+                    cause,
+                    unsent: None,
+                    spare,
+                    ending: Ending::Other,
+                })
+            }
+        }
+    }
+
+    /// Ready when the time for the head is over. A request that is still on its way up moves the end.
+    fn poll_late(
+        &self,
+        cx: &Context<'_>,
+        progress: Option<&Progress>,
+        deadline: &Deadline,
+        ticks: Ticks,
+    ) -> Poll<Cause> {
+        while deadline.poll_passed(cx).is_ready() {
+            let Some(progress) = progress else {
+                return Poll::Ready(Cause::FirstByte);
+            };
+            let still_for = self.deadlines.now().saturating_sub(progress.moved_at());
+            let may_be_still = match progress.state() {
+                // This try may have little time, but another one would wait for the same client.
+                Wait::Client => ticks.client.max(ticks.first_byte),
+                _ => ticks.first_byte,
+            };
+            if still_for >= may_be_still || ticks.left(&self.deadlines, 1) == 0 {
+                return Poll::Ready(match progress.state() {
+                    Wait::Replica => Cause::FirstByte,
+                    Wait::Client => Cause::ClientStalled,
+                    Wait::Broken => Cause::ClientBroken,
+                    Wait::TooLarge => Cause::TooLarge,
+                });
+            }
+            // Once the client goes on, it is the replica that is waited for, and not for longer than it has.
+            let look_again = (may_be_still - still_for).min(ticks.first_byte);
+            deadline.arm(ticks.left(&self.deadlines, look_again));
+        }
+        Poll::Pending
+    }
+}
+
+/// Whether the replica changes to the protocol that the client has asked for.
+fn is_what_was_asked(asked: Option<&HeaderValue>, changed: Option<&HeaderValue>) -> bool {
+    matches!((asked, changed), (Some(asked), Some(changed))
+        if asked.as_bytes().eq_ignore_ascii_case(changed.as_bytes()))
+}

@@ -1,0 +1,17 @@
+//! What may pass from head to head, and what a head says of where its request comes from.
+//!
+//! [`hygiene`] is the door: it takes out, refuses and adds, by means of the other files, one for each field or family of
+//! fields. It reads and writes heads only; no socket and no body is seen here.
+
+pub(crate) mod client_cert;
+mod forwarded;
+pub(crate) mod hygiene;
+mod max_forwards;
+mod origin;
+mod target;
+mod via;
+
+pub(crate) use hygiene::Refusal;
+pub use hygiene::prepare_request;
+pub(crate) use origin::tells_ends;
+pub use origin::{Origin, Rules};

@@ -1,0 +1,27 @@
+//! The bytes of a connection, whoever is at its other end: what is read, what gathers to be written, and how much of either
+//! may wait in memory.
+//!
+//! | | file |
+//! |---|---|
+//! | the socket, plain or TLS | `stream` |
+//! | HTTP/1.1: what is written, and a body on its way out | `out`, `sender` |
+//! | HTTP/2: a connection's socket, and one stream's two owners | `http2_wire`, `http2_body` |
+//! | memory for what is read, and how much of bodies may wait in it | `buffers`, `budget` |
+//! | when a task gives way to others | `turn` |
+
+mod budget;
+pub(crate) mod buffers;
+mod http2_body;
+mod http2_wire;
+mod out;
+mod sender;
+mod stream;
+pub(crate) mod turn;
+
+pub use budget::Memory;
+pub(crate) use budget::{Budget, Loan, WINDOW_FIRST_BYTES, WINDOW_MAX_BYTES, beyond_first};
+pub(crate) use http2_body::{Incoming, Outgoing, Reader, Unsent, Writer, owners};
+pub(crate) use http2_wire::{Notes, Shared, Wire};
+pub(crate) use out::Out;
+pub(crate) use sender::{BodySender, Fill, SendError};
+pub(crate) use stream::Stream;
