@@ -3,7 +3,7 @@
 //! A new connection each time: whether the replica takes connections is part of the question.
 
 use super::grpc;
-use crate::forward::{LocalExecutor, Stream, Target, connect};
+use crate::forward::{Stream, Target, connect};
 use bytes::{Bytes, BytesMut};
 use core::fmt::Display;
 use core::net::SocketAddr;
@@ -184,4 +184,17 @@ async fn send_http2(
         .send_request(request)
         .await
         .map_err(told("broke off"))
+}
+
+/// Runs hyper's tasks on the worker's own thread.
+#[derive(Clone, Copy, Debug, Default)]
+struct LocalExecutor;
+
+impl<F> hyper::rt::Executor<F> for LocalExecutor
+where
+    F: Future<Output: 'static> + 'static,
+{
+    fn execute(&self, task: F) {
+        tokio::task::spawn_local(task);
+    }
 }

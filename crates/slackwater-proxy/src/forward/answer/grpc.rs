@@ -4,24 +4,19 @@
 //! without a body, whose head has the status ("Trailers-Only" in gRPC over HTTP/2). The kind of the answer stays in its
 //! field, and when to come back, too.
 
-use super::{HEAD_TOO_LARGE, X_SLACKWATER_ERROR};
+use super::HEAD_TOO_LARGE;
+use crate::forward::head::error_field::{
+    GRPC, GRPC_MESSAGE, GRPC_PUSHBACK, GRPC_STATUS, UNAVAILABLE, X_SLACKWATER_ERROR,
+};
 use crate::forward::response::{ResponseBody, Watch};
-use http::header::{self, HeaderName, HeaderValue};
+use http::header::{self, HeaderValue};
 use http::{Response, StatusCode};
 
-pub(crate) use slackwater_tower::response::GRPC_STATUS;
 pub use slackwater_tower::response::is_grpc as is_grpc_call;
 use slackwater_tower::wire::shed;
 
-pub(crate) const GRPC: &str = "application/grpc";
-pub(crate) const GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
-pub(crate) const GRPC_PUSHBACK: HeaderName = HeaderName::from_static("grpc-retry-pushback-ms");
-
 /// The status that tells that something is too large.
 const RESOURCE_EXHAUSTED: &str = "8";
-
-/// The status that tells that a call did not come through.
-pub(super) const UNAVAILABLE: &str = "14";
 
 /// Says an answer of our own as gRPC has it; leaves any other response alone.
 pub fn say_in_grpc<W: Watch>(response: &mut Response<ResponseBody<W>>) {

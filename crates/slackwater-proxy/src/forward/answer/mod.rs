@@ -8,24 +8,18 @@ mod grpc;
 pub use grpc::{is_grpc_call, say_in_grpc};
 
 use crate::forward::exchange::Cause;
-use crate::forward::head::hygiene::Refusal;
+use crate::forward::head::Refusal;
+use crate::forward::head::error_field::{
+    RETRY_AFTER, TEXT, WITHDRAWN, WITHDRAWN_LINE, X_SLACKWATER_ERROR,
+};
 use crate::forward::response::{ResponseBody, Watch};
 use bytes::Bytes;
-use grpc::{GRPC, GRPC_MESSAGE, GRPC_PUSHBACK, GRPC_STATUS, UNAVAILABLE};
-use http::header::{self, HeaderName, HeaderValue};
+use http::header::{self, HeaderValue};
 use http::{Response, StatusCode};
 use slackwater_core::overload::Shed;
-use slackwater_http::content_length;
-use slackwater_tower::wire::shed::{grpc_status, mark, marked};
+use slackwater_tower::wire::shed::mark;
 
-/// The kind of an answer of our own, in one word.
-pub(crate) const X_SLACKWATER_ERROR: HeaderName = HeaderName::from_static("x-slackwater-error");
 const HEAD_TOO_LARGE: &str = "response_head_too_large";
-const WITHDRAWN: &str = "withdrawn";
-const WITHDRAWN_LINE: &str = "the server behind the agent cannot be connected to";
-const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
-/// When whoever is turned away may come back, in seconds.
-const RETRY_AFTER: HeaderValue = HeaderValue::from_static("1");
 
 /// The answer to a request that no replica answered; without a cause, because there is no replica.
 pub fn answer<W: Watch>(cause: Option<&Cause>) -> Response<ResponseBody<W>> {
@@ -117,64 +111,6 @@ pub fn turned_away<W: Watch>(why: Shed) -> Response<ResponseBody<W>> {
     shed(mark(why), &why.to_string())
 }
 
-/// What a replica says of a request that its application never had.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Unstarted {
-    /// The agent's server is gone.
-    Withdrawn,
-    /// It has been turned away.
-    Shed(Shed),
-}
-
-/// Whether an agent answered in place of its server, or a replica before its application. It takes more than the mark, for
-/// what an agent says makes any request
-/// one that nobody had: the answer has to be an agent's as a whole. A server that passes on what it heard from an agent
-/// before yet another server has had the request; it puts in a field of its own, as a rule, and is not believed.
-pub(crate) fn says_unstarted<B>(response: &Response<B>) -> Option<Unstarted> {
-    let headers = response.headers();
-    // Hardly any response has it.
-    let said = headers.get(X_SLACKWATER_ERROR)?;
-    let (unstarted, line) = match marked(said) {
-        Some(shed) => (Unstarted::Shed(shed), shed.to_string()),
-        None if said == WITHDRAWN => (Unstarted::Withdrawn, WITHDRAWN_LINE.to_owned()),
-        None => return None,
-    };
-    let is_shed = unstarted != Unstarted::Withdrawn;
-    let status = match unstarted {
-        Unstarted::Shed(shed) => grpc_status(shed),
-        Unstarted::Withdrawn => UNAVAILABLE,
-    };
-    let is_unavailable = || headers.get(GRPC_STATUS).is_some_and(|it| it == status);
-    let (kind, length) = match response.status() {
-        StatusCode::SERVICE_UNAVAILABLE => (TEXT, line.len() + 1),
-        // To a gRPC call.
-        StatusCode::OK if is_unavailable() => (HeaderValue::from_static(GRPC), 0),
-        _ => return None,
-    };
-    let is_agents = |(name, value): (&HeaderName, &HeaderValue)| match *name {
-        header::CONTENT_TYPE => value == kind,
-        header::RETRY_AFTER => value == RETRY_AFTER,
-        header::CONTENT_LENGTH => {
-            let said = content_length::parse(value.as_bytes());
-            // The layer of the server library answers without a body.
-            said == Some(length as u64) || is_shed && said == Some(0)
-        }
-        header::DATE | header::CONNECTION => true,
-        _ if *name == X_SLACKWATER_ERROR => value == said,
-        _ if *name == GRPC_MESSAGE => value == line.as_str(),
-        _ => *name == GRPC_STATUS || *name == GRPC_PUSHBACK,
-    };
-    let has_all = [header::CONTENT_TYPE, header::RETRY_AFTER]
-        .iter()
-        .all(|name| headers.contains_key(name));
-    (has_all && headers.iter().all(is_agents)).then_some(unstarted)
-}
-
-/// Takes the mark out of a response that is not ours to mark.
-pub(crate) fn unmark<B>(response: &mut Response<B>) {
-    response.headers_mut().remove(X_SLACKWATER_ERROR);
-}
-
 /// The answer to a request that is not forwarded at all.
 pub fn refuse<W: Watch>(refusal: Refusal) -> Response<ResponseBody<W>> {
     let kind = if refusal.status.is_success() {
@@ -227,7 +163,11 @@ pub(crate) fn text<W: Watch>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::forward::head::error_field::{
+        GRPC, GRPC_MESSAGE, GRPC_PUSHBACK, GRPC_STATUS, Unstarted, says_unstarted,
+    };
     use crate::forward::response::End;
+    use http::HeaderName;
 
     #[derive(Debug)]
     struct Nobody;

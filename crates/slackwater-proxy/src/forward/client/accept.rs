@@ -202,7 +202,7 @@ mod tests {
     #[tokio::test]
     async fn all_who_wait_are_taken_however_many() {
         let address = "127.0.0.1:0".parse().expect("an address");
-        let listener = crate::forward::listen(address, 1)
+        let listener = crate::forward::client::listen(address, 1)
             .expect("a port")
             .remove(0);
         let address = listener.local_addr().expect("bound");

@@ -3,17 +3,19 @@
 //! The task of the connection runs those of its streams, too, each when it is woken, and only then writes: what many
 //! streams have to say leaves together. When the connection ends, all that runs for it is dropped with it. RFC 9113
 
+use super::Handler;
 use super::date;
-use super::{ClientSettings, Clients, Handler, Phase};
 use crate::forward::counts::ClientEnd;
-use crate::forward::head::Origin;
+use crate::forward::head::{Cut, Origin};
 use crate::forward::request::{RequestBody, Wait};
 use crate::forward::response::ResponseBody;
-use crate::forward::session::{Busy, Cut, Inbound, LINGER, Session};
+use crate::forward::session::{
+    Busy, CONNECTION_LOAN_BYTES, CONNECTION_WINDOW_BYTES, Clients, Inbound, LINGER, Phase,
+    STREAM_WINDOW_LARGE_BYTES, Session,
+};
 use crate::forward::time::Deadline;
-use crate::forward::wire::buffers;
-use crate::forward::wire::turn;
 use crate::forward::wire::{Incoming, Loan, Outgoing, Reader, Unsent, Wire, Writer, owners};
+use crate::forward::wire::{buffers, turn};
 use core::cell::{Cell, RefCell};
 use core::future::poll_fn;
 use core::pin::{Pin, pin};
@@ -21,37 +23,12 @@ use core::task::{Context, Poll, ready};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use http::{HeaderValue, Method, Request, Response, Version, header};
 use http_body::Body;
-use slackwater_http::http2::{Config, Connection, Ended, HeadLimits, Reason, RequestHead, Role};
+use slackwater_http::http2::{Connection, Ended, Reason, RequestHead};
 use slackwater_tower::wire::carried::LOAD;
 use std::rc::Rc;
 
-/// What a client may send on one stream, and on a connection, before a replica took it: several streams that are not taken leave
-/// room for others.
-const STREAM_WINDOW_BYTES: u32 = 65_535;
-const CONNECTION_WINDOW_BYTES: u32 = 256 << 10;
-
-/// What a connection may have beyond that once replicas have taken as much, and each of its streams that is read.
-const CONNECTION_LOAN_BYTES: u32 = 1 << 20;
-const STREAM_WINDOW_LARGE_BYTES: u32 = 256 << 10;
-
 /// Streams that one turn polls at most. A client may begin hundreds at once, each of which opens a connection to a replica.
 const STREAMS_A_TURN: usize = 16;
-
-/// How clients' connections are set up.
-pub(crate) fn config(settings: &ClientSettings) -> Config {
-    Config {
-        role: Role::Server,
-        streams_max: settings.streams_max,
-        stream_window: STREAM_WINDOW_BYTES,
-        connection_window: CONNECTION_WINDOW_BYTES,
-        head: HeadLimits {
-            bytes_max: settings.head_bytes_max as usize,
-            fields_max: settings.head_fields_max as usize,
-        },
-        lend_headers: buffers::lend_headers,
-        take_headers_back: buffers::take_headers_back,
-    }
-}
 
 /// Serves a connection to its end.
 pub(crate) async fn serve<H: Handler>(

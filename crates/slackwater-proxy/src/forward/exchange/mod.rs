@@ -10,13 +10,13 @@ mod repeat;
 
 pub use failure::{Cause, Failure};
 
-use crate::forward::answer::{Unstarted, says_unstarted, unmark};
-use crate::forward::counts::{ReplicaEnd, ReplicaEnds};
+use crate::forward::counts::ReplicaEnd;
+use crate::forward::head::error_field::{Unstarted, says_unstarted, unmark};
 use crate::forward::head::hygiene;
 use crate::forward::replica::http1::{Connection, Download, NoResponse, Sending};
 use crate::forward::replica::http2;
-use crate::forward::replica::multiplex::{self, Length, Multiplex, NoPlace, Place};
-use crate::forward::replica::{Pool, Target};
+use crate::forward::replica::multiplex::{Length, Multiplex, NoPlace, Place};
+use crate::forward::replica::{Pool, ReplicaOptions, Target};
 use crate::forward::request::{Progress, RequestBody, Spare, Wait};
 use crate::forward::response::{ResponseBody, Source, Unheard, Watch, read_rest};
 use crate::forward::time::{Deadline, Deadlines, Patience, Ticks};
@@ -27,78 +27,12 @@ use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 use http_body::Body;
 use repeat::{Attempt, Ending};
 use slackwater_config::ReplicaAddress;
-use slackwater_config::{Limits, ReplicaProtocol, ReplicaSettings, Timeouts};
+use slackwater_config::ReplicaProtocol;
 use slackwater_core::overload::Shed;
-use slackwater_http::http1::HeadLimits;
-use slackwater_http::proxy_protocol::{Ends, Version};
+use slackwater_http::proxy_protocol::Ends;
 use std::rc::Rc;
 use std::sync::Arc;
 use tokio::time::Instant;
-
-/// How to speak to a replica.
-#[derive(Clone, Debug)]
-pub struct ReplicaOptions {
-    /// What the replica speaks.
-    pub protocol: ReplicaProtocol,
-    /// To a connection.
-    pub connect: Duration,
-    /// To the response's head, from the moment when the last piece of the request was handed on.
-    pub first_byte: Duration,
-    /// Between two pieces of a response's body.
-    pub stall: Duration,
-    /// For which neither side of a tunnel may say anything.
-    pub tunnel: Duration,
-    /// For which a connection that carries nothing is kept.
-    pub idle: Duration,
-    /// HTTP/1.1 connections that carry nothing, at most.
-    pub idle_connections_max: usize,
-    /// HTTP/2 connections, at most.
-    pub connections_max: usize,
-    /// Requests at once on an HTTP/2 connection, at most.
-    pub streams_max: usize,
-    /// Size of a response's head, at most.
-    pub head_bytes_max: usize,
-    /// Fields of a response's head, at most.
-    pub head_fields_max: usize,
-    /// Whether it may be an agent, and so is believed when it says that its server is gone. An agent's own server is
-    /// not: the mark is taken out of its responses, so that it can't have a request repeated elsewhere.
-    pub may_be_agent: bool,
-    /// The form of the PROXY header that tells it whose a connection is; `None`: there is none. HTTP/1.1 only.
-    pub proxy_protocol: Option<Version>,
-    /// Where it is counted why connections end.
-    pub ends: Arc<ReplicaEnds>,
-}
-
-impl ReplicaOptions {
-    /// As configured.
-    pub fn new(settings: &ReplicaSettings, timeouts: &Timeouts, limits: &Limits) -> Self {
-        Self {
-            protocol: settings.protocol,
-            connect: timeouts.connect,
-            first_byte: timeouts.first_byte,
-            stall: timeouts.stall,
-            tunnel: timeouts.tunnel,
-            idle: timeouts.idle,
-            idle_connections_max: settings.idle_connections_max as usize,
-            connections_max: multiplex::CONNECTIONS_MAX,
-            streams_max: limits.streams_max as usize,
-            head_bytes_max: limits.head_bytes_max as usize,
-            head_fields_max: limits.head_fields_max as usize,
-            may_be_agent: true,
-            proxy_protocol: settings.proxy_protocol,
-            ends: Arc::default(),
-        }
-    }
-}
-
-impl ReplicaOptions {
-    fn head_limits(&self) -> HeadLimits {
-        HeadLimits {
-            bytes_max: self.head_bytes_max,
-            fields_max: self.head_fields_max,
-        }
-    }
-}
 
 /// A replica as a worker sees it: an address and connections to it.
 #[derive(Debug)]

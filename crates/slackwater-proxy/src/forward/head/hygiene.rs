@@ -6,10 +6,9 @@
 //! are refused. Towards the client: the same fields are taken out. Both messages are framed anew, so no body length is
 //! passed on unchecked. Requests gain a `Via`. Nothing else is touched: no `Server`, no change of `Host`.
 
+use super::error_field::X_SLACKWATER_ERROR;
 use super::origin::Origin;
 use super::{client_cert, forwarded, max_forwards, target, via};
-use crate::forward::answer::X_SLACKWATER_ERROR;
-use crate::forward::request::RequestBody;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Request, Response, StatusCode, Version};
 use slackwater_config::{Connect, ReplicaProtocol};
@@ -35,21 +34,21 @@ pub(super) const fn bad_request(reason: &'static str) -> Refusal {
     }
 }
 
-pub(super) const fn not_implemented(reason: &'static str) -> Refusal {
+pub(crate) const fn not_implemented(reason: &'static str) -> Refusal {
     Refusal {
         status: StatusCode::NOT_IMPLEMENTED,
         reason,
     }
 }
 
-/// Makes a client's request fit for a replica.
-pub fn prepare_request(
-    request: &mut Request<RequestBody>,
+/// Makes the head of a client's request fit for a replica. Whether the client's connection is to change its protocol is
+/// not to be seen in the head; `request` sees to that.
+pub(crate) fn prepare_request<B>(
+    request: &mut Request<B>,
     protocol: ReplicaProtocol,
     connect: Connect,
     origin: &Origin,
 ) -> Result<(), Refusal> {
-    check_upgrade(request.body(), protocol)?;
     let is_connect = *request.method() == Method::CONNECT;
     if is_connect {
         check_connect(request, protocol, connect)?;
@@ -136,20 +135,9 @@ pub fn prepare_request(
     Ok(())
 }
 
-/// Makes sure that a protocol that the client asks for, and may have, is one that the replica can be asked for: over HTTP/2
-/// a connection does not change.
-fn check_upgrade(body: &RequestBody, protocol: ReplicaProtocol) -> Result<(), Refusal> {
-    if protocol == ReplicaProtocol::Http1 || body.upgrade().is_none() {
-        return Ok(());
-    }
-    Err(not_implemented(
-        "the replicas speak HTTP/2 here, over which the protocol cannot change",
-    ))
-}
-
 /// Whether a tunnel may be asked of a replica: it takes the connections of both sides for itself.
-fn check_connect(
-    request: &Request<RequestBody>,
+fn check_connect<B>(
+    request: &Request<B>,
     protocol: ReplicaProtocol,
     connect: Connect,
 ) -> Result<(), Refusal> {

@@ -4,6 +4,7 @@
 //! fields. It reads and writes heads only; no socket and no body is seen here.
 
 pub(crate) mod client_cert;
+pub(crate) mod error_field;
 mod forwarded;
 pub(crate) mod hygiene;
 mod max_forwards;
@@ -12,6 +13,5 @@ mod target;
 mod via;
 
 pub(crate) use hygiene::Refusal;
-pub use hygiene::prepare_request;
-pub(crate) use origin::tells_ends;
+pub(crate) use origin::{Cut, tells_ends};
 pub use origin::{Origin, Rules};

@@ -2,7 +2,6 @@
 
 use super::forwarded;
 use crate::forward::counts::Count;
-use crate::forward::session::Cut;
 use core::cell::Cell;
 use core::net::{IpAddr, SocketAddr};
 use http::uri::Authority;
@@ -64,6 +63,18 @@ impl Rules {
     pub(super) fn trusts(&self, address: IpAddr) -> bool {
         self.forwarded.trust.iter().any(|net| net.contains(address))
     }
+}
+
+/// Why we ended a client's connection that had requests on it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Cut {
+    /// We did not; the client may have.
+    #[default]
+    Not,
+    /// The time to finish was over, or the client took too many requests back.
+    Off,
+    /// The client took nothing for too long.
+    ClientStalled,
 }
 
 /// Whom a connection's requests come from, and where to.

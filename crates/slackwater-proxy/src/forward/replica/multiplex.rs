@@ -11,8 +11,8 @@
 
 use super::connect::{Target, connect};
 use super::liveness::{Liveness, Next};
+use super::options::ReplicaOptions;
 use crate::forward::counts::{ReplicaEnd, ReplicaEnds};
-use crate::forward::exchange::ReplicaOptions;
 use crate::forward::time::Deadlines;
 use crate::forward::wire::buffers;
 use crate::forward::wire::{

@@ -7,8 +7,8 @@
 
 use super::connect::{Target, connect};
 use super::http1::Connection;
+use super::options::ReplicaOptions;
 use crate::forward::counts::ReplicaEnd;
-use crate::forward::exchange::ReplicaOptions;
 use crate::forward::time::Deadlines;
 use core::cell::{Cell, RefCell};
 use slackwater_http::proxy_protocol::Ends;

@@ -1,16 +1,23 @@
-//! One client's connection: what its socket and its requests know together, and its one deadline.
+//! A client's connection as its socket and its requests share it: its one deadline, its requests in flight, and why it ends.
 //!
 //! While it carries no request it may be idle; from the first byte of a head (HTTP/1.1) the head must be complete within
 //! its own time; while a request waits for its client, bytes must move one way or the other. A request that waits for its
 //! replica has a deadline elsewhere. One that passes here is looked at again: it may have been moved since.
+//!
+//! | | file |
+//! |---|---|
+//! | all clients of a worker, and the worker's phase | `clients` |
+//! | an HTTP/1.1 connection as its task and its request's body share it | `inbound` |
+//! | the PROXY header that a connection may begin with | `proxy_header` |
+//! | clients that reset their requests again and again | `resets` |
 
+mod clients;
 mod inbound;
 mod proxy_header;
 mod resets;
 
-use crate::forward::client::{Clients, Phase};
 use crate::forward::counts::ClientEnd;
-use crate::forward::head::Origin;
+use crate::forward::head::{Cut, Origin};
 use crate::forward::time::Deadline;
 use crate::forward::wire::Budget;
 use crate::tls::{Handshakes, Secured};
@@ -24,6 +31,10 @@ use std::io;
 use std::rc::Rc;
 use tokio::net::TcpStream;
 
+pub(crate) use clients::{
+    CONNECTION_LOAN_BYTES, CONNECTION_WINDOW_BYTES, STREAM_WINDOW_LARGE_BYTES,
+};
+pub use clients::{ClientSettings, Clients, Phase};
 pub(crate) use inbound::{Inbound, Turn, Upload};
 
 /// For which a client that was answered early may go on sending, so that it is not cut off before it has read the answer.
@@ -47,18 +58,6 @@ pub(crate) struct Session {
     in_head: Cell<bool>,
     moved_at: Cell<u64>,
     end: Cell<Option<ClientEnd>>,
-}
-
-/// Why we ended a client's connection that had requests on it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Cut {
-    /// We did not; the client may have.
-    #[default]
-    Not,
-    /// The time to finish was over, or the client took too many requests back.
-    Off,
-    /// The client took nothing for too long.
-    ClientStalled,
 }
 
 enum Overdue {

@@ -22,14 +22,12 @@ fn request(
     target: &'static str,
     version: Version,
     fields: &[(&'static str, &'static str)],
-) -> Request<RequestBody> {
+) -> Request<()> {
     let mut builder = Request::builder().uri(target).version(version);
     for (name, value) in fields {
         builder = builder.header(*name, *value);
     }
-    builder
-        .body(RequestBody::default())
-        .expect("a valid request")
+    builder.body(()).expect("a valid request")
 }
 
 fn prepared(
@@ -37,7 +35,7 @@ fn prepared(
     target: &'static str,
     version: Version,
     fields: &[(&'static str, &'static str)],
-) -> Request<RequestBody> {
+) -> Request<()> {
     let mut request = request(target, version, fields);
     prepare_request(&mut request, protocol, Connect::Refuse, &origin()).expect("not refused");
     request
@@ -51,7 +49,7 @@ fn refused(version: Version, fields: &[(&'static str, &'static str)]) -> u16 {
         .as_u16()
 }
 
-fn field<'a>(request: &'a Request<RequestBody>, name: &str) -> Vec<&'a str> {
+fn field<'a>(request: &'a Request<()>, name: &str) -> Vec<&'a str> {
     let values = request.headers().get_all(name);
     values
         .iter()
@@ -198,7 +196,7 @@ fn what_can_be_read_in_two_ways_is_refused() {
     }
 }
 
-fn tunnel(version: Version, fields: &[(&'static str, &'static str)]) -> Request<RequestBody> {
+fn tunnel(version: Version, fields: &[(&'static str, &'static str)]) -> Request<()> {
     let mut tunnel = request("a.example:443", version, fields);
     *tunnel.method_mut() = Method::CONNECT;
     tunnel
