@@ -1,20 +1,23 @@
 //! One attempt at a request: a place taken at a replica, which is given back exactly once, at the end of the response's
 //! body, with an error, or by being dropped when the client leaves.
 
-use super::account::Account;
-use super::gate::Permit;
-use super::learning::Learning;
-use super::retries::Hint;
-use super::room::{Room, Spot};
+mod latency;
+mod learning;
+mod retries;
+
+pub(crate) use latency::{Account, Book, ServiceLatency};
+pub(crate) use learning::Learning;
+pub(crate) use retries::{Hint, Place, Retries, follow};
+
 use crate::forward::{
-    Cause, End, Failure, Patience, Replica, ReplicaCounts, Reply, RequestBody, ResponseBody, Watch,
-    read_rest,
+    Cause, End, Failure, Patience, Reply, RequestBody, ResponseBody, Watch, read_rest,
 };
 use crate::request_record::{AttemptKind, AttemptNotes, Ended, Story};
+use crate::service::admission::{Permit, Spot};
+use crate::service::fleet::Member;
 use core::cell::Cell;
 use core::time::Duration;
 use http::{HeaderMap, Request, Response, StatusCode};
-use slackwater_config::ReplicaConfig;
 use slackwater_config::routes::RetryRules;
 use slackwater_core::overload::Shed;
 use slackwater_core::policy::{Explanation, Outcome};
@@ -23,31 +26,10 @@ use slackwater_tower::client::Lease;
 use slackwater_tower::response::{GrpcStatus, Said, read_head, read_trailers};
 use slackwater_tower::wire::asks::set_time_left;
 use std::rc::Rc;
-use std::sync::Arc;
 use tokio::time::Instant;
 
 /// What is noted of a response that was given up for another one.
 const NOT_PASSED_ON: &str = "not passed on";
-
-/// A replica to this worker.
-#[derive(Debug)]
-pub(super) struct Member {
-    pub(super) config: ReplicaConfig,
-    /// What the policy calls its parts; none if it has no weight.
-    pub(super) parts: Vec<ReplicaId>,
-    pub(super) replica: Rc<Replica>,
-    pub(super) counts: Arc<ReplicaCounts>,
-    /// `None`: there is room for everybody.
-    pub(super) room: Option<Rc<Room>>,
-    /// When its weight was taken.
-    pub(super) resting_since: Option<Instant>,
-}
-
-impl Member {
-    pub(super) fn counts(&self) -> &ReplicaCounts {
-        &self.counts
-    }
-}
 
 /// One attempt at a request.
 #[derive(Debug)]
@@ -74,7 +56,7 @@ pub(crate) struct Flight {
     /// What becomes of itself.
     notes: AttemptNotes,
     /// What the choice was made from, until it sets out.
-    pub(super) explanation: Option<Box<Explanation>>,
+    pub(crate) explanation: Option<Box<Explanation>>,
     /// When the head of its response was there, on the balancer's clock.
     head_at: Option<CoreInstant>,
     /// The request's, once its response is the one that is passed on.
@@ -85,7 +67,7 @@ pub(crate) struct Flight {
 
 /// An attempt that gave the client nothing.
 #[derive(Debug)]
-pub(super) enum Setback {
+pub(crate) enum Setback {
     /// There is no response.
     Failed(Failure),
     /// There is one that the rules do not take for an answer while there may be another attempt.
@@ -94,7 +76,7 @@ pub(super) enum Setback {
 
 impl Setback {
     /// A replica dropped it, for its other copy had begun.
-    pub(super) const fn is_twin_s(&self) -> bool {
+    pub(crate) const fn is_twin_s(&self) -> bool {
         matches!(
             self,
             Self::Failed(Failure {
@@ -105,7 +87,7 @@ impl Setback {
     }
 
     /// Whether [`Self::take_request`] would give the request.
-    pub(super) fn has_request(&self) -> bool {
+    pub(crate) fn has_request(&self) -> bool {
         match self {
             Self::Failed(failure) => failure.request.is_some(),
             Self::Refused(unwanted) => unwanted.reply.has_request(),
@@ -113,24 +95,24 @@ impl Setback {
     }
 
     /// No replica has had anything of the request.
-    pub(super) fn is_unsent(&self) -> bool {
+    pub(crate) fn is_unsent(&self) -> bool {
         matches!(self, Self::Failed(failure) if failure.is_unsent)
     }
 
     /// Nobody was there to take the request.
-    pub(super) fn is_unreached(&self) -> bool {
+    pub(crate) fn is_unreached(&self) -> bool {
         matches!(self, Self::Failed(failure) if failure.is_unsent && !matches!(failure.cause, Cause::Shed(_)))
     }
 
     /// A replica has had it all the same, as another copy.
-    pub(super) fn set_heard(&mut self) {
+    pub(crate) fn set_heard(&mut self) {
         if let Self::Failed(failure) = self {
             failure.is_unsent = false;
         }
     }
 
     /// The request, for another attempt.
-    pub(super) fn take_request(&mut self) -> Option<Box<Request<RequestBody>>> {
+    pub(crate) fn take_request(&mut self) -> Option<Box<Request<RequestBody>>> {
         match self {
             Self::Failed(failure) => failure.request.take(),
             Self::Refused(unwanted) => unwanted.reply.take_request(),
@@ -140,32 +122,32 @@ impl Setback {
 
 /// A response that will be passed on only for want of a better one.
 #[derive(Debug)]
-pub(super) struct Unwanted {
+pub(crate) struct Unwanted {
     reply: Reply,
     flight: Box<Flight>,
 }
 
 impl Unwanted {
     /// When the replica would be tried again.
-    pub(super) fn hint(&self) -> Hint {
+    pub(crate) fn hint(&self) -> Hint {
         Hint::of(self.reply.response().headers())
     }
 
     /// For want of a better one it is the request's.
-    pub(super) fn pass_on(mut self, story: &Story) -> Response<ResponseBody<Box<Flight>>> {
+    pub(crate) fn pass_on(mut self, story: &Story) -> Response<ResponseBody<Box<Flight>>> {
         self.flight.pass_on(story);
         self.reply.into_response(self.flight)
     }
 
     /// Gives it up.
-    pub(super) fn discard(mut self) {
+    pub(crate) fn discard(mut self) {
         self.flight.is_discarded = true;
         discard(self.reply.into_response(self.flight));
     }
 }
 
 /// Reads a response that is not passed on to its end, if that is near, so that its connection can be used again.
-pub(super) fn discard(response: Response<ResponseBody<Box<Flight>>>) {
+pub(crate) fn discard(response: Response<ResponseBody<Box<Flight>>>) {
     let mut body = response.into_body();
     let Some(flight) = body.watch_mut() else {
         return;
@@ -175,7 +157,7 @@ pub(super) fn discard(response: Response<ResponseBody<Box<Flight>>>) {
 }
 
 impl Flight {
-    pub(super) fn new(lease: Lease, member: Rc<Member>, learning: Learning) -> Self {
+    pub(crate) fn new(lease: Lease, member: Rc<Member>, learning: Learning) -> Self {
         Self {
             lease: Some(lease),
             member,
@@ -196,12 +178,12 @@ impl Flight {
     }
 
     /// There may be another copy of the request.
-    pub(super) fn enter_race(&mut self, is_decided: &Rc<Cell<bool>>) {
+    pub(crate) fn enter_race(&mut self, is_decided: &Rc<Cell<bool>>) {
         self.race = Some(Rc::clone(is_decided));
     }
 
     /// It sets out for this request, which notes what becomes of it.
-    pub(super) fn begin(&mut self, kind: AttemptKind, story: &Story) {
+    pub(crate) fn begin(&mut self, kind: AttemptKind, story: &Story) {
         self.kind = kind;
         if let Some(lease) = &self.lease {
             let (name, explanation) = (&self.member.config.name, self.explanation.take());
@@ -210,39 +192,39 @@ impl Flight {
     }
 
     /// As a second copy, which was due so long after the first.
-    pub(super) fn begin_copy(&mut self, kind: AttemptKind, due_after: Duration, story: &Story) {
+    pub(crate) fn begin_copy(&mut self, kind: AttemptKind, due_after: Duration, story: &Story) {
         self.begin(kind, story);
         self.notes.due_after(due_after);
     }
 
     /// Its response is the one that the client gets.
-    pub(super) fn pass_on(&mut self, story: &Story) {
+    pub(crate) fn pass_on(&mut self, story: &Story) {
         story.pass_on(self.kind, self.grpc_status);
         self.story = story.clone();
         self.race = None;
     }
 
     /// Keeps the request's place in the service to the end of the response.
-    pub(super) fn hold(&mut self, permit: Permit) {
+    pub(crate) fn hold(&mut self, permit: Permit) {
         self.permit = Some(permit);
     }
 
     /// Ends an attempt that was never made.
-    pub(super) fn cancel(mut self: Box<Self>) {
+    pub(crate) fn cancel(mut self: Box<Self>) {
         self.end(Outcome::Dropped);
     }
 
-    pub(super) fn member(&self) -> &Rc<Member> {
+    pub(crate) fn member(&self) -> &Rc<Member> {
         &self.member
     }
 
     /// What the policy calls the part of the replica that it has chosen; `None` once the attempt has ended.
-    pub(super) fn part(&self) -> Option<ReplicaId> {
+    pub(crate) fn part(&self) -> Option<ReplicaId> {
         self.lease.as_ref().map(Lease::replica)
     }
 
     /// Takes a place at the replica; `false`, and counted, if there is none.
-    pub(super) fn enter(&mut self) -> bool {
+    pub(crate) fn enter(&mut self) -> bool {
         let Some(room) = &self.member.room else {
             return true;
         };
@@ -254,13 +236,13 @@ impl Flight {
     }
 
     /// Takes a place that somebody else has taken for it.
-    pub(super) fn sit(&mut self, spot: Spot) {
+    pub(crate) fn sit(&mut self, spot: Spot) {
         self.spot = Some(spot);
     }
 
     /// Sends the request and waits for the head of the response, as long as one may take or as `patience` says
     /// instead. A response that `rules` refuse is a setback, if the request can be had again.
-    pub(super) async fn send(
+    pub(crate) async fn send(
         mut self: Box<Self>,
         mut request: Box<Request<RequestBody>>,
         patience: Patience,
@@ -324,7 +306,7 @@ impl Flight {
     }
 
     /// Its response is the request's, and is not complete yet.
-    pub(super) fn keep(&mut self, mut account: Account, status: StatusCode) {
+    pub(crate) fn keep(&mut self, mut account: Account, status: StatusCode) {
         if let Some(at) = self.head_at {
             account.head(status, at);
         }
@@ -406,7 +388,7 @@ impl Flight {
     }
 
     /// The rest of the response is not read, which tells nothing of the replica.
-    pub(super) fn settle(&mut self) {
+    pub(crate) fn settle(&mut self) {
         self.end(self.told);
     }
 

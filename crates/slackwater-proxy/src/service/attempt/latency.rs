@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// What a worker knows of a service's requests, by what became of them.
 #[derive(Debug, Default)]
-pub(super) struct ServiceLatency {
+pub(crate) struct ServiceLatency {
     first_byte: [LatencyHistogram; RESPONSE_CLASSES],
     total: [LatencyHistogram; RESPONSE_CLASSES],
     /// Of requests that can be looked up; nobody else comes near the lock but whoever reads.
@@ -28,7 +28,7 @@ pub(super) struct ServiceLatency {
 
 impl ServiceLatency {
     /// As it is now.
-    pub(super) fn read(&self) -> LatencyFacts {
+    pub(crate) fn read(&self) -> LatencyFacts {
         LatencyFacts {
             first_byte: from_fn(|class| self.first_byte[class].read()),
             total: from_fn(|class| self.total[class].read()),
@@ -36,13 +36,13 @@ impl ServiceLatency {
     }
 
     /// Requests that stand for others. Whoever reads them before [`Self::read`] finds each of them counted there.
-    pub(super) fn exemplars(&self) -> ServiceExemplars {
+    pub(crate) fn exemplars(&self) -> ServiceExemplars {
         let exemplars = self.exemplars.lock();
         exemplars.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// This request, which has been counted, stands for others from now on.
-    pub(super) fn exemplify(&self, record: &Record, reference: Reference) {
+    pub(crate) fn exemplify(&self, record: &Record, reference: Reference) {
         let exemplars = self.exemplars.lock();
         let mut exemplars = exemplars.unwrap_or_else(PoisonError::into_inner);
         let of = |latency, reference| Exemplar {
@@ -61,14 +61,14 @@ impl ServiceLatency {
 
 /// A worker's own handle, which requests can share without a locked instruction.
 #[derive(Debug)]
-pub(super) struct Book {
-    pub(super) latency: Arc<ServiceLatency>,
+pub(crate) struct Book {
+    pub(crate) latency: Arc<ServiceLatency>,
     clock: Clock,
 }
 
 impl Book {
     /// With nothing in it, by that clock.
-    pub(super) fn new(clock: Clock) -> Rc<Self> {
+    pub(crate) fn new(clock: Clock) -> Rc<Self> {
         Rc::new(Self {
             latency: Arc::default(),
             clock,
@@ -78,7 +78,7 @@ impl Book {
 
 /// One request's.
 #[derive(Debug)]
-pub(super) struct Account {
+pub(crate) struct Account {
     /// `None` once it is closed.
     book: Option<Rc<Book>>,
     began: Instant,
@@ -89,7 +89,7 @@ pub(super) struct Account {
 
 impl Account {
     /// A request has come.
-    pub(super) fn open(book: &Rc<Book>, began: Instant, story: &Story) -> Self {
+    pub(crate) fn open(book: &Rc<Book>, began: Instant, story: &Story) -> Self {
         Self {
             book: Some(Rc::clone(book)),
             began,
@@ -99,7 +99,7 @@ impl Account {
     }
 
     /// The head of its response was there at that moment.
-    pub(super) fn head(&mut self, status: StatusCode, at: Instant) {
+    pub(crate) fn head(&mut self, status: StatusCode, at: Instant) {
         self.class = ResponseClass::of(status);
         if let Some(book) = &self.book {
             let took = at.saturating_since(self.began);
@@ -109,12 +109,12 @@ impl Account {
     }
 
     /// Its response was complete at that moment.
-    pub(super) fn complete(mut self, at: Instant) {
+    pub(crate) fn complete(mut self, at: Instant) {
         self.close(self.class, at);
     }
 
     /// Its response was complete at that moment, and its gRPC status blames the server.
-    pub(super) fn complete_as_failed(mut self, at: Instant) {
+    pub(crate) fn complete_as_failed(mut self, at: Instant) {
         self.close(self.class.with_grpc_failure(), at);
     }
 
@@ -124,7 +124,7 @@ impl Account {
     }
 
     /// The rest of its response is not wanted.
-    pub(super) fn leave(mut self, at: Instant) {
+    pub(crate) fn leave(mut self, at: Instant) {
         self.close(ResponseClass::ClientGone, at);
     }
 

@@ -4,25 +4,25 @@
 //! by its checks, says that it drains, or is lost: it has stopped answering probes, and others have not. One that never
 //! answered any counts as there. Where there is nobody at all, tiers mean nothing either: everybody may be chosen, as ever when nobody may be.
 
-use super::fleet::Members;
+use super::Members;
 use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use core::time::Duration;
 use std::rc::Rc;
 
 /// The tier in use, where the admin server can read it.
 #[derive(Debug, Default)]
-pub(super) struct TierInUse(AtomicU8);
+pub(crate) struct TierInUse(AtomicU8);
 
 impl TierInUse {
     const ANY: u8 = u8::MAX;
 
     /// `None`: any.
-    pub(super) fn read(&self) -> Option<u8> {
+    pub(crate) fn read(&self) -> Option<u8> {
         Some(self.0.load(Relaxed)).filter(|tier| *tier != Self::ANY)
     }
 
     /// Whether that is another one than before.
-    pub(super) fn set(&self, tier: Option<u8>) -> bool {
+    pub(crate) fn set(&self, tier: Option<u8>) -> bool {
         let tier = tier.unwrap_or(Self::ANY);
         self.0.swap(tier, Relaxed) != tier
     }
@@ -30,14 +30,14 @@ impl TierInUse {
 
 /// What is known of one replica that has a weight.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Standing {
-    pub(super) tier: u8,
+pub(crate) struct Standing {
+    pub(crate) tier: u8,
     /// Its checks say so.
-    pub(super) is_down: bool,
+    pub(crate) is_down: bool,
     /// It says so itself, or its operator does.
     pub(super) is_draining: bool,
     /// It has answered probes and does not any more, while others do.
-    pub(super) is_lost: bool,
+    pub(crate) is_lost: bool,
 }
 
 /// How often it is looked at who drains or is lost. Verdicts of checks count at once.
@@ -52,7 +52,7 @@ pub(super) fn active(fleet: &[Standing]) -> Option<u8> {
 }
 
 /// Keeps looking, while there are several tiers.
-pub(super) async fn watch(members: Rc<Members>, changed: &impl Fn()) {
+pub(crate) async fn watch(members: Rc<Members>, changed: &impl Fn()) {
     let mut every = tokio::time::interval(INTERVAL);
     every.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {

@@ -6,7 +6,7 @@
 //! it higher: when a replica leaves, or its weight changes, only what was or becomes its own moves. Where the replica cannot be chosen the policy chooses, as it does for everybody else; so a
 //! replica that is down loses its sessions to whoever has room, and not all to the same one.
 
-use super::fleet::Home;
+use super::Home;
 use core::cell::{Cell, RefCell};
 use core::fmt::Write;
 use core::net::IpAddr;
@@ -17,7 +17,7 @@ use slackwater_core::ReplicaId;
 
 /// A worker's rule of which requests belong to which replica.
 #[derive(Debug)]
-pub(super) struct Sticky {
+pub(crate) struct Sticky {
     by: By,
     homes: RefCell<Vec<Known>>,
 }
@@ -42,7 +42,7 @@ struct Known {
 
 impl Sticky {
     /// The rule for these replicas; `None` if each request stands for itself.
-    pub(super) fn new(
+    pub(crate) fn new(
         settings: &StickySettings,
         replicas: impl IntoIterator<Item = Home>,
     ) -> Option<Self> {
@@ -64,18 +64,18 @@ impl Sticky {
     }
 
     /// These are the replicas from now on.
-    pub(super) fn set_homes(&self, replicas: impl IntoIterator<Item = Home>) {
+    pub(crate) fn set_homes(&self, replicas: impl IntoIterator<Item = Home>) {
         let homes = replicas.into_iter().map(Known::new);
         self.homes.replace(homes.collect());
     }
 
     /// Whether it asks for the client's address.
-    pub(super) const fn is_by_address(&self) -> bool {
+    pub(crate) const fn is_by_address(&self) -> bool {
         matches!(self.by, By::Address)
     }
 
     /// The replica that a request belongs to, if it belongs to any.
-    pub(super) fn find(&self, headers: &HeaderMap, client: Option<IpAddr>) -> Option<ReplicaId> {
+    pub(crate) fn find(&self, headers: &HeaderMap, client: Option<IpAddr>) -> Option<ReplicaId> {
         match &self.by {
             By::Cookie { name, .. } => {
                 let token = cookie(headers, name)?;
@@ -101,7 +101,7 @@ impl Sticky {
     }
 
     /// Tells the client to come back to `replica`, unless its request said that already.
-    pub(super) fn mark(
+    pub(crate) fn mark(
         &self,
         headers: &mut HeaderMap,
         asked: Option<ReplicaId>,

@@ -9,20 +9,33 @@
 //! To the policy a member is as many replicas as its weight says (`weights`), and none at all with a weight of 0; another
 //! weight adds or removes some, and the others stay what they were. Of several tiers one is in use (`tiers`).
 
-use super::absent::Absent;
-use super::flight::Member;
-use super::orders::Orders;
-use super::room::Rooms;
-use super::tiers::{self, Standing, TierInUse};
-use super::weights;
+mod absent;
+mod availability;
+mod member;
+pub mod orders;
+pub(crate) mod prober;
+mod standings;
+mod sticky;
+mod tiers;
+mod weights;
+
+pub(crate) use availability::Availability;
+pub(crate) use member::Member;
+pub(crate) use standings::Standings;
+pub(crate) use sticky::Sticky;
+pub(crate) use tiers::TierInUse;
+
 use crate::discovery::Fleet;
 use crate::forward::{Deadlines, Replica, ReplicaCounts, ReplicaOptions, Target};
 use crate::health::{Health, Verdict};
+use crate::service::admission::Rooms;
 use crate::tls::Connector;
+use absent::Absent;
 use core::cell::{Cell, RefCell};
 use core::net::SocketAddr;
 use core::num::NonZeroU32;
 use core::time::Duration;
+use orders::Orders;
 use slackwater_config::ReplicaAddress;
 use slackwater_config::ReplicaConfig;
 use slackwater_config::tls::Client;
@@ -33,6 +46,7 @@ use slackwater_tower::client::{Balancer, ReplicaAddrs};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
+use tiers::Standing;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
@@ -40,14 +54,14 @@ use tokio::time::Instant;
 const RETURN_MAX: Duration = Duration::from_mins(1);
 
 /// What the admin server may know of the members: looked at and changed only when somebody asks, or the fleet changes.
-pub(super) type Roster = Arc<Mutex<BTreeMap<SocketAddr, Seat>>>;
+pub(crate) type Roster = Arc<Mutex<BTreeMap<SocketAddr, Seat>>>;
 
 /// A member, as others than the worker know it.
 #[derive(Clone, Debug)]
-pub(super) struct Seat {
+pub(crate) struct Seat {
     /// What the policy calls its parts.
-    pub(super) ids: Vec<ReplicaId>,
-    pub(super) counts: Arc<ReplicaCounts>,
+    pub(crate) ids: Vec<ReplicaId>,
+    pub(crate) counts: Arc<ReplicaCounts>,
 }
 
 /// A part's name, and whose part it is.
@@ -55,17 +69,17 @@ type Named = Option<(ReplicaId, Rc<Member>)>;
 
 /// Where requests that belong together may go.
 #[derive(Clone, Debug)]
-pub(super) struct Home {
-    pub(super) address: SocketAddr,
+pub(crate) struct Home {
+    pub(crate) address: SocketAddr,
     /// What the policy calls its parts; at least one.
-    pub(super) parts: Vec<ReplicaId>,
+    pub(crate) parts: Vec<ReplicaId>,
     /// It is of the tier in use, and not drained.
-    pub(super) is_in_use: bool,
+    is_in_use: bool,
 }
 
 /// The members of a worker's part of a service.
 #[derive(Debug)]
-pub(super) struct Members {
+pub(crate) struct Members {
     balancer: Balancer,
     options: Rc<ReplicaOptions>,
     deadlines: Rc<Deadlines>,
@@ -98,7 +112,7 @@ pub(super) struct Members {
 
 impl Members {
     /// None yet.
-    pub(super) fn new(
+    pub(crate) fn new(
         balancer: Balancer,
         options: ReplicaOptions,
         deadlines: &Rc<Deadlines>,
@@ -129,40 +143,40 @@ impl Members {
         }
     }
 
-    pub(super) fn roster(&self) -> Roster {
+    pub(crate) fn roster(&self) -> Roster {
         Arc::clone(&self.roster)
     }
 
-    pub(super) fn tier(&self) -> Arc<TierInUse> {
+    pub(crate) fn tier(&self) -> Arc<TierInUse> {
         Arc::clone(&self.tier)
     }
 
     /// What is told of the parts is written down there.
-    pub(super) const fn recording(&self) -> Option<&Stream> {
+    pub(crate) const fn recording(&self) -> Option<&Stream> {
         self.recording.as_ref()
     }
 
     /// For whoever joins from now on.
-    pub(super) fn set_warm_up(&self, span: Duration) {
+    pub(crate) fn set_warm_up(&self, span: Duration) {
         self.warm_up.set(span);
     }
 
     /// The member that has a part of that name, while it is in the fleet.
     #[inline]
-    pub(super) fn find(&self, id: ReplicaId) -> Option<Rc<Member>> {
+    pub(crate) fn find(&self, id: ReplicaId) -> Option<Rc<Member>> {
         let by_index = self.by_index.borrow();
         let (named, member) = by_index.get(id.index())?.as_ref()?;
         (*named == id).then(|| Rc::clone(member))
     }
 
     /// What the policy calls a part of the member there.
-    pub(super) fn part_at(&self, address: SocketAddr) -> Option<ReplicaId> {
+    pub(crate) fn part_at(&self, address: SocketAddr) -> Option<ReplicaId> {
         let by_address = self.by_address.borrow();
         by_address.get(&address)?.parts.first().copied()
     }
 
     /// Nobody is chosen any more.
-    pub(super) fn retire(&self) {
+    pub(crate) fn retire(&self) {
         for member in self.by_address.borrow().values() {
             member.replica.retire();
         }
@@ -170,14 +184,14 @@ impl Members {
 
     /// Takes those that are down, or of a tier that is not in use, out of the choice, and the others back into it. Whether
     /// another tier is in use now.
-    pub(super) fn hear(&self) -> bool {
+    pub(crate) fn hear(&self) -> bool {
         let is_new = self.choose_tier();
         self.settle_all();
         is_new
     }
 
     /// Whether another tier is in use now, because of what replicas say or don't say.
-    pub(super) fn look_at_tiers(&self) -> bool {
+    fn look_at_tiers(&self) -> bool {
         let is_new = self.choose_tier();
         if is_new {
             self.settle_all();
@@ -186,7 +200,7 @@ impl Members {
     }
 
     /// Waits until there are several tiers.
-    pub(super) async fn several_tiers(&self) {
+    async fn several_tiers(&self) {
         while self.tier_max.get() == 0 {
             self.tiers_told.notified().await;
         }
@@ -212,7 +226,7 @@ impl Members {
     }
 
     /// Says why those could not be chosen that were taken out of the choice here.
-    pub(super) fn tell_absent(&self, told: &mut Explanation) {
+    pub(crate) fn tell_absent(&self, told: &mut Explanation) {
         self.absent.borrow().tell(told);
     }
 
@@ -224,7 +238,7 @@ impl Members {
     }
 
     /// Whether it is none of those that nobody is to be sent to.
-    pub(super) fn may_choose(&self, member: &Member) -> bool {
+    pub(crate) fn may_choose(&self, member: &Member) -> bool {
         let tier = self.tier.read();
         let is_in_use = tier.is_none_or(|tier| tier == member.config.tier);
         is_in_use && self.why_absent(&member.config).is_none()
@@ -232,12 +246,12 @@ impl Members {
 
     /// Whether the operator wants it to get no new requests. While nobody is drained this is a look at a flag.
     #[inline]
-    pub(super) fn is_drained(&self, replica: &ReplicaConfig) -> bool {
+    pub(crate) fn is_drained(&self, replica: &ReplicaConfig) -> bool {
         self.any_drained.get() && self.orders.borrow().is_drained(replica)
     }
 
     /// What the policy calls the parts of those that are drained.
-    pub(super) fn drained_parts(&self) -> Vec<ReplicaId> {
+    pub(crate) fn drained_parts(&self) -> Vec<ReplicaId> {
         let by_address = self.by_address.borrow();
         let drained = by_address
             .values()
@@ -273,7 +287,7 @@ impl Members {
     }
 
     /// Each that has a weight, in the order of their addresses.
-    pub(super) fn homes(&self) -> Vec<Home> {
+    pub(crate) fn homes(&self) -> Vec<Home> {
         let by_address = self.by_address.borrow();
         let weighted = by_address.values().filter(|it| !it.parts.is_empty());
         let tier = self.tier.read();
@@ -288,7 +302,7 @@ impl Members {
     }
 
     /// How many there are now that have a weight.
-    pub(super) fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         let by_address = self.by_address.borrow();
         by_address
             .values()
@@ -297,19 +311,19 @@ impl Members {
     }
 
     /// Each, in the order of their addresses.
-    pub(super) fn all(&self) -> Vec<Rc<Member>> {
+    pub(crate) fn all(&self) -> Vec<Rc<Member>> {
         self.by_address.borrow().values().map(Rc::clone).collect()
     }
 
     /// Closes connections that have been idle for too long.
-    pub(super) fn sweep(&self) {
+    pub(crate) fn sweep(&self) {
         for member in self.by_address.borrow().values() {
             member.replica.sweep();
         }
     }
 
     /// Makes the members those of `next`, as the operator wants them.
-    pub(super) fn become_fleet(&self, next: &Fleet) {
+    pub(crate) fn become_fleet(&self, next: &Fleet) {
         let now = Instant::now();
         let mut left = self.left.borrow_mut();
         left.retain(|_, (since, _)| now.saturating_duration_since(*since) < RETURN_MAX);
@@ -487,7 +501,7 @@ fn is_down(health: &Health, address: SocketAddr) -> bool {
 }
 
 /// A panic while it was held leaves it as good as it was.
-pub(super) fn lock(
+pub(crate) fn lock(
     roster: &Mutex<BTreeMap<SocketAddr, Seat>>,
 ) -> std::sync::MutexGuard<'_, BTreeMap<SocketAddr, Seat>> {
     roster.lock().unwrap_or_else(PoisonError::into_inner)

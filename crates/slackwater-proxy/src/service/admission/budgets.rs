@@ -9,7 +9,7 @@ const MILLIONTHS: u64 = 1_000_000;
 
 /// How large the budgets of a worker's part of a service are.
 #[derive(Clone, Debug)]
-pub(super) struct Budgets {
+pub(crate) struct Budgets {
     retry: RetryBudgetConfig,
     /// In copies; `None`: there are none.
     hedge: Option<u32>,
@@ -17,7 +17,7 @@ pub(super) struct Budgets {
 }
 
 impl Budgets {
-    pub(super) fn new(config: &ServiceConfig) -> Self {
+    pub(crate) fn new(config: &ServiceConfig) -> Self {
         let (hedge, tie) = (&config.hedge, &config.tie);
         Self {
             retry: config.retries.budget.clone(),
@@ -27,7 +27,7 @@ impl Budgets {
     }
 
     /// What is left of each now.
-    pub(super) fn facts(&self, counts: &ServiceCounts) -> Vec<BudgetFacts> {
+    pub(crate) fn facts(&self, counts: &ServiceCounts) -> Vec<BudgetFacts> {
         let awaited = u32::try_from(counts.awaited.read()).unwrap_or(u32::MAX);
         let retries_max = u64::from(self.retry.retries_max(awaited));
         let retries_left = retries_max.saturating_sub(counts.retries_out.read());

@@ -14,7 +14,7 @@ use std::time::SystemTime;
 use tokio::time::Instant;
 
 /// Orders for a replica that has been away from its fleet for longer are forgotten.
-pub(crate) const AWAY_MAX: Duration = Duration::from_mins(10);
+pub(super) const AWAY_MAX: Duration = Duration::from_mins(10);
 
 /// What is wanted of one replica.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,43 +7,43 @@ use slackwater_telemetry::latency_histogram::LatencyHistogram;
 /// A worker's counts for one service; the meaning of each is in [`AdmissionCounts`].
 #[derive(Debug, Default)]
 pub(crate) struct ServiceCounts {
-    pub(super) retries_over_budget: Count,
-    pub(super) hedges: Count,
-    pub(super) hedges_won: Count,
-    pub(super) hedges_over_budget: Count,
-    pub(super) hedges_while_slow: Count,
-    pub(super) hedges_unknown: Count,
-    pub(super) ties: Count,
-    pub(super) ties_sent: Count,
-    pub(super) ties_won: Count,
-    pub(super) ties_dropped: Count,
-    pub(super) ties_over_budget: Count,
-    pub(super) shadow_trials: Count,
+    pub(crate) retries_over_budget: Count,
+    pub(crate) hedges: Count,
+    pub(crate) hedges_won: Count,
+    pub(crate) hedges_over_budget: Count,
+    pub(crate) hedges_while_slow: Count,
+    pub(crate) hedges_unknown: Count,
+    pub(crate) ties: Count,
+    pub(crate) ties_sent: Count,
+    pub(crate) ties_won: Count,
+    pub(crate) ties_dropped: Count,
+    pub(crate) ties_over_budget: Count,
+    pub(crate) shadow_trials: Count,
     pub(super) shed_queue_full: Count,
     pub(super) shed_wait_over: Count,
     pub(super) shed_deadline: Count,
-    pub(super) shed_replicas_full: Count,
-    pub(super) queued: Count,
+    pub(crate) shed_replicas_full: Count,
+    pub(crate) queued: Count,
     /// Where there is a door.
     pub(super) inside: Level,
-    pub(super) waiting: Level,
-    pub(super) oldest: Moment,
+    pub(crate) waiting: Level,
+    pub(crate) oldest: Moment,
     /// Of those who stood in line, however that ended.
-    pub(super) waits: LatencyHistogram,
+    pub(crate) waits: LatencyHistogram,
     /// Requests whose response has not begun.
-    pub(super) awaited: Level,
+    pub(crate) awaited: Level,
     /// Further tries that are out, of those that the budget pays for.
-    pub(super) retries_out: Level,
+    pub(crate) retries_out: Level,
     /// What the budgets for second copies have to pay with, in millionths of a copy.
-    pub(super) hedges_saved: Level,
-    pub(super) ties_saved: Level,
+    pub(crate) hedges_saved: Level,
+    pub(crate) ties_saved: Level,
     pub(crate) mirrored: Count,
     pub(crate) mirror_skipped: Count,
 }
 
 impl ServiceCounts {
     /// The line before the service, where there is one.
-    pub(super) fn line(&self) -> LineFacts {
+    pub(crate) fn line(&self) -> LineFacts {
         LineFacts {
             inside: self.inside.read(),
             waiting: self.waiting.read(),

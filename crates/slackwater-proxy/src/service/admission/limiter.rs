@@ -6,8 +6,9 @@
 //! Each worker has its share of the limit and of the line.
 
 use super::WorkerPlace;
+
 use super::counts::ServiceCounts;
-use super::line::Line;
+use super::wait_queue::Line;
 use crate::forward::{ResponseBody, Watch, shed, too_late};
 use core::cell::Cell;
 use core::time::Duration;
@@ -19,7 +20,7 @@ use tokio::time::Instant;
 
 /// Why a request was not let in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Shed {
+pub(crate) enum Shed {
     /// All places are taken, and the line is full.
     QueueFull,
     /// It has waited as long as it may.
@@ -30,7 +31,7 @@ pub(super) enum Shed {
 
 impl Shed {
     /// What the client is told.
-    pub(super) fn answer<W: Watch>(self) -> Response<ResponseBody<W>> {
+    pub(crate) fn answer<W: Watch>(self) -> Response<ResponseBody<W>> {
         match self {
             Self::QueueFull => shed("queue_full", "too many requests wait already"),
             Self::WaitOver => shed("queue_wait_over", "there was no room in time"),
@@ -41,7 +42,7 @@ impl Shed {
 
 /// A worker's door to a service.
 #[derive(Debug)]
-pub(super) struct Gate {
+pub(crate) struct Gate {
     requests_max: u32,
     waiting_max: usize,
     wait_max: Duration,
@@ -52,7 +53,7 @@ pub(super) struct Gate {
 
 /// A place inside, until dropped.
 #[derive(Debug)]
-pub(super) struct Permit(Rc<Gate>);
+pub(crate) struct Permit(Rc<Gate>);
 
 impl Drop for Permit {
     fn drop(&mut self) {
@@ -76,7 +77,7 @@ impl Drop for Leaving<'_> {
 
 /// The share of `total` that worker number `index` of `workers` has: all shares are alike but for one, each is at least 1,
 /// and unless that takes more, together they are `total`.
-pub(super) fn share(total: u32, index: u16, workers: u16) -> u32 {
+pub(crate) fn share(total: u32, index: u16, workers: u16) -> u32 {
     let (index, workers) = (u32::from(index), u32::from(workers.max(1)));
     let even = total / workers;
     let rest = u32::from(index < total % workers);
@@ -85,7 +86,7 @@ pub(super) fn share(total: u32, index: u16, workers: u16) -> u32 {
 
 impl Gate {
     /// The door of worker number `index` of `workers`; `None` if everybody may come in.
-    pub(super) fn new(
+    pub(crate) fn new(
         settings: &QueueSettings,
         WorkerPlace { index, workers }: WorkerPlace,
         counts: &Arc<ServiceCounts>,
@@ -106,7 +107,7 @@ impl Gate {
     }
 
     /// A place inside, now or after a wait in line that is over at `ends` at the latest: by then the request is.
-    pub(super) async fn enter(self: &Rc<Self>, ends: Option<Instant>) -> Result<Permit, Shed> {
+    pub(crate) async fn enter(self: &Rc<Self>, ends: Option<Instant>) -> Result<Permit, Shed> {
         if self.line.is_empty() && self.has_room() {
             return Ok(self.take());
         }
@@ -174,8 +175,8 @@ impl Gate {
 
 #[cfg(test)]
 mod tests {
-    use super::super::line::testing::{in_paused_time, now};
     use super::*;
+    use crate::service::admission::wait_queue::testing::{in_paused_time, now};
     use core::pin::pin;
 
     const ALONE: WorkerPlace = WorkerPlace {

@@ -6,8 +6,8 @@
 //! idempotent, or if somebody says that doing it twice does no harm, if it can be had again, after a wait, and within the
 //! budget. Once a response has begun towards the client there is no other try.
 
-use super::counts::ServiceCounts;
 use crate::forward::Cause;
+use crate::service::admission::ServiceCounts;
 use core::cell::RefCell;
 use core::time::Duration;
 use http::{HeaderMap, HeaderName, header};
@@ -20,7 +20,7 @@ use std::sync::Arc;
 const GRPC_PUSHBACK: HeaderName = HeaderName::from_static("grpc-retry-pushback-ms");
 /// A worker's rules and budget for one service.
 #[derive(Debug)]
-pub(super) struct Retries {
+pub(crate) struct Retries {
     rules: RetryRules,
     backoff: Backoff,
     budget: RefCell<RetryBudget>,
@@ -30,7 +30,7 @@ pub(super) struct Retries {
 
 /// A request whose response has not begun.
 #[derive(Debug)]
-pub(super) struct Awaited<'r>(&'r Retries);
+pub(crate) struct Awaited<'r>(&'r Retries);
 
 impl Drop for Awaited<'_> {
     fn drop(&mut self) {
@@ -41,7 +41,7 @@ impl Drop for Awaited<'_> {
 
 /// A place in the budget.
 #[derive(Debug)]
-pub(super) struct Place<'r>(&'r Retries);
+pub(crate) struct Place<'r>(&'r Retries);
 
 impl Drop for Place<'_> {
     fn drop(&mut self) {
@@ -52,7 +52,7 @@ impl Drop for Place<'_> {
 
 /// What a replica says of when to come back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Hint {
+pub(crate) enum Hint {
     /// Nothing.
     None,
     /// Not before this.
@@ -62,7 +62,7 @@ pub(super) enum Hint {
 }
 
 impl Retries {
-    pub(super) fn new(settings: &RetrySettings, seed: u64, counts: &Arc<ServiceCounts>) -> Self {
+    pub(crate) fn new(settings: &RetrySettings, seed: u64, counts: &Arc<ServiceCounts>) -> Self {
         Self {
             backoff: Backoff::new(settings.backoff.clone()),
             budget: RefCell::new(RetryBudget::new(settings.budget.clone())),
@@ -73,19 +73,19 @@ impl Retries {
     }
 
     /// The service's own, for requests whose route says nothing else.
-    pub(super) const fn rules(&self) -> &RetryRules {
+    pub(crate) const fn rules(&self) -> &RetryRules {
         &self.rules
     }
 
     /// Counts a request as one whose response has not begun.
-    pub(super) fn await_response(&self) -> Awaited<'_> {
+    pub(crate) fn await_response(&self) -> Awaited<'_> {
         let awaited = &self.counts.awaited;
         awaited.set(awaited.read() + 1);
         Awaited(self)
     }
 
     /// A place in the budget, if there is one; otherwise that is counted.
-    pub(super) fn place(&self) -> Option<Place<'_>> {
+    pub(crate) fn place(&self) -> Option<Place<'_>> {
         let awaited = u32::try_from(self.counts.awaited.read()).unwrap_or(u32::MAX);
         if self.budget.borrow_mut().begin(awaited) {
             self.tell_out();
@@ -102,7 +102,7 @@ impl Retries {
 
     /// The wait before retry number `retry`, from 0; `None` if the replica asks for too long a wait, or if there is
     /// too little time `left`.
-    pub(super) fn wait(&self, retry: u32, hint: Hint, left: Duration) -> Option<Duration> {
+    pub(crate) fn wait(&self, retry: u32, hint: Hint, left: Duration) -> Option<Duration> {
         let hint = match hint {
             Hint::None => None,
             Hint::After(wait) => Some(wait),
@@ -114,7 +114,7 @@ impl Retries {
 }
 
 /// Whether a failure is one after which a request that may be repeated is.
-pub(super) const fn follow(rules: &RetryRules, cause: &Cause) -> bool {
+pub(crate) const fn follow(rules: &RetryRules, cause: &Cause) -> bool {
     match cause {
         Cause::Broken(_) | Cause::HeadTooLarge => rules.on.reset,
         Cause::FirstByte => rules.on.timeout,
@@ -130,7 +130,7 @@ pub(super) const fn follow(rules: &RetryRules, cause: &Cause) -> bool {
 impl Hint {
     /// What a response says: gRPC's word wins, which is the finer one. A negative or garbled one of those means never
     /// (gRPC A6).
-    pub(super) fn of(headers: &HeaderMap) -> Self {
+    pub(crate) fn of(headers: &HeaderMap) -> Self {
         if let Some(pushback) = headers.get(GRPC_PUSHBACK) {
             let ms = pushback.to_str().ok().and_then(|ms| ms.parse().ok());
             return ms.map_or(Self::Never, |ms| Self::After(Duration::from_millis(ms)));

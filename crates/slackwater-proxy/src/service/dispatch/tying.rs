@@ -7,8 +7,9 @@
 //! hardly have more to do.
 
 use super::Service;
-use super::counts::ServiceCounts;
-use super::flight::Flight;
+use crate::service::admission::ServiceCounts;
+use crate::service::attempt::Flight;
+
 use crate::forward::RequestBody;
 use crate::request_record::Story;
 use core::cell::RefCell;
@@ -31,7 +32,7 @@ const DRAWN_AT_ONCE: usize = 64;
 
 /// A worker's tied requests to one service.
 #[derive(Debug)]
-pub(super) struct Tying {
+pub(crate) struct Tying {
     delay: TieDelay,
     budget: RefCell<TieBudget>,
     names: RefCell<Names>,
@@ -40,7 +41,7 @@ pub(super) struct Tying {
 
 impl Tying {
     /// `None`: no request is tied.
-    pub(super) fn new(settings: &TyingSettings, counts: &Arc<ServiceCounts>) -> Option<Self> {
+    pub(crate) fn new(settings: &TyingSettings, counts: &Arc<ServiceCounts>) -> Option<Self> {
         settings.enabled.then(|| {
             let tying = Self {
                 delay: settings.delay,
@@ -62,7 +63,7 @@ impl Tying {
     }
 
     /// A second copy is on its way.
-    pub(super) fn sent(&self) {
+    pub(crate) fn sent(&self) {
         self.counts.ties_sent.add_one();
     }
 
@@ -82,7 +83,7 @@ impl Tying {
 impl Service {
     /// A second replica for a request that `first` has, which may be sent twice; `None` if it is not to be tied, or there is
     /// nobody else. Whoever asks replicas before each choice would keep the first copy waiting for that: there is none, either.
-    pub(super) fn tie(&self, first: &Flight, story: &Story) -> Option<Tied<'_>> {
+    pub(crate) fn tie(&self, first: &Flight, story: &Story) -> Option<Tied<'_>> {
         let tying = self.tying.as_ref()?;
         tying.with_budget(TieBudget::earn);
         let avoid = &first.member().parts;
@@ -116,7 +117,7 @@ impl Service {
 
 /// A request with two replicas. Dropped, the second one is given back.
 #[derive(Debug)]
-pub(super) struct Tied<'s> {
+pub(crate) struct Tied<'s> {
     tying: &'s Tying,
     name: TieName,
     /// Where they take datagrams.
@@ -171,7 +172,7 @@ impl<'s> Tied<'s> {
         }
     }
 
-    pub(super) fn end(self, end: WatchEnd) {
+    pub(crate) fn end(self, end: WatchEnd) {
         if end == WatchEnd::Superseded {
             self.tying.counts.ties_won.add_one();
         }

@@ -4,7 +4,7 @@
 //! that becomes free, first come, first served, for as long as a connection may take. Each worker has its share of the room.
 
 use super::counts::ServiceCounts;
-use super::line::Line;
+use super::wait_queue::Line;
 use core::cell::Cell;
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -17,7 +17,7 @@ const WAITING_MAX: usize = 4096;
 
 /// The room at all replicas of a service.
 #[derive(Debug)]
-pub(super) struct Rooms {
+pub(crate) struct Rooms {
     /// Requests at each replica.
     requests_max: u32,
     wait_max: Duration,
@@ -27,7 +27,7 @@ pub(super) struct Rooms {
 
 /// The room at one replica.
 #[derive(Debug)]
-pub(super) struct Room {
+pub(crate) struct Room {
     address: SocketAddr,
     inside: Cell<u32>,
     rooms: Rc<Rooms>,
@@ -35,14 +35,14 @@ pub(super) struct Room {
 
 /// A place there, until dropped.
 #[derive(Debug)]
-pub(super) struct Spot {
+pub(crate) struct Spot {
     room: Rc<Room>,
     /// Nobody is told when it becomes free.
     is_quiet: bool,
 }
 
 impl Rooms {
-    pub(super) fn new(
+    pub(crate) fn new(
         requests_max: u32,
         wait_max: Duration,
         counts: &Arc<ServiceCounts>,
@@ -56,7 +56,7 @@ impl Rooms {
     }
 
     /// The room at the replica of that address.
-    pub(super) fn room(self: &Rc<Self>, address: SocketAddr) -> Rc<Room> {
+    pub(crate) fn room(self: &Rc<Self>, address: SocketAddr) -> Rc<Room> {
         Rc::new(Room {
             address,
             inside: Cell::new(0),
@@ -65,12 +65,12 @@ impl Rooms {
     }
 
     /// Until when somebody who comes now may wait.
-    pub(super) fn deadline(&self) -> Instant {
+    pub(crate) fn deadline(&self) -> Instant {
         Instant::now() + self.wait_max
     }
 
     /// Waits for a place at any replica. `None`, which is counted: there was none in time, or too many wait already.
-    pub(super) async fn wait(&self, deadline: Instant) -> Option<Spot> {
+    pub(crate) async fn wait(&self, deadline: Instant) -> Option<Spot> {
         let waited = if self.line.len() < WAITING_MAX {
             let in_line = self.line.join(Instant::now());
             tokio::time::timeout_at(deadline, in_line.called())
@@ -88,7 +88,7 @@ impl Rooms {
 
 impl Room {
     /// A place, if there is one.
-    pub(super) fn enter(self: &Rc<Self>) -> Option<Spot> {
+    pub(crate) fn enter(self: &Rc<Self>) -> Option<Spot> {
         if self.inside.get() >= self.rooms.requests_max {
             return None;
         }
@@ -111,12 +111,12 @@ impl Room {
 
 impl Spot {
     /// Where it is.
-    pub(super) fn address(&self) -> SocketAddr {
+    pub(crate) fn address(&self) -> SocketAddr {
         self.room.address
     }
 
     /// Gives it back without a word to those who wait: it is of no use to anybody now, for the replica is not to be chosen.
-    pub(super) fn forget(mut self) {
+    pub(crate) fn forget(mut self) {
         self.is_quiet = true;
     }
 }
@@ -132,8 +132,8 @@ impl Drop for Spot {
 
 #[cfg(test)]
 mod tests {
-    use super::super::line::testing::{in_paused_time, now};
     use super::*;
+    use crate::service::admission::wait_queue::testing::{in_paused_time, now};
     use core::pin::pin;
 
     const SECOND: Duration = Duration::from_secs(1);

@@ -4,7 +4,8 @@
 //! one replica down is not taken to another. Its answer is read and thrown away, and tells the policy what any trial does.
 
 use super::Service;
-use super::flight::Flight;
+use crate::service::attempt::Flight;
+
 use crate::forward::{COPY_BYTES_MAX, COPY_TIME_MAX, Patience, RequestBody, Twin, read_out};
 use crate::request_record::{AttemptKind, Story};
 use http::Request;

@@ -8,7 +8,7 @@ const NOT_IN_USE: &str = "not_in_use";
 
 /// Parts of replicas that are out, with the reason in a word.
 #[derive(Debug, Default)]
-pub(super) struct Absent {
+pub(crate) struct Absent {
     /// As many as an explanation has room for.
     told: Vec<(ReplicaId, &'static str)>,
     /// There are more.
@@ -16,13 +16,13 @@ pub(super) struct Absent {
 }
 
 impl Absent {
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.told.clear();
         self.is_cut = false;
     }
 
     /// A replica with these parts is out for that reason, or is not.
-    pub(super) fn add(&mut self, parts: &[ReplicaId], why: Option<&'static str>) {
+    pub(crate) fn add(&mut self, parts: &[ReplicaId], why: Option<&'static str>) {
         let Some(why) = why else {
             return;
         };
@@ -33,7 +33,7 @@ impl Absent {
     }
 
     /// Says so of each that could not be chosen. While nobody is out it says nothing.
-    pub(super) fn tell(&self, explanation: &mut Explanation) {
+    pub(crate) fn tell(&self, explanation: &mut Explanation) {
         for &(part, why) in &self.told {
             explanation.say_why(part, why);
         }

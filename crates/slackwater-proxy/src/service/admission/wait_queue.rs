@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 /// Those who wait, in a worker; `P` is a place.
 #[derive(Debug)]
-pub(super) struct Line<P>(RefCell<Waiting<P>>);
+pub(crate) struct Line<P>(RefCell<Waiting<P>>);
 
 /// By number, so that who leaves from the middle is found without a walk along the line.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ struct Waiter<P> {
 }
 
 /// Stands in line, until dropped.
-pub(super) struct InLine<'l, P> {
+pub(crate) struct InLine<'l, P> {
     line: &'l Line<P>,
     number: u64,
     waiter: Rc<Waiter<P>>,
@@ -48,22 +48,22 @@ impl<P> Default for Line<P> {
 }
 
 impl<P> Line<P> {
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.0.borrow().waiters.len()
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.0.borrow().waiters.is_empty()
     }
 
     /// Since when the first in it has waited.
-    pub(super) fn oldest(&self) -> Option<Instant> {
+    pub(crate) fn oldest(&self) -> Option<Instant> {
         let waiting = self.0.borrow();
         waiting.waiters.values().next().map(|first| first.since)
     }
 
     /// Takes the last place in it, now.
-    pub(super) fn join(&self, now: Instant) -> InLine<'_, P> {
+    pub(crate) fn join(&self, now: Instant) -> InLine<'_, P> {
         let waiter = Rc::new(Waiter {
             since: now,
             place: RefCell::new(None),
@@ -104,7 +104,7 @@ impl<P> Line<P> {
 
 impl<P> InLine<'_, P> {
     /// The place, once it is called.
-    pub(super) async fn called(&self) -> P {
+    pub(crate) async fn called(&self) -> P {
         poll_fn(|cx| {
             if let Some(place) = self.waiter.place.take() {
                 return Poll::Ready(place);
@@ -126,11 +126,11 @@ impl<P> Drop for InLine<'_, P> {
 
 /// What tests of those who wait share.
 #[cfg(test)]
-pub(super) mod testing {
+pub(crate) mod testing {
     use core::pin::Pin;
     use futures_util::FutureExt;
 
-    pub(in super::super) fn in_paused_time(test: impl Future<Output = ()>) {
+    pub(crate) fn in_paused_time(test: impl Future<Output = ()>) {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_time()
             .start_paused(true)
@@ -140,7 +140,7 @@ pub(super) mod testing {
     }
 
     /// What a future has to say by now.
-    pub(in super::super) fn now<F: Future>(future: Pin<&mut F>) -> Option<F::Output> {
+    pub(crate) fn now<F: Future>(future: Pin<&mut F>) -> Option<F::Output> {
         future.now_or_never()
     }
 }

@@ -4,7 +4,8 @@
 //! times, for anybody else; a replica that is not to be chosen is not taken in place of a full one.
 
 use super::Service;
-use super::flight::Flight;
+use crate::service::attempt::Flight;
+
 use crate::request_record::Story;
 use slackwater_core::ReplicaId;
 use slackwater_core::policy::Query;

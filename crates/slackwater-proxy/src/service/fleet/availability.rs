@@ -1,6 +1,6 @@
 //! Who may be chosen: the checks' verdicts and the tier in use, as the policy hears them.
 
-use super::fleet::Members;
+use super::Members;
 use super::tiers;
 use crate::health::Health;
 use std::rc::Rc;
@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 
 /// Tells the policy of verdicts, until dropped.
 #[derive(Debug)]
-pub(super) struct Availability(JoinHandle<()>);
+pub(crate) struct Availability(JoinHandle<()>);
 
 impl Drop for Availability {
     fn drop(&mut self) {
@@ -20,7 +20,7 @@ impl Drop for Availability {
 impl Availability {
     /// Follows `health` and what replicas say, on the current runtime, and says when another tier is in use. Who is down
     /// when he joins is out of the choice already.
-    pub(super) fn follow(
+    pub(crate) fn follow(
         mut health: watch::Receiver<Health>,
         members: Rc<Members>,
         changed: impl Fn() + 'static,

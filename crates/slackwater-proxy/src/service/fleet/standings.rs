@@ -3,8 +3,7 @@
 //! It is looked at once a second, so that no replica has more lines than that, and with a bound on them all. While all
 //! replicas are sound and nothing has happened a look is a comparison of counts.
 
-use super::Service;
-use super::fleet::Members;
+use super::Members;
 use core::cell::{Cell, RefCell};
 use core::time::Duration;
 use slackwater_core::health::{HealthCounters, HealthState, HealthView};
@@ -19,7 +18,7 @@ const LINES_MAX: usize = 10;
 
 /// Where replicas stood at the last look.
 #[derive(Debug)]
-pub(super) struct Standings {
+pub(crate) struct Standings {
     worker: u16,
     next_at: Cell<Instant>,
     counters: Cell<HealthCounters>,
@@ -38,7 +37,7 @@ struct Found<'f> {
 }
 
 impl Standings {
-    pub(super) fn new(worker: u16) -> Self {
+    pub(crate) fn new(worker: u16) -> Self {
         Self {
             worker,
             next_at: Cell::new(Instant::now()),
@@ -48,7 +47,7 @@ impl Standings {
     }
 
     /// Logs what has changed since the last look, once in a while.
-    fn look(&self, service: &str, balancer: &Balancer, members: &Members) {
+    pub(crate) fn look(&self, service: &str, balancer: &Balancer, members: &Members) {
         let now = Instant::now();
         if now < self.next_at.get() {
             return;
@@ -156,15 +155,6 @@ impl Found<'_> {
             HealthState::Returning => line!(info, self, "is back, with a part of its share"),
             HealthState::WarmingUp => line!(info, self, "is new, and has to show what it can"),
             _ => line!(info, self, "has its whole share"),
-        }
-    }
-}
-
-impl Service {
-    /// Logs which of its replicas stand otherwise than a moment ago.
-    pub(super) fn log_standings(&self) {
-        if let Some(standings) = &self.standings {
-            standings.look(&self.name, &self.balancer, &self.members);
         }
     }
 }

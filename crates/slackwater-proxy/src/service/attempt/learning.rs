@@ -10,7 +10,7 @@ use slackwater_tower::wire::carried::take_carried_report;
 
 /// What a policy learns from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Learning {
+pub(crate) enum Learning {
     /// Probes alone, or nothing.
     Nothing,
     /// CPU and rates of an ORCA report.
@@ -21,7 +21,7 @@ pub(super) enum Learning {
 
 impl Learning {
     /// What the policy of that name learns from.
-    pub(super) fn of_policy(name: &str) -> Self {
+    pub(crate) fn of_policy(name: &str) -> Self {
         match name {
             "weighted_round_robin" => Self::Orca,
             "capacity" => Self::Capacity,
@@ -30,7 +30,7 @@ impl Learning {
     }
 
     /// Takes out of a response's head or trailers what is said there.
-    pub(super) fn take(self, headers: &mut HeaderMap) -> Option<LoadReport> {
+    pub(crate) fn take(self, headers: &mut HeaderMap) -> Option<LoadReport> {
         match self {
             Self::Nothing => None,
             Self::Orca => orca::take(headers)?.of_rates(),

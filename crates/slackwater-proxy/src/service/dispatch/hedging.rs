@@ -4,8 +4,8 @@
 //! answered one, for anybody can call what there is not; any other request's is its route. There is room for a bounded
 //! number of classes; those that come when it is full share the last one.
 
-use super::counts::ServiceCounts;
 use crate::forward::{RequestBody, is_grpc_call};
+use crate::service::admission::ServiceCounts;
 use core::cell::RefCell;
 use http::{HeaderMap, Request};
 use slackwater_config::HedgingSettings;
@@ -19,7 +19,7 @@ const METHOD_BYTES_MAX: usize = 256;
 
 /// A worker's second copies of one service's requests.
 #[derive(Debug)]
-pub(super) struct Hedging {
+pub(crate) struct Hedging {
     settings: HedgingSettings,
     hedger: RefCell<Hedger>,
     classes: RefCell<Classes>,
@@ -30,7 +30,7 @@ pub(super) struct Hedging {
 
 impl Hedging {
     /// `None`: no request is sent twice.
-    pub(super) fn new(settings: &HedgingSettings, counts: &Arc<ServiceCounts>) -> Option<Self> {
+    pub(crate) fn new(settings: &HedgingSettings, counts: &Arc<ServiceCounts>) -> Option<Self> {
         let classes_max = settings.classes_max as usize;
         settings.enabled.then(|| Self {
             hedger: RefCell::new(Hedger::new(settings.rules.clone(), classes_max)),
@@ -42,7 +42,7 @@ impl Hedging {
     }
 
     /// A request of that route is sent for the first time.
-    pub(super) fn begin(&self, route: usize, request: &Request<RequestBody>) -> Watching<'_> {
+    pub(crate) fn begin(&self, route: usize, request: &Request<RequestBody>) -> Watching<'_> {
         let class = self.classes.borrow_mut().of(route, request);
         let (watch, new_method) = match class {
             Class::Number(class) => {
@@ -72,7 +72,7 @@ impl Hedging {
     }
 
     /// A second copy is on its way.
-    pub(super) fn sent(&self) {
+    pub(crate) fn sent(&self) {
         self.counts.hedges.add_one();
     }
 
@@ -88,7 +88,7 @@ impl Hedging {
 
 /// A request's first copy that is out. Dropped, it has been given up.
 #[derive(Debug)]
-pub(super) struct Watching<'h> {
+pub(crate) struct Watching<'h> {
     hedging: &'h Hedging,
     /// `None`: it has no class yet.
     watch: Option<Watch>,
@@ -130,7 +130,7 @@ impl<'h> Watching<'h> {
     }
 
     /// There was nowhere to send it to.
-    pub(super) fn unsent(&mut self) {
+    pub(crate) fn unsent(&mut self) {
         if let Some(watch) = &mut self.watch {
             self.hedging.hedger.borrow_mut().handle_unsent(watch);
             self.hedging.tell_saved();
@@ -138,14 +138,14 @@ impl<'h> Watching<'h> {
     }
 
     /// It was answered, with these fields.
-    pub(super) fn answered(mut self, headers: &HeaderMap) {
+    pub(crate) fn answered(mut self, headers: &HeaderMap) {
         if let Some(method) = self.new_method.take().filter(|_| is_grpc_call(headers)) {
             self.hedging.classes.borrow_mut().add_method(method);
         }
         self.end(WatchEnd::Answered);
     }
 
-    pub(super) fn end(mut self, end: WatchEnd) {
+    pub(crate) fn end(mut self, end: WatchEnd) {
         if end == WatchEnd::Superseded {
             self.hedging.counts.hedges_won.add_one();
         }

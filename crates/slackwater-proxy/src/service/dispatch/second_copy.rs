@@ -1,9 +1,11 @@
 //! Why a request may be sent twice: it may turn out to be late, or it is tied. When the second copy is sent, and to whom, is
 //! the reason's to say; what happens then is the same (`race`).
 
+use super::Service;
 use super::hedging::{Hedging, Watching};
 use super::tying::{Tied, Tying};
-use super::{Service, flight::Flight};
+use crate::service::attempt::Flight;
+
 use crate::forward::RequestBody;
 use crate::request_record::{CopyKind, Story};
 use http::{HeaderMap, Request};
@@ -16,7 +18,7 @@ use tokio::time::Instant;
 
 /// A request that may be sent twice, and why.
 #[derive(Debug)]
-pub(super) enum Copying<'s> {
+pub(crate) enum Copying<'s> {
     /// If it is late.
     Late(Watching<'s>),
     /// Two replicas are to have it.
@@ -25,7 +27,7 @@ pub(super) enum Copying<'s> {
 
 /// Where the second copy goes.
 #[derive(Debug)]
-pub(super) enum Next<'s> {
+pub(crate) enum Next<'s> {
     /// To whom the policy has next.
     Pick(&'s Hedging),
     /// To whom it had at the beginning.
@@ -35,7 +37,7 @@ pub(super) enum Next<'s> {
 impl Service {
     /// Whether and why a request may be sent twice that goes by that route, and to `first` to begin with. One that is tied is
     /// not watched besides.
-    pub(super) fn copying(
+    pub(crate) fn copying(
         &self,
         route: usize,
         first: &Flight,
@@ -71,7 +73,7 @@ impl<'s> Copying<'s> {
     }
 
     /// The first copy goes out, and there may be a second.
-    pub(super) fn begin(&self, request: &mut Request<RequestBody>) {
+    pub(crate) fn begin(&self, request: &mut Request<RequestBody>) {
         if let Self::Tied(tied) = self {
             tied.name_first(request);
         }
@@ -86,7 +88,7 @@ impl<'s> Copying<'s> {
     }
 
     /// Where to send it.
-    pub(super) fn next(&mut self, copy: &mut Request<RequestBody>) -> Option<Next<'s>> {
+    pub(crate) fn next(&mut self, copy: &mut Request<RequestBody>) -> Option<Next<'s>> {
         match self {
             Self::Late(watching) => {
                 // Where requests queue, it waits behind those that have no other copy.
@@ -101,7 +103,7 @@ impl<'s> Copying<'s> {
     }
 
     /// It was not sent.
-    pub(super) fn unsent(&mut self) {
+    pub(crate) fn unsent(&mut self) {
         match self {
             Self::Late(watching) => watching.unsent(),
             Self::Tied(tied) => tied.refund(),
@@ -109,7 +111,7 @@ impl<'s> Copying<'s> {
     }
 
     /// A replica has dropped one of both, for the other had begun.
-    pub(super) fn dropped(&mut self) {
+    pub(crate) fn dropped(&mut self) {
         if let Self::Tied(tied) = self {
             tied.tying().count_dropped();
             tied.refund();
@@ -117,14 +119,14 @@ impl<'s> Copying<'s> {
     }
 
     /// The first copy was answered, with these fields.
-    pub(super) fn answered(self, headers: &HeaderMap) {
+    pub(crate) fn answered(self, headers: &HeaderMap) {
         match self {
             Self::Late(watching) => watching.answered(headers),
             Self::Tied(tied) => tied.end(WatchEnd::Answered),
         }
     }
 
-    pub(super) fn end(self, end: WatchEnd) {
+    pub(crate) fn end(self, end: WatchEnd) {
         match self {
             Self::Late(watching) => watching.end(end),
             Self::Tied(tied) => tied.end(end),
@@ -133,7 +135,7 @@ impl<'s> Copying<'s> {
 }
 
 impl Next<'_> {
-    pub(super) const fn kind(&self) -> CopyKind {
+    pub(crate) const fn kind(&self) -> CopyKind {
         match self {
             Self::Pick(_) => CopyKind::Hedge,
             Self::Chosen(..) => CopyKind::Tie,
@@ -141,7 +143,7 @@ impl Next<'_> {
     }
 
     /// The replica for the second copy, of which those to `avoid` are none; `None`: there is nowhere to send it to.
-    pub(super) async fn flight(
+    pub(crate) async fn flight(
         self,
         service: &Service,
         avoid: &[ReplicaId],

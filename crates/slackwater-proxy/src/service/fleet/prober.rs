@@ -17,7 +17,7 @@ use tokio::sync::watch;
 /// # Errors
 ///
 /// The key cannot be used, or the system gives no socket.
-pub(super) fn new(
+pub(crate) fn new(
     config: &ServiceConfig,
     tls: Option<&watch::Receiver<Client>>,
     fleets: &watch::Receiver<Arc<Fleet>>,

@@ -10,7 +10,7 @@ const PARTS_MAX: u32 = 128;
 const FLEET_PARTS_MAX: u64 = 1 << 18;
 
 /// How many parts each replica has; none where the weight is 0.
-pub(super) fn parts(weights: &[u32]) -> Vec<u32> {
+pub(crate) fn parts(weights: &[u32]) -> Vec<u32> {
     let common = weights
         .iter()
         .fold(0, |common, &weight| gcd(common, weight));

@@ -4,10 +4,9 @@
 //! the rules' business (`retries`), on which replica is the policy's.
 
 use super::Service;
-use super::account::Account;
-use super::flight::{Flight, Setback, Unwanted};
-use super::race::Lost;
-use super::retries::{Hint, Place, follow};
+use crate::service::attempt::{Account, Flight, Hint, Place, Setback, Unwanted, follow};
+
+use super::hedged_pair::Lost;
 use crate::forward::{Cause, Patience, RequestBody, ResponseBody, answer, replicas_full};
 use crate::request_record::{AttemptKind, Story};
 use core::cell::Cell;
@@ -23,7 +22,7 @@ use slackwater_tower::wire::tie::TIE;
 use std::rc::Rc;
 use tokio::time::Instant;
 
-pub(super) type Reply = Response<ResponseBody<Box<Flight>>>;
+pub(crate) type Reply = Response<ResponseBody<Box<Flight>>>;
 
 /// How a request is tried.
 #[derive(Clone, Copy, Debug, Default)]
@@ -37,16 +36,16 @@ pub(crate) struct Tries<'r> {
 }
 
 /// What all tries of a request share.
-pub(super) struct Attempts<'s> {
-    pub(super) service: &'s Service,
-    pub(super) story: &'s Story,
+pub(crate) struct Attempts<'s> {
+    pub(crate) service: &'s Service,
+    pub(crate) story: &'s Story,
     /// Who gave the response that is passed on.
-    pub(super) served: &'s Cell<Option<ReplicaId>>,
+    pub(crate) served: &'s Cell<Option<ReplicaId>>,
     rules: &'s RetryRules,
     may_repeat: bool,
     /// Whether the body can be had again, as far as its length is known.
     is_kept: bool,
-    pub(super) began: CoreInstant,
+    pub(crate) began: CoreInstant,
     /// From then to the head of the response, all tries together. While nobody is reached it does not pass.
     first_byte: Duration,
     /// Whether that is less than each try may take anyway.
@@ -213,12 +212,12 @@ impl Service {
 
 impl<'s> Attempts<'s> {
     /// The rules by which a response may be refused; none if there can be no try after number `attempt`, from 1.
-    pub(super) fn rules(&self, attempt: u32) -> Option<&'s RetryRules> {
+    pub(crate) fn rules(&self, attempt: u32) -> Option<&'s RetryRules> {
         let is_last = attempt >= self.rules.attempts_max;
         (self.may_repeat && !is_last).then_some(self.rules)
     }
 
-    pub(super) fn now(&self) -> CoreInstant {
+    pub(crate) fn now(&self) -> CoreInstant {
         self.service.balancer.now()
     }
 
@@ -232,7 +231,7 @@ impl<'s> Attempts<'s> {
     }
 
     /// How long try number `attempt`, from 1, may take to the response's head.
-    pub(super) fn patience(&self, attempt: u32) -> Patience {
+    pub(crate) fn patience(&self, attempt: u32) -> Patience {
         let may_be_followed = || {
             let has_other = self.service.members.count() > attempt as usize;
             self.rules.on.timeout && self.is_kept && has_other && self.rules(attempt).is_some()

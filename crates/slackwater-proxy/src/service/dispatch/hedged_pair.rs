@@ -6,10 +6,11 @@
 //! no try.
 
 use super::attempts::{Attempts, Reply};
-use super::copying::{Copying, Next};
-use super::flight::{Flight, Member, Setback, discard};
+use super::second_copy::{Copying, Next};
 use crate::forward::{RequestBody, Twin};
 use crate::request_record::{AttemptKind, Ended};
+use crate::service::attempt::{Flight, Setback, discard};
+use crate::service::fleet::Member;
 use core::cell::Cell;
 use core::future::pending;
 use core::pin::pin;
@@ -26,12 +27,12 @@ use tokio::time::{Instant, sleep_until};
 const X_SLACKWATER_ATTEMPT: HeaderName = HeaderName::from_static("x-slackwater-attempt");
 
 /// A request of which no copy was answered.
-pub(super) struct Lost {
+pub(crate) struct Lost {
     pub(super) setback: Setback,
     /// All parts of the replicas that had it.
-    pub(super) tried: Vec<ReplicaId>,
+    pub(crate) tried: Vec<ReplicaId>,
     /// How many had it.
-    pub(super) attempts: usize,
+    pub(crate) attempts: usize,
 }
 
 /// A second copy that was sent, and what came of it.
@@ -44,7 +45,7 @@ struct Second {
 
 impl Attempts<'_> {
     /// Sends the request by `first`, and a second copy of it if there is to be one.
-    pub(super) async fn race(
+    pub(crate) async fn race(
         &self,
         mut copying: Copying<'_>,
         mut first: Box<Flight>,

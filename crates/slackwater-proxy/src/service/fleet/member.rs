@@ -1,0 +1,29 @@
+//! A replica as one worker knows it.
+
+use crate::forward::{Replica, ReplicaCounts};
+use crate::service::admission::Room;
+use slackwater_config::ReplicaConfig;
+use slackwater_core::ReplicaId;
+use std::rc::Rc;
+use std::sync::Arc;
+use tokio::time::Instant;
+
+/// A replica to this worker.
+#[derive(Debug)]
+pub(crate) struct Member {
+    pub(crate) config: ReplicaConfig,
+    /// What the policy calls its parts; none if it has no weight.
+    pub(crate) parts: Vec<ReplicaId>,
+    pub(crate) replica: Rc<Replica>,
+    pub(crate) counts: Arc<ReplicaCounts>,
+    /// `None`: there is room for everybody.
+    pub(crate) room: Option<Rc<Room>>,
+    /// When its weight was taken.
+    pub(super) resting_since: Option<Instant>,
+}
+
+impl Member {
+    pub(crate) fn counts(&self) -> &ReplicaCounts {
+        &self.counts
+    }
+}
