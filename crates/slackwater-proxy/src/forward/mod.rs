@@ -33,7 +33,7 @@ mod wire;
 
 pub use answer::{answer, is_grpc_call, refuse, say_in_grpc, turned_away};
 pub(crate) use answer::{no_route, own_response, replicas_full, shed, too_large, too_late};
-pub use client::{Handler, Intake, Listening, advice_on_port, listen};
+pub use client::{AcceptLoop, BoundListener, Handler, advice_on_port, listen};
 pub use counts::{
     ConnectionCounts, ReplicaCounts, ReplicaEnds, UnreadableCounts, unreadable_requests,
 };

@@ -17,7 +17,7 @@ use http::header::{self, HeaderValue};
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use mirror::Mirrors;
 
-pub(crate) use counts::{DoorCounts, UnroutedCounts};
+pub(crate) use counts::{ListenerCounts, UnroutedCounts};
 use slackwater_config::routes::{
     Action, FixedResponse, Forward, Found, Head, Parts, PathRule, Redirect, Rewrite, Route, Router,
     host_of,
@@ -88,7 +88,7 @@ impl Routing {
         table: Rc<Table>,
         seed: u64,
         recorder: Rc<Recorder>,
-        counts: &DoorCounts,
+        counts: &ListenerCounts,
     ) -> Self {
         Self {
             table: RefCell::new(table),

@@ -30,7 +30,7 @@ const COMPLAINT: Duration = Duration::from_mins(1);
 
 /// A listener, and what it does with connections before they carry requests.
 #[derive(Debug)]
-pub struct Listening {
+pub struct BoundListener {
     /// Its number, for routes.
     pub index: usize,
     /// Where clients connect.
@@ -41,7 +41,7 @@ pub struct Listening {
 
 /// Takes connections from listeners for one worker.
 #[derive(Debug)]
-pub struct Intake<H> {
+pub struct AcceptLoop<H> {
     /// How their connections are served.
     pub clients: Rc<Clients>,
     /// Who answers their requests.
@@ -58,10 +58,10 @@ pub struct Intake<H> {
     pub drain_idle: Duration,
 }
 
-impl<H: Handler> Intake<H> {
+impl<H: Handler> AcceptLoop<H> {
     /// Serves sockets, each with the number of its listener, until the phase, and then the last connection,
     /// ends.
-    pub async fn serve(self, listeners: Vec<Listening>) {
+    pub async fn serve(self, listeners: Vec<BoundListener>) {
         join_all((listeners.into_iter()).map(|listening| self.accept(listening))).await;
         let began = Instant::now();
         self.clients.enter(Phase::Leaving);
@@ -91,8 +91,8 @@ impl<H: Handler> Intake<H> {
     }
 
     /// Takes connections from one listener until the drain begins.
-    async fn accept(&self, listening: Listening) {
-        let Listening {
+    async fn accept(&self, listening: BoundListener) {
+        let BoundListener {
             index,
             listener,
             handshakes,

@@ -17,7 +17,7 @@ mod http2;
 mod listen;
 mod tunnel;
 
-pub use accept::{Intake, Listening};
+pub use accept::{AcceptLoop, BoundListener};
 pub use listen::{advice_on_port, listen};
 
 use crate::forward::counts::ClientEnd;

@@ -1,6 +1,6 @@
 //! What may pass from head to head, and what a head says of where its request comes from.
 //!
-//! [`hygiene`] is the door: it takes out, refuses and adds, by means of the other files, one for each field or family of
+//! [`hygiene`] is the entry: it takes out, refuses and adds, by means of the other files, one for each field or family of
 //! fields. It reads and writes heads only; no socket and no body is seen here.
 
 pub(crate) mod client_cert;
