@@ -17,7 +17,7 @@ mod attempt;
 mod dispatch;
 mod fleet;
 
-pub(crate) use admission::WorkerPlace;
+pub(crate) use admission::WorkerIndex;
 pub(crate) use attempt::Flight;
 pub(crate) use dispatch::{Followed, Service, ServiceView, Tries};
 pub use fleet::orders;

@@ -21,7 +21,7 @@ use crate::health::{Health, HealthThread, ServiceChecks};
 use crate::record::Recorder;
 use crate::routing::ListenerCounts;
 use crate::service::orders::Orders;
-use crate::service::{Followed, ServiceView, WorkerPlace};
+use crate::service::{Followed, ServiceView, WorkerIndex};
 use crate::traces;
 use crate::watchdog::Watchdog;
 use crate::worker_threads::WorkerThreads;
@@ -215,7 +215,7 @@ impl Proxy {
             let counted = ListenerCounts::default();
             counts.push(counted.clone());
             views.push(proxy.spawn(WorkerParts {
-                place: WorkerPlace { index, workers },
+                place: WorkerIndex { index, workers },
                 connections: Arc::clone(&connections),
                 counts: counted,
                 access_log: outside.access_log.clone(),

@@ -15,7 +15,7 @@ use crate::request_record::ids::Ids;
 use crate::request_record::{Consumer, Recorder, Tracing};
 use crate::routing::{ListenerCounts, Routing, Table};
 use crate::seed::draw_seed;
-use crate::service::{Followed, Service, ServiceView, WorkerPlace};
+use crate::service::{Followed, Service, ServiceView, WorkerIndex};
 use crate::spans;
 use crate::tls::Handshakes;
 use crate::traces;
@@ -37,7 +37,7 @@ use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 #[derive(Debug)]
 pub(crate) struct WorkerParts {
     /// Which of the workers it is.
-    pub(crate) place: WorkerPlace,
+    pub(crate) place: WorkerIndex,
     pub(crate) connections: Arc<Semaphore>,
     pub(crate) counts: ListenerCounts,
     /// `None`: there is none.
@@ -210,7 +210,7 @@ pub(crate) fn tells_certificates(config: &Config) -> bool {
 type Serving = Pin<Box<dyn Future<Output = usize>>>;
 
 struct Worker {
-    place: WorkerPlace,
+    place: WorkerIndex,
     connections: Arc<Semaphore>,
     counts: ListenerCounts,
     recorder: Rc<Recorder>,

@@ -12,7 +12,7 @@ use std::io;
 pub enum Cause {
     /// No connection.
     Unreachable(io::Error),
-    /// No place on a connection: all that there may be are full.
+    /// No stream on a connection: all that there may be are full.
     Full,
     /// The connection broke, or carried something that is not HTTP.
     Broken(Box<dyn Error + Send + Sync>),

@@ -15,7 +15,7 @@ use crate::forward::head::error_field::{Unstarted, says_unstarted, unmark};
 use crate::forward::head::hygiene;
 use crate::forward::replica::http1::{Connection, Download, NoResponse, Sending};
 use crate::forward::replica::http2;
-use crate::forward::replica::multiplex::{Length, Multiplex, NoPlace, Place};
+use crate::forward::replica::multiplex::{Length, Multiplex, NoStream, StreamPermit};
 use crate::forward::replica::{Pool, ReplicaOptions, Target};
 use crate::forward::request::{Progress, RequestBody, Spare, Wait};
 use crate::forward::response::{ResponseBody, Source, Unheard, Watch, read_rest};
@@ -56,7 +56,7 @@ enum Connections {
 #[derive(Debug)]
 enum Held {
     Http1(Rc<Pool>, Box<Connection>),
-    Http2(Place),
+    Http2(StreamPermit),
 }
 
 /// A response whose body has not been read yet.
@@ -202,11 +202,11 @@ impl Replica {
         let began = Instant::now();
         let held = match self.new_connection(&request).await {
             Ok(held) => held,
-            Err(no_place) => {
+            Err(no_stream) => {
                 return Err(Failure {
-                    cause: match no_place {
-                        NoPlace::Unreachable(error) => Cause::Unreachable(error),
-                        NoPlace::Full => Cause::Full,
+                    cause: match no_stream {
+                        NoStream::Unreachable(error) => Cause::Unreachable(error),
+                        NoStream::Full => Cause::Full,
                     },
                     request: Some(request),
                     is_unsent: true,
@@ -290,18 +290,18 @@ impl Replica {
         tells.then(|| request.extensions().get()).flatten()
     }
 
-    async fn new_connection(&self, request: &Request<RequestBody>) -> Result<Held, NoPlace> {
+    async fn new_connection(&self, request: &Request<RequestBody>) -> Result<Held, NoStream> {
         match &self.connections {
             Connections::Http1(pool) => {
                 let client = self.client_of(request).cloned();
                 let opened = pool.open(&self.target, client, &self.options).await;
-                let connection = opened.map_err(NoPlace::Unreachable)?;
+                let connection = opened.map_err(NoStream::Unreachable)?;
                 Ok(Held::Http1(Rc::clone(pool), connection))
             }
             Connections::Http2(multiplex) => {
                 let length = Length::of(request.body());
-                let place = multiplex.find_or_open(&self.target, &self.options, length);
-                Ok(Held::Http2(place.await?))
+                let permit = multiplex.find_or_open(&self.target, &self.options, length);
+                Ok(Held::Http2(permit.await?))
             }
         }
     }
@@ -320,7 +320,7 @@ impl Replica {
                 self.send_http1(pool, connection, request, deadline, ticks)
                     .await
             }
-            Held::Http2(place) => self.send_http2(place, request, deadline, ticks).await,
+            Held::Http2(permit) => self.send_http2(permit, request, deadline, ticks).await,
         }
     }
 
@@ -381,7 +381,7 @@ impl Replica {
 
     async fn send_http2(
         &self,
-        place: Place,
+        permit: StreamPermit,
         request: Box<Request<RequestBody>>,
         deadline: &Deadline,
         ticks: Ticks,
@@ -389,7 +389,7 @@ impl Replica {
         let spare = Spare::copy(&request);
         let progress = request.body().progress();
         let sent_at = self.deadlines.now();
-        let begun = http2::Sending::begin(&place, request);
+        let begun = http2::Sending::begin(&permit, request);
         let mut sending = begun.map_err(Attempt::not_begun)?;
         let sent = poll_fn(|cx| match sending.poll(cx) {
             Poll::Ready(sent) => Poll::Ready(Ok(sent)),
@@ -399,8 +399,8 @@ impl Replica {
         });
         match sent.await {
             Ok(Ok(head)) => {
-                place.answered();
-                let download = sending.into_download(head.length, place);
+                permit.answered();
+                let download = sending.into_download(head.length, permit);
                 let mut response = Response::new(Source::Http2(Box::new(download)));
                 *response.status_mut() = head.status;
                 *response.headers_mut() = head.headers;
@@ -408,12 +408,12 @@ impl Replica {
             }
             Ok(Err(failed)) => {
                 // One that the replica is about to leave is no place for another try.
-                let _ = place.check();
+                let _ = permit.check();
                 Err(Attempt::http2(failed, progress.as_deref(), spare))
             }
             Err(cause) => {
                 if matches!(cause, Cause::FirstByte) {
-                    place.unanswered(sent_at);
+                    permit.unanswered(sent_at);
                 }
                 Err(Attempt {
                     cause,

@@ -3,7 +3,7 @@
 //! No task of its own: whoever waits for the response drives both directions, as over HTTP/1.1. Dropping it resets the
 //! stream, unless it has ended both ways.
 
-use super::multiplex::Place;
+use super::multiplex::StreamPermit;
 use crate::forward::head::hygiene;
 use crate::forward::request::RequestBody;
 use crate::forward::wire::buffers;
@@ -50,16 +50,16 @@ struct Upload {
 impl Sending {
     /// Puts the head of a request on its way.
     pub(crate) fn begin(
-        place: &Place,
+        permit: &StreamPermit,
         request: Box<Request<RequestBody>>,
     ) -> Result<Self, NotBegun> {
-        if let Err(lost) = place.check() {
+        if let Err(lost) = permit.check() {
             return Err(NotBegun(lost, request));
         }
         let (mut head, body) = request.into_parts();
         let is_end = body.is_end_stream();
         tell_length(&mut head.headers, &head.method, &body);
-        let (reader, writer) = place.begin(&head.method, &head.uri, head.headers, is_end);
+        let (reader, writer) = permit.begin(&head.method, &head.uri, head.headers, is_end);
         let mut loan = Loan::of(body.budget().cloned());
         if let Some(more) = loan.raise(beyond_first(0)) {
             reader.widen(more);
@@ -94,14 +94,14 @@ impl Sending {
     }
 
     /// The response's body, which goes on sending what is left of the request. `length` is what its head says.
-    pub(crate) fn into_download(self, length: Option<u64>, place: Place) -> Download {
+    pub(crate) fn into_download(self, length: Option<u64>, permit: StreamPermit) -> Download {
         let body = self.body;
         Download {
             incoming: Incoming::new(self.reader, length),
             loan: self.loan,
             taken: 0,
             upload: (self.outgoing).map(|outgoing| Upload { outgoing, body }),
-            _place: place,
+            _permit: permit,
         }
     }
 }
@@ -127,7 +127,7 @@ pub(crate) struct Download {
     /// Octets that its client has taken.
     taken: u64,
     /// Given back when this is dropped.
-    _place: Place,
+    _permit: StreamPermit,
 }
 
 impl Download {

@@ -7,7 +7,7 @@
 //! All requests on a connection share its window for what is sent: bodies that the replica does not read use it up. So a long
 //! body goes on a connection on which none is unread, be it a new one, and short ones do if they can. Where there may be no more
 //! connections bodies share those that there are, but none goes on one that has been short of window for [`SHORT_MAX`]. Where
-//! there is no place a request waits for one, for as long as a connection may take.
+//! all streams are taken a request waits for one, for as long as a connection may take.
 
 use super::connect::{Target, connect};
 use super::liveness::{Liveness, Next};
@@ -36,7 +36,7 @@ use tokio::time::Instant;
 /// bodies are under way at once.
 pub(crate) const CONNECTIONS_MAX: usize = 256;
 
-/// Requests that wait for a place on a connection to one replica, at most.
+/// Requests that wait for a stream on a connection to one replica, at most.
 const WAITING_MAX: usize = 256;
 
 /// A connection that has been short of window for so long takes no bodies at all. A replica that reads gives window back within a
@@ -69,7 +69,7 @@ pub(crate) struct Multiplex {
     config: Config,
 }
 
-/// Calls those who wait for a place: for any request, and for one with a body, for which there may be none when there is one
+/// Wakes requests that wait for a stream: for any request, and for one with a body, for which there may be none when there is one
 /// for others.
 #[derive(Debug, Default)]
 struct Freed {
@@ -86,16 +86,16 @@ impl Freed {
         }
     }
 
-    /// There may be places for several.
+    /// There may be streams for several.
     fn call_all(&self) {
         self.any.notify_waiters();
         self.with_body.notify_waiters();
     }
 }
 
-/// Why there is no place for a request.
+/// Why there is no stream for a request.
 #[derive(Debug)]
-pub(crate) enum NoPlace {
+pub(crate) enum NoStream {
     /// No connection could be opened.
     Unreachable(io::Error),
     /// All that there may be are full, and were for as long as a connection may take.
@@ -170,11 +170,11 @@ impl Length {
     }
 }
 
-/// A request's place on a connection, until dropped.
+/// The right to one stream on a connection, until dropped.
 #[derive(Debug)]
-pub(crate) struct Place(Rc<Link>);
+pub(crate) struct StreamPermit(Rc<Link>);
 
-impl Place {
+impl StreamPermit {
     fn take(link: &Rc<Link>) -> Self {
         let load = &link.load;
         load.streams.set(load.streams.get() + 1);
@@ -220,7 +220,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for StreamPermit {
     fn drop(&mut self) {
         let load = &self.0.load;
         load.streams.set(load.streams.get() - 1);
@@ -272,13 +272,13 @@ impl Multiplex {
         }
     }
 
-    /// A place on a connection that is there, or on a new one, or the first that becomes free, for a request with such a body.
+    /// A stream on a connection that is there, or on a new one, or the first that becomes free, for a request with such a body.
     pub(crate) async fn find_or_open(
         &self,
         target: &Target,
         options: &ReplicaOptions,
         body: Length,
-    ) -> Result<Place, NoPlace> {
+    ) -> Result<StreamPermit, NoStream> {
         let waits_until = Instant::now() + options.connect;
         loop {
             let failures_before = self.failures.get();
@@ -286,35 +286,35 @@ impl Multiplex {
                 // Long bodies wait for each other's connections; one that has waited for too long shares another's.
                 let opening = tokio::time::timeout_at(waits_until, self.opening.lock());
                 let Ok(_opening) = opening.await else {
-                    return self.find_shared(body).ok_or(NoPlace::Full);
+                    return self.find_shared(body).ok_or(NoStream::Full);
                 };
                 if let Some(found) = self.find(body) {
                     return Ok(found);
                 }
                 if self.failures.get() > failures_before {
-                    return Err(NoPlace::Unreachable(self.last_failure.get().into()));
+                    return Err(NoStream::Unreachable(self.last_failure.get().into()));
                 }
                 if self.open.borrow().len() < self.connections_max {
                     let opened = self.open(target, options).await;
                     let link = opened.map_err(|error| {
                         self.failures.set(self.failures.get() + 1);
                         self.last_failure.set(error.kind());
-                        NoPlace::Unreachable(error)
+                        NoStream::Unreachable(error)
                     })?;
-                    let place = Place::take(&link);
+                    let permit = StreamPermit::take(&link);
                     self.open.borrow_mut().push(link);
                     self.freed.call_all();
-                    return Ok(place);
+                    return Ok(permit);
                 }
             }
             self.wait(body, waits_until).await?;
         }
     }
 
-    /// Waits until there may be a place.
-    async fn wait(&self, body: Length, until: Instant) -> Result<(), NoPlace> {
+    /// Waits until there may be a stream.
+    async fn wait(&self, body: Length, until: Instant) -> Result<(), NoStream> {
         if self.freed.waiting.get() >= WAITING_MAX {
-            return Err(NoPlace::Full);
+            return Err(NoStream::Full);
         }
         let _waiting = Waiting::begin(&self.freed.waiting);
         let freed = match body {
@@ -322,20 +322,20 @@ impl Multiplex {
             Length::Short | Length::Any => &self.freed.with_body,
         };
         let called = tokio::time::timeout_at(until, freed.notified()).await;
-        called.map_err(|_| NoPlace::Full)
+        called.map_err(|_| NoStream::Full)
     }
 
-    /// A place on the least loaded connection that is not full and takes such a body; none where it is to have a new one.
-    pub(crate) fn find(&self, body: Length) -> Option<Place> {
-        let place = self.find_shared(body)?;
+    /// A stream on the least loaded connection that is not full and takes such a body; none where it is to have a new one.
+    pub(crate) fn find(&self, body: Length) -> Option<StreamPermit> {
+        let permit = self.find_shared(body)?;
         let may_be_another = self.open.borrow().len() < self.connections_max;
-        let has_unread = || place.0.connection.borrow().has_unread();
+        let has_unread = || permit.0.connection.borrow().has_unread();
         let is_to_be_another = body == Length::Any && may_be_another && has_unread();
-        (!is_to_be_another).then_some(place)
+        (!is_to_be_another).then_some(permit)
     }
 
-    /// A place on the least loaded connection that is not full and takes bodies, if there is one: rather where no other is unread.
-    fn find_shared(&self, body: Length) -> Option<Place> {
+    /// A stream on the least loaded connection that is not full and takes bodies, if there is one: rather where no other is unread.
+    fn find_shared(&self, body: Length) -> Option<StreamPermit> {
         let mut open = self.open.borrow_mut();
         let before = open.len();
         open.retain(|link| !link.load.is_given_up.get());
@@ -351,13 +351,13 @@ impl Multiplex {
         let streams = |link: &&Rc<Link>| link.load.streams.get();
         if body == Length::None {
             let link = open.iter().filter(has_room).min_by_key(streams);
-            return link.map(Place::take);
+            return link.map(StreamPermit::take);
         }
         let takes_bodies = |link: &&Rc<Link>| has_room(link) && !link.load.takes_no_bodies();
         let has_unread = |link: &&Rc<Link>| link.connection.borrow().has_unread();
         let link = open.iter().filter(takes_bodies);
         link.min_by_key(|link| (has_unread(link), streams(link)))
-            .map(Place::take)
+            .map(StreamPermit::take)
     }
 
     /// Closes what has been idle for too long.
@@ -398,7 +398,7 @@ impl Multiplex {
     }
 }
 
-/// One that waits for a place, until dropped.
+/// One that waits for a stream, until dropped.
 struct Waiting<'m>(&'m Cell<usize>);
 
 impl<'m> Waiting<'m> {

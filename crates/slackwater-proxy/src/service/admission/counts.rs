@@ -24,15 +24,15 @@ pub(crate) struct ServiceCounts {
     pub(super) shed_deadline: Count,
     pub(crate) shed_replicas_full: Count,
     pub(crate) queued: Count,
-    /// Where there is a door.
+    /// Only with a limiter.
     pub(super) inside: Level,
     pub(crate) waiting: Level,
     pub(crate) oldest: Moment,
-    /// Of those who stood in line, however that ended.
+    /// Waits in the queue, however they ended.
     pub(crate) waits: LatencyHistogram,
     /// Requests whose response has not begun.
     pub(crate) awaited: Level,
-    /// Further tries that are out, of those that the budget pays for.
+    /// Retries in flight that the budget pays for.
     pub(crate) retries_out: Level,
     /// What the budgets for second copies have to pay with, in millionths of a copy.
     pub(crate) hedges_saved: Level,
@@ -42,8 +42,8 @@ pub(crate) struct ServiceCounts {
 }
 
 impl ServiceCounts {
-    /// The line before the service, where there is one.
-    pub(crate) fn line(&self) -> LineFacts {
+    /// The queue before the service, where there is one.
+    pub(crate) fn queue(&self) -> LineFacts {
         LineFacts {
             inside: self.inside.read(),
             waiting: self.waiting.read(),

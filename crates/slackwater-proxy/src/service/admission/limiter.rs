@@ -1,14 +1,14 @@
-//! The door to a service: so many requests are inside at once, others wait in line, and some are turned away.
+//! The limit of requests in flight at a service: a bounded queue absorbs bursts, and the rest is shed.
 //!
-//! A fleet that has more requests than it can work on finishes none of them in time. So the number in flight has a limit,
-//! a short line takes up what comes in bursts, and whoever would wait too long hears so at once and may try elsewhere. The
-//! line is first come, first served: a place that becomes free is given to the first in it and to nobody who comes later.
-//! Each worker has its share of the limit and of the line.
+//! A fleet that has more requests than it can work on finishes none of them in time. So the number in flight is limited,
+//! and a request that would wait too long is rejected at once, so that its client can try elsewhere. The queue is first
+//! in, first out: a permit that becomes free goes to the request that has waited longest. Each worker has its share of
+//! the limit and of the queue.
 
-use super::WorkerPlace;
+use super::WorkerIndex;
 
 use super::counts::ServiceCounts;
-use super::wait_queue::Line;
+use super::wait_queue::WaitQueue;
 use crate::forward::{ResponseBody, Watch, shed, too_late};
 use core::cell::Cell;
 use core::time::Duration;
@@ -18,10 +18,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 use tokio::time::Instant;
 
-/// Why a request was not let in.
+/// Why a request got no permit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shed {
-    /// All places are taken, and the line is full.
+    /// All permits are taken, and the queue is full.
     QueueFull,
     /// It has waited as long as it may.
     WaitOver,
@@ -30,7 +30,7 @@ pub(crate) enum Shed {
 }
 
 impl Shed {
-    /// What the client is told.
+    /// The response to the client.
     pub(crate) fn answer<W: Watch>(self) -> Response<ResponseBody<W>> {
         match self {
             Self::QueueFull => shed("queue_full", "too many requests wait already"),
@@ -40,38 +40,38 @@ impl Shed {
     }
 }
 
-/// A worker's door to a service.
+/// A worker's limit of requests in flight at a service.
 #[derive(Debug)]
-pub(crate) struct Gate {
+pub(crate) struct Limiter {
     requests_max: u32,
     waiting_max: usize,
     wait_max: Duration,
-    inside: Cell<u32>,
-    line: Line<Permit>,
+    in_flight: Cell<u32>,
+    queue: WaitQueue<Permit>,
     counts: Arc<ServiceCounts>,
 }
 
-/// A place inside, until dropped.
+/// The right to run, until dropped.
 #[derive(Debug)]
-pub(crate) struct Permit(Rc<Gate>);
+pub(crate) struct Permit(Rc<Limiter>);
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        self.0.set_inside(self.0.inside.get() - 1);
-        self.0.call_next();
+        self.0.set_in_flight(self.0.in_flight.get() - 1);
+        self.0.grant_next();
     }
 }
 
-/// Whoever waits tells of it when it no longer does.
-struct Leaving<'g> {
-    gate: &'g Gate,
+/// Counts a wait in the queue when it is over.
+struct WaitGuard<'g> {
+    limiter: &'g Limiter,
     since: Instant,
 }
 
-impl Drop for Leaving<'_> {
+impl Drop for WaitGuard<'_> {
     fn drop(&mut self) {
-        self.gate.counts.waits.add(self.since.elapsed());
-        self.gate.tell_waiting();
+        self.limiter.counts.waits.add(self.since.elapsed());
+        self.limiter.publish_queue();
     }
 }
 
@@ -84,11 +84,11 @@ pub(crate) fn share(total: u32, index: u16, workers: u16) -> u32 {
     (even + rest).max(1)
 }
 
-impl Gate {
-    /// The door of worker number `index` of `workers`; `None` if everybody may come in.
+impl Limiter {
+    /// The limiter of worker number `index` of `workers`; `None`: requests are not limited.
     pub(crate) fn new(
         settings: &QueueSettings,
-        WorkerPlace { index, workers }: WorkerPlace,
+        WorkerIndex { index, workers }: WorkerIndex,
         counts: &Arc<ServiceCounts>,
     ) -> Option<Rc<Self>> {
         let requests_max = settings.requests_max?;
@@ -100,18 +100,18 @@ impl Gate {
             requests_max: share(requests_max, index, workers),
             waiting_max: waiting_max as usize,
             wait_max: settings.wait_max,
-            inside: Cell::new(0),
-            line: Line::default(),
+            in_flight: Cell::new(0),
+            queue: WaitQueue::default(),
             counts: Arc::clone(counts),
         }))
     }
 
-    /// A place inside, now or after a wait in line that is over at `ends` at the latest: by then the request is.
-    pub(crate) async fn enter(self: &Rc<Self>, ends: Option<Instant>) -> Result<Permit, Shed> {
-        if self.line.is_empty() && self.has_room() {
+    /// A permit, now or after a wait in the queue that is over at `ends` at the latest: by then the request is.
+    pub(crate) async fn acquire(self: &Rc<Self>, ends: Option<Instant>) -> Result<Permit, Shed> {
+        if self.queue.is_empty() && self.has_free_permit() {
             return Ok(self.take());
         }
-        if self.line.len() >= self.waiting_max || self.wait_max.is_zero() {
+        if self.queue.len() >= self.waiting_max || self.wait_max.is_zero() {
             self.counts.shed_queue_full.add_one();
             return Err(Shed::QueueFull);
         }
@@ -121,15 +121,18 @@ impl Gate {
 
     async fn wait(self: &Rc<Self>, ends: Option<Instant>) -> Result<Permit, Shed> {
         self.counts.queued.add_one();
-        // Dropped after its place in line is.
+        // Dropped after the entry is, so that the count is right.
         let since = Instant::now();
-        let _told = Leaving { gate: self, since };
-        let in_line = self.line.join(since);
-        self.tell_waiting();
+        let _guard = WaitGuard {
+            limiter: self,
+            since,
+        };
+        let entry = self.queue.join(since);
+        self.publish_queue();
         let left = |ends: Instant| ends.saturating_duration_since(Instant::now());
         let wait = ends.map_or(self.wait_max, |ends| self.wait_max.min(left(ends)));
-        let permit = tokio::time::timeout(wait, in_line.called()).await;
-        // Whoever is called at the last moment has no use for the place.
+        let permit = tokio::time::timeout(wait, entry.granted()).await;
+        // A request whose time is over has no use for a permit.
         let permit = permit
             .ok()
             .filter(|_| ends.is_none_or(|ends| !left(ends).is_zero()));
@@ -144,31 +147,31 @@ impl Gate {
         })
     }
 
-    fn set_inside(&self, inside: u32) {
-        self.inside.set(inside);
-        self.counts.inside.set(inside.into());
+    fn set_in_flight(&self, in_flight: u32) {
+        self.in_flight.set(in_flight);
+        self.counts.inside.set(in_flight.into());
     }
 
-    fn tell_waiting(&self) {
-        self.counts.waiting.set(self.line.len() as u64);
-        let oldest = self.line.oldest().map(Instant::into_std);
+    fn publish_queue(&self) {
+        self.counts.waiting.set(self.queue.len() as u64);
+        let oldest = self.queue.oldest().map(Instant::into_std);
         self.counts.oldest.set(oldest);
     }
 
-    const fn has_room(&self) -> bool {
-        self.inside.get() < self.requests_max
+    const fn has_free_permit(&self) -> bool {
+        self.in_flight.get() < self.requests_max
     }
 
     fn take(self: &Rc<Self>) -> Permit {
-        self.set_inside(self.inside.get() + 1);
+        self.set_in_flight(self.in_flight.get() + 1);
         Permit(Rc::clone(self))
     }
 
-    /// Gives free places to those who came first.
-    fn call_next(self: &Rc<Self>) {
+    /// Gives free permits to the requests that have waited longest.
+    fn grant_next(self: &Rc<Self>) {
         while self
-            .line
-            .call_first(|| self.has_room().then(|| self.take()))
+            .queue
+            .grant_first(|| self.has_free_permit().then(|| self.take()))
         {}
     }
 }
@@ -179,18 +182,18 @@ mod tests {
     use crate::service::admission::wait_queue::testing::{in_paused_time, now};
     use core::pin::pin;
 
-    const ALONE: WorkerPlace = WorkerPlace {
+    const ALONE: WorkerIndex = WorkerIndex {
         index: 0,
         workers: 1,
     };
 
-    fn gate(requests_max: u32, waiting_max: u32) -> Rc<Gate> {
+    fn limiter(requests_max: u32, waiting_max: u32) -> Rc<Limiter> {
         let settings = QueueSettings {
             requests_max: Some(requests_max),
             waiting_max,
             wait_max: Duration::from_secs(1),
         };
-        Gate::new(&settings, ALONE, &Arc::default()).expect("there is a limit")
+        Limiter::new(&settings, ALONE, &Arc::default()).expect("there is a limit")
     }
 
     #[test]
@@ -209,111 +212,115 @@ mod tests {
     }
 
     #[test]
-    fn without_a_limit_there_is_no_door() {
+    fn without_a_limit_there_is_no_limiter() {
         let settings = QueueSettings::default();
-        assert!(Gate::new(&settings, ALONE, &Arc::default()).is_none());
+        assert!(Limiter::new(&settings, ALONE, &Arc::default()).is_none());
     }
 
     #[test]
-    fn so_many_are_inside_and_the_others_wait_their_turn() {
+    fn requests_beyond_the_limit_wait_their_turn() {
         in_paused_time(async {
-            let gate = gate(2, 9);
-            let [first, _second] = [gate.enter(None).await, gate.enter(None).await];
-            let mut third = pin!(gate.enter(None));
-            let mut fourth = pin!(gate.enter(None));
+            let limiter = limiter(2, 9);
+            let [first, _second] = [limiter.acquire(None).await, limiter.acquire(None).await];
+            let mut third = pin!(limiter.acquire(None));
+            let mut fourth = pin!(limiter.acquire(None));
             assert!(now(third.as_mut()).is_none());
             assert!(now(fourth.as_mut()).is_none());
             drop(first);
-            // Whoever comes now stands behind them, also before the third wakes up.
-            let mut fifth = pin!(gate.enter(None));
+            // A newcomer queues behind them, also before the third wakes up.
+            let mut fifth = pin!(limiter.acquire(None));
             assert!(now(fifth.as_mut()).is_none());
             assert!(now(fourth.as_mut()).is_none());
-            let third = now(third.as_mut()).expect("called").expect("let in");
+            let third = now(third.as_mut()).expect("granted").expect("a permit");
             drop(third);
             assert!(now(fifth.as_mut()).is_none());
             assert!(now(fourth.as_mut()).is_some());
-            assert_eq!(gate.counts.queued.read(), 3);
-            assert_eq!(gate.counts.waits.read().count(), 2, "one still waits");
-            assert_eq!(gate.counts.line().waiting, 1);
+            assert_eq!(limiter.counts.queued.read(), 3);
+            assert_eq!(limiter.counts.waits.read().count(), 2, "one still waits");
+            assert_eq!(limiter.counts.queue().waiting, 1);
         });
     }
 
     #[test]
-    fn a_full_line_turns_away_at_once() {
+    fn a_full_queue_sheds_at_once() {
         in_paused_time(async {
-            let gate = gate(1, 1);
-            let _inside = gate.enter(None).await.expect("room");
-            let mut waits = pin!(gate.enter(None));
+            let limiter = limiter(1, 1);
+            let _permit = limiter.acquire(None).await.expect("a permit");
+            let mut waits = pin!(limiter.acquire(None));
             assert!(now(waits.as_mut()).is_none());
-            assert_eq!(gate.enter(None).await.err(), Some(Shed::QueueFull));
-            assert_eq!(gate.counts.shed_queue_full.read(), 1);
+            assert_eq!(limiter.acquire(None).await.err(), Some(Shed::QueueFull));
+            assert_eq!(limiter.counts.shed_queue_full.read(), 1);
         });
     }
 
     #[test]
-    fn a_line_of_none_lets_nobody_wait() {
+    fn a_queue_of_none_sheds_at_once() {
         in_paused_time(async {
-            let gate = gate(1, 0);
-            let _inside = gate.enter(None).await.expect("room");
-            assert_eq!(gate.enter(None).await.err(), Some(Shed::QueueFull));
+            let limiter = limiter(1, 0);
+            let _permit = limiter.acquire(None).await.expect("a permit");
+            assert_eq!(limiter.acquire(None).await.err(), Some(Shed::QueueFull));
         });
     }
 
     #[test]
-    fn a_wait_ends_and_leaves_no_one_in_line() {
+    fn a_wait_ends_and_leaves_the_queue_empty() {
         in_paused_time(async {
-            let gate = gate(1, 9);
-            let inside = gate.enter(None).await.expect("room");
+            let limiter = limiter(1, 9);
+            let in_flight = limiter.acquire(None).await.expect("a permit");
             let began = Instant::now();
-            assert_eq!(gate.enter(None).await.err(), Some(Shed::WaitOver));
+            assert_eq!(limiter.acquire(None).await.err(), Some(Shed::WaitOver));
             assert_eq!(began.elapsed(), Duration::from_secs(1));
-            assert_eq!(gate.counts.shed_wait_over.read(), 1);
-            let waits = gate.counts.waits.read();
+            assert_eq!(limiter.counts.shed_wait_over.read(), 1);
+            let waits = limiter.counts.waits.read();
             assert_eq!((waits.count(), waits.sum()), (1, Duration::from_secs(1)));
-            assert!(gate.line.is_empty());
-            drop(inside);
-            assert_eq!(gate.inside.get(), 0);
+            assert!(limiter.queue.is_empty());
+            drop(in_flight);
+            assert_eq!(limiter.in_flight.get(), 0);
         });
     }
 
     #[test]
     fn nobody_waits_beyond_the_end_of_the_request() {
         in_paused_time(async {
-            let gate = gate(1, 9);
-            let inside = gate.enter(None).await.expect("room");
+            let limiter = limiter(1, 9);
+            let in_flight = limiter.acquire(None).await.expect("a permit");
             let began = Instant::now();
             let ends = Some(began + Duration::from_millis(300));
-            assert_eq!(gate.enter(ends).await.err(), Some(Shed::Deadline));
+            assert_eq!(limiter.acquire(ends).await.err(), Some(Shed::Deadline));
             assert_eq!(began.elapsed(), Duration::from_millis(300));
-            // Called just when it is over: the place is free again.
+            // Granted just when it is over: the permit is free again.
             let ends = Some(Instant::now() + Duration::from_millis(300));
-            let mut late = pin!(gate.enter(ends));
+            let mut late = pin!(limiter.acquire(ends));
             assert!(now(late.as_mut()).is_none());
-            drop(inside);
+            drop(in_flight);
             tokio::time::advance(Duration::from_millis(300)).await;
             assert_eq!(late.await.err(), Some(Shed::Deadline));
-            assert_eq!(gate.inside.get(), 0);
-            assert_eq!(gate.counts.shed_deadline.read(), 2);
-            assert_eq!(gate.counts.shed_wait_over.read(), 0);
+            assert_eq!(limiter.in_flight.get(), 0);
+            assert_eq!(limiter.counts.shed_deadline.read(), 2);
+            assert_eq!(limiter.counts.shed_wait_over.read(), 0);
         });
     }
 
     #[test]
-    fn who_leaves_after_being_called_passes_the_place_on() {
+    fn a_permit_that_is_granted_too_late_goes_to_the_next() {
         in_paused_time(async {
-            let gate = gate(1, 9);
-            let inside = gate.enter(None).await.expect("room");
-            let mut leaves = Box::pin(gate.enter(None));
-            let mut waits = pin!(gate.enter(None));
+            let limiter = limiter(1, 9);
+            let in_flight = limiter.acquire(None).await.expect("a permit");
+            let mut leaves = Box::pin(limiter.acquire(None));
+            let mut waits = pin!(limiter.acquire(None));
             assert!(now(leaves.as_mut()).is_none());
             assert!(now(waits.as_mut()).is_none());
-            drop(inside);
-            assert_eq!(gate.inside.get(), 1, "taken for the first in line");
+            drop(in_flight);
+            assert_eq!(
+                limiter.in_flight.get(),
+                1,
+                "taken for the first in the queue"
+            );
             drop(leaves);
-            let permit = now(waits.as_mut()).expect("called").expect("let in");
-            assert_eq!(gate.inside.get(), 1);
+            let permit = now(waits.as_mut()).expect("granted").expect("a permit");
+            assert_eq!(limiter.in_flight.get(), 1);
             drop(permit);
-            assert_eq!(gate.inside.get(), 0);
+            assert_eq!(limiter.in_flight.get(), 0);
         });
     }
 }

@@ -16,12 +16,12 @@ mod wait_queue;
 
 pub(crate) use budgets::Budgets;
 pub(crate) use counts::ServiceCounts;
-pub(crate) use limiter::{Gate, Permit, share};
-pub(crate) use replica_limiter::{Room, Rooms, Spot};
+pub(crate) use limiter::{Limiter, Permit, share};
+pub(crate) use replica_limiter::{ReplicaLimiter, ReplicaLimiters, ReplicaPermit};
 
 /// Which of how many workers this is, counted from 0.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct WorkerPlace {
+pub(crate) struct WorkerIndex {
     pub(crate) index: u16,
     pub(crate) workers: u16,
 }

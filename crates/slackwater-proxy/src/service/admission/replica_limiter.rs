@@ -1,10 +1,10 @@
-//! Room at a replica: so many requests are there at once, each on a connection of its own.
+//! The limit of requests in flight at each replica of a service, each on a connection of its own.
 //!
-//! A request that finds no room at one replica goes to another. Where there is none anywhere it waits for the first place
-//! that becomes free, first come, first served, for as long as a connection may take. Each worker has its share of the room.
+//! A request that gets no permit at one replica goes to another. Where no replica has any, it waits for the first one
+//! that becomes free, first in, first out, for as long as a connection may take. Each worker has its share of the limit.
 
 use super::counts::ServiceCounts;
-use super::wait_queue::Line;
+use super::wait_queue::WaitQueue;
 use core::cell::Cell;
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -12,36 +12,36 @@ use std::rc::Rc;
 use std::sync::Arc;
 use tokio::time::Instant;
 
-/// The most who wait, in a worker.
+/// Requests that wait in one worker, at most.
 const WAITING_MAX: usize = 4096;
 
-/// The room at all replicas of a service.
+/// The limits of all replicas of a service.
 #[derive(Debug)]
-pub(crate) struct Rooms {
+pub(crate) struct ReplicaLimiters {
     /// Requests at each replica.
     requests_max: u32,
     wait_max: Duration,
-    line: Line<Spot>,
+    queue: WaitQueue<ReplicaPermit>,
     counts: Arc<ServiceCounts>,
 }
 
-/// The room at one replica.
+/// The limit of one replica.
 #[derive(Debug)]
-pub(crate) struct Room {
+pub(crate) struct ReplicaLimiter {
     address: SocketAddr,
-    inside: Cell<u32>,
-    rooms: Rc<Rooms>,
+    in_flight: Cell<u32>,
+    limiters: Rc<ReplicaLimiters>,
 }
 
-/// A place there, until dropped.
+/// The right to run at a replica, until dropped.
 #[derive(Debug)]
-pub(crate) struct Spot {
-    room: Rc<Room>,
-    /// Nobody is told when it becomes free.
+pub(crate) struct ReplicaPermit {
+    limiter: Rc<ReplicaLimiter>,
+    /// It is not granted to a waiting request when it becomes free.
     is_quiet: bool,
 }
 
-impl Rooms {
+impl ReplicaLimiters {
     pub(crate) fn new(
         requests_max: u32,
         wait_max: Duration,
@@ -50,30 +50,30 @@ impl Rooms {
         Rc::new(Self {
             requests_max,
             wait_max,
-            line: Line::default(),
+            queue: WaitQueue::default(),
             counts: Arc::clone(counts),
         })
     }
 
-    /// The room at the replica of that address.
-    pub(crate) fn room(self: &Rc<Self>, address: SocketAddr) -> Rc<Room> {
-        Rc::new(Room {
+    /// The limiter of the replica at that address.
+    pub(crate) fn limiter(self: &Rc<Self>, address: SocketAddr) -> Rc<ReplicaLimiter> {
+        Rc::new(ReplicaLimiter {
             address,
-            inside: Cell::new(0),
-            rooms: Rc::clone(self),
+            in_flight: Cell::new(0),
+            limiters: Rc::clone(self),
         })
     }
 
-    /// Until when somebody who comes now may wait.
+    /// Until when a request that comes now may wait.
     pub(crate) fn deadline(&self) -> Instant {
         Instant::now() + self.wait_max
     }
 
-    /// Waits for a place at any replica. `None`, which is counted: there was none in time, or too many wait already.
-    pub(crate) async fn wait(&self, deadline: Instant) -> Option<Spot> {
-        let waited = if self.line.len() < WAITING_MAX {
-            let in_line = self.line.join(Instant::now());
-            tokio::time::timeout_at(deadline, in_line.called())
+    /// Waits for a permit at any replica. `None`, which is counted: there was none in time, or too many wait already.
+    pub(crate) async fn wait(&self, deadline: Instant) -> Option<ReplicaPermit> {
+        let waited = if self.queue.len() < WAITING_MAX {
+            let entry = self.queue.join(Instant::now());
+            tokio::time::timeout_at(deadline, entry.granted())
                 .await
                 .ok()
         } else {
@@ -86,46 +86,46 @@ impl Rooms {
     }
 }
 
-impl Room {
-    /// A place, if there is one.
-    pub(crate) fn enter(self: &Rc<Self>) -> Option<Spot> {
-        if self.inside.get() >= self.rooms.requests_max {
+impl ReplicaLimiter {
+    /// A permit, if one is free.
+    pub(crate) fn try_acquire(self: &Rc<Self>) -> Option<ReplicaPermit> {
+        if self.in_flight.get() >= self.limiters.requests_max {
             return None;
         }
-        self.inside.set(self.inside.get() + 1);
-        Some(Spot {
-            room: Rc::clone(self),
+        self.in_flight.set(self.in_flight.get() + 1);
+        Some(ReplicaPermit {
+            limiter: Rc::clone(self),
             is_quiet: false,
         })
     }
 
-    fn leave(&self) {
-        self.inside.set(self.inside.get() - 1);
+    fn release(&self) {
+        self.in_flight.set(self.in_flight.get() - 1);
     }
 
-    /// Gives a free place to whoever came first.
-    fn call_next(self: &Rc<Self>) {
-        self.rooms.line.call_first(|| self.enter());
+    /// Gives a free permit to the request that has waited longest.
+    fn grant_next(self: &Rc<Self>) {
+        self.limiters.queue.grant_first(|| self.try_acquire());
     }
 }
 
-impl Spot {
-    /// Where it is.
+impl ReplicaPermit {
+    /// Address of its replica.
     pub(crate) fn address(&self) -> SocketAddr {
-        self.room.address
+        self.limiter.address
     }
 
-    /// Gives it back without a word to those who wait: it is of no use to anybody now, for the replica is not to be chosen.
+    /// Gives it back without granting it to a waiting request: the replica is not to be chosen now.
     pub(crate) fn forget(mut self) {
         self.is_quiet = true;
     }
 }
 
-impl Drop for Spot {
+impl Drop for ReplicaPermit {
     fn drop(&mut self) {
-        self.room.leave();
+        self.limiter.release();
         if !self.is_quiet {
-            self.room.call_next();
+            self.limiter.grant_next();
         }
     }
 }
@@ -138,8 +138,8 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn rooms(requests_max: u32) -> Rc<Rooms> {
-        Rooms::new(requests_max, SECOND, &Arc::default())
+    fn limiters(requests_max: u32) -> Rc<ReplicaLimiters> {
+        ReplicaLimiters::new(requests_max, SECOND, &Arc::default())
     }
 
     fn address(port: u16) -> SocketAddr {
@@ -147,57 +147,62 @@ mod tests {
     }
 
     #[test]
-    fn a_free_place_goes_to_the_first_in_line_and_says_where_it_is() {
+    fn a_free_permit_goes_to_the_first_in_the_queue_with_its_address() {
         in_paused_time(async {
-            let rooms = rooms(2);
-            let (one, other) = (rooms.room(address(1)), rooms.room(address(2)));
-            let mut inside = [one.enter(), one.enter(), other.enter(), other.enter()];
-            assert!(inside.iter().all(Option::is_some));
-            assert!(one.enter().is_none() && other.enter().is_none());
-            let mut first = pin!(rooms.wait(rooms.deadline()));
-            let mut second = pin!(rooms.wait(rooms.deadline()));
+            let limiters = limiters(2);
+            let (one, other) = (limiters.limiter(address(1)), limiters.limiter(address(2)));
+            let mut in_flight = [
+                one.try_acquire(),
+                one.try_acquire(),
+                other.try_acquire(),
+                other.try_acquire(),
+            ];
+            assert!(in_flight.iter().all(Option::is_some));
+            assert!(one.try_acquire().is_none() && other.try_acquire().is_none());
+            let mut first = pin!(limiters.wait(limiters.deadline()));
+            let mut second = pin!(limiters.wait(limiters.deadline()));
             assert!(now(first.as_mut()).is_none() && now(second.as_mut()).is_none());
-            inside[2] = None;
-            assert!(other.enter().is_none(), "it has been given away");
+            in_flight[2] = None;
+            assert!(other.try_acquire().is_none(), "it has been given away");
             assert!(now(second.as_mut()).is_none());
-            let spot = now(first.as_mut()).expect("called").expect("a place");
-            assert_eq!(spot.address(), address(2));
-            drop(spot);
-            let spot = now(second.as_mut()).expect("called").expect("a place");
-            spot.forget();
-            assert_eq!(other.inside.get(), 1);
+            let permit = now(first.as_mut()).expect("granted").expect("a permit");
+            assert_eq!(permit.address(), address(2));
+            drop(permit);
+            let permit = now(second.as_mut()).expect("granted").expect("a permit");
+            permit.forget();
+            assert_eq!(other.in_flight.get(), 1);
         });
     }
 
     #[test]
     fn a_wait_ends_and_leaves_nothing_behind() {
         in_paused_time(async {
-            let rooms = rooms(1);
-            let room = rooms.room(address(1));
-            let inside = room.enter();
+            let limiters = limiters(1);
+            let limiter = limiters.limiter(address(1));
+            let in_flight = limiter.try_acquire();
             let began = Instant::now();
-            assert!(rooms.wait(rooms.deadline()).await.is_none());
+            assert!(limiters.wait(limiters.deadline()).await.is_none());
             assert_eq!(began.elapsed(), SECOND);
-            assert_eq!(rooms.counts.shed_replicas_full.read(), 1);
-            assert!(rooms.line.is_empty());
-            drop(inside);
-            assert_eq!(room.inside.get(), 0);
+            assert_eq!(limiters.counts.shed_replicas_full.read(), 1);
+            assert!(limiters.queue.is_empty());
+            drop(in_flight);
+            assert_eq!(limiter.in_flight.get(), 0);
         });
     }
 
     #[test]
-    fn who_leaves_after_being_called_passes_the_place_on() {
+    fn a_permit_that_is_granted_too_late_goes_to_the_next() {
         in_paused_time(async {
-            let rooms = rooms(1);
-            let room = rooms.room(address(1));
-            let inside = room.enter();
-            let mut leaves = Box::pin(rooms.wait(rooms.deadline()));
-            let mut waits = pin!(rooms.wait(rooms.deadline()));
+            let limiters = limiters(1);
+            let limiter = limiters.limiter(address(1));
+            let in_flight = limiter.try_acquire();
+            let mut leaves = Box::pin(limiters.wait(limiters.deadline()));
+            let mut waits = pin!(limiters.wait(limiters.deadline()));
             assert!(now(leaves.as_mut()).is_none() && now(waits.as_mut()).is_none());
-            drop(inside);
+            drop(in_flight);
             drop(leaves);
-            let spot = now(waits.as_mut()).expect("called");
-            assert!(spot.is_some());
+            let permit = now(waits.as_mut()).expect("granted");
+            assert!(permit.is_some());
         });
     }
 }

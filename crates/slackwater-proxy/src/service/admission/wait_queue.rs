@@ -1,7 +1,7 @@
-//! A line of those who wait for a place: first come, first served.
+//! A queue of requests that wait for a permit: first in, first out.
 //!
-//! A place is taken for whoever is called before it wakes up, so that nobody who comes later can have it. Who leaves the
-//! line after being called drops the place, which then is the next one's.
+//! A permit is taken for the first in the queue before it wakes up, so that no newcomer can have it. A request that leaves
+//! the queue after that drops the permit, which then goes to the next one.
 
 use core::cell::RefCell;
 use core::future::poll_fn;
@@ -10,35 +10,35 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use tokio::time::Instant;
 
-/// Those who wait, in a worker; `P` is a place.
+/// The requests that wait, in a worker; `P` is a permit.
 #[derive(Debug)]
-pub(crate) struct Line<P>(RefCell<Waiting<P>>);
+pub(crate) struct WaitQueue<P>(RefCell<Waiting<P>>);
 
-/// By number, so that who leaves from the middle is found without a walk along the line.
+/// By number, so that one that leaves from the middle is found without a walk through the queue.
 #[derive(Debug)]
 struct Waiting<P> {
     /// From the first to the last.
     waiters: BTreeMap<u64, Rc<Waiter<P>>>,
-    /// Of whoever comes next; it never comes round.
+    /// Number of the next one; it never comes round.
     next: u64,
 }
 
 #[derive(Debug)]
 struct Waiter<P> {
     since: Instant,
-    /// Taken for it.
-    place: RefCell<Option<P>>,
+    /// The permit that was taken for it.
+    permit: RefCell<Option<P>>,
     waker: RefCell<Option<Waker>>,
 }
 
-/// Stands in line, until dropped.
-pub(crate) struct InLine<'l, P> {
-    line: &'l Line<P>,
+/// A place in the queue, until dropped.
+pub(crate) struct QueueEntry<'l, P> {
+    queue: &'l WaitQueue<P>,
     number: u64,
     waiter: Rc<Waiter<P>>,
 }
 
-impl<P> Default for Line<P> {
+impl<P> Default for WaitQueue<P> {
     fn default() -> Self {
         Self(RefCell::new(Waiting {
             waiters: BTreeMap::new(),
@@ -47,7 +47,7 @@ impl<P> Default for Line<P> {
     }
 }
 
-impl<P> Line<P> {
+impl<P> WaitQueue<P> {
     pub(crate) fn len(&self) -> usize {
         self.0.borrow().waiters.len()
     }
@@ -62,37 +62,37 @@ impl<P> Line<P> {
         waiting.waiters.values().next().map(|first| first.since)
     }
 
-    /// Takes the last place in it, now.
-    pub(crate) fn join(&self, now: Instant) -> InLine<'_, P> {
+    /// Joins its end, now.
+    pub(crate) fn join(&self, now: Instant) -> QueueEntry<'_, P> {
         let waiter = Rc::new(Waiter {
             since: now,
-            place: RefCell::new(None),
+            permit: RefCell::new(None),
             waker: RefCell::new(None),
         });
         let mut waiting = self.0.borrow_mut();
         let number = waiting.next;
         waiting.next += 1;
         waiting.waiters.insert(number, Rc::clone(&waiter));
-        InLine {
-            line: self,
+        QueueEntry {
+            queue: self,
             number,
             waiter,
         }
     }
 
-    /// Gives whoever came first the place that `take` has. `false` if nobody waits, or if it has none.
-    pub(super) fn call_first(&self, take: impl FnOnce() -> Option<P>) -> bool {
+    /// Grants the first one the permit that `take` gives. `false` if none waits, or if there is none.
+    pub(super) fn grant_first(&self, take: impl FnOnce() -> Option<P>) -> bool {
         if self.is_empty() {
             return false;
         }
-        let Some(place) = take() else {
+        let Some(permit) = take() else {
             return false;
         };
         let first = self.0.borrow_mut().waiters.pop_first();
         let Some((_, first)) = first else {
             return false;
         };
-        first.place.replace(Some(place));
+        first.permit.replace(Some(permit));
         // Not under the borrow: a waker may run anything.
         let waker = first.waker.borrow_mut().take();
         if let Some(waker) = waker {
@@ -102,12 +102,12 @@ impl<P> Line<P> {
     }
 }
 
-impl<P> InLine<'_, P> {
-    /// The place, once it is called.
-    pub(crate) async fn called(&self) -> P {
+impl<P> QueueEntry<'_, P> {
+    /// The permit, once it is granted.
+    pub(crate) async fn granted(&self) -> P {
         poll_fn(|cx| {
-            if let Some(place) = self.waiter.place.take() {
-                return Poll::Ready(place);
+            if let Some(permit) = self.waiter.permit.take() {
+                return Poll::Ready(permit);
             }
             *self.waiter.waker.borrow_mut() = Some(cx.waker().clone());
             Poll::Pending
@@ -116,15 +116,15 @@ impl<P> InLine<'_, P> {
     }
 }
 
-impl<P> Drop for InLine<'_, P> {
+impl<P> Drop for QueueEntry<'_, P> {
     fn drop(&mut self) {
-        self.line.0.borrow_mut().waiters.remove(&self.number);
-        // If it was called and has left since, its place goes to the next one.
-        drop(self.waiter.place.take());
+        self.queue.0.borrow_mut().waiters.remove(&self.number);
+        // If one was granted and not taken, it goes to the next.
+        drop(self.waiter.permit.take());
     }
 }
 
-/// What tests of those who wait share.
+/// What tests of queues share.
 #[cfg(test)]
 pub(crate) mod testing {
     use core::pin::Pin;
@@ -153,33 +153,33 @@ mod tests {
     use core::time::Duration;
 
     #[test]
-    fn those_who_stay_are_called_in_order_however_many_leave_from_between() {
+    fn permits_are_granted_in_order_however_many_leave_from_between() {
         const MANY: usize = 10_000;
-        let line = Line::default();
+        let queue = WaitQueue::default();
         let began = Instant::now();
         // Those who stay are few, and one of them stands at each end.
         let (mut stay, mut leave) = (Vec::new(), Vec::new());
         for number in 0..MANY {
-            let in_line = line.join(began + Duration::from_millis(number as u64));
+            let entry = queue.join(began + Duration::from_millis(number as u64));
             if number % 1_000 == 0 || number == MANY - 1 {
-                stay.push((number, in_line));
+                stay.push((number, entry));
             } else {
-                leave.push(in_line);
+                leave.push(entry);
             }
         }
-        assert_eq!(line.len(), MANY);
+        assert_eq!(queue.len(), MANY);
         // From the back, from the front, and from the middle.
         let rest = leave.split_off(leave.len() / 3);
         leave.into_iter().rev().for_each(drop);
         drop(rest);
-        assert_eq!(line.len(), stay.len());
-        assert_eq!(line.oldest(), Some(began));
-        for (number, in_line) in &stay {
-            assert!(line.call_first(|| Some(*number)));
-            let place = now(pin!(in_line.called()));
-            assert_eq!(place, Some(*number));
+        assert_eq!(queue.len(), stay.len());
+        assert_eq!(queue.oldest(), Some(began));
+        for (number, entry) in &stay {
+            assert!(queue.grant_first(|| Some(*number)));
+            let permit = now(pin!(entry.granted()));
+            assert_eq!(permit, Some(*number));
         }
-        assert!(line.is_empty() && !line.call_first(|| Some(0)));
-        assert_eq!(line.oldest(), None);
+        assert!(queue.is_empty() && !queue.grant_first(|| Some(0)));
+        assert_eq!(queue.oldest(), None);
     }
 }

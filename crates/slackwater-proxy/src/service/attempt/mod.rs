@@ -1,4 +1,4 @@
-//! One attempt at a request: a place taken at a replica, which is given back exactly once, at the end of the response's
+//! One attempt at a request: a permit taken at a replica, which is given back exactly once, at the end of the response's
 //! body, with an error, or by being dropped when the client leaves.
 
 mod latency;
@@ -7,13 +7,13 @@ mod retries;
 
 pub(crate) use latency::{Account, Book, ServiceLatency};
 pub(crate) use learning::Learning;
-pub(crate) use retries::{Hint, Place, Retries, follow};
+pub(crate) use retries::{Hint, Retries, RetryPermit, follow};
 
 use crate::forward::{
     Cause, End, Failure, Patience, Reply, RequestBody, ResponseBody, Watch, read_rest,
 };
 use crate::request_record::{AttemptKind, AttemptNotes, Ended, Story};
-use crate::service::admission::{Permit, Spot};
+use crate::service::admission::{Permit, ReplicaPermit};
 use crate::service::fleet::Member;
 use core::cell::Cell;
 use core::time::Duration;
@@ -47,10 +47,10 @@ pub(crate) struct Flight {
     is_discarded: bool,
     /// What the policy learns from of what a response says of its replica's load.
     learning: Learning,
-    /// The request's place in the service.
+    /// The request's permit at the service.
     permit: Option<Permit>,
-    /// Its place at the replica.
-    spot: Option<Spot>,
+    /// Its permit at the replica.
+    replica_permit: Option<ReplicaPermit>,
     /// Of its request, while its response is the request's.
     story: Story,
     /// What becomes of itself.
@@ -167,7 +167,7 @@ impl Flight {
             is_discarded: false,
             learning,
             permit: None,
-            spot: None,
+            replica_permit: None,
             story: Story::default(),
             notes: AttemptNotes::default(),
             explanation: None,
@@ -204,7 +204,7 @@ impl Flight {
         self.race = None;
     }
 
-    /// Keeps the request's place in the service to the end of the response.
+    /// Keeps the request's permit at the service to the end of the response.
     pub(crate) fn hold(&mut self, permit: Permit) {
         self.permit = Some(permit);
     }
@@ -223,21 +223,21 @@ impl Flight {
         self.lease.as_ref().map(Lease::replica)
     }
 
-    /// Takes a place at the replica; `false`, and counted, if there is none.
-    pub(crate) fn enter(&mut self) -> bool {
-        let Some(room) = &self.member.room else {
+    /// Takes a permit at the replica; `false`, and counted, if there is none.
+    pub(crate) fn try_acquire(&mut self) -> bool {
+        let Some(replica_limiter) = &self.member.replica_limiter else {
             return true;
         };
-        self.spot = room.enter();
-        if self.spot.is_none() {
+        self.replica_permit = replica_limiter.try_acquire();
+        if self.replica_permit.is_none() {
             self.member.counts().full.add_one();
         }
-        self.spot.is_some()
+        self.replica_permit.is_some()
     }
 
-    /// Takes a place that somebody else has taken for it.
-    pub(crate) fn sit(&mut self, spot: Spot) {
-        self.spot = Some(spot);
+    /// Takes over a permit that is taken already.
+    pub(crate) fn hold_replica_permit(&mut self, replica_permit: ReplicaPermit) {
+        self.replica_permit = Some(replica_permit);
     }
 
     /// Sends the request and waits for the head of the response, as long as one may take or as `patience` says

@@ -39,11 +39,11 @@ impl Drop for Awaited<'_> {
     }
 }
 
-/// A place in the budget.
+/// The right to one retry, out of the budget.
 #[derive(Debug)]
-pub(crate) struct Place<'r>(&'r Retries);
+pub(crate) struct RetryPermit<'r>(&'r Retries);
 
-impl Drop for Place<'_> {
+impl Drop for RetryPermit<'_> {
     fn drop(&mut self) {
         self.0.budget.borrow_mut().end();
         self.0.tell_out();
@@ -84,12 +84,12 @@ impl Retries {
         Awaited(self)
     }
 
-    /// A place in the budget, if there is one; otherwise that is counted.
-    pub(crate) fn place(&self) -> Option<Place<'_>> {
+    /// The right to one retry, if the budget has any left; otherwise that is counted.
+    pub(crate) fn acquire_permit(&self) -> Option<RetryPermit<'_>> {
         let awaited = u32::try_from(self.counts.awaited.read()).unwrap_or(u32::MAX);
         if self.budget.borrow_mut().begin(awaited) {
             self.tell_out();
-            return Some(Place(self));
+            return Some(RetryPermit(self));
         }
         self.counts.retries_over_budget.add_one();
         None
@@ -288,18 +288,18 @@ mod tests {
     fn the_budget_is_a_share_of_what_has_no_response_yet() {
         let retries = retries();
         let awaited: Vec<_> = (0..25).map(|_| retries.await_response()).collect();
-        let mut places: Vec<_> = (0..5).filter_map(|_| retries.place()).collect();
-        assert_eq!(places.len(), 5, "a fifth of 25");
-        assert!(retries.place().is_none());
+        let mut permits: Vec<_> = (0..5).filter_map(|_| retries.acquire_permit()).collect();
+        assert_eq!(permits.len(), 5, "a fifth of 25");
+        assert!(retries.acquire_permit().is_none());
         assert_eq!(retries.counts.retries_over_budget.read(), 1);
-        places.pop();
+        permits.pop();
         drop(awaited);
         assert!(
-            retries.place().is_none(),
+            retries.acquire_permit().is_none(),
             "of none it is 3, and 4 are taken"
         );
-        places.truncate(2);
-        assert!(retries.place().is_some());
+        permits.truncate(2);
+        assert!(retries.acquire_permit().is_some());
     }
 
     #[test]

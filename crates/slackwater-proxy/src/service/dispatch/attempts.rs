@@ -4,7 +4,7 @@
 //! the rules' business (`retries`), on which replica is the policy's.
 
 use super::Service;
-use crate::service::attempt::{Account, Flight, Hint, Place, Setback, Unwanted, follow};
+use crate::service::attempt::{Account, Flight, Hint, RetryPermit, Setback, Unwanted, follow};
 
 use super::hedged_pair::Lost;
 use crate::forward::{Cause, Patience, RequestBody, ResponseBody, answer, replicas_full};
@@ -68,9 +68,9 @@ impl Service {
     ) -> Reply {
         let mut began = self.balancer.now();
         let account = Account::open(&self.book, began, story);
-        let permit = match &self.gate {
+        let permit = match &self.limiter {
             None => None,
-            Some(gate) => match gate.enter(tries.patience.ends).await {
+            Some(limiter) => match limiter.acquire(tries.patience.ends).await {
                 Ok(permit) => {
                     began = self.balancer.now();
                     Some(permit)
@@ -97,7 +97,7 @@ impl Service {
                     flight.hold(permit);
                 }
             }
-            // An answer of our own, or one that is complete, holds no place any more.
+            // An answer of our own, or one that is complete, holds no permit any more.
             None => self.settle(account, &response),
         }
         response
@@ -152,8 +152,8 @@ impl Service {
         let Some(mut first) = self.pick_at(began, query, story).await else {
             return answer(None);
         };
-        if !first.enter() {
-            let Some(other) = Box::pin(self.find_room(first, story)).await else {
+        if !first.try_acquire() {
+            let Some(other) = Box::pin(self.wait_for_replica(first, story)).await else {
                 return replicas_full();
             };
             first = other;
@@ -272,17 +272,17 @@ impl<'s> Attempts<'s> {
             let Some(wait) = wait.flatten() else {
                 return self.give_up(setback);
             };
-            let _place = match wait {
+            let _permit = match wait {
                 Wait::None => None,
-                Wait::First(place, span) => {
+                Wait::First(permit, span) => {
                     waits += 1;
                     if !span.is_zero() {
                         tokio::time::sleep(span).await;
                     }
-                    Some(place)
+                    Some(permit)
                 }
             };
-            let Some(mut next) = self.service.pick_with_room(&tried, self.story).await else {
+            let Some(mut next) = self.service.pick_free(&tried, self.story).await else {
                 return self.give_up(setback);
             };
             let Some(mut request) = setback.take_request() else {
@@ -340,7 +340,7 @@ impl<'s> Attempts<'s> {
             Setback::Refused(unwanted) => unwanted.hint(),
         };
         let wait = retries.wait(waits, hint, self.left())?;
-        Some(Wait::First(retries.place()?, wait))
+        Some(Wait::First(retries.acquire_permit()?, wait))
     }
 }
 
@@ -348,6 +348,6 @@ impl<'s> Attempts<'s> {
 enum Wait<'r> {
     /// Nothing.
     None,
-    /// A wait, and a place in the budget until the try has ended.
-    First(Place<'r>, Duration),
+    /// A wait, and a permit out of the budget until the attempt has ended.
+    First(RetryPermit<'r>, Duration),
 }

@@ -17,14 +17,14 @@ const FULL: &str = "full";
 const ASKED_MAX: usize = 8;
 
 impl Service {
-    /// A replica with room for a request that has been at `tried`, if there is one now.
-    pub(super) async fn pick_with_room(
+    /// A replica with a free permit for a request that has been at `tried`, if there is one now.
+    pub(super) async fn pick_free(
         &self,
         tried: &[ReplicaId],
         story: &Story,
     ) -> Option<Box<Flight>> {
         let mut next = self.pick(Query::retry(tried), story).await?;
-        if next.enter() {
+        if next.try_acquire() {
             return Some(next);
         }
         self.pick_another(next, tried, story).await
@@ -32,27 +32,31 @@ impl Service {
 
     /// A replica with room in place of one that is full, at once or as soon as there is one; `None`, and counted, if there
     /// is none in time.
-    pub(super) async fn find_room(&self, full: Box<Flight>, story: &Story) -> Option<Box<Flight>> {
+    pub(super) async fn wait_for_replica(
+        &self,
+        full: Box<Flight>,
+        story: &Story,
+    ) -> Option<Box<Flight>> {
         if let Some(other) = self.pick_another(full, &[], story).await {
             return Some(other);
         }
-        let rooms = self.rooms.as_ref()?;
-        let deadline = rooms.deadline();
+        let replica_limiters = self.replica_limiters.as_ref()?;
+        let deadline = replica_limiters.deadline();
         loop {
-            let spot = rooms.wait(deadline).await?;
-            let part = self.members.part_at(spot.address());
+            let replica_permit = replica_limiters.wait(deadline).await?;
+            let part = self.members.part_at(replica_permit.address());
             let query = part.map_or(Query::retry(&[]), Query::with_room);
             let Some(mut flight) = self.pick(query, story).await else {
-                spot.forget();
+                replica_permit.forget();
                 return None;
             };
-            if flight.member().config.address == spot.address() {
-                flight.sit(spot);
+            if flight.member().config.address == replica_permit.address() {
+                flight.hold_replica_permit(replica_permit);
                 return Some(flight);
             }
-            // The replica with the free place is not to be chosen.
-            spot.forget();
-            if flight.enter() {
+            // The replica with the free permit is not to be chosen.
+            replica_permit.forget();
+            if flight.try_acquire() {
                 return Some(flight);
             }
             flight.cancel();
@@ -75,7 +79,7 @@ impl Service {
                 last = next;
                 break;
             }
-            if next.enter() {
+            if next.try_acquire() {
                 if let Some(told) = &mut next.explanation {
                     let full = avoid[tried.len()..].iter();
                     full.for_each(|&part| told.pass_over(part, FULL));

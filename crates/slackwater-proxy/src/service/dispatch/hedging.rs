@@ -185,11 +185,13 @@ impl Classes {
 
     fn of<B>(&mut self, route: usize, request: &Request<B>) -> Class {
         let path = request.uri().path();
-        let has_room = self.next() < self.last();
+        let has_free_permit = self.next() < self.last();
         if is_grpc_call(request.headers()) {
             return match self.methods.get(path) {
                 Some(&class) => Class::Number(class),
-                None if has_room && path.len() <= METHOD_BYTES_MAX => Class::New(path.into()),
+                None if has_free_permit && path.len() <= METHOD_BYTES_MAX => {
+                    Class::New(path.into())
+                }
                 None => Class::Number(self.last()),
             };
         }
@@ -197,7 +199,7 @@ impl Classes {
             return Class::Number(class);
         }
         let class = self.next().min(self.last());
-        if has_room {
+        if has_free_permit {
             self.routes.insert(route, class);
         }
         Class::Number(class)

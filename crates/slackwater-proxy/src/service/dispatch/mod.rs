@@ -24,7 +24,9 @@ use crate::health::Health;
 use crate::record::Recorder;
 use crate::request_record::{Directory, Record, Story};
 use crate::seed::draw_seed;
-use crate::service::admission::{Budgets, Gate, Rooms, ServiceCounts, WorkerPlace, share};
+use crate::service::admission::{
+    Budgets, Limiter, ReplicaLimiters, ServiceCounts, WorkerIndex, share,
+};
 use crate::service::attempt::{Book, Flight, Learning, Retries, ServiceLatency};
 use crate::service::fleet::orders::Orders;
 use crate::service::fleet::{
@@ -64,7 +66,7 @@ pub(crate) struct ServiceView {
     ends: Arc<ReplicaEnds>,
     latency: Arc<ServiceLatency>,
     /// Not everybody may come in.
-    has_line: bool,
+    has_queue: bool,
 }
 
 impl ServiceView {
@@ -73,26 +75,30 @@ impl ServiceView {
         let overview = self.balancer.overview();
         // The worker wants it only when its fleet changes.
         let roster = lock(&self.roster);
-        let seats = fleet.replicas().iter();
-        let seats: Vec<_> = seats.map(|replica| roster.get(&replica.address)).collect();
+        let entries = fleet.replicas().iter();
+        let entries: Vec<_> = entries
+            .map(|replica| roster.get(&replica.address))
+            .collect();
         let requests = |counts: &Arc<ReplicaCounts>| counts.read();
         WorkerFacts {
-            ids: (seats.iter())
-                .map(|seat| seat.map_or_else(Vec::new, |seat| seat.ids.clone()))
+            ids: (entries.iter())
+                .map(|entry| entry.map_or_else(Vec::new, |entry| entry.ids.clone()))
                 .collect(),
-            requests: (seats.iter())
-                .map(|seat| seat.map_or_else(Default::default, |seat| requests(&seat.counts)))
+            requests: (entries.iter())
+                .map(|entry| entry.map_or_else(Default::default, |entry| requests(&entry.counts)))
                 .collect(),
             tier: self.tier.read(),
             admission: self.admission.read(),
-            line: self.has_line.then(|| self.admission.line()),
+            line: self.has_queue.then(|| self.admission.queue()),
             waits: self.admission.waits.read(),
             budgets: self.budgets.facts(&self.admission),
             replica_ends: self.ends.read(),
             exemplars: self.latency.exemplars(),
             latency: Box::new(self.latency.read()),
-            heads: (seats.iter())
-                .map(|seat| seat.map_or_else(Latencies::default, |seat| seat.counts.heads.read()))
+            heads: (entries.iter())
+                .map(|entry| {
+                    entry.map_or_else(Latencies::default, |entry| entry.counts.heads.read())
+                })
                 .collect(),
             reported: overview.reported,
             counters: overview.counters,
@@ -155,10 +161,10 @@ pub(crate) struct Service {
     protocol: ReplicaProtocol,
     /// Replicas hear by a PROXY header whose connection a request came by.
     tells_ends: bool,
-    /// Absent: there is room for everybody.
-    gate: Option<Rc<Gate>>,
-    /// Absent: there is room for everybody at each replica.
-    rooms: Option<Rc<Rooms>>,
+    /// Absent: requests in flight are not limited.
+    limiter: Option<Rc<Limiter>>,
+    /// Absent: requests in flight at single replicas are not limited.
+    replica_limiters: Option<Rc<ReplicaLimiters>>,
     retries: Retries,
     /// Absent: no request is watched for being late.
     hedging: Option<Hedging>,
@@ -202,7 +208,7 @@ impl Service {
         limits: &Limits,
         deadlines: &Rc<Deadlines>,
         tls: Option<watch::Receiver<Client>>,
-        worker: WorkerPlace,
+        worker: WorkerIndex,
         followed: Followed,
         recorder: Option<&Recorder>,
     ) -> Result<Self, Fault> {
@@ -232,15 +238,17 @@ impl Service {
             options.connections_max = max as usize;
         }
         // Over HTTP/2 a connection takes many requests.
-        let rooms = connections_max.filter(|_| config.replica.protocol == ReplicaProtocol::Http1);
-        let rooms = rooms.map(|max| Rooms::new(max, config.timeouts.connect, &admission));
+        let replica_limiters =
+            connections_max.filter(|_| config.replica.protocol == ReplicaProtocol::Http1);
+        let replica_limiters = replica_limiters
+            .map(|max| ReplicaLimiters::new(max, config.timeouts.connect, &admission));
         let members = Rc::new(Members::new(
             balancer.clone(),
             options,
             deadlines,
             (health.clone(), orders.clone()),
             tls,
-            rooms.clone(),
+            replica_limiters.clone(),
             recording,
         ));
         // To begin with, all are equally new.
@@ -267,9 +275,9 @@ impl Service {
             sends_shadow_trials: config.passive_health.shadow_trials,
             sticky,
             protocol: config.replica.protocol,
-            rooms,
+            replica_limiters,
             tells_ends: config.replica.proxy_protocol.is_some(),
-            gate: Gate::new(&config.queue, worker, &admission),
+            limiter: Limiter::new(&config.queue, worker, &admission),
             hedging: Hedging::new(&config.hedge, &admission),
             tying: Tying::new(&config.tie, &admission),
             retries: Retries::new(&config.retries, draw_seed(), &admission),
@@ -297,7 +305,7 @@ impl Service {
             budgets: self.budgets.clone(),
             ends: Arc::clone(&self.ends),
             latency: Arc::clone(&self.book.latency),
-            has_line: self.gate.is_some(),
+            has_queue: self.limiter.is_some(),
         }
     }
 

@@ -152,7 +152,7 @@ impl Next<'_> {
         match self {
             Self::Pick(hedging) => {
                 let mut next = service.pick(Query::hedge(avoid), story).await?;
-                if !service.members.may_choose(next.member()) || !next.enter() {
+                if !service.members.may_choose(next.member()) || !next.try_acquire() {
                     next.cancel();
                     return None;
                 }
@@ -161,7 +161,7 @@ impl Next<'_> {
                 Some(next)
             }
             Self::Chosen(mut chosen, tying) => {
-                if !chosen.enter() {
+                if !chosen.try_acquire() {
                     chosen.cancel();
                     return None;
                 }

@@ -19,7 +19,7 @@ impl Service {
         is_wanted.then(|| Twin::of(request).map(Box::new)).flatten()
     }
 
-    /// Sends a copy to whoever waits for a trial still. It takes no place in the service: there are no more at a time than
+    /// Sends a copy to whoever waits for a trial still. It takes no permit of the service: there are no more at a time than
     /// replicas that are out.
     pub(super) fn try_out(&self, copy: &Twin, story: &Story) {
         let Some(mut request) = copy.request() else {
@@ -32,7 +32,7 @@ impl Service {
             return;
         };
         let mut flight = Box::new(Flight::new(lease, member, self.learning));
-        if !flight.enter() {
+        if !flight.try_acquire() {
             return flight.cancel();
         }
         self.admission.shadow_trials.add_one();

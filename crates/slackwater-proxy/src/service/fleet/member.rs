@@ -1,7 +1,7 @@
 //! A replica as one worker knows it.
 
 use crate::forward::{Replica, ReplicaCounts};
-use crate::service::admission::Room;
+use crate::service::admission::ReplicaLimiter;
 use slackwater_config::ReplicaConfig;
 use slackwater_core::ReplicaId;
 use std::rc::Rc;
@@ -16,8 +16,8 @@ pub(crate) struct Member {
     pub(crate) parts: Vec<ReplicaId>,
     pub(crate) replica: Rc<Replica>,
     pub(crate) counts: Arc<ReplicaCounts>,
-    /// `None`: there is room for everybody.
-    pub(crate) room: Option<Rc<Room>>,
+    /// `None`: requests in flight there are not limited.
+    pub(crate) replica_limiter: Option<Rc<ReplicaLimiter>>,
     /// When its weight was taken.
     pub(super) resting_since: Option<Instant>,
 }

@@ -28,7 +28,7 @@ pub(crate) use tiers::TierInUse;
 use crate::discovery::Fleet;
 use crate::forward::{Deadlines, Replica, ReplicaCounts, ReplicaOptions, Target};
 use crate::health::{Health, Verdict};
-use crate::service::admission::Rooms;
+use crate::service::admission::ReplicaLimiters;
 use crate::tls::Connector;
 use absent::Absent;
 use core::cell::{Cell, RefCell};
@@ -54,11 +54,11 @@ use tokio::time::Instant;
 const RETURN_MAX: Duration = Duration::from_mins(1);
 
 /// What the admin server may know of the members: looked at and changed only when somebody asks, or the fleet changes.
-pub(crate) type Roster = Arc<Mutex<BTreeMap<SocketAddr, Seat>>>;
+pub(crate) type Roster = Arc<Mutex<BTreeMap<SocketAddr, RosterEntry>>>;
 
 /// A member, as others than the worker know it.
 #[derive(Clone, Debug)]
-pub(crate) struct Seat {
+pub(crate) struct RosterEntry {
     /// What the policy calls its parts.
     pub(crate) ids: Vec<ReplicaId>,
     pub(crate) counts: Arc<ReplicaCounts>,
@@ -96,8 +96,8 @@ pub(crate) struct Members {
     tls: Option<watch::Receiver<Client>>,
     /// Those that left a moment ago, and when.
     left: RefCell<BTreeMap<SocketAddr, (Instant, Arc<ReplicaCounts>)>>,
-    /// `None`: there is room for everybody everywhere.
-    rooms: Option<Rc<Rooms>>,
+    /// `None`: requests at single replicas are not limited.
+    replica_limiters: Option<Rc<ReplicaLimiters>>,
     /// What is told of the parts is written down there.
     recording: Option<Stream>,
     /// The highest tier that there is.
@@ -118,7 +118,7 @@ impl Members {
         deadlines: &Rc<Deadlines>,
         (health, orders): (watch::Receiver<Health>, watch::Receiver<Arc<Orders>>),
         tls: Option<watch::Receiver<Client>>,
-        rooms: Option<Rc<Rooms>>,
+        replica_limiters: Option<Rc<ReplicaLimiters>>,
         recording: Option<Stream>,
     ) -> Self {
         Self {
@@ -134,7 +134,7 @@ impl Members {
             any_drained: Cell::default(),
             tls,
             left: RefCell::default(),
-            rooms,
+            replica_limiters,
             recording,
             tier_max: Cell::default(),
             tiers_told: Notify::new(),
@@ -375,11 +375,12 @@ impl Members {
             parts: Vec::new(),
             replica: self.connections(replica),
             counts,
-            room: (self.rooms.as_ref()).map(|rooms| rooms.room(replica.address)),
+            replica_limiter: (self.replica_limiters.as_ref())
+                .map(|replica_limiters| replica_limiters.limiter(replica.address)),
             resting_since: None,
         };
         let parts = self.set_parts(&member, parts, warm_up);
-        self.seat(Member { parts, ..member });
+        self.enter_member(Member { parts, ..member });
     }
 
     /// What is known of it is kept, but for what is not the same replica to the policy any more.
@@ -400,7 +401,7 @@ impl Members {
             parts: before.parts.clone(),
             replica: connections,
             counts: Arc::clone(&before.counts),
-            room: before.room.clone(),
+            replica_limiter: before.replica_limiter.clone(),
             resting_since: before.resting_since,
         };
         if before.config.probe_address != replica.probe_address {
@@ -414,7 +415,7 @@ impl Members {
         member.parts = self.set_parts(&member, parts, warm_up);
         let rests = member.parts.is_empty();
         member.resting_since = rests.then(|| before.resting_since.unwrap_or(now));
-        self.seat(member);
+        self.enter_member(member);
     }
 
     /// None yet, to a replica.
@@ -471,7 +472,7 @@ impl Members {
     }
 
     /// The member is what is found from now on.
-    fn seat(&self, member: Member) {
+    fn enter_member(&self, member: Member) {
         let (address, member) = (member.config.address, Rc::new(member));
         let mut by_index = self.by_index.borrow_mut();
         for &part in &member.parts {
@@ -486,11 +487,11 @@ impl Members {
             }
             by_index[part.index()] = Some((part, Rc::clone(&member)));
         }
-        let seat = Seat {
+        let enter_member = RosterEntry {
             ids: member.parts.clone(),
             counts: Arc::clone(&member.counts),
         };
-        lock(&self.roster).insert(address, seat);
+        lock(&self.roster).insert(address, enter_member);
         self.by_address.borrow_mut().insert(address, member);
     }
 }
@@ -502,7 +503,7 @@ fn is_down(health: &Health, address: SocketAddr) -> bool {
 
 /// A panic while it was held leaves it as good as it was.
 pub(crate) fn lock(
-    roster: &Mutex<BTreeMap<SocketAddr, Seat>>,
-) -> std::sync::MutexGuard<'_, BTreeMap<SocketAddr, Seat>> {
+    roster: &Mutex<BTreeMap<SocketAddr, RosterEntry>>,
+) -> std::sync::MutexGuard<'_, BTreeMap<SocketAddr, RosterEntry>> {
     roster.lock().unwrap_or_else(PoisonError::into_inner)
 }
