@@ -3,7 +3,7 @@
 //! Names and attributes are those of OpenTelemetry's conventions for HTTP where there are some; the others begin with
 //! `slackwater.`. What each means is in docs/tracing.md, and a test compares the two.
 
-use crate::request_record::{Attempt, AttemptKind, Ended, Record};
+use crate::request_record::{AttemptKind, AttemptRecord, Ended, Record};
 use crate::traces::Traced;
 use crate::traces::messages::{Attributes, Event, Span, Status, StatusCode, unix_nanos};
 use core::time::Duration;
@@ -24,7 +24,7 @@ pub(crate) fn finish(record: &Record) {
 
 /// The request's span, and those of its attempts in their order.
 fn spans(record: &Record, traced: &Traced) -> Vec<Span> {
-    let attempts = record.tries.iter().enumerate();
+    let attempts = record.attempt_records.iter().enumerate();
     let attempts = attempts.filter_map(|(place, attempt)| {
         let (span, address) = attempt.span.as_ref()?;
         let own = traced.attempt_span(*span);
@@ -96,7 +96,7 @@ fn failure(record: &Record) -> Option<String> {
 
 fn server_events(record: &Record) -> Vec<Event> {
     let mut events = Vec::new();
-    let first = record.tries.first();
+    let first = record.attempt_records.first();
     if let Some(sent) = first
         .map(|first| first.sent)
         .filter(|sent| *sent >= QUEUED_MIN)
@@ -105,7 +105,7 @@ fn server_events(record: &Record) -> Vec<Event> {
         said.micros("slackwater.queue_us", sent);
         events.push(event(record, Duration::ZERO, "queued", said));
     }
-    for (place, attempt) in record.tries.iter().enumerate() {
+    for (place, attempt) in record.attempt_records.iter().enumerate() {
         let name = match attempt.kind {
             AttemptKind::First => continue,
             AttemptKind::Retry => "retried",
@@ -123,7 +123,7 @@ fn server_events(record: &Record) -> Vec<Event> {
     }
     if let Some(error) = record.error.as_ref().filter(|_| record.failed()) {
         // An answer of our own: nobody was asked, or nobody answered.
-        let name = if record.tries.is_empty() {
+        let name = if record.attempt_records.is_empty() {
             "shed"
         } else {
             "gave_up"
@@ -136,7 +136,7 @@ fn server_events(record: &Record) -> Vec<Event> {
 }
 
 fn attempt_span(record: &Record, place: usize, address: &str, own: Span) -> Span {
-    let attempt = &record.tries[place];
+    let attempt = &record.attempt_records[place];
     let end = attempt.end.as_ref();
     let outcome = end.map(|end| end.outcome);
     let status = attempt.status.map(|status| status.as_u16());
@@ -195,7 +195,7 @@ fn attempt_span(record: &Record, place: usize, address: &str, own: Span) -> Span
 }
 
 /// Why it went there, and by what report.
-fn pick(said: &mut Attributes, record: &Record, attempt: &Attempt) {
+fn pick(said: &mut Attributes, record: &Record, attempt: &AttemptRecord) {
     let pick = &attempt.pick;
     if let Some(due_after) = attempt.due_after {
         said.micros("slackwater.attempt.due_after_us", due_after);

@@ -2,7 +2,7 @@
 //!
 //! A worker's [`Recorder`] asks its [`Consumer`]s of each request that comes how much of it they may want to know. If none
 //! wants anything there is no record, and a request costs a look at an empty option. Otherwise what carries the request holds a
-//! [`Story`] and notes what happens; each try of it is an [`Attempt`], noted in full only where somebody may want that. The
+//! [`Story`] and notes what happens; each attempt of it is an [`AttemptRecord`], noted in full only where somebody may want that. The
 //! consumers hear of the record twice: when the request is over, and when the last of its attempts is, too, which may
 //! outlive it (a copy for a replica on trial).
 //!
@@ -16,7 +16,7 @@ mod story;
 #[cfg(test)]
 mod tests;
 
-pub use attempt::{Attempt, AttemptKind};
+pub use attempt::{AttemptKind, AttemptRecord};
 pub(crate) use record::{CopyKind, Directory, Ended, Record};
 pub(crate) use recorder::{Consumer, Detail, Recorder, Refused, Tracing, Wish};
 pub(crate) use story::{AttemptNotes, Story};

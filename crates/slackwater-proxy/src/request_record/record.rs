@@ -1,6 +1,6 @@
 //! What is known of a request.
 
-use super::attempt::Attempt;
+use super::attempt::AttemptRecord;
 use super::recorder::Recorder;
 use crate::forward::{Cut, Progress};
 use crate::traces::Traced;
@@ -147,7 +147,7 @@ pub(crate) struct Record {
     pub(crate) total: Option<Duration>,
     pub(super) cut: Rc<Cell<Cut>>,
     /// In the order in which they were sent; empty where nobody may want them.
-    pub(crate) tries: Vec<Attempt>,
+    pub(crate) attempt_records: Vec<AttemptRecord>,
     /// `None`: it does not become spans.
     pub(crate) traced: Option<Box<Traced>>,
     /// The path of its route, where it becomes spans and its route goes by one.
@@ -214,7 +214,7 @@ impl Record {
             ended: None,
             total: None,
             cut: Rc::clone(cut),
-            tries: Vec::new(),
+            attempt_records: Vec::new(),
             traced: None,
             path_of_route: None,
             leading: None,
@@ -296,8 +296,8 @@ impl Record {
         self.pick = Some(copy.pick);
         self.queue = Some(copy.sent);
         self.connect = copy.connect;
-        let is_copy = |attempt: &Attempt| attempt.kind.copy().is_some();
-        self.leading = self.tries.iter().rposition(is_copy);
+        let is_copy = |attempt: &AttemptRecord| attempt.kind.copy().is_some();
+        self.leading = self.attempt_records.iter().rposition(is_copy);
     }
 
     /// From its head to its end.

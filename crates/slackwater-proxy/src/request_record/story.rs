@@ -1,6 +1,6 @@
 //! Handles on a record, for whoever carries the request and its attempts.
 
-use super::attempt::{Attempt, AttemptEnd, AttemptKind};
+use super::attempt::{AttemptEnd, AttemptKind, AttemptRecord};
 use super::record::{Directory, Ended, Record, SecondCopy};
 use super::recorder::{Detail, Marks};
 use crate::forward::{Progress, X_SLACKWATER_ERROR};
@@ -117,7 +117,7 @@ impl Story {
             }
             record.replica = Some(replica.into());
             record.pick = Some(*pick);
-            record.leading = record.tries.len().checked_sub(1);
+            record.leading = record.attempt_records.len().checked_sub(1);
             record.queue = Some(sent);
             record.upload = upload;
             record.connect = None;
@@ -238,8 +238,8 @@ impl Story {
         };
         let mut record = shared.record.borrow_mut();
         let sent = record.began.elapsed();
-        let place = record.tries.len();
-        record.tries.push(Attempt {
+        let place = record.attempt_records.len();
+        record.attempt_records.push(AttemptRecord {
             kind,
             replica: replica.into(),
             span: None,
@@ -275,7 +275,9 @@ impl AttemptNotes {
             return;
         };
         let record = &mut *shared.record.borrow_mut();
-        if let (Some(traced), Some(attempt)) = (&record.traced, record.tries.get_mut(*place)) {
+        if let (Some(traced), Some(attempt)) =
+            (&record.traced, record.attempt_records.get_mut(*place))
+        {
             let span = traced.begin_attempt(headers);
             attempt.span = Some((span, address.to_string().into()));
         }
@@ -317,11 +319,11 @@ impl AttemptNotes {
         self.0 = None;
     }
 
-    fn note(&self, note: impl FnOnce(&mut Attempt, Duration)) {
+    fn note(&self, note: impl FnOnce(&mut AttemptRecord, Duration)) {
         if let Some((shared, place)) = &self.0 {
             let record = &mut *shared.record.borrow_mut();
             let now = record.began.elapsed();
-            if let Some(attempt) = record.tries.get_mut(*place) {
+            if let Some(attempt) = record.attempt_records.get_mut(*place) {
                 note(attempt, now);
             }
         }

@@ -28,12 +28,14 @@ impl Consumer for Listener {
     }
 
     fn over(&self, record: &Record, mark: u8) {
-        let tries = record.tries.len();
-        self.heard.borrow_mut().push(format!("{mark} over {tries}"));
+        let attempt_records = record.attempt_records.len();
+        self.heard
+            .borrow_mut()
+            .push(format!("{mark} over {attempt_records}"));
     }
 
     fn finished(&self, record: &Record, mark: u8) {
-        let tries = record.tries.iter().map(|attempt| {
+        let attempt_records = record.attempt_records.iter().map(|attempt| {
             let end = attempt.end.as_ref();
             let outcome = end.map_or("out", |end| end.outcome.as_str());
             let cause = end.and_then(|end| end.cause.as_deref()).unwrap_or("-");
@@ -44,11 +46,11 @@ impl Consumer for Listener {
                 attempt.replica
             )
         });
-        let tries = tries.collect::<Vec<_>>().join(", ");
+        let attempt_records = attempt_records.collect::<Vec<_>>().join(", ");
         let leading = record.leading.filter(|place| record.is_answered_by(*place));
         self.heard
             .borrow_mut()
-            .push(format!("{mark} [{tries}] {leading:?}"));
+            .push(format!("{mark} [{attempt_records}] {leading:?}"));
     }
 }
 

@@ -8,7 +8,7 @@ use crate::forward::{
     BodyCopy, COPY_BYTES_MAX, COPY_TIME_MAX, Origin, RequestBody, prepare_request, read_out,
 };
 use crate::request_record::Story;
-use crate::service::{Service, Tries};
+use crate::service::{DispatchOptions, Service};
 use core::cell::Cell;
 use http::header::{self, HeaderValue};
 use http::{HeaderMap, Method, Request, Uri};
@@ -131,7 +131,7 @@ async fn carry(
     headers.apply(request.headers_mut());
     service.counts().mirrored.add_one();
     let mut answer = service
-        .handle(request, None, &Story::default(), Tries::default())
+        .handle(request, None, &Story::default(), DispatchOptions::default())
         .await;
     read_out(answer.body_mut(), COPY_BYTES_MAX).await;
 }

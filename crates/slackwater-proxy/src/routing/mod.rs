@@ -10,7 +10,7 @@ use crate::forward::{
     is_grpc_call, no_route, own_response, prepare_request, refuse, say_in_grpc, too_large,
 };
 use crate::request_record::{Recorder, Story};
-use crate::service::{Flight, Service, Tries};
+use crate::service::{Attempt, DispatchOptions, Service};
 use bytes::Bytes;
 use core::cell::RefCell;
 use http::header::{self, HeaderValue};
@@ -30,7 +30,7 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 /// A response as clients get it.
-type Answer = Response<ResponseBody<Box<Flight>>>;
+type Answer = Response<ResponseBody<Box<Attempt>>>;
 
 /// Routes, and the services that they lead to.
 #[derive(Debug)]
@@ -156,19 +156,19 @@ impl Routing {
             ends,
             wanted: ends.into_iter().chain(said).min(),
         };
-        let tries = Tries {
+        let options = DispatchOptions {
             patience,
             rules: forward.retries_at(chosen),
             route: Some(number),
         };
-        let mut answer = service.handle(request, client, story, tries).await;
+        let mut answer = service.handle(request, client, story, options).await;
         answer.body_mut().bound(bounds.stall, bounds.tunnel, ends);
         answer
     }
 }
 
 impl Handler for Routing {
-    type Watch = Box<Flight>;
+    type Watch = Box<Attempt>;
 
     async fn handle(&self, mut request: Box<Request<RequestBody>>, origin: &Origin) -> Answer {
         let ids = self.recorder.ids();

@@ -18,6 +18,6 @@ mod dispatch;
 mod fleet;
 
 pub(crate) use admission::WorkerIndex;
-pub(crate) use attempt::Flight;
-pub(crate) use dispatch::{Followed, Service, ServiceView, Tries};
+pub(crate) use attempt::Attempt;
+pub(crate) use dispatch::{DispatchOptions, Followed, Service, ServiceView};
 pub use fleet::orders;

@@ -25,7 +25,7 @@ use core::task::{Context, Poll};
 use core::time::Duration;
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 use http_body::Body;
-use repeat::{Attempt, Ending};
+use repeat::{Ending, FailedSend};
 use slackwater_config::ReplicaAddress;
 use slackwater_config::ReplicaProtocol;
 use slackwater_core::overload::Shed;
@@ -180,8 +180,8 @@ impl Replica {
             let began = Instant::now();
             match self.send(held, request, &deadline, ticks).await {
                 Ok((response, spare)) => return self.reply(response, deadline, spare),
-                Err(attempt) => {
-                    (request, may_be_written) = attempt.again(began.elapsed())?;
+                Err(failed) => {
+                    (request, may_be_written) = failed.again(began.elapsed())?;
                 }
             }
         }
@@ -219,7 +219,7 @@ impl Replica {
                 connect_took,
                 ..self.reply(response, deadline, spare)?
             }),
-            Err(attempt) => Err(attempt.fail()),
+            Err(failed) => Err(failed.fail()),
         }
     }
 
@@ -313,7 +313,7 @@ impl Replica {
         request: Box<Request<RequestBody>>,
         deadline: &Deadline,
         ticks: Ticks,
-    ) -> Result<(Response<Source>, Option<Spare>), Attempt> {
+    ) -> Result<(Response<Source>, Option<Spare>), FailedSend> {
         deadline.arm(ticks.left(&self.deadlines, ticks.first_byte));
         match held {
             Held::Http1(pool, connection) => {
@@ -331,7 +331,7 @@ impl Replica {
         mut request: Box<Request<RequestBody>>,
         deadline: &Deadline,
         ticks: Ticks,
-    ) -> Result<(Response<Source>, Option<Spare>), Attempt> {
+    ) -> Result<(Response<Source>, Option<Spare>), FailedSend> {
         let limits = self.options.head_limits();
         let upgrade = request.body().upgrade();
         let progress = request.body().progress();
@@ -355,7 +355,7 @@ impl Replica {
                     Err(Cause::FirstByte) => ReplicaEnd::Late,
                     Err(_) => ReplicaEnd::GivenUp,
                 };
-                return Err(Attempt::http1(failed, sending, request, has_body, again));
+                return Err(FailedSend::http1(failed, sending, request, has_body, again));
             }
         };
         if head.status == StatusCode::SWITCHING_PROTOCOLS
@@ -363,7 +363,7 @@ impl Replica {
         {
             connection.end = ReplicaEnd::Failed;
             // Whatever the replica speaks now, it is not what the client understands.
-            return Err(Attempt {
+            return Err(FailedSend {
                 cause: Cause::Switched,
                 unsent: None,
                 spare: None,
@@ -385,12 +385,12 @@ impl Replica {
         request: Box<Request<RequestBody>>,
         deadline: &Deadline,
         ticks: Ticks,
-    ) -> Result<(Response<Source>, Option<Spare>), Attempt> {
+    ) -> Result<(Response<Source>, Option<Spare>), FailedSend> {
         let spare = Spare::copy(&request);
         let progress = request.body().progress();
         let sent_at = self.deadlines.now();
         let begun = http2::Sending::begin(&permit, request);
-        let mut sending = begun.map_err(Attempt::not_begun)?;
+        let mut sending = begun.map_err(FailedSend::not_begun)?;
         let sent = poll_fn(|cx| match sending.poll(cx) {
             Poll::Ready(sent) => Poll::Ready(Ok(sent)),
             Poll::Pending => self
@@ -407,15 +407,15 @@ impl Replica {
                 Ok((response, spare))
             }
             Ok(Err(failed)) => {
-                // One that the replica is about to leave is no place for another try.
+                // One that the replica is about to leave is no place for another attempt.
                 let _ = permit.check();
-                Err(Attempt::http2(failed, progress.as_deref(), spare))
+                Err(FailedSend::http2(failed, progress.as_deref(), spare))
             }
             Err(cause) => {
                 if matches!(cause, Cause::FirstByte) {
                     permit.unanswered(sent_at);
                 }
-                Err(Attempt {
+                Err(FailedSend {
                     cause,
                     unsent: None,
                     spare,

@@ -19,7 +19,7 @@ use slackwater_http::http2::Lost;
 const IDLE_RACE_MAX: Duration = Duration::from_millis(100);
 
 /// An attempt on one connection that brought no response.
-pub(crate) struct Attempt {
+pub(crate) struct FailedSend {
     pub(crate) cause: Cause,
     /// The request, if nothing of it was written.
     pub(crate) unsent: Option<Box<Request<RequestBody>>>,
@@ -39,7 +39,7 @@ pub(crate) enum Ending {
     Other,
 }
 
-impl Attempt {
+impl FailedSend {
     /// What it means for the request that there is no response over HTTP/1.1.
     pub(crate) fn http1(
         failed: Result<NoResponse, Cause>,

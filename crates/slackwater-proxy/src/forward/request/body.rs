@@ -52,7 +52,7 @@ impl Progress {
         self.moved_at.get()
     }
 
-    /// So many bytes were handed on in this try.
+    /// So many bytes were handed on in this attempt.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes.get()
     }
@@ -132,7 +132,7 @@ enum ClientBody {
     Http2(Incoming),
 }
 
-/// A claim to a request's body for another try.
+/// A claim to a request's body for another attempt.
 #[derive(Debug)]
 pub(crate) struct BodyAgain(Rewind<ClientBody>, Option<Rc<Progress>>, Limit);
 
@@ -216,7 +216,7 @@ impl RequestBody {
         Self { budget, ..self }
     }
 
-    /// From here on keeps up to `bytes_max` bytes of what is read, for another try. A body that is known to be larger
+    /// From here on keeps up to `bytes_max` bytes of what is read, for another attempt. A body that is known to be larger
     /// is left alone. To be called before anything is read.
     pub(crate) fn keep(&mut self, bytes_max: usize) {
         if self.is_end_stream() || self.size_hint().lower() > bytes_max as u64 {
@@ -293,7 +293,7 @@ impl RequestBody {
         progress.is_some_and(|progress| progress.state() == Wait::TooLarge)
     }
 
-    /// For another try; `None` if the body is not kept.
+    /// For another attempt; `None` if the body is not kept.
     pub(crate) fn again(&self) -> Option<BodyAgain> {
         match &self.source {
             Source::Taped(reader) => Some(BodyAgain(

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | the body, from either protocol | `body` |
 //! | what is done to a request before a replica gets it | `prepare` |
-//! | what was read of it, for another try | `replay_buffer` |
+//! | what was read of it, for another attempt | `replay_buffer` |
 //! | the request once more, when the first one went nowhere | `spare` |
 //! | further copies while the first is out | `twin` |
 

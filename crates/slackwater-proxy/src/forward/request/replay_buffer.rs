@@ -2,7 +2,7 @@
 //!
 //! While a request may still be tried a second time, what has been read of its body is kept, up to a bound; a second
 //! reader begins with that and goes on where the first one stopped. A body that outgrows the bound goes on its way, and
-//! only the second try is lost. What is kept is let go as soon as nobody could ask for it again.
+//! only the second attempt is lost. What is kept is let go as soon as nobody could ask for it again.
 
 use bytes::{Bytes, BytesMut};
 use core::cell::{Cell, RefCell};

@@ -1,7 +1,7 @@
 //! A request's further copies, which may be sent while the first is still out.
 //!
 //! It is made before the first is sent, and cheap where no body is to be kept: names and values are shared. A body has to be
-//! complete, and all of it kept for another try, by the time a copy is wanted: the first goes on reading it undisturbed.
+//! complete, and all of it kept for another attempt, by the time a copy is wanted: the first goes on reading it undisturbed.
 
 use super::body::{BodyTwin, RequestBody};
 use crate::forward::wire::Budget;

@@ -1,4 +1,4 @@
-//! Waits that end: a worker's deadlines on one timer, and how long one try at a request may take.
+//! Waits that end: a worker's deadlines on one timer, and how long one attempt at a request may take.
 
 mod deadline;
 mod patience;

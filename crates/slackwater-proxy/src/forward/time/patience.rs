@@ -1,10 +1,10 @@
-//! How long one try at a request may take, where that differs from what all may.
+//! How long one attempt at a request may take, where that differs from what all may.
 
 use super::deadline::Deadlines;
 use core::time::Duration;
 use tokio::time::Instant;
 
-/// How long one try may take to the head of the response.
+/// How long one attempt may take to the head of the response.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Patience {
     /// From the moment when the last piece of the request was handed on; `None`: as configured for the replica.
@@ -26,7 +26,7 @@ pub(crate) struct Ticks {
 }
 
 impl Patience {
-    /// `first_byte` is as long as a try may take where nothing is said.
+    /// `first_byte` is as long as an attempt may take where nothing is said.
     pub(crate) fn ticks(self, deadlines: &Deadlines, first_byte: u64) -> Ticks {
         let ticks = |span| deadlines.ticks(span);
         let left = |ends: Instant| ticks(ends.saturating_duration_since(Instant::now()));

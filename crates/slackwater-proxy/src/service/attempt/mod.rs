@@ -33,7 +33,7 @@ const NOT_PASSED_ON: &str = "not passed on";
 
 /// One attempt at a request.
 #[derive(Debug)]
-pub(crate) struct Flight {
+pub(crate) struct Attempt {
     /// There until it ends.
     lease: Option<Lease>,
     member: Rc<Member>,
@@ -61,22 +61,22 @@ pub(crate) struct Flight {
     head_at: Option<CoreInstant>,
     /// The request's, once its response is the one that is passed on.
     account: Option<Account>,
-    /// It is one of two copies of a request, and this says whether the other one has won.
-    race: Option<Rc<Cell<bool>>>,
+    /// Set for one of two copies of a request: whether one of them has won.
+    pair_decided: Option<Rc<Cell<bool>>>,
 }
 
 /// An attempt that gave the client nothing.
 #[derive(Debug)]
-pub(crate) enum Setback {
+pub(crate) enum AttemptError {
     /// There is no response.
     Failed(Failure),
     /// There is one that the rules do not take for an answer while there may be another attempt.
-    Refused(Box<Unwanted>),
+    Rejected(Box<RejectedResponse>),
 }
 
-impl Setback {
+impl AttemptError {
     /// A replica dropped it, for its other copy had begun.
-    pub(crate) const fn is_twin_s(&self) -> bool {
+    pub(crate) const fn is_superseded(&self) -> bool {
         matches!(
             self,
             Self::Failed(Failure {
@@ -90,7 +90,7 @@ impl Setback {
     pub(crate) fn has_request(&self) -> bool {
         match self {
             Self::Failed(failure) => failure.request.is_some(),
-            Self::Refused(unwanted) => unwanted.reply.has_request(),
+            Self::Rejected(rejected) => rejected.reply.has_request(),
         }
     }
 
@@ -105,7 +105,7 @@ impl Setback {
     }
 
     /// A replica has had it all the same, as another copy.
-    pub(crate) fn set_heard(&mut self) {
+    pub(crate) fn mark_received(&mut self) {
         if let Self::Failed(failure) = self {
             failure.is_unsent = false;
         }
@@ -115,48 +115,48 @@ impl Setback {
     pub(crate) fn take_request(&mut self) -> Option<Box<Request<RequestBody>>> {
         match self {
             Self::Failed(failure) => failure.request.take(),
-            Self::Refused(unwanted) => unwanted.reply.take_request(),
+            Self::Rejected(rejected) => rejected.reply.take_request(),
         }
     }
 }
 
 /// A response that will be passed on only for want of a better one.
 #[derive(Debug)]
-pub(crate) struct Unwanted {
+pub(crate) struct RejectedResponse {
     reply: Reply,
-    flight: Box<Flight>,
+    attempt: Box<Attempt>,
 }
 
-impl Unwanted {
+impl RejectedResponse {
     /// When the replica would be tried again.
     pub(crate) fn hint(&self) -> Hint {
         Hint::of(self.reply.response().headers())
     }
 
     /// For want of a better one it is the request's.
-    pub(crate) fn pass_on(mut self, story: &Story) -> Response<ResponseBody<Box<Flight>>> {
-        self.flight.pass_on(story);
-        self.reply.into_response(self.flight)
+    pub(crate) fn pass_on(mut self, story: &Story) -> Response<ResponseBody<Box<Attempt>>> {
+        self.attempt.pass_on(story);
+        self.reply.into_response(self.attempt)
     }
 
     /// Gives it up.
     pub(crate) fn discard(mut self) {
-        self.flight.is_discarded = true;
-        discard(self.reply.into_response(self.flight));
+        self.attempt.is_discarded = true;
+        discard(self.reply.into_response(self.attempt));
     }
 }
 
 /// Reads a response that is not passed on to its end, if that is near, so that its connection can be used again.
-pub(crate) fn discard(response: Response<ResponseBody<Box<Flight>>>) {
+pub(crate) fn discard(response: Response<ResponseBody<Box<Attempt>>>) {
     let mut body = response.into_body();
-    let Some(flight) = body.watch_mut() else {
+    let Some(attempt) = body.watch_mut() else {
         return;
     };
-    flight.is_discarded = true;
+    attempt.is_discarded = true;
     read_rest(body);
 }
 
-impl Flight {
+impl Attempt {
     pub(crate) fn new(lease: Lease, member: Rc<Member>, learning: Learning) -> Self {
         Self {
             lease: Some(lease),
@@ -173,13 +173,13 @@ impl Flight {
             explanation: None,
             head_at: None,
             account: None,
-            race: None,
+            pair_decided: None,
         }
     }
 
     /// There may be another copy of the request.
-    pub(crate) fn enter_race(&mut self, is_decided: &Rc<Cell<bool>>) {
-        self.race = Some(Rc::clone(is_decided));
+    pub(crate) fn join_pair(&mut self, is_decided: &Rc<Cell<bool>>) {
+        self.pair_decided = Some(Rc::clone(is_decided));
     }
 
     /// It sets out for this request, which notes what becomes of it.
@@ -201,7 +201,7 @@ impl Flight {
     pub(crate) fn pass_on(&mut self, story: &Story) {
         story.pass_on(self.kind, self.grpc_status);
         self.story = story.clone();
-        self.race = None;
+        self.pair_decided = None;
     }
 
     /// Keeps the request's permit at the service to the end of the response.
@@ -241,14 +241,14 @@ impl Flight {
     }
 
     /// Sends the request and waits for the head of the response, as long as one may take or as `patience` says
-    /// instead. A response that `rules` refuse is a setback, if the request can be had again.
+    /// instead. A response that `rules` reject is an error, if the request can be had again.
     pub(crate) async fn send(
         mut self: Box<Self>,
         mut request: Box<Request<RequestBody>>,
         patience: Patience,
         rules: Option<&RetryRules>,
         story: &Story,
-    ) -> Result<Response<ResponseBody<Box<Self>>>, Setback> {
+    ) -> Result<Response<ResponseBody<Box<Self>>>, AttemptError> {
         self.member.counts().sent.add_one();
         if let Some(lease) = &self.lease {
             let upload = request.body().progress();
@@ -277,21 +277,21 @@ impl Flight {
                 self.member.counts().count_response(status);
                 let is_refused = rules.is_some_and(|rules| rules.refuse(reply.response()));
                 if is_refused && reply.has_request() {
-                    let unwanted = Unwanted {
+                    let rejected = RejectedResponse {
                         reply,
-                        flight: self,
+                        attempt: self,
                     };
-                    return Err(Setback::Refused(Box::new(unwanted)));
+                    return Err(AttemptError::Rejected(Box::new(rejected)));
                 }
                 // Of two copies neither is the request's before it has won.
-                if self.race.is_none() {
+                if self.pair_decided.is_none() {
                     self.pass_on(story);
                 }
                 Ok(reply.into_response(self))
             }
             Err(failure) => {
                 self.fail(&failure);
-                Err(Setback::Failed(failure))
+                Err(AttemptError::Failed(failure))
             }
         }
     }
@@ -417,7 +417,7 @@ impl Flight {
     }
 }
 
-impl Watch for Box<Flight> {
+impl Watch for Box<Attempt> {
     fn passed(&self, bytes: usize) {
         self.story.passed(bytes);
     }
@@ -464,7 +464,7 @@ impl Watch for Box<Flight> {
     }
 }
 
-impl Drop for Flight {
+impl Drop for Attempt {
     fn drop(&mut self) {
         if self.lease.is_none() {
             return;
@@ -476,7 +476,11 @@ impl Drop for Flight {
                 told => told,
             };
             self.end_because(outcome, || Some(NOT_PASSED_ON.into()));
-        } else if self.race.as_ref().is_some_and(|race| race.get()) {
+        } else if self
+            .pair_decided
+            .as_ref()
+            .is_some_and(|pair_decided| pair_decided.get())
+        {
             self.member.counts().superseded.add_one();
             self.end_because(Outcome::Dropped, || Some("the other copy won".into()));
         } else {

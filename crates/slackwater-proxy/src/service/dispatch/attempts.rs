@@ -1,12 +1,14 @@
-//! One request and its tries, each on another replica, until there is a response to pass on or a reason to stop.
+//! One request and its attempts, each on another replica, until there is a response to pass on or a reason to stop.
 //!
-//! What the client hears is the last try's response, or why the last try has none. Whether there may be another try is
+//! What the client hears is the last attempt's response, or why the last attempt has none. Whether there may be another attempt is
 //! the rules' business (`retries`), on which replica is the policy's.
 
 use super::Service;
-use crate::service::attempt::{Account, Flight, Hint, RetryPermit, Setback, Unwanted, follow};
+use crate::service::attempt::{
+    Account, Attempt, AttemptError, Hint, RejectedResponse, RetryPermit, follow,
+};
 
-use super::hedged_pair::Lost;
+use super::hedged_pair::FailedAttempts;
 use crate::forward::{Cause, Patience, RequestBody, ResponseBody, answer, replicas_full};
 use crate::request_record::{AttemptKind, Story};
 use core::cell::Cell;
@@ -22,11 +24,11 @@ use slackwater_tower::wire::tie::TIE;
 use std::rc::Rc;
 use tokio::time::Instant;
 
-pub(crate) type Reply = Response<ResponseBody<Box<Flight>>>;
+pub(crate) type AttemptResponse = Response<ResponseBody<Box<Attempt>>>;
 
 /// How a request is tried.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Tries<'r> {
+pub(crate) struct DispatchOptions<'r> {
     /// The request's own.
     pub(crate) patience: Patience,
     /// When it is tried again, if not as the service's rules say.
@@ -35,7 +37,7 @@ pub(crate) struct Tries<'r> {
     pub(crate) route: Option<usize>,
 }
 
-/// What all tries of a request share.
+/// What all attempts of a request share.
 pub(crate) struct Attempts<'s> {
     pub(crate) service: &'s Service,
     pub(crate) story: &'s Story,
@@ -48,7 +50,7 @@ pub(crate) struct Attempts<'s> {
     pub(crate) began: CoreInstant,
     /// From then to the head of the response, all tries together. While nobody is reached it does not pass.
     first_byte: Duration,
-    /// Whether that is less than each try may take anyway.
+    /// Whether that is less than each attempt may take anyway.
     is_own: bool,
     ends: Option<Instant>,
     /// Until when the client wants the answer.
@@ -64,13 +66,13 @@ impl Service {
         request: Box<Request<RequestBody>>,
         client: Option<IpAddr>,
         story: &Story,
-        tries: Tries<'_>,
-    ) -> Reply {
+        options: DispatchOptions<'_>,
+    ) -> AttemptResponse {
         let mut began = self.balancer.now();
         let account = Account::open(&self.book, began, story);
         let permit = match &self.limiter {
             None => None,
-            Some(limiter) => match limiter.acquire(tries.patience.ends).await {
+            Some(limiter) => match limiter.acquire(options.patience.ends).await {
                 Ok(permit) => {
                     began = self.balancer.now();
                     Some(permit)
@@ -84,17 +86,17 @@ impl Service {
         };
         let pinned = (self.sticky.as_ref()).and_then(|it| it.find(request.headers(), client));
         let served = Cell::new(None);
-        let attempt = self.attempt(request, pinned, &served, (story, tries, began));
+        let attempt = self.attempt(request, pinned, &served, (story, options, began));
         let mut response = attempt.await;
         if let (Some(sticky), Some(replica)) = (&self.sticky, served.get()) {
             sticky.mark(response.headers_mut(), pinned, replica);
         }
         let status = response.status();
         match response.body_mut().watch_mut() {
-            Some(flight) => {
-                flight.keep(account, status);
+            Some(attempt) => {
+                attempt.keep(account, status);
                 if let Some(permit) = permit {
-                    flight.hold(permit);
+                    attempt.hold(permit);
                 }
             }
             // An answer of our own, or one that is complete, holds no permit any more.
@@ -104,14 +106,14 @@ impl Service {
     }
 
     /// An answer of our own to a request that is for this service, and counts as its.
-    pub(crate) fn refused(&self, answer: Reply, story: &Story) -> Reply {
+    pub(crate) fn refused(&self, answer: AttemptResponse, story: &Story) -> AttemptResponse {
         let account = Account::open(&self.book, self.balancer.now(), story);
         self.settle(account, &answer);
         answer
     }
 
     /// A request's response is here, and complete.
-    fn settle(&self, mut account: Account, response: &Reply) {
+    fn settle(&self, mut account: Account, response: &AttemptResponse) {
         let now = self.balancer.now();
         account.head(response.status(), now);
         if grpc_failed(response.headers()) {
@@ -126,10 +128,10 @@ impl Service {
         mut request: Box<Request<RequestBody>>,
         pinned: Option<ReplicaId>,
         served: &Cell<Option<ReplicaId>>,
-        (story, tries, began): (&Story, Tries<'_>, CoreInstant),
-    ) -> Reply {
-        let (patience, route) = (tries.patience, tries.route);
-        let rules = tries.rules.unwrap_or(self.retries.rules());
+        (story, options, began): (&Story, DispatchOptions<'_>, CoreInstant),
+    ) -> AttemptResponse {
+        let (patience, route) = (options.patience, options.route);
+        let rules = options.rules.unwrap_or(self.retries.rules());
         let _awaited = self.retries.await_response();
         let attempts = Attempts {
             service: self,
@@ -170,22 +172,22 @@ impl Service {
         response
     }
 
-    /// The first try, and those that follow it. `route` of a request that may be sent twice.
+    /// The first attempt, and those that follow it. `route` of a request that may be sent twice.
     async fn begin(
         &self,
         attempts: Attempts<'_>,
-        mut first: Box<Flight>,
+        mut first: Box<Attempt>,
         request: Box<Request<RequestBody>>,
         route: Option<usize>,
-    ) -> Reply {
+    ) -> AttemptResponse {
         first.begin(AttemptKind::First, attempts.story);
-        if let Some(copying) =
-            route.and_then(|route| self.copying(route, &first, &request, attempts.story))
+        if let Some(copy_plan) =
+            route.and_then(|route| self.copy_plan(route, &first, &request, attempts.story))
         {
-            let race = Box::pin(attempts.race(copying, first, request)).await;
-            return match race {
+            let sent = Box::pin(attempts.send_pair(copy_plan, first, request)).await;
+            return match sent {
                 Ok(response) => response,
-                Err(lost) => Box::pin(attempts.go_on(lost)).await,
+                Err(failed) => Box::pin(attempts.go_on(failed)).await,
             };
         }
         let (replica, member) = (first.part(), Rc::clone(first.member()));
@@ -198,20 +200,20 @@ impl Service {
                 attempts.served.set(replica);
                 response
             }
-            Err(setback) => {
-                let lost = Lost {
-                    setback,
+            Err(error) => {
+                let failed = FailedAttempts {
+                    error,
                     tried: member.parts.clone(),
                     attempts: 1,
                 };
-                Box::pin(attempts.go_on(lost)).await
+                Box::pin(attempts.go_on(failed)).await
             }
         }
     }
 }
 
 impl<'s> Attempts<'s> {
-    /// The rules by which a response may be refused; none if there can be no try after number `attempt`, from 1.
+    /// The rules by which a response may be refused; none if there can be no attempt after number `attempt`, from 1.
     pub(crate) fn rules(&self, attempt: u32) -> Option<&'s RetryRules> {
         let is_last = attempt >= self.rules.attempts_max;
         (self.may_repeat && !is_last).then_some(self.rules)
@@ -230,7 +232,7 @@ impl<'s> Attempts<'s> {
         self.ends.map_or(left, |ends| left.min(to_the_end(ends)))
     }
 
-    /// How long try number `attempt`, from 1, may take to the response's head.
+    /// How long attempt number `attempt`, from 1, may take to the response's head.
     pub(crate) fn patience(&self, attempt: u32) -> Patience {
         let may_be_followed = || {
             let has_other = self.service.members.count() > attempt as usize;
@@ -251,26 +253,26 @@ impl<'s> Attempts<'s> {
         }
     }
 
-    /// The further tries, after the first one, or both of its copies, had a setback.
-    async fn go_on(mut self, lost: Lost) -> Reply {
-        let Lost {
-            mut setback,
+    /// The further attempts, after the first one, or both of its copies, failed.
+    async fn go_on(mut self, failed: FailedAttempts) -> AttemptResponse {
+        let FailedAttempts {
+            mut error,
             mut tried,
             attempts: mut attempt,
-        } = lost;
+        } = failed;
         let mut waits = 0;
         let mut sent_at = self.began;
         loop {
-            if setback.is_unreached() {
+            if error.is_unreached() {
                 self.began += self.now().saturating_since(sent_at);
             }
             // Without another replica there is nothing to wait for.
             let has_other = attempt < self.service.members.count();
             attempt += 1;
             let number = u32::try_from(attempt).unwrap_or(u32::MAX);
-            let wait = has_other.then(|| self.wait(&setback, number, waits));
+            let wait = has_other.then(|| self.wait(&error, number, waits));
             let Some(wait) = wait.flatten() else {
-                return self.give_up(setback);
+                return self.give_up(error);
             };
             let _permit = match wait {
                 Wait::None => None,
@@ -283,16 +285,16 @@ impl<'s> Attempts<'s> {
                 }
             };
             let Some(mut next) = self.service.pick_free(&tried, self.story).await else {
-                return self.give_up(setback);
+                return self.give_up(error);
             };
-            let Some(mut request) = setback.take_request() else {
+            let Some(mut request) = error.take_request() else {
                 next.cancel();
-                return self.give_up(setback);
+                return self.give_up(error);
             };
-            // From here on it has no twin.
+            // From here on it is not tied.
             request.headers_mut().remove(TIE);
-            if let Setback::Refused(unwanted) = setback {
-                unwanted.discard();
+            if let AttemptError::Rejected(rejected) = error {
+                rejected.discard();
             }
             let part = next.part();
             tried.extend(&next.member().parts);
@@ -306,45 +308,47 @@ impl<'s> Attempts<'s> {
                     self.served.set(part);
                     return response;
                 }
-                Err(another) => setback = another,
+                Err(another) => error = another,
             }
         }
     }
 
     /// The response to a request that is not tried again.
-    fn give_up(&self, setback: Setback) -> Reply {
-        match setback {
-            Setback::Failed(failure) => {
+    fn give_up(&self, error: AttemptError) -> AttemptResponse {
+        match error {
+            AttemptError::Failed(failure) => {
                 if let Cause::Full = failure.cause {
                     self.service.counts().shed_replicas_full.add_one();
                 }
                 answer(Some(&failure.cause))
             }
-            Setback::Refused(unwanted) => Unwanted::pass_on(*unwanted, self.story),
+            AttemptError::Rejected(rejected) => RejectedResponse::pass_on(*rejected, self.story),
         }
     }
 
-    /// What comes before try number `attempt`; `None` if there is none.
-    fn wait(&self, setback: &Setback, attempt: u32, waits: u32) -> Option<Wait<'s>> {
+    /// What comes before attempt number `attempt`; `None` if there is none.
+    fn wait(&self, error: &AttemptError, attempt: u32, waits: u32) -> Option<Wait<'s>> {
         let retries = &self.service.retries;
-        if attempt > self.rules.attempts_max || !setback.has_request() {
+        if attempt > self.rules.attempts_max || !error.has_request() {
             return None;
         }
-        let hint = match setback {
+        let hint = match error {
             // Without time for an answer it would be work for nobody.
-            _ if setback.is_unsent() => return (!self.left().is_zero()).then_some(Wait::None),
-            Setback::Failed(failure) if self.may_repeat && follow(self.rules, &failure.cause) => {
+            _ if error.is_unsent() => return (!self.left().is_zero()).then_some(Wait::None),
+            AttemptError::Failed(failure)
+                if self.may_repeat && follow(self.rules, &failure.cause) =>
+            {
                 Hint::None
             }
-            Setback::Failed(_) => return None,
-            Setback::Refused(unwanted) => unwanted.hint(),
+            AttemptError::Failed(_) => return None,
+            AttemptError::Rejected(rejected) => rejected.hint(),
         };
         let wait = retries.wait(waits, hint, self.left())?;
         Some(Wait::First(retries.acquire_permit()?, wait))
     }
 }
 
-/// What comes before another try.
+/// What comes before another attempt.
 enum Wait<'r> {
     /// Nothing.
     None,

@@ -1,10 +1,10 @@
-//! A replica with room: another one in place of one that is full.
+//! A replica with a free permit, in place of one that is full.
 //!
 //! A policy knows how busy replicas are and not how many connections may be opened to them. So it is asked again, a few
 //! times, for anybody else; a replica that is not to be chosen is not taken in place of a full one.
 
 use super::Service;
-use crate::service::attempt::Flight;
+use crate::service::attempt::Attempt;
 
 use crate::request_record::Story;
 use slackwater_core::ReplicaId;
@@ -22,7 +22,7 @@ impl Service {
         &self,
         tried: &[ReplicaId],
         story: &Story,
-    ) -> Option<Box<Flight>> {
+    ) -> Option<Box<Attempt>> {
         let mut next = self.pick(Query::retry(tried), story).await?;
         if next.try_acquire() {
             return Some(next);
@@ -34,9 +34,9 @@ impl Service {
     /// is none in time.
     pub(super) async fn wait_for_replica(
         &self,
-        full: Box<Flight>,
+        full: Box<Attempt>,
         story: &Story,
-    ) -> Option<Box<Flight>> {
+    ) -> Option<Box<Attempt>> {
         if let Some(other) = self.pick_another(full, &[], story).await {
             return Some(other);
         }
@@ -46,29 +46,29 @@ impl Service {
             let replica_permit = replica_limiters.wait(deadline).await?;
             let part = self.members.part_at(replica_permit.address());
             let query = part.map_or(Query::retry(&[]), Query::with_room);
-            let Some(mut flight) = self.pick(query, story).await else {
+            let Some(mut attempt) = self.pick(query, story).await else {
                 replica_permit.forget();
                 return None;
             };
-            if flight.member().config.address == replica_permit.address() {
-                flight.hold_replica_permit(replica_permit);
-                return Some(flight);
+            if attempt.member().config.address == replica_permit.address() {
+                attempt.hold_replica_permit(replica_permit);
+                return Some(attempt);
             }
             // The replica with the free permit is not to be chosen.
             replica_permit.forget();
-            if flight.try_acquire() {
-                return Some(flight);
+            if attempt.try_acquire() {
+                return Some(attempt);
             }
-            flight.cancel();
+            attempt.cancel();
         }
     }
 
     async fn pick_another(
         &self,
-        full: Box<Flight>,
+        full: Box<Attempt>,
         tried: &[ReplicaId],
         story: &Story,
-    ) -> Option<Box<Flight>> {
+    ) -> Option<Box<Attempt>> {
         let mut avoid = tried.to_vec();
         let mut last = full;
         for _ in 0..ASKED_MAX {

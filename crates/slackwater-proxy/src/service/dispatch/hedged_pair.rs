@@ -1,15 +1,15 @@
 //! Two copies of one request: the first good head wins, and the other copy is cancelled where it is.
 //!
-//! Why and when there is a second, and who gets it, is not decided here (`copying`). A copy that fails leaves the request to
+//! Why and when there is a second, and who gets it, is not decided here (`copy_plan`). A copy that fails leaves the request to
 //! the other one; only when both have failed does the request go on as one that failed. Whoever loses is dropped, which
 //! closes its connection, or resets its stream. A copy that a replica dropped because the other had begun is no failure, and
-//! no try.
+//! no attempt.
 
-use super::attempts::{Attempts, Reply};
-use super::second_copy::{Copying, Next};
+use super::attempts::{AttemptResponse, Attempts};
+use super::second_copy::{CopyPlan, CopyTarget};
 use crate::forward::{RequestBody, Twin};
 use crate::request_record::{AttemptKind, Ended};
-use crate::service::attempt::{Flight, Setback, discard};
+use crate::service::attempt::{Attempt, AttemptError, discard};
 use crate::service::fleet::Member;
 use core::cell::Cell;
 use core::future::pending;
@@ -27,8 +27,8 @@ use tokio::time::{Instant, sleep_until};
 const X_SLACKWATER_ATTEMPT: HeaderName = HeaderName::from_static("x-slackwater-attempt");
 
 /// A request of which no copy was answered.
-pub(crate) struct Lost {
-    pub(super) setback: Setback,
+pub(crate) struct FailedAttempts {
+    pub(super) error: AttemptError,
     /// All parts of the replicas that had it.
     pub(crate) tried: Vec<ReplicaId>,
     /// How many had it.
@@ -40,25 +40,25 @@ struct Second {
     member: Rc<Member>,
     part: Option<ReplicaId>,
     kind: AttemptKind,
-    sent: Result<Reply, Setback>,
+    sent: Result<AttemptResponse, AttemptError>,
 }
 
 impl Attempts<'_> {
     /// Sends the request by `first`, and a second copy of it if there is to be one.
-    pub(crate) async fn race(
+    pub(crate) async fn send_pair(
         &self,
-        mut copying: Copying<'_>,
-        mut first: Box<Flight>,
+        mut copy_plan: CopyPlan<'_>,
+        mut first: Box<Attempt>,
         mut request: Box<Request<RequestBody>>,
-    ) -> Result<Reply, Lost> {
-        let mut due_at = copying.due_at();
+    ) -> Result<AttemptResponse, FailedAttempts> {
+        let mut due_at = copy_plan.due_at();
         let twin = due_at.and_then(|_| Twin::of(&request));
         if twin.is_some() {
-            copying.begin(&mut request);
+            copy_plan.begin(&mut request);
         }
-        let mut lost = Losing::new(&first);
+        let mut pair = HedgedPair::new(&first);
         let part = first.part();
-        first.enter_race(&lost.is_decided);
+        first.join_pair(&pair.is_decided);
         let mut first = pin!(first.send(request, self.patience(1), self.rules(1), self.story));
         let (next, copy) = loop {
             let in_time = tokio::select! {
@@ -67,25 +67,25 @@ impl Attempts<'_> {
                 () = until(due_at) => None,
             };
             if let Some(sent) = in_time {
-                copying.unsent();
+                copy_plan.unsent();
                 return match sent {
-                    Ok(reply) => Ok(self.first_won(reply, part, copying)),
-                    Err(setback) => {
-                        lost.first_failed(&setback, &mut copying);
-                        Err(lost.with(setback))
+                    Ok(reply) => Ok(self.first_won(reply, part, copy_plan)),
+                    Err(error) => {
+                        pair.first_failed(&error, &mut copy_plan);
+                        Err(pair.with(error))
                     }
                 };
             }
-            let twin = twin.as_ref().filter(|_| copying.is_to_be_copied());
+            let twin = twin.as_ref().filter(|_| copy_plan.is_to_be_copied());
             let copy = twin.and_then(Twin::request);
-            let next = copy.and_then(|mut copy| Some((copying.next(&mut copy)?, copy)));
+            let next = copy.and_then(|mut copy| Some((copy_plan.next(&mut copy)?, copy)));
             if let Some(next) = next {
                 break next;
             }
             // Who waits longest has what is saved until then.
-            due_at = copying.again_at();
+            due_at = copy_plan.again_at();
         };
-        let (avoid, is_decided) = (lost.tried.clone(), Rc::clone(&lost.is_decided));
+        let (avoid, is_decided) = (pair.tried.clone(), Rc::clone(&pair.is_decided));
         // On two clocks, of which neither knows the other's beginning.
         let late = due_at.map_or(Duration::ZERO, |due_at| due_at.elapsed());
         let due_after = self.now().saturating_since(self.began).saturating_sub(late);
@@ -96,12 +96,12 @@ impl Attempts<'_> {
         loop {
             tokio::select! {
                 biased;
-                sent = first.as_mut(), if lost.first.is_none() => {
+                sent = first.as_mut(), if pair.first.is_none() => {
                     let is_answer = matches!(&sent, Ok(reply) if is_answer(reply));
-                    if let Err(setback) = &sent {
-                        lost.first_failed(setback, &mut copying);
+                    if let Err(error) = &sent {
+                        pair.first_failed(error, &mut copy_plan);
                     }
-                    lost.first = Some(sent);
+                    pair.first = Some(sent);
                     if !is_answer && is_second_out {
                         continue;
                     }
@@ -109,47 +109,47 @@ impl Attempts<'_> {
                 second = second.as_mut(), if is_second_out => {
                     is_second_out = false;
                     // That the first was dropped says nothing of the request: what becomes of the other does.
-                    let is_alone = lost.is_first_dropped();
+                    let is_alone = pair.is_first_dropped();
                     match second {
-                        None => copying.unsent(),
+                        None => copy_plan.unsent(),
                         Some(Second { part, kind, sent: Ok(reply), .. })
                             if is_alone || is_answer(&reply) =>
                         {
                             is_decided.set(true);
-                            if let Some(unwanted) = lost.first.take() {
-                                discard_sent(unwanted);
+                            if let Some(rejected) = pair.first.take() {
+                                discard_sent(rejected);
                             }
-                            copying.end(WatchEnd::Superseded);
+                            copy_plan.end(WatchEnd::Superseded);
                             self.served.set(part);
                             return Ok(self.second_won(reply, kind));
                         }
-                        Some(Second { member, sent: Err(setback), .. }) if is_alone => {
-                            lost.second_failed(&setback, &member, &mut copying);
-                            return Err(lost.with(setback));
+                        Some(Second { member, sent: Err(error), .. }) if is_alone => {
+                            pair.second_failed(&error, &member, &mut copy_plan);
+                            return Err(pair.with(error));
                         }
                         Some(Second { member, sent, .. }) => {
                             match &sent {
-                                Ok(_) => lost.count(&member),
-                                Err(setback) => lost.second_failed(setback, &member, &mut copying),
+                                Ok(_) => pair.count(&member),
+                                Err(error) => pair.second_failed(error, &member, &mut copy_plan),
                             }
-                            lost.is_second_heard =
-                                !matches!(&sent, Err(setback) if setback.is_unsent());
+                            pair.is_second_received =
+                                !matches!(&sent, Err(error) if error.is_unsent());
                             discard_sent(sent);
                         }
                     }
                 }
             }
-            match lost.first.take() {
+            match pair.first.take() {
                 None => (),
                 Some(Ok(reply)) => {
                     is_decided.set(true);
-                    let mut reply = self.first_won(reply, part, copying);
+                    let mut reply = self.first_won(reply, part, copy_plan);
                     if is_copied.get() {
                         mark(&mut reply, "1");
                     }
                     return Ok(reply);
                 }
-                Some(Err(setback)) => return Err(lost.with(setback)),
+                Some(Err(error)) => return Err(pair.with(error)),
             }
         }
     }
@@ -158,17 +158,17 @@ impl Attempts<'_> {
     async fn second(
         &self,
         request: Box<Request<RequestBody>>,
-        next: Next<'_>,
+        next: CopyTarget<'_>,
         avoid: &[ReplicaId],
         due_after: Duration,
         (is_decided, is_copied): (&Rc<Cell<bool>>, &Cell<bool>),
     ) -> Option<Second> {
         let kind = AttemptKind::from(next.kind());
-        let mut next = next.flight(self.service, avoid, self.story).await?;
+        let mut next = next.attempt(self.service, avoid, self.story).await?;
         let (member, part) = (Rc::clone(next.member()), next.part());
         is_copied.set(true);
         next.begin_copy(kind, due_after, self.story);
-        next.enter_race(is_decided);
+        next.join_pair(is_decided);
         let patience = self.patience(2);
         let sent = next.send(request, patience, self.rules(1), self.story);
         Some(Second {
@@ -179,29 +179,34 @@ impl Attempts<'_> {
         })
     }
 
-    fn first_won(&self, mut reply: Reply, part: Option<ReplicaId>, copying: Copying<'_>) -> Reply {
+    fn first_won(
+        &self,
+        mut reply: AttemptResponse,
+        part: Option<ReplicaId>,
+        copy_plan: CopyPlan<'_>,
+    ) -> AttemptResponse {
         self.served.set(part);
         // An error may come sooner than an answer would.
         let is_answer = is_answer(&reply);
         self.pass_on(&mut reply, AttemptKind::First);
         if is_answer {
-            copying.answered(reply.headers());
+            copy_plan.answered(reply.headers());
         } else {
-            copying.end(WatchEnd::Failed);
+            copy_plan.end(WatchEnd::Failed);
         }
         reply
     }
 
-    fn second_won(&self, mut reply: Reply, kind: AttemptKind) -> Reply {
+    fn second_won(&self, mut reply: AttemptResponse, kind: AttemptKind) -> AttemptResponse {
         self.pass_on(&mut reply, kind);
         mark(&mut reply, "2");
         reply
     }
 
     /// The client gets this response, of the attempt of that kind.
-    fn pass_on(&self, reply: &mut Reply, kind: AttemptKind) {
-        if let Some(flight) = reply.body_mut().watch_mut() {
-            return flight.pass_on(self.story);
+    fn pass_on(&self, reply: &mut AttemptResponse, kind: AttemptKind) {
+        if let Some(attempt) = reply.body_mut().watch_mut() {
+            return attempt.pass_on(self.story);
         }
         // It has no body, and nobody is left who would say so.
         self.story.pass_on(kind, GrpcStatus::of(reply.headers()));
@@ -209,24 +214,24 @@ impl Attempts<'_> {
     }
 }
 
-/// What is known of a race while nobody has won it.
-struct Losing {
-    /// Whoever is still out has lost.
+/// Two copies of a request, while neither has won.
+struct HedgedPair {
+    /// One of both has won; the other is dropped.
     is_decided: Rc<Cell<bool>>,
     /// What has come of the first copy, if that is no answer.
-    first: Option<Result<Reply, Setback>>,
+    first: Option<Result<AttemptResponse, AttemptError>>,
     /// A replica has had the second copy.
-    is_second_heard: bool,
+    is_second_received: bool,
     tried: Vec<ReplicaId>,
     attempts: usize,
 }
 
-impl Losing {
-    fn new(first: &Flight) -> Self {
+impl HedgedPair {
+    fn new(first: &Attempt) -> Self {
         Self {
             is_decided: Rc::default(),
             first: None,
-            is_second_heard: false,
+            is_second_received: false,
             tried: first.member().parts.clone(),
             attempts: 1,
         }
@@ -234,38 +239,43 @@ impl Losing {
 
     /// A replica dropped the first copy, for the second had begun.
     fn is_first_dropped(&self) -> bool {
-        matches!(&self.first, Some(Err(setback)) if setback.is_twin_s())
+        matches!(&self.first, Some(Err(error)) if error.is_superseded())
     }
 
-    fn first_failed(&mut self, setback: &Setback, copying: &mut Copying<'_>) {
-        if setback.is_twin_s() {
-            copying.dropped();
-            // It was no try, and its replica is as good as any.
+    fn first_failed(&mut self, error: &AttemptError, copy_plan: &mut CopyPlan<'_>) {
+        if error.is_superseded() {
+            copy_plan.dropped();
+            // It was no attempt, and its replica is as good as any.
             self.attempts -= 1;
             self.tried.clear();
         }
     }
 
-    fn second_failed(&mut self, setback: &Setback, member: &Member, copying: &mut Copying<'_>) {
-        if setback.is_twin_s() {
-            copying.dropped();
+    fn second_failed(
+        &mut self,
+        error: &AttemptError,
+        member: &Member,
+        copy_plan: &mut CopyPlan<'_>,
+    ) {
+        if error.is_superseded() {
+            copy_plan.dropped();
         } else {
             self.count(member);
         }
     }
 
-    /// The second copy was a try.
+    /// The second copy was an attempt.
     fn count(&mut self, member: &Member) {
         self.attempts += 1;
         self.tried.extend(&member.parts);
     }
 
-    fn with(self, mut setback: Setback) -> Lost {
-        if self.is_second_heard {
-            setback.set_heard();
+    fn with(self, mut error: AttemptError) -> FailedAttempts {
+        if self.is_second_received {
+            error.mark_received();
         }
-        Lost {
-            setback,
+        FailedAttempts {
+            error,
             tried: self.tried,
             attempts: self.attempts,
         }
@@ -279,23 +289,23 @@ async fn until(due_at: Option<Instant>) {
     }
 }
 
-/// Whether a response ends a race: one that blames its replica does not, nor one that asks to come later. The other copy may do
+/// Whether a response wins: one that blames its replica does not, nor one that asks to come later. The other copy may do
 /// better.
-fn is_answer(reply: &Reply) -> bool {
+fn is_answer(reply: &AttemptResponse) -> bool {
     reply.status() != StatusCode::TOO_MANY_REQUESTS
         && head_outcome(reply.status(), reply.headers()) == Outcome::Success
 }
 
 /// A copy of which nothing is wanted any more.
-fn discard_sent(sent: Result<Reply, Setback>) {
+fn discard_sent(sent: Result<AttemptResponse, AttemptError>) {
     match sent {
         Ok(reply) => discard(reply),
-        Err(Setback::Refused(unwanted)) => unwanted.discard(),
-        Err(Setback::Failed(_)) => (),
+        Err(AttemptError::Rejected(rejected)) => rejected.discard(),
+        Err(AttemptError::Failed(_)) => (),
     }
 }
 
-fn mark(reply: &mut Reply, attempt: &'static str) {
+fn mark(reply: &mut AttemptResponse, attempt: &'static str) {
     let attempt = HeaderValue::from_static(attempt);
     reply.headers_mut().insert(X_SLACKWATER_ATTEMPT, attempt);
 }

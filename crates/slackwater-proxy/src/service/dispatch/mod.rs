@@ -16,7 +16,7 @@ mod second_copy;
 mod shadow_trials;
 mod tying;
 
-pub(crate) use attempts::Tries;
+pub(crate) use attempts::DispatchOptions;
 
 use crate::discovery::Fleet;
 use crate::forward::{Deadlines, Origin, ReplicaCounts, ReplicaEnds, ReplicaOptions, RequestBody};
@@ -27,7 +27,7 @@ use crate::seed::draw_seed;
 use crate::service::admission::{
     Budgets, Limiter, ReplicaLimiters, ServiceCounts, WorkerIndex, share,
 };
-use crate::service::attempt::{Book, Flight, Learning, Retries, ServiceLatency};
+use crate::service::attempt::{Attempt, Book, Learning, Retries, ServiceLatency};
 use crate::service::fleet::orders::Orders;
 use crate::service::fleet::{
     Availability, Members, Roster, Standings, Sticky, TierInUse, lock, prober,
@@ -374,7 +374,7 @@ impl Service {
         }
     }
 
-    async fn pick(&self, query: Query<'_>, story: &Story) -> Option<Box<Flight>> {
+    async fn pick(&self, query: Query<'_>, story: &Story) -> Option<Box<Attempt>> {
         self.pick_at(self.balancer.now(), query, story).await
     }
 
@@ -384,13 +384,13 @@ impl Service {
         now: CoreInstant,
         query: Query<'_>,
         story: &Story,
-    ) -> Option<Box<Flight>> {
-        let flight = self.pick_any(now, query, story).await?;
-        if self.members.is_drained(&flight.member().config) {
-            flight.cancel();
+    ) -> Option<Box<Attempt>> {
+        let attempt = self.pick_any(now, query, story).await?;
+        if self.members.is_drained(&attempt.member().config) {
+            attempt.cancel();
             return Box::pin(self.pick_undrained(query, story)).await;
         }
-        Some(flight)
+        Some(attempt)
     }
 
     async fn pick_any(
@@ -398,7 +398,7 @@ impl Service {
         now: CoreInstant,
         query: Query<'_>,
         story: &Story,
-    ) -> Option<Box<Flight>> {
+    ) -> Option<Box<Attempt>> {
         let mut explanation = story.explanation();
         let explained = explanation.as_deref_mut();
         let lease = match self.balancer.pick_explained(now, query, explained) {
@@ -410,26 +410,26 @@ impl Service {
             }
         };
         let member = self.members.find(lease.replica())?;
-        let mut flight = Box::new(Flight::new(lease, member, self.learning));
+        let mut attempt = Box::new(Attempt::new(lease, member, self.learning));
         if let Some(told) = &mut explanation {
             self.members.tell_absent(told);
         }
-        flight.explanation = explanation;
-        Some(flight)
+        attempt.explanation = explanation;
+        Some(attempt)
     }
 
     /// Somebody who is not drained. A policy that finds nobody who may be chosen chooses from all, since somebody may be up
     /// that seems not to be; whom the operator has drained is none of them. `[A8]`
-    async fn pick_undrained(&self, query: Query<'_>, story: &Story) -> Option<Box<Flight>> {
+    async fn pick_undrained(&self, query: Query<'_>, story: &Story) -> Option<Box<Attempt>> {
         let mut avoid = query.avoid.to_vec();
         avoid.extend(self.members.drained_parts());
         let now = self.balancer.now();
-        let flight = self.pick_any(now, Query::retry(&avoid), story).await?;
-        if self.members.is_drained(&flight.member().config) {
-            flight.cancel();
+        let attempt = self.pick_any(now, Query::retry(&avoid), story).await?;
+        if self.members.is_drained(&attempt.member().config) {
+            attempt.cancel();
             return None;
         }
-        Some(flight)
+        Some(attempt)
     }
 }
 

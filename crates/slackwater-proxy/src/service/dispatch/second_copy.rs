@@ -1,10 +1,10 @@
 //! Why a request may be sent twice: it may turn out to be late, or it is tied. When the second copy is sent, and to whom, is
-//! the reason's to say; what happens then is the same (`race`).
+//! the reason's to say; what happens then is the same (`hedged_pair`).
 
 use super::Service;
 use super::hedging::{Hedging, Watching};
 use super::tying::{Tied, Tying};
-use crate::service::attempt::Flight;
+use crate::service::attempt::Attempt;
 
 use crate::forward::RequestBody;
 use crate::request_record::{CopyKind, Story};
@@ -18,7 +18,7 @@ use tokio::time::Instant;
 
 /// A request that may be sent twice, and why.
 #[derive(Debug)]
-pub(crate) enum Copying<'s> {
+pub(crate) enum CopyPlan<'s> {
     /// If it is late.
     Late(Watching<'s>),
     /// Two replicas are to have it.
@@ -27,32 +27,32 @@ pub(crate) enum Copying<'s> {
 
 /// Where the second copy goes.
 #[derive(Debug)]
-pub(crate) enum Next<'s> {
+pub(crate) enum CopyTarget<'s> {
     /// To whom the policy has next.
     Pick(&'s Hedging),
     /// To whom it had at the beginning.
-    Chosen(Box<Flight>, &'s Tying),
+    Chosen(Box<Attempt>, &'s Tying),
 }
 
 impl Service {
     /// Whether and why a request may be sent twice that goes by that route, and to `first` to begin with. One that is tied is
     /// not watched besides.
-    pub(crate) fn copying(
+    pub(crate) fn copy_plan(
         &self,
         route: usize,
-        first: &Flight,
+        first: &Attempt,
         request: &Request<RequestBody>,
         story: &Story,
-    ) -> Option<Copying<'_>> {
+    ) -> Option<CopyPlan<'_>> {
         if let Some(tied) = self.tie(first, story) {
-            return Some(Copying::Tied(tied));
+            return Some(CopyPlan::Tied(tied));
         }
         let hedging = self.hedging.as_ref()?;
-        Some(Copying::Late(hedging.begin(route, request)))
+        Some(CopyPlan::Late(hedging.begin(route, request)))
     }
 }
 
-impl<'s> Copying<'s> {
+impl<'s> CopyPlan<'s> {
     /// When to ask [`Self::is_to_be_copied`]; `None`: never.
     pub(super) fn due_at(&self) -> Option<Instant> {
         match self {
@@ -88,16 +88,16 @@ impl<'s> Copying<'s> {
     }
 
     /// Where to send it.
-    pub(crate) fn next(&mut self, copy: &mut Request<RequestBody>) -> Option<Next<'s>> {
+    pub(crate) fn next(&mut self, copy: &mut Request<RequestBody>) -> Option<CopyTarget<'s>> {
         match self {
             Self::Late(watching) => {
                 // Where requests queue, it waits behind those that have no other copy.
                 set_priority(copy.headers_mut(), Priority::Shadow);
-                Some(Next::Pick(watching.hedging()))
+                Some(CopyTarget::Pick(watching.hedging()))
             }
             Self::Tied(tied) => {
                 let second = tied.send_second(copy)?;
-                Some(Next::Chosen(second, tied.tying()))
+                Some(CopyTarget::Chosen(second, tied.tying()))
             }
         }
     }
@@ -134,7 +134,7 @@ impl<'s> Copying<'s> {
     }
 }
 
-impl Next<'_> {
+impl CopyTarget<'_> {
     pub(crate) const fn kind(&self) -> CopyKind {
         match self {
             Self::Pick(_) => CopyKind::Hedge,
@@ -143,12 +143,12 @@ impl Next<'_> {
     }
 
     /// The replica for the second copy, of which those to `avoid` are none; `None`: there is nowhere to send it to.
-    pub(crate) async fn flight(
+    pub(crate) async fn attempt(
         self,
         service: &Service,
         avoid: &[ReplicaId],
         story: &Story,
-    ) -> Option<Box<Flight>> {
+    ) -> Option<Box<Attempt>> {
         match self {
             Self::Pick(hedging) => {
                 let mut next = service.pick(Query::hedge(avoid), story).await?;

@@ -4,7 +4,7 @@
 //! one replica down is not taken to another. Its answer is read and thrown away, and tells the policy what any trial does.
 
 use super::Service;
-use crate::service::attempt::Flight;
+use crate::service::attempt::Attempt;
 
 use crate::forward::{COPY_BYTES_MAX, COPY_TIME_MAX, Patience, RequestBody, Twin, read_out};
 use crate::request_record::{AttemptKind, Story};
@@ -31,31 +31,31 @@ impl Service {
         let Some(member) = self.members.find(lease.replica()) else {
             return;
         };
-        let mut flight = Box::new(Flight::new(lease, member, self.learning));
-        if !flight.try_acquire() {
-            return flight.cancel();
+        let mut attempt = Box::new(Attempt::new(lease, member, self.learning));
+        if !attempt.try_acquire() {
+            return attempt.cancel();
         }
         self.admission.shadow_trials.add_one();
-        story.tried_out(&flight.member().config.name);
-        flight.begin(AttemptKind::Trial, story);
+        story.tried_out(&attempt.member().config.name);
+        attempt.begin(AttemptKind::Trial, story);
         set_priority(request.headers_mut(), Priority::Shadow);
         tokio::task::spawn_local(async move {
-            let carried = carry(flight, request);
+            let carried = carry(attempt, request);
             let _ = tokio::time::timeout(COPY_TIME_MAX, carried).await;
         });
     }
 }
 
-async fn carry(flight: Box<Flight>, request: Box<Request<RequestBody>>) {
+async fn carry(attempt: Box<Attempt>, request: Box<Request<RequestBody>>) {
     // It is no part of what the client gets.
     let story = Story::default();
-    let sent = flight.send(request, Patience::default(), None, &story);
+    let sent = attempt.send(request, Patience::default(), None, &story);
     if let Ok(mut reply) = sent.await {
         let body = reply.body_mut();
         if !read_out(body, COPY_BYTES_MAX).await
-            && let Some(flight) = body.watch_mut()
+            && let Some(attempt) = body.watch_mut()
         {
-            flight.settle();
+            attempt.settle();
         }
     }
 }

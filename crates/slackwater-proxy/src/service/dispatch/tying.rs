@@ -8,7 +8,7 @@
 
 use super::Service;
 use crate::service::admission::ServiceCounts;
-use crate::service::attempt::Flight;
+use crate::service::attempt::Attempt;
 
 use crate::forward::RequestBody;
 use crate::request_record::Story;
@@ -67,7 +67,7 @@ impl Tying {
         self.counts.ties_sent.add_one();
     }
 
-    /// A copy of a tied request was dropped, for its twin had begun.
+    /// A copy of a tied request was dropped, for the other had begun.
     pub(super) fn count_dropped(&self) {
         self.counts.ties_dropped.add_one();
     }
@@ -83,7 +83,7 @@ impl Tying {
 impl Service {
     /// A second replica for a request that `first` has, which may be sent twice; `None` if it is not to be tied, or there is
     /// nobody else. Whoever asks replicas before each choice would keep the first copy waiting for that: there is none, either.
-    pub(crate) fn tie(&self, first: &Flight, story: &Story) -> Option<Tied<'_>> {
+    pub(crate) fn tie(&self, first: &Attempt, story: &Story) -> Option<Tied<'_>> {
         let tying = self.tying.as_ref()?;
         tying.with_budget(TieBudget::earn);
         let avoid = &first.member().parts;
@@ -94,7 +94,7 @@ impl Service {
             return None;
         };
         let member = self.members.find(lease.replica())?;
-        let mut second = Box::new(Flight::new(lease, member, self.learning));
+        let mut second = Box::new(Attempt::new(lease, member, self.learning));
         if let Some(told) = &mut explanation {
             self.members.tell_absent(told);
         }
@@ -123,7 +123,7 @@ pub(crate) struct Tied<'s> {
     /// Where they take datagrams.
     replicas: [SocketAddr; 2],
     /// The second one, until its copy is sent.
-    second: Option<Box<Flight>>,
+    second: Option<Box<Attempt>>,
     due_at: Instant,
     /// The second copy cost something, and nobody has dropped either.
     is_paid: bool,
@@ -146,7 +146,7 @@ impl<'s> Tied<'s> {
     }
 
     /// And the second one, which goes to the replica that is handed out.
-    pub(super) fn send_second(&mut self, copy: &mut Request<RequestBody>) -> Option<Box<Flight>> {
+    pub(super) fn send_second(&mut self, copy: &mut Request<RequestBody>) -> Option<Box<Attempt>> {
         self.name(copy, self.replicas[0]);
         self.second.take()
     }
