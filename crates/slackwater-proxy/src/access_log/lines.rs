@@ -3,7 +3,7 @@
 use super::line::write_line;
 use super::queue::Queue;
 use super::sample::Sample;
-use crate::request_record::{Consumer, CopyKind, Detail, Ended, Record, Refused, Wish};
+use crate::request_record::{Consumer, CopyKind, Detail, Ended, Interest, Refused, RequestRecord};
 use core::cell::RefCell;
 use core::net::IpAddr;
 use core::time::Duration;
@@ -47,14 +47,14 @@ impl Lines {
 
 impl Consumer for Lines {
     /// Of each, for a line may turn out to be due.
-    fn wants(&self, _headers: &HeaderMap) -> Option<Wish> {
-        Some(Wish {
+    fn wants(&self, _headers: &HeaderMap) -> Option<Interest> {
+        Some(Interest {
             detail: Detail::Summary,
             mark: 0,
         })
     }
 
-    fn over(&self, record: &Record, _mark: u8) {
+    fn over(&self, record: &RequestRecord, _mark: u8) {
         let total = record.total();
         if !self.sample.borrow_mut().takes(record.failed(), total) {
             return;

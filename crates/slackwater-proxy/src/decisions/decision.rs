@@ -1,7 +1,7 @@
-//! A request's story as it is kept and told: names in place of numbers, and nothing that belongs to a worker.
+//! A request's record as it is kept and shown: names in place of numbers, and nothing that belongs to a worker.
 
 use super::absent::Absent;
-use crate::request_record::{AttemptKind, AttemptRecord, Directory, Record};
+use crate::request_record::{AttemptKind, AttemptRecord, Directory, RequestRecord};
 use core::time::Duration;
 use http::HeaderValue;
 use serde::{Serialize, Serializer};
@@ -279,7 +279,7 @@ pub(super) struct Report {
 }
 
 impl Decision {
-    pub(super) fn of(record: &Record, kept: Kept) -> Self {
+    pub(super) fn of(record: &RequestRecord, kept: Kept) -> Self {
         let directory = record.directory.as_deref();
         let text = |value: &HeaderValue| shortened(&String::from_utf8_lossy(value.as_bytes()));
         let attempt_records = record.attempt_records.iter().enumerate();

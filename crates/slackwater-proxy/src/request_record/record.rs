@@ -1,7 +1,7 @@
 //! What is known of a request.
 
 use super::attempt::AttemptRecord;
-use super::recorder::Recorder;
+use super::recorder::RequestRecorder;
 use crate::forward::{Cut, Progress};
 use crate::traces::Traced;
 use core::cell::{Cell, OnceCell};
@@ -79,7 +79,7 @@ pub(crate) trait Directory: Debug {
     }
 
     /// Has a request stand for those that its histograms have counted with it.
-    fn exemplify(&self, record: &Record, reference: Reference) {
+    fn exemplify(&self, record: &RequestRecord, reference: Reference) {
         let _ = (record, reference);
     }
 }
@@ -99,8 +99,8 @@ pub(super) struct SecondCopy {
 /// One request. What is told of "the replica" is of the attempt whose response is passed on or, as long as there is none, of
 /// the last one that is no second copy. What the client gets is not known before something is passed on.
 #[derive(Debug)]
-pub(crate) struct Record {
-    recorder: Rc<Recorder>,
+pub(crate) struct RequestRecord {
+    recorder: Rc<RequestRecorder>,
     pub(crate) at: SystemTime,
     pub(crate) began: Instant,
     pub(crate) client: IpAddr,
@@ -169,9 +169,9 @@ pub(crate) struct Counted {
     pub(crate) total: Option<(ResponseClass, Duration)>,
 }
 
-impl Record {
+impl RequestRecord {
     pub(super) fn new<B>(
-        recorder: &Rc<Recorder>,
+        recorder: &Rc<RequestRecorder>,
         request: &Request<B>,
         id: Option<HeaderValue>,
         client: IpAddr,
@@ -245,7 +245,7 @@ impl Record {
         self.kept.get()
     }
 
-    pub(super) const fn recorder(&self) -> &Rc<Recorder> {
+    pub(super) const fn recorder(&self) -> &Rc<RequestRecorder> {
         &self.recorder
     }
 

@@ -7,7 +7,7 @@ use super::Table;
 use crate::forward::{
     BodyCopy, COPY_BYTES_MAX, COPY_TIME_MAX, Origin, RequestBody, prepare_request, read_out,
 };
-use crate::request_record::Story;
+use crate::request_record::RecordHandle;
 use crate::service::{DispatchOptions, Service};
 use core::cell::Cell;
 use http::header::{self, HeaderValue};
@@ -131,7 +131,12 @@ async fn carry(
     headers.apply(request.headers_mut());
     service.counts().mirrored.add_one();
     let mut answer = service
-        .handle(request, None, &Story::default(), DispatchOptions::default())
+        .handle(
+            request,
+            None,
+            &RecordHandle::default(),
+            DispatchOptions::default(),
+        )
         .await;
     read_out(answer.body_mut(), COPY_BYTES_MAX).await;
 }

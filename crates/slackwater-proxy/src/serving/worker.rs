@@ -12,7 +12,7 @@ use crate::forward::{
 };
 use crate::record::Recorder as PolicyRecorder;
 use crate::request_record::ids::Ids;
-use crate::request_record::{Consumer, Recorder, Tracing};
+use crate::request_record::{Consumer, RequestRecorder, Tracing};
 use crate::routing::{ListenerCounts, Routing, Table};
 use crate::seed::draw_seed;
 use crate::service::{Followed, Service, ServiceView, WorkerIndex};
@@ -168,7 +168,7 @@ fn recorder(
     archive: Option<&Archive>,
     switch: Option<&traces::Switch>,
     policy_recorder: Option<&PolicyRecorder>,
-) -> Rc<Recorder> {
+) -> Rc<RequestRecorder> {
     let lines = access_log.map(|log| Box::new(log.lines()) as Box<dyn Consumer>);
     let keeper = archive.map(|archive| Box::new(archive.keeper()) as Box<dyn Consumer>);
     let requests = policy_recorder.and_then(PolicyRecorder::requests);
@@ -177,7 +177,7 @@ fn recorder(
         tracer: switch.tracer(),
         tell: spans::finish,
     });
-    Recorder::new(
+    RequestRecorder::new(
         [lines, keeper, requests],
         Ids::new(&config.request_id),
         tracing,
@@ -213,7 +213,7 @@ struct Worker {
     place: WorkerIndex,
     connections: Arc<Semaphore>,
     counts: ListenerCounts,
-    recorder: Rc<Recorder>,
+    recorder: Rc<RequestRecorder>,
     /// `None`: what policies are told is not recorded.
     policy_recorder: Option<PolicyRecorder>,
     deadlines: Rc<Deadlines>,

@@ -6,7 +6,6 @@
 //! the limit and of the queue.
 
 use super::WorkerIndex;
-
 use super::counts::ServiceCounts;
 use super::wait_queue::WaitQueue;
 use crate::forward::{ResponseBody, Watch, shed, too_late};

@@ -1,10 +1,10 @@
 //! How long requests take as their clients see it, from the request's head to the response's head and to its end.
 //!
-//! An [`Account`] is a request's own. It goes with the request to whoever gives the response that is passed on, and closes with
-//! that response; one that is dropped before is of a request whose client has left. Moments that somebody has read anyway are
-//! taken over: for most requests the clock is not looked at once more.
+//! A [`RequestTimer`] belongs to one request. It goes with the request to the attempt whose response is passed on, and
+//! stops with that response. A timer that is dropped before belongs to a request whose client has left. Moments that are
+//! read anyway are reused: for most requests the clock is not read once more.
 
-use crate::request_record::{Record, Story};
+use crate::request_record::{RecordHandle, RequestRecord};
 use core::array::from_fn;
 use http::StatusCode;
 use slackwater_core::Instant;
@@ -42,7 +42,7 @@ impl ServiceLatency {
     }
 
     /// This request, which has been counted, stands for others from now on.
-    pub(crate) fn exemplify(&self, record: &Record, reference: Reference) {
+    pub(crate) fn exemplify(&self, record: &RequestRecord, reference: Reference) {
         let exemplars = self.exemplars.lock();
         let mut exemplars = exemplars.unwrap_or_else(PoisonError::into_inner);
         let of = |latency, reference| Exemplar {
@@ -61,12 +61,12 @@ impl ServiceLatency {
 
 /// A worker's own handle, which requests can share without a locked instruction.
 #[derive(Debug)]
-pub(crate) struct Book {
+pub(crate) struct LatencyMeter {
     pub(crate) latency: Arc<ServiceLatency>,
     clock: Clock,
 }
 
-impl Book {
+impl LatencyMeter {
     /// With nothing in it, by that clock.
     pub(crate) fn new(clock: Clock) -> Rc<Self> {
         Rc::new(Self {
@@ -78,33 +78,33 @@ impl Book {
 
 /// One request's.
 #[derive(Debug)]
-pub(crate) struct Account {
+pub(crate) struct RequestTimer {
     /// `None` once it is closed.
-    book: Option<Rc<Book>>,
+    meter: Option<Rc<LatencyMeter>>,
     began: Instant,
     class: ResponseClass,
     /// Hears how it was counted.
-    story: Story,
+    record: RecordHandle,
 }
 
-impl Account {
+impl RequestTimer {
     /// A request has come.
-    pub(crate) fn open(book: &Rc<Book>, began: Instant, story: &Story) -> Self {
+    pub(crate) fn open(meter: &Rc<LatencyMeter>, began: Instant, record: &RecordHandle) -> Self {
         Self {
-            book: Some(Rc::clone(book)),
+            meter: Some(Rc::clone(meter)),
             began,
             class: ResponseClass::ClientGone,
-            story: story.clone(),
+            record: record.clone(),
         }
     }
 
     /// The head of its response was there at that moment.
     pub(crate) fn head(&mut self, status: StatusCode, at: Instant) {
         self.class = ResponseClass::of(status);
-        if let Some(book) = &self.book {
+        if let Some(meter) = &self.meter {
             let took = at.saturating_since(self.began);
-            book.latency.first_byte[self.class.index()].add(took);
-            self.story.first_byte_counted(self.class, took);
+            meter.latency.first_byte[self.class.index()].add(took);
+            self.record.first_byte_counted(self.class, took);
         }
     }
 
@@ -129,17 +129,17 @@ impl Account {
     }
 
     fn close(&mut self, class: ResponseClass, at: Instant) {
-        if let Some(book) = self.book.take() {
+        if let Some(meter) = self.meter.take() {
             let took = at.saturating_since(self.began);
-            book.latency.total[class.index()].add(took);
-            self.story.total_counted(class, took);
+            meter.latency.total[class.index()].add(took);
+            self.record.total_counted(class, took);
         }
     }
 }
 
-impl Drop for Account {
+impl Drop for RequestTimer {
     fn drop(&mut self) {
-        if let Some(now) = self.book.as_ref().map(|book| book.clock.now()) {
+        if let Some(now) = self.meter.as_ref().map(|meter| meter.clock.now()) {
             self.close(ResponseClass::ClientGone, now);
         }
     }

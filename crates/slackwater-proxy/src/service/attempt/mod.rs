@@ -5,14 +5,14 @@ mod latency;
 mod learning;
 mod retries;
 
-pub(crate) use latency::{Account, Book, ServiceLatency};
+pub(crate) use latency::{LatencyMeter, RequestTimer, ServiceLatency};
 pub(crate) use learning::Learning;
 pub(crate) use retries::{Hint, Retries, RetryPermit, follow};
 
 use crate::forward::{
     Cause, End, Failure, Patience, Reply, RequestBody, ResponseBody, Watch, read_rest,
 };
-use crate::request_record::{AttemptKind, AttemptNotes, Ended, Story};
+use crate::request_record::{AttemptHandle, AttemptKind, Ended, RecordHandle};
 use crate::service::admission::{Permit, ReplicaPermit};
 use crate::service::fleet::Member;
 use core::cell::Cell;
@@ -52,15 +52,15 @@ pub(crate) struct Attempt {
     /// Its permit at the replica.
     replica_permit: Option<ReplicaPermit>,
     /// Of its request, while its response is the request's.
-    story: Story,
+    record: RecordHandle,
     /// What becomes of itself.
-    notes: AttemptNotes,
+    notes: AttemptHandle,
     /// What the choice was made from, until it sets out.
     pub(crate) explanation: Option<Box<Explanation>>,
     /// When the head of its response was there, on the balancer's clock.
     head_at: Option<CoreInstant>,
     /// The request's, once its response is the one that is passed on.
-    account: Option<Account>,
+    timer: Option<RequestTimer>,
     /// Set for one of two copies of a request: whether one of them has won.
     pair_decided: Option<Rc<Cell<bool>>>,
 }
@@ -134,8 +134,8 @@ impl RejectedResponse {
     }
 
     /// For want of a better one it is the request's.
-    pub(crate) fn pass_on(mut self, story: &Story) -> Response<ResponseBody<Box<Attempt>>> {
-        self.attempt.pass_on(story);
+    pub(crate) fn pass_on(mut self, record: &RecordHandle) -> Response<ResponseBody<Box<Attempt>>> {
+        self.attempt.pass_on(record);
         self.reply.into_response(self.attempt)
     }
 
@@ -168,11 +168,11 @@ impl Attempt {
             learning,
             permit: None,
             replica_permit: None,
-            story: Story::default(),
-            notes: AttemptNotes::default(),
+            record: RecordHandle::default(),
+            notes: AttemptHandle::default(),
             explanation: None,
             head_at: None,
-            account: None,
+            timer: None,
             pair_decided: None,
         }
     }
@@ -183,24 +183,29 @@ impl Attempt {
     }
 
     /// It sets out for this request, which notes what becomes of it.
-    pub(crate) fn begin(&mut self, kind: AttemptKind, story: &Story) {
+    pub(crate) fn begin(&mut self, kind: AttemptKind, record: &RecordHandle) {
         self.kind = kind;
         if let Some(lease) = &self.lease {
             let (name, explanation) = (&self.member.config.name, self.explanation.take());
-            self.notes = story.begin_attempt(kind, name, lease.view(), explanation);
+            self.notes = record.begin_attempt(kind, name, lease.view(), explanation);
         }
     }
 
     /// As a second copy, which was due so long after the first.
-    pub(crate) fn begin_copy(&mut self, kind: AttemptKind, due_after: Duration, story: &Story) {
-        self.begin(kind, story);
+    pub(crate) fn begin_copy(
+        &mut self,
+        kind: AttemptKind,
+        due_after: Duration,
+        record: &RecordHandle,
+    ) {
+        self.begin(kind, record);
         self.notes.due_after(due_after);
     }
 
     /// Its response is the one that the client gets.
-    pub(crate) fn pass_on(&mut self, story: &Story) {
-        story.pass_on(self.kind, self.grpc_status);
-        self.story = story.clone();
+    pub(crate) fn pass_on(&mut self, record: &RecordHandle) {
+        record.pass_on(self.kind, self.grpc_status);
+        self.record = record.clone();
         self.pair_decided = None;
     }
 
@@ -247,13 +252,13 @@ impl Attempt {
         mut request: Box<Request<RequestBody>>,
         patience: Patience,
         rules: Option<&RetryRules>,
-        story: &Story,
+        record: &RecordHandle,
     ) -> Result<Response<ResponseBody<Box<Self>>>, AttemptError> {
         self.member.counts().sent.add_one();
         if let Some(lease) = &self.lease {
             let upload = request.body().progress();
-            story.attempt(self.kind, &self.member.config.name, lease.view(), upload);
-            story.picked(lease.picked_at());
+            record.attempt(self.kind, &self.member.config.name, lease.view(), upload);
+            record.picked(lease.picked_at());
         }
         if let Some(wanted) = patience.wanted {
             let left = wanted.saturating_duration_since(Instant::now());
@@ -265,7 +270,7 @@ impl Attempt {
             Ok(mut reply) => {
                 let status = reply.status();
                 if let Some(took) = reply.connect_took() {
-                    story.connected(self.kind, took);
+                    record.connected(self.kind, took);
                     self.notes.connected(took);
                     self.member.counts().connections.add_one();
                 }
@@ -285,7 +290,7 @@ impl Attempt {
                 }
                 // Of two copies neither is the request's before it has won.
                 if self.pair_decided.is_none() {
-                    self.pass_on(story);
+                    self.pass_on(record);
                 }
                 Ok(reply.into_response(self))
             }
@@ -306,11 +311,11 @@ impl Attempt {
     }
 
     /// Its response is the request's, and is not complete yet.
-    pub(crate) fn keep(&mut self, mut account: Account, status: StatusCode) {
+    pub(crate) fn keep(&mut self, mut timer: RequestTimer, status: StatusCode) {
         if let Some(at) = self.head_at {
-            account.head(status, at);
+            timer.head(status, at);
         }
-        self.account = Some(account);
+        self.timer = Some(timer);
     }
 
     /// Tells the policy what the replica says of its load, here and not to the client.
@@ -397,20 +402,20 @@ impl Attempt {
     }
 
     fn end_because(&mut self, outcome: Outcome, cause: impl FnOnce() -> Option<Box<str>>) {
-        self.end_with(outcome, Account::leave, cause);
+        self.end_with(outcome, RequestTimer::leave, cause);
     }
 
-    /// `close`s the request's account, if it has that, with the moment that the policy hears of.
+    /// `close`s the request's timer, if it has one, with the moment that the policy hears of.
     fn end_with(
         &mut self,
         outcome: Outcome,
-        close: fn(Account, CoreInstant),
+        close: fn(RequestTimer, CoreInstant),
         cause: impl FnOnce() -> Option<Box<str>>,
     ) {
         if let Some(lease) = self.lease.take() {
             let at = lease.finish(outcome);
-            if let Some(account) = self.account.take() {
-                close(account, at);
+            if let Some(timer) = self.timer.take() {
+                close(timer, at);
             }
             self.notes.end(outcome, cause);
         }
@@ -419,13 +424,13 @@ impl Attempt {
 
 impl Watch for Box<Attempt> {
     fn passed(&self, bytes: usize) {
-        self.story.passed(bytes);
+        self.record.passed(bytes);
     }
 
     fn trailers(&mut self, trailers: &mut HeaderMap) {
         let said = read_trailers(trailers, self.told);
         if let Some(status) = said.grpc_status {
-            self.story.grpc_ended(status);
+            self.record.grpc_ended(status);
             self.notes.grpc_ended(status);
         }
         self.hear(said);
@@ -433,7 +438,7 @@ impl Watch for Box<Attempt> {
     }
 
     fn finish(mut self, end: End) {
-        self.story.end(match end {
+        self.record.end(match end {
             End::Complete => Ended::Complete,
             End::Broken => Ended::Broken,
             End::Stalled | End::Silent => Ended::Stalled,
@@ -455,9 +460,9 @@ impl Watch for Box<Attempt> {
         self.end_with(
             outcome,
             match end {
-                End::Complete if has_failed_in_grpc => Account::complete_as_failed,
-                End::Complete | End::Silent => Account::complete,
-                End::Broken | End::Stalled => Account::break_off,
+                End::Complete if has_failed_in_grpc => RequestTimer::complete_as_failed,
+                End::Complete | End::Silent => RequestTimer::complete,
+                End::Broken | End::Stalled => RequestTimer::break_off,
             },
             || is_discarded.then(|| NOT_PASSED_ON.into()),
         );

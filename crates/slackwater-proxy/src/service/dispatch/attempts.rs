@@ -4,13 +4,12 @@
 //! the rules' business (`retries`), on which replica is the policy's.
 
 use super::Service;
-use crate::service::attempt::{
-    Account, Attempt, AttemptError, Hint, RejectedResponse, RetryPermit, follow,
-};
-
 use super::hedged_pair::FailedAttempts;
 use crate::forward::{Cause, Patience, RequestBody, ResponseBody, answer, replicas_full};
-use crate::request_record::{AttemptKind, Story};
+use crate::request_record::{AttemptKind, RecordHandle};
+use crate::service::attempt::{
+    Attempt, AttemptError, Hint, RejectedResponse, RequestTimer, RetryPermit, follow,
+};
 use core::cell::Cell;
 use core::net::IpAddr;
 use core::time::Duration;
@@ -40,7 +39,7 @@ pub(crate) struct DispatchOptions<'r> {
 /// What all attempts of a request share.
 pub(crate) struct Attempts<'s> {
     pub(crate) service: &'s Service,
-    pub(crate) story: &'s Story,
+    pub(crate) record: &'s RecordHandle,
     /// Who gave the response that is passed on.
     pub(crate) served: &'s Cell<Option<ReplicaId>>,
     rules: &'s RetryRules,
@@ -65,11 +64,11 @@ impl Service {
         &self,
         request: Box<Request<RequestBody>>,
         client: Option<IpAddr>,
-        story: &Story,
+        record: &RecordHandle,
         options: DispatchOptions<'_>,
     ) -> AttemptResponse {
         let mut began = self.balancer.now();
-        let account = Account::open(&self.book, began, story);
+        let timer = RequestTimer::open(&self.latency_meter, began, record);
         let permit = match &self.limiter {
             None => None,
             Some(limiter) => match limiter.acquire(options.patience.ends).await {
@@ -79,14 +78,14 @@ impl Service {
                 }
                 Err(shed) => {
                     let response = shed.answer();
-                    self.settle(account, &response);
+                    self.settle(timer, &response);
                     return response;
                 }
             },
         };
         let pinned = (self.sticky.as_ref()).and_then(|it| it.find(request.headers(), client));
         let served = Cell::new(None);
-        let attempt = self.attempt(request, pinned, &served, (story, options, began));
+        let attempt = self.attempt(request, pinned, &served, (record, options, began));
         let mut response = attempt.await;
         if let (Some(sticky), Some(replica)) = (&self.sticky, served.get()) {
             sticky.mark(response.headers_mut(), pinned, replica);
@@ -94,32 +93,36 @@ impl Service {
         let status = response.status();
         match response.body_mut().watch_mut() {
             Some(attempt) => {
-                attempt.keep(account, status);
+                attempt.keep(timer, status);
                 if let Some(permit) = permit {
                     attempt.hold(permit);
                 }
             }
             // An answer of our own, or one that is complete, holds no permit any more.
-            None => self.settle(account, &response),
+            None => self.settle(timer, &response),
         }
         response
     }
 
     /// An answer of our own to a request that is for this service, and counts as its.
-    pub(crate) fn refused(&self, answer: AttemptResponse, story: &Story) -> AttemptResponse {
-        let account = Account::open(&self.book, self.balancer.now(), story);
-        self.settle(account, &answer);
+    pub(crate) fn refused(
+        &self,
+        answer: AttemptResponse,
+        record: &RecordHandle,
+    ) -> AttemptResponse {
+        let timer = RequestTimer::open(&self.latency_meter, self.balancer.now(), record);
+        self.settle(timer, &answer);
         answer
     }
 
     /// A request's response is here, and complete.
-    fn settle(&self, mut account: Account, response: &AttemptResponse) {
+    fn settle(&self, mut timer: RequestTimer, response: &AttemptResponse) {
         let now = self.balancer.now();
-        account.head(response.status(), now);
+        timer.head(response.status(), now);
         if grpc_failed(response.headers()) {
-            account.complete_as_failed(now);
+            timer.complete_as_failed(now);
         } else {
-            account.complete(now);
+            timer.complete(now);
         }
     }
 
@@ -128,14 +131,14 @@ impl Service {
         mut request: Box<Request<RequestBody>>,
         pinned: Option<ReplicaId>,
         served: &Cell<Option<ReplicaId>>,
-        (story, options, began): (&Story, DispatchOptions<'_>, CoreInstant),
+        (record, options, began): (&RecordHandle, DispatchOptions<'_>, CoreInstant),
     ) -> AttemptResponse {
         let (patience, route) = (options.patience, options.route);
         let rules = options.rules.unwrap_or(self.retries.rules());
         let _awaited = self.retries.await_response();
         let attempts = Attempts {
             service: self,
-            story,
+            record,
             served,
             rules,
             may_repeat: rules.may_repeat(&request),
@@ -151,11 +154,11 @@ impl Service {
             request.body_mut().keep(rules.body_bytes_max as usize);
         }
         let query = pinned.map_or_else(Query::first, Query::pinned);
-        let Some(mut first) = self.pick_at(began, query, story).await else {
+        let Some(mut first) = self.pick_at(began, query, record).await else {
             return answer(None);
         };
         if !first.try_acquire() {
-            let Some(other) = Box::pin(self.wait_for_replica(first, story)).await else {
+            let Some(other) = Box::pin(self.wait_for_replica(first, record)).await else {
                 return replicas_full();
             };
             first = other;
@@ -167,7 +170,7 @@ impl Service {
         if let Some(copy) = copy
             && !response.status().is_server_error()
         {
-            self.try_out(&copy, story);
+            self.try_out(&copy, record);
         }
         response
     }
@@ -180,9 +183,9 @@ impl Service {
         request: Box<Request<RequestBody>>,
         route: Option<usize>,
     ) -> AttemptResponse {
-        first.begin(AttemptKind::First, attempts.story);
+        first.begin(AttemptKind::First, attempts.record);
         if let Some(copy_plan) =
-            route.and_then(|route| self.copy_plan(route, &first, &request, attempts.story))
+            route.and_then(|route| self.copy_plan(route, &first, &request, attempts.record))
         {
             let sent = Box::pin(attempts.send_pair(copy_plan, first, request)).await;
             return match sent {
@@ -193,7 +196,7 @@ impl Service {
         let (replica, member) = (first.part(), Rc::clone(first.member()));
         let rules = attempts.rules(1);
         match first
-            .send(request, attempts.patience(1), rules, attempts.story)
+            .send(request, attempts.patience(1), rules, attempts.record)
             .await
         {
             Ok(response) => {
@@ -284,7 +287,7 @@ impl<'s> Attempts<'s> {
                     Some(permit)
                 }
             };
-            let Some(mut next) = self.service.pick_free(&tried, self.story).await else {
+            let Some(mut next) = self.service.pick_free(&tried, self.record).await else {
                 return self.give_up(error);
             };
             let Some(mut request) = error.take_request() else {
@@ -301,8 +304,8 @@ impl<'s> Attempts<'s> {
             next.member().counts().retries.add_one();
             let (patience, rules) = (self.patience(number), self.rules(number));
             sent_at = self.now();
-            next.begin(AttemptKind::Retry, self.story);
-            let sent = next.send(request, patience, rules, self.story);
+            next.begin(AttemptKind::Retry, self.record);
+            let sent = next.send(request, patience, rules, self.record);
             match sent.await {
                 Ok(response) => {
                     self.served.set(part);
@@ -322,7 +325,7 @@ impl<'s> Attempts<'s> {
                 }
                 answer(Some(&failure.cause))
             }
-            AttemptError::Rejected(rejected) => RejectedResponse::pass_on(*rejected, self.story),
+            AttemptError::Rejected(rejected) => RejectedResponse::pass_on(*rejected, self.record),
         }
     }
 

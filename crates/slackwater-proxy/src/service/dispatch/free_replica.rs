@@ -4,9 +4,8 @@
 //! times, for anybody else; a replica that is not to be chosen is not taken in place of a full one.
 
 use super::Service;
+use crate::request_record::RecordHandle;
 use crate::service::attempt::Attempt;
-
-use crate::request_record::Story;
 use slackwater_core::ReplicaId;
 use slackwater_core::policy::Query;
 
@@ -21,13 +20,13 @@ impl Service {
     pub(super) async fn pick_free(
         &self,
         tried: &[ReplicaId],
-        story: &Story,
+        record: &RecordHandle,
     ) -> Option<Box<Attempt>> {
-        let mut next = self.pick(Query::retry(tried), story).await?;
+        let mut next = self.pick(Query::retry(tried), record).await?;
         if next.try_acquire() {
             return Some(next);
         }
-        self.pick_another(next, tried, story).await
+        self.pick_another(next, tried, record).await
     }
 
     /// A replica with room in place of one that is full, at once or as soon as there is one; `None`, and counted, if there
@@ -35,9 +34,9 @@ impl Service {
     pub(super) async fn wait_for_replica(
         &self,
         full: Box<Attempt>,
-        story: &Story,
+        record: &RecordHandle,
     ) -> Option<Box<Attempt>> {
-        if let Some(other) = self.pick_another(full, &[], story).await {
+        if let Some(other) = self.pick_another(full, &[], record).await {
             return Some(other);
         }
         let replica_limiters = self.replica_limiters.as_ref()?;
@@ -46,7 +45,7 @@ impl Service {
             let replica_permit = replica_limiters.wait(deadline).await?;
             let part = self.members.part_at(replica_permit.address());
             let query = part.map_or(Query::retry(&[]), Query::with_room);
-            let Some(mut attempt) = self.pick(query, story).await else {
+            let Some(mut attempt) = self.pick(query, record).await else {
                 replica_permit.forget();
                 return None;
             };
@@ -67,14 +66,14 @@ impl Service {
         &self,
         full: Box<Attempt>,
         tried: &[ReplicaId],
-        story: &Story,
+        record: &RecordHandle,
     ) -> Option<Box<Attempt>> {
         let mut avoid = tried.to_vec();
         let mut last = full;
         for _ in 0..ASKED_MAX {
             avoid.extend(&last.member().parts);
             last.cancel();
-            let mut next = self.pick(Query::retry(&avoid), story).await?;
+            let mut next = self.pick(Query::retry(&avoid), record).await?;
             if !self.members.may_choose(next.member()) {
                 last = next;
                 break;

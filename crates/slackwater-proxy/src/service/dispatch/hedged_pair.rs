@@ -59,7 +59,7 @@ impl Attempts<'_> {
         let mut pair = HedgedPair::new(&first);
         let part = first.part();
         first.join_pair(&pair.is_decided);
-        let mut first = pin!(first.send(request, self.patience(1), self.rules(1), self.story));
+        let mut first = pin!(first.send(request, self.patience(1), self.rules(1), self.record));
         let (next, copy) = loop {
             let in_time = tokio::select! {
                 biased;
@@ -164,13 +164,13 @@ impl Attempts<'_> {
         (is_decided, is_copied): (&Rc<Cell<bool>>, &Cell<bool>),
     ) -> Option<Second> {
         let kind = AttemptKind::from(next.kind());
-        let mut next = next.attempt(self.service, avoid, self.story).await?;
+        let mut next = next.attempt(self.service, avoid, self.record).await?;
         let (member, part) = (Rc::clone(next.member()), next.part());
         is_copied.set(true);
-        next.begin_copy(kind, due_after, self.story);
+        next.begin_copy(kind, due_after, self.record);
         next.join_pair(is_decided);
         let patience = self.patience(2);
-        let sent = next.send(request, patience, self.rules(1), self.story);
+        let sent = next.send(request, patience, self.rules(1), self.record);
         Some(Second {
             member,
             part,
@@ -206,11 +206,11 @@ impl Attempts<'_> {
     /// The client gets this response, of the attempt of that kind.
     fn pass_on(&self, reply: &mut AttemptResponse, kind: AttemptKind) {
         if let Some(attempt) = reply.body_mut().watch_mut() {
-            return attempt.pass_on(self.story);
+            return attempt.pass_on(self.record);
         }
         // It has no body, and nobody is left who would say so.
-        self.story.pass_on(kind, GrpcStatus::of(reply.headers()));
-        self.story.end(Ended::Complete);
+        self.record.pass_on(kind, GrpcStatus::of(reply.headers()));
+        self.record.end(Ended::Complete);
     }
 }
 

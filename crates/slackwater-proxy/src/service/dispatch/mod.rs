@@ -22,12 +22,12 @@ use crate::discovery::Fleet;
 use crate::forward::{Deadlines, Origin, ReplicaCounts, ReplicaEnds, ReplicaOptions, RequestBody};
 use crate::health::Health;
 use crate::record::Recorder;
-use crate::request_record::{Directory, Record, Story};
+use crate::request_record::{Directory, RecordHandle, RequestRecord};
 use crate::seed::draw_seed;
 use crate::service::admission::{
     Budgets, Limiter, ReplicaLimiters, ServiceCounts, WorkerIndex, share,
 };
-use crate::service::attempt::{Attempt, Book, Learning, Retries, ServiceLatency};
+use crate::service::attempt::{Attempt, LatencyMeter, Learning, Retries, ServiceLatency};
 use crate::service::fleet::orders::Orders;
 use crate::service::fleet::{
     Availability, Members, Roster, Standings, Sticky, TierInUse, lock, prober,
@@ -145,7 +145,7 @@ impl Directory for Names {
         self.members.recording()
     }
 
-    fn exemplify(&self, record: &Record, reference: Reference) {
+    fn exemplify(&self, record: &RequestRecord, reference: Reference) {
         self.latency.exemplify(record, reference);
     }
 }
@@ -179,7 +179,7 @@ pub(crate) struct Service {
     admission: Arc<ServiceCounts>,
     budgets: Budgets,
     ends: Arc<ReplicaEnds>,
-    book: Rc<Book>,
+    latency_meter: Rc<LatencyMeter>,
     /// Absent: nobody watches how requests go.
     standings: Option<Standings>,
     /// From a request's dispatch to the head of its response, all tries together.
@@ -263,13 +263,13 @@ impl Service {
                 sticky.set_homes(homes.homes());
             }
         };
-        let book = Book::new(balancer.clock());
+        let latency_meter = LatencyMeter::new(balancer.clock());
         Ok(Self {
             name: config.name.as_str().into(),
             directory: Rc::new(Names {
                 policy: config.policy.name,
                 members: Rc::clone(&members),
-                latency: Arc::clone(&book.latency),
+                latency: Arc::clone(&latency_meter.latency),
             }),
             learning: Learning::of_policy(config.policy.name),
             sends_shadow_trials: config.passive_health.shadow_trials,
@@ -284,7 +284,7 @@ impl Service {
             admission,
             budgets: Budgets::new(config),
             ends,
-            book,
+            latency_meter,
             standings: (!config.passive_health.is_off()).then(|| Standings::new(worker.index)),
             first_byte: config.timeouts.first_byte,
             _availability: Availability::follow(health, Rc::clone(&members), tier_changed),
@@ -304,7 +304,7 @@ impl Service {
             admission: Arc::clone(&self.admission),
             budgets: self.budgets.clone(),
             ends: Arc::clone(&self.ends),
-            latency: Arc::clone(&self.book.latency),
+            latency: Arc::clone(&self.latency_meter.latency),
             has_queue: self.limiter.is_some(),
         }
     }
@@ -374,8 +374,8 @@ impl Service {
         }
     }
 
-    async fn pick(&self, query: Query<'_>, story: &Story) -> Option<Box<Attempt>> {
-        self.pick_at(self.balancer.now(), query, story).await
+    async fn pick(&self, query: Query<'_>, record: &RecordHandle) -> Option<Box<Attempt>> {
+        self.pick_at(self.balancer.now(), query, record).await
     }
 
     /// The same, at a moment that has just been read.
@@ -383,12 +383,12 @@ impl Service {
         &self,
         now: CoreInstant,
         query: Query<'_>,
-        story: &Story,
+        record: &RecordHandle,
     ) -> Option<Box<Attempt>> {
-        let attempt = self.pick_any(now, query, story).await?;
+        let attempt = self.pick_any(now, query, record).await?;
         if self.members.is_drained(&attempt.member().config) {
             attempt.cancel();
-            return Box::pin(self.pick_undrained(query, story)).await;
+            return Box::pin(self.pick_undrained(query, record)).await;
         }
         Some(attempt)
     }
@@ -397,9 +397,9 @@ impl Service {
         &self,
         now: CoreInstant,
         query: Query<'_>,
-        story: &Story,
+        record: &RecordHandle,
     ) -> Option<Box<Attempt>> {
-        let mut explanation = story.explanation();
+        let mut explanation = record.explanation();
         let explained = explanation.as_deref_mut();
         let lease = match self.balancer.pick_explained(now, query, explained) {
             Picked::Ready(lease) => lease,
@@ -420,11 +420,15 @@ impl Service {
 
     /// Somebody who is not drained. A policy that finds nobody who may be chosen chooses from all, since somebody may be up
     /// that seems not to be; whom the operator has drained is none of them. `[A8]`
-    async fn pick_undrained(&self, query: Query<'_>, story: &Story) -> Option<Box<Attempt>> {
+    async fn pick_undrained(
+        &self,
+        query: Query<'_>,
+        record: &RecordHandle,
+    ) -> Option<Box<Attempt>> {
         let mut avoid = query.avoid.to_vec();
         avoid.extend(self.members.drained_parts());
         let now = self.balancer.now();
-        let attempt = self.pick_any(now, Query::retry(&avoid), story).await?;
+        let attempt = self.pick_any(now, Query::retry(&avoid), record).await?;
         if self.members.is_drained(&attempt.member().config) {
             attempt.cancel();
             return None;

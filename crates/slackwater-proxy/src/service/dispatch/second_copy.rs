@@ -4,10 +4,9 @@
 use super::Service;
 use super::hedging::{Hedging, Watching};
 use super::tying::{Tied, Tying};
-use crate::service::attempt::Attempt;
-
 use crate::forward::RequestBody;
-use crate::request_record::{CopyKind, Story};
+use crate::request_record::{CopyKind, RecordHandle};
+use crate::service::attempt::Attempt;
 use http::{HeaderMap, Request};
 use slackwater_core::ReplicaId;
 use slackwater_core::overload::Priority;
@@ -42,9 +41,9 @@ impl Service {
         route: usize,
         first: &Attempt,
         request: &Request<RequestBody>,
-        story: &Story,
+        record: &RecordHandle,
     ) -> Option<CopyPlan<'_>> {
-        if let Some(tied) = self.tie(first, story) {
+        if let Some(tied) = self.tie(first, record) {
             return Some(CopyPlan::Tied(tied));
         }
         let hedging = self.hedging.as_ref()?;
@@ -147,11 +146,11 @@ impl CopyTarget<'_> {
         self,
         service: &Service,
         avoid: &[ReplicaId],
-        story: &Story,
+        record: &RecordHandle,
     ) -> Option<Box<Attempt>> {
         match self {
             Self::Pick(hedging) => {
-                let mut next = service.pick(Query::hedge(avoid), story).await?;
+                let mut next = service.pick(Query::hedge(avoid), record).await?;
                 if !service.members.may_choose(next.member()) || !next.try_acquire() {
                     next.cancel();
                     return None;

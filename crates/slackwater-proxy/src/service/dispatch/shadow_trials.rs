@@ -4,10 +4,9 @@
 //! one replica down is not taken to another. Its answer is read and thrown away, and tells the policy what any trial does.
 
 use super::Service;
-use crate::service::attempt::Attempt;
-
 use crate::forward::{COPY_BYTES_MAX, COPY_TIME_MAX, Patience, RequestBody, Twin, read_out};
-use crate::request_record::{AttemptKind, Story};
+use crate::request_record::{AttemptKind, RecordHandle};
+use crate::service::attempt::Attempt;
 use http::Request;
 use slackwater_core::overload::Priority;
 use slackwater_tower::wire::asks::set_priority;
@@ -21,7 +20,7 @@ impl Service {
 
     /// Sends a copy to whoever waits for a trial still. It takes no permit of the service: there are no more at a time than
     /// replicas that are out.
-    pub(super) fn try_out(&self, copy: &Twin, story: &Story) {
+    pub(super) fn try_out(&self, copy: &Twin, record: &RecordHandle) {
         let Some(mut request) = copy.request() else {
             return;
         };
@@ -36,8 +35,8 @@ impl Service {
             return attempt.cancel();
         }
         self.admission.shadow_trials.add_one();
-        story.tried_out(&attempt.member().config.name);
-        attempt.begin(AttemptKind::Trial, story);
+        record.tried_out(&attempt.member().config.name);
+        attempt.begin(AttemptKind::Trial, record);
         set_priority(request.headers_mut(), Priority::Shadow);
         tokio::task::spawn_local(async move {
             let carried = carry(attempt, request);
@@ -48,8 +47,8 @@ impl Service {
 
 async fn carry(attempt: Box<Attempt>, request: Box<Request<RequestBody>>) {
     // It is no part of what the client gets.
-    let story = Story::default();
-    let sent = attempt.send(request, Patience::default(), None, &story);
+    let record = RecordHandle::default();
+    let sent = attempt.send(request, Patience::default(), None, &record);
     if let Ok(mut reply) = sent.await {
         let body = reply.body_mut();
         if !read_out(body, COPY_BYTES_MAX).await

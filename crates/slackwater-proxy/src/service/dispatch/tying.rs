@@ -7,11 +7,10 @@
 //! hardly have more to do.
 
 use super::Service;
+use crate::forward::RequestBody;
+use crate::request_record::RecordHandle;
 use crate::service::admission::ServiceCounts;
 use crate::service::attempt::Attempt;
-
-use crate::forward::RequestBody;
-use crate::request_record::Story;
 use core::cell::RefCell;
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -83,11 +82,11 @@ impl Tying {
 impl Service {
     /// A second replica for a request that `first` has, which may be sent twice; `None` if it is not to be tied, or there is
     /// nobody else. Whoever asks replicas before each choice would keep the first copy waiting for that: there is none, either.
-    pub(crate) fn tie(&self, first: &Attempt, story: &Story) -> Option<Tied<'_>> {
+    pub(crate) fn tie(&self, first: &Attempt, record: &RecordHandle) -> Option<Tied<'_>> {
         let tying = self.tying.as_ref()?;
         tying.with_budget(TieBudget::earn);
         let avoid = &first.member().parts;
-        let mut explanation = story.explanation();
+        let mut explanation = record.explanation();
         let (now, query) = (self.balancer.now(), Query::hedge(avoid));
         let picked = (self.balancer).pick_explained(now, query, explanation.as_deref_mut());
         let Picked::Ready(lease) = picked else {

@@ -1,7 +1,7 @@
 //! Handles on a record, for whoever carries the request and its attempts.
 
 use super::attempt::{AttemptEnd, AttemptKind, AttemptRecord};
-use super::record::{Directory, Ended, Record, SecondCopy};
+use super::record::{Directory, Ended, RequestRecord, SecondCopy};
 use super::recorder::{Detail, Marks};
 use crate::forward::{Progress, X_SLACKWATER_ERROR};
 use core::cell::{Cell, RefCell};
@@ -22,9 +22,9 @@ use std::rc::Rc;
 struct Shared {
     detail: Detail,
     marks: Marks,
-    /// Stories that are told of it.
-    stories: Cell<usize>,
-    record: RefCell<Record>,
+    /// Handles of the request itself; those of its attempts may outlive them.
+    handles: Cell<usize>,
+    record: RefCell<RequestRecord>,
 }
 
 impl Drop for Shared {
@@ -45,24 +45,24 @@ impl Drop for Shared {
 /// A handle on a request's record; where nobody wants one there is none, and nothing happens. When the last one is dropped the
 /// request is over. If it was not told how the request ended, then the client was cut off, or else it left.
 #[derive(Debug, Default)]
-pub(crate) struct Story(Option<Rc<Shared>>);
+pub(crate) struct RecordHandle(Option<Rc<Shared>>);
 
-impl Clone for Story {
+impl Clone for RecordHandle {
     fn clone(&self) -> Self {
         if let Some(shared) = &self.0 {
-            shared.stories.set(shared.stories.get() + 1);
+            shared.handles.set(shared.handles.get() + 1);
         }
         Self(self.0.clone())
     }
 }
 
-impl Drop for Story {
+impl Drop for RecordHandle {
     fn drop(&mut self) {
         let Some(shared) = &self.0 else {
             return;
         };
-        shared.stories.set(shared.stories.get() - 1);
-        if shared.stories.get() > 0 {
+        shared.handles.set(shared.handles.get() - 1);
+        if shared.handles.get() > 0 {
             return;
         }
         let mut record = shared.record.borrow_mut();
@@ -75,12 +75,12 @@ impl Drop for Story {
     }
 }
 
-impl Story {
-    pub(super) fn begin(record: Record, detail: Detail, marks: Marks) -> Self {
+impl RecordHandle {
+    pub(super) fn begin(record: RequestRecord, detail: Detail, marks: Marks) -> Self {
         Self(Some(Rc::new(Shared {
             detail,
             marks,
-            stories: Cell::new(1),
+            handles: Cell::new(1),
             record: RefCell::new(record),
         })))
     }
@@ -231,10 +231,10 @@ impl Story {
         replica: &str,
         pick: &PickView,
         explanation: Option<Box<Explanation>>,
-    ) -> AttemptNotes {
+    ) -> AttemptHandle {
         let shared = self.0.as_ref();
         let Some(shared) = shared.filter(|shared| shared.detail >= Detail::Attempts) else {
-            return AttemptNotes::default();
+            return AttemptHandle::default();
         };
         let mut record = shared.record.borrow_mut();
         let sent = record.began.elapsed();
@@ -254,10 +254,10 @@ impl Story {
             end: None,
         });
         drop(record);
-        AttemptNotes(Some((Rc::clone(shared), place)))
+        AttemptHandle(Some((Rc::clone(shared), place)))
     }
 
-    fn note(&self, note: impl FnOnce(&mut Record)) {
+    fn note(&self, note: impl FnOnce(&mut RequestRecord)) {
         if let Some(shared) = &self.0 {
             note(&mut shared.record.borrow_mut());
         }
@@ -266,9 +266,9 @@ impl Story {
 
 /// A handle on one attempt of a request, which may outlive the request.
 #[derive(Debug, Default)]
-pub(crate) struct AttemptNotes(Option<(Rc<Shared>, usize)>);
+pub(crate) struct AttemptHandle(Option<(Rc<Shared>, usize)>);
 
-impl AttemptNotes {
+impl AttemptHandle {
     /// It goes to that address with these fields, which say by which span, if its request is traced.
     pub(crate) fn mark(&self, address: &ReplicaAddress, headers: &mut HeaderMap) {
         let Some((shared, place)) = &self.0 else {
