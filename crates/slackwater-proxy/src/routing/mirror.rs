@@ -5,7 +5,7 @@
 
 use super::Table;
 use crate::forward::{
-    BodyCopy, COPY_BYTES_MAX, COPY_TIME_MAX, Origin, RequestBody, prepare_request, read_out,
+    BodyCopy, COPY_BYTES_MAX, COPY_TIME_MAX, Origin, RequestBody, drain_up_to, prepare_request,
 };
 use crate::request_record::RecordHandle;
 use crate::service::{DispatchOptions, Service};
@@ -138,5 +138,5 @@ async fn carry(
             DispatchOptions::default(),
         )
         .await;
-    read_out(answer.body_mut(), COPY_BYTES_MAX).await;
+    drain_up_to(answer.body_mut(), COPY_BYTES_MAX).await;
 }

@@ -109,13 +109,13 @@ pub(crate) async fn serve<H: Handler>(
     if served.is_some() && was_told {
         let deadline = clients.deadlines.add();
         deadline.arm(clients.deadlines.ticks(LINGER));
-        let rest = poll_fn(|cx| {
+        let draining = poll_fn(|cx| {
             if deadline.poll_passed(cx).is_ready() {
                 return Poll::Ready(());
             }
-            wire.poll_rest(cx)
+            wire.poll_drain(cx)
         });
-        session.carry(pin!(rest), |_| ()).await;
+        session.carry(pin!(draining), |_| ()).await;
     }
 }
 

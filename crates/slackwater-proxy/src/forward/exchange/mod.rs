@@ -17,8 +17,8 @@ use crate::forward::replica::http1::{Connection, Download, NoResponse, Sending};
 use crate::forward::replica::http2;
 use crate::forward::replica::multiplex::{Length, Multiplex, NoStream, StreamPermit};
 use crate::forward::replica::{Pool, ReplicaOptions, Target};
-use crate::forward::request::{Progress, RequestBody, Spare, Wait};
-use crate::forward::response::{ResponseBody, Source, Unheard, Watch, read_rest};
+use crate::forward::request::{Progress, ReplayableRequest, RequestBody, Wait};
+use crate::forward::response::{ResponseBody, Source, Unwatched, Watch, drain};
 use crate::forward::time::{Deadline, Deadlines, Patience, Ticks};
 use core::future::poll_fn;
 use core::task::{Context, Poll};
@@ -65,7 +65,7 @@ pub struct Reply {
     response: Response<Source>,
     deadline: Deadline,
     stall_ticks: u64,
-    spare: Option<Spare>,
+    replayable: Option<ReplayableRequest>,
     connect_took: Option<Duration>,
 }
 
@@ -97,12 +97,14 @@ impl Reply {
 
     /// Whether [`Self::take_request`] would give the request.
     pub(crate) fn has_request(&self) -> bool {
-        self.spare.as_ref().is_some_and(Spare::is_whole)
+        self.replayable
+            .as_ref()
+            .is_some_and(ReplayableRequest::is_whole)
     }
 
     /// The request, if it can be had again. Whatever is still read of its body stays unread from then on.
     pub(crate) fn take_request(&mut self) -> Option<Box<Request<RequestBody>>> {
-        self.spare.take()?.into_request()
+        self.replayable.take()?.into_request()
     }
 
     /// The response for the client; `watch` hears how its body ended.
@@ -111,11 +113,11 @@ impl Reply {
             response,
             deadline,
             stall_ticks,
-            spare,
+            replayable,
             connect_took: _,
         } = self;
-        if let Some(spare) = spare {
-            spare.let_go();
+        if let Some(replayable) = replayable {
+            replayable.recycle();
         }
         response.map(|source| ResponseBody::forwarded(source, deadline, stall_ticks, watch))
     }
@@ -179,9 +181,9 @@ impl Replica {
         if let Some(held) = self.open_connection(&request) {
             let began = Instant::now();
             match self.send(held, request, &deadline, ticks).await {
-                Ok((response, spare)) => return self.reply(response, deadline, spare),
+                Ok((response, replayable)) => return self.reply(response, deadline, replayable),
                 Err(failed) => {
-                    (request, may_be_written) = failed.again(began.elapsed())?;
+                    (request, may_be_written) = failed.replay(began.elapsed())?;
                 }
             }
         }
@@ -215,9 +217,9 @@ impl Replica {
         };
         let connect_took = Some(began.elapsed());
         match self.send(held, request, &deadline, ticks).await {
-            Ok((response, spare)) => Ok(Reply {
+            Ok((response, replayable)) => Ok(Reply {
                 connect_took,
-                ..self.reply(response, deadline, spare)?
+                ..self.reply(response, deadline, replayable)?
             }),
             Err(failed) => Err(failed.fail()),
         }
@@ -229,7 +231,7 @@ impl Replica {
         &self,
         mut response: Response<Source>,
         deadline: Deadline,
-        spare: Option<Spare>,
+        replayable: Option<ReplayableRequest>,
     ) -> Result<Reply, Failure> {
         if !self.options.may_be_agent {
             unmark(&mut response);
@@ -239,14 +241,16 @@ impl Replica {
                 Unstarted::Shed(shed) => Cause::Shed(shed),
             };
             let is_wanted = unstarted != Unstarted::Shed(Shed::Deadline);
-            let request = spare.filter(|_| is_wanted).and_then(Spare::into_request);
+            let request = replayable
+                .filter(|_| is_wanted)
+                .and_then(ReplayableRequest::into_request);
             // A replica that turns many away is not to have to accept a connection for each.
             let source = response.into_body();
-            read_rest(ResponseBody::forwarded(
+            drain(ResponseBody::forwarded(
                 source,
                 deadline,
                 self.stall_ticks,
-                Unheard,
+                Unwatched,
             ));
             return Err(Failure {
                 cause,
@@ -266,7 +270,7 @@ impl Replica {
             response,
             deadline,
             stall_ticks,
-            spare,
+            replayable,
             connect_took: None,
         })
     }
@@ -313,7 +317,7 @@ impl Replica {
         request: Box<Request<RequestBody>>,
         deadline: &Deadline,
         ticks: Ticks,
-    ) -> Result<(Response<Source>, Option<Spare>), FailedSend> {
+    ) -> Result<(Response<Source>, Option<ReplayableRequest>), FailedSend> {
         deadline.arm(ticks.left(&self.deadlines, ticks.first_byte));
         match held {
             Held::Http1(pool, connection) => {
@@ -331,12 +335,12 @@ impl Replica {
         mut request: Box<Request<RequestBody>>,
         deadline: &Deadline,
         ticks: Ticks,
-    ) -> Result<(Response<Source>, Option<Spare>), FailedSend> {
+    ) -> Result<(Response<Source>, Option<ReplayableRequest>), FailedSend> {
         let limits = self.options.head_limits();
         let upgrade = request.body().upgrade();
         let progress = request.body().progress();
         let has_body = !request.body().is_end_stream();
-        let again = request.body().again();
+        let replay = request.body().replay();
         let mut sending = Sending::new(&mut connection, &request, upgrade.as_ref(), limits);
         let sent = poll_fn(
             |cx| match sending.poll(cx, &mut connection, request.body_mut()) {
@@ -355,7 +359,9 @@ impl Replica {
                     Err(Cause::FirstByte) => ReplicaEnd::Late,
                     Err(_) => ReplicaEnd::GivenUp,
                 };
-                return Err(FailedSend::http1(failed, sending, request, has_body, again));
+                return Err(FailedSend::http1(
+                    failed, sending, request, has_body, replay,
+                ));
             }
         };
         if head.status == StatusCode::SWITCHING_PROTOCOLS
@@ -366,7 +372,7 @@ impl Replica {
             return Err(FailedSend {
                 cause: Cause::Switched,
                 unsent: None,
-                spare: None,
+                replayable: None,
                 ending: Ending::Other,
             });
         }
@@ -376,7 +382,10 @@ impl Replica {
         let mut response = Response::new(Source::Http1(Box::new(download), pool));
         *response.status_mut() = head.status;
         *response.headers_mut() = head.headers;
-        Ok((response, Spare::itself(request, has_body, again)))
+        Ok((
+            response,
+            ReplayableRequest::itself(request, has_body, replay),
+        ))
     }
 
     async fn send_http2(
@@ -385,8 +394,8 @@ impl Replica {
         request: Box<Request<RequestBody>>,
         deadline: &Deadline,
         ticks: Ticks,
-    ) -> Result<(Response<Source>, Option<Spare>), FailedSend> {
-        let spare = Spare::copy(&request);
+    ) -> Result<(Response<Source>, Option<ReplayableRequest>), FailedSend> {
+        let replayable = ReplayableRequest::copy(&request);
         let progress = request.body().progress();
         let sent_at = self.deadlines.now();
         let begun = http2::Sending::begin(&permit, request);
@@ -404,12 +413,12 @@ impl Replica {
                 let mut response = Response::new(Source::Http2(Box::new(download)));
                 *response.status_mut() = head.status;
                 *response.headers_mut() = head.headers;
-                Ok((response, spare))
+                Ok((response, replayable))
             }
             Ok(Err(failed)) => {
                 // One that the replica is about to leave is no place for another attempt.
                 let _ = permit.check();
-                Err(FailedSend::http2(failed, progress.as_deref(), spare))
+                Err(FailedSend::http2(failed, progress.as_deref(), replayable))
             }
             Err(cause) => {
                 if matches!(cause, Cause::FirstByte) {
@@ -418,7 +427,7 @@ impl Replica {
                 Err(FailedSend {
                     cause,
                     unsent: None,
-                    spare,
+                    replayable,
                     ending: Ending::Other,
                 })
             }

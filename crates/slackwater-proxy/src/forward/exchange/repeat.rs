@@ -8,7 +8,7 @@
 use super::failure::{Cause, Failure};
 use crate::forward::replica::http1::{NoResponse, Sending};
 use crate::forward::replica::http2::{self, NotBegun};
-use crate::forward::request::{BodyAgain, Progress, RequestBody, Spare, Wait};
+use crate::forward::request::{Progress, ReplayableBody, ReplayableRequest, RequestBody, Wait};
 use core::time::Duration;
 use http::Request;
 use http_body::Body;
@@ -24,7 +24,7 @@ pub(crate) struct FailedSend {
     /// The request, if nothing of it was written.
     pub(crate) unsent: Option<Box<Request<RequestBody>>>,
     /// The request once more, if it can be had.
-    pub(crate) spare: Option<Spare>,
+    pub(crate) replayable: Option<ReplayableRequest>,
     pub(crate) ending: Ending,
 }
 
@@ -46,7 +46,7 @@ impl FailedSend {
         mut sending: Sending,
         mut request: Box<Request<RequestBody>>,
         had_body: bool,
-        again: Option<BodyAgain>,
+        replay: Option<ReplayableBody>,
     ) -> Self {
         let mut ending = Ending::Other;
         let mut is_unsent = false;
@@ -71,14 +71,14 @@ impl FailedSend {
             return Self {
                 cause,
                 unsent: Some(request),
-                spare: None,
+                replayable: None,
                 ending,
             };
         }
         Self {
             cause,
             unsent: None,
-            spare: Spare::itself(request, had_body, again),
+            replayable: ReplayableRequest::itself(request, had_body, replay),
             ending,
         }
     }
@@ -88,7 +88,7 @@ impl FailedSend {
         Self {
             cause: Cause::Broken(Box::new(lost)),
             unsent: Some(request),
-            spare: None,
+            replayable: None,
             ending: Ending::Other,
         }
     }
@@ -97,7 +97,7 @@ impl FailedSend {
     pub(crate) fn http2(
         failed: http2::NoResponse,
         progress: Option<&Progress>,
-        spare: Option<Spare>,
+        replayable: Option<ReplayableRequest>,
     ) -> Self {
         let of_client = match progress.map(Progress::state) {
             Some(Wait::Broken) => Some(Cause::ClientBroken),
@@ -110,7 +110,7 @@ impl FailedSend {
                 return Self {
                     cause: of_client.unwrap_or(Cause::ClientBroken),
                     unsent: None,
-                    spare: None,
+                    replayable: None,
                     ending: Ending::Other,
                 };
             }
@@ -127,13 +127,13 @@ impl FailedSend {
         Self {
             cause,
             unsent: None,
-            spare,
+            replayable,
             ending,
         }
     }
 
     /// The request for another connection, and whether the replica may have had it already.
-    pub(crate) fn again(
+    pub(crate) fn replay(
         self,
         took: Duration,
     ) -> Result<(Box<Request<RequestBody>>, bool), Failure> {
@@ -143,8 +143,8 @@ impl FailedSend {
         let is_turned_away = self.ending == Ending::TurnedAway;
         let is_race = self.ending == Ending::Closed && took <= IDLE_RACE_MAX;
         let is_harmless =
-            is_turned_away || (self.spare.as_ref()).is_some_and(|s| is_race && s.is_safe());
-        let request = self.spare.and_then(Spare::into_request);
+            is_turned_away || (self.replayable.as_ref()).is_some_and(|s| is_race && s.is_safe());
+        let request = self.replayable.and_then(ReplayableRequest::into_request);
         match request {
             Some(request) if is_harmless => Ok((request, !is_turned_away)),
             request => Err(Failure {
@@ -158,10 +158,10 @@ impl FailedSend {
     /// The failure, with the request if it can be had again.
     pub(crate) fn fail(self) -> Failure {
         let is_unsent = self.unsent.is_some() || self.ending == Ending::TurnedAway;
-        let again = || self.spare.and_then(Spare::into_request);
+        let replay = || self.replayable.and_then(ReplayableRequest::into_request);
         Failure {
             cause: self.cause,
-            request: self.unsent.or_else(again),
+            request: self.unsent.or_else(replay),
             is_unsent,
         }
     }

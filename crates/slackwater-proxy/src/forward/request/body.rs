@@ -1,6 +1,6 @@
 //! A request's body on its way to a replica, from either protocol.
 
-use super::replay_buffer::{Rewind, TapeReader};
+use super::replay_buffer::{ReplayHandle, ReplayReader};
 use crate::forward::head::hygiene;
 use crate::forward::session::{Session, Upload};
 use crate::forward::time::Deadlines;
@@ -120,7 +120,7 @@ enum Source {
     Absent,
     Client(ClientBody),
     /// From the client too, but it can be had again.
-    Taped(TapeReader<ClientBody>),
+    Replayable(ReplayReader<ClientBody>),
     /// A copy.
     Own(Bytes),
 }
@@ -132,11 +132,11 @@ enum ClientBody {
     Http2(Incoming),
 }
 
-/// A claim to a request's body for another attempt.
+/// The right to send a request's body again, in another attempt.
 #[derive(Debug)]
-pub(crate) struct BodyAgain(Rewind<ClientBody>, Option<Rc<Progress>>, Limit);
+pub(crate) struct ReplayableBody(ReplayHandle<ClientBody>, Option<Rc<Progress>>, Limit);
 
-impl BodyAgain {
+impl ReplayableBody {
     /// Whether all that was read of it is kept, and it did not end before its end.
     pub(crate) fn is_whole(&self) -> bool {
         let state = self.1.as_ref().map(|progress| progress.state());
@@ -148,15 +148,15 @@ impl BodyAgain {
         if !self.is_whole() {
             return None;
         }
-        let Self(rewind, progress, limit) = self;
-        let reader = rewind.reader()?;
+        let Self(handle, progress, limit) = self;
+        let reader = handle.reader()?;
         if let Some(progress) = &progress {
             progress.state.set(Wait::Replica);
             progress.bytes.set(0);
             progress.moved_at.set(progress.deadlines.now());
         }
         Some(RequestBody {
-            source: Source::Taped(reader),
+            source: Source::Replayable(reader),
             progress,
             limit: Limit { read: 0, ..limit },
             ..RequestBody::default()
@@ -164,22 +164,22 @@ impl BodyAgain {
     }
 }
 
-/// A body for a second copy of its request.
+/// The body for further copies of a request.
 #[derive(Debug)]
-pub(super) struct BodyTwin(TwinSource);
+pub(super) struct BodyTemplate(TemplateSource);
 
 #[derive(Debug)]
-enum TwinSource {
+enum TemplateSource {
     Known(Bytes),
-    Kept(Rewind<ClientBody>),
+    Kept(ReplayHandle<ClientBody>),
 }
 
-impl BodyTwin {
+impl BodyTemplate {
     /// The whole body; `None` if it is not here yet, was too large to be kept, or has trailers.
     pub(crate) fn bytes(&self) -> Option<Bytes> {
         match &self.0 {
-            TwinSource::Known(bytes) => Some(bytes.clone()),
-            TwinSource::Kept(rewind) => rewind.whole(),
+            TemplateSource::Known(bytes) => Some(bytes.clone()),
+            TemplateSource::Kept(handle) => handle.whole(),
         }
     }
 }
@@ -223,7 +223,7 @@ impl RequestBody {
             return;
         }
         self.source = match core::mem::take(&mut self.source) {
-            Source::Client(body) => Source::Taped(TapeReader::new(body, bytes_max)),
+            Source::Client(body) => Source::Replayable(ReplayReader::new(body, bytes_max)),
             other => other,
         };
     }
@@ -294,10 +294,10 @@ impl RequestBody {
     }
 
     /// For another attempt; `None` if the body is not kept.
-    pub(crate) fn again(&self) -> Option<BodyAgain> {
+    pub(crate) fn replay(&self) -> Option<ReplayableBody> {
         match &self.source {
-            Source::Taped(reader) => Some(BodyAgain(
-                reader.rewind(),
+            Source::Replayable(reader) => Some(ReplayableBody(
+                reader.handle(),
                 self.progress.clone(),
                 self.limit,
             )),
@@ -306,17 +306,17 @@ impl RequestBody {
     }
 
     /// For a second copy beside this one; `None` if the body is not kept, or there may be a tunnel in its place.
-    pub(super) fn twin(&self) -> Option<BodyTwin> {
+    pub(super) fn template(&self) -> Option<BodyTemplate> {
         let source = match &self.source {
-            Source::Absent => TwinSource::Known(Bytes::new()),
-            Source::Own(bytes) => TwinSource::Known(bytes.clone()),
-            Source::Taped(reader) => TwinSource::Kept(reader.rewind()),
+            Source::Absent => TemplateSource::Known(Bytes::new()),
+            Source::Own(bytes) => TemplateSource::Known(bytes.clone()),
+            Source::Replayable(reader) => TemplateSource::Kept(reader.handle()),
             Source::Client(body) if body.is_end_stream() && self.upgrade().is_none() => {
-                TwinSource::Known(Bytes::new())
+                TemplateSource::Known(Bytes::new())
             }
             Source::Client(_) => return None,
         };
-        Some(BodyTwin(source))
+        Some(BodyTemplate(source))
     }
 
     /// What becomes of it; `None` if there is no body.
@@ -338,7 +338,7 @@ impl RequestBody {
         match &self.source {
             Source::Absent | Source::Own(_) => (),
             Source::Client(body) => body.tell(status, headers),
-            Source::Taped(reader) => reader.with_source(|body| body.tell(status, headers)),
+            Source::Replayable(reader) => reader.with_source(|body| body.tell(status, headers)),
         }
     }
 
@@ -416,7 +416,7 @@ impl Body for RequestBody {
                 return Poll::Ready((!bytes.is_empty()).then(|| Ok(Frame::data(bytes))));
             }
             Source::Client(body) => Pin::new(body).poll_frame(cx),
-            Source::Taped(reader) => Pin::new(reader).poll_frame(cx),
+            Source::Replayable(reader) => Pin::new(reader).poll_frame(cx),
         };
         if let Poll::Ready(Some(Ok(frame))) = &mut polled
             && let Some(trailers) = frame.trailers_mut()
@@ -458,7 +458,7 @@ impl Body for RequestBody {
                 Source::Absent => true,
                 Source::Own(bytes) => bytes.is_empty(),
                 Source::Client(body) => body.is_end_stream(),
-                Source::Taped(reader) => reader.is_end_stream(),
+                Source::Replayable(reader) => reader.is_end_stream(),
             }
     }
 
@@ -467,7 +467,7 @@ impl Body for RequestBody {
             Source::Absent => SizeHint::with_exact(0),
             Source::Own(bytes) => SizeHint::with_exact(bytes.len() as u64),
             Source::Client(body) => body.size_hint(),
-            Source::Taped(reader) => reader.size_hint(),
+            Source::Replayable(reader) => reader.size_hint(),
         };
         let ahead = self.ahead.len() as u64;
         let mut hint = SizeHint::new();

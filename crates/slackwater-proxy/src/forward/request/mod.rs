@@ -5,17 +5,17 @@
 //! | the body, from either protocol | `body` |
 //! | what is done to a request before a replica gets it | `prepare` |
 //! | what was read of it, for another attempt | `replay_buffer` |
-//! | the request once more, when the first one went nowhere | `spare` |
-//! | further copies while the first is out | `twin` |
+//! | the request once more, when the first time had no effect | `replayable` |
+//! | further copies while the first is in flight | `template` |
 
 mod body;
 mod prepare;
 mod replay_buffer;
-mod spare;
-mod twin;
+mod replayable;
+mod template;
 
 pub use body::RequestBody;
-pub(crate) use body::{BodyAgain, BodyCopy, Progress, Wait};
+pub(crate) use body::{BodyCopy, Progress, ReplayableBody, Wait};
 pub use prepare::prepare_request;
-pub(crate) use spare::Spare;
-pub(crate) use twin::Twin;
+pub(crate) use replayable::ReplayableRequest;
+pub(crate) use template::RequestTemplate;

@@ -1,8 +1,8 @@
-//! A request's body that can be had again.
+//! The replay buffer: what has been read of a request's body, kept for another attempt.
 //!
-//! While a request may still be tried a second time, what has been read of its body is kept, up to a bound; a second
+//! While a request may still be sent a second time, what has been read of its body is kept, up to a bound. A second
 //! reader begins with that and goes on where the first one stopped. A body that outgrows the bound goes on its way, and
-//! only the second attempt is lost. What is kept is let go as soon as nobody could ask for it again.
+//! only the second attempt is lost. The buffer is freed as soon as no attempt can ask for it any more.
 
 use bytes::{Bytes, BytesMut};
 use core::cell::{Cell, RefCell};
@@ -14,7 +14,7 @@ use std::rc::Rc;
 
 /// A body, and what has been read of it.
 #[derive(Debug)]
-struct Tape<B> {
+struct ReplayBuffer<B> {
     source: RefCell<B>,
     kept: RefCell<Kept>,
     bytes_max: usize,
@@ -30,59 +30,59 @@ struct Kept {
     is_whole: bool,
 }
 
-/// One who reads a body from its start. There is a second one only while the first is given up.
+/// Reads a body from its start. There is a second reader only once the first is given up.
 #[derive(Debug)]
-pub(super) struct TapeReader<B> {
-    tape: Rc<Tape<B>>,
+pub(super) struct ReplayReader<B> {
+    buffer: Rc<ReplayBuffer<B>>,
     number: u32,
     /// Bytes of what is kept that have been read here.
     position: usize,
     has_trailers: bool,
 }
 
-/// A claim to read the body once more.
+/// The right to read the body once more.
 #[derive(Debug)]
-pub(super) struct Rewind<B>(Rc<Tape<B>>);
+pub(super) struct ReplayHandle<B>(Rc<ReplayBuffer<B>>);
 
-impl<B: Body<Data = Bytes> + Unpin> TapeReader<B> {
-    /// Reads `source`, and keeps up to `bytes_max` bytes of it while there is a [`Rewind`].
+impl<B: Body<Data = Bytes> + Unpin> ReplayReader<B> {
+    /// Reads `source`, and keeps up to `bytes_max` bytes of it while there is a [`ReplayHandle`].
     pub(crate) fn new(source: B, bytes_max: usize) -> Self {
         let kept = Kept {
             bytes: BytesMut::new(),
             trailers: None,
             is_whole: true,
         };
-        let tape = Tape {
+        let buffer = ReplayBuffer {
             source: RefCell::new(source),
             kept: RefCell::new(kept),
             bytes_max,
             reader: Cell::new(0),
         };
-        Self::at_start(Rc::new(tape))
+        Self::at_start(Rc::new(buffer))
     }
 
-    fn at_start(tape: Rc<Tape<B>>) -> Self {
+    fn at_start(buffer: Rc<ReplayBuffer<B>>) -> Self {
         Self {
-            number: tape.reader.get(),
-            tape,
+            number: buffer.reader.get(),
+            buffer,
             position: 0,
             has_trailers: true,
         }
     }
 
     /// For reading it once more.
-    pub(super) fn rewind(&self) -> Rewind<B> {
-        Rewind(Rc::clone(&self.tape))
+    pub(super) fn handle(&self) -> ReplayHandle<B> {
+        ReplayHandle(Rc::clone(&self.buffer))
     }
 
     /// Looks at the body itself.
     pub(super) fn with_source<R>(&self, look: impl FnOnce(&B) -> R) -> R {
-        look(&self.tape.source.borrow())
+        look(&self.buffer.source.borrow())
     }
 
     /// What was read before, piece by piece.
-    fn again(&mut self) -> Option<Frame<Bytes>> {
-        let kept = self.tape.kept.borrow();
+    fn replay(&mut self) -> Option<Frame<Bytes>> {
+        let kept = self.buffer.kept.borrow();
         if self.position < kept.bytes.len() {
             let rest = Bytes::copy_from_slice(&kept.bytes[self.position..]);
             self.position = kept.bytes.len();
@@ -98,13 +98,13 @@ impl<B: Body<Data = Bytes> + Unpin> TapeReader<B> {
     }
 
     fn keep(&mut self, frame: &Frame<Bytes>) {
-        let mut kept = self.tape.kept.borrow_mut();
+        let mut kept = self.buffer.kept.borrow_mut();
         if !kept.is_whole {
             return;
         }
         let read = frame.data_ref().map_or(0, Bytes::len);
-        let is_wanted = Rc::strong_count(&self.tape) > 1;
-        if !is_wanted || kept.bytes.len() + read > self.tape.bytes_max {
+        let is_wanted = Rc::strong_count(&self.buffer) > 1;
+        if !is_wanted || kept.bytes.len() + read > self.buffer.bytes_max {
             *kept = Kept {
                 bytes: BytesMut::new(),
                 trailers: None,
@@ -123,7 +123,7 @@ impl<B: Body<Data = Bytes> + Unpin> TapeReader<B> {
     }
 }
 
-impl<B: Body<Data = Bytes> + Unpin> Rewind<B> {
+impl<B: Body<Data = Bytes> + Unpin> ReplayHandle<B> {
     /// Whether all that was read so far is kept.
     pub(crate) fn is_whole(&self) -> bool {
         self.0.kept.borrow().is_whole
@@ -138,16 +138,16 @@ impl<B: Body<Data = Bytes> + Unpin> Rewind<B> {
     }
 
     /// The body from its start; `None` if it has outgrown what may be kept. Whoever read it before gets no more of it.
-    pub(crate) fn reader(self) -> Option<TapeReader<B>> {
+    pub(crate) fn reader(self) -> Option<ReplayReader<B>> {
         if !self.is_whole() {
             return None;
         }
         self.0.reader.set(self.0.reader.get().wrapping_add(1));
-        Some(TapeReader::at_start(self.0))
+        Some(ReplayReader::at_start(self.0))
     }
 }
 
-impl<B: Body<Data = Bytes> + Unpin> Body for TapeReader<B> {
+impl<B: Body<Data = Bytes> + Unpin> Body for ReplayReader<B> {
     type Data = Bytes;
     type Error = B::Error;
 
@@ -155,15 +155,15 @@ impl<B: Body<Data = Bytes> + Unpin> Body for TapeReader<B> {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
-        if self.number != self.tape.reader.get() {
+        if self.number != self.buffer.reader.get() {
             // Its connection has been given up and is about to close.
             return Poll::Pending;
         }
-        if let Some(frame) = self.again() {
+        if let Some(frame) = self.replay() {
             return Poll::Ready(Some(Ok(frame)));
         }
         let read = {
-            let mut source = self.tape.source.borrow_mut();
+            let mut source = self.buffer.source.borrow_mut();
             ready!(Pin::new(&mut *source).poll_frame(cx))
         };
         if let Some(Ok(frame)) = &read {
@@ -173,15 +173,15 @@ impl<B: Body<Data = Bytes> + Unpin> Body for TapeReader<B> {
     }
 
     fn is_end_stream(&self) -> bool {
-        let kept = self.tape.kept.borrow();
+        let kept = self.buffer.kept.borrow();
         self.position == kept.bytes.len()
             && !(self.has_trailers && kept.trailers.is_some())
-            && self.tape.source.borrow().is_end_stream()
+            && self.buffer.source.borrow().is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        let ahead = (self.tape.kept.borrow().bytes.len() - self.position) as u64;
-        let rest = self.tape.source.borrow().size_hint();
+        let ahead = (self.buffer.kept.borrow().bytes.len() - self.position) as u64;
+        let rest = self.buffer.source.borrow().size_hint();
         let mut hint = SizeHint::new();
         hint.set_lower(rest.lower() + ahead);
         if let Some(upper) = rest.upper() {
@@ -242,7 +242,7 @@ mod tests {
     }
 
     /// Reads until the end, or until there is nothing for now; trailers read as `+`, the end as `.`.
-    fn read(reader: &mut TapeReader<Script>) -> String {
+    fn read(reader: &mut ReplayReader<Script>) -> String {
         let mut text = String::new();
         let mut cx = Context::from_waker(core::task::Waker::noop());
         loop {
@@ -260,15 +260,15 @@ mod tests {
     #[test]
     fn a_second_reader_gets_it_all_from_the_start() {
         let script = Script::new(&["ab", "cd", "", "ef"]).with_trailers();
-        let mut first = TapeReader::new(script, 6);
-        let rewind = first.rewind();
+        let mut first = ReplayReader::new(script, 6);
+        let handle = first.handle();
         assert_eq!(first.size_hint().exact(), Some(6));
         assert_eq!(read(&mut first), "abcd");
         assert_eq!(first.size_hint().exact(), Some(2));
-        let mut second = rewind.reader().expect("all of it is kept");
+        let mut second = handle.reader().expect("all of it is kept");
         assert_eq!(second.size_hint().exact(), Some(6), "announced as at first");
         assert!(!second.is_end_stream());
-        let third = second.rewind();
+        let third = second.handle();
         assert_eq!(read(&mut second), "abcdef+.");
         assert!(second.is_end_stream());
         let mut third = third.reader().expect("all of it is kept");
@@ -279,22 +279,22 @@ mod tests {
 
     #[test]
     fn whoever_read_before_gets_no_more() {
-        let mut first = TapeReader::new(Script::new(&["ab", "", "cd"]), 9);
-        let rewind = first.rewind();
+        let mut first = ReplayReader::new(Script::new(&["ab", "", "cd"]), 9);
+        let handle = first.handle();
         assert_eq!(read(&mut first), "ab");
-        let mut second = rewind.reader().expect("all of it is kept");
+        let mut second = handle.reader().expect("all of it is kept");
         assert_eq!(read(&mut first), "", "not a byte is taken from the second");
         assert_eq!(read(&mut second), "abcd.");
     }
 
     #[test]
     fn a_body_that_outgrows_the_bound_goes_on_but_not_again() {
-        let mut first = TapeReader::new(Script::new(&["ab", "cd", "ef"]), 5);
-        let rewind = first.rewind();
+        let mut first = ReplayReader::new(Script::new(&["ab", "cd", "ef"]), 5);
+        let handle = first.handle();
         assert_eq!(read(&mut first), "abcdef.");
-        assert!(rewind.reader().is_none());
+        assert!(handle.reader().is_none());
         assert_eq!(
-            first.tape.kept.borrow().bytes.capacity(),
+            first.buffer.kept.borrow().bytes.capacity(),
             0,
             "nothing is kept"
         );
@@ -302,14 +302,14 @@ mod tests {
 
     #[test]
     fn nothing_is_kept_once_nobody_can_ask_for_it() {
-        let mut first = TapeReader::new(Script::new(&["ab", "", "cd", "", "ef"]), 9);
-        let rewind = first.rewind();
+        let mut first = ReplayReader::new(Script::new(&["ab", "", "cd", "", "ef"]), 9);
+        let handle = first.handle();
         assert_eq!(read(&mut first), "ab");
-        drop(rewind);
-        assert_eq!(first.tape.kept.borrow().bytes.len(), 2);
+        drop(handle);
+        assert_eq!(first.buffer.kept.borrow().bytes.len(), 2);
         assert_eq!(read(&mut first), "cd");
-        assert_eq!(first.tape.kept.borrow().bytes.capacity(), 0);
-        assert!(first.rewind().reader().is_none(), "the start is gone");
+        assert_eq!(first.buffer.kept.borrow().bytes.capacity(), 0);
+        assert!(first.handle().reader().is_none(), "the start is gone");
         assert_eq!(read(&mut first), "ef.");
     }
 }

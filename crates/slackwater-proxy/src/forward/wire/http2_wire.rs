@@ -177,7 +177,7 @@ impl<N: Notes> Wire<N> {
 
     /// Reads what still comes and throws it away, so that the other side gets to read what it was told last. Ready when it
     /// has ended, too.
-    pub(crate) fn poll_rest(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    pub(crate) fn poll_drain(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         loop {
             match ready!(buffers::poll_read(&mut self.stream, cx)) {
                 Ok(octets) if !octets.is_empty() => (),

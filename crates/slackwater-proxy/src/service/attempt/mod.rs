@@ -10,7 +10,7 @@ pub(crate) use learning::Learning;
 pub(crate) use retries::{Hint, Retries, RetryPermit, follow};
 
 use crate::forward::{
-    Cause, End, Failure, Patience, Reply, RequestBody, ResponseBody, Watch, read_rest,
+    Cause, End, Failure, Patience, Reply, RequestBody, ResponseBody, Watch, drain,
 };
 use crate::request_record::{AttemptHandle, AttemptKind, Ended, RecordHandle};
 use crate::service::admission::{Permit, ReplicaPermit};
@@ -153,7 +153,7 @@ pub(crate) fn discard(response: Response<ResponseBody<Box<Attempt>>>) {
         return;
     };
     attempt.is_discarded = true;
-    read_rest(body);
+    drain(body);
 }
 
 impl Attempt {

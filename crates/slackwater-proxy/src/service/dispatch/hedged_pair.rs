@@ -7,7 +7,7 @@
 
 use super::attempts::{AttemptResponse, Attempts};
 use super::second_copy::{CopyPlan, CopyTarget};
-use crate::forward::{RequestBody, Twin};
+use crate::forward::{RequestBody, RequestTemplate};
 use crate::request_record::{AttemptKind, Ended};
 use crate::service::attempt::{Attempt, AttemptError, discard};
 use crate::service::fleet::Member;
@@ -52,8 +52,8 @@ impl Attempts<'_> {
         mut request: Box<Request<RequestBody>>,
     ) -> Result<AttemptResponse, FailedAttempts> {
         let mut due_at = copy_plan.due_at();
-        let twin = due_at.and_then(|_| Twin::of(&request));
-        if twin.is_some() {
+        let template = due_at.and_then(|_| RequestTemplate::of(&request));
+        if template.is_some() {
             copy_plan.begin(&mut request);
         }
         let mut pair = HedgedPair::new(&first);
@@ -76,8 +76,8 @@ impl Attempts<'_> {
                     }
                 };
             }
-            let twin = twin.as_ref().filter(|_| copy_plan.is_to_be_copied());
-            let copy = twin.and_then(Twin::request);
+            let template = template.as_ref().filter(|_| copy_plan.is_to_be_copied());
+            let copy = template.and_then(RequestTemplate::request);
             let next = copy.and_then(|mut copy| Some((copy_plan.next(&mut copy)?, copy)));
             if let Some(next) = next {
                 break next;

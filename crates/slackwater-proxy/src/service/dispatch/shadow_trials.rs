@@ -4,7 +4,9 @@
 //! one replica down is not taken to another. Its answer is read and thrown away, and tells the policy what any trial does.
 
 use super::Service;
-use crate::forward::{COPY_BYTES_MAX, COPY_TIME_MAX, Patience, RequestBody, Twin, read_out};
+use crate::forward::{
+    COPY_BYTES_MAX, COPY_TIME_MAX, Patience, RequestBody, RequestTemplate, drain_up_to,
+};
 use crate::request_record::{AttemptKind, RecordHandle};
 use crate::service::attempt::Attempt;
 use http::Request;
@@ -13,14 +15,19 @@ use slackwater_tower::wire::asks::set_priority;
 
 impl Service {
     /// A copy of a request that is about to be sent, if somebody waits for a trial now and it can be copied.
-    pub(super) fn copy_for_trial(&self, request: &Request<RequestBody>) -> Option<Box<Twin>> {
+    pub(super) fn copy_for_trial(
+        &self,
+        request: &Request<RequestBody>,
+    ) -> Option<Box<RequestTemplate>> {
         let is_wanted = self.sends_shadow_trials && self.balancer.wants_trial();
-        is_wanted.then(|| Twin::of(request).map(Box::new)).flatten()
+        is_wanted
+            .then(|| RequestTemplate::of(request).map(Box::new))
+            .flatten()
     }
 
     /// Sends a copy to whoever waits for a trial still. It takes no permit of the service: there are no more at a time than
     /// replicas that are out.
-    pub(super) fn try_out(&self, copy: &Twin, record: &RecordHandle) {
+    pub(super) fn try_out(&self, copy: &RequestTemplate, record: &RecordHandle) {
         let Some(mut request) = copy.request() else {
             return;
         };
@@ -51,7 +58,7 @@ async fn carry(attempt: Box<Attempt>, request: Box<Request<RequestBody>>) {
     let sent = attempt.send(request, Patience::default(), None, &record);
     if let Ok(mut reply) = sent.await {
         let body = reply.body_mut();
-        if !read_out(body, COPY_BYTES_MAX).await
+        if !drain_up_to(body, COPY_BYTES_MAX).await
             && let Some(attempt) = body.watch_mut()
         {
             attempt.settle();

@@ -1,32 +1,33 @@
-//! A request's further copies, which may be sent while the first is still out.
+//! Further copies of a request, which may be sent while the first is still in flight.
 //!
-//! It is made before the first is sent, and cheap where no body is to be kept: names and values are shared. A body has to be
-//! complete, and all of it kept for another attempt, by the time a copy is wanted: the first goes on reading it undisturbed.
+//! The template is made before the first copy is sent, and is cheap where no body is to be kept: names and values are
+//! shared. A body has to be complete, and all of it in the replay buffer, by the time a copy is wanted: the first copy
+//! goes on reading it undisturbed.
 
-use super::body::{BodyTwin, RequestBody};
+use super::body::{BodyTemplate, RequestBody};
 use crate::forward::wire::Budget;
 use http::header::CONTENT_LENGTH;
 use http::{Extensions, HeaderMap, HeaderValue, Method, Request, Uri, Version};
 use http_body::Body;
 use std::rc::Rc;
 
-/// What further copies are made of.
+/// What further copies of a request are made from.
 #[derive(Debug)]
-pub(crate) struct Twin {
+pub(crate) struct RequestTemplate {
     method: Method,
     uri: Uri,
     version: Version,
     headers: HeaderMap,
     extensions: Extensions,
-    body: BodyTwin,
+    body: BodyTemplate,
     budget: Option<Rc<Budget>>,
 }
 
-impl Twin {
+impl RequestTemplate {
     /// `None` if there can be no further copy: the body is not kept, or the request asks for another protocol on its connection.
     pub(crate) fn of(request: &Request<RequestBody>) -> Option<Self> {
         Some(Self {
-            body: request.body().twin()?,
+            body: request.body().template()?,
             budget: request.body().budget().cloned(),
             method: request.method().clone(),
             uri: request.uri().clone(),

@@ -1,22 +1,22 @@
-//! A request that can be sent once more, for when the first one turns out to have gone nowhere: an idle
-//! connection was closed just as it was sent, or an agent that has withdrawn turned it away.
+//! A request that can be sent once more, when the first time turns out to have had no effect: an idle connection was
+//! closed just as it was sent, or an agent that has withdrawn rejected it.
 //!
 //! Over HTTP/1.1 it is the request itself, for sending it takes nothing from it. HTTP/2 takes the request, so there a
 //! copy is made beforehand: for each request and hardly ever used, and so a cheap one, whose names and values are shared
 //! with the request, and whose fields are a list that becomes a header map only when it is needed.
 
-use super::body::{BodyAgain, RequestBody};
+use super::body::{ReplayableBody, RequestBody};
 use crate::forward::wire::Budget;
 use crate::forward::wire::buffers;
 use http::{HeaderName, HeaderValue, Method, Request, Uri, Version};
 use http_body::Body;
 use std::rc::Rc;
 
-/// A request that can be had again: it has no body, or one that is kept.
+/// A request that can be sent again: it has no body, or one that is kept.
 #[derive(Debug)]
-pub(crate) struct Spare {
+pub(crate) struct ReplayableRequest {
     request: Head,
-    body: Option<BodyAgain>,
+    body: Option<ReplayableBody>,
     budget: Option<Rc<Budget>>,
 }
 
@@ -31,12 +31,12 @@ enum Head {
     },
 }
 
-impl Spare {
+impl ReplayableRequest {
     /// The request itself, which had a body as `had_body` says, and `body` to put in its place.
     pub(crate) fn itself(
         request: Box<Request<RequestBody>>,
         had_body: bool,
-        body: Option<BodyAgain>,
+        body: Option<ReplayableBody>,
     ) -> Option<Self> {
         let can_be_had = !had_body || body.is_some();
         can_be_had.then(|| Self {
@@ -48,7 +48,7 @@ impl Spare {
 
     /// `None` if the request has a body that cannot be had twice.
     pub(crate) fn copy(request: &Request<RequestBody>) -> Option<Self> {
-        let body = request.body().again();
+        let body = request.body().replay();
         if body.is_none() && !request.body().is_end_stream() {
             return None;
         }
@@ -79,7 +79,7 @@ impl Spare {
 
     /// Whether its body, if it has one, can be had again.
     pub(crate) fn is_whole(&self) -> bool {
-        self.body.as_ref().is_none_or(BodyAgain::is_whole)
+        self.body.as_ref().is_none_or(ReplayableBody::is_whole)
     }
 
     /// The request; `None` if its body has outgrown what is kept.
@@ -114,8 +114,8 @@ impl Spare {
         }
     }
 
-    /// Nobody wants it any more.
-    pub(crate) fn let_go(self) {
+    /// It is not needed any more: its header map is reused.
+    pub(crate) fn recycle(self) {
         if let Head::Itself(mut request) = self.request {
             buffers::take_headers_back(core::mem::take(request.headers_mut()));
         }
@@ -141,30 +141,32 @@ mod tests {
     #[test]
     fn the_spare_is_the_same_request() {
         let original = request(Method::OPTIONS);
-        let copy = Spare::copy(&original).expect("it has no body");
-        let itself = Spare::itself(Box::new(request(Method::OPTIONS)), false, None);
-        for spare in [copy, itself.expect("it has no body")] {
-            assert!(spare.is_safe(), "asking twice does no harm");
-            let spare = spare.into_request().expect("no body, so none too large");
-            assert_eq!(spare.method(), original.method());
-            assert_eq!(spare.uri(), original.uri());
-            assert_eq!(spare.version(), original.version());
-            assert_eq!(spare.headers(), original.headers());
+        let copy = ReplayableRequest::copy(&original).expect("it has no body");
+        let itself = ReplayableRequest::itself(Box::new(request(Method::OPTIONS)), false, None);
+        for replayable in [copy, itself.expect("it has no body")] {
+            assert!(replayable.is_safe(), "asking twice does no harm");
+            let replayable = replayable
+                .into_request()
+                .expect("no body, so none too large");
+            assert_eq!(replayable.method(), original.method());
+            assert_eq!(replayable.uri(), original.uri());
+            assert_eq!(replayable.version(), original.version());
+            assert_eq!(replayable.headers(), original.headers());
         }
     }
 
     #[test]
     fn what_may_have_had_an_effect_is_not_repeated() {
         for method in [Method::POST, Method::PATCH, Method::DELETE, Method::PUT] {
-            let copy = Spare::copy(&request(method.clone())).expect("it has no body");
+            let copy = ReplayableRequest::copy(&request(method.clone())).expect("it has no body");
             assert!(!copy.is_safe());
-            let itself = Spare::itself(Box::new(request(method)), false, None);
+            let itself = ReplayableRequest::itself(Box::new(request(method)), false, None);
             assert!(!itself.expect("it has no body").is_safe());
         }
     }
 
     #[test]
     fn a_body_that_is_not_kept_cannot_be_had_twice() {
-        assert!(Spare::itself(Box::new(request(Method::PUT)), true, None).is_none());
+        assert!(ReplayableRequest::itself(Box::new(request(Method::PUT)), true, None).is_none());
     }
 }
