@@ -49,6 +49,6 @@ pub use request::{RequestBody, prepare_request};
 pub(crate) use response::{COPY_BYTES_MAX, COPY_TIME_MAX, drain, drain_up_to};
 pub use response::{End, ResponseBody, Watch};
 pub use session::{ClientSettings, Clients, Phase};
-pub use time::{Deadlines, Patience};
+pub use time::{AttemptTimeouts, Deadlines};
 pub use wire::Memory;
 pub(crate) use wire::Stream;

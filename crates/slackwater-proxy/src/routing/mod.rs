@@ -6,7 +6,7 @@ mod counts;
 mod mirror;
 
 use crate::forward::{
-    Count, Handler, Origin, Patience, Refusal, RequestBody, ResponseBody, UnreadableCounts,
+    AttemptTimeouts, Count, Handler, Origin, Refusal, RequestBody, ResponseBody, UnreadableCounts,
     is_grpc_call, no_route, own_response, prepare_request, refuse, say_in_grpc, too_large,
 };
 use crate::request_record::{RecordHandle, RequestRecorder};
@@ -150,14 +150,14 @@ impl Routing {
         }
         let ends = bounds.total.map(|total| Instant::now() + total);
         let said = time_left(request.headers()).map(|left| Instant::now() + left);
-        let patience = Patience {
+        let timeouts = AttemptTimeouts {
             first_byte: bounds.first_byte,
             client: bounds.first_byte,
             ends,
             wanted: ends.into_iter().chain(said).min(),
         };
         let options = DispatchOptions {
-            patience,
+            timeouts,
             rules: forward.retries_at(chosen),
             route: Some(number),
         };

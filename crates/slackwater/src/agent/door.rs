@@ -14,7 +14,7 @@ use http::{HeaderMap, Method, Request, Response, StatusCode};
 use slackwater_config::Connect;
 use slackwater_config::OrcaReports;
 use slackwater_proxy::forward::{
-    Cause, End as Ending, Failure, Handler, Origin, Patience, Replica, ReplicaCounts, Reply,
+    AttemptTimeouts, Cause, End as Ending, Failure, Handler, Origin, Replica, ReplicaCounts, Reply,
     RequestBody, ResponseBody, UnreadableCounts, Watch, answer, is_grpc_call, prepare_request,
     refuse, say_in_grpc, turned_away,
 };
@@ -132,7 +132,11 @@ impl Door {
         self.counts.sent.add_one();
         let wanted = wanted(self.orca, request.headers_mut());
         let is_connect = *request.method() == Method::CONNECT;
-        match self.server.exchange(request, Patience::default()).await {
+        match self
+            .server
+            .exchange(request, AttemptTimeouts::default())
+            .await
+        {
             Ok(mut reply) => {
                 self.presence.hear();
                 self.counts.count_response(reply.status());

@@ -12,7 +12,7 @@ use crate::forward::head::Origin;
 use crate::forward::head::hygiene::Refusal;
 use crate::forward::request::RequestBody;
 use crate::forward::response::{ResponseBody, Watch};
-use crate::forward::session::{Busy, Inbound, Session, Turn};
+use crate::forward::session::{Inbound, RequestInFlight, Session, Turn};
 use crate::forward::wire::buffers;
 use crate::forward::wire::turn::{self, ROUNDS_MAX};
 use crate::forward::wire::{BodySender, Fill, Out, Stream};
@@ -52,7 +52,7 @@ pub(crate) async fn serve<H: Handler>(inbound: &Rc<Inbound>, origin: &Origin, ha
             }
             Some(Err(bad)) => {
                 inbound.session.ended_by(ClientEnd::Protocol);
-                let busy = Busy::new(&inbound.session);
+                let in_flight = RequestInFlight::new(&inbound.session);
                 let response = refuse::<H::Watch>(refusal(bad));
                 handler.unreadable(&response, origin);
                 let asked = Asked {
@@ -61,7 +61,10 @@ pub(crate) async fn serve<H: Handler>(inbound: &Rc<Inbound>, origin: &Origin, ha
                     version: Version::HTTP_11,
                     keep_alive: false,
                 };
-                if matches!(respond(inbound, response, asked, &busy).await, After::Lost) {
+                if matches!(
+                    respond(inbound, response, asked, &in_flight).await,
+                    After::Lost
+                ) {
                     return;
                 }
                 break;
@@ -168,7 +171,7 @@ async fn exchange<H: Handler>(
     origin: &Origin,
     handler: &H,
 ) -> After {
-    let busy = Busy::new(&inbound.session);
+    let in_flight = RequestInFlight::new(&inbound.session);
     (inbound.session.clients).tell_certificate(&mut head.headers, origin);
     let asked = Asked {
         is_head: head.method == Method::HEAD,
@@ -188,7 +191,7 @@ async fn exchange<H: Handler>(
         .await
     };
     if let Some(response) = response {
-        respond(inbound, response, asked, &busy).await
+        respond(inbound, response, asked, &in_flight).await
     } else {
         inbound.session.ended_by(ClientEnd::Client);
         After::Lost
@@ -239,7 +242,7 @@ async fn respond<W: Watch>(
     inbound: &Inbound,
     mut response: Response<ResponseBody<W>>,
     asked: Asked,
-    busy: &Busy,
+    in_flight: &RequestInFlight,
 ) -> After {
     if inbound.is_body_left() {
         inbound.skip_body();
@@ -285,7 +288,8 @@ async fn respond<W: Watch>(
         // An end would say that the response is complete.
         inbound.stream.borrow().end_in_order(false);
     }
-    let sent = poll_fn(|cx| poll_send(cx, inbound, &mut sender, &mut body, &mut out, busy)).await;
+    let sent =
+        poll_fn(|cx| poll_send(cx, inbound, &mut sender, &mut body, &mut out, in_flight)).await;
     if !sent {
         return After::Lost;
     }
@@ -313,7 +317,7 @@ fn poll_send<W: Watch>(
     sender: &mut BodySender,
     body: &mut ResponseBody<W>,
     out: &mut Out,
-    busy: &Busy,
+    in_flight: &RequestInFlight,
 ) -> Poll<bool> {
     for _ in 0..ROUNDS_MAX {
         let Ok(fill) = sender.fill(cx, body, out) else {
@@ -330,7 +334,7 @@ fn poll_send<W: Watch>(
                 return Poll::Ready(false);
             }
             flushed @ (Poll::Ready(Ok(())) | Poll::Pending) => {
-                busy.await_replica(flushed.is_ready() && body.awaits_replica());
+                in_flight.await_replica(flushed.is_ready() && body.awaits_replica());
                 if body.poll_untaken(cx).is_ready() {
                     inbound.session.ended_by(ClientEnd::Broken);
                     return Poll::Ready(false);

@@ -7,11 +7,11 @@ use super::Handler;
 use super::date;
 use crate::forward::counts::ClientEnd;
 use crate::forward::head::{Cut, Origin};
-use crate::forward::request::{RequestBody, Wait};
+use crate::forward::request::{BodyState, RequestBody};
 use crate::forward::response::ResponseBody;
 use crate::forward::session::{
-    Busy, CONNECTION_LOAN_BYTES, CONNECTION_WINDOW_BYTES, Clients, Inbound, LINGER, Phase,
-    STREAM_WINDOW_LARGE_BYTES, Session,
+    CONNECTION_LOAN_BYTES, CONNECTION_WINDOW_BYTES, Clients, Inbound, LINGER, Phase,
+    RequestInFlight, STREAM_WINDOW_LARGE_BYTES, Session,
 };
 use crate::forward::time::Deadline;
 use crate::forward::wire::{Incoming, Loan, Outgoing, Reader, Unsent, Wire, Writer, owners};
@@ -231,8 +231,8 @@ impl<H: Handler> Served<H> {
         let mut untaken = Untaken::new(&self.session);
         let sent = poll_fn(|cx| {
             let sent = outgoing.poll_send(cx, &mut body);
-            if let Some(busy) = &body.busy {
-                busy.await_replica(body.awaits_replica());
+            if let Some(in_flight) = &body.in_flight {
+                in_flight.await_replica(body.awaits_replica());
             }
             if sent.is_pending() && body.poll_untaken(cx).is_ready() {
                 return Poll::Ready(Err(Unsent::Body));
@@ -263,7 +263,7 @@ impl<H: Handler> Served<H> {
         reader: Reader,
         writer: &Writer,
     ) -> Option<Response<ResponseBody<H::Watch>>> {
-        let busy = Busy::new(&self.session);
+        let in_flight = RequestInFlight::new(&self.session);
         let unanswered = self.session.resets.begin();
         let clients = &self.session.clients;
         let mut incoming = Incoming::new(reader, head.length);
@@ -287,14 +287,14 @@ impl<H: Handler> Served<H> {
         })
         .await?;
         // What we say to a client that broke off its own request is no answer that it waited for.
-        if !progress.is_some_and(|progress| progress.state() == Wait::Broken) {
+        if !progress.is_some_and(|progress| progress.state() == BodyState::Broken) {
             if response.body().is_own() {
                 unanswered.answered_here();
             } else {
                 unanswered.answered();
             }
         }
-        response.body_mut().busy = Some(busy);
+        response.body_mut().in_flight = Some(in_flight);
         Some(response)
     }
 }

@@ -17,9 +17,9 @@ use crate::forward::replica::http1::{Connection, Download, NoResponse, Sending};
 use crate::forward::replica::http2;
 use crate::forward::replica::multiplex::{Length, Multiplex, NoStream, StreamPermit};
 use crate::forward::replica::{Pool, ReplicaOptions, Target};
-use crate::forward::request::{Progress, ReplayableRequest, RequestBody, Wait};
+use crate::forward::request::{BodyState, Progress, ReplayableRequest, RequestBody};
 use crate::forward::response::{ResponseBody, Source, Unwatched, Watch, drain};
-use crate::forward::time::{Deadline, Deadlines, Patience, Ticks};
+use crate::forward::time::{AttemptTimeouts, Deadline, Deadlines, Ticks};
 use core::future::poll_fn;
 use core::task::{Context, Poll};
 use core::time::Duration;
@@ -169,13 +169,13 @@ impl Replica {
     }
 
     /// Sends a request that [`prepare_request`](super::prepare_request) has prepared, and waits for the response's head:
-    /// as long as configured, or as `patience` says instead.
+    /// as long as configured, or as `timeouts` says instead.
     pub async fn exchange(
         &self,
         mut request: Box<Request<RequestBody>>,
-        patience: Patience,
+        timeouts: AttemptTimeouts,
     ) -> Result<Reply, Failure> {
-        let ticks = patience.ticks(&self.deadlines, self.first_byte_ticks);
+        let ticks = timeouts.ticks(&self.deadlines, self.first_byte_ticks);
         let deadline = self.deadlines.add();
         let mut may_be_written = false;
         if let Some(held) = self.open_connection(&request) {
@@ -449,15 +449,15 @@ impl Replica {
             let still_for = self.deadlines.now().saturating_sub(progress.moved_at());
             let may_be_still = match progress.state() {
                 // This try may have little time, but another one would wait for the same client.
-                Wait::Client => ticks.client.max(ticks.first_byte),
+                BodyState::AwaitsClient => ticks.client.max(ticks.first_byte),
                 _ => ticks.first_byte,
             };
             if still_for >= may_be_still || ticks.left(&self.deadlines, 1) == 0 {
                 return Poll::Ready(match progress.state() {
-                    Wait::Replica => Cause::FirstByte,
-                    Wait::Client => Cause::ClientStalled,
-                    Wait::Broken => Cause::ClientBroken,
-                    Wait::TooLarge => Cause::TooLarge,
+                    BodyState::AwaitsReplica => Cause::FirstByte,
+                    BodyState::AwaitsClient => Cause::ClientStalled,
+                    BodyState::Broken => Cause::ClientBroken,
+                    BodyState::TooLarge => Cause::TooLarge,
                 });
             }
             // Once the client goes on, it is the replica that is waited for, and not for longer than it has.

@@ -8,7 +8,9 @@
 use super::failure::{Cause, Failure};
 use crate::forward::replica::http1::{NoResponse, Sending};
 use crate::forward::replica::http2::{self, NotBegun};
-use crate::forward::request::{Progress, ReplayableBody, ReplayableRequest, RequestBody, Wait};
+use crate::forward::request::{
+    BodyState, Progress, ReplayableBody, ReplayableRequest, RequestBody,
+};
 use core::time::Duration;
 use http::Request;
 use http_body::Body;
@@ -100,8 +102,8 @@ impl FailedSend {
         replayable: Option<ReplayableRequest>,
     ) -> Self {
         let of_client = match progress.map(Progress::state) {
-            Some(Wait::Broken) => Some(Cause::ClientBroken),
-            Some(Wait::TooLarge) => Some(Cause::TooLarge),
+            Some(BodyState::Broken) => Some(Cause::ClientBroken),
+            Some(BodyState::TooLarge) => Some(Cause::TooLarge),
             _ => None,
         };
         let lost = match failed {

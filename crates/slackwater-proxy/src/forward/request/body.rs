@@ -22,19 +22,19 @@ pub(crate) struct Progress {
     /// When a piece of it was last handed on, in ticks.
     moved_at: Cell<u64>,
     bytes: Cell<u64>,
-    state: Cell<Wait>,
+    state: Cell<BodyState>,
 }
 
-/// Whom a request's body waits for.
+/// State of a request's body: what it waits for, or why it ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wait {
-    /// The replica, to take more; or nobody, because it is complete.
-    Replica,
-    /// The client, to send more.
-    Client,
-    /// Nobody: the client broke it off.
+pub(crate) enum BodyState {
+    /// It waits for the replica to take more, or is complete.
+    AwaitsReplica,
+    /// It waits for the client to send more.
+    AwaitsClient,
+    /// The client broke it off.
     Broken,
-    /// Nobody: there is more of it than is allowed.
+    /// There is more of it than is allowed.
     TooLarge,
 }
 
@@ -44,7 +44,7 @@ impl Progress {
             deadlines: Rc::clone(deadlines),
             moved_at: Cell::new(deadlines.now()),
             bytes: Cell::new(0),
-            state: Cell::new(Wait::Replica),
+            state: Cell::new(BodyState::AwaitsReplica),
         })
     }
 
@@ -57,7 +57,7 @@ impl Progress {
         self.bytes.get()
     }
 
-    pub(crate) fn state(&self) -> Wait {
+    pub(crate) fn state(&self) -> BodyState {
         self.state.get()
     }
 }
@@ -140,7 +140,7 @@ impl ReplayableBody {
     /// Whether all that was read of it is kept, and it did not end before its end.
     pub(crate) fn is_whole(&self) -> bool {
         let state = self.1.as_ref().map(|progress| progress.state());
-        !matches!(state, Some(Wait::Broken | Wait::TooLarge)) && self.0.is_whole()
+        !matches!(state, Some(BodyState::Broken | BodyState::TooLarge)) && self.0.is_whole()
     }
 
     /// `None` if the body was too large to be kept, or to be taken, or its client broke it off.
@@ -151,7 +151,7 @@ impl ReplayableBody {
         let Self(handle, progress, limit) = self;
         let reader = handle.reader()?;
         if let Some(progress) = &progress {
-            progress.state.set(Wait::Replica);
+            progress.state.set(BodyState::AwaitsReplica);
             progress.bytes.set(0);
             progress.moved_at.set(progress.deadlines.now());
         }
@@ -290,7 +290,7 @@ impl RequestBody {
     /// Whether there was more of it than is allowed.
     pub(crate) fn is_too_large(&self) -> bool {
         let progress = self.progress.as_ref();
-        progress.is_some_and(|progress| progress.state() == Wait::TooLarge)
+        progress.is_some_and(|progress| progress.state() == BodyState::TooLarge)
     }
 
     /// For another attempt; `None` if the body is not kept.
@@ -427,22 +427,22 @@ impl Body for RequestBody {
             && this.limit.is_passed_by(frame)
         {
             if let Some(progress) = &this.progress {
-                progress.state.set(Wait::TooLarge);
+                progress.state.set(BodyState::TooLarge);
             }
             let error = io::Error::new(io::ErrorKind::FileTooLarge, "the body is too large");
             return Poll::Ready(Some(Err(error)));
         }
         if let Some(progress) = &this.progress {
             progress.state.set(match &polled {
-                Poll::Pending => Wait::Client,
-                Poll::Ready(Some(Err(_))) => Wait::Broken,
+                Poll::Pending => BodyState::AwaitsClient,
+                Poll::Ready(Some(Err(_))) => BodyState::Broken,
                 Poll::Ready(frame) => {
                     progress.moved_at.set(progress.deadlines.now());
                     let frame = frame.as_ref().and_then(|frame| frame.as_ref().ok());
                     let data = frame.and_then(Frame::data_ref);
                     let bytes = data.map_or(0, |data| data.len() as u64);
                     progress.bytes.set(progress.bytes.get() + bytes);
-                    Wait::Replica
+                    BodyState::AwaitsReplica
                 }
             });
         }

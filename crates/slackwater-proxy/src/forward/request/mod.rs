@@ -15,7 +15,7 @@ mod replayable;
 mod template;
 
 pub use body::RequestBody;
-pub(crate) use body::{BodyCopy, Progress, ReplayableBody, Wait};
+pub(crate) use body::{BodyCopy, BodyState, Progress, ReplayableBody};
 pub use prepare::prepare_request;
 pub(crate) use replayable::ReplayableRequest;
 pub(crate) use template::RequestTemplate;

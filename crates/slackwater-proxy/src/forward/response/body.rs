@@ -9,7 +9,7 @@ use crate::forward::head::hygiene;
 use crate::forward::replica::Pool;
 use crate::forward::replica::http1::{Connection, Download};
 use crate::forward::replica::http2;
-use crate::forward::session::{Busy, Session};
+use crate::forward::session::{RequestInFlight, Session};
 use crate::forward::time::Deadline;
 use bytes::Bytes;
 use core::pin::Pin;
@@ -59,8 +59,8 @@ pub struct ResponseBody<W: Watch> {
     is_own: bool,
     /// There until the request is over; absent from the start in answers of our own.
     open: Option<Open<W>>,
-    /// Keeps the client's connection busy, over HTTP/2.
-    pub(crate) busy: Option<Busy>,
+    /// Counts the request as in flight on its client's connection, over HTTP/2.
+    pub(crate) in_flight: Option<RequestInFlight>,
     /// What the response's head is to say of the server's load. It is not in the map of the head's fields, because to put it there
     /// costs more than to write it.
     pub load: Option<CarriedField>,
@@ -117,7 +117,7 @@ impl<W: Watch> ResponseBody<W> {
             source: Source::Own((!text.is_empty()).then_some(text)),
             is_own: true,
             open: None,
-            busy: None,
+            in_flight: None,
             load: None,
         }
     }
@@ -140,7 +140,7 @@ impl<W: Watch> ResponseBody<W> {
                 waiting: false,
                 watch,
             }),
-            busy: None,
+            in_flight: None,
             load: None,
         };
         if body.is_end_stream() {

@@ -319,24 +319,24 @@ impl Drop for Session {
 
 /// A request on a connection, to the end of its response.
 #[derive(Debug)]
-pub(crate) struct Busy {
+pub(crate) struct RequestInFlight {
     session: Rc<Session>,
     awaits_replica: Cell<bool>,
 }
 
-impl Busy {
+impl RequestInFlight {
     /// It waits for its replica.
     pub(crate) fn new(session: &Rc<Session>) -> Self {
         session.in_head.set(false);
         if session.requests.replace(session.requests.get() + 1) == 0 {
             session.deadline.arm(session.clients.stall_ticks);
         }
-        let busy = Self {
+        let in_flight = Self {
             session: Rc::clone(session),
             awaits_replica: Cell::new(false),
         };
-        busy.await_replica(true);
-        busy
+        in_flight.await_replica(true);
+        in_flight
     }
 
     /// Whether it waits for its replica, which has time of its own, or for its client, whose time begins now.
@@ -354,7 +354,7 @@ impl Busy {
     }
 }
 
-impl Drop for Busy {
+impl Drop for RequestInFlight {
     fn drop(&mut self) {
         self.await_replica(false);
         let session = &self.session;

@@ -1,9 +1,9 @@
-//! Waits that end: a worker's deadlines on one timer, and how long one attempt at a request may take.
+//! Deadlines of a worker, all on one timer, and the timeouts of one attempt at a request.
 
+mod attempt_timeouts;
 mod deadline;
-mod patience;
 
+pub use attempt_timeouts::AttemptTimeouts;
+pub(crate) use attempt_timeouts::Ticks;
 pub(crate) use deadline::Deadline;
 pub use deadline::Deadlines;
-pub use patience::Patience;
-pub(crate) use patience::Ticks;

@@ -10,7 +10,7 @@ pub(crate) use learning::Learning;
 pub(crate) use retries::{Hint, Retries, RetryPermit, follow};
 
 use crate::forward::{
-    Cause, End, Failure, Patience, Reply, RequestBody, ResponseBody, Watch, drain,
+    AttemptTimeouts, Cause, End, Failure, Reply, RequestBody, ResponseBody, Watch, drain,
 };
 use crate::request_record::{AttemptHandle, AttemptKind, Ended, RecordHandle};
 use crate::service::admission::{Permit, ReplicaPermit};
@@ -245,12 +245,12 @@ impl Attempt {
         self.replica_permit = Some(replica_permit);
     }
 
-    /// Sends the request and waits for the head of the response, as long as one may take or as `patience` says
+    /// Sends the request and waits for the head of the response, as long as one may take or as `timeouts` says
     /// instead. A response that `rules` reject is an error, if the request can be had again.
     pub(crate) async fn send(
         mut self: Box<Self>,
         mut request: Box<Request<RequestBody>>,
-        patience: Patience,
+        timeouts: AttemptTimeouts,
         rules: Option<&RetryRules>,
         record: &RecordHandle,
     ) -> Result<Response<ResponseBody<Box<Self>>>, AttemptError> {
@@ -260,13 +260,13 @@ impl Attempt {
             record.attempt(self.kind, &self.member.config.name, lease.view(), upload);
             record.picked(lease.picked_at());
         }
-        if let Some(wanted) = patience.wanted {
+        if let Some(wanted) = timeouts.wanted {
             let left = wanted.saturating_duration_since(Instant::now());
             set_time_left(request.headers_mut(), left);
         }
         let target = self.member.replica.target();
         self.notes.mark(target, request.headers_mut());
-        match self.member.replica.exchange(request, patience).await {
+        match self.member.replica.exchange(request, timeouts).await {
             Ok(mut reply) => {
                 let status = reply.status();
                 if let Some(took) = reply.connect_took() {

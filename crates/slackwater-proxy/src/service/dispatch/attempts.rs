@@ -5,7 +5,7 @@
 
 use super::Service;
 use super::hedged_pair::FailedAttempts;
-use crate::forward::{Cause, Patience, RequestBody, ResponseBody, answer, replicas_full};
+use crate::forward::{AttemptTimeouts, Cause, RequestBody, ResponseBody, answer, replicas_full};
 use crate::request_record::{AttemptKind, RecordHandle};
 use crate::service::attempt::{
     Attempt, AttemptError, Hint, RejectedResponse, RequestTimer, RetryPermit, follow,
@@ -29,7 +29,7 @@ pub(crate) type AttemptResponse = Response<ResponseBody<Box<Attempt>>>;
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct DispatchOptions<'r> {
     /// The request's own.
-    pub(crate) patience: Patience,
+    pub(crate) timeouts: AttemptTimeouts,
     /// When it is tried again, if not as the service's rules say.
     pub(crate) rules: Option<&'r RetryRules>,
     /// By which route it comes, as its place among them; `None`: it is not sent twice, however late it is.
@@ -71,7 +71,7 @@ impl Service {
         let timer = RequestTimer::open(&self.latency_meter, began, record);
         let permit = match &self.limiter {
             None => None,
-            Some(limiter) => match limiter.acquire(options.patience.ends).await {
+            Some(limiter) => match limiter.acquire(options.timeouts.ends).await {
                 Ok(permit) => {
                     began = self.balancer.now();
                     Some(permit)
@@ -133,7 +133,7 @@ impl Service {
         served: &Cell<Option<ReplicaId>>,
         (record, options, began): (&RecordHandle, DispatchOptions<'_>, CoreInstant),
     ) -> AttemptResponse {
-        let (patience, route) = (options.patience, options.route);
+        let (timeouts, route) = (options.timeouts, options.route);
         let rules = options.rules.unwrap_or(self.retries.rules());
         let _awaited = self.retries.await_response();
         let attempts = Attempts {
@@ -144,10 +144,10 @@ impl Service {
             may_repeat: rules.may_repeat(&request),
             is_kept: request.body().size_hint().lower() <= u64::from(rules.body_bytes_max),
             began,
-            first_byte: patience.first_byte.unwrap_or(self.first_byte),
-            is_own: patience.first_byte.is_some(),
-            ends: patience.ends,
-            wanted: patience.wanted,
+            first_byte: timeouts.first_byte.unwrap_or(self.first_byte),
+            is_own: timeouts.first_byte.is_some(),
+            ends: timeouts.ends,
+            wanted: timeouts.wanted,
         };
         // Also of one that may not be repeated: it may turn out that no replica has had it.
         if rules.may_follow(&request) {
@@ -196,7 +196,7 @@ impl Service {
         let (replica, member) = (first.part(), Rc::clone(first.member()));
         let rules = attempts.rules(1);
         match first
-            .send(request, attempts.patience(1), rules, attempts.record)
+            .send(request, attempts.timeouts(1), rules, attempts.record)
             .await
         {
             Ok(response) => {
@@ -236,7 +236,7 @@ impl<'s> Attempts<'s> {
     }
 
     /// How long attempt number `attempt`, from 1, may take to the response's head.
-    pub(crate) fn patience(&self, attempt: u32) -> Patience {
+    pub(crate) fn timeouts(&self, attempt: u32) -> AttemptTimeouts {
         let may_be_followed = || {
             let has_other = self.service.members.count() > attempt as usize;
             self.rules.on.timeout && self.is_kept && has_other && self.rules(attempt).is_some()
@@ -248,7 +248,7 @@ impl<'s> Attempts<'s> {
         } else {
             Some(own.map_or(self.left(), |own| own.min(self.left())))
         };
-        Patience {
+        AttemptTimeouts {
             first_byte,
             client: Some(self.first_byte),
             ends: self.ends,
@@ -302,10 +302,10 @@ impl<'s> Attempts<'s> {
             let part = next.part();
             tried.extend(&next.member().parts);
             next.member().counts().retries.add_one();
-            let (patience, rules) = (self.patience(number), self.rules(number));
+            let (timeouts, rules) = (self.timeouts(number), self.rules(number));
             sent_at = self.now();
             next.begin(AttemptKind::Retry, self.record);
-            let sent = next.send(request, patience, rules, self.record);
+            let sent = next.send(request, timeouts, rules, self.record);
             match sent.await {
                 Ok(response) => {
                     self.served.set(part);

@@ -59,7 +59,7 @@ impl Attempts<'_> {
         let mut pair = HedgedPair::new(&first);
         let part = first.part();
         first.join_pair(&pair.is_decided);
-        let mut first = pin!(first.send(request, self.patience(1), self.rules(1), self.record));
+        let mut first = pin!(first.send(request, self.timeouts(1), self.rules(1), self.record));
         let (next, copy) = loop {
             let in_time = tokio::select! {
                 biased;
@@ -169,8 +169,8 @@ impl Attempts<'_> {
         is_copied.set(true);
         next.begin_copy(kind, due_after, self.record);
         next.join_pair(is_decided);
-        let patience = self.patience(2);
-        let sent = next.send(request, patience, self.rules(1), self.record);
+        let timeouts = self.timeouts(2);
+        let sent = next.send(request, timeouts, self.rules(1), self.record);
         Some(Second {
             member,
             part,

@@ -119,13 +119,13 @@ pub(crate) struct Followed {
 
 /// What a service and its replicas are called.
 #[derive(Debug)]
-pub(crate) struct Names {
+pub(crate) struct ServiceDirectory {
     policy: &'static str,
     members: Rc<Members>,
     latency: Arc<ServiceLatency>,
 }
 
-impl Directory for Names {
+impl Directory for ServiceDirectory {
     fn policy(&self) -> &'static str {
         self.policy
     }
@@ -157,7 +157,7 @@ pub(crate) struct Service {
     balancer: Balancer,
     members: Rc<Members>,
     /// For those who tell of its requests.
-    directory: Rc<Names>,
+    directory: Rc<ServiceDirectory>,
     protocol: ReplicaProtocol,
     /// Replicas hear by a PROXY header whose connection a request came by.
     tells_ends: bool,
@@ -266,7 +266,7 @@ impl Service {
         let latency_meter = LatencyMeter::new(balancer.clock());
         Ok(Self {
             name: config.name.as_str().into(),
-            directory: Rc::new(Names {
+            directory: Rc::new(ServiceDirectory {
                 policy: config.policy.name,
                 members: Rc::clone(&members),
                 latency: Arc::clone(&latency_meter.latency),
@@ -315,7 +315,7 @@ impl Service {
     }
 
     /// For those who tell of its requests.
-    pub(crate) const fn directory(&self) -> &Rc<Names> {
+    pub(crate) const fn directory(&self) -> &Rc<ServiceDirectory> {
         &self.directory
     }
 

@@ -5,7 +5,7 @@
 
 use super::Service;
 use crate::forward::{
-    COPY_BYTES_MAX, COPY_TIME_MAX, Patience, RequestBody, RequestTemplate, drain_up_to,
+    AttemptTimeouts, COPY_BYTES_MAX, COPY_TIME_MAX, RequestBody, RequestTemplate, drain_up_to,
 };
 use crate::request_record::{AttemptKind, RecordHandle};
 use crate::service::attempt::Attempt;
@@ -55,7 +55,7 @@ impl Service {
 async fn carry(attempt: Box<Attempt>, request: Box<Request<RequestBody>>) {
     // It is no part of what the client gets.
     let record = RecordHandle::default();
-    let sent = attempt.send(request, Patience::default(), None, &record);
+    let sent = attempt.send(request, AttemptTimeouts::default(), None, &record);
     if let Ok(mut reply) = sent.await {
         let body = reply.body_mut();
         if !drain_up_to(body, COPY_BYTES_MAX).await

@@ -69,7 +69,7 @@ type Named = Option<(ReplicaId, Rc<Member>)>;
 
 /// Where requests that belong together may go.
 #[derive(Clone, Debug)]
-pub(crate) struct Home {
+pub(crate) struct StickyTarget {
     pub(crate) address: SocketAddr,
     /// What the policy calls its parts; at least one.
     pub(crate) parts: Vec<ReplicaId>,
@@ -287,12 +287,12 @@ impl Members {
     }
 
     /// Each that has a weight, in the order of their addresses.
-    pub(crate) fn homes(&self) -> Vec<Home> {
+    pub(crate) fn homes(&self) -> Vec<StickyTarget> {
         let by_address = self.by_address.borrow();
         let weighted = by_address.values().filter(|it| !it.parts.is_empty());
         let tier = self.tier.read();
         weighted
-            .map(|member| Home {
+            .map(|member| StickyTarget {
                 address: member.config.address,
                 parts: member.parts.clone(),
                 is_in_use: tier.is_none_or(|tier| tier == member.config.tier)

@@ -6,7 +6,7 @@
 //! it higher: when a replica leaves, or its weight changes, only what was or becomes its own moves. Where the replica cannot be chosen the policy chooses, as it does for everybody else; so a
 //! replica that is down loses its sessions to whoever has room, and not all to the same one.
 
-use super::Home;
+use super::StickyTarget;
 use core::cell::{Cell, RefCell};
 use core::fmt::Write;
 use core::net::IpAddr;
@@ -32,7 +32,7 @@ enum By {
 /// A replica that requests may belong to, with what stands for it.
 #[derive(Debug)]
 struct Known {
-    home: Home,
+    home: StickyTarget,
     /// What stands for it in a cookie: 32 hexadecimal digits.
     token: String,
     hash: u64,
@@ -44,7 +44,7 @@ impl Sticky {
     /// The rule for these replicas; `None` if each request stands for itself.
     pub(crate) fn new(
         settings: &StickySettings,
-        replicas: impl IntoIterator<Item = Home>,
+        replicas: impl IntoIterator<Item = StickyTarget>,
     ) -> Option<Self> {
         let by = match (settings.by, &settings.header) {
             (StickyBy::Cookie, _) => By::Cookie {
@@ -64,7 +64,7 @@ impl Sticky {
     }
 
     /// These are the replicas from now on.
-    pub(crate) fn set_homes(&self, replicas: impl IntoIterator<Item = Home>) {
+    pub(crate) fn set_homes(&self, replicas: impl IntoIterator<Item = StickyTarget>) {
         let homes = replicas.into_iter().map(Known::new);
         self.homes.replace(homes.collect());
     }
@@ -125,7 +125,7 @@ impl Sticky {
 }
 
 impl Known {
-    fn new(home: Home) -> Self {
+    fn new(home: StickyTarget) -> Self {
         let mut hash = Sha256::new();
         hash.update(b"slackwater sticky 1 ");
         hash.update(home.address.to_string());
@@ -215,11 +215,11 @@ mod tests {
     use slackwater_core::ReplicaIds;
 
     /// Replicas with these weights.
-    fn weighted(weights: &[usize]) -> Vec<Home> {
+    fn weighted(weights: &[usize]) -> Vec<StickyTarget> {
         let mut ids = ReplicaIds::new();
         let homes = weights.iter().zip(8000..);
         homes
-            .map(|(&weight, port)| Home {
+            .map(|(&weight, port)| StickyTarget {
                 address: SocketAddr::from(([10, 0, 0, 1], port)),
                 parts: (0..weight).filter_map(|_| ids.allocate()).collect(),
                 is_in_use: true,
@@ -227,11 +227,11 @@ mod tests {
             .collect()
     }
 
-    fn fleet(replicas: usize) -> Vec<Home> {
+    fn fleet(replicas: usize) -> Vec<StickyTarget> {
         weighted(&vec![1; replicas])
     }
 
-    fn sticky(by: StickyBy, fleet: &[Home]) -> Sticky {
+    fn sticky(by: StickyBy, fleet: &[StickyTarget]) -> Sticky {
         let settings = StickySettings {
             by,
             header: Some(HeaderName::from_static("x-user")),
@@ -337,7 +337,7 @@ mod tests {
         assert_eq!(all.find(&HeaderMap::new(), None), None, "without the field");
     }
 
-    fn place(fleet: &[Home], part: ReplicaId) -> usize {
+    fn place(fleet: &[StickyTarget], part: ReplicaId) -> usize {
         let mut fleet = fleet.iter();
         fleet
             .position(|home| home.parts.contains(&part))

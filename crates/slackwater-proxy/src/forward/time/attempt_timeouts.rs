@@ -1,12 +1,12 @@
-//! How long one attempt at a request may take, where that differs from what all may.
+//! Timeouts of one attempt at a request, where they differ from those of its replica.
 
 use super::deadline::Deadlines;
 use core::time::Duration;
 use tokio::time::Instant;
 
-/// How long one attempt may take to the head of the response.
+/// Timeouts of one attempt, up to the head of the response.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Patience {
+pub struct AttemptTimeouts {
     /// From the moment when the last piece of the request was handed on; `None`: as configured for the replica.
     pub(crate) first_byte: Option<Duration>,
     /// For which the client may send nothing of a request that is not complete; `None`: as configured for the replica.
@@ -25,7 +25,7 @@ pub(crate) struct Ticks {
     ends_at: Option<u64>,
 }
 
-impl Patience {
+impl AttemptTimeouts {
     /// `first_byte` is as long as an attempt may take where nothing is said.
     pub(crate) fn ticks(self, deadlines: &Deadlines, first_byte: u64) -> Ticks {
         let ticks = |span| deadlines.ticks(span);
