@@ -14,7 +14,7 @@ use crate::forward::{
 };
 use crate::request_record::{AttemptHandle, AttemptKind, Ended, RecordHandle};
 use crate::service::admission::{Permit, ReplicaPermit};
-use crate::service::fleet::Member;
+use crate::service::fleet::FleetReplica;
 use core::cell::Cell;
 use core::time::Duration;
 use http::{HeaderMap, Request, Response, StatusCode};
@@ -36,7 +36,7 @@ const NOT_PASSED_ON: &str = "not passed on";
 pub(crate) struct Attempt {
     /// There until it ends.
     lease: Option<Lease>,
-    member: Rc<Member>,
+    replica: Rc<FleetReplica>,
     /// What it is to its request.
     kind: AttemptKind,
     /// What the response's head or its trailers say.
@@ -157,10 +157,10 @@ pub(crate) fn discard(response: Response<ResponseBody<Box<Attempt>>>) {
 }
 
 impl Attempt {
-    pub(crate) fn new(lease: Lease, member: Rc<Member>, learning: Learning) -> Self {
+    pub(crate) fn new(lease: Lease, replica: Rc<FleetReplica>, learning: Learning) -> Self {
         Self {
             lease: Some(lease),
-            member,
+            replica,
             kind: AttemptKind::First,
             told: Outcome::Success,
             grpc_status: None,
@@ -186,7 +186,7 @@ impl Attempt {
     pub(crate) fn begin(&mut self, kind: AttemptKind, record: &RecordHandle) {
         self.kind = kind;
         if let Some(lease) = &self.lease {
-            let (name, explanation) = (&self.member.config.name, self.explanation.take());
+            let (name, explanation) = (&self.replica.config.name, self.explanation.take());
             self.notes = record.begin_attempt(kind, name, lease.view(), explanation);
         }
     }
@@ -219,8 +219,8 @@ impl Attempt {
         self.end(Outcome::Dropped);
     }
 
-    pub(crate) fn member(&self) -> &Rc<Member> {
-        &self.member
+    pub(crate) fn replica(&self) -> &Rc<FleetReplica> {
+        &self.replica
     }
 
     /// What the policy calls the part of the replica that it has chosen; `None` once the attempt has ended.
@@ -230,12 +230,12 @@ impl Attempt {
 
     /// Takes a permit at the replica; `false`, and counted, if there is none.
     pub(crate) fn try_acquire(&mut self) -> bool {
-        let Some(replica_limiter) = &self.member.replica_limiter else {
+        let Some(replica_limiter) = &self.replica.replica_limiter else {
             return true;
         };
         self.replica_permit = replica_limiter.try_acquire();
         if self.replica_permit.is_none() {
-            self.member.counts().full.add_one();
+            self.replica.counts().full.add_one();
         }
         self.replica_permit.is_some()
     }
@@ -254,32 +254,32 @@ impl Attempt {
         rules: Option<&RetryRules>,
         record: &RecordHandle,
     ) -> Result<Response<ResponseBody<Box<Self>>>, AttemptError> {
-        self.member.counts().sent.add_one();
+        self.replica.counts().sent.add_one();
         if let Some(lease) = &self.lease {
             let upload = request.body().progress();
-            record.attempt(self.kind, &self.member.config.name, lease.view(), upload);
+            record.attempt(self.kind, &self.replica.config.name, lease.view(), upload);
             record.picked(lease.picked_at());
         }
         if let Some(wanted) = timeouts.wanted {
             let left = wanted.saturating_duration_since(Instant::now());
             set_time_left(request.headers_mut(), left);
         }
-        let target = self.member.replica.target();
+        let target = self.replica.connections.target();
         self.notes.mark(target, request.headers_mut());
-        match self.member.replica.exchange(request, timeouts).await {
+        match self.replica.connections.exchange(request, timeouts).await {
             Ok(mut reply) => {
                 let status = reply.status();
                 if let Some(took) = reply.connect_took() {
                     record.connected(self.kind, took);
                     self.notes.connected(took);
-                    self.member.counts().connections.add_one();
+                    self.replica.counts().connections.add_one();
                 }
                 let said = read_head(status, reply.headers());
                 self.notes.head(status, said.grpc_status);
                 self.hear(said);
                 self.learn(reply.headers_mut());
                 self.head_ready();
-                self.member.counts().count_response(status);
+                self.replica.counts().count_response(status);
                 let is_refused = rules.is_some_and(|rules| rules.refuse(reply.response()));
                 if is_refused && reply.has_request() {
                     let rejected = RejectedResponse {
@@ -305,7 +305,7 @@ impl Attempt {
         if let Some(lease) = &mut self.lease {
             let at = lease.head_ready(self.told);
             let latency = at.saturating_since(lease.picked_at());
-            self.member.counts().heads.add(latency);
+            self.replica.counts().heads.add(latency);
             self.head_at = Some(at);
         }
     }
@@ -323,7 +323,7 @@ impl Attempt {
         if let Some(report) = self.learning.take(headers)
             && let Some(lease) = &self.lease
         {
-            self.member.counts().reports_carried.add_one();
+            self.replica.counts().reports_carried.add_one();
             lease.handle_carried_report(&report);
         }
     }
@@ -333,12 +333,12 @@ impl Attempt {
         self.told = said.outcome;
         self.grpc_status = said.grpc_status.or(self.grpc_status);
         if said.grpc_status.is_some_and(GrpcStatus::blames_server) {
-            self.member.counts().grpc_failures.add_one();
+            self.replica.counts().grpc_failures.add_one();
         }
     }
 
     fn fail(&mut self, failure: &Failure) {
-        let counts = self.member.counts();
+        let counts = self.replica.counts();
         let outcome = match &failure.cause {
             Cause::Unreachable(_) => {
                 counts.connect_failures.add_one();
@@ -384,8 +384,8 @@ impl Attempt {
             }
         };
         tracing::debug!(
-            replica = self.member.config.name,
-            target = %self.member.replica.target(),
+            replica = self.replica.config.name,
+            target = %self.replica.connections.target(),
             cause = %failure.cause,
             "a request failed"
         );
@@ -449,11 +449,11 @@ impl Watch for Box<Attempt> {
             End::Complete => self.told,
             End::Silent => Outcome::Success,
             End::Broken => {
-                self.member.counts().broken.add_one();
+                self.replica.counts().broken.add_one();
                 Outcome::Broken
             }
             End::Stalled => {
-                self.member.counts().timeouts.add_one();
+                self.replica.counts().timeouts.add_one();
                 Outcome::TimedOut
             }
         };
@@ -486,10 +486,10 @@ impl Drop for Attempt {
             .as_ref()
             .is_some_and(|pair_decided| pair_decided.get())
         {
-            self.member.counts().superseded.add_one();
+            self.replica.counts().superseded.add_one();
             self.end_because(Outcome::Dropped, || Some("the other copy won".into()));
         } else {
-            self.member.counts().client_gone.add_one();
+            self.replica.counts().client_gone.add_one();
             self.end_because(Outcome::Dropped, || Some("given up".into()));
         }
     }

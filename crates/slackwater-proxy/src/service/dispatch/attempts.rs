@@ -193,20 +193,20 @@ impl Service {
                 Err(failed) => Box::pin(attempts.go_on(failed)).await,
             };
         }
-        let (replica, member) = (first.part(), Rc::clone(first.member()));
+        let (part, replica) = (first.part(), Rc::clone(first.replica()));
         let rules = attempts.rules(1);
         match first
             .send(request, attempts.timeouts(1), rules, attempts.record)
             .await
         {
             Ok(response) => {
-                attempts.served.set(replica);
+                attempts.served.set(part);
                 response
             }
             Err(error) => {
                 let failed = FailedAttempts {
                     error,
-                    tried: member.parts.clone(),
+                    tried: replica.parts.clone(),
                     attempts: 1,
                 };
                 Box::pin(attempts.go_on(failed)).await
@@ -238,7 +238,7 @@ impl<'s> Attempts<'s> {
     /// How long attempt number `attempt`, from 1, may take to the response's head.
     pub(crate) fn timeouts(&self, attempt: u32) -> AttemptTimeouts {
         let may_be_followed = || {
-            let has_other = self.service.members.count() > attempt as usize;
+            let has_other = self.service.fleet.count() > attempt as usize;
             self.rules.on.timeout && self.is_kept && has_other && self.rules(attempt).is_some()
         };
         let own = self.rules.attempt_timeout.filter(|_| may_be_followed());
@@ -270,7 +270,7 @@ impl<'s> Attempts<'s> {
                 self.began += self.now().saturating_since(sent_at);
             }
             // Without another replica there is nothing to wait for.
-            let has_other = attempt < self.service.members.count();
+            let has_other = attempt < self.service.fleet.count();
             attempt += 1;
             let number = u32::try_from(attempt).unwrap_or(u32::MAX);
             let wait = has_other.then(|| self.wait(&error, number, waits));
@@ -300,8 +300,8 @@ impl<'s> Attempts<'s> {
                 rejected.discard();
             }
             let part = next.part();
-            tried.extend(&next.member().parts);
-            next.member().counts().retries.add_one();
+            tried.extend(&next.replica().parts);
+            next.replica().counts().retries.add_one();
             let (timeouts, rules) = (self.timeouts(number), self.rules(number));
             sent_at = self.now();
             next.begin(AttemptKind::Retry, self.record);

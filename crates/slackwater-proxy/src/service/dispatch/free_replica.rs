@@ -43,13 +43,13 @@ impl Service {
         let deadline = replica_limiters.deadline();
         loop {
             let replica_permit = replica_limiters.wait(deadline).await?;
-            let part = self.members.part_at(replica_permit.address());
+            let part = self.fleet.part_at(replica_permit.address());
             let query = part.map_or(Query::retry(&[]), Query::with_room);
             let Some(mut attempt) = self.pick(query, record).await else {
                 replica_permit.forget();
                 return None;
             };
-            if attempt.member().config.address == replica_permit.address() {
+            if attempt.replica().config.address == replica_permit.address() {
                 attempt.hold_replica_permit(replica_permit);
                 return Some(attempt);
             }
@@ -71,10 +71,10 @@ impl Service {
         let mut avoid = tried.to_vec();
         let mut last = full;
         for _ in 0..ASKED_MAX {
-            avoid.extend(&last.member().parts);
+            avoid.extend(&last.replica().parts);
             last.cancel();
             let mut next = self.pick(Query::retry(&avoid), record).await?;
-            if !self.members.may_choose(next.member()) {
+            if !self.fleet.may_choose(next.replica()) {
                 last = next;
                 break;
             }

@@ -10,7 +10,7 @@ use super::second_copy::{CopyPlan, CopyTarget};
 use crate::forward::{RequestBody, RequestTemplate};
 use crate::request_record::{AttemptKind, Ended};
 use crate::service::attempt::{Attempt, AttemptError, discard};
-use crate::service::fleet::Member;
+use crate::service::fleet::FleetReplica;
 use core::cell::Cell;
 use core::future::pending;
 use core::pin::pin;
@@ -37,7 +37,7 @@ pub(crate) struct FailedAttempts {
 
 /// A second copy that was sent, and what came of it.
 struct Second {
-    member: Rc<Member>,
+    replica: Rc<FleetReplica>,
     part: Option<ReplicaId>,
     kind: AttemptKind,
     sent: Result<AttemptResponse, AttemptError>,
@@ -123,14 +123,14 @@ impl Attempts<'_> {
                             self.served.set(part);
                             return Ok(self.second_won(reply, kind));
                         }
-                        Some(Second { member, sent: Err(error), .. }) if is_alone => {
-                            pair.second_failed(&error, &member, &mut copy_plan);
+                        Some(Second { replica, sent: Err(error), .. }) if is_alone => {
+                            pair.second_failed(&error, &replica, &mut copy_plan);
                             return Err(pair.with(error));
                         }
-                        Some(Second { member, sent, .. }) => {
+                        Some(Second { replica, sent, .. }) => {
                             match &sent {
-                                Ok(_) => pair.count(&member),
-                                Err(error) => pair.second_failed(error, &member, &mut copy_plan),
+                                Ok(_) => pair.count(&replica),
+                                Err(error) => pair.second_failed(error, &replica, &mut copy_plan),
                             }
                             pair.is_second_received =
                                 !matches!(&sent, Err(error) if error.is_unsent());
@@ -165,14 +165,14 @@ impl Attempts<'_> {
     ) -> Option<Second> {
         let kind = AttemptKind::from(next.kind());
         let mut next = next.attempt(self.service, avoid, self.record).await?;
-        let (member, part) = (Rc::clone(next.member()), next.part());
+        let (replica, part) = (Rc::clone(next.replica()), next.part());
         is_copied.set(true);
         next.begin_copy(kind, due_after, self.record);
         next.join_pair(is_decided);
         let timeouts = self.timeouts(2);
         let sent = next.send(request, timeouts, self.rules(1), self.record);
         Some(Second {
-            member,
+            replica,
             part,
             kind,
             sent: sent.await,
@@ -232,7 +232,7 @@ impl HedgedPair {
             is_decided: Rc::default(),
             first: None,
             is_second_received: false,
-            tried: first.member().parts.clone(),
+            tried: first.replica().parts.clone(),
             attempts: 1,
         }
     }
@@ -254,20 +254,20 @@ impl HedgedPair {
     fn second_failed(
         &mut self,
         error: &AttemptError,
-        member: &Member,
+        replica: &FleetReplica,
         copy_plan: &mut CopyPlan<'_>,
     ) {
         if error.is_superseded() {
             copy_plan.dropped();
         } else {
-            self.count(member);
+            self.count(replica);
         }
     }
 
     /// The second copy was an attempt.
-    fn count(&mut self, member: &Member) {
+    fn count(&mut self, replica: &FleetReplica) {
         self.attempts += 1;
-        self.tried.extend(&member.parts);
+        self.tried.extend(&replica.parts);
     }
 
     fn with(self, mut error: AttemptError) -> FailedAttempts {

@@ -30,7 +30,7 @@ use crate::service::admission::{
 use crate::service::attempt::{Attempt, LatencyMeter, Learning, Retries, ServiceLatency};
 use crate::service::fleet::orders::Orders;
 use crate::service::fleet::{
-    Availability, Members, Roster, Standings, Sticky, TierInUse, lock, prober,
+    Availability, Roster, Standings, Sticky, TierInUse, WorkerFleet, lock, prober,
 };
 use bytes::Bytes;
 use core::future::poll_fn;
@@ -121,7 +121,7 @@ pub(crate) struct Followed {
 #[derive(Debug)]
 pub(crate) struct ServiceDirectory {
     policy: &'static str,
-    members: Rc<Members>,
+    fleet: Rc<WorkerFleet>,
     latency: Arc<ServiceLatency>,
 }
 
@@ -131,18 +131,18 @@ impl Directory for ServiceDirectory {
     }
 
     fn name(&self, part: ReplicaId) -> Option<Box<str>> {
-        let member = self.members.find(part)?;
-        Some(member.config.name.as_str().into())
+        let replica = self.fleet.find(part)?;
+        Some(replica.config.name.as_str().into())
     }
 
     fn part(&self, part: ReplicaId) -> Option<(usize, usize)> {
-        let member = self.members.find(part)?;
-        let place = member.parts.iter().position(|&other| other == part)?;
-        (member.parts.len() > 1).then_some((place + 1, member.parts.len()))
+        let replica = self.fleet.find(part)?;
+        let place = replica.parts.iter().position(|&other| other == part)?;
+        (replica.parts.len() > 1).then_some((place + 1, replica.parts.len()))
     }
 
     fn recording(&self) -> Option<&Stream> {
-        self.members.recording()
+        self.fleet.recording()
     }
 
     fn exemplify(&self, record: &RequestRecord, reference: Reference) {
@@ -155,7 +155,7 @@ impl Directory for ServiceDirectory {
 pub(crate) struct Service {
     name: Rc<str>,
     balancer: Balancer,
-    members: Rc<Members>,
+    fleet: Rc<WorkerFleet>,
     /// For those who tell of its requests.
     directory: Rc<ServiceDirectory>,
     protocol: ReplicaProtocol,
@@ -242,7 +242,7 @@ impl Service {
             connections_max.filter(|_| config.replica.protocol == ReplicaProtocol::Http1);
         let replica_limiters = replica_limiters
             .map(|max| ReplicaLimiters::new(max, config.timeouts.connect, &admission));
-        let members = Rc::new(Members::new(
+        let fleet = Rc::new(WorkerFleet::new(
             balancer.clone(),
             options,
             deadlines,
@@ -253,11 +253,11 @@ impl Service {
         ));
         // To begin with, all are equally new.
         orders.mark_unchanged();
-        members.become_fleet(&fleets.borrow_and_update());
-        members.set_warm_up(config.clock_warm_up());
-        let sticky = Sticky::new(&config.sticky, members.homes()).map(Rc::new);
-        let following = follow((fleets, orders), Rc::clone(&members), sticky.clone());
-        let (homes, homeless) = (Rc::clone(&members), sticky.clone());
+        fleet.apply(&fleets.borrow_and_update());
+        fleet.set_warm_up(config.clock_warm_up());
+        let sticky = Sticky::new(&config.sticky, fleet.homes()).map(Rc::new);
+        let following = follow((fleets, orders), Rc::clone(&fleet), sticky.clone());
+        let (homes, homeless) = (Rc::clone(&fleet), sticky.clone());
         let tier_changed = move || {
             if let Some(sticky) = &homeless {
                 sticky.set_homes(homes.homes());
@@ -268,7 +268,7 @@ impl Service {
             name: config.name.as_str().into(),
             directory: Rc::new(ServiceDirectory {
                 policy: config.policy.name,
-                members: Rc::clone(&members),
+                fleet: Rc::clone(&fleet),
                 latency: Arc::clone(&latency_meter.latency),
             }),
             learning: Learning::of_policy(config.policy.name),
@@ -287,11 +287,11 @@ impl Service {
             latency_meter,
             standings: (!config.passive_health.is_off()).then(|| Standings::new(worker.index)),
             first_byte: config.timeouts.first_byte,
-            _availability: Availability::follow(health, Rc::clone(&members), tier_changed),
+            _availability: Availability::follow(health, Rc::clone(&fleet), tier_changed),
             _drive: balancer.spawn_drive(),
             following: tokio::task::spawn_local(following),
             balancer,
-            members,
+            fleet,
         })
     }
 
@@ -299,8 +299,8 @@ impl Service {
     pub(crate) fn view(&self) -> ServiceView {
         ServiceView {
             balancer: self.balancer.clone(),
-            roster: self.members.roster(),
-            tier: self.members.tier(),
+            roster: self.fleet.roster(),
+            tier: self.fleet.tier(),
             admission: Arc::clone(&self.admission),
             budgets: self.budgets.clone(),
             ends: Arc::clone(&self.ends),
@@ -346,7 +346,7 @@ impl Service {
 
     /// Replicas that join from now on warm up by the clock for so long.
     pub(crate) fn set_warm_up(&self, span: Duration) {
-        self.members.set_warm_up(span);
+        self.fleet.set_warm_up(span);
     }
 
     /// The routes by which requests come are others.
@@ -358,19 +358,19 @@ impl Service {
 
     /// Another one has taken its place: what still runs ends, and keeps no connection.
     pub(crate) fn retire(&self) {
-        self.members.retire();
+        self.fleet.retire();
     }
 
     /// Closes connections to replicas that have been idle for too long, and logs who is out or back.
     pub(crate) fn sweep(&self) {
-        self.members.sweep();
+        self.fleet.sweep();
         self.log_standings();
     }
 
     /// Logs which of its replicas stand otherwise than a moment ago.
     fn log_standings(&self) {
         if let Some(standings) = &self.standings {
-            standings.look(&self.name, &self.balancer, &self.members);
+            standings.look(&self.name, &self.balancer, &self.fleet);
         }
     }
 
@@ -386,7 +386,7 @@ impl Service {
         record: &RecordHandle,
     ) -> Option<Box<Attempt>> {
         let attempt = self.pick_any(now, query, record).await?;
-        if self.members.is_drained(&attempt.member().config) {
+        if self.fleet.is_drained(&attempt.replica().config) {
             attempt.cancel();
             return Box::pin(self.pick_undrained(query, record)).await;
         }
@@ -409,10 +409,10 @@ impl Service {
                 Box::pin(ask(round, query, explanation.as_deref_mut())).await?
             }
         };
-        let member = self.members.find(lease.replica())?;
-        let mut attempt = Box::new(Attempt::new(lease, member, self.learning));
+        let replica = self.fleet.find(lease.replica())?;
+        let mut attempt = Box::new(Attempt::new(lease, replica, self.learning));
         if let Some(told) = &mut explanation {
-            self.members.tell_absent(told);
+            self.fleet.tell_absent(told);
         }
         attempt.explanation = explanation;
         Some(attempt)
@@ -426,10 +426,10 @@ impl Service {
         record: &RecordHandle,
     ) -> Option<Box<Attempt>> {
         let mut avoid = query.avoid.to_vec();
-        avoid.extend(self.members.drained_parts());
+        avoid.extend(self.fleet.drained_parts());
         let now = self.balancer.now();
         let attempt = self.pick_any(now, Query::retry(&avoid), record).await?;
-        if self.members.is_drained(&attempt.member().config) {
+        if self.fleet.is_drained(&attempt.replica().config) {
             attempt.cancel();
             return None;
         }
@@ -440,7 +440,7 @@ impl Service {
 /// Takes each fleet that comes, and what is wanted of it, until there will be no more.
 async fn follow(
     (mut fleets, mut orders): (watch::Receiver<Arc<Fleet>>, watch::Receiver<Arc<Orders>>),
-    members: Rc<Members>,
+    fleet: Rc<WorkerFleet>,
     sticky: Option<Rc<Sticky>>,
 ) {
     loop {
@@ -451,10 +451,10 @@ async fn follow(
         if heard.is_err() {
             return;
         }
-        let fleet = Arc::clone(&fleets.borrow_and_update());
-        members.become_fleet(&fleet);
+        let next = Arc::clone(&fleets.borrow_and_update());
+        fleet.apply(&next);
         if let Some(sticky) = &sticky {
-            sticky.set_homes(members.homes());
+            sticky.set_homes(fleet.homes());
         }
     }
 }

@@ -151,11 +151,11 @@ impl CopyTarget<'_> {
         match self {
             Self::Pick(hedging) => {
                 let mut next = service.pick(Query::hedge(avoid), record).await?;
-                if !service.members.may_choose(next.member()) || !next.try_acquire() {
+                if !service.fleet.may_choose(next.replica()) || !next.try_acquire() {
                     next.cancel();
                     return None;
                 }
-                next.member().counts().hedges.add_one();
+                next.replica().counts().hedges.add_one();
                 hedging.sent();
                 Some(next)
             }

@@ -34,15 +34,15 @@ impl Service {
         let Some(lease) = self.balancer.pick_trial() else {
             return;
         };
-        let Some(member) = self.members.find(lease.replica()) else {
+        let Some(replica) = self.fleet.find(lease.replica()) else {
             return;
         };
-        let mut attempt = Box::new(Attempt::new(lease, member, self.learning));
+        let mut attempt = Box::new(Attempt::new(lease, replica, self.learning));
         if !attempt.try_acquire() {
             return attempt.cancel();
         }
         self.admission.shadow_trials.add_one();
-        record.tried_out(&attempt.member().config.name);
+        record.tried_out(&attempt.replica().config.name);
         attempt.begin(AttemptKind::Trial, record);
         set_priority(request.headers_mut(), Priority::Shadow);
         tokio::task::spawn_local(async move {

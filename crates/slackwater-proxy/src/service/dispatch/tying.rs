@@ -85,28 +85,28 @@ impl Service {
     pub(crate) fn tie(&self, first: &Attempt, record: &RecordHandle) -> Option<Tied<'_>> {
         let tying = self.tying.as_ref()?;
         tying.with_budget(TieBudget::earn);
-        let avoid = &first.member().parts;
+        let avoid = &first.replica().parts;
         let mut explanation = record.explanation();
         let (now, query) = (self.balancer.now(), Query::hedge(avoid));
         let picked = (self.balancer).pick_explained(now, query, explanation.as_deref_mut());
         let Picked::Ready(lease) = picked else {
             return None;
         };
-        let member = self.members.find(lease.replica())?;
-        let mut second = Box::new(Attempt::new(lease, member, self.learning));
+        let replica = self.fleet.find(lease.replica())?;
+        let mut second = Box::new(Attempt::new(lease, replica, self.learning));
         if let Some(told) = &mut explanation {
-            self.members.tell_absent(told);
+            self.fleet.tell_absent(told);
         }
         second.explanation = explanation;
         let name = tying.names.borrow_mut().draw();
-        let Some(name) = name.filter(|_| self.members.may_choose(second.member())) else {
+        let Some(name) = name.filter(|_| self.fleet.may_choose(second.replica())) else {
             second.cancel();
             return None;
         };
         Some(Tied {
             tying,
             name,
-            replicas: [first, &second].map(|it| it.member().config.probe_address),
+            replicas: [first, &second].map(|it| it.replica().config.probe_address),
             second: Some(second),
             due_at: Instant::now() + tying.delay(self),
             is_paid: false,

@@ -1,6 +1,6 @@
 //! Who may be chosen: the checks' verdicts and the tier in use, as the policy hears them.
 
-use super::Members;
+use super::WorkerFleet;
 use super::tiers;
 use crate::health::Health;
 use std::rc::Rc;
@@ -22,16 +22,16 @@ impl Availability {
     /// when he joins is out of the choice already.
     pub(crate) fn follow(
         mut health: watch::Receiver<Health>,
-        members: Rc<Members>,
+        fleet: Rc<WorkerFleet>,
         changed: impl Fn() + 'static,
     ) -> Self {
         health.mark_changed();
         Self(tokio::task::spawn_local(async move {
-            let looks = tiers::watch(Rc::clone(&members), &changed);
+            let looks = tiers::watch(Rc::clone(&fleet), &changed);
             let hears = async {
                 while health.changed().await.is_ok() {
                     health.mark_unchanged();
-                    if members.hear() {
+                    if fleet.hear() {
                         changed();
                     }
                 }

@@ -6,21 +6,21 @@
 //! connections; its policy knows it anew. One whose certificate is to be for another name keeps all but the connections
 //! that were made under the old one.
 //!
-//! To the policy a member is as many replicas as its weight says (`weights`), and none at all with a weight of 0; another
+//! To the policy a replica is as many as its weight says (`weights`), and none at all with a weight of 0; another
 //! weight adds or removes some, and the others stay what they were. Of several tiers one is in use (`tiers`).
 
 mod absent;
 mod availability;
-mod member;
 pub mod orders;
 pub(crate) mod prober;
+mod replica;
 mod standings;
 mod sticky;
 mod tiers;
 mod weights;
 
 pub(crate) use availability::Availability;
-pub(crate) use member::Member;
+pub(crate) use replica::FleetReplica;
 pub(crate) use standings::Standings;
 pub(crate) use sticky::Sticky;
 pub(crate) use tiers::TierInUse;
@@ -53,10 +53,10 @@ use tokio::time::Instant;
 /// A replica that comes back within this time is no new one.
 const RETURN_MAX: Duration = Duration::from_mins(1);
 
-/// What the admin server may know of the members: looked at and changed only when somebody asks, or the fleet changes.
+/// What the admin server may know of the replicas: looked at and changed only when somebody asks, or the fleet changes.
 pub(crate) type Roster = Arc<Mutex<BTreeMap<SocketAddr, RosterEntry>>>;
 
-/// A member, as others than the worker know it.
+/// A replica, as the admin server sees it.
 #[derive(Clone, Debug)]
 pub(crate) struct RosterEntry {
     /// What the policy calls its parts.
@@ -65,7 +65,7 @@ pub(crate) struct RosterEntry {
 }
 
 /// A part's name, and whose part it is.
-type Named = Option<(ReplicaId, Rc<Member>)>;
+type Named = Option<(ReplicaId, Rc<FleetReplica>)>;
 
 /// Where requests that belong together may go.
 #[derive(Clone, Debug)]
@@ -77,14 +77,14 @@ pub(crate) struct StickyTarget {
     is_in_use: bool,
 }
 
-/// The members of a worker's part of a service.
+/// The replicas of a worker's part of a service.
 #[derive(Debug)]
-pub(crate) struct Members {
+pub(crate) struct WorkerFleet {
     balancer: Balancer,
     options: Rc<ReplicaOptions>,
     deadlines: Rc<Deadlines>,
     warm_up: Cell<Duration>,
-    by_address: RefCell<BTreeMap<SocketAddr, Rc<Member>>>,
+    by_address: RefCell<BTreeMap<SocketAddr, Rc<FleetReplica>>>,
     /// By the index of their parts.
     by_index: RefCell<Vec<Named>>,
     roster: Roster,
@@ -110,7 +110,7 @@ pub(crate) struct Members {
     absent: RefCell<Absent>,
 }
 
-impl Members {
+impl WorkerFleet {
     /// None yet.
     pub(crate) fn new(
         balancer: Balancer,
@@ -161,15 +161,15 @@ impl Members {
         self.warm_up.set(span);
     }
 
-    /// The member that has a part of that name, while it is in the fleet.
+    /// The replica that has a part with that id, while it is in the fleet.
     #[inline]
-    pub(crate) fn find(&self, id: ReplicaId) -> Option<Rc<Member>> {
+    pub(crate) fn find(&self, id: ReplicaId) -> Option<Rc<FleetReplica>> {
         let by_index = self.by_index.borrow();
-        let (named, member) = by_index.get(id.index())?.as_ref()?;
-        (*named == id).then(|| Rc::clone(member))
+        let (named, replica) = by_index.get(id.index())?.as_ref()?;
+        (*named == id).then(|| Rc::clone(replica))
     }
 
-    /// What the policy calls a part of the member there.
+    /// Id of a part of the replica at that address, for the policy.
     pub(crate) fn part_at(&self, address: SocketAddr) -> Option<ReplicaId> {
         let by_address = self.by_address.borrow();
         by_address.get(&address)?.parts.first().copied()
@@ -177,8 +177,8 @@ impl Members {
 
     /// Nobody is chosen any more.
     pub(crate) fn retire(&self) {
-        for member in self.by_address.borrow().values() {
-            member.replica.retire();
+        for replica in self.by_address.borrow().values() {
+            replica.connections.retire();
         }
     }
 
@@ -210,18 +210,18 @@ impl Members {
         let by_address = self.by_address.borrow();
         let mut absent = self.absent.borrow_mut();
         absent.clear();
-        for member in by_address.values() {
-            self.settle(member);
-            absent.add(&member.parts, self.why_absent(&member.config));
+        for replica in by_address.values() {
+            self.settle(replica);
+            absent.add(&replica.parts, self.why_absent(&replica.config));
         }
     }
 
     /// Why the operator, or a check, has taken a replica out of the choice; `None` if neither has.
-    fn why_absent(&self, replica: &ReplicaConfig) -> Option<&'static str> {
-        if is_down(&self.health.borrow(), replica.address) {
+    fn why_absent(&self, config: &ReplicaConfig) -> Option<&'static str> {
+        if is_down(&self.health.borrow(), config.address) {
             Some("down")
         } else {
-            self.is_drained(replica).then_some("drained")
+            self.is_drained(config).then_some("drained")
         }
     }
 
@@ -230,24 +230,24 @@ impl Members {
         self.absent.borrow().tell(told);
     }
 
-    fn settle(&self, member: &Member) {
-        let may_be_chosen = self.may_choose(member);
-        for &part in &member.parts {
+    fn settle(&self, replica: &FleetReplica) {
+        let may_be_chosen = self.may_choose(replica);
+        for &part in &replica.parts {
             self.balancer.set_available(part, may_be_chosen);
         }
     }
 
     /// Whether it is none of those that nobody is to be sent to.
-    pub(crate) fn may_choose(&self, member: &Member) -> bool {
+    pub(crate) fn may_choose(&self, replica: &FleetReplica) -> bool {
         let tier = self.tier.read();
-        let is_in_use = tier.is_none_or(|tier| tier == member.config.tier);
-        is_in_use && self.why_absent(&member.config).is_none()
+        let is_in_use = tier.is_none_or(|tier| tier == replica.config.tier);
+        is_in_use && self.why_absent(&replica.config).is_none()
     }
 
     /// Whether the operator wants it to get no new requests. While nobody is drained this is a look at a flag.
     #[inline]
-    pub(crate) fn is_drained(&self, replica: &ReplicaConfig) -> bool {
-        self.any_drained.get() && self.orders.borrow().is_drained(replica)
+    pub(crate) fn is_drained(&self, config: &ReplicaConfig) -> bool {
+        self.any_drained.get() && self.orders.borrow().is_drained(config)
     }
 
     /// What the policy calls the parts of those that are drained.
@@ -255,8 +255,8 @@ impl Members {
         let by_address = self.by_address.borrow();
         let drained = by_address
             .values()
-            .filter(|member| self.is_drained(&member.config));
-        drained.flat_map(|member| member.parts.clone()).collect()
+            .filter(|replica| self.is_drained(&replica.config));
+        drained.flat_map(|replica| replica.parts.clone()).collect()
     }
 
     /// Whether another tier is in use now.
@@ -272,12 +272,12 @@ impl Members {
         let by_address = self.by_address.borrow();
         let weighted = by_address.values().filter(|it| !it.parts.is_empty());
         let standings: Vec<_> = weighted
-            .map(|member| {
-                let views = || member.parts.iter().filter_map(|part| views.get(part));
+            .map(|replica| {
+                let views = || replica.parts.iter().filter_map(|part| views.get(part));
                 Standing {
-                    tier: member.config.tier,
-                    is_down: is_down(&health, member.config.address),
-                    is_draining: self.is_drained(&member.config)
+                    tier: replica.config.tier,
+                    is_down: is_down(&health, replica.config.address),
+                    is_draining: self.is_drained(&replica.config)
                         || views().any(|view| view.draining),
                     is_lost: views().all(|view| view.lost),
                 }
@@ -292,11 +292,11 @@ impl Members {
         let weighted = by_address.values().filter(|it| !it.parts.is_empty());
         let tier = self.tier.read();
         weighted
-            .map(|member| StickyTarget {
-                address: member.config.address,
-                parts: member.parts.clone(),
-                is_in_use: tier.is_none_or(|tier| tier == member.config.tier)
-                    && !self.is_drained(&member.config),
+            .map(|replica| StickyTarget {
+                address: replica.config.address,
+                parts: replica.parts.clone(),
+                is_in_use: tier.is_none_or(|tier| tier == replica.config.tier)
+                    && !self.is_drained(&replica.config),
             })
             .collect()
     }
@@ -311,58 +311,54 @@ impl Members {
     }
 
     /// Each, in the order of their addresses.
-    pub(crate) fn all(&self) -> Vec<Rc<Member>> {
+    pub(crate) fn all(&self) -> Vec<Rc<FleetReplica>> {
         self.by_address.borrow().values().map(Rc::clone).collect()
     }
 
     /// Closes connections that have been idle for too long.
     pub(crate) fn sweep(&self) {
-        for member in self.by_address.borrow().values() {
-            member.replica.sweep();
+        for replica in self.by_address.borrow().values() {
+            replica.connections.sweep();
         }
     }
 
-    /// Makes the members those of `next`, as the operator wants them.
-    pub(crate) fn become_fleet(&self, next: &Fleet) {
+    /// Takes the replicas of `next`, as the operator wants them.
+    pub(crate) fn apply(&self, next: &Fleet) {
         let now = Instant::now();
         let mut left = self.left.borrow_mut();
         left.retain(|_, (since, _)| now.saturating_duration_since(*since) < RETURN_MAX);
         let orders = Arc::clone(&self.orders.borrow());
         let replicas = orders.weighted(next);
-        let is_drained = |replica: &ReplicaConfig| orders.is_drained(replica);
+        let is_drained = |config: &ReplicaConfig| orders.is_drained(config);
         self.any_drained.set(replicas.iter().any(is_drained));
-        let kept: BTreeSet<_> = replicas.iter().map(|replica| replica.address).collect();
+        let kept: BTreeSet<_> = replicas.iter().map(|config| config.address).collect();
         let gone = self.by_address.borrow().keys().copied().collect::<Vec<_>>();
         for address in gone.into_iter().filter(|address| !kept.contains(address)) {
-            if let Some(member) = self.by_address.borrow_mut().remove(&address) {
-                self.set_parts(&member, 0, Duration::ZERO);
+            if let Some(replica) = self.by_address.borrow_mut().remove(&address) {
+                self.set_parts(&replica, 0, Duration::ZERO);
                 lock(&self.roster).remove(&address);
-                member.replica.retire();
-                left.insert(address, (now, Arc::clone(&member.counts)));
+                replica.connections.retire();
+                left.insert(address, (now, Arc::clone(&replica.counts)));
             }
         }
-        let weights: Vec<_> = replicas.iter().map(|replica| replica.weight).collect();
-        for (replica, parts) in replicas.iter().zip(weights::parts(&weights)) {
-            let before = self
-                .by_address
-                .borrow()
-                .get(&replica.address)
-                .map(Rc::clone);
+        let weights: Vec<_> = replicas.iter().map(|config| config.weight).collect();
+        for (config, parts) in replicas.iter().zip(weights::parts(&weights)) {
+            let before = self.by_address.borrow().get(&config.address).map(Rc::clone);
             match before {
-                Some(member) => self.alter(&member, replica, parts, now),
-                None => self.join(replica, parts, left.remove(&replica.address)),
+                Some(replica) => self.alter(&replica, config, parts, now),
+                None => self.join(config, parts, left.remove(&config.address)),
             }
         }
-        let tiers = replicas.iter().filter(|replica| replica.weight > 0);
+        let tiers = replicas.iter().filter(|config| config.weight > 0);
         self.tier_max
-            .set(tiers.map(|replica| replica.tier).max().unwrap_or(0));
+            .set(tiers.map(|config| config.tier).max().unwrap_or(0));
         self.tiers_told.notify_one();
         self.hear();
     }
 
     fn join(
         &self,
-        replica: &ReplicaConfig,
+        config: &ReplicaConfig,
         parts: u32,
         returned: Option<(Instant, Arc<ReplicaCounts>)>,
     ) {
@@ -370,80 +366,80 @@ impl Members {
             Some((_, counts)) => (Duration::ZERO, counts),
             None => (self.warm_up.get(), Arc::default()),
         };
-        let member = Member {
-            config: replica.clone(),
+        let replica = FleetReplica {
+            config: config.clone(),
             parts: Vec::new(),
-            replica: self.connections(replica),
+            connections: self.connections(config),
             counts,
             replica_limiter: (self.replica_limiters.as_ref())
-                .map(|replica_limiters| replica_limiters.limiter(replica.address)),
+                .map(|replica_limiters| replica_limiters.limiter(config.address)),
             resting_since: None,
         };
-        let parts = self.set_parts(&member, parts, warm_up);
-        self.enter_member(Member { parts, ..member });
+        let parts = self.set_parts(&replica, parts, warm_up);
+        self.publish(FleetReplica { parts, ..replica });
     }
 
     /// What is known of it is kept, but for what is not the same replica to the policy any more.
-    fn alter(&self, before: &Rc<Member>, replica: &ReplicaConfig, parts: u32, now: Instant) {
-        if before.config == *replica && before.parts.len() == parts as usize {
+    fn alter(&self, before: &Rc<FleetReplica>, config: &ReplicaConfig, parts: u32, now: Instant) {
+        if before.config == *config && before.parts.len() == parts as usize {
             return;
         }
         // What was made under another name would go on trusting that one.
-        let is_same = self.tls.is_none() || before.config.server_name == replica.server_name;
+        let is_same = self.tls.is_none() || before.config.server_name == config.server_name;
         let connections = if is_same {
-            Rc::clone(&before.replica)
+            Rc::clone(&before.connections)
         } else {
-            before.replica.retire();
-            self.connections(replica)
+            before.connections.retire();
+            self.connections(config)
         };
-        let mut member = Member {
-            config: replica.clone(),
+        let mut replica = FleetReplica {
+            config: config.clone(),
             parts: before.parts.clone(),
-            replica: connections,
+            connections,
             counts: Arc::clone(&before.counts),
             replica_limiter: before.replica_limiter.clone(),
             resting_since: before.resting_since,
         };
-        if before.config.probe_address != replica.probe_address {
-            member.parts = self.set_parts(&member, 0, Duration::ZERO);
+        if before.config.probe_address != config.probe_address {
+            replica.parts = self.set_parts(&replica, 0, Duration::ZERO);
         }
         // One that had no weight for a moment only need not warm up again.
         let warm_up = match before.resting_since {
             Some(since) if now.saturating_duration_since(since) >= RETURN_MAX => self.warm_up.get(),
             _ => Duration::ZERO,
         };
-        member.parts = self.set_parts(&member, parts, warm_up);
-        let rests = member.parts.is_empty();
-        member.resting_since = rests.then(|| before.resting_since.unwrap_or(now));
-        self.enter_member(member);
+        replica.parts = self.set_parts(&replica, parts, warm_up);
+        let rests = replica.parts.is_empty();
+        replica.resting_since = rests.then(|| before.resting_since.unwrap_or(now));
+        self.publish(replica);
     }
 
     /// None yet, to a replica.
-    fn connections(&self, replica: &ReplicaConfig) -> Rc<Replica> {
-        let target = self.target(replica);
+    fn connections(&self, config: &ReplicaConfig) -> Rc<Replica> {
+        let target = self.target(config);
         Rc::new(Replica::new(target, &self.options, &self.deadlines))
     }
 
     /// Where a replica is, and what is spoken there: TLS under the name that its certificate is to be for.
-    fn target(&self, replica: &ReplicaConfig) -> Target {
+    fn target(&self, config: &ReplicaConfig) -> Target {
         let connector = self.tls.as_ref().map(|client| {
             let alpn = self.options.protocol.alpn();
-            Connector::new(client.clone(), replica.server_name.clone(), alpn)
+            Connector::new(client.clone(), config.server_name.clone(), alpn)
         });
-        Target::new(ReplicaAddress::Tcp(replica.address), connector)
+        Target::new(ReplicaAddress::Tcp(config.address), connector)
             .with_proxy_protocol(self.options.proxy_protocol)
     }
 
-    /// Makes the member one of so many parts to the policy; all of them.
-    fn set_parts(&self, member: &Member, wanted: u32, warm_up: Duration) -> Vec<ReplicaId> {
-        let before = &member.parts;
+    /// Makes the replica one of so many parts to the policy; all of them.
+    fn set_parts(&self, replica: &FleetReplica, wanted: u32, warm_up: Duration) -> Vec<ReplicaId> {
+        let before = &replica.parts;
         let parts = match (NonZeroU32::new(wanted), before.first()) {
             (Some(wanted), _) if before.len() == wanted.get() as usize => return before.clone(),
             (Some(wanted), Some(&part)) => self.balancer.set_weight(part, wanted),
             (Some(wanted), None) => {
                 let addrs = ReplicaAddrs {
-                    query: member.config.address,
-                    probe: member.config.probe_address,
+                    query: replica.config.address,
+                    probe: replica.config.probe_address,
                 };
                 let added = self.balancer.insert_warming(addrs, wanted, warm_up);
                 // A fleet has no address twice, and is smaller than what a balancer takes.
@@ -471,11 +467,11 @@ impl Members {
         parts
     }
 
-    /// The member is what is found from now on.
-    fn enter_member(&self, member: Member) {
-        let (address, member) = (member.config.address, Rc::new(member));
+    /// From now on this is what is found.
+    fn publish(&self, replica: FleetReplica) {
+        let (address, replica) = (replica.config.address, Rc::new(replica));
         let mut by_index = self.by_index.borrow_mut();
-        for &part in &member.parts {
+        for &part in &replica.parts {
             if by_index.len() <= part.index() {
                 by_index.resize_with(part.index() + 1, || None);
             }
@@ -483,16 +479,16 @@ impl Members {
             if let Some(stream) = &self.recording
                 && before.is_none_or(|(id, _)| *id != part)
             {
-                stream.name(part, &member.config.name);
+                stream.name(part, &replica.config.name);
             }
-            by_index[part.index()] = Some((part, Rc::clone(&member)));
+            by_index[part.index()] = Some((part, Rc::clone(&replica)));
         }
-        let enter_member = RosterEntry {
-            ids: member.parts.clone(),
-            counts: Arc::clone(&member.counts),
+        let publish = RosterEntry {
+            ids: replica.parts.clone(),
+            counts: Arc::clone(&replica.counts),
         };
-        lock(&self.roster).insert(address, enter_member);
-        self.by_address.borrow_mut().insert(address, member);
+        lock(&self.roster).insert(address, publish);
+        self.by_address.borrow_mut().insert(address, replica);
     }
 }
 

@@ -3,7 +3,7 @@
 //! It is looked at once a second, so that no replica has more lines than that, and with a bound on them all. While all
 //! replicas are sound and nothing has happened a look is a comparison of counts.
 
-use super::Members;
+use super::WorkerFleet;
 use core::cell::{Cell, RefCell};
 use core::time::Duration;
 use slackwater_core::health::{HealthCounters, HealthState, HealthView};
@@ -47,7 +47,7 @@ impl Standings {
     }
 
     /// Logs what has changed since the last look, once in a while.
-    pub(crate) fn look(&self, service: &str, balancer: &Balancer, members: &Members) {
+    pub(crate) fn look(&self, service: &str, balancer: &Balancer, fleet: &WorkerFleet) {
         let now = Instant::now();
         if now < self.next_at.get() {
             return;
@@ -65,14 +65,16 @@ impl Standings {
         );
         let mut unsound = BTreeMap::new();
         let mut changes = 0_usize;
-        for member in members.all() {
+        for replica in fleet.all() {
             // Of several parts the one that stands worst.
-            let parts = views.iter().filter(|it| member.parts.contains(&it.replica));
+            let parts = views
+                .iter()
+                .filter(|it| replica.parts.contains(&it.replica));
             let Some(view) = parts.max_by_key(|view| view.state) else {
                 continue;
             };
             let state = told(view.state);
-            let name = member.config.name.as_str();
+            let name = replica.config.name.as_str();
             let before = self.unsound.borrow().get(name).copied();
             if state != before.unwrap_or(HealthState::Sound) {
                 changes += 1;

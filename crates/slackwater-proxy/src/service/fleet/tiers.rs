@@ -4,7 +4,7 @@
 //! by its checks, says that it drains, or is lost: it has stopped answering probes, and others have not. One that never
 //! answered any counts as there. Where there is nobody at all, tiers mean nothing either: everybody may be chosen, as ever when nobody may be.
 
-use super::Members;
+use super::WorkerFleet;
 use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use core::time::Duration;
 use std::rc::Rc;
@@ -52,13 +52,13 @@ pub(super) fn active(fleet: &[Standing]) -> Option<u8> {
 }
 
 /// Keeps looking, while there are several tiers.
-pub(crate) async fn watch(members: Rc<Members>, changed: &impl Fn()) {
+pub(crate) async fn watch(fleet: Rc<WorkerFleet>, changed: &impl Fn()) {
     let mut every = tokio::time::interval(INTERVAL);
     every.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
-        members.several_tiers().await;
+        fleet.several_tiers().await;
         every.tick().await;
-        if members.look_at_tiers() {
+        if fleet.look_at_tiers() {
             changed();
         }
     }

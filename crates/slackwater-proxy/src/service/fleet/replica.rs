@@ -10,11 +10,11 @@ use tokio::time::Instant;
 
 /// A replica to this worker.
 #[derive(Debug)]
-pub(crate) struct Member {
+pub(crate) struct FleetReplica {
     pub(crate) config: ReplicaConfig,
     /// What the policy calls its parts; none if it has no weight.
     pub(crate) parts: Vec<ReplicaId>,
-    pub(crate) replica: Rc<Replica>,
+    pub(crate) connections: Rc<Replica>,
     pub(crate) counts: Arc<ReplicaCounts>,
     /// `None`: requests in flight there are not limited.
     pub(crate) replica_limiter: Option<Rc<ReplicaLimiter>>,
@@ -22,7 +22,7 @@ pub(crate) struct Member {
     pub(super) resting_since: Option<Instant>,
 }
 
-impl Member {
+impl FleetReplica {
     pub(crate) fn counts(&self) -> &ReplicaCounts {
         &self.counts
     }
