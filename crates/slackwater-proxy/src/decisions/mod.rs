@@ -19,7 +19,7 @@ mod wanted;
 
 #[cfg(any(test, feature = "schema"))]
 pub use answer::Found;
-pub use answer::{Told, answer};
+pub use answer::{DecisionText, answer};
 pub use archive::Archive;
 pub use sentences::score_name;
 pub use wanted::LIMIT_MAX;

@@ -13,7 +13,7 @@ const OUTS_SHOWN: usize = 5;
 const WEIGHT_MAX: u32 = 65_535;
 
 /// The whole record of a request, with the end of its last line.
-pub(super) fn tell(decision: &Decision) -> String {
+pub(super) fn describe(decision: &Decision) -> String {
     let mut text = String::new();
     // Writing to a string does not fail.
     let _ = write_decision(&mut text, decision);

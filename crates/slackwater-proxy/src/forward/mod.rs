@@ -31,7 +31,7 @@ mod session;
 mod time;
 mod wire;
 
-pub use answer::{answer, is_grpc_call, refuse, say_in_grpc, turned_away};
+pub use answer::{answer, convert_to_grpc, is_grpc_call, refuse, turned_away};
 pub(crate) use answer::{no_route, own_response, replicas_full, shed, too_large, too_late};
 pub use client::{AcceptLoop, BoundListener, Handler, advice_on_port, listen};
 pub use counts::{
@@ -40,7 +40,7 @@ pub use counts::{
 pub(crate) use counts::{Count, Level, Moment};
 pub use exchange::{Cause, Failure, Replica, Reply};
 pub(crate) use head::error_field::X_SLACKWATER_ERROR;
-pub(crate) use head::{Cut, Refusal, tells_ends};
+pub(crate) use head::{Cut, Refusal, forwards_ends};
 pub use head::{Origin, Rules};
 pub(crate) use replica::connect;
 pub use replica::{ReplicaOptions, Target, reach};

@@ -30,7 +30,7 @@ struct Shared {
 impl Drop for Shared {
     fn drop(&mut self) {
         let record = self.record.borrow();
-        (record.recorder()).tell(self.marks, |consumer, mark| {
+        (record.recorder()).notify(self.marks, |consumer, mark| {
             consumer.finished(&record, mark);
         });
         record.recorder().trace(&record);
@@ -69,7 +69,7 @@ impl Drop for RecordHandle {
         record.total = Some(record.began.elapsed());
         drop(record);
         let record = shared.record.borrow();
-        record.recorder().tell(shared.marks, |consumer, mark| {
+        record.recorder().notify(shared.marks, |consumer, mark| {
             consumer.over(&record, mark);
         });
     }

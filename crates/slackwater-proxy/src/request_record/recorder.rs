@@ -94,8 +94,8 @@ pub(crate) struct RequestRecorder {
 pub(crate) struct Tracing {
     /// Says which are.
     pub(crate) tracer: Rc<Tracer>,
-    /// Tells the record of one as spans.
-    pub(crate) tell: fn(&RequestRecord),
+    /// Exports the record of a sampled request as spans.
+    pub(crate) export: fn(&RequestRecord),
 }
 
 impl RequestRecorder {
@@ -178,14 +178,14 @@ impl RequestRecorder {
     /// A request and all of its attempts are over.
     pub(super) fn trace(&self, record: &RequestRecord) {
         if let (Some(tracing), Some(_)) = (&self.tracing, &record.traced) {
-            (tracing.tell)(record);
+            (tracing.export)(record);
         }
     }
 
-    pub(super) fn tell(&self, marks: Marks, tell: impl Fn(&dyn Consumer, u8)) {
+    pub(super) fn notify(&self, marks: Marks, notify: impl Fn(&dyn Consumer, u8)) {
         for told in self.consumers.iter().zip(marks) {
             if let (Some(consumer), Some(mark)) = told {
-                tell(&**consumer, mark);
+                notify(&**consumer, mark);
             }
         }
     }

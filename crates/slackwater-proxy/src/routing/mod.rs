@@ -7,7 +7,7 @@ mod mirror;
 
 use crate::forward::{
     AttemptTimeouts, Count, Handler, Origin, Refusal, RequestBody, ResponseBody, UnreadableCounts,
-    is_grpc_call, no_route, own_response, prepare_request, refuse, say_in_grpc, too_large,
+    convert_to_grpc, is_grpc_call, no_route, own_response, prepare_request, refuse, too_large,
 };
 use crate::request_record::{RecordHandle, RequestRecorder};
 use crate::service::{Attempt, DispatchOptions, Service};
@@ -129,7 +129,7 @@ impl Routing {
         if let Err(refusal) = prepared {
             return service.refused(refuse(refusal), record);
         }
-        service.tell_ends(&mut request, origin);
+        service.forward_ends(&mut request, origin);
         self.recorder.ids().pass_on(id, request.headers_mut());
         // What a tunnel is for has no path, and its host is the replica's affair.
         if *request.method() != Method::CONNECT && !rewrite(&forward.rewrite, &mut request, origin)
@@ -186,7 +186,7 @@ impl Handler for Routing {
         ids.answer(id.as_ref(), answer.headers_mut());
         let status = answer.status();
         if is_grpc_call {
-            say_in_grpc(&mut answer);
+            convert_to_grpc(&mut answer);
         }
         record.answer(status, &answer);
         answer

@@ -5,13 +5,13 @@
 //! are as they were stays, with all that its policy has learned, and so do its replicas. Requests that run keep what they
 //! began with.
 
-use super::sources::{Opened, Sources, hear};
+use super::sources::{Opened, Sources, wait_for_fleets};
 use super::status::ServiceParts;
 use super::tls::Tls;
-use super::worker::{Command, ListenerPlan, Plan, ServicePlan, tells_certificates};
+use super::worker::{Command, ListenerPlan, Plan, ServicePlan, forwards_certificates};
 use super::{Listener, OpenedAnew, Proxy, ServiceSource, next_number, numbered, parts};
 use crate::discovery::{Discovery, Fleet};
-use crate::forward::tells_ends;
+use crate::forward::forwards_ends;
 use crate::health::Health;
 use crate::service::orders::Orders;
 use crate::service::{Followed, ServiceView};
@@ -231,7 +231,7 @@ impl Proxy {
                 kept: stays.then_some(place),
             });
         }
-        hear(&to_hear).await;
+        wait_for_fleets(&to_hear).await;
         Ok(services)
     }
 
@@ -239,8 +239,8 @@ impl Proxy {
         let takes_alike = self.config.limits == next.limits
             && self.config.forwarded == next.forwarded
             && self.config.timeouts == next.timeouts
-            && tells_certificates(&self.config) == tells_certificates(next)
-            && tells_ends(&self.config) == tells_ends(next)
+            && forwards_certificates(&self.config) == forwards_certificates(next)
+            && forwards_ends(&self.config) == forwards_ends(next)
             && self.config.upgrade_protocols == next.upgrade_protocols;
         let is_alike = |old: &ListenerConfig, new: &ListenerConfig| {
             let renamed = ListenerConfig {

@@ -175,7 +175,7 @@ fn recorder(
     let requests = requests.map(|requests| Box::new(requests) as Box<dyn Consumer>);
     let tracing = switch.map(|switch| Tracing {
         tracer: switch.tracer(),
-        tell: spans::finish,
+        export: spans::finish,
     });
     RequestRecorder::new(
         [lines, keeper, requests],
@@ -201,7 +201,7 @@ fn shortest_timeout(config: &Config) -> Duration {
 }
 
 /// Whether any listener tells replicas of certificates: then nobody who comes by another one may say that it did.
-pub(crate) fn tells_certificates(config: &Config) -> bool {
+pub(crate) fn forwards_certificates(config: &Config) -> bool {
     let mut tls = config.listeners.iter().filter_map(|it| it.tls.as_ref());
     tls.any(|tls| tls.pass_client_certificate)
 }
@@ -354,7 +354,7 @@ impl Worker {
             ));
             self.listeners.push((number, Rc::clone(&routing)));
             let settings = ClientSettings {
-                tells_certificates: tells_certificates(&config),
+                forwards_certificates: forwards_certificates(&config),
                 counts: Arc::clone(&self.counts.connections),
                 ..ClientSettings::new(&config.timeouts, &config.limits, &config.upgrade_protocols)
             };

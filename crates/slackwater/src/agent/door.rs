@@ -15,8 +15,8 @@ use slackwater_config::Connect;
 use slackwater_config::OrcaReports;
 use slackwater_proxy::forward::{
     AttemptTimeouts, Cause, End as Ending, Failure, Handler, Origin, Replica, ReplicaCounts, Reply,
-    RequestBody, ResponseBody, UnreadableCounts, Watch, answer, is_grpc_call, prepare_request,
-    refuse, say_in_grpc, turned_away,
+    RequestBody, ResponseBody, UnreadableCounts, Watch, answer, convert_to_grpc, is_grpc_call,
+    prepare_request, refuse, turned_away,
 };
 use slackwater_proxy::orca::{wanted, write_trailers};
 use slackwater_telemetry::latency_histogram::LatencyHistogram;
@@ -65,7 +65,7 @@ impl Handler for Door {
         let is_grpc_call = is_grpc_call(request.headers());
         let mut answer = self.answer(request, origin).await;
         if is_grpc_call {
-            say_in_grpc(&mut answer);
+            convert_to_grpc(&mut answer);
         }
         answer
     }

@@ -93,7 +93,7 @@ async fn serve(parts: WorkerParts) -> io::Result<()> {
     });
     let settings = ClientSettings {
         counts: parts.connection_counts,
-        tells_certificates: (config.tls.as_ref()).is_some_and(|tls| tls.pass_client_certificate),
+        forwards_certificates: (config.tls.as_ref()).is_some_and(|tls| tls.pass_client_certificate),
         ..ClientSettings::new(timeouts, &config.limits, &config.upgrade_protocols)
     };
     let clients = Clients::new(

@@ -174,7 +174,7 @@ impl Rig {
 }
 
 fn said(decision: &Decision) -> String {
-    let text = tell(decision);
+    let text = describe(decision);
     let begin = text.find("     replica ").expect("a choice") + "     replica ".len();
     let end = text.rfind("\n     200 ").expect("its end");
     text[begin..end].to_owned()

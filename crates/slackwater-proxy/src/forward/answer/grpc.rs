@@ -19,7 +19,7 @@ use slackwater_tower::wire::shed;
 const RESOURCE_EXHAUSTED: &str = "8";
 
 /// Says an answer of our own as gRPC has it; leaves any other response alone.
-pub fn say_in_grpc<W: Watch>(response: &mut Response<ResponseBody<W>>) {
+pub fn convert_to_grpc<W: Watch>(response: &mut Response<ResponseBody<W>>) {
     let status = response.status();
     if status.is_success() || !response.headers().contains_key(X_SLACKWATER_ERROR) {
         return;

@@ -5,7 +5,7 @@
 
 mod grpc;
 
-pub use grpc::{is_grpc_call, say_in_grpc};
+pub use grpc::{convert_to_grpc, is_grpc_call};
 
 use crate::forward::exchange::Cause;
 use crate::forward::head::Refusal;
@@ -164,7 +164,7 @@ pub(crate) fn text<W: Watch>(
 mod tests {
     use super::*;
     use crate::forward::head::error_field::{
-        GRPC, GRPC_MESSAGE, GRPC_PUSHBACK, GRPC_STATUS, Unstarted, says_unstarted,
+        GRPC, GRPC_MESSAGE, GRPC_PUSHBACK, GRPC_STATUS, Unstarted, read_unstarted,
     };
     use crate::forward::response::End;
     use http::HeaderName;
@@ -194,7 +194,7 @@ mod tests {
     /// The same to a gRPC call.
     fn with_in_grpc(name: HeaderName, value: &'static str) -> Response<ResponseBody<Nobody>> {
         let mut answer = withdrawn();
-        say_in_grpc(&mut answer);
+        convert_to_grpc(&mut answer);
         changed(answer, name, value)
     }
 
@@ -215,7 +215,7 @@ mod tests {
         ] {
             let response = with(name.clone(), value);
             assert_eq!(
-                says_unstarted(&response).is_some(),
+                read_unstarted(&response).is_some(),
                 is_agents,
                 "{name}: {value}"
             );
@@ -227,11 +227,11 @@ mod tests {
         ] {
             let mut response = with(header::CONTENT_LENGTH, "51");
             response.headers_mut().remove(&missing);
-            assert!(says_unstarted(&response).is_none(), "without {missing}");
+            assert!(read_unstarted(&response).is_none(), "without {missing}");
         }
         let mut response = with(header::CONTENT_LENGTH, "51");
         *response.status_mut() = StatusCode::BAD_GATEWAY;
-        assert!(says_unstarted(&response).is_none());
+        assert!(read_unstarted(&response).is_none());
     }
 
     #[test]
@@ -240,27 +240,27 @@ mod tests {
             let (head, _) = turned_away::<Nobody>(why).into_parts();
             let mut agents = Response::from_parts(head, ());
             let unstarted = Some(Unstarted::Shed(why));
-            assert_eq!(says_unstarted(&agents), unstarted);
+            assert_eq!(read_unstarted(&agents), unstarted);
             let length = why.to_string().len() + 1;
             let headers = agents.headers_mut();
             headers.insert(header::CONTENT_LENGTH, length.into());
-            assert_eq!(says_unstarted(&agents), unstarted);
+            assert_eq!(read_unstarted(&agents), unstarted);
             let headers = agents.headers_mut();
             headers.insert(header::CONTENT_LENGTH, (length + 1).into());
-            assert_eq!(says_unstarted(&agents), None);
+            assert_eq!(read_unstarted(&agents), None);
             for fields in [http::HeaderMap::new(), call()] {
                 let mut layers = slackwater_tower::wire::shed::shed_response(why, &fields);
                 let headers = layers.headers_mut();
                 headers.insert(header::CONTENT_LENGTH, 0.into());
-                assert_eq!(says_unstarted(&layers), unstarted);
+                assert_eq!(read_unstarted(&layers), unstarted);
                 let headers = layers.headers_mut();
                 headers.insert(header::VIA, HeaderValue::from_static("1.1 other"));
-                assert_eq!(says_unstarted(&layers), None, "somebody passed it on");
+                assert_eq!(read_unstarted(&layers), None, "somebody passed it on");
             }
         }
         let withdrawn = with(header::CONTENT_LENGTH, "0");
         assert_eq!(
-            says_unstarted(&withdrawn),
+            read_unstarted(&withdrawn),
             None,
             "an agent always says a line"
         );
@@ -288,7 +288,7 @@ mod tests {
         ] {
             let response = with_in_grpc(name.clone(), value);
             assert_eq!(
-                says_unstarted(&response).is_some(),
+                read_unstarted(&response).is_some(),
                 is_agents,
                 "{name}: {value}"
             );
@@ -301,12 +301,12 @@ mod tests {
         ] {
             let mut response = with_in_grpc(header::CONTENT_LENGTH, "0");
             response.headers_mut().remove(&missing);
-            assert!(says_unstarted(&response).is_none(), "without {missing}");
+            assert!(read_unstarted(&response).is_none(), "without {missing}");
         }
         for status in [StatusCode::SERVICE_UNAVAILABLE, StatusCode::ACCEPTED] {
             let mut response = with_in_grpc(header::CONTENT_LENGTH, "0");
             *response.status_mut() = status;
-            assert!(says_unstarted(&response).is_none(), "{status}");
+            assert!(read_unstarted(&response).is_none(), "{status}");
         }
     }
 }

@@ -172,7 +172,7 @@ async fn exchange<H: Handler>(
     handler: &H,
 ) -> After {
     let in_flight = RequestInFlight::new(&inbound.session);
-    (inbound.session.clients).tell_certificate(&mut head.headers, origin);
+    (inbound.session.clients).set_certificate(&mut head.headers, origin);
     let asked = Asked {
         is_head: head.method == Method::HEAD,
         is_connect: head.method == Method::CONNECT,

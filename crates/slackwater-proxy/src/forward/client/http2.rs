@@ -277,7 +277,7 @@ impl<H: Handler> Served<H> {
         *request.uri_mut() = head.uri;
         *request.version_mut() = Version::HTTP_2;
         *request.headers_mut() = head.headers;
-        clients.tell_certificate(request.headers_mut(), &self.origin);
+        clients.set_certificate(request.headers_mut(), &self.origin);
         let mut handling = pin!(self.handler.handle(request, &self.origin));
         let mut response = poll_fn(|cx| {
             if let Poll::Ready(response) = handling.as_mut().poll(cx) {

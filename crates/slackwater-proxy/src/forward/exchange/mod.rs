@@ -11,7 +11,7 @@ mod repeat;
 pub use failure::{Cause, Failure};
 
 use crate::forward::counts::ReplicaEnd;
-use crate::forward::head::error_field::{Unstarted, says_unstarted, unmark};
+use crate::forward::head::error_field::{Unstarted, read_unstarted, unmark};
 use crate::forward::head::hygiene;
 use crate::forward::replica::http1::{Connection, Download, NoResponse, Sending};
 use crate::forward::replica::http2;
@@ -235,7 +235,7 @@ impl Replica {
     ) -> Result<Reply, Failure> {
         if !self.options.may_be_agent {
             unmark(&mut response);
-        } else if let Some(unstarted) = says_unstarted(&response) {
+        } else if let Some(unstarted) = read_unstarted(&response) {
             let cause = match unstarted {
                 Unstarted::Withdrawn => Cause::Withdrawn,
                 Unstarted::Shed(shed) => Cause::Shed(shed),
@@ -290,7 +290,7 @@ impl Replica {
 
     /// Whose connection a request needs; `None`: anybody's, or our own.
     fn client_of<'r>(&self, request: &'r Request<RequestBody>) -> Option<&'r Arc<Ends>> {
-        let tells = self.target.tells_client();
+        let tells = self.target.forwards_client();
         tells.then(|| request.extensions().get()).flatten()
     }
 

@@ -40,7 +40,7 @@ pub(crate) enum Unstarted {
 /// what an agent says makes any request
 /// one that nobody had: the answer has to be an agent's as a whole. A server that passes on what it heard from an agent
 /// before yet another server has had the request; it puts in a field of its own, as a rule, and is not believed.
-pub(crate) fn says_unstarted<B>(response: &Response<B>) -> Option<Unstarted> {
+pub(crate) fn read_unstarted<B>(response: &Response<B>) -> Option<Unstarted> {
     let headers = response.headers();
     // Hardly any response has it.
     let said = headers.get(X_SLACKWATER_ERROR)?;

@@ -21,7 +21,7 @@ const HTTP: HeaderValue = HeaderValue::from_static("http");
 const HTTPS: HeaderValue = HeaderValue::from_static("https");
 
 /// Whether a field tells where a request comes from, whoever wrote it, or a replica may read it so.
-pub(super) fn tells_origin(name: &HeaderName) -> bool {
+pub(super) fn is_origin_field(name: &HeaderName) -> bool {
     let text = name.as_str();
     let start = text.get(..X_FORWARDED_PREFIX.len());
     *name == header::FORWARDED
@@ -162,7 +162,7 @@ pub(crate) fn rewrite<B>(request: &mut Request<B>, origin: &Origin, has_any: boo
                     settings.read.x_forwarded
                 }
         };
-        remove(headers, |name| tells_origin(name) && !keeps(name));
+        remove(headers, |name| is_origin_field(name) && !keeps(name));
     }
     if settings.send.x_forwarded {
         append(headers, X_FORWARDED_FOR, &origin.peer_field);

@@ -173,7 +173,9 @@ pub(crate) fn prepare_interim(headers: &mut HeaderMap) {
 /// Takes out of trailers what only a head may say, whichever way they go and whatever protocol they came by.
 pub(crate) fn prepare_trailers(trailers: &mut HeaderMap) {
     remove(trailers, |name| {
-        is_of_the_head(name.as_str()) || forwarded::tells_origin(name) || client_cert::is_one(name)
+        is_of_the_head(name.as_str())
+            || forwarded::is_origin_field(name)
+            || client_cert::is_one(name)
     });
 }
 
@@ -216,7 +218,7 @@ impl Seen {
                     "keep-alive" | "proxy-connection" => seen.others = true,
                     // Between a balancer and an agent, and nobody else's to say or to read.
                     _ if *name == TIE => seen.others = true,
-                    _ => seen.origin |= forwarded::tells_origin(name),
+                    _ => seen.origin |= forwarded::is_origin_field(name),
                 },
             }
         }

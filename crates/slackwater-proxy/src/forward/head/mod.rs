@@ -13,5 +13,5 @@ mod target;
 mod via;
 
 pub(crate) use hygiene::Refusal;
-pub(crate) use origin::{Cut, tells_ends};
+pub(crate) use origin::{Cut, forwards_ends};
 pub use origin::{Origin, Rules};

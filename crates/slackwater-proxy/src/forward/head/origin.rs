@@ -23,11 +23,11 @@ pub struct Rules {
     /// Connections closed for want of such a header.
     pub(crate) proxy_headers_refused: Arc<Count>,
     /// Whether some service tells its replicas where clients' connections come from.
-    tells_ends: bool,
+    forwards_ends: bool,
 }
 
 /// Whether any service tells its replicas where clients' connections come from.
-pub(crate) fn tells_ends(config: &Config) -> bool {
+pub(crate) fn forwards_ends(config: &Config) -> bool {
     let mut services = config.services.iter();
     services.any(|service| service.replica.proxy_protocol.is_some())
 }
@@ -40,7 +40,7 @@ impl Rules {
             head_fields_max: limits.head_fields_max as usize,
             proxied: None,
             proxy_headers_refused: Arc::default(),
-            tells_ends: false,
+            forwards_ends: false,
         })
     }
 
@@ -55,7 +55,7 @@ impl Rules {
             head_fields_max: config.limits.head_fields_max as usize,
             proxied: listener.proxy_protocol.clone(),
             proxy_headers_refused: Arc::clone(refused),
-            tells_ends: tells_ends(config),
+            forwards_ends: forwards_ends(config),
         })
     }
 
@@ -135,7 +135,7 @@ impl Origin {
         from: SocketAddr,
         to: impl FnOnce() -> io::Result<SocketAddr>,
     ) {
-        if self.rules.tells_ends
+        if self.rules.forwards_ends
             && let Ok(to) = to()
         {
             self.ends = Some(Arc::new(Ends { from, to }));
@@ -168,12 +168,12 @@ impl Origin {
     }
 
     /// The same, for the client that a PROXY header told.
-    pub(crate) fn told(&self, peer: SocketAddr, to: SocketAddr) -> Self {
+    pub(crate) fn proxied_from(&self, peer: SocketAddr, to: SocketAddr) -> Self {
         // An address and a port are always an authority.
         let local = Authority::try_from(to.to_string()).unwrap_or_else(|_| self.local.clone());
-        let mut told = Self::new(&self.rules, peer, local, self.listener);
-        told.note_ends(peer, || Ok(to));
-        told
+        let mut origin = Self::new(&self.rules, peer, local, self.listener);
+        origin.note_ends(peer, || Ok(to));
+        origin
     }
 
     /// The scheme that a request came by, as far as a proxy before us is trusted to say.

@@ -42,7 +42,7 @@ impl Target {
     }
 
     /// Whether a connection is one client's alone, because it begins with who that is.
-    pub(crate) const fn tells_client(&self) -> bool {
+    pub(crate) const fn forwards_client(&self) -> bool {
         self.proxy_protocol.is_some()
     }
 

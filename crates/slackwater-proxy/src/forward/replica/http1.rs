@@ -216,7 +216,7 @@ impl Sending {
                     return Poll::Ready(Err(NoResponse::Bad("too many interim responses")));
                 }
                 hygiene::prepare_interim(&mut head.headers);
-                body.tell(head.status, &head.headers);
+                body.send_interim(head.status, &head.headers);
                 buffers::take_headers_back(head.headers);
                 continue;
             }

@@ -58,7 +58,7 @@ impl Sending {
         }
         let (mut head, body) = request.into_parts();
         let is_end = body.is_end_stream();
-        tell_length(&mut head.headers, &head.method, &body);
+        set_content_length(&mut head.headers, &head.method, &body);
         let (reader, writer) = permit.begin(&head.method, &head.uri, head.headers, is_end);
         let mut loan = Loan::of(body.budget().cloned());
         if let Some(more) = loan.raise(beyond_first(0)) {
@@ -87,7 +87,7 @@ impl Sending {
         }
         while let Some(mut head) = self.reader.next_interim() {
             hygiene::prepare_interim(&mut head.headers);
-            self.body.tell(head.status, &head.headers);
+            self.body.send_interim(head.status, &head.headers);
             buffers::take_headers_back(head.headers);
         }
         self.reader.poll_response(cx).map_err(NoResponse::Lost)
@@ -108,7 +108,7 @@ impl Sending {
 
 /// Tells a body's length where it is known, for who prefers to know it first. Methods that usually have a body say, too,
 /// when they have none. RFC 9110 §8.6
-fn tell_length(headers: &mut HeaderMap, method: &Method, body: &RequestBody) {
+fn set_content_length(headers: &mut HeaderMap, method: &Method, body: &RequestBody) {
     let Some(length) = body.size_hint().exact() else {
         return;
     };

@@ -334,11 +334,13 @@ impl RequestBody {
     }
 
     /// Passes on to the client what is not the final response.
-    pub(crate) fn tell(&self, status: StatusCode, headers: &HeaderMap) {
+    pub(crate) fn send_interim(&self, status: StatusCode, headers: &HeaderMap) {
         match &self.source {
             Source::Absent | Source::Own(_) => (),
-            Source::Client(body) => body.tell(status, headers),
-            Source::Replayable(reader) => reader.with_source(|body| body.tell(status, headers)),
+            Source::Client(body) => body.send_interim(status, headers),
+            Source::Replayable(reader) => {
+                reader.with_source(|body| body.send_interim(status, headers));
+            }
         }
     }
 
@@ -358,10 +360,10 @@ impl Limit {
 }
 
 impl ClientBody {
-    fn tell(&self, status: StatusCode, headers: &HeaderMap) {
+    fn send_interim(&self, status: StatusCode, headers: &HeaderMap) {
         match self {
-            Self::Http1(upload) => upload.tell(status, headers),
-            Self::Http2(incoming) => incoming.tell(status, headers),
+            Self::Http1(upload) => upload.send_interim(status, headers),
+            Self::Http2(incoming) => incoming.send_interim(status, headers),
         }
     }
 }

@@ -42,7 +42,7 @@ pub struct ClientSettings {
     /// Fields of a request's head, at most.
     pub head_fields_max: u32,
     /// Whether replicas are told clients' certificates, by some listener; then nobody else may tell them.
-    pub tells_certificates: bool,
+    pub forwards_certificates: bool,
     /// Protocols to which an HTTP/1.1 connection may change, by their names in `Upgrade`. Others are not asked for.
     pub upgrades: Box<[HeaderValue]>,
     /// Where they are counted.
@@ -60,7 +60,7 @@ impl ClientSettings {
             streams_max: limits.streams_max,
             head_bytes_max: limits.head_bytes_max,
             head_fields_max: limits.head_fields_max,
-            tells_certificates: false,
+            forwards_certificates: false,
             upgrades: upgrades.into(),
             counts: Arc::default(),
         }
@@ -95,7 +95,7 @@ pub struct Clients {
     pub(crate) handshake_ticks: u64,
     pub(crate) head_ticks: u64,
     pub(crate) stall_ticks: u64,
-    tells_certificates: bool,
+    forwards_certificates: bool,
     pub(crate) head_limits: HeadLimits,
     pub(crate) upgrades: Box<[HeaderValue]>,
 }
@@ -119,7 +119,7 @@ impl Clients {
             handshake_ticks: deadlines.ticks(settings.handshake),
             head_ticks: deadlines.ticks(settings.head),
             stall_ticks: deadlines.ticks(settings.stall),
-            tells_certificates: settings.tells_certificates,
+            forwards_certificates: settings.forwards_certificates,
             head_limits: HeadLimits {
                 bytes_max: settings.head_bytes_max as usize,
                 fields_max: settings.head_fields_max as usize,
@@ -150,8 +150,8 @@ impl Clients {
     }
 
     /// Leaves in a request's head the client's certificate as it was verified, and nothing else of that kind.
-    pub(crate) fn tell_certificate(&self, headers: &mut HeaderMap, origin: &Origin) {
-        if self.tells_certificates {
+    pub(crate) fn set_certificate(&self, headers: &mut HeaderMap, origin: &Origin) {
+        if self.forwards_certificates {
             client_cert::state(headers, origin.certificate.as_ref());
         }
     }

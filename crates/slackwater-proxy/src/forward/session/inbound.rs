@@ -275,7 +275,7 @@ impl Inbound {
                     return Poll::Ready(Some(Ok(Frame::trailers(trailers))));
                 }
                 Ok(Decoded::Starved) => {
-                    self.tell_to_continue(cx);
+                    self.send_continue(cx);
                     match ready!(self.poll_read(cx)) {
                         Ok(read) if !read.is_empty() => {
                             self.session.moved();
@@ -299,7 +299,7 @@ impl Inbound {
     }
 
     /// The body is wanted: a client that waits for this is told to send it. RFC 9110 §10.1.1
-    fn tell_to_continue(&self, cx: &mut Context<'_>) {
+    fn send_continue(&self, cx: &mut Context<'_>) {
         if !self.expects_continue.replace(false) {
             return;
         }
@@ -314,7 +314,7 @@ impl Inbound {
 
     /// A response that is not final. Whoever waits for 100 has been told so when the body was first wanted, which is before
     /// a replica can say it.
-    fn tell(&self, status: StatusCode, headers: &HeaderMap) {
+    fn send_interim(&self, status: StatusCode, headers: &HeaderMap) {
         let mut interim = self.interim.borrow_mut();
         if status == StatusCode::CONTINUE || !self.is_waiting.get() || interim.is_full() {
             return;
@@ -371,9 +371,9 @@ impl Upload {
     }
 
     /// Passes on a response that is not final.
-    pub(crate) fn tell(&self, status: StatusCode, headers: &HeaderMap) {
+    pub(crate) fn send_interim(&self, status: StatusCode, headers: &HeaderMap) {
         if self.is_current() {
-            self.inbound.tell(status, headers);
+            self.inbound.send_interim(status, headers);
         }
     }
 }

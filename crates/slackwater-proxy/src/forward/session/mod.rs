@@ -130,9 +130,9 @@ impl Session {
             .any(|network| network.contains(origin.peer));
         let refused = if is_trusted {
             match self.carry_unasked(proxy_header::read(stream)).await {
-                Some(Ok(told)) => {
-                    if let Some((from, to)) = told.addresses {
-                        *origin = origin.told(from, to);
+                Some(Ok(header)) => {
+                    if let Some((from, to)) = header.addresses {
+                        *origin = origin.proxied_from(from, to);
                     }
                     self.deadline.arm(self.clients.idle_ticks);
                     return true;

@@ -123,7 +123,7 @@ impl Incoming {
     }
 
     /// A response that is not final. Whoever waits for 100 is told so when the body is first wanted.
-    pub(crate) fn tell(&self, status: StatusCode, headers: &HeaderMap) {
+    pub(crate) fn send_interim(&self, status: StatusCode, headers: &HeaderMap) {
         if status != StatusCode::CONTINUE {
             let mut connection = self.reader.connection.borrow_mut();
             connection.tell(self.reader.key, status, headers);

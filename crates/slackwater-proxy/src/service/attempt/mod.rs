@@ -40,7 +40,7 @@ pub(crate) struct Attempt {
     /// What it is to its request.
     kind: AttemptKind,
     /// What the response's head or its trailers say.
-    told: Outcome,
+    outcome: Outcome,
     /// How a gRPC call ended, as far as it is told.
     grpc_status: Option<GrpcStatus>,
     /// Another attempt has taken its place.
@@ -162,7 +162,7 @@ impl Attempt {
             lease: Some(lease),
             replica,
             kind: AttemptKind::First,
-            told: Outcome::Success,
+            outcome: Outcome::Success,
             grpc_status: None,
             is_discarded: false,
             learning,
@@ -276,7 +276,7 @@ impl Attempt {
                 }
                 let said = read_head(status, reply.headers());
                 self.notes.head(status, said.grpc_status);
-                self.hear(said);
+                self.note(said);
                 self.learn(reply.headers_mut());
                 self.head_ready();
                 self.replica.counts().count_response(status);
@@ -303,7 +303,7 @@ impl Attempt {
 
     fn head_ready(&mut self) {
         if let Some(lease) = &mut self.lease {
-            let at = lease.head_ready(self.told);
+            let at = lease.head_ready(self.outcome);
             let latency = at.saturating_since(lease.picked_at());
             self.replica.counts().heads.add(latency);
             self.head_at = Some(at);
@@ -329,8 +329,8 @@ impl Attempt {
     }
 
     /// Its response says that of its query, and perhaps how a gRPC call ended.
-    fn hear(&mut self, said: Said) {
-        self.told = said.outcome;
+    fn note(&mut self, said: Said) {
+        self.outcome = said.outcome;
         self.grpc_status = said.grpc_status.or(self.grpc_status);
         if said.grpc_status.is_some_and(GrpcStatus::blames_server) {
             self.replica.counts().grpc_failures.add_one();
@@ -394,7 +394,7 @@ impl Attempt {
 
     /// The rest of the response is not read, which tells nothing of the replica.
     pub(crate) fn settle(&mut self) {
-        self.end(self.told);
+        self.end(self.outcome);
     }
 
     fn end(&mut self, outcome: Outcome) {
@@ -428,12 +428,12 @@ impl Watch for Box<Attempt> {
     }
 
     fn trailers(&mut self, trailers: &mut HeaderMap) {
-        let said = read_trailers(trailers, self.told);
+        let said = read_trailers(trailers, self.outcome);
         if let Some(status) = said.grpc_status {
             self.record.grpc_ended(status);
             self.notes.grpc_ended(status);
         }
-        self.hear(said);
+        self.note(said);
         self.learn(trailers);
     }
 
@@ -446,7 +446,7 @@ impl Watch for Box<Attempt> {
         let is_discarded = self.is_discarded;
         let has_failed_in_grpc = self.grpc_status.is_some_and(GrpcStatus::blames_server);
         let outcome = match end {
-            End::Complete => self.told,
+            End::Complete => self.outcome,
             End::Silent => Outcome::Success,
             End::Broken => {
                 self.replica.counts().broken.add_one();
@@ -476,9 +476,9 @@ impl Drop for Attempt {
         }
         if self.is_discarded {
             // What it was refused for may be no failure of itself.
-            let outcome = match self.told {
+            let outcome = match self.outcome {
                 Outcome::Success => Outcome::Failed,
-                told => told,
+                outcome => outcome,
             };
             self.end_because(outcome, || Some(NOT_PASSED_ON.into()));
         } else if self

@@ -46,7 +46,7 @@ pub(crate) struct RetryPermit<'r>(&'r Retries);
 impl Drop for RetryPermit<'_> {
     fn drop(&mut self) {
         self.0.budget.borrow_mut().end();
-        self.0.tell_out();
+        self.0.publish_retries();
     }
 }
 
@@ -88,14 +88,14 @@ impl Retries {
     pub(crate) fn acquire_permit(&self) -> Option<RetryPermit<'_>> {
         let awaited = u32::try_from(self.counts.awaited.read()).unwrap_or(u32::MAX);
         if self.budget.borrow_mut().begin(awaited) {
-            self.tell_out();
+            self.publish_retries();
             return Some(RetryPermit(self));
         }
         self.counts.retries_over_budget.add_one();
         None
     }
 
-    fn tell_out(&self) {
+    fn publish_retries(&self) {
         let out = self.budget.borrow().retries();
         self.counts.retries_out.set(out.into());
     }

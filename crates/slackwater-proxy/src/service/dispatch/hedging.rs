@@ -47,7 +47,7 @@ impl Hedging {
         let (watch, new_method) = match class {
             Class::Number(class) => {
                 let watch = self.hedger.borrow_mut().begin(self.now(), class);
-                self.tell_saved();
+                self.publish_saved();
                 (Some(watch), None)
             }
             Class::New(method) => (None, Some(method)),
@@ -68,7 +68,7 @@ impl Hedging {
         self.classes.replace(Classes::new(classes_max));
         let hedger = Hedger::new(self.settings.rules.clone(), classes_max);
         self.hedger.replace(hedger);
-        self.tell_saved();
+        self.publish_saved();
     }
 
     /// A second copy is on its way.
@@ -76,7 +76,7 @@ impl Hedging {
         self.counts.hedges.add_one();
     }
 
-    fn tell_saved(&self) {
+    fn publish_saved(&self) {
         let saved = self.hedger.borrow().saved_millionths();
         self.counts.hedges_saved.set(saved);
     }
@@ -118,7 +118,7 @@ impl<'h> Watching<'h> {
         let is_to_be = hedger.handle_due(self.hedging.now(), watch);
         let after = hedger.counters();
         drop(hedger);
-        self.hedging.tell_saved();
+        self.hedging.publish_saved();
         let counts = &self.hedging.counts;
         if after.withheld_budget > before.withheld_budget {
             counts.hedges_over_budget.add_one();
@@ -133,7 +133,7 @@ impl<'h> Watching<'h> {
     pub(crate) fn unsent(&mut self) {
         if let Some(watch) = &mut self.watch {
             self.hedging.hedger.borrow_mut().handle_unsent(watch);
-            self.hedging.tell_saved();
+            self.hedging.publish_saved();
         }
     }
 

@@ -160,7 +160,7 @@ pub(crate) struct Service {
     directory: Rc<ServiceDirectory>,
     protocol: ReplicaProtocol,
     /// Replicas hear by a PROXY header whose connection a request came by.
-    tells_ends: bool,
+    forwards_ends: bool,
     /// Absent: requests in flight are not limited.
     limiter: Option<Rc<Limiter>>,
     /// Absent: requests in flight at single replicas are not limited.
@@ -276,7 +276,7 @@ impl Service {
             sticky,
             protocol: config.replica.protocol,
             replica_limiters,
-            tells_ends: config.replica.proxy_protocol.is_some(),
+            forwards_ends: config.replica.proxy_protocol.is_some(),
             limiter: Limiter::new(&config.queue, worker, &admission),
             hedging: Hedging::new(&config.hedge, &admission),
             tying: Tying::new(&config.tie, &admission),
@@ -336,8 +336,8 @@ impl Service {
     }
 
     /// Makes known to replicas whose connection a request came by, where they are told.
-    pub(crate) fn tell_ends(&self, request: &mut Request<RequestBody>, origin: &Origin) {
-        if self.tells_ends
+    pub(crate) fn forward_ends(&self, request: &mut Request<RequestBody>, origin: &Origin) {
+        if self.forwards_ends
             && let Some(ends) = origin.ends()
         {
             request.extensions_mut().insert(Arc::clone(ends));
@@ -412,7 +412,7 @@ impl Service {
         let replica = self.fleet.find(lease.replica())?;
         let mut attempt = Box::new(Attempt::new(lease, replica, self.learning));
         if let Some(told) = &mut explanation {
-            self.fleet.tell_absent(told);
+            self.fleet.explain_absent(told);
         }
         attempt.explanation = explanation;
         Some(attempt)

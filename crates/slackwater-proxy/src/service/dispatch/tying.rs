@@ -95,7 +95,7 @@ impl Service {
         let replica = self.fleet.find(lease.replica())?;
         let mut second = Box::new(Attempt::new(lease, replica, self.learning));
         if let Some(told) = &mut explanation {
-            self.fleet.tell_absent(told);
+            self.fleet.explain_absent(told);
         }
         second.explanation = explanation;
         let name = tying.names.borrow_mut().draw();

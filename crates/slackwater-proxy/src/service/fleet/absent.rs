@@ -8,16 +8,16 @@ const NOT_IN_USE: &str = "not_in_use";
 
 /// Parts of replicas that are out, with the reason in a word.
 #[derive(Debug, Default)]
-pub(crate) struct Absent {
+pub(crate) struct AbsentReplicas {
     /// As many as an explanation has room for.
-    told: Vec<(ReplicaId, &'static str)>,
+    reasons: Vec<(ReplicaId, &'static str)>,
     /// There are more.
     is_cut: bool,
 }
 
-impl Absent {
+impl AbsentReplicas {
     pub(crate) fn clear(&mut self) {
-        self.told.clear();
+        self.reasons.clear();
         self.is_cut = false;
     }
 
@@ -26,15 +26,15 @@ impl Absent {
         let Some(why) = why else {
             return;
         };
-        let room = Explanation::OUTS_MAX - self.told.len();
+        let room = Explanation::OUTS_MAX - self.reasons.len();
         self.is_cut |= parts.len() > room;
         let parts = parts.iter().take(room);
-        self.told.extend(parts.map(|&part| (part, why)));
+        self.reasons.extend(parts.map(|&part| (part, why)));
     }
 
     /// Says so of each that could not be chosen. While nobody is out it says nothing.
-    pub(crate) fn tell(&self, explanation: &mut Explanation) {
-        for &(part, why) in &self.told {
+    pub(crate) fn explain(&self, explanation: &mut Explanation) {
+        for &(part, why) in &self.reasons {
             explanation.say_why(part, why);
         }
         if !self.is_cut {
@@ -51,7 +51,7 @@ mod tests {
     use slackwater_core::{Instant, NoDraw, SplitMix64};
 
     /// What is told of those at these places, of so many replicas of which the first `out` are taken out.
-    fn told(
+    fn explained(
         replicas: usize,
         out: usize,
         absent: &[(usize, &'static str)],
@@ -66,17 +66,17 @@ mod tests {
                 &mut NoDraw,
             );
         }
-        let mut told = Absent::default();
+        let mut reasons = AbsentReplicas::default();
         for &(place, why) in absent {
-            told.add(&replicas[place..=place], Some(why));
+            reasons.add(&replicas[place..=place], Some(why));
         }
-        told.add(&replicas, None);
+        reasons.add(&replicas, None);
         let mut explanation = Explanation::new();
         let (query, mut draw) = (Query::first(), SplitMix64::new(1));
         let explained = Some(&mut explanation);
         let decision = policy.choose(Instant::EPOCH, query, &mut draw, explained);
         assert!(matches!(decision, Decision::Pick(_)));
-        told.tell(&mut explanation);
+        reasons.explain(&mut explanation);
         assert_eq!(explanation.out() as usize, out);
         let outs = explanation.outs().iter();
         let mut outs: Vec<_> = outs
@@ -88,10 +88,10 @@ mod tests {
 
     #[test]
     fn whoever_is_neither_down_nor_drained_is_not_in_use() {
-        let found = told(5, 3, &[(0, "down"), (2, "drained")]);
+        let found = explained(5, 3, &[(0, "down"), (2, "drained")]);
         assert_eq!(found, [(0, "down"), (1, NOT_IN_USE), (2, "drained")]);
-        assert_eq!(told(3, 0, &[]), []);
-        let many = told(40, 30, &[(29, "drained")]);
+        assert_eq!(explained(3, 0, &[]), []);
+        let many = explained(40, 30, &[(29, "drained")]);
         assert_eq!(many.len(), Explanation::OUTS_MAX);
         assert!(many.contains(&(29, "drained")));
         let others = many.iter().filter(|(_, why)| *why == NOT_IN_USE);
@@ -101,9 +101,9 @@ mod tests {
     #[test]
     fn of_too_many_nothing_is_said_that_may_be_wrong() {
         let down: Vec<_> = (0..20).map(|place| (place, "down")).collect();
-        let found = told(40, 30, &down);
+        let found = explained(40, 30, &down);
         assert!(found.iter().all(|(_, why)| *why == "down"), "{found:?}");
-        let mut absent = Absent::default();
+        let mut absent = AbsentReplicas::default();
         let mut ids = ReplicaIds::new();
         let parts: Vec<_> = (0..=Explanation::OUTS_MAX)
             .filter_map(|_| ids.allocate())
@@ -111,6 +111,6 @@ mod tests {
         absent.add(&parts, Some("down"));
         assert!(absent.is_cut, "of the last it is not known");
         absent.clear();
-        assert!(!absent.is_cut && absent.told.is_empty());
+        assert!(!absent.is_cut && absent.reasons.is_empty());
     }
 }

@@ -31,7 +31,7 @@ impl Availability {
             let hears = async {
                 while health.changed().await.is_ok() {
                     health.mark_unchanged();
-                    if fleet.hear() {
+                    if fleet.update_availability() {
                         changed();
                     }
                 }

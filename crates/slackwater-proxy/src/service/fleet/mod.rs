@@ -30,7 +30,7 @@ use crate::forward::{Deadlines, Replica, ReplicaCounts, ReplicaOptions, Target};
 use crate::health::{Health, Verdict};
 use crate::service::admission::ReplicaLimiters;
 use crate::tls::Connector;
-use absent::Absent;
+use absent::AbsentReplicas;
 use core::cell::{Cell, RefCell};
 use core::net::SocketAddr;
 use core::num::NonZeroU32;
@@ -103,11 +103,11 @@ pub(crate) struct WorkerFleet {
     /// The highest tier that there is.
     tier_max: Cell<u8>,
     /// When that may have changed.
-    tiers_told: Notify,
+    tiers_changed: Notify,
     /// The tier in use; `None`: any.
     tier: Arc<TierInUse>,
     /// Those that are down or drained, for whoever asks why a replica was picked.
-    absent: RefCell<Absent>,
+    absent: RefCell<AbsentReplicas>,
 }
 
 impl WorkerFleet {
@@ -137,7 +137,7 @@ impl WorkerFleet {
             replica_limiters,
             recording,
             tier_max: Cell::default(),
-            tiers_told: Notify::new(),
+            tiers_changed: Notify::new(),
             tier: Arc::default(),
             absent: RefCell::default(),
         }
@@ -184,7 +184,7 @@ impl WorkerFleet {
 
     /// Takes those that are down, or of a tier that is not in use, out of the choice, and the others back into it. Whether
     /// another tier is in use now.
-    pub(crate) fn hear(&self) -> bool {
+    pub(crate) fn update_availability(&self) -> bool {
         let is_new = self.choose_tier();
         self.settle_all();
         is_new
@@ -202,7 +202,7 @@ impl WorkerFleet {
     /// Waits until there are several tiers.
     async fn several_tiers(&self) {
         while self.tier_max.get() == 0 {
-            self.tiers_told.notified().await;
+            self.tiers_changed.notified().await;
         }
     }
 
@@ -225,9 +225,9 @@ impl WorkerFleet {
         }
     }
 
-    /// Says why those could not be chosen that were taken out of the choice here.
-    pub(crate) fn tell_absent(&self, told: &mut Explanation) {
-        self.absent.borrow().tell(told);
+    /// Adds to an explanation why replicas were taken out of the choice here.
+    pub(crate) fn explain_absent(&self, explanation: &mut Explanation) {
+        self.absent.borrow().explain(explanation);
     }
 
     fn settle(&self, replica: &FleetReplica) {
@@ -352,8 +352,8 @@ impl WorkerFleet {
         let tiers = replicas.iter().filter(|config| config.weight > 0);
         self.tier_max
             .set(tiers.map(|config| config.tier).max().unwrap_or(0));
-        self.tiers_told.notify_one();
-        self.hear();
+        self.tiers_changed.notify_one();
+        self.update_availability();
     }
 
     fn join(

@@ -73,7 +73,7 @@ impl Standings {
             let Some(view) = parts.max_by_key(|view| view.state) else {
                 continue;
             };
-            let state = told(view.state);
+            let state = logged_state(view.state);
             let name = replica.config.name.as_str();
             let before = self.unsound.borrow().get(name).copied();
             if state != before.unwrap_or(HealthState::Sound) {
@@ -109,7 +109,7 @@ impl Standings {
 }
 
 /// A push-back lasts for moments, and is in the metrics.
-const fn told(state: HealthState) -> HealthState {
+const fn logged_state(state: HealthState) -> HealthState {
     match state {
         HealthState::PushingBack => HealthState::Sound,
         state => state,

@@ -31,12 +31,12 @@ fn request(fields: &[(&'static str, &'static str)]) -> Request<()> {
 /// The fields on the origin of a request that has been rewritten, by name.
 fn told(origin: &Origin, fields: &[(&'static str, &'static str)]) -> Vec<String> {
     let mut request = request(fields);
-    let has_any = request.headers().keys().any(tells_origin);
+    let has_any = request.headers().keys().any(is_origin_field);
     rewrite(&mut request, origin, has_any);
     let fields = request
         .headers()
         .iter()
-        .filter(|(name, _)| tells_origin(name));
+        .filter(|(name, _)| is_origin_field(name));
     let mut told: Vec<_> = fields
         .map(|(name, value)| format!("{name}: {}", value.to_str().expect("text")))
         .collect();
