@@ -3,7 +3,9 @@
 use super::line::write_line;
 use super::queue::Queue;
 use super::sample::Sample;
-use crate::request_record::{Consumer, CopyKind, Detail, Ended, Interest, Refused, RequestRecord};
+use crate::request_record::{
+    Consumer, CopyKind, Detail, Ended, Interest, RequestRecord, UnreadableRequest,
+};
 use core::cell::RefCell;
 use core::net::IpAddr;
 use core::time::Duration;
@@ -96,7 +98,7 @@ impl Consumer for Lines {
         });
     }
 
-    fn refused(&self, refused: &Refused<'_>) {
+    fn refused(&self, refused: &UnreadableRequest<'_>) {
         let failed = refused.status.is_server_error();
         if !self.sample.borrow_mut().takes(failed, Duration::ZERO) {
             return;

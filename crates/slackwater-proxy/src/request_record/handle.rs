@@ -19,7 +19,7 @@ use std::rc::Rc;
 
 /// A record that is being made.
 #[derive(Debug)]
-struct Shared {
+struct SharedRecord {
     detail: Detail,
     marks: Marks,
     /// Handles of the request itself; those of its attempts may outlive them.
@@ -27,7 +27,7 @@ struct Shared {
     record: RefCell<RequestRecord>,
 }
 
-impl Drop for Shared {
+impl Drop for SharedRecord {
     fn drop(&mut self) {
         let record = self.record.borrow();
         (record.recorder()).notify(self.marks, |consumer, mark| {
@@ -45,7 +45,7 @@ impl Drop for Shared {
 /// A handle on a request's record; where nobody wants one there is none, and nothing happens. When the last one is dropped the
 /// request is over. If it was not told how the request ended, then the client was cut off, or else it left.
 #[derive(Debug, Default)]
-pub(crate) struct RecordHandle(Option<Rc<Shared>>);
+pub(crate) struct RecordHandle(Option<Rc<SharedRecord>>);
 
 impl Clone for RecordHandle {
     fn clone(&self) -> Self {
@@ -77,7 +77,7 @@ impl Drop for RecordHandle {
 
 impl RecordHandle {
     pub(super) fn begin(record: RequestRecord, detail: Detail, marks: Marks) -> Self {
-        Self(Some(Rc::new(Shared {
+        Self(Some(Rc::new(SharedRecord {
             detail,
             marks,
             handles: Cell::new(1),
@@ -266,7 +266,7 @@ impl RecordHandle {
 
 /// A handle on one attempt of a request, which may outlive the request.
 #[derive(Debug, Default)]
-pub(crate) struct AttemptHandle(Option<(Rc<Shared>, usize)>);
+pub(crate) struct AttemptHandle(Option<(Rc<SharedRecord>, usize)>);
 
 impl AttemptHandle {
     /// It goes to that address with these fields, which say by which span, if its request is traced.

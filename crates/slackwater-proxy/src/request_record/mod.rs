@@ -19,4 +19,6 @@ mod tests;
 pub use attempt::{AttemptKind, AttemptRecord};
 pub(crate) use handle::{AttemptHandle, RecordHandle};
 pub(crate) use record::{CopyKind, Directory, Ended, RequestRecord};
-pub(crate) use recorder::{Consumer, Detail, Interest, Refused, RequestRecorder, Tracing};
+pub(crate) use recorder::{
+    Consumer, Detail, Interest, RequestRecorder, Tracing, UnreadableRequest,
+};

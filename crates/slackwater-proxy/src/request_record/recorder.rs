@@ -62,14 +62,14 @@ pub(crate) trait Consumer: Debug {
     }
 
     /// A request came that could not be read, and was answered so.
-    fn refused(&self, refused: &Refused<'_>) {
+    fn refused(&self, refused: &UnreadableRequest<'_>) {
         let _ = refused;
     }
 }
 
 /// A request that could not be read.
 #[derive(Debug)]
-pub(crate) struct Refused<'a> {
+pub(crate) struct UnreadableRequest<'a> {
     pub(crate) client: IpAddr,
     pub(crate) listener: &'a Authority,
     pub(crate) status: StatusCode,
@@ -164,7 +164,7 @@ impl RequestRecorder {
         if consumers.peek().is_none() {
             return;
         }
-        let refused = Refused {
+        let refused = UnreadableRequest {
             client,
             listener,
             status: answer.status(),

@@ -19,5 +19,5 @@ mod fleet;
 
 pub(crate) use admission::WorkerIndex;
 pub(crate) use attempt::Attempt;
-pub(crate) use dispatch::{DispatchOptions, Followed, Service, ServiceView};
+pub(crate) use dispatch::{DispatchOptions, Service, ServiceUpdates, ServiceView};
 pub use fleet::orders;

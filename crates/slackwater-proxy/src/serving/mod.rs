@@ -21,7 +21,7 @@ use crate::health::{Health, HealthThread, ServiceChecks};
 use crate::record::Recorder;
 use crate::routing::ListenerCounts;
 use crate::service::orders::Orders;
-use crate::service::{Followed, ServiceView, WorkerIndex};
+use crate::service::{ServiceUpdates, ServiceView, WorkerIndex};
 use crate::traces;
 use crate::watchdog::Watchdog;
 use crate::worker_threads::WorkerThreads;
@@ -197,7 +197,7 @@ impl Proxy {
                 worker_listener.map(Box::new).map(ListenerPlan::Open)
             });
             let subscribe = |source: &ServiceSource| {
-                ServicePlan::Start(Followed {
+                ServicePlan::Start(ServiceUpdates {
                     fleets: source.discovery.fleets().subscribe(),
                     health: source.health.clone(),
                     orders: source.orders.subscribe(),

@@ -14,7 +14,7 @@ use crate::discovery::{Discovery, Fleet};
 use crate::forward::forwards_ends;
 use crate::health::Health;
 use crate::service::orders::Orders;
-use crate::service::{Followed, ServiceView};
+use crate::service::{ServiceUpdates, ServiceView};
 use slackwater_config::Fault;
 use slackwater_config::{
     AdminSettings, Config, DiscoverySettings, FleetSource, ListenerConfig, ServiceConfig,
@@ -299,7 +299,7 @@ impl Proxy {
                 };
             let service = |service: &NewService| match service.kept {
                 Some(place) => ServicePlan::Keep(place),
-                None => ServicePlan::Start(Followed {
+                None => ServicePlan::Start(ServiceUpdates {
                     fleets: service.feed.fleets(),
                     health: service.health.clone(),
                     orders: service.orders.subscribe(),

@@ -15,7 +15,7 @@ use crate::request_record::ids::Ids;
 use crate::request_record::{Consumer, RequestRecorder, Tracing};
 use crate::routing::{ListenerCounts, Routing, Table};
 use crate::seed::draw_seed;
-use crate::service::{Followed, Service, ServiceView, WorkerIndex};
+use crate::service::{Service, ServiceUpdates, ServiceView, WorkerIndex};
 use crate::spans;
 use crate::tls::Handshakes;
 use crate::traces;
@@ -84,7 +84,7 @@ pub(crate) enum ServicePlan {
     /// It is the one at this place of the configuration before.
     Keep(usize),
     /// It begins.
-    Start(Followed),
+    Start(ServiceUpdates),
 }
 
 /// A listener as a worker has it.

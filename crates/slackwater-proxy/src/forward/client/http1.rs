@@ -12,7 +12,7 @@ use crate::forward::head::Origin;
 use crate::forward::head::hygiene::Refusal;
 use crate::forward::request::RequestBody;
 use crate::forward::response::{ResponseBody, Watch};
-use crate::forward::session::{Inbound, RequestInFlight, Session, Turn};
+use crate::forward::session::{Inbound, RequestFraming, RequestInFlight, Session};
 use crate::forward::wire::buffers;
 use crate::forward::wire::turn::{self, ROUNDS_MAX};
 use crate::forward::wire::{BodySender, Fill, Out, Stream};
@@ -209,7 +209,7 @@ fn request(
     let upgrade = (head.upgrade && may_change)
         .then(|| allowed_upgrade(&clients.upgrades, head.headers.get(header::UPGRADE)))
         .flatten();
-    let turn = Turn {
+    let turn = RequestFraming {
         body: head.body,
         expects_continue: head.expects_continue,
         upgrade,

@@ -14,7 +14,9 @@ use crate::forward::session::{
     RequestInFlight, STREAM_WINDOW_LARGE_BYTES, Session,
 };
 use crate::forward::time::Deadline;
-use crate::forward::wire::{Incoming, Loan, Outgoing, Reader, Unsent, Wire, Writer, owners};
+use crate::forward::wire::{
+    Incoming, Loan, Outgoing, StreamReader, StreamWriter, Unsent, Wire, owners,
+};
 use crate::forward::wire::{buffers, turn};
 use core::cell::{Cell, RefCell};
 use core::future::poll_fn;
@@ -198,7 +200,7 @@ impl<H> Clone for Served<H> {
 
 impl<H: Handler> Served<H> {
     /// One request and its response.
-    async fn answer(self, head: RequestHead, reader: Reader, writer: Writer) {
+    async fn answer(self, head: RequestHead, reader: StreamReader, writer: StreamWriter) {
         let is_head = head.method == Method::HEAD;
         let Some(response) = self.respond(head, reader, &writer).await else {
             return;
@@ -260,8 +262,8 @@ impl<H: Handler> Served<H> {
     async fn respond(
         &self,
         head: RequestHead,
-        reader: Reader,
-        writer: &Writer,
+        reader: StreamReader,
+        writer: &StreamWriter,
     ) -> Option<Response<ResponseBody<H::Watch>>> {
         let in_flight = RequestInFlight::new(&self.session);
         let unanswered = self.session.resets.begin();

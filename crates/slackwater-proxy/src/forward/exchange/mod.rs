@@ -18,7 +18,7 @@ use crate::forward::replica::http2;
 use crate::forward::replica::multiplex::{Length, Multiplex, NoStream, StreamPermit};
 use crate::forward::replica::{Pool, ReplicaOptions, Target};
 use crate::forward::request::{BodyState, Progress, ReplayableRequest, RequestBody};
-use crate::forward::response::{ResponseBody, Source, Unwatched, Watch, drain};
+use crate::forward::response::{ResponseBody, ResponseSource, Unwatched, Watch, drain};
 use crate::forward::time::{AttemptTimeouts, Deadline, Deadlines, Ticks};
 use core::future::poll_fn;
 use core::task::{Context, Poll};
@@ -62,7 +62,7 @@ enum Held {
 /// A response whose body has not been read yet.
 #[derive(Debug)]
 pub struct Reply {
-    response: Response<Source>,
+    response: Response<ResponseSource>,
     deadline: Deadline,
     stall_ticks: u64,
     replayable: Option<ReplayableRequest>,
@@ -229,7 +229,7 @@ impl Replica {
     /// method, so the request may go elsewhere, unless it has a body that has outgrown what is kept, or its time is over.
     fn reply(
         &self,
-        mut response: Response<Source>,
+        mut response: Response<ResponseSource>,
         deadline: Deadline,
         replayable: Option<ReplayableRequest>,
     ) -> Result<Reply, Failure> {
@@ -317,7 +317,7 @@ impl Replica {
         request: Box<Request<RequestBody>>,
         deadline: &Deadline,
         ticks: Ticks,
-    ) -> Result<(Response<Source>, Option<ReplayableRequest>), FailedSend> {
+    ) -> Result<(Response<ResponseSource>, Option<ReplayableRequest>), FailedSend> {
         deadline.arm(ticks.left(&self.deadlines, ticks.first_byte));
         match held {
             Held::Http1(pool, connection) => {
@@ -335,7 +335,7 @@ impl Replica {
         mut request: Box<Request<RequestBody>>,
         deadline: &Deadline,
         ticks: Ticks,
-    ) -> Result<(Response<Source>, Option<ReplayableRequest>), FailedSend> {
+    ) -> Result<(Response<ResponseSource>, Option<ReplayableRequest>), FailedSend> {
         let limits = self.options.head_limits();
         let upgrade = request.body().upgrade();
         let progress = request.body().progress();
@@ -379,7 +379,7 @@ impl Replica {
         let upload = sending.into_upload();
         let upload = upload.map(|upload| (upload, core::mem::take(request.body_mut())));
         let download = Download::new(connection, &head, limits, upload);
-        let mut response = Response::new(Source::Http1(Box::new(download), pool));
+        let mut response = Response::new(ResponseSource::Http1(Box::new(download), pool));
         *response.status_mut() = head.status;
         *response.headers_mut() = head.headers;
         Ok((
@@ -394,7 +394,7 @@ impl Replica {
         request: Box<Request<RequestBody>>,
         deadline: &Deadline,
         ticks: Ticks,
-    ) -> Result<(Response<Source>, Option<ReplayableRequest>), FailedSend> {
+    ) -> Result<(Response<ResponseSource>, Option<ReplayableRequest>), FailedSend> {
         let replayable = ReplayableRequest::copy(&request);
         let progress = request.body().progress();
         let sent_at = self.deadlines.now();
@@ -410,7 +410,7 @@ impl Replica {
             Ok(Ok(head)) => {
                 permit.answered();
                 let download = sending.into_download(head.length, permit);
-                let mut response = Response::new(Source::Http2(Box::new(download)));
+                let mut response = Response::new(ResponseSource::Http2(Box::new(download)));
                 *response.status_mut() = head.status;
                 *response.headers_mut() = head.headers;
                 Ok((response, replayable))

@@ -7,7 +7,7 @@ use super::multiplex::StreamPermit;
 use crate::forward::head::hygiene;
 use crate::forward::request::RequestBody;
 use crate::forward::wire::buffers;
-use crate::forward::wire::{Incoming, Loan, Outgoing, Reader, Unsent, beyond_first};
+use crate::forward::wire::{Incoming, Loan, Outgoing, StreamReader, Unsent, beyond_first};
 use bytes::Bytes;
 use core::task::{Context, Poll};
 use http::{HeaderMap, HeaderValue, Method, Request, header};
@@ -18,7 +18,7 @@ use std::io;
 /// A request on its way, until the head of its response is there.
 #[derive(Debug)]
 pub(crate) struct Sending {
-    reader: Reader,
+    reader: StreamReader,
     /// The request's body, and the way back to its client.
     body: RequestBody,
     /// `None` when all of it is sent, or no more of it is wanted.
@@ -42,7 +42,7 @@ pub(crate) struct NotBegun(pub(crate) Lost, pub(crate) Box<Request<RequestBody>>
 
 /// A request's body that is not sent to its end yet.
 #[derive(Debug)]
-struct Upload {
+struct UnsentBody {
     outgoing: Outgoing,
     body: RequestBody,
 }
@@ -100,7 +100,7 @@ impl Sending {
             incoming: Incoming::new(self.reader, length),
             loan: self.loan,
             taken: 0,
-            upload: (self.outgoing).map(|outgoing| Upload { outgoing, body }),
+            upload: (self.outgoing).map(|outgoing| UnsentBody { outgoing, body }),
             _permit: permit,
         }
     }
@@ -122,7 +122,7 @@ fn set_content_length(headers: &mut HeaderMap, method: &Method, body: &RequestBo
 #[derive(Debug)]
 pub(crate) struct Download {
     incoming: Incoming,
-    upload: Option<Upload>,
+    upload: Option<UnsentBody>,
     loan: Loan,
     /// Octets that its client has taken.
     taken: u64,

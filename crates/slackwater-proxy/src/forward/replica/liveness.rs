@@ -13,7 +13,7 @@ pub(super) struct Liveness {
 
 /// What is to be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Next {
+pub(crate) enum LivenessAction {
     /// To look again after so many ticks.
     Wait(u64),
     /// To ask, and to look again after so many ticks.
@@ -37,27 +37,27 @@ impl Liveness {
     }
 
     /// Looks at `now` at a connection that was last heard at `heard_at`; `is_busy` while requests are out on it.
-    pub(crate) fn look(&mut self, now: u64, heard_at: u64, is_busy: bool) -> Next {
+    pub(crate) fn look(&mut self, now: u64, heard_at: u64, is_busy: bool) -> LivenessAction {
         if !is_busy {
             self.asked_at = None;
-            return Next::Wait(self.interval);
+            return LivenessAction::Wait(self.interval);
         }
         if let Some(asked_at) = self.asked_at.take()
             && heard_at < asked_at
         {
             let waited_for = now.saturating_sub(asked_at);
             if waited_for >= self.timeout {
-                return Next::Dead;
+                return LivenessAction::Dead;
             }
             self.asked_at = Some(asked_at);
-            return Next::Wait(self.timeout - waited_for);
+            return LivenessAction::Wait(self.timeout - waited_for);
         }
         let silent_for = now.saturating_sub(heard_at);
         if silent_for < self.interval {
-            return Next::Wait(self.interval - silent_for);
+            return LivenessAction::Wait(self.interval - silent_for);
         }
         self.asked_at = Some(now);
-        Next::Ask(self.timeout)
+        LivenessAction::Ask(self.timeout)
     }
 }
 
@@ -68,27 +68,27 @@ mod tests {
     #[test]
     fn a_silent_connection_is_asked_once_and_then_given_up() {
         let mut liveness = Liveness::new(10, 5);
-        assert_eq!(liveness.look(10, 3, true), Next::Wait(3));
-        assert_eq!(liveness.look(13, 3, true), Next::Ask(5));
-        assert_eq!(liveness.look(15, 3, true), Next::Wait(3));
-        assert_eq!(liveness.look(18, 3, true), Next::Dead);
+        assert_eq!(liveness.look(10, 3, true), LivenessAction::Wait(3));
+        assert_eq!(liveness.look(13, 3, true), LivenessAction::Ask(5));
+        assert_eq!(liveness.look(15, 3, true), LivenessAction::Wait(3));
+        assert_eq!(liveness.look(18, 3, true), LivenessAction::Dead);
     }
 
     #[test]
     fn whatever_it_says_it_is_alive() {
         let mut liveness = Liveness::new(10, 5);
-        assert_eq!(liveness.look(10, 0, true), Next::Ask(5));
-        assert_eq!(liveness.look(15, 10, true), Next::Wait(5));
-        assert_eq!(liveness.look(20, 10, true), Next::Ask(5));
+        assert_eq!(liveness.look(10, 0, true), LivenessAction::Ask(5));
+        assert_eq!(liveness.look(15, 10, true), LivenessAction::Wait(5));
+        assert_eq!(liveness.look(20, 10, true), LivenessAction::Ask(5));
     }
 
     #[test]
     fn nothing_is_asked_while_nobody_waits() {
         let mut liveness = Liveness::new(10, 5);
-        assert_eq!(liveness.look(100, 0, false), Next::Wait(10));
-        assert_eq!(liveness.look(110, 0, true), Next::Ask(5));
-        assert_eq!(liveness.look(120, 0, false), Next::Wait(10));
+        assert_eq!(liveness.look(100, 0, false), LivenessAction::Wait(10));
+        assert_eq!(liveness.look(110, 0, true), LivenessAction::Ask(5));
+        assert_eq!(liveness.look(120, 0, false), LivenessAction::Wait(10));
         // An answer that is late by then is asked for again.
-        assert_eq!(liveness.look(130, 0, true), Next::Ask(5));
+        assert_eq!(liveness.look(130, 0, true), LivenessAction::Ask(5));
     }
 }

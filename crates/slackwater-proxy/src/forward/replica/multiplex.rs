@@ -10,13 +10,14 @@
 //! all streams are taken a request waits for one, for as long as a connection may take.
 
 use super::connect::{Target, connect};
-use super::liveness::{Liveness, Next};
+use super::liveness::{Liveness, LivenessAction};
 use super::options::ReplicaOptions;
 use crate::forward::counts::{ReplicaEnd, ReplicaEnds};
 use crate::forward::time::Deadlines;
 use crate::forward::wire::buffers;
 use crate::forward::wire::{
-    Notes, Reader, Shared, WINDOW_FIRST_BYTES, WINDOW_MAX_BYTES, Wire, Writer, owners,
+    Notes, SharedConnection, StreamReader, StreamWriter, WINDOW_FIRST_BYTES, WINDOW_MAX_BYTES,
+    Wire, owners,
 };
 use bytes::Bytes;
 use core::cell::{Cell, RefCell};
@@ -105,7 +106,7 @@ pub(crate) enum NoStream {
 /// A connection as those see it who send requests on it. It ends when they all have let go of it.
 #[derive(Debug)]
 struct Link {
-    connection: Shared,
+    connection: SharedConnection,
     load: Rc<Load>,
 }
 
@@ -213,7 +214,7 @@ impl StreamPermit {
         uri: &Uri,
         headers: HeaderMap,
         is_end: bool,
-    ) -> (Reader, Writer) {
+    ) -> (StreamReader, StreamWriter) {
         let connection = &self.0.connection;
         let key = (connection.borrow_mut()).begin(method, uri, headers, is_end);
         owners(connection, key)
@@ -416,7 +417,7 @@ impl Drop for Waiting<'_> {
 
 /// Carries a connection to its end, notes how many streams the replica allows, and sees to it that it is alive. Whoever
 /// waits for a response hears of an error; nobody else needs to.
-async fn run(mut wire: Wire<Rc<Load>>, connection: Shared, load: Rc<Load>) {
+async fn run(mut wire: Wire<Rc<Load>>, connection: SharedConnection, load: Rc<Load>) {
     let deadlines = &load.deadlines;
     let mut liveness = Liveness::new(
         deadlines.ticks(ALIVE_INTERVAL),
@@ -438,12 +439,12 @@ async fn run(mut wire: Wire<Rc<Load>>, connection: Shared, load: Rc<Load>) {
             let is_busy = load.streams.get() > 0;
             let next = liveness.look(deadlines.now(), load.heard_at.get(), is_busy);
             deadline.arm(match next {
-                Next::Wait(ticks) => ticks,
-                Next::Ask(ticks) => {
+                LivenessAction::Wait(ticks) => ticks,
+                LivenessAction::Ask(ticks) => {
                     connection.borrow_mut().ask_whether_alive();
                     ticks
                 }
-                Next::Dead => {
+                LivenessAction::Dead => {
                     let silent = Ended::Failed(io::ErrorKind::TimedOut);
                     connection.borrow_mut().end(silent);
                     return Poll::Ready(());

@@ -65,7 +65,7 @@ impl Progress {
 /// A request's body on its way to a replica.
 #[derive(Debug, Default)]
 pub struct RequestBody {
-    source: Source,
+    source: BodySource,
     /// A piece that was taken but went nowhere.
     ahead: Bytes,
     /// Absent: there was no body from the start.
@@ -115,7 +115,7 @@ struct Limit {
 }
 
 #[derive(Debug, Default)]
-enum Source {
+enum BodySource {
     #[default]
     Absent,
     Client(ClientBody),
@@ -156,7 +156,7 @@ impl ReplayableBody {
             progress.moved_at.set(progress.deadlines.now());
         }
         Some(RequestBody {
-            source: Source::Replayable(reader),
+            source: BodySource::Replayable(reader),
             progress,
             limit: Limit { read: 0, ..limit },
             ..RequestBody::default()
@@ -199,7 +199,7 @@ impl RequestBody {
         let deadlines = &session.clients.deadlines;
         let progress = (!body.is_end_stream()).then(|| Progress::new(deadlines));
         Self {
-            source: Source::Client(body),
+            source: BodySource::Client(body),
             progress,
             budget: Some(Rc::clone(&session.budget)),
             ..Self::default()
@@ -223,7 +223,7 @@ impl RequestBody {
             return;
         }
         self.source = match core::mem::take(&mut self.source) {
-            Source::Client(body) => Source::Replayable(ReplayReader::new(body, bytes_max)),
+            BodySource::Client(body) => BodySource::Replayable(ReplayReader::new(body, bytes_max)),
             other => other,
         };
     }
@@ -238,7 +238,7 @@ impl RequestBody {
     /// A body of these bytes.
     pub(crate) fn own(bytes: Bytes) -> Self {
         Self {
-            source: Source::Own(bytes),
+            source: BodySource::Own(bytes),
             ..Self::default()
         }
     }
@@ -296,25 +296,25 @@ impl RequestBody {
     /// For another attempt; `None` if the body is not kept.
     pub(crate) fn replay(&self) -> Option<ReplayableBody> {
         match &self.source {
-            Source::Replayable(reader) => Some(ReplayableBody(
+            BodySource::Replayable(reader) => Some(ReplayableBody(
                 reader.handle(),
                 self.progress.clone(),
                 self.limit,
             )),
-            Source::Absent | Source::Client(_) | Source::Own(_) => None,
+            BodySource::Absent | BodySource::Client(_) | BodySource::Own(_) => None,
         }
     }
 
     /// For a second copy beside this one; `None` if the body is not kept, or there may be a tunnel in its place.
     pub(super) fn template(&self) -> Option<BodyTemplate> {
         let source = match &self.source {
-            Source::Absent => TemplateSource::Known(Bytes::new()),
-            Source::Own(bytes) => TemplateSource::Known(bytes.clone()),
-            Source::Replayable(reader) => TemplateSource::Kept(reader.handle()),
-            Source::Client(body) if body.is_end_stream() && self.upgrade().is_none() => {
+            BodySource::Absent => TemplateSource::Known(Bytes::new()),
+            BodySource::Own(bytes) => TemplateSource::Known(bytes.clone()),
+            BodySource::Replayable(reader) => TemplateSource::Kept(reader.handle()),
+            BodySource::Client(body) if body.is_end_stream() && self.upgrade().is_none() => {
                 TemplateSource::Known(Bytes::new())
             }
-            Source::Client(_) => return None,
+            BodySource::Client(_) => return None,
         };
         Some(BodyTemplate(source))
     }
@@ -328,7 +328,7 @@ impl RequestBody {
     pub(crate) fn upgrade(&self) -> Option<HeaderValue> {
         // Such a request has no body, and so none that is kept.
         match &self.source {
-            Source::Client(ClientBody::Http1(upload)) => upload.upgrade(),
+            BodySource::Client(ClientBody::Http1(upload)) => upload.upgrade(),
             _ => None,
         }
     }
@@ -336,9 +336,9 @@ impl RequestBody {
     /// Passes on to the client what is not the final response.
     pub(crate) fn send_interim(&self, status: StatusCode, headers: &HeaderMap) {
         match &self.source {
-            Source::Absent | Source::Own(_) => (),
-            Source::Client(body) => body.send_interim(status, headers),
-            Source::Replayable(reader) => {
+            BodySource::Absent | BodySource::Own(_) => (),
+            BodySource::Client(body) => body.send_interim(status, headers),
+            BodySource::Replayable(reader) => {
                 reader.with_source(|body| body.send_interim(status, headers));
             }
         }
@@ -412,13 +412,13 @@ impl Body for RequestBody {
             return Poll::Ready(Some(Ok(Frame::data(piece))));
         }
         let mut polled = match &mut this.source {
-            Source::Absent => return Poll::Ready(None),
-            Source::Own(bytes) => {
+            BodySource::Absent => return Poll::Ready(None),
+            BodySource::Own(bytes) => {
                 let bytes = core::mem::take(bytes);
                 return Poll::Ready((!bytes.is_empty()).then(|| Ok(Frame::data(bytes))));
             }
-            Source::Client(body) => Pin::new(body).poll_frame(cx),
-            Source::Replayable(reader) => Pin::new(reader).poll_frame(cx),
+            BodySource::Client(body) => Pin::new(body).poll_frame(cx),
+            BodySource::Replayable(reader) => Pin::new(reader).poll_frame(cx),
         };
         if let Poll::Ready(Some(Ok(frame))) = &mut polled
             && let Some(trailers) = frame.trailers_mut()
@@ -457,19 +457,19 @@ impl Body for RequestBody {
     fn is_end_stream(&self) -> bool {
         self.ahead.is_empty()
             && match &self.source {
-                Source::Absent => true,
-                Source::Own(bytes) => bytes.is_empty(),
-                Source::Client(body) => body.is_end_stream(),
-                Source::Replayable(reader) => reader.is_end_stream(),
+                BodySource::Absent => true,
+                BodySource::Own(bytes) => bytes.is_empty(),
+                BodySource::Client(body) => body.is_end_stream(),
+                BodySource::Replayable(reader) => reader.is_end_stream(),
             }
     }
 
     fn size_hint(&self) -> SizeHint {
         let rest = match &self.source {
-            Source::Absent => SizeHint::with_exact(0),
-            Source::Own(bytes) => SizeHint::with_exact(bytes.len() as u64),
-            Source::Client(body) => body.size_hint(),
-            Source::Replayable(reader) => reader.size_hint(),
+            BodySource::Absent => SizeHint::with_exact(0),
+            BodySource::Own(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            BodySource::Client(body) => body.size_hint(),
+            BodySource::Replayable(reader) => reader.size_hint(),
         };
         let ahead = self.ahead.len() as u64;
         let mut hint = SizeHint::new();

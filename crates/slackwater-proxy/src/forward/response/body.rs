@@ -54,7 +54,7 @@ pub trait Watch: Unpin {
 /// A response's body on its way to a client.
 #[derive(Debug)]
 pub struct ResponseBody<W: Watch> {
-    source: Source,
+    source: ResponseSource,
     /// No replica gave it.
     is_own: bool,
     /// There until the request is over; absent from the start in answers of our own.
@@ -68,7 +68,7 @@ pub struct ResponseBody<W: Watch> {
 
 /// Where a body comes from, and the connection that it needs until it ends.
 #[derive(Debug)]
-pub(crate) enum Source {
+pub(crate) enum ResponseSource {
     Http1(Box<Download>, Rc<Pool>),
     Http2(Box<http2::Download>),
     Own(Option<Bytes>),
@@ -87,7 +87,7 @@ struct Open<W> {
     watch: W,
 }
 
-impl Source {
+impl ResponseSource {
     fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
         match self {
             Self::Http1(download, _) => download.poll_frame(cx),
@@ -114,7 +114,7 @@ impl<W: Watch> ResponseBody<W> {
     /// A text of our own, perhaps empty.
     pub fn own(text: Bytes) -> Self {
         Self {
-            source: Source::Own((!text.is_empty()).then_some(text)),
+            source: ResponseSource::Own((!text.is_empty()).then_some(text)),
             is_own: true,
             open: None,
             in_flight: None,
@@ -124,7 +124,7 @@ impl<W: Watch> ResponseBody<W> {
 
     /// A replica's body. One that has ended already is settled here.
     pub(crate) fn forwarded(
-        source: Source,
+        source: ResponseSource,
         deadline: Deadline,
         stall_ticks: u64,
         watch: W,
@@ -180,7 +180,7 @@ impl<W: Watch> ResponseBody<W> {
     /// How long a text of our own is.
     pub(crate) fn own_length(&self) -> Option<u64> {
         match &self.source {
-            Source::Own(text) => Some(text.as_ref().map_or(0, |text| text.len() as u64)),
+            ResponseSource::Own(text) => Some(text.as_ref().map_or(0, |text| text.len() as u64)),
             _ => None,
         }
     }
@@ -188,7 +188,7 @@ impl<W: Watch> ResponseBody<W> {
     /// Takes a text of our own away, so that nothing is left of the body.
     pub(crate) fn take_own(&mut self) -> Option<Bytes> {
         match &mut self.source {
-            Source::Own(text) => Some(text.take().unwrap_or_default()),
+            ResponseSource::Own(text) => Some(text.take().unwrap_or_default()),
             _ => None,
         }
     }
@@ -196,9 +196,9 @@ impl<W: Watch> ResponseBody<W> {
     /// Goes on with the request while the client does not take the response. Ready when it had to be over.
     pub(crate) fn poll_untaken(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match &mut self.source {
-            Source::Http1(download, _) => download.poll_upload(cx),
-            Source::Http2(download) => download.poll_upload(cx),
-            Source::Own(_) => (),
+            ResponseSource::Http1(download, _) => download.poll_upload(cx),
+            ResponseSource::Http2(download) => download.poll_upload(cx),
+            ResponseSource::Own(_) => (),
         }
         match &self.open {
             // Otherwise the time for the replica runs, which is no longer.
@@ -210,7 +210,9 @@ impl<W: Watch> ResponseBody<W> {
     /// The connection to the replica, if it is no body any more that it carries.
     pub(crate) fn tunnel(&mut self) -> Option<&mut Connection> {
         match &mut self.source {
-            Source::Http1(download, _) if download.is_tunnel => Some(&mut download.connection),
+            ResponseSource::Http1(download, _) if download.is_tunnel => {
+                Some(&mut download.connection)
+            }
             _ => None,
         }
     }
@@ -250,7 +252,7 @@ impl<W: Watch> ResponseBody<W> {
             return;
         };
         let is_tunnel = self.source.is_tunnel();
-        if let Source::Http1(download, _) = &mut self.source {
+        if let ResponseSource::Http1(download, _) = &mut self.source {
             download.connection.end = match end {
                 End::Complete | End::Silent if is_tunnel => ReplicaEnd::Tunnel,
                 // Otherwise it is said below.
@@ -261,8 +263,8 @@ impl<W: Watch> ResponseBody<W> {
         }
         if end == End::Complete
             && !is_tunnel
-            && let Source::Http1(download, pool) =
-                core::mem::replace(&mut self.source, Source::Own(None))
+            && let ResponseSource::Http1(download, pool) =
+                core::mem::replace(&mut self.source, ResponseSource::Own(None))
             && let Some(connection) = download.into_reusable()
         {
             pool.give_back(connection);
@@ -358,9 +360,9 @@ impl<W: Watch> Body for ResponseBody<W> {
 
     fn size_hint(&self) -> SizeHint {
         let left = match &self.source {
-            Source::Http1(download, _) => download.left(),
-            Source::Http2(download) => download.left(),
-            Source::Own(_) => self.own_length(),
+            ResponseSource::Http1(download, _) => download.left(),
+            ResponseSource::Http2(download) => download.left(),
+            ResponseSource::Own(_) => self.own_length(),
         };
         left.map_or_else(SizeHint::default, SizeHint::with_exact)
     }

@@ -3,6 +3,6 @@
 mod body;
 mod drain;
 
-pub(crate) use body::Source;
+pub(crate) use body::ResponseSource;
 pub use body::{End, ResponseBody, Watch};
 pub(crate) use drain::{COPY_BYTES_MAX, COPY_TIME_MAX, Unwatched, drain, drain_up_to};

@@ -52,7 +52,7 @@ pub(crate) struct Inbound {
 
 /// What a request's head says of the rest.
 #[derive(Debug)]
-pub(crate) struct Turn {
+pub(crate) struct RequestFraming {
     pub(crate) body: BodyLength,
     pub(crate) expects_continue: bool,
     pub(crate) upgrade: Option<HeaderValue>,
@@ -88,7 +88,7 @@ impl Inbound {
     }
 
     /// A request begins. What it says of its body is given to whoever gets the [`Upload`].
-    pub(crate) fn begin(self: &Rc<Self>, turn: Turn, limits: HeadLimits) -> Upload {
+    pub(crate) fn begin(self: &Rc<Self>, turn: RequestFraming, limits: HeadLimits) -> Upload {
         self.turn.set(self.turn.get() + 1);
         *self.body.borrow_mut() = BodyDecoder::new(turn.body, limits);
         self.is_held.set(true);

@@ -35,7 +35,7 @@ pub(crate) use clients::{
     CONNECTION_LOAN_BYTES, CONNECTION_WINDOW_BYTES, STREAM_WINDOW_LARGE_BYTES,
 };
 pub use clients::{ClientSettings, Clients, Phase};
-pub(crate) use inbound::{Inbound, Turn, Upload};
+pub(crate) use inbound::{Inbound, RequestFraming, Upload};
 
 /// For which a client that was answered early may go on sending, so that it is not cut off before it has read the answer.
 pub(crate) const LINGER: Duration = Duration::from_secs(2);

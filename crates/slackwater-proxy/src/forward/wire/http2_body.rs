@@ -3,7 +3,7 @@
 //! What comes in may be followed by as much once it is handed on, so a reader that is slow holds no more than a window. What
 //! goes out waits for room, one piece at a time.
 
-use super::http2_wire::Shared;
+use super::http2_wire::SharedConnection;
 use super::turn::{self, FRAMES_MAX};
 use bytes::Bytes;
 use core::pin::Pin;
@@ -16,32 +16,32 @@ use std::rc::Rc;
 
 /// Who reads a stream. Dropped, nothing more of it is wanted.
 #[derive(Debug)]
-pub(crate) struct Reader {
-    connection: Shared,
+pub(crate) struct StreamReader {
+    connection: SharedConnection,
     key: Key,
 }
 
 /// Who writes a stream. When reader and writer are dropped before it has ended both ways, it is reset.
 #[derive(Debug)]
-pub(crate) struct Writer {
-    connection: Shared,
+pub(crate) struct StreamWriter {
+    connection: SharedConnection,
     key: Key,
 }
 
 /// Both owners of a stream.
-pub(crate) fn owners(connection: &Shared, key: Key) -> (Reader, Writer) {
-    let reader = Reader {
+pub(crate) fn owners(connection: &SharedConnection, key: Key) -> (StreamReader, StreamWriter) {
+    let reader = StreamReader {
         connection: Rc::clone(connection),
         key,
     };
-    let writer = Writer {
+    let writer = StreamWriter {
         connection: Rc::clone(connection),
         key,
     };
     (reader, writer)
 }
 
-impl Reader {
+impl StreamReader {
     pub(crate) fn poll_response(&self, cx: &Context<'_>) -> Poll<Result<ResponseHead, Lost>> {
         self.connection.borrow_mut().poll_response(self.key, cx)
     }
@@ -61,14 +61,14 @@ impl Reader {
     }
 }
 
-impl Drop for Reader {
+impl Drop for StreamReader {
     fn drop(&mut self) {
         let waker = self.connection.borrow_mut().leave_reading(self.key);
         drop(waker);
     }
 }
 
-impl Writer {
+impl StreamWriter {
     pub(crate) fn respond(
         &self,
         status: StatusCode,
@@ -89,7 +89,7 @@ impl Writer {
     }
 }
 
-impl Drop for Writer {
+impl Drop for StreamWriter {
     fn drop(&mut self) {
         let waker = self.connection.borrow_mut().leave_writing(self.key);
         drop(waker);
@@ -99,7 +99,7 @@ impl Drop for Writer {
 /// A body as it comes in.
 #[derive(Debug)]
 pub(crate) struct Incoming {
-    reader: Reader,
+    reader: StreamReader,
     /// Octets to come, if that is known.
     left: Option<u64>,
     /// Whoever sends it waits to be told 100.
@@ -108,7 +108,7 @@ pub(crate) struct Incoming {
 
 impl Incoming {
     /// The body that follows a head that says it is so long; that it is, the connection checks.
-    pub(crate) fn new(reader: Reader, length: Option<u64>) -> Self {
+    pub(crate) fn new(reader: StreamReader, length: Option<u64>) -> Self {
         let left = if reader.is_read() { Some(0) } else { length };
         Self {
             reader,
@@ -183,15 +183,15 @@ pub(crate) enum Unsent {
 /// A body on its way out.
 #[derive(Debug)]
 pub(crate) struct Outgoing {
-    writer: Writer,
-    next: Next,
+    writer: StreamWriter,
+    next: PendingFrame,
     /// Octets of data sent so far.
     sent: u64,
 }
 
 /// What waits for room.
 #[derive(Debug)]
-enum Next {
+enum PendingFrame {
     Nothing,
     /// And whether it is the last one.
     Data(Bytes, bool),
@@ -199,10 +199,10 @@ enum Next {
 }
 
 impl Outgoing {
-    pub(crate) const fn new(writer: Writer) -> Self {
+    pub(crate) const fn new(writer: StreamWriter) -> Self {
         Self {
             writer,
-            next: Next::Nothing,
+            next: PendingFrame::Nothing,
             sent: 0,
         }
     }
@@ -214,7 +214,7 @@ impl Outgoing {
 
     /// Something is here that the other side has no room for.
     pub(crate) const fn is_waiting(&self) -> bool {
-        !matches!(self.next, Next::Nothing)
+        !matches!(self.next, PendingFrame::Nothing)
     }
 
     pub(crate) fn reset(&self, reason: Reason) {
@@ -243,15 +243,15 @@ impl Outgoing {
                 Some(Ok(frame)) => frame,
                 Some(Err(_)) => return Poll::Ready(Err(Unsent::Body)),
                 None => {
-                    self.next = Next::Data(Bytes::new(), true);
+                    self.next = PendingFrame::Data(Bytes::new(), true);
                     continue;
                 }
             };
             match frame.into_data() {
-                Ok(data) => self.next = Next::Data(data, body.is_end_stream()),
+                Ok(data) => self.next = PendingFrame::Data(data, body.is_end_stream()),
                 Err(frame) => {
                     if let Ok(trailers) = frame.into_trailers() {
-                        self.next = Next::Trailers(Box::new(trailers));
+                        self.next = PendingFrame::Trailers(Box::new(trailers));
                     }
                 }
             }
@@ -264,8 +264,8 @@ impl Outgoing {
     fn poll_next(&mut self, cx: &Context<'_>) -> Poll<Result<bool, Lost>> {
         let (connection, key) = (&self.writer.connection, self.writer.key);
         let is_last = match &mut self.next {
-            Next::Nothing => return Poll::Ready(Ok(false)),
-            Next::Data(data, is_last) => {
+            PendingFrame::Nothing => return Poll::Ready(Ok(false)),
+            PendingFrame::Data(data, is_last) => {
                 let mut connection = connection.borrow_mut();
                 let length = data.len();
                 let polled = connection.poll_send(key, data, *is_last, cx);
@@ -273,12 +273,12 @@ impl Outgoing {
                 ready!(polled)?;
                 *is_last
             }
-            Next::Trailers(trailers) => {
+            PendingFrame::Trailers(trailers) => {
                 connection.borrow_mut().send_trailers(key, trailers)?;
                 true
             }
         };
-        self.next = Next::Nothing;
+        self.next = PendingFrame::Nothing;
         Poll::Ready(Ok(is_last))
     }
 }

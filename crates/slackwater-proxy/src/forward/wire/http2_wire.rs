@@ -20,7 +20,7 @@ const PARTS_MAX: usize = 16;
 const TURN_BYTES: usize = 64 << 10;
 
 /// A connection as all share it who have to do with it; they are all in one thread, and borrow it for a call each.
-pub(crate) type Shared = Rc<RefCell<Connection>>;
+pub(crate) type SharedConnection = Rc<RefCell<Connection>>;
 
 /// Who is told when octets come.
 pub(crate) trait Notes {
@@ -39,7 +39,7 @@ pub(crate) struct Wire<N> {
     /// What was read and not looked at yet; it comes first.
     unread: Bytes,
     notes: N,
-    connection: Shared,
+    connection: SharedConnection,
     /// A turn has ended before all that has come was looked at.
     has_more: bool,
     /// Something is written that the stream may still keep, as TLS does.
@@ -48,7 +48,7 @@ pub(crate) struct Wire<N> {
 
 /// What came of an attempt to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Read {
+enum ReadOutcome {
     /// So many octets.
     Some(usize),
     NotYet,
@@ -57,7 +57,12 @@ enum Read {
 }
 
 impl<N: Notes> Wire<N> {
-    pub(crate) fn new(stream: Stream, unread: Bytes, notes: N, connection: &Shared) -> Self {
+    pub(crate) fn new(
+        stream: Stream,
+        unread: Bytes,
+        notes: N,
+        connection: &SharedConnection,
+    ) -> Self {
         Self {
             stream,
             unread,
@@ -112,9 +117,9 @@ impl<N: Notes> Wire<N> {
                 return Pin::new(&mut self.stream).poll_shutdown(cx).map(drop);
             }
             match read {
-                Read::Some(octets) => looked_at += octets,
-                Read::Unwanted if connection.wants_more() => (),
-                Read::NotYet | Read::Unwanted => return Poll::Pending,
+                ReadOutcome::Some(octets) => looked_at += octets,
+                ReadOutcome::Unwanted if connection.wants_more() => (),
+                ReadOutcome::NotYet | ReadOutcome::Unwanted => return Poll::Pending,
             }
             if !self.unread.is_empty() || looked_at >= TURN_BYTES {
                 self.has_more = true;
@@ -124,16 +129,16 @@ impl<N: Notes> Wire<N> {
         }
     }
 
-    fn read(&mut self, cx: &mut Context<'_>) -> Read {
+    fn read(&mut self, cx: &mut Context<'_>) -> ReadOutcome {
         if !self.connection.borrow().wants_more() {
-            return Read::Unwanted;
+            return ReadOutcome::Unwanted;
         }
         if !self.unread.is_empty() {
             let unread = core::mem::take(&mut self.unread);
             return self.receive(unread);
         }
         let Poll::Ready(read) = buffers::poll_read(&mut self.stream, cx) else {
-            return Read::NotYet;
+            return ReadOutcome::NotYet;
         };
         self.notes.received();
         let ended = match read {
@@ -142,13 +147,13 @@ impl<N: Notes> Wire<N> {
             Err(error) => Ended::Failed(error.kind()),
         };
         self.connection.borrow_mut().end(ended);
-        Read::NotYet
+        ReadOutcome::NotYet
     }
 
-    fn receive(&mut self, octets: Bytes) -> Read {
+    fn receive(&mut self, octets: Bytes) -> ReadOutcome {
         let length = octets.len();
         self.unread = self.connection.borrow_mut().receive(octets);
-        Read::Some(length - self.unread.len())
+        ReadOutcome::Some(length - self.unread.len())
     }
 
     fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

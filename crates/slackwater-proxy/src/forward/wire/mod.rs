@@ -20,8 +20,8 @@ pub(crate) mod turn;
 
 pub use budget::Memory;
 pub(crate) use budget::{Budget, Loan, WINDOW_FIRST_BYTES, WINDOW_MAX_BYTES, beyond_first};
-pub(crate) use http2_body::{Incoming, Outgoing, Reader, Unsent, Writer, owners};
-pub(crate) use http2_wire::{Notes, Shared, Wire};
+pub(crate) use http2_body::{Incoming, Outgoing, StreamReader, StreamWriter, Unsent, owners};
+pub(crate) use http2_wire::{Notes, SharedConnection, Wire};
 pub(crate) use out::Out;
 pub(crate) use sender::{BodySender, Fill, SendError};
 pub(crate) use stream::Stream;

@@ -12,11 +12,11 @@ use tokio::time::Instant;
 
 /// The requests that wait, in a worker; `P` is a permit.
 #[derive(Debug)]
-pub(crate) struct WaitQueue<P>(RefCell<Waiting<P>>);
+pub(crate) struct WaitQueue<P>(RefCell<Waiters<P>>);
 
 /// By number, so that one that leaves from the middle is found without a walk through the queue.
 #[derive(Debug)]
-struct Waiting<P> {
+struct Waiters<P> {
     /// From the first to the last.
     waiters: BTreeMap<u64, Rc<Waiter<P>>>,
     /// Number of the next one; it never comes round.
@@ -40,7 +40,7 @@ pub(crate) struct QueueEntry<'l, P> {
 
 impl<P> Default for WaitQueue<P> {
     fn default() -> Self {
-        Self(RefCell::new(Waiting {
+        Self(RefCell::new(Waiters {
             waiters: BTreeMap::new(),
             next: 0,
         }))

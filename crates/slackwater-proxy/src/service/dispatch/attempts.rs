@@ -278,8 +278,8 @@ impl<'s> Attempts<'s> {
                 return self.give_up(error);
             };
             let _permit = match wait {
-                Wait::None => None,
-                Wait::First(permit, span) => {
+                RetryWait::None => None,
+                RetryWait::First(permit, span) => {
                     waits += 1;
                     if !span.is_zero() {
                         tokio::time::sleep(span).await;
@@ -330,14 +330,14 @@ impl<'s> Attempts<'s> {
     }
 
     /// What comes before attempt number `attempt`; `None` if there is none.
-    fn wait(&self, error: &AttemptError, attempt: u32, waits: u32) -> Option<Wait<'s>> {
+    fn wait(&self, error: &AttemptError, attempt: u32, waits: u32) -> Option<RetryWait<'s>> {
         let retries = &self.service.retries;
         if attempt > self.rules.attempts_max || !error.has_request() {
             return None;
         }
         let hint = match error {
             // Without time for an answer it would be work for nobody.
-            _ if error.is_unsent() => return (!self.left().is_zero()).then_some(Wait::None),
+            _ if error.is_unsent() => return (!self.left().is_zero()).then_some(RetryWait::None),
             AttemptError::Failed(failure)
                 if self.may_repeat && follow(self.rules, &failure.cause) =>
             {
@@ -347,12 +347,12 @@ impl<'s> Attempts<'s> {
             AttemptError::Rejected(rejected) => rejected.hint(),
         };
         let wait = retries.wait(waits, hint, self.left())?;
-        Some(Wait::First(retries.acquire_permit()?, wait))
+        Some(RetryWait::First(retries.acquire_permit()?, wait))
     }
 }
 
 /// What comes before another attempt.
-enum Wait<'r> {
+enum RetryWait<'r> {
     /// Nothing.
     None,
     /// A wait, and a permit out of the budget until the attempt has ended.

@@ -42,7 +42,7 @@ impl Hedging {
     }
 
     /// A request of that route is sent for the first time.
-    pub(crate) fn begin(&self, route: usize, request: &Request<RequestBody>) -> Watching<'_> {
+    pub(crate) fn begin(&self, route: usize, request: &Request<RequestBody>) -> HedgeWatch<'_> {
         let class = self.classes.borrow_mut().of(route, request);
         let (watch, new_method) = match class {
             Class::Number(class) => {
@@ -55,7 +55,7 @@ impl Hedging {
         if watch.as_ref().is_none_or(|watch| watch.due_at().is_none()) {
             self.counts.hedges_unknown.add_one();
         }
-        Watching {
+        HedgeWatch {
             hedging: self,
             watch,
             new_method,
@@ -88,7 +88,7 @@ impl Hedging {
 
 /// A request's first copy that is out. Dropped, it has been given up.
 #[derive(Debug)]
-pub(crate) struct Watching<'h> {
+pub(crate) struct HedgeWatch<'h> {
     hedging: &'h Hedging,
     /// `None`: it has no class yet.
     watch: Option<Watch>,
@@ -96,7 +96,7 @@ pub(crate) struct Watching<'h> {
     new_method: Option<Box<str>>,
 }
 
-impl<'h> Watching<'h> {
+impl<'h> HedgeWatch<'h> {
     pub(super) const fn hedging(&self) -> &'h Hedging {
         self.hedging
     }
@@ -160,7 +160,7 @@ impl<'h> Watching<'h> {
     }
 }
 
-impl Drop for Watching<'_> {
+impl Drop for HedgeWatch<'_> {
     fn drop(&mut self) {
         self.finish(WatchEnd::Failed);
     }

@@ -109,7 +109,7 @@ impl ServiceView {
 
 /// What a worker's part of a service follows while it is there.
 #[derive(Debug)]
-pub(crate) struct Followed {
+pub(crate) struct ServiceUpdates {
     pub(crate) fleets: watch::Receiver<Arc<Fleet>>,
     /// What checks of its replicas found.
     pub(crate) health: watch::Receiver<Health>,
@@ -209,10 +209,10 @@ impl Service {
         deadlines: &Rc<Deadlines>,
         tls: Option<watch::Receiver<Client>>,
         worker: WorkerIndex,
-        followed: Followed,
+        followed: ServiceUpdates,
         recorder: Option<&Recorder>,
     ) -> Result<Self, Fault> {
-        let Followed {
+        let ServiceUpdates {
             mut fleets,
             health,
             mut orders,

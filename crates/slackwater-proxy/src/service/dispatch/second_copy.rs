@@ -2,7 +2,7 @@
 //! the reason's to say; what happens then is the same (`hedged_pair`).
 
 use super::Service;
-use super::hedging::{Hedging, Watching};
+use super::hedging::{HedgeWatch, Hedging};
 use super::tying::{Tied, Tying};
 use crate::forward::RequestBody;
 use crate::request_record::{CopyKind, RecordHandle};
@@ -19,7 +19,7 @@ use tokio::time::Instant;
 #[derive(Debug)]
 pub(crate) enum CopyPlan<'s> {
     /// If it is late.
-    Late(Watching<'s>),
+    Late(HedgeWatch<'s>),
     /// Two replicas are to have it.
     Tied(Tied<'s>),
 }

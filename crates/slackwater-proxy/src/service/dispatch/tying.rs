@@ -34,7 +34,7 @@ const DRAWN_AT_ONCE: usize = 64;
 pub(crate) struct Tying {
     delay: TieDelay,
     budget: RefCell<TieBudget>,
-    names: RefCell<Names>,
+    names: RefCell<TieNames>,
     counts: Arc<ServiceCounts>,
 }
 
@@ -188,11 +188,11 @@ impl Drop for Tied<'_> {
 
 /// Names, which nobody can foretell: with one, a copy that waits could be dropped.
 #[derive(Debug, Default)]
-struct Names {
+struct TieNames {
     drawn: Vec<u64>,
 }
 
-impl Names {
+impl TieNames {
     /// `None` where the system has no randomness to give.
     fn draw(&mut self) -> Option<TieName> {
         if self.drawn.is_empty() {
@@ -213,7 +213,7 @@ mod tests {
 
     #[test]
     fn no_name_comes_twice() {
-        let mut names = Names::default();
+        let mut names = TieNames::default();
         let drawn: BTreeSet<_> = (0..DRAWN_AT_ONCE * 3)
             .filter_map(|_| names.draw().map(|name| name.0))
             .collect();

@@ -46,7 +46,7 @@ use slackwater_tower::client::{Balancer, ReplicaAddrs};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
-use tiers::Standing;
+use tiers::TierCandidate;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
@@ -274,7 +274,7 @@ impl WorkerFleet {
         let standings: Vec<_> = weighted
             .map(|replica| {
                 let views = || replica.parts.iter().filter_map(|part| views.get(part));
-                Standing {
+                TierCandidate {
                     tier: replica.config.tier,
                     is_down: is_down(&health, replica.config.address),
                     is_draining: self.is_drained(&replica.config)

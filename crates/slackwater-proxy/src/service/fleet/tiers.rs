@@ -30,7 +30,7 @@ impl TierInUse {
 
 /// What is known of one replica that has a weight.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Standing {
+pub(crate) struct TierCandidate {
     pub(crate) tier: u8,
     /// Its checks say so.
     pub(crate) is_down: bool,
@@ -44,9 +44,9 @@ pub(crate) struct Standing {
 const INTERVAL: Duration = Duration::from_millis(100);
 
 /// The tier in use; `None` if nobody is there in any.
-pub(super) fn active(fleet: &[Standing]) -> Option<u8> {
-    let stands = |it: &&Standing| !it.is_down && !it.is_draining;
-    let lowest = |it: &mut dyn Iterator<Item = &Standing>| it.map(|it| it.tier).min();
+pub(super) fn active(fleet: &[TierCandidate]) -> Option<u8> {
+    let stands = |it: &&TierCandidate| !it.is_down && !it.is_draining;
+    let lowest = |it: &mut dyn Iterator<Item = &TierCandidate>| it.map(|it| it.tier).min();
     lowest(&mut fleet.iter().filter(|it| stands(it) && !it.is_lost))
         .or_else(|| lowest(&mut fleet.iter().filter(stands)))
 }
@@ -68,8 +68,8 @@ pub(crate) async fn watch(fleet: Rc<WorkerFleet>, changed: &impl Fn()) {
 mod tests {
     use super::*;
 
-    const fn standing(tier: u8) -> Standing {
-        Standing {
+    const fn standing(tier: u8) -> TierCandidate {
+        TierCandidate {
             tier,
             is_down: false,
             is_draining: false,
@@ -77,22 +77,22 @@ mod tests {
         }
     }
 
-    const fn down(tier: u8) -> Standing {
-        Standing {
+    const fn down(tier: u8) -> TierCandidate {
+        TierCandidate {
             is_down: true,
             ..standing(tier)
         }
     }
 
-    const fn draining(tier: u8) -> Standing {
-        Standing {
+    const fn draining(tier: u8) -> TierCandidate {
+        TierCandidate {
             is_draining: true,
             ..standing(tier)
         }
     }
 
-    const fn lost(tier: u8) -> Standing {
-        Standing {
+    const fn lost(tier: u8) -> TierCandidate {
+        TierCandidate {
             is_lost: true,
             ..standing(tier)
         }
