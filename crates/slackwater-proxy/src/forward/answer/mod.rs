@@ -1,7 +1,7 @@
-//! What a client is told when there is no response to pass on.
+//! Our own answers to clients, where there is no response to pass on.
 //!
 //! A line of text, and its kind in one word in `x-slackwater-error`, for programs. Addresses of replicas are not told to
-//! clients; they are in the log.
+//! clients; they are in the log. `grpc` turns such an answer into a gRPC status.
 
 mod grpc;
 

@@ -1,7 +1,8 @@
-//! Clients' connections: HTTP/1.1 or HTTP/2 by what the client says first, with deadlines and a graceful end.
+//! Clients' connections from accept to close: HTTP/1.1 or HTTP/2 by what the client sends first, with deadlines and a
+//! graceful end.
 //!
-//! HTTP/1.1 clients that close their sending side are taken to have left. A request's future is dropped when its client
-//! leaves, and everything that it holds with it.
+//! A client that closes its sending side over HTTP/1.1 is taken to have left. A request's future is dropped when its
+//! client leaves, and everything that it holds with it.
 //!
 //! | | file |
 //! |---|---|

@@ -1,6 +1,6 @@
-//! How a worker's requests ended, replica by replica, where the admin server can read it.
+//! Counters of a worker's requests and connections: how they ended, replica by replica, for the admin server.
 //!
-//! Each count has one writer, the worker that owns it; so a load and a store do, and no request pays for a locked
+//! Each counter has one writer, the worker that owns it; so a load and a store do, and no request pays for a locked
 //! instruction.
 
 mod connection_ends;

@@ -1,7 +1,14 @@
-//! What may pass from head to head, and what a head says of where its request comes from.
+//! Heads of messages: which fields may pass from the client to the replica and back, and what they say of a request's
+//! origin.
 //!
-//! [`hygiene`] is the entry: it takes out, refuses and adds, by means of the other files, one for each field or family of
-//! fields. It reads and writes heads only; no socket and no body is seen here.
+//! No socket and no body is seen here.
+//!
+//! | | file |
+//! |---|---|
+//! | a head as a whole: what is removed, refused, added | `hygiene` |
+//! | the target of a request; `Max-Forwards`, `Via` | `target`; `max_forwards`, `via` |
+//! | where a connection comes from, and how replicas are told of it | `origin`, `forwarded`, `client_cert` |
+//! | the field that marks an answer of our own | `error_field` |
 
 pub(crate) mod client_cert;
 pub(crate) mod error_field;

@@ -1,13 +1,13 @@
-//! The bytes of a connection, whoever is at its other end: what is read, what gathers to be written, and how much of either
-//! may wait in memory.
+//! The bytes of a connection, to a client or to a replica: what is read, what is written, and how much of either may wait
+//! in memory.
 //!
 //! | | file |
 //! |---|---|
 //! | the socket, plain or TLS | `stream` |
-//! | HTTP/1.1: what is written, and a body on its way out | `out`, `sender` |
-//! | HTTP/2: a connection's socket, and one stream's two owners | `http2_wire`, `http2_body` |
+//! | HTTP/1.1: what is to be written, and a body on its way out | `out`, `sender` |
+//! | HTTP/2: the socket of a connection; reader and writer of one stream | `http2_wire`, `http2_body` |
 //! | memory for what is read, and how much of bodies may wait in it | `buffers`, `budget` |
-//! | when a task gives way to others | `turn` |
+//! | when a task yields to others | `turn` |
 
 mod budget;
 pub(crate) mod buffers;

@@ -1,5 +1,11 @@
 //! One attempt at a request: a permit taken at a replica, which is given back exactly once, at the end of the response's
 //! body, with an error, or by being dropped when the client leaves.
+//!
+//! | | file |
+//! |---|---|
+//! | how long requests take, as their clients see it | `latency` |
+//! | what policies learn from load reports in responses | `learning` |
+//! | whether and when there may be another attempt | `retries` |
 
 mod latency;
 mod learning;

@@ -1,13 +1,24 @@
-//! A worker's part of a fleet: who is in it, and what happens when somebody joins or leaves.
+//! The replicas of a service as one worker knows them: which ones the policy may choose, and what happens when one joins
+//! or leaves.
 //!
-//! Whoever leaves is not chosen any more from that moment on; its requests run to their end on the connections that they
-//! have, idle connections are closed, and with the last request its memory goes. Whoever joins warms up, unless it left a
-//! moment ago: then it takes up its counts again, and all of its share. One that is only probed elsewhere keeps its
-//! connections; its policy knows it anew. One whose certificate is to be for another name keeps all but the connections
-//! that were made under the old one.
+//! A replica that leaves is not chosen any more from that moment on. Its requests run to their end on their connections,
+//! idle connections are closed, and its memory is freed with the last request. A replica that joins warms up, unless it
+//! left a moment ago: then it takes up its counts again, and all of its share. One whose probe address alone changes keeps
+//! its connections; to the policy it is new. One whose certificate is to be for another name keeps all but the
+//! connections that were made under the old one.
 //!
-//! To the policy a replica is as many as its weight says (`weights`), and none at all with a weight of 0; another
-//! weight adds or removes some, and the others stay what they were. Of several tiers one is in use (`tiers`).
+//! To the policy a replica is as many as its weight says (`weights`), and none at all with a weight of 0; another weight
+//! adds or removes some, and the others stay what they were. Of several tiers one is in use (`tiers`).
+//!
+//! | | file |
+//! |---|---|
+//! | one replica | `replica` |
+//! | weights, tiers | `weights`, `tiers` |
+//! | orders of the operator: drained, another weight | `orders` |
+//! | which replicas may be chosen, and why others may not | `availability`, `absent` |
+//! | requests that belong to one replica | `sticky` |
+//! | what carries probes | `prober` |
+//! | log lines about ejected and returning replicas | `standings` |
 
 mod absent;
 mod availability;
