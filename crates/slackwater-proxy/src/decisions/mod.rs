@@ -1,4 +1,4 @@
-//! Why was this replica picked? The whole story of some requests, kept in memory for whoever asks.
+//! Why was this replica picked? The whole record of some requests, kept in memory for the admin server.
 //!
 //! Each worker has a [`Keeper`](keeper::Keeper), which says of each request that comes whether it may be kept, and a ring for those that are:
 //! so many records, in so many bytes, and the oldest give way. Only the worker and whoever reads share a ring's lock, and the
@@ -19,6 +19,6 @@ mod wanted;
 
 #[cfg(any(test, feature = "schema"))]
 pub use answer::Found;
-pub use answer::{Told, answer};
+pub use answer::{DecisionText, answer};
 pub use archive::Archive;
 pub use wanted::LIMIT_MAX;

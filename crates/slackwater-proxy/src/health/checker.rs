@@ -168,11 +168,11 @@ impl Checker {
             has_changed
         });
         if has_changed {
-            self.tell(replica, verdict, failure);
+            self.log_verdict(replica, verdict, failure);
         }
     }
 
-    fn tell(&self, replica: &Checked, verdict: Verdict, failure: Option<&String>) {
+    fn log_verdict(&self, replica: &Checked, verdict: Verdict, failure: Option<&String>) {
         let (service, name) = (&self.service, &replica.name);
         if verdict == Verdict::Up {
             tracing::info!(service, replica = name, "is up by its health checks");

@@ -14,9 +14,9 @@ use http::{HeaderMap, Method, Request, Response, StatusCode};
 use slackwater_config::Connect;
 use slackwater_config::OrcaReports;
 use slackwater_proxy::forward::{
-    Cause, End as Ending, Failure, Handler, Origin, Patience, Replica, ReplicaCounts, Reply,
-    RequestBody, ResponseBody, UnreadableCounts, Watch, answer, is_grpc_call, prepare_request,
-    refuse, say_in_grpc, turned_away,
+    AttemptTimeouts, Cause, End as Ending, Failure, Handler, Origin, Replica, ReplicaCounts, Reply,
+    RequestBody, ResponseBody, UnreadableCounts, Watch, answer, convert_to_grpc, is_grpc_call,
+    prepare_request, refuse, turned_away,
 };
 use slackwater_proxy::orca::{wanted, write_trailers};
 use slackwater_telemetry::latency_histogram::LatencyHistogram;
@@ -65,7 +65,7 @@ impl Handler for Door {
         let is_grpc_call = is_grpc_call(request.headers());
         let mut answer = self.answer(request, origin).await;
         if is_grpc_call {
-            say_in_grpc(&mut answer);
+            convert_to_grpc(&mut answer);
         }
         answer
     }
@@ -132,7 +132,11 @@ impl Door {
         self.counts.sent.add_one();
         let wanted = wanted(self.orca, request.headers_mut());
         let is_connect = *request.method() == Method::CONNECT;
-        match self.server.exchange(request, Patience::default()).await {
+        match self
+            .server
+            .exchange(request, AttemptTimeouts::default())
+            .await
+        {
             Ok(mut reply) => {
                 self.presence.hear();
                 self.counts.count_response(reply.status());
@@ -290,7 +294,7 @@ impl Watch for Passing {
     fn finish(self, ending: Ending) {
         match ending {
             Ending::Complete if self.has_failed => self.end(End::Failed),
-            Ending::Complete | Ending::Silent => self.end(End::Success),
+            Ending::Complete | Ending::Idle => self.end(End::Success),
             Ending::Broken | Ending::Stalled => {
                 self.counts.broken.add_one();
                 self.end(End::Failed);

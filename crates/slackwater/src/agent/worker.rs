@@ -8,7 +8,7 @@ use super::tls::Tls;
 use slackwater_config::Fault;
 use slackwater_config::{AgentConfig, ForwardedSettings};
 use slackwater_proxy::forward::{
-    ClientSettings, Clients, ConnectionCounts, Deadlines, Intake, Listening, Memory, Phase,
+    AcceptLoop, BoundListener, ClientSettings, Clients, ConnectionCounts, Deadlines, Memory, Phase,
     Replica, ReplicaCounts, ReplicaEnds, ReplicaOptions, Rules, UnreadableCounts,
 };
 use slackwater_proxy::watchdog::Watchdog;
@@ -93,7 +93,7 @@ async fn serve(parts: WorkerParts) -> io::Result<()> {
     });
     let settings = ClientSettings {
         counts: parts.connection_counts,
-        tells_certificates: (config.tls.as_ref()).is_some_and(|tls| tls.pass_client_certificate),
+        forwards_certificates: (config.tls.as_ref()).is_some_and(|tls| tls.pass_client_certificate),
         ..ClientSettings::new(timeouts, &config.limits, &config.upgrade_protocols)
     };
     let clients = Clients::new(
@@ -104,7 +104,7 @@ async fn serve(parts: WorkerParts) -> io::Result<()> {
     let swept = Rc::clone(&door);
     tokio::task::spawn_local(shared.watchdog.heartbeat());
     tokio::task::spawn_local(async move { deadlines.run(|| swept.server.sweep()).await });
-    let intake = Intake {
+    let accept_loop = AcceptLoop {
         clients,
         handler: door,
         rules: Rules::new(&ForwardedSettings::of_agent(), &config.limits),
@@ -113,11 +113,13 @@ async fn serve(parts: WorkerParts) -> io::Result<()> {
         drain: timeouts.drain,
         drain_idle: timeouts.drain_idle,
     };
-    let listeners = listeners.into_iter().map(|(index, listener)| Listening {
-        index,
-        listener,
-        handshakes: shared.tls.accept(config),
-    });
-    intake.serve(listeners.collect()).await;
+    let listeners = listeners
+        .into_iter()
+        .map(|(index, listener)| BoundListener {
+            index,
+            listener,
+            handshakes: shared.tls.accept(config),
+        });
+    accept_loop.serve(listeners.collect()).await;
     Ok(())
 }
