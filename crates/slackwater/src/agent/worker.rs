@@ -2,7 +2,7 @@
 //! whose tracker takes no lock, and the knowledge whether the server is there, which requests only read. With a queue before
 //! the server that is shared, too: a limit before one server has to be one, and a lock keeps it, for a moment.
 
-use super::door::Door;
+use super::handler::AgentHandler;
 use super::presence::Presence;
 use super::tls::Tls;
 use slackwater_config::Fault;
@@ -77,7 +77,7 @@ async fn serve(parts: WorkerParts) -> io::Result<()> {
         ..ReplicaOptions::new(&config.replica, timeouts, &config.limits)
     });
     let server = Replica::new(shared.tls.target(config), &options, &deadlines);
-    let door = Rc::new(Door {
+    let handler = Rc::new(AgentHandler {
         server,
         presence: shared.presence,
         load: shared.load,
@@ -101,12 +101,12 @@ async fn serve(parts: WorkerParts) -> io::Result<()> {
         &deadlines,
         &Memory::of_worker(config.workers.get()),
     );
-    let swept = Rc::clone(&door);
+    let swept = Rc::clone(&handler);
     tokio::task::spawn_local(shared.watchdog.heartbeat());
     tokio::task::spawn_local(async move { deadlines.run(|| swept.server.sweep()).await });
     let accept_loop = AcceptLoop {
         clients,
-        handler: door,
+        handler,
         rules: Rules::new(&ForwardedSettings::of_agent(), &config.limits),
         connections: parts.connections,
         phase: parts.phase,

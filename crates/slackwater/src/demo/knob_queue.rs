@@ -7,7 +7,7 @@ use http::StatusCode;
 use slackwater_admin::{Asked, Reply, json, may_change, refusal};
 use tokio::sync::{mpsc, oneshot};
 
-/// Orders that wait; with more, whoever comes waits before the desk.
+/// Orders that wait; with more, whoever comes waits before the queue.
 const WAITING_MAX: usize = 16;
 
 /// An order has to be carried out by then. What it takes longer for, it does all the same.
@@ -22,13 +22,13 @@ pub(super) struct Turn {
 
 /// Takes orders.
 #[derive(Debug, Clone)]
-pub(super) struct Desk {
+pub(super) struct KnobQueue {
     turns: mpsc::Sender<Turn>,
     replicas: usize,
 }
 
-impl Desk {
-    /// A desk for fleets of so many replicas, and the orders as they come.
+impl KnobQueue {
+    /// A queue for fleets of so many replicas, and the orders as they come.
     pub(super) fn open(replicas: usize) -> (Self, mpsc::Receiver<Turn>) {
         let (turns, orders) = mpsc::channel(WAITING_MAX);
         (Self { turns, replicas }, orders)

@@ -35,7 +35,7 @@ use tokio::time::Instant;
 
 /// One worker's way to the server.
 #[derive(Debug)]
-pub(super) struct Door {
+pub(super) struct AgentHandler {
     pub(super) server: Replica,
     pub(super) presence: Presence,
     pub(super) load: Load,
@@ -58,7 +58,7 @@ pub(super) struct Door {
 
 type Answer = Response<ResponseBody<Passing>>;
 
-impl Handler for Door {
+impl Handler for AgentHandler {
     type Watch = Passing;
 
     async fn handle(&self, request: Box<Request<RequestBody>>, origin: &Origin) -> Answer {
@@ -77,7 +77,7 @@ impl Handler for Door {
     }
 }
 
-impl Door {
+impl AgentHandler {
     async fn answer(&self, mut request: Box<Request<RequestBody>>, origin: &Origin) -> Answer {
         if self.is_probe(&request) {
             return respond_http(&self.load, request.headers(), self.probe_key.as_ref())
