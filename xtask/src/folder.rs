@@ -1,6 +1,6 @@
 //! Temporary folders of chores.
 
-use crate::run::say;
+use crate::output::say;
 use std::fs;
 use std::path::{Path, PathBuf};
 

@@ -7,7 +7,9 @@ mod conformance;
 mod dashboard;
 mod folder;
 mod loopback;
+mod mutants;
 mod openapi;
+mod output;
 mod peers;
 mod promtool;
 mod provenance;
@@ -30,7 +32,9 @@ const USAGE: &str = "\
 cargo xtask CHORE
 
   test    everything that a change has to pass: format, tidy, lints, tests, documentation
-  tidy    checks of the tree that no other tool does (seconds)
+  tidy    checks of the tree that no other tool does (seconds); --ratchet: writes the lists in xtask/ratchets/ anew, of what is
+          still allowed because it was there before its check
+          [--ratchet [--may-grow]]
   peers   serve and agents between real peers (nginx, curl, wrk, h2load), killed and restarted; Linux (two minutes)
           [--keep] [--size-mib N] [--seconds N] [--report FILE]
   chaos   load through serve over agents, while replicas are killed, stopped and slowed, and serve is reloaded and upgraded;
@@ -58,6 +62,9 @@ cargo xtask CHORE
   promtool
           what Prometheus's own tool says of the metrics, the alerts and their tests (seconds, once built)
           [--slackwater FILE]
+  mutants small changes of the core's code, each of which a test should notice, by cargo-mutants; writes results/core-mutants.md
+          (a sample of 40: ten minutes; all: a day). --file: only those of a file, by a pattern, also several times
+          [--sample N] [--seed N] [--file PATTERN ...] [--report FILE]
   openapi what openapi-spec-validator says of docs/openapi.json (a second)
   dashboard
           the dashboard of demo and of serve in Chromium: knobs, keys, contrast, pictures, at 20 and at 1,000 replicas
@@ -71,7 +78,7 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let outcome = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["test"] => run::test(),
-        ["tidy"] => tidy::check(),
+        ["tidy", ref options @ ..] => tidy::run(options),
         ["peers", ref options @ ..] => peers::run(options),
         ["chaos", ref options @ ..] => chaos::run(options),
         [replica::CHORE, ref options @ ..] => replica::run(options),
@@ -80,6 +87,7 @@ fn main() -> ExitCode {
         ["story", ref options @ ..] => story::run(options),
         ["conformance", ref options @ ..] => conformance::run(options),
         ["promtool", ref options @ ..] => promtool::run(options),
+        ["mutants", ref options @ ..] => mutants::run(options),
         ["openapi", ref options @ ..] => openapi::run(options),
         ["dashboard", ref options @ ..] => dashboard::run(options),
         ["siege", ref options @ ..] => siege::run(options),

@@ -4,7 +4,7 @@
 //! runs, since it takes Python and a package of it.
 
 use crate::command::{first_line, root};
-use crate::run::say;
+use crate::output::say;
 use std::process::Command;
 
 const USAGE: &str = "cargo xtask openapi";

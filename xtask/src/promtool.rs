@@ -9,7 +9,7 @@ use crate::folder::Folder;
 use crate::loopback::http;
 use crate::loopback::ports::FreePorts;
 use crate::loopback::processes::{Processes, wait_for};
-use crate::run::say;
+use crate::output::say;
 use core::time::Duration;
 use serde_json::{Value, json};
 use std::fs;

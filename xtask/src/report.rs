@@ -1,7 +1,7 @@
 //! What a chore's checks found: a line for each as it is made, and all of them as a page in the end.
 
+use crate::output::say;
 use crate::provenance::{commit, date, machine};
-use crate::run::say;
 use core::fmt::Write as _;
 use std::fs;
 use std::path::Path;
@@ -26,7 +26,7 @@ impl From<Result<String, String>> for Outcome {
 }
 
 impl Outcome {
-    fn told(&self) -> (&'static str, &str) {
+    fn shown(&self) -> (&'static str, &str) {
         match self {
             Self::Passed(found) => ("passed", found),
             Self::Failed(found) => ("FAILED", found),
@@ -90,7 +90,7 @@ impl Report {
     /// Notes a check and prints it.
     pub(crate) fn add(&mut self, step: &'static str, what: &str, outcome: impl Into<Outcome>) {
         let outcome = outcome.into();
-        let (mark, found) = outcome.told();
+        let (mark, found) = outcome.shown();
         say(&format!("{mark:7} {step}: {what}: {found}"));
         self.rows.push((step, what.to_owned(), outcome));
     }
@@ -124,7 +124,7 @@ impl Report {
         let mut text = page.head(&self.sum());
         text += "\n| step | what | outcome | found |\n|---|---|---|---|\n";
         for (step, what, outcome) in &self.rows {
-            let (mark, found) = outcome.told();
+            let (mark, found) = outcome.shown();
             // A cell is one line, and a bar would end it.
             let found = found.replace('\n', " / ").replace('|', "\\|");
             let _ = writeln!(text, "| {step} | {what} | {mark} | {found} |");

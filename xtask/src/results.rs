@@ -6,8 +6,8 @@
 
 use crate::arguments::number;
 use crate::command::{build_slackwater, root};
+use crate::output::say;
 use crate::provenance::{date, head, machine};
-use crate::run::say;
 use core::ops::RangeInclusive;
 use std::fs;
 use std::path::Path;

@@ -1,7 +1,13 @@
 //! The steps of `cargo xtask test`, each a command that can be run by hand.
+//!
+//! Two need what not every machine has, and say so where they are skipped: the core built for a
+//! target without an operating system, and a sample of the core's mutants.
 
+use crate::command::first_line;
+use crate::mutants;
+use crate::output::say;
 use crate::tidy;
-use std::io::Write;
+use std::fs;
 use std::process::Command;
 use std::time::Instant;
 
@@ -13,35 +19,73 @@ const STEPS: &[(&str, &[(&str, &str)])] = &[
         &[],
     ),
     ("test --workspace --quiet", &[]),
+    // What a sidecar's image has: neither simulator nor dashboard, load generator or terminal.
+    (
+        "clippy --package slackwater --no-default-features --quiet -- -D warnings",
+        &[],
+    ),
+    (
+        "run --package slackwater-proxy --example embedded --quiet",
+        &[],
+    ),
     (
         "doc --workspace --no-deps --quiet --document-private-items",
         &[("RUSTDOCFLAGS", "-D warnings")],
     ),
 ];
 
+/// A target without an operating system, for which the core builds: nothing in it needs more than
+/// memory and a CPU. It has 64-bit atomics, which the core's tracker needs.
+const BARE_TARGET: &str = "aarch64-unknown-none";
+
 /// Runs every step; the first that fails ends it.
 pub(crate) fn test() -> Result<(), String> {
     tidy::check()?;
     for (arguments, variables) in STEPS {
-        say(&format!("cargo {arguments}"));
-        let begun = Instant::now();
-        let status = Command::new(env!("CARGO"))
-            .args(arguments.split(' '))
-            .envs(variables.iter().copied())
-            .status()
-            .map_err(|error| format!("cargo did not start: {error}"))?;
-        if !status.success() {
-            return Err(format!("cargo {arguments}: {status}"));
-        }
+        step(arguments, variables)?;
+    }
+    if has_bare_target() {
+        step(
+            &format!("build --package slackwater-core --lib --target {BARE_TARGET} --quiet"),
+            &[],
+        )?;
+    } else {
         say(&format!(
-            "cargo {arguments}: passed in {} s",
-            begun.elapsed().as_secs()
+            "skipped: the core built for {BARE_TARGET}, which is not installed and which rustup cannot add"
         ));
     }
+    mutants::sample()
+}
+
+fn step(arguments: &str, variables: &[(&str, &str)]) -> Result<(), String> {
+    say(&format!("cargo {arguments}"));
+    let begun = Instant::now();
+    let status = Command::new(env!("CARGO"))
+        .args(arguments.split(' '))
+        .envs(variables.iter().copied())
+        .status()
+        .map_err(|error| format!("cargo did not start: {error}"))?;
+    if !status.success() {
+        return Err(format!("cargo {arguments}: {status}"));
+    }
+    say(&format!(
+        "cargo {arguments}: passed in {} s",
+        begun.elapsed().as_secs()
+    ));
     Ok(())
 }
 
-/// Prints a line as the house's own.
-pub(crate) fn say(line: &str) {
-    let _ = writeln!(std::io::stdout(), "xtask: {line}");
+/// Whether the target is there, or can be had now.
+fn has_bare_target() -> bool {
+    let libraries = first_line(
+        "rustc",
+        &["--print", "target-libdir", "--target", BARE_TARGET],
+    );
+    let is_there = || fs::read_dir(&libraries).is_ok_and(|mut files| files.next().is_some());
+    is_there() || {
+        let add = Command::new("rustup")
+            .args(["target", "add", BARE_TARGET])
+            .output();
+        add.is_ok_and(|output| output.status.success()) && is_there()
+    }
 }

@@ -10,8 +10,15 @@
 
 mod asset;
 mod control;
+#[cfg(feature = "dashboard")]
 mod dashboard;
+#[cfg(not(feature = "dashboard"))]
+mod dashboard {
+    //! No dashboard: a build without it.
+    pub(super) const ASSETS: &[super::asset::Asset] = &[];
+}
 mod guard;
+mod hub;
 mod idle;
 mod live;
 mod metrics;

@@ -1,6 +1,6 @@
 //! What the admin server answers: a whole body, one that is made as it is read, or a stream of events.
 
-use super::live::Events;
+use super::hub::Events;
 use bytes::Bytes;
 use core::convert::Infallible;
 use core::pin::Pin;

@@ -5,7 +5,7 @@ use super::standing::{StandingCounts, StandingStatus, standings};
 use core::ops::AddAssign;
 use core::time::Duration;
 use serde::{Deserialize, Serialize};
-use slackwater_core::policy::{Counters, PooledView, ReplicaView, Score};
+use slackwater_core::policy::{Counters, PooledView, ReplicaView, Reports, Score, policy_named};
 use slackwater_core::tracker::CapacitySource;
 use slackwater_core::{LoadReport, ReplicaId};
 use slackwater_telemetry::facts::SourceState;
@@ -164,6 +164,8 @@ pub(crate) struct PooledStatus {
     pub(crate) uses_left: u32,
     pub(crate) hot: bool,
     pub(crate) local: bool,
+    #[serde(default)]
+    pub(crate) rank: Option<u32>,
     pub(crate) score_us: Option<i64>,
     pub(crate) next: bool,
 }
@@ -373,11 +375,10 @@ pub const LOST_NOTE: &str =
 /// Said of a replica that answers no probes, where this policy chooses. `[A13]` What is polled has nothing of this proxy's own
 /// to put in the place of a report: such a replica counts as a mean one.
 pub fn silent_note(policy: &str) -> &'static str {
-    match policy {
-        "polled_power_of_d" | "weighted_round_robin" => {
-            "answers no probes: the policy does without its reports"
-        }
-        _ => "answers no probes: balanced by what this proxy sees itself",
+    if policy_named(policy).is_some_and(|entry| entry.reports == Reports::Polled) {
+        "answers no probes: the policy does without its reports"
+    } else {
+        "answers no probes: balanced by what this proxy sees itself"
     }
 }
 
@@ -391,7 +392,10 @@ impl WorkerStatus {
         let names: BTreeMap<_, _> = (worker.ids.iter().zip(names))
             .flat_map(|(parts, name)| parts.iter().map(move |&part| (part, name)))
             .collect();
-        let scores: BTreeMap<_, _> = worker.snapshot.scores.iter().copied().collect();
+        let order = (0_u32..).zip(&worker.snapshot.order);
+        let order: BTreeMap<_, _> = order
+            .map(|(rank, &(it, score))| (it, (rank, score)))
+            .collect();
         let pooled = |view: &PooledView| PooledStatus {
             replica: names
                 .get(&view.replica)
@@ -402,7 +406,8 @@ impl WorkerStatus {
             uses_left: view.uses_left,
             hot: view.hot,
             local: view.local,
-            score_us: scores.get(&view.replica).copied().and_then(score_us),
+            rank: order.get(&view.replica).map(|(rank, _)| *rank),
+            score_us: (order.get(&view.replica)).and_then(|(_, score)| score_us((*score)?)),
             next: worker.snapshot.next == Some(view.replica),
         };
         Self {

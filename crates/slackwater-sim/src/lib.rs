@@ -16,6 +16,7 @@ pub mod histogram;
 pub mod interval;
 pub mod machine;
 pub mod measure;
+mod number;
 pub mod policy;
 pub mod presets;
 pub mod random;

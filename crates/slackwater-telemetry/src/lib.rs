@@ -11,4 +11,5 @@ pub mod date;
 pub mod exemplars;
 pub mod facts;
 pub mod latency_histogram;
+pub mod policy;
 pub mod trace;

@@ -5,6 +5,7 @@
 //! remarks go to standard error, in the form of compilers: `file:line:column: field: message`.
 
 use crate::output::print;
+#[cfg(feature = "sim")]
 use crate::sim;
 use core::fmt::Write as _;
 use slackwater_config::Fault;
@@ -72,7 +73,8 @@ pub(crate) fn run(args: Args) -> Result<(), Fault> {
 /// What to say of a file that is in order; remarks are told on the way.
 fn told_of(file: &Path, show: bool) -> Result<String, Mistakes> {
     let source = Source::read(file).map_err(|mistake| Mistakes::new(vec![mistake]))?;
-    let summed_up = |summary| format!("{}: ok\n{summary}", file.display());
+    let summed_up = |summary: String| format!("{}: ok\n{summary}", file.display());
+    #[cfg(feature = "sim")]
     if let Some(scenario) = sim::check(&source) {
         let summary = scenario?;
         return if show {

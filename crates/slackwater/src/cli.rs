@@ -1,30 +1,76 @@
 //! The command line: the sub-commands, the help that belongs to all of them, and the way from a sub-command's end to an
 //! exit code. Each sub-command's own arguments live in its module.
 
+#[cfg(feature = "demo")]
+use crate::demo;
+#[cfg(feature = "load")]
+use crate::load;
 use crate::output::print;
-use crate::{admin_command, agent, check, demo, load, ready, serve, sim, top};
+#[cfg(feature = "sim")]
+use crate::sim;
+#[cfg(feature = "top")]
+use crate::top;
+use crate::{admin_command, agent, check, ready, serve};
 use clap::{CommandFactory, Parser, Subcommand};
 use std::io::Write;
 use std::process::ExitCode;
 
-const EXAMPLES: &str = "\
-Examples:
-  slackwater demo                                    two policies side by side, on this machine
-  slackwater serve --listen 127.0.0.1:8080 --replicas 10.0.0.1:80,10.0.0.2:80
-  slackwater serve --config slackwater.toml
-  slackwater agent --listen 10.0.0.1:8000 --to 127.0.0.1:80
-  slackwater load http://127.0.0.1:8080/ --rate 500 --seconds 10
-  slackwater sim fig6                                a figure of the paper, in virtual time
-  slackwater sim run my-fleet.toml --policy prequal --versus peak_ewma
-  slackwater top                                     the fleet of a running serve or demo, in this terminal
-  slackwater admin drain 10.0.0.1:80 --wait 30s      no new requests for a replica of a running serve
-  slackwater check slackwater.toml
+/// What the help shows, and which of it this build has.
+const EXAMPLES: &[(bool, &str, &str)] = &[
+    (
+        cfg!(feature = "demo"),
+        "demo",
+        "two policies side by side, on this machine",
+    ),
+    (
+        true,
+        "serve --listen 127.0.0.1:8080 --replicas 10.0.0.1:80,10.0.0.2:80",
+        "",
+    ),
+    (true, "serve --config slackwater.toml", ""),
+    (true, "agent --listen 10.0.0.1:8000 --to 127.0.0.1:80", ""),
+    (
+        cfg!(feature = "load"),
+        "load http://127.0.0.1:8080/ --rate 500 --seconds 10",
+        "",
+    ),
+    (
+        cfg!(feature = "sim"),
+        "sim fig6",
+        "a figure of the paper, in virtual time",
+    ),
+    (
+        cfg!(feature = "sim"),
+        "sim run my-fleet.toml --policy prequal --versus peak_ewma",
+        "",
+    ),
+    (
+        cfg!(feature = "top"),
+        "top",
+        "the fleet of a running serve or demo, in this terminal",
+    ),
+    (
+        true,
+        "admin drain 10.0.0.1:80 --wait 30s",
+        "no new requests for a replica of a running serve",
+    ),
+    (true, "check slackwater.toml", ""),
+];
 
-Exit codes: 0 all went well, 1 failed while running, 2 bad arguments or configuration.";
+/// What the help ends with.
+fn after_help() -> String {
+    let mut text = String::from("Examples:\n");
+    for (_, arguments, about) in EXAMPLES.iter().filter(|(is_here, ..)| *is_here) {
+        let line = format!("  slackwater {arguments:<40}{about}");
+        text += line.trim_end();
+        text.push('\n');
+    }
+    text + "\nExit codes: 0 all went well, 1 failed while running, 2 bad arguments or configuration."
+}
 
 /// Sends each request to the replica that has room for it.
 #[derive(Debug, Parser)]
-#[command(name = "slackwater", version, after_help = EXAMPLES, max_term_width = 100)]
+#[command(name = "slackwater", version, after_help = after_help(), max_term_width = 100)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -36,14 +82,18 @@ enum Command {
     Serve(serve::Args),
     /// Stand before one replica: count its requests and answer probes for it
     Agent(agent::Args),
+    #[cfg(feature = "load")]
     /// Generate load at a fixed rate and measure latency from the intended start
     Load(load::Args),
+    #[cfg(feature = "demo")]
     /// See two policies balance the same load, side by side
     Demo(demo::Args),
+    #[cfg(feature = "top")]
     /// See the fleet of a running serve, agent or demo in this terminal
     Top(top::Args),
     /// Change a running serve at its admin address, or ask it: drain, weights, policy, settings, reload
     Admin(admin_command::Args),
+    #[cfg(feature = "sim")]
     /// Play policies in virtual time: the papers' figures, or your own fleet
     Sim(sim::Args),
     /// Validate configuration and scenario files
@@ -62,10 +112,14 @@ pub(crate) fn run() -> ExitCode {
     let end = match Cli::parse().command {
         Command::Serve(args) => serve::run(args),
         Command::Agent(args) => agent::run(args),
+        #[cfg(feature = "load")]
         Command::Load(args) => load::run(args),
+        #[cfg(feature = "demo")]
         Command::Demo(args) => demo::run(args),
+        #[cfg(feature = "top")]
         Command::Top(args) => top::run(args),
         Command::Admin(args) => admin_command::run(args),
+        #[cfg(feature = "sim")]
         Command::Sim(args) => sim::run(args),
         Command::Check(args) => check::run(args),
         Command::Ready(args) => ready::run(&args),

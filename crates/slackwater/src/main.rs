@@ -1,28 +1,44 @@
 //! The command `slackwater`: parses the command line, runs one sub-command, maps its end to an exit code.
 
+#![cfg_attr(
+    not(all(feature = "demo", feature = "sim", feature = "top")),
+    allow(
+        dead_code,
+        unused_imports,
+        reason = "helpers of sub-commands that this build leaves out"
+    )
+)]
+
 mod admin_client;
 mod admin_command;
 mod agent;
 mod check;
 mod cli;
 mod decisions_path;
+#[cfg(feature = "demo")]
 mod demo;
 mod descriptors;
+#[cfg(any(feature = "load", feature = "sim"))]
 mod json_output;
+#[cfg(feature = "load")]
 mod load;
 mod log;
 #[cfg(test)]
+#[cfg(feature = "demo")]
 mod openapi;
 mod output;
 mod process;
 mod ready;
 mod record;
+#[cfg(feature = "load")]
 mod seed;
 mod serve;
+#[cfg(feature = "sim")]
 mod sim;
 mod supervisor;
 mod terminal;
 mod text_table;
+#[cfg(feature = "top")]
 mod top;
 mod upgrade;
 

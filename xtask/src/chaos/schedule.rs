@@ -4,7 +4,7 @@
 use super::fleet::{Fleet, REPLICAS, Seen};
 use super::options::Options;
 use super::serve::OVER_HTTP2;
-use crate::run::say;
+use crate::output::say;
 use core::time::Duration;
 use rustix::process::Signal;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};

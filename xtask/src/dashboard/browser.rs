@@ -2,7 +2,7 @@
 
 use super::devtools::DevTools;
 use crate::loopback::processes::{Process, Processes, wait_for};
-use crate::run::say;
+use crate::output::say;
 use core::time::Duration;
 use std::ffi::OsStr;
 use std::fs;

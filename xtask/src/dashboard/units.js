@@ -37,31 +37,30 @@
   same("shortNames of one", words.shortNames(["only"]), ["only"]);
   same("an unknown state", words.stateOf("half_asleep").text, "half asleep");
 
+  const of = (name, more) => ({ name, about: `${name}.`, reports: "pool", carried: "nothing", score: "score", formula: "", tie: "", why_hot_cold: "", ...more });
+  words.learnPolicies([
+    of("pooling"), of("latest", { reports: "latest", score: "expected delay", formula: "Expected delay = RIF × latency.", tie: "a tie goes to the last" }),
+    of("carrying", { carried: "capacity", formula: "Score = in use × cost.", why_hot_cold: "some report no capacity" }), of("asking", { reports: "round" }),
+  ]);
+  same("what is told of a policy", [words.policyOf("latest").score, words.policyOf("of_tomorrow"), words.policyOf("none").about], ["expected delay", of("of_tomorrow", { about: "", reports: "none" }), "There is nothing to choose."]);
+  same("who keeps reports", ["pooling", "latest", "asking", "of_tomorrow"].map(words.isPooled), [true, true, false, false]);
+
   const rule = await from("rule");
-  const report = (replica, rif, latency_us, hot) => ({ worker: 0, replica, rif, latency_us, age_ms: replica, uses_left: 1, hot, local: false });
-  const pool = [report(0, 9, 1, true), report(1, 1, 30, false), report(2, 2, 20, false), report(3, 8, 5, true), report(4, 1, 20, false)];
-  same("cold before hot, by latency, then RIF", rule.inOrder(pool).map((r) => r.replica), [4, 2, 1, 3, 0]);
-  same("an unknown latency is the median", rule.inOrder([report(0, 1, 10, false), report(1, 0, null, false), report(2, 1, 30, false), report(3, 1, 20, false)]).map((r) => r.replica), [0, 1, 3, 2]);
-  same("next", rule.nextPick("prequal", pool).next.replica, 4);
-  same("next of all hot", rule.nextPick("prequal", pool.filter((r) => r.hot)).next.replica, 3);
-  same("none from one report", rule.nextPick("prequal", pool.slice(0, 1)).next, null);
-  same("but where the latest of each is kept", rule.nextPick("rif_then_latency", pool.slice(0, 1)).next.replica, 0);
-  same("who decides without reports", [["prequal", 0], ["prequal", 1], ["linear", 2], ["rif_then_latency", 1], ["shortest_expected_delay", 0]].map(([policy, reports]) => rule.withoutReports(policy, reports).split(": ")[1] ?? ""), ["chance decides.", "chance decides until there are two.", "", "", "the fewest of this worker's own requests in flight decide."]);
+  const report = (replica, rif, latency_us, hot, rank = null) => ({ worker: 0, replica, rif, latency_us, age_ms: replica, uses_left: 1, hot, local: false, rank, score_us: null });
+  const pool = [report(4, 1, 20, false, 0), report(2, 2, 20, false, 1), report(3, 8, 5, true, 2)];
+  same("next", [rule.nextPick(pool).next.replica, rule.nextPick(pool).cold, rule.nextPick(pool).scored], [4, 2, false]);
+  same("none where reports decide nothing", [rule.nextPick([report(4, 1, 20, false)]).next, rule.nextPick([]).next], [null, null]);
+  same("who decides without reports", [["pooling", 0], ["pooling", 1], ["pooling", 2], ["latest", 1], ["latest", 0]].map(([policy, reports]) => rule.withoutReports(policy, reports).split(": ")[1] ?? ""), ["chance decides.", "chance decides until there are two.", "", "", "the fewest of this worker's own requests in flight decide."]);
   const median = [5, 6, 7].map((rif) => report(rif, rif, 1, rif >= 6));
   same("the limit of a worker", [rule.limitOf(median, 6), rule.limitOf(median, 9), rule.limitOf(median, 2), rule.limitOf([], 4), rule.limitOf(median, null)], [6, 6, 6, 4, null]);
-  same("none by another rule", rule.nextPick("linear", pool).next, null);
 
-  const scored = [report(0, 1, 5, false), report(1, 9, 7, false), report(2, 4, 6, false)].map((one, at) => ({ ...one, score_us: [30, 20, 20][at] }));
-  const byScore = rule.nextPick("shortest_expected_delay", scored);
-  same("by score, where chance draws among equals none", [byScore.order.map((r) => r.replica), byScore.next, byScore.scored], [[2, 1, 0], null, true]);
-  same("the only one with the lowest", rule.nextPick("c3", scored.slice(0, 2)).next.replica, 1);
-  same("the next of a single report that is compared", rule.nextPick("shortest_expected_delay", scored.slice(0, 1)).next.replica, 0);
-  same("without scores none by that policy", [rule.nextPick("shortest_expected_delay", pool).next, rule.nextPick("shortest_expected_delay", pool).scored], [null, false]);
-  same("what is compared has a name", [words.scoreOf("shortest_expected_delay").name, words.scoreOf("of_tomorrow")], ["expected delay", { name: "score", about: "", equals: "" }]);
-  const said = rule.nextPick("shortest_expected_delay", scored.map((one) => ({ ...one, next: one.replica === 1 })));
-  same("of equals the one that the policy says", [said.order.map((r) => r.replica), said.next.replica], [[1, 2, 0], 1]);
-  same("no word of it where chance draws", rule.inOrder(scored.map((one) => ({ ...one, next: undefined }))).map((r) => r.replica), [2, 1, 0]);
-  same("a reason as its policy has it", [words.reasonName("lowest_score", "shortest_expected_delay"), words.reasonName("lowest_score", "c3"), words.reasonText("lowest_score", "shortest_expected_delay"), words.reasonName("cold", "prequal")], ["lowest expected delay", "lowest score", "it had the lowest expected delay among the reports", "cold, lowest latency"]);
+  const scored = [report(2, 4, 6, false, 0), report(1, 9, 7, false, 1), report(0, 1, 5, false, 2)].map((one, at) => ({ ...one, score_us: [20, 20, 30][at] }));
+  const byScore = rule.nextPick(scored);
+  same("by score, where chance draws among equals none", [byScore.next, byScore.scored, rule.lowestOf(scored).map((r) => r.replica)], [null, true, [2, 1]]);
+  same("the only one with the lowest", rule.nextPick(scored.slice(1)).next.replica, 1);
+  same("the next of a single report that is compared", rule.nextPick(scored.slice(0, 1)).next.replica, 2);
+  same("of equals the one that the policy says", rule.nextPick(scored.map((one) => ({ ...one, next: one.replica === 2 }))).next.replica, 2);
+  same("a reason as its policy has it", [words.reasonName("lowest_score", "latest"), words.reasonName("lowest_score", "pooling"), words.reasonText("lowest_score", "latest"), words.reasonName("cold", "pooling")], ["lowest expected delay", "lowest score", "it had the lowest expected delay among the reports", "cold, lowest latency"]);
 
   const { Series } = await from("series");
   const series = new Series(3);
@@ -77,7 +76,7 @@
   same("grouped counts", grouped({ sent: 3, skipped_cap: 1, skipped_interval: 4 }), { sent: 3, skipped: 5 });
   same("grouped columns", grouped({ skipped_cap: [1, 2], skipped_interval: [3, 4] }), { skipped: [4, 6] });
   const told = (name) => ({ name, address: `${name}:80`, tier: 0, weight: 100 });
-  const fleet = { revision: 1, role: "serve", version: "1", process: 1, interval_ms: 1000, states: ["available", "down"], services: [{ name: "web", policy: "prequal", replicas: [told("a"), told("b")] }], demo: null };
+  const fleet = { revision: 1, role: "serve", version: "1", process: 1, interval_ms: 1000, states: ["available", "down"], services: [{ name: "web", policy: "pooling", replicas: [told("a"), told("b")] }], demo: null };
   const columns = { state: [0, 1], rif: [3, null], latency_us: [5, null], report_age_ms: [1, null], hot: [1, null], in_flight: [4, 2], sent: [6, 2], failed: [0, 1], p50_us: [7, 8], p99_us: [9, 9], share: [1000, 500] };
   const tick = (at_ms, revision = 1) => ({ revision, at_ms, interval_ms: 500, demo: null, services: [{ requests: 8, failed: 2, rate: 16, latency: null, picks: { cold: 8 }, probes: {}, admission: {}, rif_limit: { min: 2, median: 3, max: 3 }, pool: [{ worker: 1 }, { worker: 0 }], replicas: columns }] });
   const model = new Model();
@@ -99,7 +98,7 @@
   same("limit and workers", [web.limit, web.workers], [3, [0, 1]]);
   same("errors", web.series.last("errors"), 0.25);
   same("counts by the second", web.series.last("picks.cold"), 16);
-  same("the same process with another policy keeps its past", [model.handleFleet({ ...fleet, revision: 2, services: [{ ...fleet.services[0], policy: "random" }] }), model.services[0].series.length], [false, 1]);
+  same("the same process with another policy keeps its past", [model.handleFleet({ ...fleet, revision: 2, services: [{ ...fleet.services[0], policy: "asking" }] }), model.services[0].series.length], [false, 1]);
   same("another process has none", [model.handleFleet({ ...fleet, process: 2 }), model.services[0].series.length], [true, 0]);
 
   model.handleTick({ ...tick(1500), services: [{ ...tick(1500).services[0], picks: {} }] });
@@ -144,18 +143,18 @@
     const nodes = tell({ method: "GET", path: "/", status: 200, total_us: 9, service: "web", policy, attempts: [attempt] }, document.createElement("button"));
     return nodes.map((node) => node.textContent).join(" ");
   };
-  same("what a candidate can carry, how full it is, what one costs", ["can carry", "4.5", "67 %", "2.1 ms"].filter((text) => !story("lowest_score", "capacity").includes(text)), []);
-  same("while not all say it", [["cold", "capacity"], ["lowest_score", "capacity"], ["cold", "prequal"]].map(([reason, policy]) => story(reason, policy).includes("as by prequal")), [true, false, false]);
+  same("what a candidate can carry, how full it is, what one costs", ["can carry", "4.5", "67 %", "2.1 ms"].filter((text) => !story("lowest_score", "carrying").includes(text)), []);
+  same("while not all say it", [["cold", "carrying"], ["lowest_score", "carrying"], ["cold", "pooling"]].map(([reason, policy]) => story(reason, policy).includes("report no capacity")), [true, false, false]);
 
-  const delays = (score_us) => story("lowest_score", "shortest_expected_delay", { replica: "b", score_us });
-  same("what was compared, and by how much", ["It had the lowest expected delay among the reports. It was 2.5 ms; at b, which follows, 4.0 ms; 1 report to choose from. Counted for each: the requests in flight"].filter((text) => !delays(4_000).includes(text)), []);
-  same("what decides between equals", delays(2_500).includes("It was 2.5 ms, as at b: of equals it goes to the one whose last turn is longest ago; 1 report"), true);
-  same("nothing is compared by the hot-cold rule", story("cold", "prequal").includes("ounted for each"), false);
-  same("the score by its name", ["shortest_expected_delay", "capacity"].map((policy) => story("lowest_score", policy).includes("expected delay")), [true, false]);
+  const delays = (score_us) => story("lowest_score", "latest", { replica: "b", score_us });
+  same("what was compared, and by how much", ["It had the lowest expected delay among the reports. It was 2.5 ms; at b, which follows, 4.0 ms; 1 report to choose from. Expected delay = RIF × latency."].filter((text) => !delays(4_000).includes(text)), []);
+  same("what decides between equals", delays(2_500).includes("It was 2.5 ms, as at b: a tie goes to the last; 1 report"), true);
+  same("nothing is compared by the hot-cold rule", story("cold", "pooling").includes(" = "), false);
+  same("the score by its name", ["latest", "carrying"].map((policy) => story("lowest_score", policy).includes("expected delay")), [true, false]);
 
   const { difference } = await from("demo_view");
-  const of = (name, p99) => ({ name, p99 });
-  same("difference", [difference(of("a", 1000), of("b", 20_000)), difference(of("a", 3000), of("b", 2000)), difference(of("a", 1000), of("b", 1050)), difference(of("a", null), of("b", 1))], ["20 times lower with a", "1.5 times lower with b", "about the same", ""]);
+  const side = (name, p99) => ({ name, p99 });
+  same("difference", [difference(side("a", 1000), side("b", 20_000)), difference(side("a", 3000), side("b", 2000)), difference(side("a", 1000), side("b", 1050)), difference(side("a", null), side("b", 1))], ["20 times lower with a", "1.5 times lower with b", "about the same", ""]);
 
   const columnsPicture = await from("columns");
   const layout = columnsPicture.layout(646, 10, false);

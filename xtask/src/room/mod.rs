@@ -19,8 +19,8 @@ use crate::command::build;
 use crate::folder::Folder;
 use crate::loopback::pair::Programs;
 use crate::loopback::processes::Processes;
+use crate::output::say;
 use crate::provenance::commit;
-use crate::run::say;
 use cgroup::{Cgroups, SHARES};
 use measure::Column;
 use options::Options;
@@ -91,7 +91,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
                 match rig.play(&policy, seed, capacities, &folder) {
                     Ok(found) => {
                         let told = [Column::P50, Column::P99, Column::Errors, Column::Astray];
-                        say(&format!("{what}: {}", page::told(&found, &told)));
+                        say(&format!("{what}: {}", page::summary(&found, &told)));
                         report.add(case.name, &policy, round, seed, found)?;
                     }
                     Err(trouble) => report.miss(&what, &trouble),

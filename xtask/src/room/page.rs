@@ -5,9 +5,9 @@ use super::learned;
 use super::measure::{Column, Found};
 use super::options::Options;
 use super::site::Capacity;
+use crate::output::say;
 use crate::provenance::{commit, date, machine};
 use crate::report::Page;
-use crate::run::say;
 use crate::spread::Spread;
 use crate::table::markdown;
 use core::fmt::Write as _;
@@ -239,7 +239,7 @@ fn capitalized(text: &str) -> String {
 }
 
 /// A turn in a line.
-pub(super) fn told(found: &Found, columns: &[Column]) -> String {
+pub(super) fn summary(found: &Found, columns: &[Column]) -> String {
     let told = columns.iter().filter_map(|column| {
         let value = found.of(*column)?;
         Some(format!("{} {}", column.title(), column.written(value)))

@@ -13,7 +13,7 @@ use crate::loopback::pair::{Pair, Programs};
 use crate::loopback::ports::FreePorts;
 use crate::loopback::processes::Process;
 use crate::loopback::{http, serve};
-use crate::run::say;
+use crate::output::say;
 use core::net::SocketAddr;
 use core::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};

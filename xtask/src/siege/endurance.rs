@@ -7,7 +7,7 @@ use super::meters::mib;
 use super::scores::{Score, Scores};
 use super::site::{Held, Proxy, Setup, Site};
 use super::{fuzz, isolation, smuggling};
-use crate::run::say;
+use crate::output::say;
 use core::net::SocketAddr;
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;

@@ -32,7 +32,7 @@ const BACK_MAX: Duration = Duration::from_secs(20);
 const WRITE_MAX: Duration = Duration::from_millis(500);
 
 pub(super) fn run(site: &Site<'_>, scores: &mut Scores) -> Result<(), String> {
-    let replica = Rogue::start(rogue::silent)?;
+    let replica = Rogue::start(rogue::mute)?;
     let honest = Rogue::start(rogue::honest)?;
     let replicas = [honest.address];
     let proxy = site.start_ours(&Setup {

@@ -28,7 +28,7 @@ mod wire;
 use crate::command::build_slackwater;
 use crate::folder::Folder;
 use crate::loopback::processes::Processes;
-use crate::run::say;
+use crate::output::say;
 use options::Options;
 use scores::Scores;
 use site::{Site, Tools};

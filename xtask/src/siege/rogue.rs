@@ -123,7 +123,7 @@ pub(super) fn honest(stream: TcpStream, _: u64) -> io::Result<()> {
 }
 
 /// Over HTTP/2: reads everything, answers nothing, and gives no window back.
-pub(super) fn silent(stream: TcpStream, _: u64) -> io::Result<()> {
+pub(super) fn mute(stream: TcpStream, _: u64) -> io::Result<()> {
     http2(stream, |_| (Vec::new(), Vec::new()))
 }
 

@@ -1,8 +1,8 @@
 //! Verdicts: a line for each attack as it ends, and all of them as a table, beside nginx and `HAProxy`.
 
 use super::contenders::Contender;
+use crate::output::say;
 use crate::report::Page;
-use crate::run::say;
 use core::fmt::Write as _;
 use std::fs;
 use std::path::Path;

@@ -20,7 +20,7 @@ use crate::command::build_slackwater;
 use crate::folder::Folder;
 use crate::loopback::pair::Programs;
 use crate::loopback::processes::Processes;
-use crate::run::say;
+use crate::output::say;
 use options::Options;
 use page::Report;
 use results::Results;

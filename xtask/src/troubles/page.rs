@@ -3,9 +3,9 @@
 use super::columns::Column;
 use super::plan::{Case, Claim};
 use super::results::{Results, Row};
+use crate::output::say;
 use crate::provenance::{commit, date, machine};
 use crate::report::Page;
-use crate::run::say;
 use crate::table::markdown;
 use core::fmt::Write as _;
 use serde_json::{Value, json};

@@ -7,7 +7,7 @@ import * as cells from "./cells.js";
 import * as columns from "./columns.js";
 import { attributes, button, element, fillList, headRow, setShown, setText, widthOf } from "./dom.js";
 import { share, shared } from "./shared.js";
-import { carries, cost, count, percent, plural, rate, span, stateOf } from "./words.js";
+import { carries, cost, count, percent, plural, policyOf, rate, span, stateOf } from "./words.js";
 import { troubleText } from "./model.js";
 
 /** Rows of the table at most; a filter finds the others. */
@@ -213,7 +213,7 @@ export const heatText = (replica) => (replica.hot === null ? "–" : replica.hot
 function roomText(service) {
   const { limit } = service;
   const able = service.replicas.filter((replica) => !stateOf(replica.state).out);
-  if (service.policy === "capacity" && able.length && able.every((replica) => replica.capacity !== null)) {
+  if (policyOf(service.policy).carried === "capacity" && able.length && able.every((replica) => replica.capacity !== null)) {
     const carried = able.reduce((sum, replica) => sum + Math.max(0, (replica.capacity ?? 0) - replica.rif), 0);
     return `; room for ${plural(Math.floor(carried), "request")} by what they can carry`;
   }

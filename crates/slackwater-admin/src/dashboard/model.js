@@ -3,7 +3,7 @@
 
 import { Recent } from "./recent.js";
 import { Series } from "./series.js";
-import { shortNames } from "./words.js";
+import { learnPolicies, shortNames } from "./words.js";
 
 /** Time that is kept and shown. */
 export const WINDOW_MS = 300_000;
@@ -100,6 +100,7 @@ export class Model {
     const before = anew ? [] : this.services;
     const places = Math.ceil(WINDOW_MS / Math.max(100, fleet.interval_ms));
     this.fleet = fleet;
+    learnPolicies(fleet.policies);
     this.services = fleet.services.map((/** @type {any} */ told, /** @type {number} */ index) => {
       // A side of the demo keeps its place, and its past, when its policy has another name.
       const known = fleet.role === "demo" ? before[index] : before.find((service) => service.name === told.name);

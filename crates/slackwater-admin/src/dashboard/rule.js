@@ -1,8 +1,9 @@
-// The rule, as the next pick would go by it. The hot-cold rule: cold before hot, cold by latency, hot by requests in flight. For
-// policies that compare something of their own: the lowest score.
+// What the next pick would take. The server says in which order a policy prefers its reports; this page only draws it.
+
+import { policyOf } from "./words.js";
 
 /**
- * @typedef {object} Report a report in the pool
+ * @typedef {object} Report a report in the pool; they come worker by worker, the best first
  * @property {number} worker
  * @property {number} replica its place in the fleet
  * @property {number} rif
@@ -11,64 +12,33 @@
  * @property {number | null} uses_left
  * @property {boolean} hot
  * @property {boolean} local
+ * @property {number | null} rank its place in the order of choice; none where reports decide nothing
  * @property {number | null} score_us what is compared, for policies that compare something of their own
- * @property {boolean} [next] the one that the policy takes next, of equal scores, too
+ * @property {boolean} [next] the one that the policy takes next; none where chance decides between equals
  */
-
-/** @param {number[]} values */
-function median(values) {
-  const sorted = values.slice().sort((a, b) => a - b);
-  return sorted.length ? sorted[Math.floor((sorted.length - 1) / 2)] : 0;
-}
-
-/**
- * Reports in the order in which the rule prefers them. An unknown latency counts as the median of the known ones. What decides
- * between equal scores is the policy's own business: it says who is next.
- * @param {Report[]} pool
- * @returns {Report[]}
- */
-export function inOrder(pool) {
-  const score = (/** @type {Report} */ report) => report.score_us ?? 0;
-  const middle = median(pool.flatMap((report) => report.latency_us ?? []));
-  const latency = (/** @type {Report} */ report) => report.latency_us ?? middle;
-  return pool.slice().sort((a, b) => {
-    if (score(a) !== score(b)) return score(a) - score(b);
-    if (a.next !== b.next && (a.next || b.next)) return a.next ? -1 : 1;
-    if (a.hot !== b.hot) return a.hot ? 1 : -1;
-    return a.hot ? a.rif - b.rif || latency(a) - latency(b) : latency(a) - latency(b) || a.rif - b.rif;
-  });
-}
-
-/** Policies that go by the hot-cold rule, and how many reports they need to. @type {Record<string, number>} */
-const RULED = { prequal: 2, rif_then_latency: 1 };
-/** Policies that keep the latest report of each replica. Where none is fresh, they go by the requests that they have in flight themselves. */
-const KEEP_LATEST = ["rif_then_latency", "shortest_expected_delay"];
 
 /** What decides where so few reports are in a pool that none does; nothing where they do. @param {string} policy @param {number} reports */
 export function withoutReports(policy, reports) {
-  if (reports === 0 && KEEP_LATEST.includes(policy)) return "No report is fresh at this moment: the fewest of this worker's own requests in flight decide.";
+  const latest = policyOf(policy).reports === "latest";
+  if (reports === 0 && latest) return "No report is fresh at this moment: the fewest of this worker's own requests in flight decide.";
   if (reports === 0) return "The pool is empty at this moment: chance decides.";
-  return reports === 1 && !KEEP_LATEST.includes(policy) ? "Just one report is left in the pool: chance decides until there are two." : "";
+  return reports === 1 && !latest ? "Just one report is left in the pool: chance decides until there are two." : "";
 }
 
-/** Those with the lowest score, in the order in which they are. @param {Report[]} order */
-export const lowestOf = (order) => order.filter((report) => report.score_us === order[0]?.score_us);
+/** Those with the lowest score, in the order in which they are. @param {Report[]} pool of one worker */
+export const lowestOf = (pool) => pool.filter((report) => report.score_us === pool[0]?.score_us);
 
 /**
- * What the next pick would take, if the policy goes by this rule and has enough to go by, and chance does not draw among equals.
- * @param {string} policy
+ * What the next pick would take, if reports decide and chance does not draw among equal scores.
  * @param {Report[]} pool of one worker
- * @returns {{order: Report[], next: Report | null, cold: number, scored: boolean}}
+ * @returns {{next: Report | null, cold: number, scored: boolean}}
  */
-export function nextPick(policy, pool) {
+export function nextPick(pool) {
   // There are scores only where there are reports enough to choose by them.
   const scored = pool.some((report) => (report.score_us ?? null) !== null);
-  const known = scored || policy in RULED;
-  const order = known ? inOrder(pool) : pool.slice().sort((a, b) => a.age_ms - b.age_ms);
   const cold = pool.filter((report) => !report.hot).length;
-  const enough = scored ? order[0].next || lowestOf(order).length === 1 : known && pool.length >= RULED[policy];
-  const next = enough ? order[0] : null;
-  return { order, next, cold, scored };
+  const decides = (pool[0]?.rank ?? null) !== null && (!scored || pool[0].next || lowestOf(pool).length === 1);
+  return { next: decides ? pool[0] : null, cold, scored };
 }
 
 /**

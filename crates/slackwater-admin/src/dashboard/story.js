@@ -1,7 +1,7 @@
 // A decision told as a story: what was asked, which tries there were and when, and for each who was compared and why one won.
 
 import { attributes, element, headRow, row, setText } from "./dom.js";
-import { carries, cost, percent, plural, reasonText, scoreOf, span } from "./words.js";
+import { carries, cost, percent, plural, policyOf, reasonText, span } from "./words.js";
 
 /** What tries are for. */
 const KINDS = {
@@ -94,7 +94,8 @@ const sentence = (text) => `${text[0].toUpperCase()}${text.slice(1)}.`;
 /** @param {any} attempt @param {string | undefined} policy */
 function ruleText(attempt, policy) {
   const texts = comparedTexts(attempt, policy);
-  if (policy === "capacity" && ["cold", "hot"].includes(attempt.rule ?? attempt.reason)) texts.push("not all say what they can carry, so this was decided as by prequal");
+  const { formula, why_hot_cold: why } = policyOf(policy);
+  if (why && ["cold", "hot"].includes(attempt.rule ?? attempt.reason)) texts.push(why);
   if (attempt.rule) texts.push(`of those, ${reasonText(attempt.rule, policy)}`);
   if (attempt.reports !== undefined) texts.push(`${plural(attempt.reports, "report")} to choose from`);
   if (attempt.rif_limit !== undefined) texts.push(`hot with ${attempt.rif_limit} in flight or more`);
@@ -104,7 +105,7 @@ function ruleText(attempt, policy) {
   if (attempt.probing_us) texts.push(`asking took ${span(attempt.probing_us)}`);
   if (attempt.due_after_us !== undefined) texts.push(`due after ${span(attempt.due_after_us)}`);
   const said = texts.length ? ` ${sentence(texts.join("; "))}` : "";
-  return isScored(attempt) ? `${said} ${scoreOf(policy).about}`.trimEnd() : said;
+  return isScored(attempt) ? `${said} ${formula}`.trimEnd() : said;
 }
 
 /** @param {any} attempt */
@@ -113,12 +114,12 @@ const isScored = (attempt) => (attempt.rule ?? attempt.reason) === "lowest_score
 /** What a policy compares of its own: how much it was. @param {any} attempt @param {string | undefined} policy @returns {string[]} */
 function comparedTexts(attempt, policy) {
   if (!isScored(attempt)) return [];
-  const score = scoreOf(policy);
+  const { tie } = policyOf(policy);
   const chosen = (attempt.candidates ?? []).find((/** @type {any} */ one) => one.chosen)?.score_us;
   const second = attempt.runner_up;
   const texts = [];
   if (chosen !== undefined) {
-    const follows = second?.score_us === undefined ? "" : second.score_us === chosen ? `, as at ${second.replica}${score.equals ? `: ${score.equals}` : ""}` : `; at ${second.replica}, which follows, ${span(second.score_us)}`;
+    const follows = second?.score_us === undefined ? "" : second.score_us === chosen ? `, as at ${second.replica}${tie ? `: ${tie}` : ""}` : `; at ${second.replica}, which follows, ${span(second.score_us)}`;
     texts.push(`it was ${span(chosen)}${follows}`);
   }
   return texts;
@@ -147,7 +148,7 @@ function candidateTable(attempt, candidates, policy) {
     line.classList.toggle("is-hot", Boolean(one.hot));
     return line;
   });
-  const table = element("table", "candidates pool", headRow(["", "replica", ...columns.map(([field, head]) => (field === "score_us" ? scoreOf(policy).name : head))]), element("tbody", "", ...rows));
+  const table = element("table", "candidates pool", headRow(["", "replica", ...columns.map(([field, head]) => (field === "score_us" ? policyOf(policy).score : head))]), element("tbody", "", ...rows));
   const caption = element("caption");
   const more = (attempt.considered ?? 0) > candidates.length ? ` of ${attempt.considered}` : "";
   setText(caption, `Compared: ${candidates.length}${more}, the best first`);

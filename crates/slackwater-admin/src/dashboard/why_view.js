@@ -5,7 +5,7 @@ import * as plane from "./plane.js";
 import { limitOf, lowestOf, nextPick, withoutReports } from "./rule.js";
 import { share, shared } from "./shared.js";
 import { troubleText } from "./model.js";
-import { count, percent, plural, policyOf, scoreOf, span, stateOf } from "./words.js";
+import { count, isPooled, percent, plural, policyOf, span, stateOf } from "./words.js";
 
 const HEIGHT = 250;
 const ROWS_MAX = 16;
@@ -86,23 +86,23 @@ export class WhyView {
     this.workers.value = String(this.worker);
     /** @type {import("./rule.js").Report[]} */
     const pool = service.tick.pool.filter((/** @type {any} */ report) => report.worker === this.worker);
-    const { order, next, cold, scored } = nextPick(service.policy, pool);
+    const { next, cold, scored } = nextPick(pool);
     const limit = limitOf(pool, service.limit);
     this.scene = { service, frame, limit, pool, next, pointed: shared.pointed, chosen: shared.chosen?.replica ?? null };
     const name = (/** @type {number} */ index) => service.replicas[index]?.name ?? String(index);
-    if (scored) this.sayScores(service, order, name);
+    if (scored) this.sayScores(service, pool, name);
     else this.sayRule(service, limit, pool, next, cold, name);
     const pooled = pool.length > 0;
     setShown(this.table, pooled);
     // Where uses are not limited, there is nothing to say of them.
     this.table.classList.toggle("scored", scored);
     this.table.classList.toggle("endless", pool.every((report) => report.uses_left === null));
-    setText(this.head.querySelector("th:last-child"), scored ? scoreOf(service.policy).name : "hot or cold");
-    setText(this.caption, scored ? `Reports that are compared, the lowest ${scoreOf(service.policy).name} first` : next ? "The pool: reports to choose from, in the order of the rule" : "Reports to choose from, the newest first");
+    setText(this.head.querySelector("th:last-child"), scored ? policyOf(service.policy).score : "hot or cold");
+    setText(this.caption, scored ? `Reports that are compared, the lowest ${policyOf(service.policy).score} first` : next ? "The pool: reports to choose from, in the order of the rule" : "Reports to choose from, the newest first");
     const held = this.rows.contains(document.activeElement);
     // Beside the limit, or beside the most where there is none.
     const full = limit ?? Math.max(1, ...pool.map((report) => report.rif));
-    fillList(this.rows, order.slice(0, ROWS_MAX), makeRow, (made, report, place) => fillRow(made, report, place === 0 && next !== null, name, full));
+    fillList(this.rows, pool.slice(0, ROWS_MAX), makeRow, (made, report, place) => fillRow(made, report, place === 0 && next !== null, name, full));
     this.settleRows(held && !this.rows.contains(document.activeElement));
     this.showFullest(service, pooled);
     this.repaint();
@@ -110,7 +110,7 @@ export class WhyView {
 
   /** In the pool's place, for policies that keep none: where requests are. @param {import("./model.js").Service} service @param {boolean} pooled */
   showFullest(service, pooled) {
-    const shown = !pooled && !policyOf(service.policy).pooled && service.replicas.length > 1;
+    const shown = !pooled && !isPooled(service.policy) && service.replicas.length > 1;
     setShown(this.fullest, shown);
     if (!shown) return;
     const sorted = service.replicas.slice().sort((a, b) => b.ours - a.ours || a.index - b.index).slice(0, FULLEST_MAX);
@@ -155,7 +155,7 @@ export class WhyView {
         `All ${plural(pool.length, "report")} are `, element("b", "hot", "hot"), `: ${limit} or more in flight. The fewest, ${next.rif}, are at `,
         element("b", "", name(next.replica)), ": the next pick.",
       ];
-    } else if (policyOf(service.policy).pooled) parts.push(` ${withoutReports(service.policy, pool.length)}`.trimEnd());
+    } else if (isPooled(service.policy)) parts.push(` ${withoutReports(service.policy, pool.length)}`.trimEnd());
     this.say(parts);
   }
 
@@ -174,17 +174,17 @@ export class WhyView {
    * @param {(index: number) => string} name
    */
   sayScores(service, order, name) {
-    const score = scoreOf(service.policy);
+    const { score, formula, tie } = policyOf(service.policy);
     const [next, second] = order;
     const equals = lowestOf(order);
     const all = order.length < service.replicas.length ? `Of ${plural(order.length, "report")} that ${order.length === 1 ? "is" : "are"} compared, ` : `Of all ${plural(order.length, "report")}, `;
     if (equals.length > 1 && !next.next) {
       const others = equals.length > 2 ? `, ${name(second.replica)}${equals.length > 3 ? ` and ${plural(equals.length - 2, "other")}` : ` and ${name(equals[2].replica)}`}` : ` and ${name(second.replica)}`;
-      this.say([all, element("b", "", name(next.replica)), `${others} have the lowest ${score.name}, ${span(next.score_us)}: chance decides. ${score.about}`.trimEnd()]);
+      this.say([all, element("b", "", name(next.replica)), `${others} have the lowest ${score}, ${span(next.score_us)}: chance decides. ${formula}`.trimEnd()]);
       return;
     }
-    const follows = !second ? "" : equals.length === 1 ? `; ${name(second.replica)} follows with ${span(second.score_us)}` : `; ${name(second.replica)} has the same${score.equals ? `, and ${score.equals}` : ""}`;
-    this.say([all, element("b", "", name(next.replica)), `'s has the lowest ${score.name}, ${span(next.score_us)}: the next pick${follows}. ${score.about}`.trimEnd()]);
+    const follows = !second ? "" : equals.length === 1 ? `; ${name(second.replica)} follows with ${span(second.score_us)}` : `; ${name(second.replica)} has the same${tie ? `, and ${tie}` : ""}`;
+    this.say([all, element("b", "", name(next.replica)), `'s has the lowest ${score}, ${span(next.score_us)}: the next pick${follows}. ${formula}`.trimEnd()]);
   }
 
   repaint() {

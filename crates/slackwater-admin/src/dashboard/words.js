@@ -109,52 +109,36 @@ export const reasonName = (reason, policy) => ofPolicy(REASONS[/** @type {keyof 
 export const reasonText = (reason, policy) => ofPolicy(REASONS[/** @type {keyof REASONS} */ (reason)]?.[1] ?? reason.replaceAll("_", " "), reason, policy);
 
 /** @param {string} text @param {string} reason @param {string | undefined} policy */
-const ofPolicy = (text, reason, policy) => (reason === "lowest_score" ? text.replace("score", scoreOf(policy).name) : text);
+const ofPolicy = (text, reason, policy) => (reason === "lowest_score" ? text.replace("score", policyOf(policy).score) : text);
 
-/** How policies choose: whether they look at a pool of reports, and a sentence for people. */
-const POLICIES = {
-  prequal: [true, "Asks a few replicas for their load, keeps the answers in a pool, and picks by the hot-cold rule."],
-  prequal_sync: [false, "Asks a few replicas for each request and picks among the answers by the hot-cold rule."],
-  linear: [true, "Asks replicas for their load; the lowest weighted sum of RIF and latency wins."],
-  c3: [true, "Asks replicas for their load; response time and the cube of the queue decide."],
-  rif_then_latency: [true, "Asks replicas for their load; of those with the fewest requests in flight, the fastest wins."],
-  shortest_expected_delay: [true, "Asks replicas for their load; the fewest requests in flight, each counted by how long they take there, win."],
-  capacity: [true, "Goes by how much of what each replica can carry is in use, and by what a request costs there; as prequal where that is not reported."],
-  least_loaded: [false, "Picks the replica with the fewest of its own requests in flight. Asks nobody."],
-  power_of_d: [false, "Draws a few replicas and picks the one with the fewest of its own requests in flight."],
-  peak_ewma: [false, "Draws a few replicas; its own measure of latency times requests in flight decides."],
-  els: [false, "Draws by weights that follow latencies and failures it has seen."],
-  polled_power_of_d: [false, "Polls requests in flight; of a few drawn, the fewest wins."],
-  weighted_round_robin: [false, "Each in turn, more often those that need less CPU for a request."],
-  round_robin: [false, "Each replica in turn, whatever its load."],
-  random: [false, "A replica at random, whatever its load."],
-  none: [false, "There is nothing to choose."],
-};
+/**
+ * @typedef {object} Policy what the server says of a policy, as `docs/live.md` has it
+ * @property {string} name
+ * @property {string} about
+ * @property {string} reports
+ * @property {string} carried
+ * @property {string} score
+ * @property {string} formula
+ * @property {string} tie
+ * @property {string} why_hot_cold
+ */
 
-/** @param {string} policy @returns {{pooled: boolean, about: string}} */
-export function policyOf(policy) {
-  const [pooled, about] = POLICIES[/** @type {keyof POLICIES} */ (policy)] ?? [false, ""];
-  return { pooled: Boolean(pooled), about: String(about) };
+/** @type {Map<string, Policy>} */
+const policies = new Map();
+
+/** @param {Policy[] | undefined} told of every policy */
+export function learnPolicies(told) {
+  for (const policy of told ?? []) policies.set(policy.name, policy);
 }
 
-/** What a policy compares that is no figure of a report: its name, how it comes about, and who is chosen of equals, where it is not chance. */
-const SCORES = {
-  shortest_expected_delay: [
-    "expected delay", "Counted for each: the requests in flight there and this one, and a part of one more if it had more than its turn lately, times how long they take there in the mean.",
-    "of equals it goes to the one whose last turn is longest ago",
-  ],
-  capacity: ["score", "Counted for each: how full it is, and a little more if it had more than its turn lately, times what a request costs there.", "of equals it goes to the one of the lower latency"],
-  linear: ["score", "Counted for each: the weighted sum of requests in flight and latency.", ""],
-  c3: ["score", "Counted for each: the cube of the queue times how long a request takes to serve, and the response time.", ""],
-};
-
-/** @param {string | undefined} policy @returns {{name: string, about: string, equals: string}} */
-export function scoreOf(policy) {
-  const [name, about, equals] = SCORES[/** @type {keyof SCORES} */ (policy)] ?? ["score", "", ""];
-  return { name, about, equals };
+/** @param {string | undefined} name @returns {Policy} */
+export function policyOf(name = "none") {
+  const about = name === "none" ? "There is nothing to choose." : "";
+  return policies.get(name) ?? { name, about, reports: "none", carried: "nothing", score: "score", formula: "", tie: "", why_hot_cold: "" };
 }
 
-export const POLICY_NAMES = Object.keys(POLICIES).filter((name) => name !== "none");
+/** Whether it keeps reports, among which it chooses. @param {string} policy */
+export const isPooled = (policy) => ["pool", "latest"].includes(policyOf(policy).reports);
 
 /**
  * Names without what they all begin and end with, for where there is little room: `10.0.0.1:80`, `10.0.0.2:80` → `1`, `2`.

@@ -227,6 +227,7 @@ mod tests {
             version: "1".to_owned(),
             process: 1,
             interval_ms: 1_000,
+            policies: Vec::new(),
             states: Vec::new(),
             services: services.collect(),
             demo: None,

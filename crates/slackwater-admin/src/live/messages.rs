@@ -5,6 +5,7 @@ use crate::status::{LoadStatus, QueueStatus};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use slackwater_telemetry::facts::Phase;
+use slackwater_telemetry::policy::PolicyFacts;
 use std::collections::BTreeMap;
 
 /// Counts by name; what did not occur is left out.
@@ -21,6 +22,7 @@ pub struct Fleet {
     pub(super) process: u32,
     pub(super) interval_ms: u64,
     pub(super) states: Vec<String>,
+    pub(super) policies: Vec<PolicyFacts>,
     pub(super) services: Vec<FleetService>,
     pub(super) demo: Option<Value>,
 }
@@ -153,6 +155,8 @@ pub struct PooledReport {
     pub(super) uses_left: Option<u32>,
     pub(super) hot: bool,
     pub(super) local: bool,
+    /// Its place in the order of choice, from 0; `None` where its report decides nothing.
+    pub(super) rank: Option<u32>,
     pub(super) score_us: Option<i64>,
     /// The next request goes there; left out of all others.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]

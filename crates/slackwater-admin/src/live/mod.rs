@@ -1,20 +1,18 @@
 //! Live data: what a dashboard draws, as a stream of events, and the last minutes of it.
 //!
 //! One task on the admin server's thread looks at the status once in an interval. Two looks make a tick ([`sampler`]), which goes
-//! into the [`history`] and, while somebody listens, to all readers as the same bytes ([`hub`]). How long things took comes from
+//! into the [`history`] and, while somebody listens, to all readers as the same bytes (`hub`). How long things took comes from
 //! histograms ([`latencies`]). What is said is in
 //! [`messages`] and documented in `docs/live.md`.
 
 mod difference;
 mod history;
-mod hub;
 mod latencies;
 pub mod messages;
 mod sampler;
 mod state;
 
-pub(super) use hub::Events;
-
+use super::hub::Hub;
 use super::query::Query;
 use super::reply::{Reply, ReplyBody, json, refusal, reply};
 use super::router::Asked;
@@ -24,7 +22,6 @@ use core::time::Duration;
 use history::History;
 use http::header::RETRY_AFTER;
 use http::{HeaderValue, StatusCode};
-use hub::Hub;
 use latencies::Window;
 use messages::{Fleet, Tick};
 use sampler::Look;

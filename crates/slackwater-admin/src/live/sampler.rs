@@ -11,8 +11,10 @@ use crate::Status;
 use crate::status::{PooledStatus, ReplicaStatus, ServiceStatus, WorkerStatus};
 use core::time::Duration;
 use serde_json::Value;
+use slackwater_core::policy::POLICIES;
 use slackwater_telemetry::facts::ResponseClass;
 use slackwater_telemetry::facts::{Facts, Phase, RequestCounts};
+use slackwater_telemetry::policy::PolicyFacts;
 use std::collections::HashMap;
 
 /// The status at one moment, in parts: each service with its replicas.
@@ -80,6 +82,7 @@ impl Look {
             process: self.status.process,
             interval_ms: u64::try_from(interval.as_millis()).unwrap_or(u64::MAX),
             states: states.map(str::to_owned).collect(),
+            policies: POLICIES.iter().map(PolicyFacts::from).collect(),
             services: self.parts().map(service).collect(),
             demo,
         }
@@ -302,16 +305,20 @@ fn pool(workers: &[&WorkerStatus], replicas: &[ReplicaStatus]) -> Vec<PooledRepo
             uses_left: (report.uses_left != u32::MAX).then_some(report.uses_left),
             hot: report.hot,
             local: report.local,
+            rank: report.rank,
             score_us: report.score_us,
             next: report.next,
         })
     };
     let reports = |worker: &&WorkerStatus| -> Vec<_> {
-        // Where scores decide, whatever has none is not looked at: of a large fleet, most of what is kept.
-        let is_scored = worker.pool.iter().any(|report| report.score_us.is_some());
-        let looked_at = |report: &&PooledStatus| !is_scored || report.score_us.is_some();
+        // Where reports decide, those without a rank are not looked at: of a large fleet, most of what is kept.
+        let is_ranked = worker.pool.iter().any(|report| report.rank.is_some());
+        let looked_at = |report: &&PooledStatus| !is_ranked || report.rank.is_some();
         let pool = worker.pool.iter().filter(looked_at);
-        pool.filter_map(|it| report(worker.worker, it)).collect()
+        let pool = pool.filter_map(|it| report(worker.worker, it));
+        let mut pool: Vec<_> = pool.collect();
+        pool.sort_by_key(|it| (it.rank, it.age_ms));
+        pool
     };
     workers.iter().flat_map(reports).collect()
 }

@@ -16,7 +16,7 @@ pub use conditions::{Asked, Conditions, HeaderRule, HeaderTest};
 pub use headers::{HeaderChanges, why_untouchable};
 pub use host::{HostRule, host_of};
 pub use path::{Path, PathRule, Reading};
-pub use retries::{RetryCauses, RetryChanges, RetryMethods, RetryRules};
+pub use retries::{RetryCauses, RetryMethods, RetryRules};
 pub use rewrite::{PathRewrite, Rewrite};
 pub use router::{Found, Head, Router};
 pub use split::Split;
@@ -104,8 +104,8 @@ pub enum Connect {
 /// Which of a route's requests are tried again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RouteRetries {
-    /// As it was said.
-    pub said: RetryChanges,
+    /// The keys that were said, with their values in TOML.
+    pub said: Vec<(&'static str, String)>,
     /// What it comes to at each of the route's services.
     pub at: Vec<(usize, RetryRules)>,
 }

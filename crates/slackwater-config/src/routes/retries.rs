@@ -1,5 +1,6 @@
 //! Which requests are tried again, and after what.
 
+use crate::table::named;
 use core::time::Duration;
 use http::{HeaderName, Method, Request, Response, StatusCode};
 use slackwater_tower::response::GRPC_STATUS;
@@ -29,36 +30,18 @@ pub struct RetryRules {
     pub body_bytes_max: u32,
 }
 
-/// What is said of [`RetryRules`] in one place; what is not said there is as in another.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RetryChanges {
-    /// In place of [`RetryRules::attempts_max`].
-    pub attempts_max: Option<u32>,
-    /// In place of [`RetryRules::methods`].
-    pub methods: Option<RetryMethods>,
-    /// In place of [`RetryRules::mark_header`].
-    pub mark_header: Option<Option<HeaderName>>,
-    /// In place of [`RetryRules::on`].
-    pub on: Option<RetryCauses>,
-    /// In place of [`RetryRules::statuses`].
-    pub statuses: Option<Vec<StatusCode>>,
-    /// In place of [`RetryRules::attempt_timeout`].
-    pub attempt_timeout: Option<Option<Duration>>,
-    /// In place of [`RetryRules::body_bytes_max`].
-    pub body_bytes_max: Option<u32>,
-}
-
-/// The methods that may be tried again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RetryMethods {
-    /// None.
-    None,
-    /// Those that only ask (RFC 9110 §9.2.1): GET, HEAD, OPTIONS, TRACE.
-    Safe,
-    /// Those that do the same when done twice (RFC 9110 §9.2.2): the safe ones, PUT and DELETE.
-    Idempotent,
-    /// All: the service says that doing twice does no harm.
-    All,
+named! {
+    /// The methods that may be tried again.
+    pub enum RetryMethods {
+        /// None.
+        None = "none",
+        /// Those that only ask (RFC 9110 §9.2.1): GET, HEAD, OPTIONS, TRACE.
+        Safe = "safe",
+        /// Those that do the same when done twice (RFC 9110 §9.2.2): the safe ones, PUT and DELETE.
+        Idempotent = "idempotent",
+        /// All: the service says that doing twice does no harm.
+        All = "all",
+    }
 }
 
 impl RetryMethods {
@@ -117,27 +100,6 @@ impl Default for RetryRules {
             ],
             attempt_timeout: None,
             body_bytes_max: 64 << 10,
-        }
-    }
-}
-
-impl RetryChanges {
-    /// Whether nothing is said.
-    pub fn is_empty(&self) -> bool {
-        *self == Self::default()
-    }
-
-    /// The rules, where those of `others` hold for what is not said here.
-    pub fn over(&self, others: &RetryRules) -> RetryRules {
-        let said = self.clone();
-        RetryRules {
-            attempts_max: said.attempts_max.unwrap_or(others.attempts_max),
-            methods: said.methods.unwrap_or(others.methods),
-            mark_header: (said.mark_header).unwrap_or_else(|| others.mark_header.clone()),
-            on: said.on.unwrap_or(others.on),
-            statuses: said.statuses.unwrap_or_else(|| others.statuses.clone()),
-            attempt_timeout: said.attempt_timeout.unwrap_or(others.attempt_timeout),
-            body_bytes_max: said.body_bytes_max.unwrap_or(others.body_bytes_max),
         }
     }
 }

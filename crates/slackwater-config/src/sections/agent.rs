@@ -6,25 +6,31 @@
 
 use super::address::ReplicaAddress;
 use super::address::{Address, loops_back, unreachable};
+use super::admin::AdminSettings;
 use super::agent_queue::{AgentQueue, RequestsMax};
-use super::assemble::{count, read_limits, read_replica_settings, read_timeouts, timeout};
+use super::assemble::Workers;
 use super::connect::Connect;
 use super::fleet::{Listener, listen_address, note_admin_collision, read_admin, read_listen};
-use super::log::{LogSettings, read_log};
-use super::model::{AdminSettings, Limits, ProbeKey, ReplicaProtocol, ReplicaSettings, Timeouts};
+use super::log::LogSettings;
+use super::model::{Limits, ProbeKey, Timeouts};
 use super::network::Network;
-use super::overrides::{scalar, texts};
-use super::probe::{parse_path, read_key_file};
+use super::overrides::flags;
+use super::probe::{PATH, read_key_file};
 use super::remarks::exposed_admin;
-use super::retries::name_of;
+use super::replica::{ReplicaProtocol, ReplicaSettings, read_replica_settings};
 use super::server_process::ServerProcess;
+use super::show::file_name;
 use super::tie::read_peers;
 use super::tls::{ListenerTls, read_listener_tls};
-use super::upgrade_protocols::read_upgrade_protocols;
+use super::upgrade_protocols::{BeyondRequests, remark_upgrades};
+use crate::table::{
+    self, Boolean, Choice, Described, FILE, HOUR, Kind, LIST, MINUTE, MS, SECOND, STRING, Span,
+    Within, keys, settings,
+};
 use crate::tls::ClientTls;
-use crate::toml_reader::values::{boolean, nonzero, one_of, text, within};
-use crate::toml_reader::{Flag, Item, Mistake, Mistakes, Reader, Remark, Severity, Source};
-use core::net::{IpAddr, Ipv4Addr, SocketAddr};
+use crate::toml_reader::values::{quote, text};
+use crate::toml_reader::{Item, Mistake, Mistakes, Reader, Remark, Severity, Source};
+use core::net::SocketAddr;
 use core::num::NonZeroU16;
 use core::time::Duration;
 use http::HeaderValue;
@@ -32,7 +38,6 @@ use rustls::pki_types::ServerName;
 use slackwater_tower::server::TrackerConfig;
 use std::path::{Path, PathBuf};
 
-const MS: Duration = Duration::from_millis(1);
 /// How a report is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OrcaForm {
@@ -56,6 +61,50 @@ pub enum OrcaReports {
     Always(OrcaForm),
 }
 
+settings! {
+    /// The keys at the top of the file that are no list and no address.
+    pub(super) struct AgentKeys in "" {
+        /// Threads that carry requests. One carries tens of thousands of small requests a second, and the machine is mostly
+        /// the server's.
+        workers: NonZeroU16 = NonZeroU16::MIN, Workers("");
+        /// Silence after which the agent goes to see whether the server is there.
+        check_interval: Duration = SECOND, Within(Span, Duration::from_millis(50)..=MINUTE);
+        /// Latencies as old as this are not reported any more; without one balancers take the replica for average and go by
+        /// requests in flight. `[T3]` `[Decision 0004]`
+        sample_age_max: Duration = TrackerConfig::default().sample_age_max, Within(Span, MS..=HOUR);
+        /// Which responses carry an [ORCA report](agent.md#orca-reports) of the server's load: `"none"`, `"asked"` (requests
+        /// with `endpoint-load-metrics-format`), or all, in this form.
+        orca: OrcaReports = OrcaReports::Never, Choice(&ORCA);
+        /// Whether every response of the server says how loaded it is, for balancers with
+        /// [`policy = "capacity"`](agent.md#capacity).
+        report_with_responses: bool = false, Boolean;
+        /// From SIGTERM, when probes begin to say so, until listeners close. At least as long as balancers keep a report.
+        drain_delay: Duration = SECOND, Within(Span, Duration::ZERO..=MINUTE);
+    } then {
+        /// Where clients connect, in place of the server. Port 0: the system chooses one that is free for UDP, too.
+        listen: Described("an address, or a list of 1 to 64", LIST), "required";
+        /// The server: `"host:port"`, or `"unix:/absolute/path"` of a Unix socket. A host name must have one address.
+        to: Described("an address, or a socket", STRING), "required";
+    }
+}
+
+/// What is told of keys in sections that `serve` has, too.
+#[derive(Clone, Default)]
+pub(super) struct AgentRows;
+
+keys! { AgentRows in "" {
+    /// Where UDP probes are answered. Not a wildcard on a machine with several addresses: a reply has to leave from the
+    /// address that was asked.
+    probe_listen as "probe.listen": Described("an address", STRING), "as `listen`";
+    /// A file with the server's process id and nothing else, for [what it can carry](agent.md#capacity). Not beside
+    /// `replica.cgroup`.
+    pid_file as "replica.pid_file": FILE, "none";
+    /// The directory of the server's cgroup, from the root, with all that are in it.
+    cgroup as "replica.cgroup": Described("a directory", STRING), "none";
+    /// The networks of other agents with which [tied requests](tying.md) are shared. None: every copy that comes is served.
+    peers as "tie.peers": Described("a list of up to 256 networks", LIST), "`[]`";
+} }
+
 /// What the key `orca` may say.
 const ORCA: [(&str, OrcaReports); 5] = [
     ("none", OrcaReports::Never),
@@ -64,11 +113,6 @@ const ORCA: [(&str, OrcaReports); 5] = [
     ("json", OrcaReports::Always(OrcaForm::Json)),
     ("bin", OrcaReports::Always(OrcaForm::Bin)),
 ];
-
-/// What the key `orca` says for it.
-pub(super) fn orca_name(written: OrcaReports) -> &'static str {
-    name_of(&ORCA, |of| of == written)
-}
 
 const TO_EXPECTED: &str = "\"host:port\" or \"unix:/path/to/socket\"";
 
@@ -138,129 +182,42 @@ pub struct LoadedAgent {
     pub remarks: Vec<Remark>,
 }
 
-/// Flags that stand for configuration keys. One that is given wins over the file's key.
-#[derive(Clone, Debug, Default)]
-#[cfg_attr(feature = "clap", derive(clap::Args))]
-#[expect(
-    clippy::doc_markdown,
-    reason = "this is what the help shows, without markup"
-)]
-pub struct AgentOverrides {
-    /// Where clients connect, in place of the server [key: listen]
-    #[cfg_attr(
-        feature = "clap",
-        arg(long, value_name = "ADDR:PORT", value_delimiter = ',')
-    )]
-    pub listen: Vec<String>,
-    /// The server that requests go to, as HOST:PORT or unix:/path [key: to]
-    #[cfg_attr(feature = "clap", arg(long, value_name = "SERVER"))]
-    pub to: Option<String>,
-    /// Where UDP probes are answered [key: probe.listen; default: addresses and ports of --listen]
-    #[cfg_attr(feature = "clap", arg(long, value_name = "ADDR:PORT"))]
-    pub probe_listen: Option<String>,
-    /// Where HTTP probes are answered [key: probe.path; default: /prequal/probe]
-    #[cfg_attr(feature = "clap", arg(long, value_name = "PATH"))]
-    pub probe_path: Option<String>,
-    /// File with the key of probes, 32 to 128 hexadecimal digits [key: probe.key_file]
-    #[cfg_attr(feature = "clap", arg(long, value_name = "FILE"))]
-    pub key_file: Option<String>,
-    /// What the server speaks: http1, h2c, or h2 with [replica.tls] in the file [key: replica.protocol; default: http1]
-    #[cfg_attr(feature = "clap", arg(long, value_name = "PROTOCOL"))]
-    pub protocol: Option<String>,
-    /// Threads that carry requests, 1 to 1024 [key: workers; default: 1]
-    #[cfg_attr(
-        feature = "clap",
-        arg(long, value_name = "N", allow_negative_numbers = true)
-    )]
-    pub workers: Option<String>,
-    /// Where status and metrics are served, or "none" [key: admin.listen; default: none]
-    #[cfg_attr(feature = "clap", arg(long, value_name = "ADDR:PORT"))]
-    pub admin: Option<String>,
-    /// Silence of the server after which a connection is tried, 50ms to 1m [key: check_interval; default: 1s]
-    #[cfg_attr(
-        feature = "clap",
-        arg(long, value_name = "TIME", allow_hyphen_values = true)
-    )]
-    pub check_interval: Option<String>,
-    /// From SIGTERM, when probes begin to say so, until listeners close, 0 to 1m [key: drain_delay; default: 1s]
-    #[cfg_attr(
-        feature = "clap",
-        arg(long, value_name = "TIME", allow_hyphen_values = true)
-    )]
-    pub drain_delay: Option<String>,
-    /// From then on, for requests still running, 0 to 24h [key: timeouts.drain; default: 30s]
-    #[cfg_attr(
-        feature = "clap",
-        arg(long, value_name = "TIME", allow_hyphen_values = true)
-    )]
-    pub drain_timeout: Option<String>,
-    /// To a connection to the server, 1ms to 1m [key: timeouts.connect; default: 1s]
-    #[cfg_attr(
-        feature = "clap",
-        arg(long, value_name = "TIME", allow_hyphen_values = true)
-    )]
-    pub connect_timeout: Option<String>,
-    /// From a request to the head of the server's response, 1ms to 24h [key: timeouts.first_byte; default: 60s]
-    #[cfg_attr(
-        feature = "clap",
-        arg(long, value_name = "TIME", allow_hyphen_values = true)
-    )]
-    pub first_byte_timeout: Option<String>,
-    /// For connections that carry nothing, 1ms to 24h [key: timeouts.idle; default: 60s]
-    #[cfg_attr(
-        feature = "clap",
-        arg(long, value_name = "TIME", allow_hyphen_values = true)
-    )]
-    pub idle_timeout: Option<String>,
-    /// What is logged: error, warn, info, debug or trace [key: log.level; default: info]
-    #[cfg_attr(feature = "clap", arg(long, value_name = "LEVEL"))]
-    pub log_level: Option<String>,
-    /// What a line of the log looks like: text or json [key: log.format; default: text]
-    #[cfg_attr(feature = "clap", arg(long, value_name = "FORMAT"))]
-    pub log_format: Option<String>,
-}
-
-impl AgentOverrides {
-    fn flags(&self) -> Vec<Flag<'_>> {
-        let one = |field, name, value| Flag {
-            field,
-            name,
-            values: texts(value),
-        };
-        vec![
-            Flag {
-                field: "listen",
-                name: "--listen",
-                values: texts(&self.listen),
-            },
-            one("to", "--to", &self.to),
-            one("log.level", "--log-level", &self.log_level),
-            one("log.format", "--log-format", &self.log_format),
-            one("probe.listen", "--probe-listen", &self.probe_listen),
-            one("probe.path", "--probe-path", &self.probe_path),
-            one("probe.key_file", "--key-file", &self.key_file),
-            one("replica.protocol", "--protocol", &self.protocol),
-            Flag {
-                field: "workers",
-                name: "--workers",
-                values: self.workers.iter().map(|text| scalar(text)).collect(),
-            },
-            one("admin.listen", "--admin", &self.admin),
-            one("check_interval", "--check-interval", &self.check_interval),
-            one("drain_delay", "--drain-delay", &self.drain_delay),
-            one("timeouts.drain", "--drain-timeout", &self.drain_timeout),
-            one(
-                "timeouts.connect",
-                "--connect-timeout",
-                &self.connect_timeout,
-            ),
-            one(
-                "timeouts.first_byte",
-                "--first-byte-timeout",
-                &self.first_byte_timeout,
-            ),
-            one("timeouts.idle", "--idle-timeout", &self.idle_timeout),
-        ]
+flags! {
+    /// Flags that stand for configuration keys. One that is given wins over the file's key.
+    pub struct AgentOverrides lists {
+        /// Where clients connect, in place of the server [key: listen]
+        listen "--listen" "ADDR:PORT" => "listen";
+    } values {
+        /// The server that requests go to, as HOST:PORT or unix:/path [key: to]
+        to "--to" "SERVER" => "to";
+        /// Where UDP probes are answered [key: probe.listen; default: addresses and ports of --listen]
+        probe_listen "--probe-listen" "ADDR:PORT" => "probe.listen";
+        /// Where HTTP probes are answered [key: probe.path; default: /prequal/probe]
+        probe_path "--probe-path" "PATH" => "probe.path";
+        /// File with the key of probes, 32 to 128 hexadecimal digits [key: probe.key_file]
+        key_file "--key-file" "FILE" => "probe.key_file";
+        /// What the server speaks: http1, h2c, or h2 with [replica.tls] in the file [key: replica.protocol; default: http1]
+        protocol "--protocol" "PROTOCOL" => "replica.protocol";
+        /// Threads that carry requests, 1 to 1024 [key: workers; default: 1]
+        workers "--workers" "N" => "workers", allow_negative_numbers = true;
+        /// Where status and metrics are served, or "none" [key: admin.listen; default: none]
+        admin "--admin" "ADDR:PORT" => "admin.listen";
+        /// Silence of the server after which a connection is tried, 50ms to 1m [key: check_interval; default: 1s]
+        check_interval "--check-interval" "TIME" => "check_interval", allow_hyphen_values = true;
+        /// From SIGTERM, when probes begin to say so, until listeners close, 0 to 1m [key: drain_delay; default: 1s]
+        drain_delay "--drain-delay" "TIME" => "drain_delay", allow_hyphen_values = true;
+        /// From then on, for requests still running, 0 to 24h [key: timeouts.drain; default: 30s]
+        drain_timeout "--drain-timeout" "TIME" => "timeouts.drain", allow_hyphen_values = true;
+        /// To a connection to the server, 1ms to 1m [key: timeouts.connect; default: 1s]
+        connect_timeout "--connect-timeout" "TIME" => "timeouts.connect", allow_hyphen_values = true;
+        /// From a request to the head of the server's response, 1ms to 24h [key: timeouts.first_byte; default: 60s]
+        first_byte_timeout "--first-byte-timeout" "TIME" => "timeouts.first_byte", allow_hyphen_values = true;
+        /// For connections that carry nothing, 1ms to 24h [key: timeouts.idle; default: 60s]
+        idle_timeout "--idle-timeout" "TIME" => "timeouts.idle", allow_hyphen_values = true;
+        /// What is logged: error, warn, info, debug or trace [key: log.level; default: info]
+        log_level "--log-level" "LEVEL" => "log.level";
+        /// What a line of the log looks like: text or json [key: log.format; default: text]
+        log_format "--log-format" "FORMAT" => "log.format";
     }
 }
 
@@ -287,40 +244,39 @@ impl AgentConfig {
 }
 
 fn assemble(mut reader: Reader<'_>) -> Result<LoadedAgent, Mistakes> {
-    // Never bound: an address that nobody said is dropped again below.
-    const UNSAID: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
     let reader_ref = &mut reader;
     let listeners = read_listen(reader_ref);
-    let workers = read_workers(reader_ref);
+    let keys: AgentKeys = table::read(reader_ref, "");
+    let beyond: BeyondRequests = table::read(reader_ref, "");
     let probe_listen = read_probe_listen(reader_ref);
     let probe_path = read_probe_path(reader_ref);
     let (probe_key, key_remark) = read_key_file(reader_ref, "");
     let mut remarks: Vec<Remark> = key_remark.into_iter().collect();
-    let tls = read_listener_tls(reader_ref, "tls", &mut remarks);
-    let replica = read_replica_settings(reader_ref, "", &mut remarks);
+    let tls = read_listener_tls(reader_ref, "", &mut remarks);
+    let replica = read_replica_settings(
+        reader_ref,
+        "",
+        |key| key == ReplicaSettings::OF_AGENT,
+        &mut remarks,
+    );
     let to = read_to(reader_ref, &listeners, replica.tls.as_ref());
-    let check = 50 * MS..=60_000 * MS;
-    let check_interval = timeout(reader_ref, "check_interval", 1_000 * MS, &check);
-    let age = MS..=Duration::from_hours(1);
-    let age_default = TrackerConfig::default().sample_age_max;
-    let sample_age_max = timeout(reader_ref, "sample_age_max", age_default, &age);
-    let orca = reader_ref.setting("orca", OrcaReports::Never, "", |value| one_of(value, &ORCA));
     let server_process = ServerProcess::read(reader_ref);
-    let report_with_responses = reader_ref.setting("report_with_responses", false, "", boolean);
     let queue = AgentQueue::read(reader_ref, &mut remarks);
     let has_queue = queue.requests_max != RequestsMax::None;
     let peers = read_peers(reader_ref, has_queue, &mut remarks);
-    let delay = Duration::ZERO..=60_000 * MS;
-    let drain_delay = timeout(reader_ref, "drain_delay", 1_000 * MS, &delay);
     let over_http2 =
         (replica.protocol != ReplicaProtocol::Http1).then_some("the server, which speaks");
-    let upgrade_protocols = read_upgrade_protocols(reader_ref, over_http2, &mut remarks);
-    let connect = Connect::read(reader_ref);
-    let timeouts = read_timeouts(reader_ref);
-    let limits = read_limits(reader_ref);
-    let admin = read_admin(reader_ref, UNSAID).filter(|(_, said)| said.is_some());
-    let connections_max = count(reader_ref, "admin.connections_max", 64, 1..=4096);
-    let log = read_log(reader_ref);
+    remarks.extend(remark_upgrades(reader_ref, over_http2));
+    let timeouts = table::read(reader_ref, "");
+    let limits = table::read(reader_ref, "");
+    let admin = read_admin(reader_ref, None);
+    let mut admin_settings = AdminSettings {
+        metrics_replicas_max: None,
+        ..AdminSettings::default()
+    };
+    let is_meant = |key: &str| key == AdminSettings::OF_AGENT;
+    table::read_keys(reader_ref, "", &mut admin_settings, is_meant);
+    let log = table::read(reader_ref, "");
     note_admin_collision(reader_ref, &listeners, admin.as_ref());
 
     if let Some((address, said)) = &admin {
@@ -329,7 +285,7 @@ fn assemble(mut reader: Reader<'_>) -> Result<LoadedAgent, Mistakes> {
     remarks.extend(wildcard_probes(&listeners, probe_listen.as_ref()));
     let probe_listen = probe_listen.map(|(address, _)| address);
     let (_, mistakes) = reader.finish();
-    let (probe_key, probe_key_file) = probe_key.value.unzip();
+    let (probe_key, probe_key_file) = probe_key.unzip();
     match to {
         Some((to, to_name)) if mistakes.is_empty() => Ok(LoadedAgent {
             config: AgentConfig {
@@ -337,29 +293,27 @@ fn assemble(mut reader: Reader<'_>) -> Result<LoadedAgent, Mistakes> {
                 tls,
                 to,
                 to_name,
-                workers,
+                workers: keys.workers,
                 replica,
                 probe_listen,
                 probe_path,
                 probe_key,
                 probe_key_file,
-                check_interval,
-                sample_age_max,
+                check_interval: keys.check_interval,
+                sample_age_max: keys.sample_age_max,
                 queue,
                 peers,
-                orca: orca.value,
+                orca: keys.orca,
                 server_process,
-                report_with_responses: report_with_responses.value,
-                drain_delay,
-                upgrade_protocols,
-                connect,
+                report_with_responses: keys.report_with_responses,
+                drain_delay: keys.drain_delay,
+                upgrade_protocols: beyond.upgrade_protocols,
+                connect: beyond.connect,
                 timeouts,
                 limits,
                 admin: AdminSettings {
-                    token: None,
                     listen: admin.map(|(address, _)| address),
-                    connections_max,
-                    metrics_replicas_max: None,
+                    ..admin_settings
                 },
                 log,
             },
@@ -444,25 +398,55 @@ fn parse_to(
     Ok((ReplicaAddress::Tcp(address), name))
 }
 
-fn read_workers(reader: &mut Reader<'_>) -> NonZeroU16 {
-    const MOST: NonZeroU16 = NonZeroU16::MIN.saturating_add(1023);
-    let range = "a number from 1 to 1,024";
-    let workers = reader.setting("workers", NonZeroU16::MIN, range, |value| {
-        nonzero(value).and_then(|workers| within(workers, &(NonZeroU16::MIN..=MOST)))
-    });
-    workers.value
+impl AgentConfig {
+    /// Writes the keys at the top.
+    pub(super) fn write_keys(&self, to: &mut String) {
+        let keys = AgentKeys {
+            workers: self.workers,
+            check_interval: self.check_interval,
+            sample_age_max: self.sample_age_max,
+            orca: self.orca,
+            report_with_responses: self.report_with_responses,
+            drain_delay: self.drain_delay,
+        };
+        let beyond = BeyondRequests {
+            connect: self.connect,
+            upgrade_protocols: self.upgrade_protocols.clone(),
+        };
+        let listen: Vec<_> = self.listen.iter().map(quote).collect();
+        let addresses = [
+            ("listen", format!("[{}]", listen.join(", "))),
+            ("to", quote(&self.to)),
+        ];
+        let keys = table::shown(&keys).chain(table::shown(&beyond));
+        table::write_keys(to, "", addresses.into_iter().chain(keys));
+    }
+
+    /// Writes where probes are answered.
+    pub(super) fn write_probe(&self, to: &mut String) {
+        let listen = self.probe_listen.map(|address| ("listen", quote(address)));
+        let key_file = self
+            .probe_key_file
+            .as_deref()
+            .map(|file| ("key_file", file_name(file)));
+        let keys = listen
+            .into_iter()
+            .chain([("path", quote(&self.probe_path))]);
+        table::write_keys(to, "probe", keys.chain(key_file));
+    }
 }
 
 fn read_probe_path(reader: &mut Reader<'_>) -> String {
-    const PATH: &str = slackwater_tower::wire::PROBE_PATH;
     let Some(item) = reader.take("probe.path") else {
-        return PATH.to_owned();
+        return slackwater_tower::wire::PROBE_PATH.to_owned();
     };
-    let path = item.read(parse_path, "").and_then(|path| {
-        if path.query().is_some() {
-            return Err(item.mistake(format!("found {path}, expected a path without a query")));
-        }
-        Ok(path.path().to_owned())
-    });
+    let path = item
+        .read(|value| PATH.read(value), PATH.expected)
+        .and_then(|path| {
+            if path.query().is_some() {
+                return Err(item.mistake(format!("found {path}, expected a path without a query")));
+            }
+            Ok(path.path().to_owned())
+        });
     reader.note(path).unwrap_or_default()
 }

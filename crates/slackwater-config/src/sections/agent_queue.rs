@@ -1,19 +1,20 @@
 //! An agent's `[queue]` and `[limit]`: how many requests its server works on at a time, and what becomes of the others.
 
-use super::assemble::{count, timeout};
-use super::retries::name_of;
-use super::show::{quoted, write_section};
-use crate::toml_reader::values::{one_of, rate, show_duration, whole, within};
+use crate::table::{
+    self, Choice, HOUR, Judge, Kind, MS, Meaning, Number, PerQuery, Span, Within, keys,
+};
+use crate::toml_reader::values::{Unfit, quote};
 use crate::toml_reader::{Reader, Remark, Severity};
-use core::fmt::{self, Display};
 use core::num::NonZeroU32;
 use core::time::Duration;
+use serde_json::json;
 use slackwater_core::Rate;
 use slackwater_core::policy::Settings;
 use slackwater_tower::server::admission::{
     Admission, ConcurrencyLimit, Discipline, GradientConfig, GradientSettings, Peers, QueueConfig,
-    QueueSettings, TiesConfig, TiesSettings,
+    TiesConfig, TiesSettings,
 };
+use toml::de::DeValue;
 
 const DISCIPLINES: [(&str, Discipline); 3] = [
     ("oldest_first", Discipline::OldestFirst),
@@ -21,8 +22,6 @@ const DISCIPLINES: [(&str, Discipline); 3] = [
     ("controlled_delay", Discipline::ControlledDelay),
 ];
 const LIMIT_MOST: u32 = 1 << 16;
-const MS: Duration = Duration::from_millis(1);
-const HOUR: Duration = Duration::from_hours(1);
 
 /// How many requests the server works on at a time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,13 +35,37 @@ pub enum RequestsMax {
     Adaptive,
 }
 
-impl Display for RequestsMax {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::None => f.write_str("\"none\""),
-            Self::Fixed(most) => most.fmt(f),
-            Self::Adaptive => f.write_str("\"adaptive\""),
+/// The kind of [`RequestsMax`].
+struct Limit;
+
+const FIXED: Within<Number, u32> = Within(Number, 1..=LIMIT_MOST);
+
+impl Kind<RequestsMax> for Limit {
+    fn read(&self, value: &DeValue<'_>) -> Result<RequestsMax, Unfit> {
+        match value.as_str() {
+            Some("none") => Ok(RequestsMax::None),
+            Some("adaptive") => Ok(RequestsMax::Adaptive),
+            _ => FIXED
+                .read(value)
+                .map(|most| NonZeroU32::new(most).map_or(RequestsMax::None, RequestsMax::Fixed)),
         }
+    }
+
+    fn show(&self, value: &RequestsMax) -> Option<String> {
+        Some(match value {
+            RequestsMax::None => quote("none"),
+            RequestsMax::Fixed(most) => most.to_string(),
+            RequestsMax::Adaptive => quote("adaptive"),
+        })
+    }
+
+    fn meaning(&self, _: &Judge<'_, RequestsMax>) -> Meaning {
+        let fixed = Kind::meaning(&FIXED, &Judge::none());
+        Meaning::of(
+            format!("{}, `\"adaptive\"` or `\"none\"`", fixed.words),
+            json!({"anyOf": [fixed.schema, {"enum": ["adaptive", "none"]}]}),
+        )
+        .expected(format!("{}, \"adaptive\" or \"none\"", fixed.expected))
     }
 }
 
@@ -57,32 +80,49 @@ pub struct AgentQueue {
     pub limit: GradientConfig,
 }
 
+keys! { AgentQueue in "queue" {
+    /// Requests that the server has at a time, over all workers. `"adaptive"`: learned. `"none"`: no limit and no
+    /// [queue](agent.md#the-queue).
+    requests_max at requests_max: Limit;
+    /// Requests that wait at most. 0: nobody waits.
+    waiting_max of queue.waiting_max: Within(Number, 0..=LIMIT_MOST);
+    /// For which a request waits at most.
+    wait_max of queue.wait_max: Within(Span, MS..=HOUR);
+    /// What is done when a line stands.
+    discipline of queue.discipline: Choice(&DISCIPLINES);
+    /// A line whose oldest request has waited for no longer is not standing.
+    target of queue.target: Within(Span, MS..=HOUR);
+    /// For so long it has to be above that.
+    interval of queue.interval: Within(Span, MS..=HOUR);
+} }
+
+keys! { GradientSettings in "limit" {
+    /// With `"adaptive"`: the limit after the first measurement, `limit.min` to `limit.max`.
+    start at limit_start: Within(Number, 1..=LIMIT_MOST);
+    /// The least limit.
+    min at limit_min: Within(Number, 1..=LIMIT_MOST);
+    /// The greatest limit.
+    max at limit_max: Within(Number, 1..=LIMIT_MOST);
+    /// How much longer than the least latency is no reason to lower it, as a share of the least: more would let a queue
+    /// grow with each measurement.
+    tolerance at tolerance: Within(PerQuery, Rate::ZERO..=Rate::ONE);
+    /// The shortest time between two changes.
+    window at window: Within(Span, MS..=HOUR);
+    /// After so long the least latency is measured anew.
+    least_age_max at least_age_max: Within(Span, Duration::from_millis(100)..=HOUR);
+} }
+
 impl AgentQueue {
     /// Reads both sections.
     pub(super) fn read(reader: &mut Reader<'_>, remarks: &mut Vec<Remark>) -> Self {
-        let requests_max = reader.setting(
-            "queue.requests_max",
-            RequestsMax::None,
-            "a number from 1 to 65536, \"adaptive\" or \"none\"",
-            |value| match value.as_str() {
-                Some("none") => Ok(RequestsMax::None),
-                Some("adaptive") => Ok(RequestsMax::Adaptive),
-                _ => whole(value)
-                    .and_then(|most: u32| within(most, &(1..=LIMIT_MOST)))
-                    .map(|most| {
-                        NonZeroU32::new(most).map_or(RequestsMax::None, RequestsMax::Fixed)
-                    }),
-            },
-        );
-        let requests_max = requests_max.value;
-        let queue = read_queue(reader);
-        let limit = read_limit(reader);
-        note_unread(reader, requests_max, queue.discipline, remarks);
+        let queue: Self = table::read(reader, "");
+        let limit: GradientSettings = table::read(reader, "");
+        note_disorder(reader, &limit);
+        note_unread(reader, queue.requests_max, queue.queue.discipline, remarks);
         Self {
-            requests_max,
             // What is out of range has been told.
-            queue: queue.validate().unwrap_or_default(),
             limit: limit.validate().unwrap_or_default(),
+            ..queue
         }
     }
 
@@ -114,86 +154,30 @@ impl AgentQueue {
     }
 
     /// Writes both sections as they are in force; of one that does nothing, nothing.
-    pub(super) fn write(&self, to: &mut String) -> fmt::Result {
-        let span = |span| quoted(show_duration(span));
-        let (q, l) = (&self.queue, &self.limit);
-        let discipline = name_of(&DISCIPLINES, |it| it == q.discipline);
-        let fields: [(&str, &dyn Display); 6] = [
-            ("requests_max", &self.requests_max),
-            ("waiting_max", &q.waiting_max),
-            ("wait_max", &span(q.wait_max)),
-            ("discipline", &quoted(discipline)),
-            ("target", &span(q.target)),
-            ("interval", &span(q.interval)),
-        ];
-        let shown = match (self.requests_max, q.discipline) {
+    pub(super) fn write(&self, to: &mut String) {
+        let shown = match (self.requests_max, self.queue.discipline) {
             (RequestsMax::None, _) => 1,
             (_, Discipline::OldestFirst) => 4,
-            _ => fields.len(),
+            _ => usize::MAX,
         };
-        write_section(to, "queue", &fields[..shown])?;
-        if self.requests_max != RequestsMax::Adaptive {
-            return Ok(());
+        table::write_keys(to, "queue", table::shown(self).take(shown));
+        if self.requests_max == RequestsMax::Adaptive {
+            table::write::<GradientSettings>(to, "", &self.limit);
         }
-        let fields: [(&str, &dyn Display); 6] = [
-            ("start", &l.limit_start),
-            ("min", &l.limit_min),
-            ("max", &l.limit_max),
-            ("tolerance", &l.tolerance),
-            ("window", &span(l.window)),
-            ("least_age_max", &span(l.least_age_max)),
-        ];
-        write_section(to, "limit", &fields)
     }
 }
 
-fn read_queue(reader: &mut Reader<'_>) -> QueueSettings {
-    let mut settings = QueueSettings::default();
-    let spans = MS..=HOUR;
-    let waiting = 0..=LIMIT_MOST;
-    settings.waiting_max = count(reader, "queue.waiting_max", settings.waiting_max, waiting);
-    settings.wait_max = timeout(reader, "queue.wait_max", settings.wait_max, &spans);
-    let default = settings.discipline;
-    let discipline = reader.setting("queue.discipline", default, "", |value| {
-        one_of(value, &DISCIPLINES)
-    });
-    settings.discipline = discipline.value;
-    settings.target = timeout(reader, "queue.target", settings.target, &spans);
-    settings.interval = timeout(reader, "queue.interval", settings.interval, &spans);
-    settings
-}
-
-fn read_limit(reader: &mut Reader<'_>) -> GradientSettings {
-    let mut settings = GradientSettings::default();
-    let limits = 1..=LIMIT_MOST;
-    settings.limit_start = count(reader, "limit.start", settings.limit_start, limits.clone());
-    settings.limit_min = count(reader, "limit.min", settings.limit_min, limits.clone());
-    settings.limit_max = count(reader, "limit.max", settings.limit_max, limits);
-    let most = Rate::per_query(1).unwrap_or(Rate::MAX);
-    let tolerance = reader.setting(
-        "limit.tolerance",
-        settings.tolerance,
-        "a number from 0 to 1",
-        |value| rate(value).and_then(|rate| within(rate, &(Rate::ZERO..=most))),
-    );
-    settings.tolerance = tolerance.value;
-    settings.window = timeout(reader, "limit.window", settings.window, &(MS..=HOUR));
-    let ages = 100 * MS..=HOUR;
-    settings.least_age_max = timeout(reader, "limit.least_age_max", settings.least_age_max, &ages);
-    if settings.limit_min > settings.limit_max {
-        let message = format!(
-            "found {}, which is below limit.min = {}",
-            settings.limit_max, settings.limit_min
-        );
+/// Limits that do not go together.
+fn note_disorder(reader: &mut Reader<'_>, limit: &GradientSettings) {
+    let (start, min, max) = (limit.limit_start, limit.limit_min, limit.limit_max);
+    if min > max {
+        let message = format!("found {max}, which is below limit.min = {min}");
         reader.add_mistake_near("limit.max", message);
-    } else if !(settings.limit_min..=settings.limit_max).contains(&settings.limit_start) {
-        let message = format!(
-            "found {}, expected a number from limit.min = {} to limit.max = {}",
-            settings.limit_start, settings.limit_min, settings.limit_max
-        );
+    } else if !(min..=max).contains(&start) {
+        let message =
+            format!("found {start}, expected a number from limit.min = {min} to limit.max = {max}");
         reader.add_mistake_near("limit.start", message);
     }
-    settings
 }
 
 /// What was said and does nothing.
@@ -279,7 +263,7 @@ mod tests {
         let (queue, told) = read(text);
         assert!(told.is_empty(), "{told:?}");
         let mut shown = String::new();
-        queue.write(&mut shown).expect("a string");
+        queue.write(&mut shown);
         assert_eq!(shown, text);
     }
 

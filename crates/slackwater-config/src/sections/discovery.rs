@@ -1,36 +1,47 @@
 //! The sections `[discovery]`, of each service, and `[dns]`: where a fleet comes from that is not a list.
 
 use super::address::{Address, is_host_name};
-use super::assemble::timeout;
-use crate::toml_reader::values::{Unfit, quantile, show_duration, text};
-use crate::toml_reader::{Format, Item, Mistake, Place, Reader, Remark, Severity};
+use super::show::file_name;
+use crate::table::{
+    self, Any, DAY, Described, FILE, HOUR, MINUTE, MS, Many, STRING, Share, Span, Within, Written,
+    field, keys, settings,
+};
+use crate::toml_reader::values::{Unfit, quote, show_duration, text};
+use crate::toml_reader::{Format, Item, Mistake, Reader, Remark, Severity};
 use core::net::SocketAddr;
 use core::time::Duration;
 use slackwater_core::Quantile;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-const MS: Duration = Duration::from_millis(1);
-const DAY: Duration = Duration::from_hours(24);
-const DNS_PORT: u16 = 53;
-const DNS_TIMEOUT: Duration = Duration::from_secs(2);
-
-/// How long a new replica is spared.
-const WARM_UP: Duration = Duration::from_secs(10);
-
-/// The most name servers; resolvers of the system have three.
-const SERVERS_MAX: usize = 16;
+const SERVER_EXPECTED: &str = "an address such as \"10.0.0.53\" or \"10.0.0.53:53\"";
 
 /// The most replicas of a fleet.
 pub const REPLICAS_MAX: usize = 65_536;
 
-/// Whom to ask.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DnsServers {
-    /// In the order of preference; empty: what the system says (`/etc/resolv.conf`).
-    pub servers: Vec<SocketAddr>,
-    /// For one question to one server, which is asked twice: 10 ms to 1 minute, default 2 s.
-    pub timeout: Duration,
+settings! {
+    /// Whom to ask.
+    pub struct DnsServers in "dns" {
+        /// Name servers, each with or without a port, such as `"10.0.0.53"`.
+        servers: Vec<SocketAddr> = Vec::new(), SERVERS, "those of the system";
+        /// For one question to one server.
+        timeout: Duration = Duration::from_secs(2), Within(Span, Duration::from_millis(10)..=MINUTE);
+    }
 }
+
+const SERVERS: Many<Written<SocketAddr>> = Many {
+    of: Written {
+        what: SERVER_EXPECTED,
+        expected: SERVER_EXPECTED,
+        parse: |written| {
+            let ip = written.parse().map(|ip| SocketAddr::new(ip, 53));
+            written.parse().or(ip).map_err(|_| Unfit::Range)
+        },
+        text: SocketAddr::to_string,
+    },
+    // Resolvers of the system have three.
+    max: 16,
+    what: "servers",
+};
 
 /// What is looked up.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -112,30 +123,53 @@ pub struct DiscoverySettings {
     pub warm_up: Duration,
 }
 
+impl Default for DiscoverySettings {
+    fn default() -> Self {
+        Self {
+            source: FleetSource::List,
+            guard: GuardSettings::default(),
+            ttl: TtlBounds::default(),
+            warm_up: Duration::from_secs(10),
+        }
+    }
+}
+
+keys! { DiscoverySettings in "discovery" {
+    /// Every address of the host is a replica, at this port. Of a host with IPv4 and IPv6 addresses
+    /// the IPv4 ones are taken.
+    dns: Described("a host name and a port", STRING), "none";
+    /// Every address of every target of the service is a replica, at the target's port. Targets
+    /// have their weights, and their priorities are [tiers](discovery.md#tiers).
+    srv: Described("a service name such as `\"_http._tcp.web.internal\"`", STRING), "none";
+    /// The file lists the replicas, as TOML, JSON or YAML by its suffix, and is read again when it
+    /// changes. A relative name starts from the directory of the configuration.
+    file: FILE, "none";
+    /// A name is asked for again no sooner than this, whatever its time to live.
+    ttl_min at ttl.min: Within(Span, MS..=HOUR);
+    /// A name is asked for again no later than this.
+    ttl_max at ttl.max: Within(Span, MS..=DAY);
+    /// A list that has fewer than this share of the replicas left is taken only after `keep_time`.
+    /// 0: every list is taken at once; one of nothing never is.
+    keep_share at guard.keep_share: Any(Share);
+    /// For so long the source must stand by such a list before it is taken.
+    keep_time at guard.keep_time: Within(Span, Duration::ZERO..=DAY);
+    /// When a replica that joins, be it by a list, has all of its requests at the latest; until
+    /// then they are [what it has earned](health.md#replicas-that-are-new). With
+    /// `warm_up.by_evidence = false`, they rise from a tenth to all of them in this time. 0: all at
+    /// once.
+    warm_up at warm_up: Within(Span, Duration::ZERO..=HOUR);
+} }
+
 impl DiscoverySettings {
     /// The section of the service that `prefix` names, and what is to be remarked on it. A service has either a list or
     /// one other source; the list itself is read elsewhere.
     pub(super) fn read(reader: &mut Reader<'_>, prefix: &str) -> (Self, Vec<Remark>) {
-        let source = read_source(reader, prefix);
-        let key = |name: &str| format!("{prefix}discovery.{name}");
-        let default = GuardSettings::default();
-        let share = reader.setting(
-            &key("keep_share"),
-            default.keep_share,
-            "a number from 0 to 1",
-            quantile,
-        );
-        let keep_time = Duration::ZERO..=DAY;
-        let guard = GuardSettings {
-            keep_share: share.value,
-            keep_time: timeout(reader, &key("keep_time"), default.keep_time, &keep_time),
+        let settings = Self {
+            source: read_source(reader, prefix),
+            ..table::read(reader, prefix)
         };
-        let default = TtlBounds::default();
-        let hour = Duration::from_hours(1);
-        let ttl = TtlBounds {
-            min: timeout(reader, &key("ttl_min"), default.min, &(MS..=hour)),
-            max: timeout(reader, &key("ttl_max"), default.max, &(MS..=DAY)),
-        };
+        let key = |name| field::<Self>(prefix, name);
+        let (source, ttl) = (&settings.source, settings.ttl);
         if ttl.min > ttl.max {
             let expected = format!(
                 "found less than ttl_min, expected {} or more",
@@ -148,7 +182,7 @@ impl DiscoverySettings {
             let told = "only with discovery.dns or discovery.srv";
             idle.extend([("ttl_min", told), ("ttl_max", told)]);
         }
-        if source == FleetSource::List {
+        if *source == FleetSource::List {
             let told = "only with discovery.dns, discovery.srv or discovery.file";
             idle.extend([("keep_share", told), ("keep_time", told)]);
         }
@@ -164,21 +198,33 @@ impl DiscoverySettings {
                 },
             })
             .collect();
-        let settings = Self {
-            source,
-            guard,
-            ttl,
-            warm_up: timeout(reader, &key("warm_up"), WARM_UP, &(Duration::ZERO..=hour)),
-        };
         (settings, remarks)
+    }
+}
+
+impl DiscoverySettings {
+    /// Writes those keys that do something.
+    pub(super) fn write(&self, to: &mut String, prefix: &str) {
+        let source = match &self.source {
+            FleetSource::List => ("", String::new()),
+            FleetSource::Dns(name @ DnsName::Host(..)) => ("dns", quote(name)),
+            FleetSource::Dns(name @ DnsName::Service(_)) => ("srv", quote(name)),
+            FleetSource::File(file) => ("file", file_name(file)),
+        };
+        let does_something = |name: &str| match self.source {
+            FleetSource::Dns(_) => true,
+            FleetSource::File(_) => !name.starts_with("ttl_"),
+            FleetSource::List => name == "warm_up",
+        };
+        let mut keys = table::shown_with(self, &[(source.0, Some(source.1))]);
+        keys.retain(|(name, _)| does_something(name));
+        table::write_keys(to, &format!("{prefix}discovery"), keys);
     }
 }
 
 fn read_source(reader: &mut Reader<'_>, prefix: &str) -> FleetSource {
     let [dns, srv, file] =
         ["dns", "srv", "file"].map(|name| reader.take(&format!("{prefix}discovery.{name}")));
-    let base = reader.source().and_then(|source| source.file().parent());
-    let base = base.map(Path::to_owned);
     let said: Vec<_> = [&dns, &srv, &file].into_iter().flatten().cloned().collect();
     let list = format!("{prefix}replicas");
     if let Some(first) = said.first()
@@ -198,7 +244,10 @@ fn read_source(reader: &mut Reader<'_>, prefix: &str) -> FleetSource {
     }
     let dns = dns.and_then(|item| reader.note(read_host(&item)));
     let srv = srv.and_then(|item| reader.note(read_service_name(&item)));
-    let file = file.and_then(|item| reader.note(read_file(&item, base.as_deref())));
+    let file = file.and_then(|item| {
+        let read = read_file(reader, &item);
+        reader.note(read)
+    });
     let name = dns.or(srv).map(FleetSource::Dns);
     let source = name.or(file.map(FleetSource::File));
     match source {
@@ -233,54 +282,12 @@ fn read_service_name(item: &Item<'_>) -> Result<DnsName, Mistake> {
     Err(item.mistake(format!("found {written:?}, expected {EXPECTED}")))
 }
 
-/// A relative name in a configuration file starts from that file's own directory.
-fn read_file(item: &Item<'_>, base: Option<&Path>) -> Result<PathBuf, Mistake> {
+fn read_file(reader: &Reader<'_>, item: &Item<'_>) -> Result<PathBuf, Mistake> {
     const EXPECTED: &str = "the name of a file that ends in .toml, .json, .yaml or .yml";
     let written = item.read(|value| text(value, EXPECTED), EXPECTED)?;
-    let base = base.filter(|_| matches!(item.said.place, Place::Line { .. }));
-    let file = base.map_or_else(|| PathBuf::from(written), |base| base.join(written));
+    let file = reader.path_of(item, written);
     if Format::of(&file).is_none() {
         return Err(item.mistake(format!("found {written:?}, expected {EXPECTED}")));
     }
     Ok(file)
-}
-
-/// The section `dns`, which is for all services.
-pub(super) fn read_dns(reader: &mut Reader<'_>) -> DnsServers {
-    const EXPECTED: &str = "an address such as \"10.0.0.53\" or \"10.0.0.53:53\"";
-    let items = reader.take_list("dns.servers").unwrap_or_default();
-    let mut servers = Vec::new();
-    for item in items {
-        let server = item.read(
-            |value| {
-                let written = text(value, EXPECTED)?;
-                let ip = written.parse().map(|ip| SocketAddr::new(ip, DNS_PORT));
-                let server = written.parse().or(ip);
-                server.map_err(|_| Unfit::Other(format!("found {written:?}, expected {EXPECTED}")))
-            },
-            EXPECTED,
-        );
-        servers.extend(reader.note(server));
-        if servers.len() > SERVERS_MAX {
-            reader.add_mistake(item.mistake(format!(
-                "is one too many, expected at most {SERVERS_MAX} servers"
-            )));
-            break;
-        }
-    }
-    let range = MS * 10..=Duration::from_mins(1);
-    DnsServers {
-        servers,
-        timeout: timeout(reader, "dns.timeout", DNS_TIMEOUT, &range),
-    }
-}
-
-impl Default for DnsServers {
-    /// The system's.
-    fn default() -> Self {
-        Self {
-            servers: Vec::new(),
-            timeout: DNS_TIMEOUT,
-        }
-    }
 }

@@ -3,10 +3,11 @@
 
 use super::address::{Address, OwnAddresses, normal, overlap, unreachable};
 use super::listeners::LISTENERS_MAX as LISTEN_MAX;
-use super::model::ReplicaConfig;
-use super::tls::parse_server_name;
+use super::model::{ReplicaConfig, ServiceConfig};
+use super::tls::SERVER_NAME;
+use crate::table::{self, Any, Described, Maybe, Number, STRING, Within, settings};
 use crate::tls::ClientTls;
-use crate::toml_reader::values::{Unfit, found, nonzero, text, whole, within};
+use crate::toml_reader::values::{found, nonzero, quote, text};
 use crate::toml_reader::{Item, Mistake, Reader, Said};
 use core::net::SocketAddr;
 use core::num::NonZeroU16;
@@ -20,7 +21,6 @@ const REPLICAS_MAX: usize = 65_536;
 const LISTEN_EXPECTED: &str = "an address and a port such as \"127.0.0.1:8080\" or \"[::1]:8080\"";
 const REPLICA_EXPECTED: &str =
     "\"host:port\" or a table such as { address = \"10.0.0.1:8080\", probe = \"10.0.0.1:9000\" }";
-const TIER_EXPECTED: &str = "a whole number from 0 to 15";
 
 /// An address to listen at, and where it was said; defaults were said nowhere.
 pub(super) type Listener = (SocketAddr, Option<Said>);
@@ -71,9 +71,9 @@ pub(super) fn add_listener(
 }
 
 /// The key `admin.listen`; `None` where it says "none".
-pub(super) fn read_admin(reader: &mut Reader<'_>, default: SocketAddr) -> Option<Listener> {
+pub(super) fn read_admin(reader: &mut Reader<'_>, default: Option<SocketAddr>) -> Option<Listener> {
     let Some(item) = reader.take("admin.listen") else {
-        return Some((default, None));
+        return Some((default?, None));
     };
     if item.value.as_str() == Some("none") {
         return None;
@@ -96,15 +96,35 @@ pub(super) fn listen_address(item: &Item<'_>) -> Result<SocketAddr, Mistake> {
     }
 }
 
+settings! {
+    /// The keys of a table in `replicas`, but for its addresses.
+    pub(super) struct ReplicaKeys in "" {
+        /// In a table: the name that its certificate must be for.
+        server_name: Option<ServerName<'static>> = None, Maybe(SERVER_NAME),
+            "`replica.tls.server_name`, else the host of its address";
+        /// In a table: its share of the requests beside the others'
+        /// [weights](discovery.md#weights). 0: no new requests.
+        weight: u16 = 1, Any(Number);
+        /// In a table: it gets requests only while nobody of a lower [tier](discovery.md#tiers) can
+        /// take them.
+        tier: u8 = 0, Within(Number, 0..=ReplicaConfig::TIER_MAX);
+    } then {
+        /// In a table: where the replica takes requests.
+        address: Described("an address", STRING), "required";
+        /// In a table: where the replica answers probes.
+        probe: Described("an address, or a port from 1 to 65535", PROBE), "`probe.port`, else the replica's own address";
+    }
+}
+
+const PROBE: &str = r#"{"type": ["string", "integer"], "minimum": 1, "maximum": 65535}"#;
+
 /// One entry of `replicas` before its name is resolved.
 struct Entry {
     said: Said,
     written: String,
     address: Address,
     probe: Option<ProbePlace>,
-    server_name: Option<ServerName<'static>>,
-    weight: u16,
-    tier: u8,
+    keys: ReplicaKeys,
 }
 
 /// Where a replica's own `probe` sends probes.
@@ -155,6 +175,40 @@ pub(super) fn read_replicas(
     fleet.replicas
 }
 
+impl ServiceConfig {
+    /// The list of replicas in TOML.
+    pub(super) fn shown_replicas(&self) -> String {
+        let shown = |replica: &ReplicaConfig| {
+            let (address, probe) = (quote(replica.address), quote(replica.probe_address));
+            let server_name = quote(replica.server_name.to_str());
+            let keys = [
+                ("address", Some(address)),
+                ("probe", Some(probe)),
+                (
+                    "server_name",
+                    self.replica.tls.as_ref().map(|_| server_name),
+                ),
+                (
+                    "weight",
+                    (replica.weight != 1).then(|| replica.weight.to_string()),
+                ),
+                (
+                    "tier",
+                    (replica.tier != 0).then(|| replica.tier.to_string()),
+                ),
+            ];
+            let keys =
+                (keys.into_iter()).filter_map(|(key, value)| Some(format!("{key} = {}", value?)));
+            let keys = keys.collect::<Vec<_>>().join(", ");
+            format!("  {{ {keys} }},\n")
+        };
+        format!(
+            "[\n{}]",
+            self.replicas.iter().map(shown).collect::<String>()
+        )
+    }
+}
+
 /// Replicas so far, and who has each address.
 #[derive(Default)]
 struct Fleet {
@@ -191,15 +245,14 @@ fn read_entry<'s>(reader: &mut Reader<'s>, item: &Item<'s>) -> Option<Entry> {
                 written: written.to_string(),
                 address,
                 probe: None,
-                server_name: None,
-                weight: 1,
-                tier: 0,
+                keys: ReplicaKeys::default(),
             })
         }
         DeValue::Table(_) => {
-            let [at, probe, name, weight, tier] =
-                ["address", "probe", "server_name", "weight", "tier"]
-                    .map(|key| reader.take(&format!("{}.{key}", item.said.field)));
+            let prefix = format!("{}.", item.said.field);
+            let [at, probe] =
+                ["address", "probe"].map(|key| reader.take(&format!("{prefix}{key}")));
+            let keys: ReplicaKeys = table::read(reader, &prefix);
             let Some(at) = at else {
                 reader.add_mistake(item.mistake("address is missing, expected \"host:port\""));
                 return None;
@@ -207,18 +260,12 @@ fn read_entry<'s>(reader: &mut Reader<'s>, item: &Item<'s>) -> Option<Entry> {
             let written = reader.note(at.read(|value| text(value, "\"host:port\""), ""));
             let address = written.and_then(|written| reader.note(replica_address(&at, written)));
             let probe = probe.and_then(|probe| reader.note(probe_place(&probe)));
-            let server_name = name.and_then(|name| reader.note(name.read(parse_server_name, "")));
-            let weight =
-                weight.map(|it| reader.note(it.read(whole, "a whole number from 0 to 65,535")));
-            let tier = tier.map(|it| reader.note(it.read(tier_number, TIER_EXPECTED)));
             Some(Entry {
                 said: at.said.clone(),
                 written: written?.to_owned(),
                 address: address?,
                 probe,
-                server_name,
-                weight: weight.unwrap_or(Some(1))?,
-                tier: tier.unwrap_or(Some(0))?,
+                keys,
             })
         }
         other => {
@@ -229,10 +276,6 @@ fn read_entry<'s>(reader: &mut Reader<'s>, item: &Item<'s>) -> Option<Entry> {
             None
         }
     }
-}
-
-fn tier_number(value: &DeValue<'_>) -> Result<u8, Unfit> {
-    whole(value).and_then(|tier| within(tier, &(0..=ReplicaConfig::TIER_MAX)))
 }
 
 fn replica_address(item: &Item<'_>, written: &str) -> Result<Address, Mistake> {
@@ -262,7 +305,7 @@ fn resolve(
     probe_port: Option<NonZeroU16>,
     tls: Option<&ClientTls>,
 ) -> Result<Vec<(ReplicaConfig, Said)>, Mistake> {
-    let server_name = (entry.server_name.clone())
+    let server_name = (entry.keys.server_name.clone())
         .or_else(|| tls.and_then(|tls| tls.server_name.clone()))
         .or_else(|| entry.address.server_name());
     let addresses = resolve_one(&entry.address, &entry.said, &entry.written)?;
@@ -290,8 +333,8 @@ fn resolve(
             address,
             server_name: server_name.clone().unwrap_or_else(|| address.ip().into()),
             probe_address: probe_address.unwrap_or(own),
-            weight: entry.weight.into(),
-            tier: entry.tier,
+            weight: entry.keys.weight.into(),
+            tier: entry.keys.tier,
         }
     };
     let replicas = addresses.into_iter().map(replica);

@@ -1,12 +1,27 @@
 //! The section `[forwarded]`: whose word on a request's origin is believed, and in which fields ours is given.
 
 use super::network::Network;
-use crate::toml_reader::values::{one_of, text};
-use crate::toml_reader::{Item, Reader};
-use core::fmt::{self, Write};
+use crate::table::{Choice, Many, Written, settings};
+use crate::toml_reader::values::Unfit;
 
-/// The most networks to trust.
-const TRUST_MAX: usize = 256;
+/// Networks whose word counts.
+pub(super) const NETWORKS: Many<Written<Network>> = Many {
+    of: Written {
+        what: Network::EXPECTED,
+        expected: Network::EXPECTED,
+        parse: |written| {
+            written.parse().map_err(|why| {
+                Unfit::Other(format!(
+                    "found {written:?}: {why}; expected {}",
+                    Network::EXPECTED
+                ))
+            })
+        },
+        text: Network::to_string,
+    },
+    max: 256,
+    what: "networks",
+};
 
 /// Fields that tell a request's origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,55 +33,38 @@ pub struct ForwardedFields {
 }
 
 impl ForwardedFields {
-    const X_FORWARDED: Self = Self {
-        x_forwarded: true,
-        forwarded: false,
-    };
-    const FORWARDED: Self = Self {
-        x_forwarded: false,
-        forwarded: true,
-    };
-    const BOTH: Self = Self {
-        x_forwarded: true,
-        forwarded: true,
-    };
-    const NONE: Self = Self {
-        x_forwarded: false,
-        forwarded: false,
-    };
+    const X_FORWARDED: Self = Self::these(true, false);
+    const BOTH: Self = Self::these(true, true);
     const NAMES: [(&'static str, Self); 4] = [
         ("x_forwarded", Self::X_FORWARDED),
-        ("forwarded", Self::FORWARDED),
+        ("forwarded", Self::these(false, true)),
         ("both", Self::BOTH),
-        ("none", Self::NONE),
+        ("none", Self::these(false, false)),
     ];
+    /// Who trusts proxies that say nothing has nothing to trust.
+    const READABLE: &[(&'static str, Self)] = Self::NAMES.split_at(3).0;
 
-    fn as_str(self) -> &'static str {
-        let named = Self::NAMES.iter().find(|named| named.1 == self);
-        named.map_or("none", |named| named.0)
+    const fn these(x_forwarded: bool, forwarded: bool) -> Self {
+        Self {
+            x_forwarded,
+            forwarded,
+        }
     }
 }
 
-/// Whose word on a request's origin is believed, and what is said of it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ForwardedSettings {
-    /// Clients that are proxies of the operator's: up to 256 networks, default none. From all others the fields are taken
-    /// out.
-    pub trust: Vec<Network>,
-    /// What those proxies are known to write, and so what is believed of theirs; default `X-Forwarded-*`. The other
-    /// fields are taken out, because nobody answers for them.
-    pub read: ForwardedFields,
-    /// What replicas are told; default `X-Forwarded-*`.
-    pub send: ForwardedFields,
-}
-
-impl Default for ForwardedSettings {
-    fn default() -> Self {
-        Self {
-            trust: Vec::new(),
-            read: ForwardedFields::X_FORWARDED,
-            send: ForwardedFields::X_FORWARDED,
-        }
+settings! {
+    /// Whose word on a request's origin is believed, and what is said of it.
+    pub struct ForwardedSettings in "forwarded" {
+        /// Networks such as `"10.0.0.0/8"`, or addresses. Whose word is believed: the proxies
+        /// before this one. No bit may be set beyond a network's prefix.
+        trust: Vec<Network> = Vec::new(), NETWORKS;
+        /// What those proxies are known to write. The other fields are taken out of their requests,
+        /// too, because they come from somebody behind them. With `"both"`, `X-Forwarded-For` says
+        /// who the client is where both are there.
+        read: ForwardedFields = ForwardedFields::X_FORWARDED, Choice(ForwardedFields::READABLE);
+        /// What replicas are told: `X-Forwarded-For` and `X-Forwarded-Proto`, or `Forwarded` with
+        /// `for`, `host` and `proto`.
+        send: ForwardedFields = ForwardedFields::X_FORWARDED, Choice(&ForwardedFields::NAMES);
     }
 }
 
@@ -83,50 +81,6 @@ impl ForwardedSettings {
             send: ForwardedFields::X_FORWARDED,
         }
     }
-
-    pub(super) fn read(reader: &mut Reader<'_>) -> Self {
-        let default = Self::default();
-        let trust = read_networks(reader, "forwarded.trust");
-        let mut fields = |key, default: ForwardedFields, names: &[_]| {
-            reader.setting(key, default, "", |value| one_of(value, names))
-        };
-        // Who trusts proxies that say nothing has nothing to trust.
-        let readable = &ForwardedFields::NAMES[..3];
-        Self {
-            trust,
-            read: fields("forwarded.read", default.read, readable).value,
-            send: fields("forwarded.send", default.send, &ForwardedFields::NAMES).value,
-        }
-    }
-
-    pub(super) fn write_toml(&self, to: &mut String) -> fmt::Result {
-        let trust: Vec<_> = self.trust.iter().map(|net| format!("\"{net}\"")).collect();
-        writeln!(to, "[forwarded]\ntrust = [{}]", trust.join(", "))?;
-        writeln!(to, "read = \"{}\"", self.read.as_str())?;
-        writeln!(to, "send = \"{}\"\n", self.send.as_str())
-    }
-}
-
-/// A list of networks.
-pub(super) fn read_networks(reader: &mut Reader<'_>, field: &str) -> Vec<Network> {
-    let items = reader.take_list(field).unwrap_or_default();
-    if let Some(item) = items.get(TRUST_MAX) {
-        reader.add_mistake(item.mistake(format!(
-            "is one too many, expected at most {TRUST_MAX} networks"
-        )));
-    }
-    let items = items.iter().take(TRUST_MAX);
-    items
-        .filter_map(|item| reader.note(read_network(item)))
-        .collect()
-}
-
-fn read_network(item: &Item<'_>) -> Result<Network, crate::toml_reader::Mistake> {
-    let written = item.read(|value| text(value, Network::EXPECTED), Network::EXPECTED)?;
-    written.parse().map_err(|why| {
-        let expected = Network::EXPECTED;
-        item.mistake(format!("found {written:?}: {why}; expected {expected}"))
-    })
 }
 
 #[cfg(any(test, feature = "testing"))]
@@ -138,10 +92,11 @@ fn read_network(item: &Item<'_>) -> Result<Network, crate::toml_reader::Mistake>
 impl ForwardedSettings {
     /// The section's text as settings.
     pub fn of_toml(section: &str) -> Self {
-        use crate::toml_reader::Source;
+        use crate::table;
+        use crate::toml_reader::{Reader, Source};
         let source = Source::new("test.toml".into(), format!("[forwarded]\n{section}"));
         let mut reader = Reader::new(Some(&source), Vec::new()).expect("TOML");
-        let settings = Self::read(&mut reader);
+        let settings = table::read(&mut reader, "");
         let (_, mistakes) = reader.finish();
         assert!(mistakes.is_empty(), "{mistakes:?}");
         settings

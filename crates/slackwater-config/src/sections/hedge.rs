@@ -1,13 +1,7 @@
 //! `[hedge]`: whether and when a late request is sent a second time.
 
-use super::assemble::{count, timeout};
-use super::show::{quoted, write_section};
-use crate::toml_reader::Reader;
-use crate::toml_reader::values::{boolean, quantile, show_duration};
-use core::fmt::{self, Display};
-use core::time::Duration;
-use slackwater_core::policy::Settings;
-use slackwater_core::tail::{HedgeConfig, HedgeSettings};
+use crate::table::{Any, Boolean, Number, Share, Span, Within, keys};
+use slackwater_core::tail::HedgeConfig;
 
 /// Whether and when a late request is sent a second time.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,7 +10,7 @@ pub struct HedgingSettings {
     pub enabled: bool,
     /// When, and how many, for each worker.
     pub rules: HedgeConfig,
-    /// Kinds of requests that are told apart, for each worker: 1 to 1,024, default 64. At 1 all are of one kind.
+    /// Kinds of requests that are told apart, for each worker.
     pub classes_max: u32,
 }
 
@@ -30,53 +24,27 @@ impl Default for HedgingSettings {
     }
 }
 
-impl HedgingSettings {
-    /// Reads `[hedge]`, or `[services.NAME.hedge]` where `prefix` says so.
-    pub(super) fn read(reader: &mut Reader<'_>, prefix: &str) -> Self {
-        const HOUR: Duration = Duration::from_hours(1);
-        let key = |name: &str| format!("{prefix}hedge.{name}");
-        let default = Self::default();
-        let enabled = reader.setting(&key("enabled"), default.enabled, "", boolean);
-        let mut rules = HedgeSettings::default();
-        let share = "a number from 0 to 1";
-        rules.quantile = reader
-            .setting(&key("quantile"), rules.quantile, share, quantile)
-            .value;
-        rules.budget = reader
-            .setting(&key("budget"), rules.budget, share, quantile)
-            .value;
-        rules.burst = count(reader, &key("burst"), rules.burst, 1..=10_000);
-        let delays = Duration::ZERO..=HOUR;
-        rules.delay_min = timeout(reader, &key("delay_min"), rules.delay_min, &delays);
-        let windows = Duration::from_millis(3)..=HOUR;
-        rules.window = timeout(reader, &key("window"), rules.window, &windows);
-        let samples = 1..=1_000_000;
-        rules.samples_min = count(reader, &key("samples_min"), rules.samples_min, samples);
-        rules.slow_share = reader
-            .setting(&key("slow_share"), rules.slow_share, share, quantile)
-            .value;
-        Self {
-            enabled: enabled.value,
-            // Each is in its range by now.
-            rules: rules.validate().unwrap_or_default(),
-            classes_max: count(reader, &key("classes_max"), default.classes_max, 1..=1024),
-        }
-    }
-
-    /// Writes the section as it is in force.
-    pub(super) fn write(&self, to: &mut String, prefix: &str) -> fmt::Result {
-        let rules = &self.rules;
-        let fields: [(&str, &dyn Display); 9] = [
-            ("enabled", &self.enabled),
-            ("quantile", &rules.quantile),
-            ("budget", &rules.budget),
-            ("burst", &rules.burst),
-            ("delay_min", &quoted(show_duration(rules.delay_min))),
-            ("window", &quoted(show_duration(rules.window))),
-            ("samples_min", &rules.samples_min),
-            ("slow_share", &rules.slow_share),
-            ("classes_max", &self.classes_max),
-        ];
-        write_section(to, &format!("{prefix}hedge"), &fields)
-    }
-}
+keys! { HedgingSettings in "hedge" {
+    /// Whether late requests are sent to a second replica while the first still works on them.
+    enabled at enabled: Boolean;
+    /// A request is late when it has been out for longer than this quantile of what requests of its
+    /// kind took lately; if `hedge.budget` pays for fewer, for longer than the slowest of them that
+    /// it pays for: with 0.02, the quantile is 0.98.
+    quantile of rules.quantile: Any(Share);
+    /// Second copies, as a share of the requests that may have one. 0: none.
+    budget of rules.budget: Any(Share);
+    /// A budget that is not used piles up to so many copies, for each worker.
+    burst of rules.burst: Any(Number);
+    /// No request is late sooner than this.
+    delay_min of rules.delay_min: Any(Span);
+    /// What is older than this does not count any more.
+    window of rules.window: Any(Span);
+    /// A kind of which a worker has seen fewer requests within the window has no copies.
+    samples_min of rules.samples_min: Any(Number);
+    /// There are no copies while more than this share of the last 64 requests of a kind was late.
+    /// 1: it is never so.
+    slow_share of rules.slow_share: Any(Share);
+    /// Kinds of requests that a worker tells apart: routes, and gRPC methods. Those beyond share
+    /// the last one.
+    classes_max at classes_max: Within(Number, 1..=1024);
+} }

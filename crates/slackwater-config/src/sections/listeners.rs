@@ -1,10 +1,13 @@
 //! Where clients connect: the key `listen`, or tables `[[listeners]]`, which can say more of each.
 
 use super::fleet::{Listener, add_listener, listen_address, read_listen};
+use super::forwarded::NETWORKS;
 use super::model::ListenerConfig;
 use super::proxy_protocol::read_proxy_protocol;
 use super::services::is_name;
 use super::tls::read_listener_tls;
+use crate::table::{self, Described, Kind, LIST, STRING, keys};
+use crate::toml_reader::values::quote;
 use crate::toml_reader::values::text;
 use crate::toml_reader::{Reader, Remark, Said};
 
@@ -24,6 +27,41 @@ impl SaidListener {
     }
 }
 
+/// What is told of the keys of a table in `listeners`.
+#[derive(Clone, Default)]
+pub(super) struct ListenerRows;
+
+keys! { ListenerRows in "listeners[]" {
+    /// Where clients connect, as `listen`.
+    address: Described("an address", STRING), "required";
+    /// Whether each connection has to begin with a header of the PROXY protocol, version 1 or 2,
+    /// which tells the client's address. See [serve.md](serve.md#the-proxy-protocol).
+    proxy_protocol: Described("`\"off\"`, `\"required\"`", r#"{"enum": ["off", "required"]}"#), "`\"off\"`";
+    /// The proxies that may connect there. Connections from elsewhere are closed.
+    proxy_protocol_trust: Described("a list of 1 to 256 networks such as `\"10.0.0.0/8\"`, or addresses", LIST),
+        "required with `proxy_protocol`";
+    /// What routes call it.
+    name: Described("1 to 64 letters, digits, `-` and `_`, each name once", STRING), "the address";
+} }
+
+impl ListenerConfig {
+    /// Writes a table of it.
+    pub(super) fn write(&self, to: &mut String) {
+        let address = self.address.to_string();
+        let name = (self.name != address).then(|| ("name", quote(&self.name)));
+        let trust = (self.proxy_protocol.as_ref()).and_then(|networks| NETWORKS.show(networks));
+        let proxies = trust.map(|trust| {
+            let required = ("proxy_protocol", quote("required"));
+            [required, ("proxy_protocol_trust", trust)]
+        });
+        let keys = (name.into_iter()).chain([("address", quote(address))]);
+        table::write_keys(to, "[listeners]", keys.chain(proxies.into_iter().flatten()));
+        if let Some(tls) = &self.tls {
+            tls.write(to, "listeners.");
+        }
+    }
+}
+
 /// All listeners; at least one, unless mistakes were noted.
 ///
 /// The section `[tls]` is for all addresses of `listen`; tables have one each.
@@ -33,7 +71,7 @@ pub(super) fn read_listeners(
 ) -> Vec<SaidListener> {
     let count = reader.count_tables("listeners");
     if count == 0 {
-        let tls = read_listener_tls(reader, "tls", remarks);
+        let tls = read_listener_tls(reader, "", remarks);
         let short = |(address, said): Listener| SaidListener {
             config: ListenerConfig {
                 name: address.to_string(),
@@ -67,7 +105,7 @@ pub(super) fn read_listeners(
     for index in 0..count.min(LISTENERS_MAX) {
         let prefix = format!("listeners[{index}].");
         let name = read_name(reader, &prefix, &listeners);
-        let tls = read_listener_tls(reader, &format!("{prefix}tls"), remarks);
+        let tls = read_listener_tls(reader, &prefix, remarks);
         let proxy_protocol = read_proxy_protocol(reader, &prefix);
         let field = format!("{prefix}address");
         let Some(item) = reader.take(&field) else {

@@ -5,7 +5,7 @@
 //! comes back as a [`Remark`] beside the configuration.
 
 mod address;
-mod admin_token;
+mod admin;
 mod agent;
 mod agent_queue;
 mod assemble;
@@ -24,6 +24,7 @@ mod model;
 mod network;
 mod otel_variables;
 mod overrides;
+mod pages;
 mod passive_health;
 mod policies;
 mod probe;
@@ -31,6 +32,7 @@ mod proxy_protocol;
 mod queue;
 mod recorded;
 mod remarks;
+mod replica;
 mod request_id;
 mod retries;
 mod routes;
@@ -39,6 +41,7 @@ mod server_process;
 mod services;
 mod show;
 mod sticky;
+
 #[cfg(test)]
 mod tests;
 mod tie;
@@ -47,7 +50,7 @@ mod tracing;
 mod upgrade_protocols;
 
 pub use address::{OwnAddresses, ReplicaAddress, unreachable};
-pub use admin_token::AdminToken;
+pub use admin::{AdminSettings, AdminToken};
 pub use agent::{AgentConfig, AgentOverrides, LoadedAgent, OrcaForm, OrcaReports};
 pub use collector_headers::CollectorHeaders;
 pub use connect::Connect;
@@ -61,16 +64,17 @@ pub use health::{HealthCheck, HealthSettings, Thresholds};
 pub use hedge::HedgingSettings;
 pub use log::{AccessLogFormat, AccessLogSettings, AccessLogTarget, LogFormat, LogSettings};
 pub use model::{
-    AdminSettings, Config, Limits, ListenerConfig, ProbeTransport, ReplicaConfig, ReplicaProtocol,
-    ReplicaSettings, ServiceConfig, Timeouts,
+    Config, Limits, ListenerConfig, ProbeTransport, ReplicaConfig, ServiceConfig, Timeouts,
 };
 pub use network::Network;
 pub use otel_variables::Variables;
 pub use overrides::Overrides;
+pub use pages::{agent_json_schema, json_schema, restart_keys};
 pub use passive_health::read_played_health;
 pub use policies::PolicySections;
 pub use queue::QueueSettings;
 pub use recorded::{RecordedPolicy, read_recorded_policy};
+pub use replica::{ReplicaProtocol, ReplicaSettings};
 pub use request_id::{RequestIdSettings, holds_secrets};
 pub use retries::RetrySettings;
 pub use run_time::{SettingOverride, SettingOverrides};

@@ -12,16 +12,16 @@ use super::health::HealthSettings;
 use super::hedge::HedgingSettings;
 use super::log::{AccessLogSettings, LogSettings};
 use super::network::Network;
-use super::policies::{has_probes, reads};
 use super::queue::QueueSettings;
+use super::replica::ReplicaSettings;
 use super::request_id::RequestIdSettings;
 use super::retries::RetrySettings;
 use super::sticky::StickySettings;
 use super::tie::TyingSettings;
 use super::tracing::TracingSettings;
-use super::{AdminToken, ListenerTls, OwnAddresses};
+use super::{AdminSettings, ListenerTls, OwnAddresses};
 use crate::routes::Route;
-use crate::tls::{ClientTls, HttpVersion};
+use crate::table::{Bytes, DAY, HOUR, MINUTE, MS, Number, SECOND, Span, Within, named, settings};
 use core::fmt;
 use core::net::SocketAddr;
 use core::num::NonZeroU16;
@@ -31,7 +31,6 @@ use http::uri::PathAndQuery;
 use rustls::pki_types::ServerName;
 use slackwater_core::health::HealthConfig;
 use slackwater_core::policy::{PolicyEntry, PolicySettings};
-use slackwater_http::proxy_protocol::Version;
 use std::path::PathBuf;
 
 /// A valid configuration of `slackwater serve`.
@@ -134,13 +133,12 @@ impl ServiceConfig {
 
     /// Whether the policy asks replicas for their load at all.
     pub fn policy_probes(&self) -> bool {
-        has_probes(self.policy.name)
+        self.policy.has_probes()
     }
 
     /// Whether any probe is ever sent: the policy asks, and nothing keeps it from that.
     pub fn sends_probes(&self) -> bool {
-        let is_local =
-            reads(self.policy.name, "prequal") && self.policy_settings.prequal.local_only;
+        let is_local = self.policy.may_be_local() && self.policy_settings.prequal.local_only;
         self.policy_probes() && !is_local
     }
 }
@@ -170,58 +168,11 @@ impl ReplicaConfig {
     pub const TIER_MAX: u8 = 15;
 }
 
-/// How to speak to replicas.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ReplicaSettings {
-    /// The protocol of every replica; default HTTP/1.1.
-    pub protocol: ReplicaProtocol,
-    /// Connections that each worker keeps open to a replica while they carry nothing: 0 to 65,536, default 64. At 0,
-    /// each request has a connection of its own. HTTP/1.1 only.
-    pub idle_connections_max: u32,
-    /// Connections to a replica at once, over all workers: 1 to 65,536, or as many as are wanted. Each worker has its share,
-    /// and at least one. Over HTTP/1.1 that many requests are in flight there; others take another replica, or wait for at
-    /// most `timeouts.connect`.
-    pub connections_max: Option<u32>,
-    /// TLS to replicas; `None`: without.
-    pub tls: Option<ClientTls>,
-    /// The form of the PROXY header that tells a replica whose a connection is; `None`, the default: there is none.
-    /// HTTP/1.1 only. A connection carries one client's requests then.
-    pub proxy_protocol: Option<Version>,
-}
-
 impl Config {
     /// Where it listens, for clients and for whoever looks at it.
     pub fn own_addresses(&self) -> OwnAddresses {
         let listeners = self.listeners.iter().map(|listener| listener.address);
         OwnAddresses::new(listeners.chain(self.admin.listen))
-    }
-}
-
-/// What replicas speak.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ReplicaProtocol {
-    /// HTTP/1.1.
-    Http1,
-    /// HTTP/2: without TLS known in advance, with TLS agreed on.
-    H2c,
-}
-
-impl ReplicaProtocol {
-    /// Its name in the configuration.
-    pub const fn as_str(self, has_tls: bool) -> &'static str {
-        match self {
-            Self::Http1 => "http1",
-            Self::H2c if has_tls => "h2",
-            Self::H2c => "h2c",
-        }
-    }
-
-    /// What TLS is to agree on.
-    pub const fn alpn(self) -> HttpVersion {
-        match self {
-            Self::Http1 => HttpVersion::Http1,
-            Self::H2c => HttpVersion::Http2,
-        }
     }
 }
 
@@ -243,31 +194,15 @@ pub struct ProbeSettings {
     pub key_file: Option<PathBuf>,
 }
 
-/// What carries probes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ProbeTransport {
-    /// One datagram each way.
-    Udp,
-    /// A request on a connection that is kept.
-    Http,
-    /// Nothing: each worker goes by what it sees itself. Sets `local_only` of the Prequal settings. `[A13]`
-    None,
-}
-
-impl ProbeTransport {
-    pub(super) const NAMES: [(&'static str, Self); 3] = [
-        ("udp", Self::Udp),
-        ("http", Self::Http),
-        ("none", Self::None),
-    ];
-
-    /// Its name in the configuration.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Udp => "udp",
-            Self::Http => "http",
-            Self::None => "none",
-        }
+named! {
+    /// What carries probes.
+    pub enum ProbeTransport {
+        /// One datagram each way.
+        Udp = "udp",
+        /// A request on a connection that is kept.
+        Http = "http",
+        /// Nothing: each worker goes by what it sees itself. Sets `local_only` of the Prequal settings. `[A13]`
+        None = "none",
     }
 }
 
@@ -297,50 +232,39 @@ impl fmt::Debug for ProbeKey {
     }
 }
 
-/// How long anything may take.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Timeouts {
-    /// To a connection to a replica, its TLS handshake included: 1 ms to 1 minute, default 1 s.
-    pub connect: Duration,
-    /// From a client's connection to the end of its TLS handshake: 1 ms to 1 hour, default 10 s.
-    pub handshake: Duration,
-    /// From a client's first byte to the end of its request's head: 1 ms to 1 hour, default 10 s.
-    pub head: Duration,
-    /// From a request's dispatch to the head of the replica's response: 1 ms to 24 hours, default 60 s.
-    pub first_byte: Duration,
-    /// For which a replica may send nothing of a body that it has begun, and a client take nothing of a response: 1 ms to
-    /// 24 hours, default 5 minutes.
-    pub stall: Duration,
-    /// For which neither side of a tunnel (a WebSocket, CONNECT) may say anything: 1 ms to 24 hours, default 1 hour.
-    pub tunnel: Duration,
-    /// A connection that carries nothing, to a client or to a replica, is closed after this: 1 ms to 24 hours, default
-    /// 60 s.
-    pub idle: Duration,
-    /// From the signal to stop until requests that are still running are cut off: 0 to 24 hours, default 30 s; 0 cuts
-    /// them off at once.
-    pub drain: Duration,
-    /// From the signal to stop until connections that carry no request are closed: 0 to 1 minute, default 1 s, never longer
-    /// than [`Self::drain`]. A request that comes by then is the last of its connection.
-    pub drain_idle: Duration,
-}
-
-impl Default for Timeouts {
-    fn default() -> Self {
-        Self {
-            connect: Duration::from_secs(1),
-            handshake: Duration::from_secs(10),
-            head: Duration::from_secs(10),
-            first_byte: Duration::from_mins(1),
-            stall: Duration::from_mins(5),
-            tunnel: Duration::from_hours(1),
-            idle: Duration::from_mins(1),
-            drain: Duration::from_secs(30),
-            drain_idle: Duration::from_secs(1),
-        }
+settings! {
+    /// How long anything may take.
+    pub struct Timeouts in "timeouts" {
+        /// To a connection to a replica, its TLS handshake included. The request then goes to
+        /// another replica, up to `retries.attempts_max`.
+        connect: Duration = SECOND, Within(Span, MS..=MINUTE);
+        /// From a client's connection to the end of its TLS handshake.
+        handshake: Duration = Duration::from_secs(10), Within(Span, MS..=HOUR);
+        /// From a client's first byte to the end of its request's head.
+        head: Duration = Duration::from_secs(10), Within(Span, MS..=HOUR);
+        /// From a request's dispatch to the head of the replica's response; 504 after that.
+        first_byte: Duration = MINUTE, Within(Span, MS..=DAY);
+        /// For which a replica may send nothing of a response's body that is waited for, and a
+        /// client take nothing of a response that is there. It is cut off after that, whatever else
+        /// the client sends.
+        stall: Duration = Duration::from_mins(5), Within(Span, MS..=DAY);
+        /// For which neither side of a tunnel (a WebSocket, CONNECT) may say anything; in place of
+        /// `timeouts.stall`.
+        tunnel: Duration = HOUR, Within(Span, MS..=DAY);
+        /// A connection that carries nothing, to a client or to a replica, is closed after this.
+        idle: Duration = MINUTE, Within(Span, MS..=DAY);
+        /// From SIGTERM until requests that still run are cut off. 0: at once.
+        drain: Duration = Duration::from_secs(30), Within(Span, Duration::ZERO..=DAY);
+        /// From SIGTERM until connections that carry no request are closed. A request that comes by
+        /// then is served as the last of its connection. Never longer than `timeouts.drain`.
+        drain_idle: Duration = SECOND, Within(Span, Duration::ZERO..=MINUTE);
     }
 }
 
 impl Timeouts {
+    /// The keys that a service may have, too.
+    pub(super) const OF_SERVICE: [&str; 2] = ["connect", "first_byte"];
+
     /// The one that deadlines must be exact enough for.
     pub fn shortest(&self) -> Duration {
         let others = [
@@ -354,40 +278,16 @@ impl Timeouts {
     }
 }
 
-/// How much of anything there may be.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Clients' connections at once, over all workers: 1 to 1,048,576, default 65,536. Others wait to be accepted.
-    pub connections_max: u32,
-    /// Requests at once on one HTTP/2 connection, to a client or to a replica: 1 to 65,536, default 256.
-    pub streams_max: u32,
-    /// Size of a head, of requests and of responses: 8 KiB to 1 MiB, default 64 KiB.
-    pub head_bytes_max: u32,
-    /// Fields of a head: 16 to 4,096, default 100.
-    pub head_fields_max: u32,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            connections_max: 65_536,
-            streams_max: 256,
-            head_bytes_max: 64 << 10,
-            head_fields_max: 100,
-        }
+settings! {
+    /// How much of anything there may be.
+    pub struct Limits in "limits" {
+        /// Clients' connections at once, over all workers. Others wait to be accepted.
+        connections_max: u32 = 65_536, Within(Number, 1..=1 << 20), fixed;
+        /// Requests at once on one HTTP/2 connection, to a client or to a replica.
+        streams_max: u32 = 256, Within(Number, 1..=65_536);
+        /// Size of a head, of requests and of responses.
+        head_bytes_max: u32 = 64 << 10, Within(Bytes, 8 << 10..=1 << 20);
+        /// Fields of a head, of requests and of responses.
+        head_fields_max: u32 = 100, Within(Number, 16..=4096);
     }
-}
-
-/// The admin server.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AdminSettings {
-    /// Where it listens; default 127.0.0.1:9900, `None` where the configuration says "none".
-    pub listen: Option<SocketAddr>,
-    /// Its connections at once: 1 to 4,096, default 64. Others wait to be accepted.
-    pub connections_max: u32,
-    /// What whoever changes something there has to know, and the file that it is in; by default `None`: nobody may.
-    pub token: Option<(AdminToken, PathBuf)>,
-    /// Replicas that have series of their own in the metrics: 0 to 1,000,000, default 1,000; those beyond are told together.
-    /// `None` where there is but one.
-    pub metrics_replicas_max: Option<u32>,
 }

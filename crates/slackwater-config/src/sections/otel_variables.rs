@@ -4,8 +4,11 @@
 //! for traces alone go before those for everything; an empty one is as good as none.
 
 use super::collector_headers::{CollectorHeaders, read_field};
+use crate::toml_reader::values::{found, quantile};
 use crate::toml_reader::{Item, Mistake, Place, Said};
 use http::{HeaderName, HeaderValue};
+use std::borrow::Cow;
+use toml::Spanned;
 use toml::de::DeValue;
 
 const DISABLED: &str = "OTEL_SDK_DISABLED";
@@ -87,12 +90,36 @@ impl Variables {
         names.iter().find_map(|name| Some((*name, self.one(name)?)))
     }
 
-    /// What stands in for `key` of the section, as that key has it.
-    pub(super) fn item<'v>(&self, key: &str, field: &str) -> Option<Item<'v>> {
+    /// What stands in for keys of the section, as they have it.
+    ///
+    /// # Errors
+    ///
+    /// What cannot stand in for one.
+    pub(super) fn items(&self, section: &str) -> impl Iterator<Item = Result<Item<'_>, Mistake>> {
+        let keys = [
+            "endpoint",
+            "protocol",
+            "timeout",
+            "sample",
+            "service_name",
+            "ca",
+        ];
+        keys.into_iter().filter_map(move |key| {
+            let item = self.item(key, &format!("{section}.{key}"))?;
+            Some(if key == "sample" {
+                as_share(item)
+            } else {
+                Ok(item)
+            })
+        })
+    }
+
+    /// What stands in for `key` of the section, in words.
+    fn item(&self, key: &str, field: &str) -> Option<Item<'_>> {
         let (name, said) = match key {
             "endpoint" => match self.one(TRACES_ENDPOINT) {
-                Some(said) => (TRACES_ENDPOINT, said.to_owned()),
-                None => (ENDPOINT, with_path_for_traces(self.one(ENDPOINT)?)),
+                Some(said) => (TRACES_ENDPOINT, said.into()),
+                None => (ENDPOINT, with_path_for_traces(self.one(ENDPOINT)?).into()),
             },
             "protocol" => {
                 let (name, said) = self.first(&PROTOCOL)?;
@@ -102,13 +129,13 @@ impl Variables {
                 } else {
                     said
                 };
-                (name, said.to_owned())
+                (name, said.into())
             }
             "timeout" => {
                 let (name, said) = self.first(&TIMEOUT)?;
                 let is_number = said.bytes().all(|byte| byte.is_ascii_digit());
                 let unit = if is_number { "ms" } else { "" };
-                (name, format!("{said}{unit}"))
+                (name, format!("{said}{unit}").into())
             }
             "sample" => {
                 let said = self.one(SAMPLER)?;
@@ -118,25 +145,25 @@ impl Variables {
                     "parentbased_traceidratio" => self.one(SAMPLER_ARG).unwrap_or("1"),
                     other => other,
                 };
-                (SAMPLER, share.to_owned())
+                (SAMPLER, Cow::Borrowed(share))
             }
             "service_name" => {
                 let (name, said) = self.first(&[SERVICE_NAME, RESOURCE])?;
                 if name == RESOURCE {
                     let mut named = pairs(said).filter(|(key, _)| key == "service.name");
-                    (name, named.next()?.1)
+                    (name, named.next()?.1.into())
                 } else {
-                    (name, said.to_owned())
+                    (name, said.into())
                 }
             }
             "ca" => self
                 .first(&CERTIFICATE)
-                .map(|(name, said)| (name, said.to_owned()))?,
+                .map(|(name, said)| (name, said.into()))?,
             _ => return None,
         };
         Some(Item {
             said: said_by(name, field),
-            value: DeValue::String(said.into()),
+            value: DeValue::String(said),
         })
     }
 
@@ -161,6 +188,23 @@ impl Variables {
     pub(super) fn resource(&self) -> Vec<(String, String)> {
         let said = pairs(self.one(RESOURCE).unwrap_or_default());
         said.filter(|(key, _)| key != "service.name").collect()
+    }
+}
+
+/// The share that `item` names in words.
+fn as_share(item: Item<'_>) -> Result<Item<'_>, Mistake> {
+    let share = match &item.value {
+        DeValue::String(Cow::Borrowed(written)) => DeValue::parse(written).ok(),
+        _ => None,
+    };
+    let share = share.map(Spanned::into_inner);
+    match share.filter(|share| quantile(share).is_ok()) {
+        Some(value) => Ok(Item { value, ..item }),
+        None => Err(item.mistake(format!(
+            "found {}, expected parentbased_always_on, parentbased_always_off, or parentbased_traceidratio with a number \
+             from 0 to 1 in OTEL_TRACES_SAMPLER_ARG",
+            found(&item.value)
+        ))),
     }
 }
 
@@ -226,7 +270,8 @@ pub(super) mod tests {
     }
 
     fn said(key: &str, set: &[(&str, &str)]) -> Option<String> {
-        let item = variables(set).item(key, "tracing.x")?;
+        let variables = variables(set);
+        let item = variables.item(key, "tracing.x")?;
         Some(item.value.as_str().expect("text").to_owned())
     }
 
@@ -247,9 +292,9 @@ pub(super) mod tests {
         let empty = [both[0], (both[1].0, " ")];
         assert_eq!(said("endpoint", &empty).as_deref(), Some("http://all:4317"));
         assert_eq!(said("endpoint", &[]), None);
-        let item = variables(&both)
-            .item("endpoint", "tracing.endpoint")
-            .expect("said");
+        let variables = variables(&both);
+        let item = variables.item("endpoint", "tracing.endpoint");
+        let item = item.expect("said");
         assert_eq!(
             item.mistake("is wrong").to_string(),
             "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: tracing.endpoint: is wrong"

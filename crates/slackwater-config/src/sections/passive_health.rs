@@ -4,82 +4,145 @@
 //! Each mechanism is on or off by one key. How long a warm-up lasts at most is `discovery.warm_up`, be it by evidence or by the
 //! clock; never both of them act.
 
-use super::assemble::{count, timeout};
-use super::show::{quoted, write_section};
-use crate::toml_reader::values::{Unfit, boolean, quantile, show_duration};
+use crate::table::rows::{Row, rows};
+use crate::table::{
+    self, Any, BOOLEAN, Boolean, Described, HOUR, Key, MS, Number, Section, Share, Span, Within,
+    field, keys,
+};
+use crate::toml_reader::values::{boolean, show_duration};
 use crate::toml_reader::{Mistake, Reader, Remark, Severity};
-use core::fmt::{self, Display};
 use core::time::Duration;
-use slackwater_core::Quantile;
 use slackwater_core::health::{
     ErrorSettings, HealthConfig, HealthSettings, ProbationSettings, WarmUpSettings,
 };
-use slackwater_core::policy::Settings;
+use slackwater_core::policy::{PolicyEntry, Settings};
 
-const MS: Duration = Duration::from_millis(1);
-const HOUR: Duration = Duration::from_hours(1);
+// The core's `HealthSettings` are, but for its mechanisms, what error aversion and latency probation have in common.
+keys! { HealthSettings in "ejection" {
+    /// The largest share of the replicas that may be out at a time, of those that health checks and
+    /// tiers leave; rounded down. 0: nobody is ever out, and the bad get a sixteenth of their
+    /// requests.
+    out_max at out_max: Any(Share);
+    /// Requests sent as trials to replicas that are out, as a share of all. 0: nobody comes back
+    /// but when the others get as bad, or too few are left.
+    trials at trials: Any(Share);
+    /// Trials are [copies of requests](health.md#shadow-trials) whose answers nobody waits for.
+    shadow_trials at shadow_trials: Boolean;
+    /// How long a replica is out before its first trial. Doubles with each trial that fails, and
+    /// with each return that does not last.
+    back_off at back_off: Within(Span, MS..=HOUR);
+    /// What it doubles to at most. No less than `ejection.back_off`.
+    back_off_max at back_off_max: Within(Span, MS..=HOUR);
+} }
 
-/// The section that says whether failures count, the key in it, and its settings.
-const ERRORS: Mechanism = Mechanism {
-    section: "error_aversion",
-    switch: "enabled",
-    settings: &["window", "failures_in_a_row", "failure_cost"],
-};
-const PROBATION: Mechanism = Mechanism {
-    section: "latency_probation",
-    switch: "enabled",
-    settings: &["factor", "latency_min"],
-};
-const WARM_UP: Mechanism = Mechanism {
-    section: "warm_up",
-    switch: "by_evidence",
-    settings: &["share_min"],
-};
-/// What error aversion and latency probation have in common.
-const EJECTION: &str = "ejection";
-const EJECTION_SETTINGS: [&str; 5] = [
-    "out_max",
-    "trials",
-    "shadow_trials",
-    "back_off",
-    "back_off_max",
-];
+keys! { ErrorSettings in "error_aversion", Settings::check {
+    /// A replica that fails more often than the others gets fewer requests, or none until trials go
+    /// well. One that pushes back gets fewer for a moment.
+    enabled: SWITCH, "`true`";
+    /// What is older is forgotten. Where there are many requests, the newest 200 of a worker's
+    /// decide.
+    window at window: Any(Span);
+    /// So many eject a replica at once, unless the others fail, too; more where so many would come
+    /// about by chance.
+    failures_in_a_row at failures_in_a_row: Any(Number);
+    /// What a failure costs, in latencies of a fleet that is not busy: so many times slower may the
+    /// others be before a replica that fails every other request gets any on purpose. 0: the time
+    /// that it took.
+    failure_cost at failure_cost: Any(Number);
+} }
 
-/// A section with a key that turns all of it on or off.
-struct Mechanism {
-    section: &'static str,
-    switch: &'static str,
-    settings: &'static [&'static str],
+keys! { ProbationSettings in "latency_probation", Settings::check {
+    /// A replica that takes many times as long as the others, or answers nothing that waits there,
+    /// gets no requests until trials show that it is as fast as they are.
+    enabled: SWITCH, "`false`";
+    /// So many times as long as the others is slow.
+    factor at factor: Any(Number);
+    /// And longer than this.
+    latency_min at latency_min: Within(Span, MS..=HOUR);
+} }
+
+keys! { WarmUpSettings in "warm_up", Settings::check {
+    /// A replica that joins or restarts gets more requests with each that it answers about as fast
+    /// as the others do. `false`: by the clock, and only one that joins. How long that takes at
+    /// most is `discovery.warm_up`.
+    by_evidence: SWITCH, "`true`";
+    /// The share of its requests that it begins with, by evidence.
+    share_min at share_min: Any(Share);
+} }
+
+/// What is told of all of these keys.
+pub(super) fn passive_health_rows() -> Vec<Row> {
+    [
+        rows::<ErrorSettings>(""),
+        rows::<ProbationSettings>(""),
+        rows::<HealthSettings>(""),
+        rows::<WarmUpSettings>(""),
+    ]
+    .concat()
 }
 
-impl Mechanism {
-    fn is_on(&self, reader: &mut Reader<'_>, prefix: &str, default: bool) -> bool {
-        let field = format!("{prefix}{}.{}", self.section, self.switch);
-        reader.setting(&field, default, "", boolean).value
+/// The key that turns a mechanism on or off.
+const SWITCH: Described = Described("`true`, `false`", BOOLEAN);
+
+/// A section with a key that turns all of it on or off.
+trait Mechanism: Section {
+    /// That key.
+    const SWITCH: &'static str = "enabled";
+
+    /// The key with its section.
+    fn switch(prefix: &str) -> String {
+        field::<Self>(prefix, Self::SWITCH)
     }
 
-    /// Said of settings while the mechanism is off.
-    fn idle(&self, reader: &Reader<'_>, prefix: &str) -> Vec<Remark> {
-        let told = format!("only with {} = true", self.name(prefix));
-        idle(reader, prefix, (self.section, self.settings), &told)
+    /// The settings, where the mechanism is on. Where it is off, those that are said do nothing.
+    fn read(
+        reader: &mut Reader<'_>,
+        prefix: &str,
+        by_default: bool,
+        remarks: &mut Vec<Remark>,
+    ) -> Option<Self> {
+        let settings = table::read(reader, prefix);
+        let switch = Self::switch(prefix);
+        let is_on = reader.setting(&switch, by_default, "", boolean).value;
+        if !is_on {
+            let told = format!("only with {switch} = true");
+            let settings = Self::KEYS.iter().filter(|key| key.name != Self::SWITCH);
+            remarks.extend(idle::<Self>(reader, prefix, settings, &told));
+        }
+        is_on.then_some(settings)
     }
 
-    fn name(&self, prefix: &str) -> String {
-        format!("{prefix}{}.{}", self.section, self.switch)
+    /// Writes those keys that do something.
+    fn write(to: &mut String, prefix: &str, settings: Option<&Self>) {
+        let off = vec![(Self::SWITCH, "false".to_owned())];
+        let on = |settings| table::shown_with(settings, &[(Self::SWITCH, Some("true".to_owned()))]);
+        let keys = settings.map_or(off, on);
+        table::write_keys(to, &format!("{prefix}{}", Self::NAME), keys);
     }
+}
+
+impl Mechanism for ErrorSettings {}
+impl Mechanism for ProbationSettings {}
+impl Mechanism for WarmUpSettings {
+    const SWITCH: &'static str = "by_evidence";
 }
 
 /// Of these settings of a section, those that are said do nothing.
-fn idle(
+fn idle<S: Section>(
     reader: &Reader<'_>,
     prefix: &str,
-    (section, settings): (&str, &[&str]),
+    settings: impl Iterator<Item = &'static Key<S>>,
     told: &str,
 ) -> Vec<Remark> {
-    let fields = settings.iter();
-    let fields = fields.map(|name| format!("{prefix}{section}.{name}"));
-    let said = fields.filter(|field| reader.has(field));
-    said.map(|field| Remark {
+    let fields = settings.map(|key| field::<S>(prefix, key.name));
+    fields
+        .filter_map(|field| idle_key(reader, field, told))
+        .collect()
+}
+
+/// This key, if it is said, does nothing.
+fn idle_key(reader: &Reader<'_>, field: String, told: &str) -> Option<Remark> {
+    reader.has(&field).then(|| Remark {
         severity: Severity::Warning,
         about: Mistake {
             place: reader.place_near(&field),
@@ -87,7 +150,6 @@ fn idle(
             message: format!("does nothing here, {told}"),
         },
     })
-    .collect()
 }
 
 /// Which mechanisms are on where nothing is said of them.
@@ -114,14 +176,16 @@ const PLAYED: ByDefault = ByDefault {
 pub(super) fn read_passive_health(
     reader: &mut Reader<'_>,
     prefix: &str,
-    policy: &str,
+    policy: &PolicyEntry,
     warm_up: Duration,
 ) -> (HealthConfig, Vec<Remark>) {
     let (settings, mut remarks) = read_mechanisms(reader, prefix, &SERVED, warm_up);
-    if settings.errors.is_some() && policy == "peak_ewma" {
-        let told = format!("only with {} = false", ERRORS.name(prefix));
-        let penalty = ("peak_ewma", ["failure_penalty"].as_slice());
-        remarks.extend(idle(reader, prefix, penalty, &told));
+    if settings.errors.is_some()
+        && let Some((section, key)) = policy.failure_penalty
+    {
+        let told = format!("only with {} = false", ErrorSettings::switch(prefix));
+        let field = format!("{prefix}{section}.{key}");
+        remarks.extend(idle_key(reader, field, &told));
     }
     // Each is in its range by now, or has been noted as a mistake.
     (settings.validate().unwrap_or_default(), remarks)
@@ -149,78 +213,35 @@ fn read_mechanisms(
     warm_up: Duration,
 ) -> (HealthSettings, Vec<Remark>) {
     let mut remarks = Vec::new();
-    let mut settings = HealthSettings::default();
-    let errors = read_errors(reader, prefix);
-    let is_on = ERRORS.is_on(reader, prefix, by_default.errors);
-    settings.errors = is_on.then_some(errors);
-    if settings.errors.is_none() {
-        remarks.extend(ERRORS.idle(reader, prefix));
-    }
-    let probation = read_probation(reader, prefix);
-    let is_on = PROBATION.is_on(reader, prefix, by_default.probation);
-    settings.probation = is_on.then_some(probation);
-    if settings.probation.is_none() {
-        remarks.extend(PROBATION.idle(reader, prefix));
-    }
-    read_ejection(reader, prefix, &mut settings);
+    let mut settings: HealthSettings = table::read(reader, prefix);
+    note_back_off(reader, prefix, &settings);
+    settings.errors = Mechanism::read(reader, prefix, by_default.errors, &mut remarks);
+    settings.probation = Mechanism::read(reader, prefix, by_default.probation, &mut remarks);
     if settings.errors.is_none() && settings.probation.is_none() {
-        let (errors, probation) = (ERRORS.name(prefix), PROBATION.name(prefix));
+        let errors = ErrorSettings::switch(prefix);
+        let probation = ProbationSettings::switch(prefix);
         let told = format!("only with {errors} = true or {probation} = true");
-        let section = (EJECTION, EJECTION_SETTINGS.as_slice());
-        remarks.extend(idle(reader, prefix, section, &told));
+        let keys = HealthSettings::KEYS.iter();
+        remarks.extend(idle::<HealthSettings>(reader, prefix, keys, &told));
         // What does nothing makes no difference to a service either.
         settings = HealthSettings::off();
     }
-    let evidence = read_warm_up(reader, prefix, warm_up);
-    let by_evidence = WARM_UP.is_on(reader, prefix, by_default.warm_up);
-    settings.warm_up = (by_evidence && !warm_up.is_zero()).then_some(evidence);
-    if !by_evidence {
-        remarks.extend(WARM_UP.idle(reader, prefix));
+    settings.warm_up = Mechanism::read(reader, prefix, by_default.warm_up, &mut remarks);
+    settings.warm_up = settings.warm_up.filter(|_| !warm_up.is_zero());
+    if let Some(evidence) = &mut settings.warm_up {
+        evidence.span_max = warm_up;
     }
     (settings, remarks)
 }
 
-fn read_errors(reader: &mut Reader<'_>, prefix: &str) -> ErrorSettings {
-    let key = |name: &str| format!("{prefix}{}.{name}", ERRORS.section);
-    let mut settings = ErrorSettings::default();
-    let window = Duration::from_secs(1)..=HOUR;
-    settings.window = timeout(reader, &key("window"), settings.window, &window);
-    let (in_a_row, cost) = (settings.failures_in_a_row, settings.failure_cost);
-    settings.failures_in_a_row = count(reader, &key("failures_in_a_row"), in_a_row, 1..=1_000);
-    settings.failure_cost = count(reader, &key("failure_cost"), cost, 0..=1_000);
-    settings
-}
-
-fn read_probation(reader: &mut Reader<'_>, prefix: &str) -> ProbationSettings {
-    let key = |name: &str| format!("{prefix}{}.{name}", PROBATION.section);
-    let mut settings = ProbationSettings::default();
-    settings.factor = count(reader, &key("factor"), settings.factor, 2..=1_000);
-    let (field, latency_min) = (key("latency_min"), settings.latency_min);
-    settings.latency_min = timeout(reader, &field, latency_min, &(MS..=HOUR));
-    settings
-}
-
-fn read_ejection(reader: &mut Reader<'_>, prefix: &str, settings: &mut HealthSettings) {
-    let key = |name: &str| format!("{prefix}{EJECTION}.{name}");
-    let mut share = |name, default| {
-        let setting = reader.setting(&key(name), default, "a number from 0 to 1", quantile);
-        setting.value
-    };
-    settings.out_max = share("out_max", settings.out_max);
-    settings.trials = share("trials", settings.trials);
-    let (field, default) = (key("shadow_trials"), settings.shadow_trials);
-    settings.shadow_trials = reader.setting(&field, default, "", boolean).value;
-    settings.back_off = timeout(reader, &key("back_off"), settings.back_off, &(MS..=HOUR));
-    let (field, default) = (key("back_off_max"), settings.back_off_max);
-    settings.back_off_max = timeout(reader, &field, default, &(MS..=HOUR));
+/// Bounds of the back-off that do not go together.
+fn note_back_off(reader: &mut Reader<'_>, prefix: &str, settings: &HealthSettings) {
     if settings.back_off_max < settings.back_off {
-        let near = if reader.has(&field) {
-            field
-        } else {
-            key("back_off")
-        };
+        let [max, least] =
+            ["back_off_max", "back_off"].map(|name| field::<HealthSettings>(prefix, name));
+        let near = if reader.has(&max) { max } else { least };
         let expected = format!(
-            "{EJECTION}.back_off_max ({}) is less than {EJECTION}.back_off ({}), expected no less",
+            "ejection.back_off_max ({}) is less than ejection.back_off ({}), expected no less",
             show_duration(settings.back_off_max),
             show_duration(settings.back_off)
         );
@@ -228,63 +249,12 @@ fn read_ejection(reader: &mut Reader<'_>, prefix: &str, settings: &mut HealthSet
     }
 }
 
-fn read_warm_up(reader: &mut Reader<'_>, prefix: &str, span_max: Duration) -> WarmUpSettings {
-    let mut settings = WarmUpSettings::default();
-    let field = format!("{prefix}{}.share_min", WARM_UP.section);
-    let range = "a number above 0 and at most 1";
-    let share = reader.setting(&field, settings.share_min, range, |value| {
-        match quantile(value)? {
-            Quantile::ZERO => Err(Unfit::Range),
-            share => Ok(share),
-        }
-    });
-    settings.share_min = share.value;
-    settings.span_max = span_max;
-    settings
-}
-
 /// Writes those keys that do something.
-pub(super) fn write_passive_health(
-    to: &mut String,
-    prefix: &str,
-    config: &HealthConfig,
-) -> fmt::Result {
-    let span = |span| quoted(show_duration(span));
-    let section = |name: &str| format!("{prefix}{name}");
-    let has_errors = config.errors.is_some();
-    let mut fields: Vec<(&str, &dyn Display)> = vec![(ERRORS.switch, &has_errors)];
-    let window = config.errors.as_ref().map(|errors| span(errors.window));
-    if let (Some(errors), Some(window)) = (&config.errors, &window) {
-        fields.push(("window", window));
-        fields.push(("failures_in_a_row", &errors.failures_in_a_row));
-        fields.push(("failure_cost", &errors.failure_cost));
+pub(super) fn write_passive_health(to: &mut String, prefix: &str, config: &HealthConfig) {
+    Mechanism::write(to, prefix, config.errors.as_ref());
+    Mechanism::write(to, prefix, config.probation.as_ref());
+    if config.errors.is_some() || config.probation.is_some() {
+        table::write::<HealthSettings>(to, prefix, config);
     }
-    write_section(to, &section(ERRORS.section), &fields)?;
-
-    let has_probation = config.probation.is_some();
-    let mut fields: Vec<(&str, &dyn Display)> = vec![(PROBATION.switch, &has_probation)];
-    let latency_min = (config.probation.as_ref()).map(|probation| span(probation.latency_min));
-    if let (Some(probation), Some(latency_min)) = (&config.probation, &latency_min) {
-        fields.push(("factor", &probation.factor));
-        fields.push(("latency_min", latency_min));
-    }
-    write_section(to, &section(PROBATION.section), &fields)?;
-
-    if has_errors || has_probation {
-        let fields: [(&str, &dyn Display); 5] = [
-            ("out_max", &config.out_max),
-            ("trials", &config.trials),
-            ("shadow_trials", &config.shadow_trials),
-            ("back_off", &span(config.back_off)),
-            ("back_off_max", &span(config.back_off_max)),
-        ];
-        write_section(to, &section(EJECTION), &fields)?;
-    }
-
-    let by_evidence = config.warm_up.is_some();
-    let mut fields: Vec<(&str, &dyn Display)> = vec![(WARM_UP.switch, &by_evidence)];
-    if let Some(warm_up) = &config.warm_up {
-        fields.push(("share_min", &warm_up.share_min));
-    }
-    write_section(to, &section(WARM_UP.section), &fields)
+    Mechanism::write(to, prefix, config.warm_up.as_ref());
 }

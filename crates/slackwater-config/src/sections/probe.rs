@@ -4,63 +4,89 @@
 //! be shown, logged and kept under version control.
 
 use super::model::{ProbeKey, ProbeSettings, ProbeTransport};
-use crate::toml_reader::values::{Unfit, boolean, found, nonzero, one_of, text};
-use crate::toml_reader::{Item, Mistake, Place, Reader, Remark, Setting, Severity, read_bounded};
+use super::show::file_name;
+use super::tls::file_name_of;
+use crate::table::{self, Boolean, Choice, FILE, Maybe, Port, Within, Written, field, settings};
+use crate::toml_reader::values::Unfit;
+use crate::toml_reader::{Item, Reader, Remark, Said, Setting, Severity, read_bounded};
 use core::num::NonZeroU16;
 use http::uri::PathAndQuery;
 use std::path::{Path, PathBuf};
-use toml::de::DeValue;
 
-/// Where the HTTP responder of ours answers.
-const PATH: &str = "/prequal/probe";
+settings! {
+    /// The keys of the section as they are written.
+    pub(super) struct ProbeKeys in "probe" {
+        /// What carries probes. `"none"`: nothing, as with `prequal.local_only = true`; not with
+        /// the policies `"prequal_sync"`, `"polled_power_of_d"` and `"weighted_round_robin"`.
+        transport: ProbeTransport = ProbeTransport::Udp, Choice(ProbeTransport::NAMES);
+        /// The port that probes go to, of every replica that has no `probe` of its own.
+        port: Option<NonZeroU16> = None, Maybe(Within(Port, NonZeroU16::MIN..=NonZeroU16::MAX)), "the replica's port";
+        /// What HTTP probes ask for.
+        path: PathAndQuery = PathAndQuery::from_static("/prequal/probe"), PATH;
+        /// Whether HTTP probes go over TLS, as requests to the replica do. UDP probes never do.
+        tls: Option<bool> = None, Maybe(Boolean), "`true` with `[replica.tls]`";
+    } then {
+        /// A file with a key of 32 to 128 hexadecimal digits (16 to 64 bytes), shared with the
+        /// replicas, that signs probes and their answers, by UDP and by HTTP. A relative name
+        /// starts from the directory of the configuration. Keep it at mode 600; the key itself is
+        /// never logged or shown.
+        key_file: FILE, "none: unsigned";
+    }
+}
+
+/// What is asked for: a path, and perhaps a query.
+pub(super) const PATH: Written<PathAndQuery> = Written {
+    what: PATH_EXPECTED,
+    expected: PATH_EXPECTED,
+    parse: |written| {
+        let path = Some(written).filter(|path| path.starts_with('/'));
+        path.and_then(|path| path.parse().ok()).ok_or(Unfit::Range)
+    },
+    text: PathAndQuery::to_string,
+};
+
+const PATH_EXPECTED: &str = "a path such as \"/prequal/probe\"";
 
 /// The settings, where they were said, and what is to be remarked on the key's file.
 #[derive(Debug)]
 pub(super) struct ProbeSection {
     pub(super) transport: Setting<ProbeTransport>,
-    pub(super) port: Setting<Option<NonZeroU16>>,
-    path: Setting<PathAndQuery>,
-    tls: Setting<Option<bool>>,
-    key: Setting<Option<(ProbeKey, PathBuf)>>,
+    pub(super) port: Option<NonZeroU16>,
+    keys: ProbeKeys,
+    /// Where keys that only HTTP probes have were said.
+    path_at: Option<Said>,
+    tls_at: Option<Said>,
+    key: Option<(ProbeKey, PathBuf)>,
     key_remark: Option<Remark>,
 }
 
 impl ProbeSection {
-    /// Reads `[probe]`, or `[services.NAME.probe]` where `prefix` says so.
+    /// Reads the section.
     pub(super) fn read(reader: &mut Reader<'_>, prefix: &str) -> Self {
-        let key = |name| format!("{prefix}probe.{name}");
-        let transport = reader.setting(&key("transport"), ProbeTransport::Udp, "", |value| {
-            one_of(value, &ProbeTransport::NAMES)
-        });
-        let port = reader.setting(&key("port"), None, "a port from 1 to 65535", |value| {
-            nonzero(value).map(Some)
-        });
-        let path = reader.setting(
-            &key("path"),
-            PathAndQuery::from_static(PATH),
-            "",
-            parse_path,
-        );
-        let tls = reader.setting(&key("tls"), None, "", |value| boolean(value).map(Some));
-        let mut section = Self {
-            transport,
-            port,
-            path,
-            tls,
-            key: Setting {
-                value: None,
-                said: None,
-            },
-            key_remark: None,
+        let keys: ProbeKeys = table::read(reader, prefix);
+        let said = |name| reader.said(&field::<ProbeKeys>(prefix, name));
+        let transport = Setting {
+            value: keys.transport,
+            said: said("transport"),
         };
-        (section.key, section.key_remark) = read_key_file(reader, prefix);
-        section
+        let (path_at, tls_at) = (said("path"), said("tls"));
+        let (key, key_remark) = read_key_file(reader, prefix);
+        Self {
+            transport,
+            port: keys.port,
+            keys,
+            path_at,
+            tls_at,
+            key,
+            key_remark,
+        }
     }
 
     /// What was said and does nothing with this transport, and what is unsafe.
     pub(super) fn remarks(&self) -> Vec<Remark> {
         let transport = self.transport.value;
-        let idle = |said: Option<&crate::toml_reader::Said>, needed: ProbeTransport| {
+        let needed = ProbeTransport::Http;
+        let idle = |said: Option<&Said>| {
             let said = said.filter(|_| transport != needed)?;
             Some(Remark {
                 severity: Severity::Warning,
@@ -71,16 +97,16 @@ impl ProbeSection {
                 )),
             })
         };
-        idle(self.path.said.as_ref(), ProbeTransport::Http)
+        idle(self.path_at.as_ref())
             .into_iter()
-            .chain(idle(self.tls.said.as_ref(), ProbeTransport::Http))
+            .chain(idle(self.tls_at.as_ref()))
             .chain(self.key_remark.clone())
             .collect()
     }
 
     /// Whether there is TLS for probes to go over.
     pub(super) fn note_tls(&self, reader: &mut Reader<'_>, has_tls: bool) {
-        if let (Some(true), Some(said)) = (self.tls.value, &self.tls.said)
+        if let (Some(true), Some(said)) = (self.keys.tls, &self.tls_at)
             && !has_tls
         {
             reader.add_mistake(said.mistake(
@@ -91,59 +117,65 @@ impl ProbeSection {
 
     /// The settings, for replicas whose requests go over TLS or not.
     pub(super) fn into_settings(self, has_tls: bool) -> ProbeSettings {
-        let (key, key_file) = self.key.value.unzip();
+        let (key, key_file) = self.key.unzip();
         ProbeSettings {
-            transport: self.transport.value,
-            port: self.port.value,
-            path: self.path.value,
-            tls: has_tls && self.tls.value.unwrap_or(true),
+            transport: self.keys.transport,
+            port: self.keys.port,
+            path: self.keys.path,
+            tls: has_tls && self.keys.tls.unwrap_or(true),
             key,
             key_file,
         }
     }
 }
 
-pub(super) fn parse_path(value: &DeValue<'_>) -> Result<PathAndQuery, Unfit> {
-    const EXPECTED: &str = "a path such as \"/prequal/probe\"";
-    let written = text(value, EXPECTED)?;
-    (Some(written).filter(|path| path.starts_with('/')))
-        .and_then(|path| path.parse().ok())
-        .ok_or_else(|| Unfit::Other(format!("found {}, expected {EXPECTED}", found(value))))
+impl ProbeSettings {
+    /// Writes the section as it is in force.
+    pub(super) fn write(&self, to: &mut String, prefix: &str, has_tls: bool) {
+        let keys = ProbeKeys {
+            transport: self.transport,
+            port: self.port,
+            path: self.path.clone(),
+            tls: has_tls.then_some(self.tls),
+        };
+        let key_file = self.key_file.as_deref().map(file_name);
+        let keys = table::shown_with(&keys, &[("key_file", key_file)]);
+        table::write_keys(to, &format!("{prefix}probe"), keys);
+    }
 }
 
-/// The key `probe.key_file`, and what is to be remarked on the file. A relative name in a configuration file starts from
-/// that file's own directory.
+/// The key `probe.key_file`, and what is to be remarked on the file.
 pub(super) fn read_key_file(
     reader: &mut Reader<'_>,
     prefix: &str,
-) -> (Setting<Option<(ProbeKey, PathBuf)>>, Option<Remark>) {
-    let Some(item) = reader.take(&format!("{prefix}probe.key_file")) else {
-        return (
-            Setting {
-                value: None,
-                said: None,
-            },
-            None,
-        );
-    };
-    let (value, remark) = read_secret(reader, &item, read_key);
-    let said = Some(item.said);
-    (Setting { value, said }, remark)
+) -> (Option<(ProbeKey, PathBuf)>, Option<Remark>) {
+    read_secret(reader, &format!("{prefix}probe.key_file"), |bytes| {
+        decode_hex(bytes).and_then(ProbeKey::new).ok_or(
+            "does not hold a key, expected from 32 to 128 hexadecimal digits and nothing else",
+        )
+    })
 }
 
-/// What `read` makes of the file that `item` names, given the directory that relative names start from; and what is to be
-/// remarked if everybody can read that file.
+/// What `parse` makes of what is in the file that `field` names, blanks around it left out; and what is to be remarked if
+/// everybody can read that file.
 pub(super) fn read_secret<T>(
     reader: &mut Reader<'_>,
-    item: &Item<'_>,
-    read: impl FnOnce(&Item<'_>, Option<&Path>) -> Result<(T, PathBuf), Mistake>,
+    field: &str,
+    parse: impl FnOnce(&[u8]) -> Result<T, &'static str>,
 ) -> (Option<(T, PathBuf)>, Option<Remark>) {
-    let source = reader
-        .source()
-        .filter(|_| matches!(item.said.place, Place::Line { .. }));
-    let base = source.and_then(|source| source.file().parent());
-    let value = reader.note(read(item, base));
-    let remark = value.as_ref().and_then(|(_, file)| exposed(item, file));
+    let Some(item) = reader.take(field) else {
+        return (None, None);
+    };
+    let read = file_name_of(reader, &item).and_then(|file| {
+        // "there is no such file" has no subject of its own.
+        let bytes = read_bounded(&file);
+        let bytes = bytes.map_err(|why| item.mistake(format!("{}: {why}", file.display())))?;
+        let secret = parse(bytes.trim_ascii());
+        let secret = secret.map_err(|why| item.mistake(format!("{} {why}", file.display())))?;
+        Ok((secret, file))
+    });
+    let value = reader.note(read);
+    let remark = value.as_ref().and_then(|(_, file)| exposed(&item, file));
     (value, remark)
 }
 
@@ -156,22 +188,6 @@ pub(super) fn exposed(item: &Item<'_>, file: &Path) -> Option<Remark> {
             file.display()
         )),
     })
-}
-
-/// The key in a file of hexadecimal digits.
-fn read_key(item: &Item<'_>, base: Option<&Path>) -> Result<(ProbeKey, PathBuf), Mistake> {
-    let written = item.read(|value| text(value, "the name of a file"), "")?;
-    let file = base.map_or_else(|| PathBuf::from(written), |base| base.join(written));
-    let told = |message: &str| item.mistake(format!("{} {message}", file.display()));
-    let bytes = read_bounded(&file).map_err(|why| {
-        // "there is no such file" has no subject of its own.
-        item.mistake(format!("{}: {why}", file.display()))
-    })?;
-    let key = decode_hex(bytes.trim_ascii()).and_then(ProbeKey::new);
-    let key = key.ok_or_else(|| {
-        told("does not hold a key, expected from 32 to 128 hexadecimal digits and nothing else")
-    })?;
-    Ok((key, file))
 }
 
 fn decode_hex(digits: &[u8]) -> Option<Vec<u8>> {

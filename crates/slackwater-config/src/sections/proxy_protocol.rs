@@ -1,13 +1,13 @@
 //! The keys of the PROXY protocol: `proxy_protocol` and `proxy_protocol_trust` of a listener, `replica.proxy_protocol` of a
 //! service.
 
-use super::forwarded::read_networks;
-use super::model::{ProbeTransport, ReplicaProtocol};
+use super::forwarded::NETWORKS;
+use super::model::ProbeTransport;
 use super::network::Network;
 use super::probe::ProbeSection;
+use super::replica::{ReplicaProtocol, ReplicaSettings};
 use crate::toml_reader::Reader;
 use crate::toml_reader::values::one_of;
-use slackwater_http::proxy_protocol::Version;
 
 /// From whom connections with a PROXY header may come; `None` where none is required, or after a mistake.
 ///
@@ -18,7 +18,7 @@ pub(super) fn read_proxy_protocol(reader: &mut Reader<'_>, prefix: &str) -> Opti
     let required = reader.setting(&field, false, "", |value| one_of(value, &NAMES));
     let trust_field = format!("{prefix}proxy_protocol_trust");
     let said = reader.said_section(&trust_field);
-    let trust = read_networks(reader, &trust_field);
+    let trust = NETWORKS.list(reader, &trust_field);
     match (required.value, required.said, said) {
         (false, None, Some(said)) => {
             reader.add_mistake(said.mistake("does nothing without proxy_protocol = \"required\""));
@@ -39,42 +39,29 @@ pub(super) fn read_proxy_protocol(reader: &mut Reader<'_>, prefix: &str) -> Opti
     }
 }
 
-const VERSIONS: [(&str, Option<Version>); 3] = [
-    ("off", None),
-    ("v1", Some(Version::One)),
-    ("v2", Some(Version::Two)),
-];
-
-/// What a form is called.
-pub(super) fn name_of_version(version: Version) -> &'static str {
-    let named = VERSIONS.iter().find(|(_, known)| *known == Some(version));
-    named.map_or("off", |(name, _)| name)
-}
-
-/// The key `replica.proxy_protocol`, of the service that `prefix` names.
+/// What speaks against `replica.proxy_protocol` of the service that `prefix` names.
 ///
 /// A header speaks of the connection as a whole, so there can be none where requests of several clients share one, or where
 /// somebody else than a client asks on it without one.
-pub(super) fn read_proxy_protocol_out(
+pub(super) fn note_proxy_protocol_out(
     reader: &mut Reader<'_>,
     prefix: &str,
-    protocol: ReplicaProtocol,
+    replica: &ReplicaSettings,
     probe: &ProbeSection,
-) -> Option<Version> {
-    let key = format!("{prefix}replica.proxy_protocol");
-    let version = reader.setting(&key, None, "", |value| one_of(value, &VERSIONS));
-    if let (Some(_), Some(said)) = (version.value, version.said) {
-        if protocol == ReplicaProtocol::H2c {
-            reader.add_mistake(said.mistake(format!(
-                "expects {prefix}replica.protocol = \"http1\": an HTTP/2 connection carries requests of several clients"
-            )));
-        }
-        if probe.transport.value == ProbeTransport::Http && probe.port.value.is_none() {
-            reader.add_mistake(said.mistake(format!(
-                "expects {prefix}probe.port, where no header is awaited, or {prefix}probe.transport = \"udp\": HTTP probes \
-                 have no header"
-            )));
-        }
+) {
+    let said = reader.said(&format!("{prefix}replica.proxy_protocol"));
+    let Some(said) = said.filter(|_| replica.proxy_protocol.is_some()) else {
+        return;
+    };
+    if replica.protocol == ReplicaProtocol::H2c {
+        reader.add_mistake(said.mistake(format!(
+            "expects {prefix}replica.protocol = \"http1\": an HTTP/2 connection carries requests of several clients"
+        )));
     }
-    version.value
+    if probe.transport.value == ProbeTransport::Http && probe.port.is_none() {
+        reader.add_mistake(said.mistake(format!(
+            "expects {prefix}probe.port, where no header is awaited, or {prefix}probe.transport = \"udp\": HTTP probes \
+             have no header"
+        )));
+    }
 }

@@ -3,11 +3,9 @@
 
 use super::passive_health::{read_passive_health, write_passive_health};
 use super::policies::write_sections;
-use super::show::quoted;
 use super::{PolicySections, ServiceConfig};
-use crate::toml_reader::values::{duration, show_duration};
+use crate::toml_reader::values::{duration, quote, show_duration};
 use crate::toml_reader::{Mistakes, Reader, Source};
-use core::fmt::{self, Write};
 use core::time::Duration;
 use slackwater_core::health::HealthConfig;
 use slackwater_core::policy::{PolicyEntry, PolicySettings, policy_named};
@@ -29,18 +27,12 @@ const WARM_UP_MAX: &str = "discovery.warm_up";
 impl ServiceConfig {
     /// The settings of its policy and of what is around it, in TOML.
     pub fn policy_toml(&self) -> String {
-        let mut toml = String::new();
-        // Writing to a string does not fail.
-        let _ = self.write_policy(&mut toml);
-        toml
-    }
-
-    fn write_policy(&self, to: &mut String) -> fmt::Result {
         let warm_up = self.passive_health.warm_up.as_ref();
         let warm_up = warm_up.map_or(Duration::ZERO, |warm_up| warm_up.span_max);
-        writeln!(to, "{WARM_UP_MAX} = {}\n", quoted(show_duration(warm_up)))?;
-        write_sections(to, "", &self.policy_settings)?;
-        write_passive_health(to, "", &self.passive_health)
+        let mut toml = format!("{WARM_UP_MAX} = {}\n\n", quote(show_duration(warm_up)));
+        write_sections(&mut toml, "", &self.policy_settings);
+        write_passive_health(&mut toml, "", &self.passive_health);
+        toml
     }
 }
 
@@ -55,9 +47,8 @@ pub fn read_recorded_policy(name: &str, toml: &str) -> Result<RecordedPolicy, St
     let reader = Reader::new(Some(&source), Vec::new());
     let mut reader = reader.map_err(|mistakes| mistakes.in_a_line())?;
     let warm_up = reader.setting(WARM_UP_MAX, Duration::ZERO, "a span of time", duration);
-    let sections = PolicySections::read(&mut reader, "");
-    let settings = sections.settings(&mut reader);
-    let (health, _) = read_passive_health(&mut reader, "", name, warm_up.value);
+    let settings = PolicySections::read(&mut reader, "").settings;
+    let (health, _) = read_passive_health(&mut reader, "", entry, warm_up.value);
     let (_, mistakes) = reader.finish();
     if !mistakes.is_empty() {
         return Err(Mistakes::new(mistakes).in_a_line());

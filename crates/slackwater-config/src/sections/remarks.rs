@@ -3,10 +3,10 @@
 
 use super::health::HealthCheck;
 use super::model::ServiceConfig;
-use super::policies::{PolicySections, all_sections, has_probes, readers_of, reads};
+use super::policies::PolicySections;
 use crate::toml_reader::{Reader, Remark, Said, Setting, Severity};
-use slackwater_core::policy::PolicyEntry;
-use slackwater_core::policy::prequal::PrequalConfig;
+use slackwater_core::policy::prequal::{PrequalConfig, PrequalSettings};
+use slackwater_core::policy::{POLICIES, PolicyEntry, Section};
 
 fn warning(said: &Said, message: impl Into<String>) -> Remark {
     Remark {
@@ -25,30 +25,33 @@ pub(super) fn unread(
     policy: &Policy,
     policies: &PolicySections,
 ) -> Vec<Remark> {
-    let mut remarks = unread_sections(reader, prefix, policy);
+    let mut remarks = unread_sections(reader, prefix, policy, &policies.names);
     remarks.extend(unread_fields(policy, policies));
     remarks
 }
 
-fn unread_sections(reader: &Reader<'_>, prefix: &str, policy: &Policy) -> Vec<Remark> {
+fn unread_sections(
+    reader: &Reader<'_>,
+    prefix: &str,
+    policy: &Policy,
+    sections: &[&'static str],
+) -> Vec<Remark> {
     let mut remarks = Vec::new();
-    let name = policy.value.name;
-    for section in all_sections() {
-        if let Some(said) = reader.said_section(&format!("{prefix}{section}"))
-            && !reads(name, section)
-        {
-            let message = if section == "prequal" && !has_probes(name) {
-                sends_none(name)
+    let entry = policy.value;
+    for &section in sections.iter().filter(|section| !entry.reads(section)) {
+        if let Some(said) = reader.said_section(&format!("{prefix}{section}")) {
+            let message = if section == PrequalSettings::NAME && !entry.has_probes() {
+                sends_none(entry.name)
             } else {
-                does_nothing(policy, readers_of(section))
+                does_nothing(policy, |reader| reader.reads(section))
             };
             remarks.push(warning(&said, message));
         }
     }
     if let Some(said) = reader.said_section(&format!("{prefix}probe"))
-        && !has_probes(name)
+        && !entry.has_probes()
     {
-        remarks.push(warning(&said, sends_none(name)));
+        remarks.push(warning(&said, sends_none(entry.name)));
     }
     remarks
 }
@@ -57,8 +60,9 @@ fn sends_none(policy: &str) -> String {
     format!("does nothing with policy = {policy:?}, which sends no probes")
 }
 
-fn does_nothing(policy: &Policy, readers: impl Iterator<Item = &'static str>) -> String {
-    let readers: Vec<_> = readers.map(|reader| format!("{reader:?}")).collect();
+fn does_nothing(policy: &Policy, is_reader: impl Fn(&PolicyEntry) -> bool) -> String {
+    let readers = POLICIES.iter().filter(|entry| is_reader(entry));
+    let readers: Vec<_> = readers.map(|reader| format!("{:?}", reader.name)).collect();
     let (name, only) = (policy.value.name, readers.join(", "));
     if policy.said.is_some() {
         return format!("does nothing with policy = {name:?}, only with {only}");
@@ -73,28 +77,16 @@ fn does_nothing(policy: &Policy, readers: impl Iterator<Item = &'static str>) ->
     )
 }
 
-/// Fields of `[prequal]` that are for other policies than the selected one, which reads the section, too.
+/// Keys of a section that the selected policy reads, which are for others that read it, too.
 fn unread_fields(policy: &Policy, policies: &PolicySections) -> Vec<Remark> {
-    let name = policy.value.name;
-    (policies.said_in("prequal"))
-        .filter(|(field, _)| reads(name, "prequal") && !reads_of_prequal(name, field))
-        .map(|(field, said)| {
-            let readers = readers_of("prequal").filter(|reader| reads_of_prequal(reader, field));
-            warning(said, does_nothing(policy, readers))
+    let entry = policy.value;
+    let said = policies.said().iter();
+    said.filter(|it| entry.reads(it.section) && !entry.reads_key(it.section, it.key))
+        .map(|it| {
+            let is_reader = |reader: &PolicyEntry| reader.reads_key(it.section, it.key);
+            warning(&it.said, does_nothing(policy, is_reader))
         })
         .collect()
-}
-
-/// Whether a policy that reads the section `[prequal]` reads this field of it.
-fn reads_of_prequal(policy: &str, field: &str) -> bool {
-    match field {
-        "sync_probes" | "sync_deadline" => policy == "prequal_sync",
-        "rif_limit_quantile" => ["prequal", "prequal_sync", "capacity"].contains(&policy),
-        "remove_rate" | "pool_capacity" | "pool_drift" | "reuse_max" => {
-            ["prequal", "linear", "c3", "capacity"].contains(&policy)
-        }
-        _ => policy != "prequal_sync",
-    }
 }
 
 /// A section `probe` where no probe is sent.
@@ -120,7 +112,8 @@ pub(super) fn refilling(
         return None;
     }
     let causes = ["probe_rate", "remove_rate", "pool_capacity"];
-    let (field, said) = (policies.said_in("prequal")).find(|(field, _)| causes.contains(field))?;
+    let (field, said) =
+        (policies.said_in(PrequalSettings::NAME)).find(|(field, _)| causes.contains(field))?;
     let remedy = match field {
         "probe_rate" => "raise it, or lower prequal.remove_rate",
         "remove_rate" => "lower it, or raise prequal.probe_rate",

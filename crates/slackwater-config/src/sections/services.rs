@@ -3,24 +3,27 @@
 //!
 //! Every key of a service is read with a prefix: nothing, or `services.NAME.`.
 
-use super::assemble::{read_connections_max, read_replica_settings, read_service_timeouts};
+use super::assemble::read_service_timeouts;
 use super::discovery::{DiscoverySettings, FleetSource};
 use super::fleet::{Listener, note_loops, read_replicas};
-use super::health::HealthSettings;
-use super::hedge::HedgingSettings;
 use super::model::{ProbeTransport, ServiceConfig, Timeouts};
 use super::passive_health::read_passive_health;
-use super::policies::{PolicySections, has_probes, reads};
+use super::policies::PolicySections;
 use super::probe::ProbeSection;
-use super::proxy_protocol::read_proxy_protocol_out;
-use super::queue::QueueSettings;
+use super::proxy_protocol::note_proxy_protocol_out;
 use super::remarks;
+use super::replica::read_replica_settings;
 use super::retries::RetrySettings;
 use super::sticky::StickySettings;
 use super::tie::TyingSettings;
-use crate::toml_reader::values::one_of;
+use crate::table::{self, Described, Judge, Kind, Meaning, settings};
+use crate::toml_reader::values::{Unfit, one_of, quote};
 use crate::toml_reader::{Reader, Remark, Setting};
-use slackwater_core::policy::{DEFAULT_POLICY, POLICIES, PolicyEntry};
+use serde_json::json;
+use slackwater_core::policy::{
+    Carried, DEFAULT_POLICY, POLICIES, PolicyEntry, PolicySettings, Reports,
+};
+use toml::de::DeValue;
 
 /// What a service is called that has no name.
 pub(super) const DEFAULT: &str = "default";
@@ -28,6 +31,42 @@ pub(super) const DEFAULT: &str = "default";
 const SERVICES_MAX: usize = 1024;
 /// The longest name of a service, in bytes.
 const NAME_BYTES_MAX: usize = 64;
+
+settings! {
+    /// The keys of a service that stand in no section.
+    pub(super) struct ServiceKeys in "" {
+        /// Who chooses the replica of each request ([which for which fleet](choosing-a-policy.md);
+        /// [why this is the default](decisions/0013-the-default-policy.md)). Where none is named,
+        /// the log says so at the start, once.
+        policy: &'static PolicyEntry = &DEFAULT_POLICY, PolicyName;
+    } then {
+        /// Whom requests are balanced over. No address twice, also not in two spellings; not this
+        /// process itself.
+        replicas: Described("a list of 1 to 65,536 addresses or tables", r#"{"anyOf": [{"type": "string"}]}"#), "required";
+    }
+}
+
+/// The name of a policy.
+struct PolicyName;
+
+impl Kind<&'static PolicyEntry> for PolicyName {
+    fn read(&self, value: &DeValue<'_>) -> Result<&'static PolicyEntry, Unfit> {
+        let names: Vec<_> = POLICIES.iter().map(|entry| (entry.name, entry)).collect();
+        one_of(value, &names)
+    }
+
+    fn show(&self, value: &&'static PolicyEntry) -> Option<String> {
+        Some(quote(value.name))
+    }
+
+    fn meaning(&self, _: &Judge<'_, &'static PolicyEntry>) -> Meaning {
+        let names: Vec<_> = POLICIES.iter().map(|entry| entry.name).collect();
+        Meaning::of(
+            "one of the [names below](#the-policies)",
+            json!({"enum": names}),
+        )
+    }
+}
 
 /// All services; what is to be remarked on them goes to `remarks`, who names no policy to `policies_unnamed`. `own` is where this process listens, for clients and for the admin
 /// server.
@@ -97,7 +136,11 @@ impl Section<'_> {
         policies_unnamed: &mut Vec<String>,
     ) -> ServiceConfig {
         let prefix = self.prefix.as_str();
-        let policy = read_policy(reader, prefix);
+        let keys: ServiceKeys = table::read(reader, prefix);
+        let policy = Setting {
+            value: keys.policy,
+            said: reader.said(&format!("{prefix}policy")),
+        };
         if policy.said.is_none() {
             policies_unnamed.push(name.to_owned());
         }
@@ -105,46 +148,44 @@ impl Section<'_> {
         let mut policies = PolicySections::read(reader, prefix);
         let (discovery, idle) = DiscoverySettings::read(reader, prefix);
         remarks.extend(idle);
-        let mut replica = read_replica_settings(reader, prefix, remarks);
-        replica.connections_max = read_connections_max(reader, prefix);
-        replica.proxy_protocol = read_proxy_protocol_out(reader, prefix, replica.protocol, &probe);
+        let replica = read_replica_settings(reader, prefix, |_| true, remarks);
+        note_proxy_protocol_out(reader, prefix, &replica, &probe);
         let replicas = match discovery.source {
-            FleetSource::List => {
-                read_replicas(reader, prefix, probe.port.value, replica.tls.as_ref())
-            }
+            FleetSource::List => read_replicas(reader, prefix, probe.port, replica.tls.as_ref()),
             FleetSource::Dns(_) | FleetSource::File(_) => Vec::new(),
         };
         let retries = RetrySettings::read(reader, prefix);
-        let hedge = HedgingSettings::read(reader, prefix);
-        let tie = TyingSettings::read(reader, prefix, policy.value.name == "prequal_sync", remarks);
-        let queue = QueueSettings::read(reader, prefix);
-        let health = HealthSettings::read(reader, prefix);
+        let hedge = table::read(reader, prefix);
+        let tie = TyingSettings::read(reader, prefix, policy.value, remarks);
+        let queue = table::read(reader, prefix);
+        let health = table::read(reader, prefix);
         let (passive_health, idle) =
-            read_passive_health(reader, prefix, policy.value.name, discovery.warm_up);
+            read_passive_health(reader, prefix, policy.value, discovery.warm_up);
         remarks.extend(idle);
         let (sticky, sticky_remark) = StickySettings::read(reader, prefix);
         let timeouts = read_service_timeouts(reader, prefix, timeouts);
         note_loops(reader, self.own.0, self.own.1, &replicas);
 
-        let is_local_only = policies.prequal.local_only;
+        let is_local_only = policies.settings.prequal.local_only;
         if probe.transport.value == ProbeTransport::None {
-            policies.prequal.local_only = true;
+            send_no_probes(&mut policies.settings);
             note_blind(reader, &policy, &probe.transport);
         }
-        let policy_settings = policies.settings(reader);
 
         remarks.extend(remarks::unread(reader, prefix, &policy, &policies));
         probe.note_tls(reader, replica.tls.is_some());
         remarks.extend(probe.remarks());
         remarks.extend(sticky_remark);
-        let may_be_local = reads(policy.value.name, "prequal");
+        let may_be_local = policy.value.may_be_local();
         if is_local_only && may_be_local && probe.transport.value != ProbeTransport::None {
             remarks.extend(remarks::unused_probes(reader, prefix));
         }
-        if policy.value.name == "prequal"
+        let goes_by_pool = policy.value.reports == Reports::Pool;
+        if goes_by_pool
+            && policy.value.carried == Carried::Nothing
             && let Ok(fleet @ 1..) = u32::try_from(replicas.len())
         {
-            let config = &policy_settings.prequal;
+            let config = &policies.settings.prequal;
             remarks.extend(remarks::refilling(&policies, config, fleet));
         }
         let backup = replicas.iter().find(|(replica, _)| replica.tier > 0);
@@ -152,7 +193,7 @@ impl Section<'_> {
         let service = ServiceConfig {
             name: name.to_owned(),
             policy: policy.value,
-            policy_settings,
+            policy_settings: policies.settings,
             discovery,
             replicas: replicas.into_iter().map(|(replica, _)| replica).collect(),
             probe: probe.into_settings(replica.tls.is_some()),
@@ -171,11 +212,13 @@ impl Section<'_> {
     }
 }
 
-fn read_policy(reader: &mut Reader<'_>, prefix: &str) -> Setting<&'static PolicyEntry> {
-    let names: Vec<_> = POLICIES.iter().map(|entry| (entry.name, entry)).collect();
-    reader.setting(&format!("{prefix}policy"), &DEFAULT_POLICY, "", |value| {
-        one_of(value, &names)
-    })
+/// Policies that can do without probes send none.
+fn send_no_probes(settings: &mut PolicySettings) {
+    let mut prequal = settings.prequal.clone().into_inner();
+    prequal.local_only = true;
+    if let Ok(valid) = prequal.validate() {
+        settings.prequal = valid;
+    }
 }
 
 /// A policy that knows nothing but what replicas answer cannot do without a transport.
@@ -184,10 +227,10 @@ fn note_blind(
     policy: &Setting<&'static PolicyEntry>,
     transport: &Setting<ProbeTransport>,
 ) {
-    let why = match policy.value.name {
-        "prequal_sync" => "which asks replicas for each query",
-        name if has_probes(name) && !reads(name, "prequal") => "which asks replicas all the time",
-        _ => return,
+    let why = match policy.value.reports {
+        Reports::Round => "which asks replicas for each query",
+        Reports::Polled => "which asks replicas all the time",
+        Reports::None | Reports::Pool | Reports::Latest => return,
     };
     if let Some(said) = &transport.said {
         let name = policy.value.name;

@@ -1,52 +1,63 @@
 //! `[sticky]`: by what requests that belong together find the same replica.
 
 use super::model::ServiceConfig;
-use super::retries::name_of;
-use super::show::{quoted, write_section};
+use super::services::is_name;
 use crate::routes::{Action, Route};
-use crate::toml_reader::values::{Unfit, boolean, duration, one_of, show_duration, text, within};
+use crate::table::{
+    self, Boolean, Choice, Maybe, Or, Span, Within, Written, field, named, settings,
+};
+use crate::toml_reader::values::Unfit;
 use crate::toml_reader::{Reader, Remark, Severity};
-use core::fmt::{self, Display};
 use core::time::Duration;
 use http::HeaderName;
 
-/// By what requests that belong together find the same replica.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StickySettings {
-    /// What tells that requests belong together; default nothing.
-    pub by: StickyBy,
-    /// The cookie's name; default `slackwater`.
-    pub cookie: String,
-    /// For which clients keep the cookie: 1 s to 10 years. Default none: until they are closed.
-    pub cookie_age: Option<Duration>,
-    /// Whether clients send it over TLS only; default no.
-    pub cookie_secure: bool,
-    /// To whose requests clients add it; default `Lax`.
-    pub cookie_same_site: SameSite,
-    /// The field whose value is hashed.
-    pub header: Option<HeaderName>,
+settings! {
+    /// By what requests that belong together find the same replica.
+    pub struct StickySettings in "sticky" {
+        /// What tells that requests belong to the same replica: nothing, a cookie that this proxy
+        /// sets, the value of a field, or the client's address.
+        by: StickyBy = StickyBy::None, Choice(StickyBy::NAMES);
+        /// The cookie's name.
+        cookie: String = "slackwater".to_owned(), COOKIE;
+        /// For which clients keep it (`Max-Age`). `"session"`: until they are closed.
+        cookie_age: Option<Duration> = None,
+            Or("session", Within(Span, Duration::from_secs(1)..=Duration::from_hours(10 * 366 * 24)));
+        /// Whether clients send it over TLS only (`Secure`).
+        cookie_secure: bool = false, Boolean;
+        /// To which sites' requests clients add it (`SameSite`).
+        cookie_same_site: SameSite = SameSite::Lax, Choice(&SameSite::NAMES);
+        /// The field whose value decides.
+        header: Option<HeaderName> = None, Maybe(FIELD), "required with `\"header\"`";
+    }
 }
 
-/// What tells that requests belong together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StickyBy {
-    /// Nothing: each request goes where the policy says.
-    None,
-    /// A cookie of ours, which names a replica without saying where it is.
-    Cookie,
-    /// The value of a field of the request.
-    Header,
-    /// The client's address, as far as proxies before us are trusted to say it.
-    Address,
-}
+const COOKIE: Written<String> = Written {
+    what: "the name of a cookie",
+    expected: "1 to 64 letters, digits, - and _",
+    parse: |name| is_name(name).then(|| name.to_owned()).ok_or(Unfit::Range),
+    text: String::clone,
+};
 
-impl StickyBy {
-    const NAMES: [(&'static str, Self); 4] = [
-        ("none", Self::None),
-        ("cookie", Self::Cookie),
-        ("header", Self::Header),
-        ("address", Self::Address),
-    ];
+/// The name of any field.
+pub(super) const FIELD: Written<HeaderName> = Written {
+    what: "the name of a field",
+    expected: "the name of a field",
+    parse: |name| HeaderName::try_from(name).map_err(|_| Unfit::Range),
+    text: HeaderName::to_string,
+};
+
+named! {
+    /// What tells that requests belong together.
+    pub enum StickyBy {
+        /// Nothing: each request goes where the policy says.
+        None = "none",
+        /// A cookie of ours, which names a replica without saying where it is.
+        Cookie = "cookie",
+        /// The value of a field of the request.
+        Header = "header",
+        /// The client's address, as far as proxies before us are trusted to say it.
+        Address = "address",
+    }
 }
 
 /// The attribute `SameSite` of a cookie.
@@ -77,83 +88,25 @@ impl SameSite {
     }
 }
 
-impl Default for StickySettings {
-    fn default() -> Self {
-        Self {
-            by: StickyBy::None,
-            cookie: "slackwater".to_owned(),
-            cookie_age: None,
-            cookie_secure: false,
-            cookie_same_site: SameSite::Lax,
-            header: None,
-        }
-    }
-}
-
 impl StickySettings {
-    /// Reads `[sticky]`, or `[services.NAME.sticky]` where `prefix` says so; and what is probably not meant.
+    /// Reads the section, and what is probably not meant.
     pub(super) fn read(reader: &mut Reader<'_>, prefix: &str) -> (Self, Option<Remark>) {
-        const YEARS: Duration = Duration::from_hours(10 * 366 * 24);
-        let default = Self::default();
-        let key = |name: &str| format!("{prefix}sticky.{name}");
-        let by = reader.setting(&key("by"), default.by, "", |value| {
-            one_of(value, &StickyBy::NAMES)
-        });
-        let cookie = reader.setting(
-            &key("cookie"),
-            default.cookie,
-            "1 to 64 letters, digits, - and _",
-            |value| {
-                let name = text(value, "the name of a cookie")?;
-                if super::services::is_name(name) {
-                    Ok(name.to_owned())
-                } else {
-                    Err(Unfit::Range)
-                }
-            },
-        );
-        let cookie_age = reader.setting(
-            &key("cookie_age"),
-            default.cookie_age,
-            "from 1s to 87840h, or \"session\"",
-            |value| match value.as_str() {
-                Some("session") => Ok(None),
-                _ => duration(value)
-                    .and_then(|span| within(span, &(Duration::from_secs(1)..=YEARS)))
-                    .map(Some),
-            },
-        );
-        let cookie_secure = reader.setting(&key("cookie_secure"), false, "", boolean);
-        let same_site = reader.setting(
-            &key("cookie_same_site"),
-            default.cookie_same_site,
-            "",
-            |value| one_of(value, &SameSite::NAMES),
-        );
-        let header = reader.setting(&key("header"), None, "the name of a field", |value| {
-            let name = text(value, "the name of a field")?;
-            HeaderName::try_from(name)
-                .map(Some)
-                .map_err(|_| Unfit::Range)
-        });
-        if by.value == StickyBy::Header && header.value.is_none() && header.said.is_none() {
-            reader.add_missing_key(&key("header"), "the name of a field such as \"x-user\"");
+        let settings: Self = table::read(reader, prefix);
+        let header = field::<Self>(prefix, "header");
+        if settings.by == StickyBy::Header
+            && settings.header.is_none()
+            && reader.said(&header).is_none()
+        {
+            reader.add_missing_key(&header, "the name of a field such as \"x-user\"");
         }
-        let is_refused_by_browsers = same_site.value == SameSite::None
-            && !cookie_secure.value
-            && by.value == StickyBy::Cookie;
-        let remark = same_site.said.filter(|_| is_refused_by_browsers).map(|said| Remark {
+        let is_refused_by_browsers = settings.cookie_same_site == SameSite::None
+            && !settings.cookie_secure
+            && settings.by == StickyBy::Cookie;
+        let said = reader.said(&field::<Self>(prefix, "cookie_same_site"));
+        let remark = said.filter(|_| is_refused_by_browsers).map(|said| Remark {
             severity: Severity::Warning,
             about: said.mistake("browsers refuse a cookie for all sites that is not for TLS only; set cookie_secure = true"),
         });
-        let settings = Self {
-            by: by.value,
-            cookie: cookie.value,
-            cookie_age: cookie_age.value,
-            cookie_secure: cookie_secure.value,
-            cookie_same_site: same_site.value,
-            header: header.value,
-        };
         (settings, remark)
     }
 
@@ -161,29 +114,6 @@ impl StickySettings {
     fn shares_cookie(&self, other: &Self) -> bool {
         let by_cookie = |it: &Self| it.by == StickyBy::Cookie;
         by_cookie(self) && by_cookie(other) && self.cookie == other.cookie
-    }
-
-    /// Writes the section as it is in force.
-    pub(super) fn write(&self, to: &mut String, prefix: &str) -> fmt::Result {
-        let age = self
-            .cookie_age
-            .map_or_else(|| "session".to_owned(), show_duration);
-        let header = self.header.as_ref().map(quoted);
-        let by = quoted(name_of(&StickyBy::NAMES, |of| of == self.by));
-        let cookie = quoted(&self.cookie);
-        let age = quoted(age);
-        let same_site = quoted(name_of(&SameSite::NAMES, |of| of == self.cookie_same_site));
-        let mut fields: Vec<(&str, &dyn Display)> = vec![
-            ("by", &by),
-            ("cookie", &cookie),
-            ("cookie_age", &age),
-            ("cookie_secure", &self.cookie_secure),
-            ("cookie_same_site", &same_site),
-        ];
-        if let Some(header) = &header {
-            fields.push(("header", header));
-        }
-        write_section(to, &format!("{prefix}sticky"), &fields)
     }
 }
 

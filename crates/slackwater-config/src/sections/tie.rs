@@ -1,18 +1,18 @@
 //! `[tie]`: whether requests are sent to two replicas of which one works on them; and, of an agent, with whom it shares such
 //! requests.
 
-use super::assemble::count;
-use super::forwarded::read_networks;
+use super::forwarded::NETWORKS;
 use super::network::Network;
-use super::show::{quoted, write_section};
-use crate::toml_reader::values::{boolean, duration, quantile, show_duration, within};
+use crate::table::{
+    self, Any, Boolean, Judge, Kind, Meaning, Number, Or, Share, Span, Within, field, millionths,
+    settings,
+};
+use crate::toml_reader::values::Unfit;
 use crate::toml_reader::{Reader, Remark, Severity};
-use core::fmt::{self, Display, Write};
 use core::time::Duration;
 use slackwater_core::Quantile;
-
-/// A replica remembers for a second that a copy need not be begun.
-const DELAY_MAX: Duration = Duration::from_millis(500);
+use slackwater_core::policy::{PolicyEntry, Reports};
+use toml::de::DeValue;
 
 /// How long after the first copy the second sets out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,86 +24,73 @@ pub enum TieDelay {
     Span(Duration),
 }
 
-impl Display for TieDelay {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Auto => f.write_str("auto"),
-            Self::Span(span) => show_duration(*span).fmt(f),
-        }
+/// A replica remembers for a second that a copy need not be begun.
+const DELAY: Or<Within<Span, Duration>> = Or(
+    "auto",
+    Within(Span, Duration::ZERO..=Duration::from_millis(500)),
+);
+
+/// The kind of [`TieDelay`].
+struct Delay;
+
+impl Kind<TieDelay> for Delay {
+    fn read(&self, value: &DeValue<'_>) -> Result<TieDelay, Unfit> {
+        let span = DELAY.read(value)?;
+        Ok(span.map_or(TieDelay::Auto, TieDelay::Span))
+    }
+
+    fn show(&self, value: &TieDelay) -> Option<String> {
+        Kind::show(
+            &DELAY,
+            &match value {
+                TieDelay::Auto => None,
+                TieDelay::Span(span) => Some(*span),
+            },
+        )
+    }
+
+    fn meaning(&self, _: &Judge<'_, TieDelay>) -> Meaning {
+        Kind::meaning(&DELAY, &Judge::none())
     }
 }
 
-/// Whether requests are sent to two replicas of which one works on them.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TyingSettings {
-    /// Whether any are; default none.
-    pub enabled: bool,
-    /// Default [`TieDelay::Auto`].
-    pub delay: TieDelay,
-    /// Second copies that nobody drops, as a share of the requests: 0 to 1, default 0.1. 0: `burst` in all.
-    pub budget: Quantile,
-    /// To how many copies that piles up, for each worker: 1 to 10,000, default 100.
-    pub burst: u32,
-}
-
-impl Default for TyingSettings {
-    fn default() -> Self {
-        Self {
-            enabled: false,
-            delay: TieDelay::Auto,
-            budget: Quantile::from_millionths(100_000).unwrap_or(Quantile::ZERO),
-            burst: 100,
-        }
+settings! {
+    /// Whether requests are sent to two replicas of which one works on them.
+    pub struct TyingSettings in "tie" {
+        /// Whether requests are sent to two replicas, of which whichever begins second drops its
+        /// copy. The replicas need agents with `tie.peers`, or the server library.
+        enabled: bool = false, Boolean;
+        /// How long after the first copy the second is sent, if there is no answer by then.
+        /// `"auto"`: as long as a probe takes there and back; 1 ms without probes.
+        delay: TieDelay = TieDelay::Auto, Delay;
+        /// Second copies that no replica drops, as a share of the requests that may have one. 0:
+        /// `tie.burst`, and then no more.
+        budget: Quantile = millionths(100_000), Any(Share);
+        /// A budget that is not used piles up to so many copies, for each worker, and begins with
+        /// them.
+        burst: u32 = 100, Within(Number, 1..=10_000);
     }
 }
 
 impl TyingSettings {
-    /// Reads `[tie]`, or `[services.NAME.tie]` where `prefix` says so. `asks_first` of a policy that asks replicas before each
-    /// choice.
+    /// Reads the section. A policy that asks replicas before each choice ties no copies.
     pub(super) fn read(
         reader: &mut Reader<'_>,
         prefix: &str,
-        asks_first: bool,
+        policy: &PolicyEntry,
         remarks: &mut Vec<Remark>,
     ) -> Self {
-        let key = |name: &str| format!("{prefix}tie.{name}");
-        let default = Self::default();
-        let enabled = reader.setting(&key("enabled"), default.enabled, "", boolean);
-        let said = enabled.said.filter(|_| enabled.value && asks_first);
+        let settings: Self = table::read(reader, prefix);
+        let said = reader.said(&field::<Self>(prefix, "enabled"));
+        let said = said.filter(|_| settings.enabled && policy.reports == Reports::Round);
         remarks.extend(said.map(|said| Remark {
             severity: Severity::Warning,
-            about: said.mistake(
-                "does nothing with policy = \"prequal_sync\", which would have to ask twice before a request leaves",
-            ),
+            about: said.mistake(format!(
+                "does nothing with policy = {:?}, which would have to ask twice before a request leaves",
+                policy.name
+            )),
         }));
-        let delays = "\"auto\" or from 0 to 500ms";
-        let delay = reader.setting(&key("delay"), default.delay, delays, |value| {
-            match value.as_str() {
-                Some("auto") => Ok(TieDelay::Auto),
-                _ => duration(value)
-                    .and_then(|span| within(span, &(Duration::ZERO..=DELAY_MAX)))
-                    .map(TieDelay::Span),
-            }
-        });
-        let share = "a number from 0 to 1";
-        let budget = reader.setting(&key("budget"), default.budget, share, quantile);
-        Self {
-            enabled: enabled.value,
-            delay: delay.value,
-            budget: budget.value,
-            burst: count(reader, &key("burst"), default.burst, 1..=10_000),
-        }
-    }
-
-    /// Writes the section as it is in force.
-    pub(super) fn write(&self, to: &mut String, prefix: &str) -> fmt::Result {
-        let fields: [(&str, &dyn Display); 4] = [
-            ("enabled", &self.enabled),
-            ("delay", &quoted(self.delay)),
-            ("budget", &self.budget),
-            ("burst", &self.burst),
-        ];
-        write_section(to, &format!("{prefix}tie"), &fields)
+        settings
     }
 }
 
@@ -114,7 +101,7 @@ pub(super) fn read_peers(
     remarks: &mut Vec<Remark>,
 ) -> Vec<Network> {
     let said = reader.said_section("tie.peers");
-    let peers = read_networks(reader, "tie.peers");
+    let peers = NETWORKS.list(reader, "tie.peers");
     let said = said.filter(|_| !has_queue && !peers.is_empty());
     remarks.extend(said.map(|said| Remark {
         severity: Severity::Warning,
@@ -126,19 +113,18 @@ pub(super) fn read_peers(
 }
 
 /// Writes them, where there are any.
-pub(super) fn write_peers(to: &mut String, peers: &[Network]) -> fmt::Result {
-    if peers.is_empty() {
-        return Ok(());
+pub(super) fn write_peers(to: &mut String, peers: &Vec<Network>) {
+    if !peers.is_empty() {
+        let shown = NETWORKS.show(peers);
+        table::write_keys(to, "tie", shown.map(|shown| ("peers", shown)));
     }
-    writeln!(to, "[tie]")?;
-    let shown: Vec<_> = peers.iter().map(quoted).collect();
-    writeln!(to, "peers = [{}]\n", shown.join(", "))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::toml_reader::Source;
+    use slackwater_core::policy::policy_named;
 
     fn read<T>(
         text: &str,
@@ -157,7 +143,13 @@ mod tests {
 
     fn of_serve(text: &str) -> (TyingSettings, Vec<String>) {
         read(text, |reader, remarks| {
-            TyingSettings::read(reader, "", text.contains("sync"), remarks)
+            let name = if text.contains("sync") {
+                "prequal_sync"
+            } else {
+                "prequal"
+            };
+            let policy = policy_named(name).expect("a policy");
+            TyingSettings::read(reader, "", policy, remarks)
         })
     }
 
@@ -175,14 +167,14 @@ mod tests {
             let (settings, told) = of_serve(&text);
             assert!(told.is_empty(), "{told:?}");
             let mut shown = String::new();
-            settings.write(&mut shown, "").expect("a string");
+            table::write(&mut shown, "", &settings);
             assert_eq!(shown, text);
         }
         let text = "[tie]\npeers = [\"10.0.0.0/8\", \"fd00::7/128\"]\n\n";
         let (peers, told) = of_agent(text, true);
         assert!(told.is_empty(), "{told:?}");
         let mut shown = String::new();
-        write_peers(&mut shown, &peers).expect("a string");
+        write_peers(&mut shown, &peers);
         assert_eq!(shown, text);
     }
 

@@ -3,15 +3,20 @@
 //! Their files are read here once, to tell mistakes before anything starts. What is served by is read again by `tls`,
 //! which follows them from then on.
 
-use super::assemble::count;
 use super::probe::readable_by_all;
+use super::show::file_name;
+use crate::table::{
+    self, Boolean, Choice, Described, FILE, Judge, Kind, Maybe, Meaning, Number, Within, Written,
+    keys, settings,
+};
 use crate::tls::{
     ClientCertificates, ClientTls, HttpVersion, Identity, IdentityFiles, Resumption, ServerTls,
     TlsVersion, read_roots, system_roots,
 };
-use crate::toml_reader::values::{Unfit, boolean, found, one_of, text, whole, within};
-use crate::toml_reader::{Item, Mistake, Place, Reader, Remark, Said, Severity};
+use crate::toml_reader::values::{Unfit, found, one_of, quote, text};
+use crate::toml_reader::{Item, Mistake, Reader, Remark, Said, Severity};
 use rustls::pki_types::ServerName;
+use serde_json::json;
 use std::path::PathBuf;
 use std::time::SystemTime;
 use toml::de::DeValue;
@@ -20,7 +25,6 @@ const FILE_EXPECTED: &str = "the name of a file";
 const CERTIFICATES_EXPECTED: &str = "a list such as [{ certificate = \"a.pem\", key = \"a.key\" }]";
 const CERTIFICATES_MAX: usize = 1024;
 const SESSIONS_MAX: u32 = 4096;
-const SESSIONS_LIMIT: u32 = 1 << 20;
 
 /// TLS at a listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,56 +37,100 @@ pub struct ListenerTls {
     pub handshakes_max: u32,
 }
 
-const CLIENTS: [(&str, bool); 2] = [("required", true), ("optional", false)];
+settings! {
+    /// The keys of a listener's section as they are written.
+    pub(super) struct ListenerKeys in "tls" first {
+        /// Certificates with their keys. Which one a client is shown goes by the names in them; the
+        /// first is for all others.
+        certificates: Described("a list of 1 to 1,024 tables", "{}"), "required";
+        /// In PEM: the certificate, and then those that lead to its authority. A relative name
+        /// starts from the directory of the configuration, here and below.
+        certificate as "certificates[].certificate": FILE, "required";
+        /// In PEM, without a passphrase: PKCS#8, SEC1 or PKCS#1; RSA, ECDSA or Ed25519. May be the
+        /// same file. Keep it at mode 600.
+        key as "certificates[].key": FILE, "required";
+        /// In PEM: the authorities that clients' certificates must be from.
+        client_ca: FILE, "none: clients are not asked";
+    } fields {
+        /// Whether a client without a certificate is turned away. Only with `tls.client_ca`; a
+        /// wrong certificate is refused either way.
+        client_certificates: bool = true, Choice(&[("required", true), ("optional", false)]);
+        /// Tells replicas the verified certificate in the field `client-cert` (RFC 9440). If any
+        /// listener does, clients' own `client-cert` and `client-cert-chain`, also spelled with
+        /// `_`, are removed at every listener.
+        pass_client_certificate: bool = false, Boolean;
+        /// The oldest version of TLS.
+        version_min: TlsVersion = TlsVersion::Tls12, Choice(TlsVersion::NAMES);
+        /// What is offered by ALPN, preferred first. A client without ALPN speaks HTTP/1.1.
+        protocols: Vec<HttpVersion> = vec![HttpVersion::Http2, HttpVersion::Http1], Protocols, "both, `\"h2\"` first";
+        /// Whether clients may keep sessions to resume, sealed under a key of this process that
+        /// changes every 6 hours and is forgotten after 12. Not with `tls.client_ca`.
+        tickets: Option<bool> = None, Maybe(Boolean), "`true`; `false` with `tls.client_ca`";
+        /// Sessions kept here for clients that keep none, over all workers. 0: none. Not with
+        /// `tls.client_ca`.
+        sessions_max: Option<u32> = None, Maybe(Within(Number, 0..=1 << 20)), "4,096; 0 with `tls.client_ca`";
+        /// Handshakes at once in each worker. One more ends the oldest.
+        handshakes_max: u32 = 1024, Within(Number, 1..=65_536);
+    }
+}
 
 impl ListenerTls {
-    /// How clients prove themselves, as the configuration calls it.
-    pub(super) fn client_certificates(&self) -> Option<&'static str> {
-        let required = self.server.clients.as_ref()?.required;
-        (CLIENTS.iter()).find_map(|(name, value)| (*value == required).then_some(*name))
+    /// Writes the section.
+    pub(super) fn write(&self, to: &mut String, prefix: &str) {
+        let server = &self.server;
+        let keys = ListenerKeys {
+            client_certificates: server
+                .clients
+                .as_ref()
+                .is_some_and(|clients| clients.required),
+            pass_client_certificate: self.pass_client_certificate,
+            version_min: server.version_min,
+            protocols: server.protocols.clone(),
+            tickets: Some(server.resumption.tickets),
+            sessions_max: u32::try_from(server.resumption.sessions_max).ok(),
+            handshakes_max: self.handshakes_max,
+        };
+        let pairs = server.certificates.iter().map(|files| {
+            let [(_, certificate), (_, key)] = identity_keys(files);
+            format!("  {{ certificate = {certificate}, key = {key} }},\n")
+        });
+        let certificates = format!("[\n{}]", pairs.collect::<String>());
+        let clients = server.clients.as_ref();
+        let client_ca = clients.map(|clients| file_name(&clients.ca));
+        let by_hand = [
+            ("certificates", Some(certificates)),
+            ("client_ca", client_ca),
+        ];
+        let mut keys = table::shown_with(&keys, &by_hand);
+        keys.retain(|(name, _)| {
+            clients.is_some() || !["client_certificates", "pass_client_certificate"].contains(name)
+        });
+        table::write_keys(to, &format!("{prefix}tls"), keys);
     }
 }
 
-impl TlsVersion {
-    const NAMES: [(&'static str, Self); 2] = [("1.2", Self::Tls12), ("1.3", Self::Tls13)];
-
-    /// Its name in the configuration.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Tls12 => "1.2",
-            Self::Tls13 => "1.3",
-        }
-    }
+/// The keys of a certificate and its key.
+pub(super) fn identity_keys(files: &IdentityFiles) -> [(&'static str, String); 2] {
+    [
+        ("certificate", file_name(&files.certificate)),
+        ("key", file_name(&files.key)),
+    ]
 }
 
-impl HttpVersion {
-    const NAMES: [(&'static str, Self); 2] = [("h2", Self::Http2), ("http/1.1", Self::Http1)];
-
-    /// Its name in the configuration, which is ALPN's.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Http1 => "http/1.1",
-            Self::Http2 => "h2",
-        }
-    }
-}
-
-/// A listener's section, at `section`; `None` where there is none, or after mistakes.
+/// A listener's section, which `prefix` stands before; `None` where there is none, or after mistakes.
 pub(super) fn read_listener_tls(
     reader: &mut Reader<'_>,
-    section: &str,
+    prefix: &str,
     remarks: &mut Vec<Remark>,
 ) -> Option<ListenerTls> {
+    let section = &format!("{prefix}tls");
     let is_there = reader.has(section);
     let key = |name: &str| format!("{section}.{name}");
     let certificates = read_certificates(reader, section, is_there, remarks);
     let client_ca = reader.take(&key("client_ca"));
-    let required = reader.setting(&key("client_certificates"), true, "", |value| {
-        one_of(value, &CLIENTS)
-    });
-    let pass = reader.setting(&key("pass_client_certificate"), false, "", boolean);
-    for said in [&required.said, &pass.said].into_iter().flatten() {
-        if client_ca.is_none() {
+    let keys: ListenerKeys = table::read(reader, prefix);
+    for name in ["client_certificates", "pass_client_certificate"] {
+        if let Some(said) = reader.said(&key(name)).filter(|_| client_ca.is_none()) {
             reader.add_mistake(said.mistake(
                 "needs client_ca, the file with the authorities that clients' certificates are from",
             ));
@@ -92,15 +140,10 @@ pub(super) fn read_listener_tls(
         let ca = read_ca(reader, &item)?;
         Some(ClientCertificates {
             ca,
-            required: required.value,
+            required: keys.client_certificates,
         })
     });
-    let version_min = reader.setting(&key("version_min"), TlsVersion::Tls12, "", |value| {
-        one_of(value, &TlsVersion::NAMES)
-    });
-    let protocols = read_protocols(reader, &key("protocols"));
-    let resumption = read_resumption(reader, section, clients.is_some());
-    let handshakes_max = count(reader, &key("handshakes_max"), 1024, 1..=65_536);
+    let resumption = resumption(reader, section, &keys, clients.is_some());
     if !is_there || certificates.is_empty() {
         return None;
     }
@@ -108,38 +151,39 @@ pub(super) fn read_listener_tls(
         server: ServerTls {
             certificates,
             clients,
-            version_min: version_min.value,
-            protocols,
+            version_min: keys.version_min,
+            protocols: keys.protocols,
             resumption,
         },
-        pass_client_certificate: pass.value,
-        handshakes_max,
+        pass_client_certificate: keys.pass_client_certificate,
+        handshakes_max: keys.handshakes_max,
     })
 }
 
-/// The keys `tickets` and `sessions_max`. A resumed session is not verified again, so clients that prove themselves have
-/// none: a certificate would be good beyond its end.
-fn read_resumption(reader: &mut Reader<'_>, section: &str, has_clients: bool) -> Resumption {
-    let key = |name: &str| format!("{section}.{name}");
-    let tickets = reader.setting(&key("tickets"), !has_clients, "", boolean);
-    let default = if has_clients { 0 } else { SESSIONS_MAX };
-    let told = format!("a number from 0 to {SESSIONS_LIMIT}");
-    let parse = |value: &_| whole(value).and_then(|number| within(number, &(0..=SESSIONS_LIMIT)));
-    let sessions_max = reader.setting(&key("sessions_max"), default, &told, parse);
-    for (is_asked_for, said, without) in [
-        (tickets.value, &tickets.said, "false"),
-        (sessions_max.value > 0, &sessions_max.said, "0"),
+/// What the keys `tickets` and `sessions_max` come to. A resumed session is not verified again, so clients that prove
+/// themselves have none: a certificate would be good beyond its end.
+fn resumption(
+    reader: &mut Reader<'_>,
+    section: &str,
+    keys: &ListenerKeys,
+    has_clients: bool,
+) -> Resumption {
+    for (is_asked_for, name, without) in [
+        (keys.tickets == Some(true), "tickets", "false"),
+        (keys.sessions_max > Some(0), "sessions_max", "0"),
     ] {
-        if let Some(said) = said.as_ref().filter(|_| has_clients && is_asked_for) {
+        let said = reader.said(&format!("{section}.{name}"));
+        if let Some(said) = said.filter(|_| has_clients && is_asked_for) {
             reader.add_mistake(said.mistake(format!(
                 "cannot be with client_ca: a resumed session is not verified again, so a certificate would be good beyond \
                  its end; expected {without}"
             )));
         }
     }
+    let sessions_max = if has_clients { 0 } else { SESSIONS_MAX };
     Resumption {
-        tickets: tickets.value,
-        sessions_max: sessions_max.value as usize,
+        tickets: keys.tickets.unwrap_or(!has_clients),
+        sessions_max: keys.sessions_max.unwrap_or(sessions_max) as usize,
     }
 }
 
@@ -253,15 +297,9 @@ pub(super) fn read_identity(
 
 /// A file of authorities that can be used.
 pub(super) fn read_ca(reader: &mut Reader<'_>, item: &Item<'_>) -> Option<PathBuf> {
-    let read = check_ca(reader, item);
-    reader.note(read)
-}
-
-/// The same, for whoever says himself what becomes of a mistake.
-pub(super) fn check_ca(reader: &Reader<'_>, item: &Item<'_>) -> Result<PathBuf, Mistake> {
-    let file = file_name_of(reader, item)?;
+    let file = read_file_name(reader, item)?;
     let read = read_roots(&file).map_err(|flaw| item.mistake(flaw.to_string()));
-    read.map(|_| file)
+    reader.note(read).map(|_| file)
 }
 
 /// A relative name in a configuration file starts from that file's own directory.
@@ -270,54 +308,97 @@ pub(super) fn read_file_name(reader: &mut Reader<'_>, item: &Item<'_>) -> Option
     reader.note(read)
 }
 
-fn file_name_of(reader: &Reader<'_>, item: &Item<'_>) -> Result<PathBuf, Mistake> {
+pub(super) fn file_name_of(reader: &Reader<'_>, item: &Item<'_>) -> Result<PathBuf, Mistake> {
     let written = item.read(|value| text(value, FILE_EXPECTED), FILE_EXPECTED)?;
-    let base = reader
-        .source()
-        .filter(|_| matches!(item.said.place, Place::Line { .. }))
-        .and_then(|source| source.file().parent());
-    Ok(base.map_or_else(|| PathBuf::from(written), |base| base.join(written)))
+    Ok(reader.path_of(item, written))
 }
 
-fn read_protocols(reader: &mut Reader<'_>, field: &str) -> Vec<HttpVersion> {
-    let both = vec![HttpVersion::Http2, HttpVersion::Http1];
-    let Some(items) = reader.take_list(field) else {
-        return both;
-    };
-    let mut protocols = Vec::new();
-    for item in &items {
-        let read = item.read(|value| one_of(value, &HttpVersion::NAMES), "");
-        match reader.note(read) {
-            Some(protocol) if protocols.contains(&protocol) => {
-                let name = protocol.as_str();
-                reader.add_mistake(item.mistake(format!("{name:?} is given twice")));
+/// What is offered by ALPN: each protocol once, and at least one.
+struct Protocols;
+
+impl Kind<Vec<HttpVersion>> for Protocols {
+    fn take(
+        &self,
+        reader: &mut Reader<'_>,
+        field: &str,
+        _: &Judge<'_, Vec<HttpVersion>>,
+    ) -> Option<Vec<HttpVersion>> {
+        let items = reader.take_list(field)?;
+        let mut protocols = Vec::new();
+        for item in &items {
+            let read = item.read(|value| one_of(value, HttpVersion::NAMES), "");
+            match reader.note(read) {
+                Some(protocol) if protocols.contains(&protocol) => {
+                    let name = protocol.as_str();
+                    reader.add_mistake(item.mistake(format!("{name:?} is given twice")));
+                }
+                Some(protocol) => protocols.push(protocol),
+                None => (),
             }
-            Some(protocol) => protocols.push(protocol),
-            None => (),
         }
+        if items.is_empty() {
+            let told = "found an empty list, expected \"h2\", \"http/1.1\" or both".to_owned();
+            reader.add_mistake_near(field, told);
+        }
+        Some(protocols)
     }
-    if items.is_empty() {
-        reader.add_mistake_near(
-            field,
-            "found an empty list, expected \"h2\", \"http/1.1\" or both".to_owned(),
-        );
+
+    fn show(&self, protocols: &Vec<HttpVersion>) -> Option<String> {
+        let names: Vec<_> = protocols
+            .iter()
+            .map(|protocol| quote(protocol.as_str()))
+            .collect();
+        Some(format!("[{}]", names.join(", ")))
     }
-    protocols
+
+    fn meaning(&self, _: &Judge<'_, Vec<HttpVersion>>) -> Meaning {
+        Meaning::of(
+            "a list of `\"h2\"`, `\"http/1.1\"`",
+            json!({"type": "array", "items": {"enum": ["h2", "http/1.1"]}, "minItems": 1}),
+        )
+    }
 }
 
-/// The section for replicas, at `section`; `None` where there is none, or after mistakes.
+keys! { ClientTls in "replica.tls" {
+    /// In PEM: the authorities that replicas' certificates must be from.
+    ca: FILE, "the system's authorities";
+    /// The name that certificates must be for, which is also asked for (SNI).
+    server_name at server_name: Maybe(SERVER_NAME), "each replica's host, as it is written in `replicas`";
+    /// What the proxy shows of itself to replicas that ask, in PEM; with `replica.tls.key`.
+    certificate: FILE, "none";
+    /// Its key, as `tls.certificates[].key`.
+    key: FILE, "none";
+    /// `"insecure"`: whoever answers is believed to be the replica. The log warns of it.
+    verify at verify: Verify;
+} }
+
+/// Writes the section of replicas.
+pub(super) fn write_replica_tls(to: &mut String, prefix: &str, tls: &ClientTls) {
+    let mut by_hand = vec![("ca", tls.ca.as_deref().map(file_name))];
+    let identity = tls.identity.iter().flat_map(identity_keys);
+    by_hand.extend(identity.map(|(key, file)| (key, Some(file))));
+    table::write_keys(
+        to,
+        &format!("{prefix}replica.tls"),
+        table::shown_with(tls, &by_hand),
+    );
+}
+
+/// The section for replicas of the service that `prefix` names; `None` where there is none, or after mistakes.
 pub(super) fn read_replica_tls(
     reader: &mut Reader<'_>,
-    section: &str,
+    prefix: &str,
     remarks: &mut Vec<Remark>,
 ) -> Option<ClientTls> {
+    let section = &format!("{prefix}replica.tls");
     let is_there = reader.has_section(section);
     let key = |name: &str| format!("{section}.{name}");
     let ca_item = reader.take(&key("ca"));
-    let server_name = reader.setting(&key("server_name"), None, "", |value| {
-        parse_server_name(value).map(Some)
-    });
-    let verify = reader.setting(&key("verify"), true, "", parse_verify);
+    let tls: ClientTls = table::read(reader, prefix);
+    let (said_name, said_verify) = (
+        reader.said(&key("server_name")),
+        reader.said(&key("verify")),
+    );
     let ca = ca_item.as_ref().map(|item| read_ca(reader, item));
     let identity = read_identity(reader, section, remarks);
     if !is_there {
@@ -327,20 +408,20 @@ pub(super) fn read_replica_tls(
         Some(read) => Some(read?),
         None => None,
     };
-    if verify.value {
+    if tls.verify {
         if ca.is_none()
             && let Err(flaw) = system_roots()
         {
             reader.add_mistake_near(section, flaw.to_string());
         }
-    } else if let Some(said) = &verify.said {
+    } else if let Some(said) = said_verify {
         remarks.push(Remark {
             severity: Severity::Warning,
             about: said.mistake(
                 "replicas are not verified: whoever gets between can read and change everything",
             ),
         });
-        for unused in [ca_item.map(|item| item.said), server_name.said.clone()] {
+        for unused in [ca_item.map(|item| item.said), said_name] {
             remarks.extend(unused.map(|said| Remark {
                 severity: Severity::Note,
                 about: said.mistake("does not verify anything with verify = \"insecure\""),
@@ -349,26 +430,46 @@ pub(super) fn read_replica_tls(
     }
     Some(ClientTls {
         ca,
-        server_name: server_name.value,
         identity: identity.ok()?,
-        verify: verify.value,
+        ..tls
     })
 }
 
-fn parse_verify(value: &DeValue<'_>) -> Result<bool, Unfit> {
-    match value {
-        DeValue::Boolean(true) => Ok(true),
-        DeValue::String(word) if word == "insecure" => Ok(false),
-        other => Err(Unfit::Other(format!(
-            "found {}, expected true, or \"insecure\" if anybody may pass for a replica",
-            found(other)
-        ))),
+/// Whether a replica must prove who it is.
+struct Verify;
+
+impl Kind<bool> for Verify {
+    fn read(&self, value: &DeValue<'_>) -> Result<bool, Unfit> {
+        match value {
+            DeValue::Boolean(true) => Ok(true),
+            DeValue::String(word) if word == "insecure" => Ok(false),
+            _ => Err(Unfit::Range),
+        }
+    }
+
+    fn show(&self, value: &bool) -> Option<String> {
+        Some(if *value {
+            "true".to_owned()
+        } else {
+            quote("insecure")
+        })
+    }
+
+    fn meaning(&self, _: &Judge<'_, bool>) -> Meaning {
+        Meaning::of(
+            "`true`, `\"insecure\"`",
+            json!({"enum": [true, "insecure"]}),
+        )
+        .expected("true, or \"insecure\" if anybody may pass for a replica")
     }
 }
 
-pub(super) fn parse_server_name(value: &DeValue<'_>) -> Result<ServerName<'static>, Unfit> {
-    const EXPECTED: &str = "a host name such as \"replica.internal\", or an address";
-    let written = text(value, EXPECTED)?;
-    ServerName::try_from(written.to_owned())
-        .map_err(|_| Unfit::Other(format!("found {written:?}, expected {EXPECTED}")))
-}
+/// The name that a certificate is for.
+pub(super) const SERVER_NAME: Written<ServerName<'static>> = Written {
+    what: NAME_EXPECTED,
+    expected: NAME_EXPECTED,
+    parse: |name| ServerName::try_from(name.to_owned()).map_err(|_| Unfit::Range),
+    text: |name| name.to_str().into_owned(),
+};
+
+const NAME_EXPECTED: &str = "a host name such as \"replica.internal\", or an address";

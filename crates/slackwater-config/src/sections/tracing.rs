@@ -3,24 +3,24 @@
 //! Keys that the file leaves out are taken from OpenTelemetry's variables of the environment, but only if the file has the
 //! section: a proxy does not begin to change requests because of where it runs.
 
-use super::assemble::span_within;
 use super::collector_headers::CollectorHeaders;
 use super::otel_variables::{Variables, said_resource};
 use super::probe::exposed;
-use super::show::{file_name, quoted};
-use super::tls::{check_ca, read_file_name, read_identity};
-use crate::tls::{ClientTls, system_roots};
-use crate::toml_reader::values::{
-    Unfit, found, one_of, quantile, show_duration, show_millionths, text,
+use super::show::file_name;
+use super::tls::{identity_keys, read_ca, read_file_name, read_identity};
+use crate::table::{
+    self, Any, Choice, Described, FILE, MINUTE, STRING, Share, Span, Within, Written, millionths,
+    named, settings,
 };
-use crate::toml_reader::{Item, Mistake, Place, Reader, Remark, Said, Severity};
-use core::fmt::{self, Display, Write};
+use crate::tls::{ClientTls, system_roots};
+use crate::toml_reader::values::{Unfit, quote, text};
+use crate::toml_reader::{Item, Mistake, Reader, Remark, Said, Severity};
+use core::fmt::{self, Display};
 use core::time::Duration;
 use http::uri::{PathAndQuery, Scheme, Uri};
 use rustls::pki_types::ServerName;
 use slackwater_core::Quantile;
 use std::io;
-use toml::de::DeValue;
 
 /// Where spans go over HTTP, unless the endpoint has a path.
 const HTTP_PATH: PathAndQuery = PathAndQuery::from_static("/v1/traces");
@@ -29,72 +29,75 @@ const ENDPOINT_EXPECTED: &str = "an address such as \"http://127.0.0.1:4317\"";
 
 const RESOURCE_MAX: usize = 64;
 
-/// A hundredth.
-const SAMPLE_MILLIONTHS: u32 = 10_000;
-
-/// Which requests are traced, and who hears of them.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TracingSettings {
-    /// The collector; default `None`: nothing is traced, and requests go on as they came.
-    pub endpoint: Option<Endpoint>,
-    /// What it is spoken to by; default gRPC.
-    pub protocol: CollectorProtocol,
-    /// The share of requests that are sampled of those whose client says nothing of it: 0 to 1, default 0.01.
-    pub sample: Quantile,
-    /// What counts of what clients say; default all of it.
-    pub parent: ParentRule,
-    /// The name that spans go by: 1 to 255 bytes, default `slackwater`.
-    pub service_name: String,
-    /// What else is said of whoever sends spans; default nothing.
-    pub resource: Vec<(String, String)>,
-    /// How long an export may take: 10 ms to 1 minute, default 10 s.
-    pub timeout: Duration,
-    /// Fields that are sent to the collector; default none.
-    pub headers: CollectorHeaders,
-    /// Whom to believe that it is the collector, and what is shown to it, where the endpoint is spoken to by TLS.
-    pub tls: ClientTls,
-}
-
-impl Default for TracingSettings {
-    fn default() -> Self {
-        Self {
-            endpoint: None,
-            protocol: CollectorProtocol::Grpc,
-            sample: Quantile::from_millionths(SAMPLE_MILLIONTHS).unwrap_or(Quantile::ZERO),
-            parent: ParentRule::Follow,
-            service_name: "slackwater".to_owned(),
-            resource: Vec::new(),
-            timeout: Duration::from_secs(10),
-            headers: CollectorHeaders::None,
-            tls: ClientTls {
-                ca: None,
-                server_name: None,
-                identity: None,
-                verify: true,
-            },
-        }
+settings! {
+    /// Which requests are traced, and who hears of them.
+    pub struct TracingSettings in "tracing" first {
+        /// The collector. Without a port it is 80 or 443; without a path spans go to `/v1/traces`.
+        endpoint: Described("`\"http://HOST:PORT\"`, `\"https://HOST:PORT\"`; with `protocol = \"http\"` also with a path", STRING),
+            "none: nothing is traced", fixed;
+    } fields {
+        /// What the collector is spoken to by: OTLP as gRPC, or as protobuf over HTTP/1.1.
+        protocol: CollectorProtocol = CollectorProtocol::Grpc, Choice(CollectorProtocol::NAMES), fixed;
+        /// The share of requests that are sampled, drawn at random, of those that come without a
+        /// parent.
+        sample: Quantile = millionths(10_000), Any(Share);
+        /// What counts of a client's `traceparent`. `"follow"`: its trace goes on, and is sampled if it
+        /// says so. `"ignore"`: nothing, and it is taken out with `tracestate`: for clients that are
+        /// strangers.
+        parent: ParentRule = ParentRule::Follow, Choice(ParentRule::NAMES);
+        /// The name of this process in traces.
+        service_name: String = "slackwater".to_owned(), SERVICE_NAME, fixed;
+        /// How long an export may take. It is tried again up to 4 times.
+        timeout: Duration = Duration::from_secs(10), Within(Span, Duration::from_millis(10)..=MINUTE), fixed;
+    } then {
+        /// Fields for the collector, such as a token: `name: value` on each line; `#` begins a comment.
+        /// Read for each export, never shown or logged. Keep it at mode 600.
+        headers_file: FILE, "none", fixed;
+        /// In PEM: the authorities that the collector's certificate must be from, where the endpoint is
+        /// `https`.
+        ca: FILE, "the system's authorities", fixed;
+        /// In PEM: what is shown to a collector that asks. Together with `tracing.key`.
+        certificate: FILE, "none", fixed;
+        /// In PEM, without a passphrase: its key.
+        key: FILE, "none", fixed;
+        /// What else is said of this process, such as `{ "deployment.environment.name" = "staging" }`.
+        resource: Described("a table of texts, at most 64", RESOURCE_SCHEMA), "`{}`", fixed;
+    } also {
+        /// The collector; `None`: nothing is traced, and requests go on as they came.
+        endpoint: Option<Endpoint> = None;
+        /// What else is said of whoever sends spans.
+        resource: Vec<(String, String)> = Vec::new();
+        /// Fields that are sent to the collector.
+        headers: CollectorHeaders = CollectorHeaders::None;
+        /// Whom to believe that it is the collector, and what is shown to it, where the endpoint is spoken to by TLS.
+        tls: ClientTls = ClientTls::default();
     }
 }
 
-/// The two transports of OTLP that are spoken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CollectorProtocol {
-    /// A gRPC call over HTTP/2.
-    Grpc,
-    /// A POST over HTTP/1.1.
-    Http,
+const RESOURCE_SCHEMA: &str =
+    r#"{"type": "object", "additionalProperties": {"type": "string"}, "maxProperties": 64}"#;
+
+const SERVICE_NAME: Written<String> = Written {
+    what: "a name",
+    expected: "from 1 to 255 bytes of text",
+    parse: |name| {
+        let fits = (1..=255).contains(&name.len()) && !name.chars().any(char::is_control);
+        fits.then(|| name.to_owned()).ok_or(Unfit::Range)
+    },
+    text: String::clone,
+};
+
+named! {
+    /// The two transports of OTLP that are spoken.
+    pub enum CollectorProtocol {
+        /// A gRPC call over HTTP/2.
+        Grpc = "grpc",
+        /// A POST over HTTP/1.1.
+        Http = "http",
+    }
 }
 
 impl CollectorProtocol {
-    const NAMES: [(&'static str, Self); 2] = [("grpc", Self::Grpc), ("http", Self::Http)];
-
-    const fn as_str(self) -> &'static str {
-        match self {
-            Self::Grpc => "grpc",
-            Self::Http => "http",
-        }
-    }
-
     /// The port that collectors usually have for it.
     const fn usual_port(self) -> u16 {
         match self {
@@ -104,23 +107,13 @@ impl CollectorProtocol {
     }
 }
 
-/// What counts of a client's `traceparent`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ParentRule {
-    /// Its trace goes on, and it is sampled if the client says so.
-    Follow,
-    /// Nothing: it is taken out.
-    Ignore,
-}
-
-impl ParentRule {
-    const NAMES: [(&'static str, Self); 2] = [("follow", Self::Follow), ("ignore", Self::Ignore)];
-
-    const fn as_str(self) -> &'static str {
-        match self {
-            Self::Follow => "follow",
-            Self::Ignore => "ignore",
-        }
+named! {
+    /// What counts of a client's `traceparent`.
+    pub enum ParentRule {
+        /// Its trace goes on, and it is sampled if the client says so.
+        Follow = "follow",
+        /// Nothing: it is taken out.
+        Ignore = "ignore",
     }
 }
 
@@ -223,219 +216,120 @@ fn doubts(
 }
 
 /// Reads `[tracing]`.
-pub(super) fn read_tracing(
-    reader: &mut Reader<'_>,
-    variables: &Variables,
+///
+/// A mistake of the file is one. What is wrong in the environment, which is often everybody's in a pod, is told and left aside,
+/// as OpenTelemetry asks of whoever reads it.
+pub(super) fn read_tracing<'s>(
+    reader: &mut Reader<'s>,
+    variables: &'s Variables,
     remarks: &mut Vec<Remark>,
 ) -> TracingSettings {
-    let variables = if reader.has_section("tracing") {
-        variables.clone()
-    } else {
-        Variables::default()
-    };
-    let mut section = Section {
-        reader,
-        variables,
-        remarks,
-    };
-    let default = TracingSettings::default();
-    let protocol = section.setting("protocol", default.protocol, "", |value| {
-        one_of(value, &CollectorProtocol::NAMES)
-    });
-    let endpoint = section.take("endpoint");
+    let said_section = reader.said_section("tracing");
+    let has_section = reader.has_section("tracing");
+    let none = &Variables::default();
+    let set = if has_section { variables } else { none };
+    if has_section {
+        for read in variables.items("tracing") {
+            if let Some(item) = reader.note(read) {
+                reader.stand_in(item);
+            }
+        }
+    }
+    let settings: TracingSettings = table::read(reader, "");
+    let endpoint = reader.take("tracing.endpoint");
     let said = endpoint.as_ref().map(|item| item.said.clone());
-    let endpoint = endpoint.and_then(|item| section.note(read_endpoint(&item, protocol)));
-    let sample = section.sample().unwrap_or(default.sample);
-    let parent = section.setting("parent", default.parent, "", |value| {
-        one_of(value, &ParentRule::NAMES)
-    });
-    let service_name = section.setting("service_name", default.service_name, "", |value| {
-        let name = text(value, "a name")?;
-        let fits = (1..=255).contains(&name.len()) && !name.chars().any(char::is_control);
-        let told = || {
-            format!(
-                "found {}, expected from 1 to 255 bytes of text",
-                found(value)
-            )
-        };
-        fits.then(|| name.to_owned())
-            .ok_or_else(|| Unfit::Other(told()))
-    });
-    let range = Duration::from_millis(10)..=Duration::from_mins(1);
-    let (told, span) = span_within(&range);
-    let timeout = section.setting("timeout", default.timeout, &told, span);
-    let headers = section.headers();
-    let ca = section.take("ca");
-    let ca_said = ca.as_ref().map(|item| item.said.clone());
-    let ca = ca.and_then(|item| {
-        let read = check_ca(section.reader, &item);
-        section.note(read)
-    });
-    let identity = read_identity(section.reader, "tracing", section.remarks)
-        .ok()
-        .flatten();
-    let resource = section.resource();
-    let is_off = section.variables.is_off();
+    let endpoint = endpoint.and_then(|item| reader.note(read_endpoint(&item, settings.protocol)));
+    let headers = read_headers(reader, set, remarks);
+    let ca = reader.take("tracing.ca");
+    let said_ca = ca.as_ref().map(|item| item.said.clone());
+    let ca = ca.and_then(|item| read_ca(reader, &item));
+    let identity = read_identity(reader, "tracing", remarks).ok().flatten();
+    let resource = read_resource(reader, set);
     let endpoint = endpoint.filter(|endpoint| {
         if !endpoint.is_secure() || ca.is_some() {
             return true;
         }
         match (system_roots(), &said) {
             (Err(flaw), Some(said)) => {
-                section.note::<()>(Err(said.mistake(flaw.to_string())));
+                reader.add_mistake(said.mistake(flaw.to_string()));
                 false
             }
             _ => true,
         }
     });
-    let Section {
-        reader, remarks, ..
-    } = section;
+    remarks.extend(reader.set_aside().map(|mistake| {
+        warning(Mistake {
+            message: format!("{}; it is left aside", mistake.message),
+            ..mistake
+        })
+    }));
     if let (Some(endpoint), Some(said)) = (&endpoint, &said) {
-        let in_plain = ca_said.filter(|_| ca.is_some() && !endpoint.is_secure());
-        remarks.extend(doubts(endpoint, said, protocol, in_plain.as_ref()));
-    } else if let Some(said) = reader.said_section("tracing")
-        && !is_off
+        let in_plain = said_ca.filter(|_| ca.is_some() && !endpoint.is_secure());
+        remarks.extend(doubts(endpoint, said, settings.protocol, in_plain.as_ref()));
+    } else if let Some(said) = said_section
+        && !set.is_off()
     {
         remarks.push(warning(said.mistake(
             "does nothing without an endpoint, nor OTEL_EXPORTER_OTLP_ENDPOINT in the environment",
         )));
     }
     TracingSettings {
-        endpoint: endpoint.filter(|_| !is_off),
-        protocol,
-        sample,
-        parent,
-        service_name,
+        endpoint: endpoint.filter(|_| !set.is_off()),
         resource,
-        timeout,
         headers,
         tls: ClientTls {
             ca,
             identity,
-            ..default.tls
+            ..settings.tls
         },
+        ..settings
     }
 }
 
-/// The section, and what stands in for keys that it leaves out.
-struct Section<'r, 's> {
-    reader: &'r mut Reader<'s>,
-    variables: Variables,
-    remarks: &'r mut Vec<Remark>,
+/// The key `headers_file`, or what the environment says in its place.
+fn read_headers(
+    reader: &mut Reader<'_>,
+    variables: &Variables,
+    remarks: &mut Vec<Remark>,
+) -> CollectorHeaders {
+    let field = "tracing.headers_file";
+    let Some(item) = reader.take(field) else {
+        let of_variable = variables.headers(field);
+        return reader.note(of_variable).unwrap_or(CollectorHeaders::None);
+    };
+    let Some(file) = read_file_name(reader, &item) else {
+        return CollectorHeaders::None;
+    };
+    remarks.extend(exposed(&item, &file));
+    let headers = CollectorHeaders::File(file);
+    let read = headers.read().map_err(|why| item.mistake(why));
+    reader.note(read);
+    headers
 }
 
-impl<'s> Section<'_, 's> {
-    fn take(&mut self, key: &str) -> Option<Item<'s>> {
-        let field = format!("tracing.{key}");
-        let said = self.reader.take(&field);
-        said.or_else(|| self.variables.item(key, &field))
+/// The table `resource`, over what the environment says of whoever sends spans.
+fn read_resource(reader: &mut Reader<'_>, variables: &Variables) -> Vec<(String, String)> {
+    const EXPECTED: &str = "a table such as { \"deployment.environment.name\" = \"staging\" }";
+    let too_many = |count| format!("found {count} attributes, expected at most {RESOURCE_MAX}");
+    let mut resource = variables.resource();
+    if resource.len() > RESOURCE_MAX {
+        let said = said_resource("tracing.resource");
+        reader.add_mistake(said.mistake(too_many(resource.len())));
+        resource.clear();
     }
-
-    /// A mistake of the file is one. What is wrong in the environment, which is often everybody's in a pod, is told and left
-    /// aside, as OpenTelemetry asks of whoever reads it.
-    fn note<T>(&mut self, read: Result<T, Mistake>) -> Option<T> {
-        match read {
-            Err(mistake) if matches!(mistake.place, Place::Variable(_)) => {
-                self.remarks.push(Remark {
-                    severity: Severity::Warning,
-                    about: Mistake {
-                        message: format!("{}; it is left aside", mistake.message),
-                        ..mistake
-                    },
-                });
-                None
-            }
-            read => self.reader.note(read),
+    let entries = reader.take_map("tracing.resource", EXPECTED);
+    for (key, item) in entries.unwrap_or_default() {
+        if key == "service.name" {
+            reader.add_mistake(item.mistake("is the key tracing.service_name"));
+        } else if let Some(value) = reader.note(item.read(|value| text(value, "a text"), "")) {
+            resource.retain(|(other, _)| *other != key);
+            resource.push((key, value.to_owned()));
         }
     }
-
-    fn setting<T>(
-        &mut self,
-        key: &str,
-        default: T,
-        range: &str,
-        parse: impl FnOnce(&DeValue<'s>) -> Result<T, Unfit>,
-    ) -> T {
-        let item = self.take(key);
-        let value = item.and_then(|item| self.note(item.read(parse, range)));
-        value.unwrap_or(default)
+    if resource.len() > RESOURCE_MAX {
+        reader.add_mistake_near("tracing.resource", too_many(resource.len()));
     }
-
-    fn sample(&mut self) -> Option<Quantile> {
-        let item = self.take("sample")?;
-        let read = match (&item.value, &item.said.place) {
-            // A variable has no numbers, and may name what is no share.
-            (DeValue::String(written), Place::Variable(_)) => {
-                let number = DeValue::parse(written).ok();
-                let share = number.and_then(|number| quantile(number.get_ref()).ok());
-                share.ok_or_else(|| {
-                    item.mistake(format!(
-                        "found {written:?}, expected parentbased_always_on, parentbased_always_off, or \
-                         parentbased_traceidratio with a number from 0 to 1 in OTEL_TRACES_SAMPLER_ARG"
-                    ))
-                })
-            }
-            _ => item.read(quantile, "a number from 0 to 1"),
-        };
-        self.note(read)
-    }
-
-    fn headers(&mut self) -> CollectorHeaders {
-        let field = "tracing.headers_file";
-        let Some(item) = self.reader.take(field) else {
-            let of_variable = self.variables.headers(field);
-            return self.note(of_variable).unwrap_or(CollectorHeaders::None);
-        };
-        let Some(file) = read_file_name(self.reader, &item) else {
-            return CollectorHeaders::None;
-        };
-        self.remarks.extend(exposed(&item, &file));
-        let headers = CollectorHeaders::File(file);
-        let read = headers.read().map_err(|why| item.mistake(why));
-        self.reader.note(read);
-        headers
-    }
-
-    /// What the environment says of whoever sends spans.
-    fn environment_s(&mut self) -> Vec<(String, String)> {
-        let mut resource = self.variables.resource();
-        let count = resource.len();
-        if count > RESOURCE_MAX {
-            let told = format!("found {count} attributes, expected at most {RESOURCE_MAX}");
-            let said = said_resource("tracing.resource");
-            self.note::<()>(Err(said.mistake(told)));
-            resource.clear();
-        }
-        resource
-    }
-
-    /// The table `resource`, over what the environment says.
-    fn resource(&mut self) -> Vec<(String, String)> {
-        const EXPECTED: &str = "a table such as { \"deployment.environment.name\" = \"staging\" }";
-        let mut resource = self.environment_s();
-        let entries = self.reader.take_map("tracing.resource", EXPECTED);
-        for (key, item) in entries.unwrap_or_default() {
-            if key == "service.name" {
-                let mistake = item.mistake("is the key tracing.service_name");
-                self.reader.add_mistake(mistake);
-            } else if let Some(value) = self
-                .reader
-                .note(item.read(|value| text(value, "a text"), ""))
-            {
-                resource.retain(|(other, _)| *other != key);
-                resource.push((key, value.to_owned()));
-            }
-        }
-        if resource.len() > RESOURCE_MAX {
-            let told = format!(
-                "found {} attributes, expected at most {RESOURCE_MAX}",
-                resource.len()
-            );
-            self.reader.add_mistake_near("tracing.resource", told);
-        }
-        resource
-    }
+    resource
 }
 
 fn read_endpoint(item: &Item<'_>, protocol: CollectorProtocol) -> Result<Endpoint, Mistake> {
@@ -456,35 +350,29 @@ fn read_endpoint(item: &Item<'_>, protocol: CollectorProtocol) -> Result<Endpoin
 }
 
 /// `[tracing]` as a file has it; nothing where nothing is traced.
-pub(super) fn write_tracing(to: &mut String, tracing: &TracingSettings) -> fmt::Result {
+pub(super) fn write_tracing(to: &mut String, tracing: &TracingSettings) {
     let Some(endpoint) = &tracing.endpoint else {
-        return Ok(());
+        return;
     };
-    writeln!(to, "\n[tracing]\nendpoint = {}", quoted(endpoint))?;
-    writeln!(to, "protocol = {}", quoted(tracing.protocol.as_str()))?;
-    writeln!(
-        to,
-        "sample = {}",
-        show_millionths(tracing.sample.millionths())
-    )?;
-    writeln!(to, "parent = {}", quoted(tracing.parent.as_str()))?;
-    writeln!(to, "service_name = {}", quoted(&tracing.service_name))?;
-    writeln!(to, "timeout = {}", quoted(show_duration(tracing.timeout)))?;
-    if let CollectorHeaders::File(file) = &tracing.headers {
-        writeln!(to, "headers_file = {}", file_name(file))?;
-    }
-    if let Some(ca) = &tracing.tls.ca {
-        writeln!(to, "ca = {}", file_name(ca))?;
-    }
-    if let Some(identity) = &tracing.tls.identity {
-        writeln!(to, "certificate = {}", file_name(&identity.certificate))?;
-        writeln!(to, "key = {}", file_name(&identity.key))?;
-    }
-    if !tracing.resource.is_empty() {
-        writeln!(to, "\n[tracing.resource]")?;
+    let headers_file = match &tracing.headers {
+        CollectorHeaders::File(file) => Some(file_name(file)),
+        _ => None,
+    };
+    let mut by_hand = vec![
+        ("endpoint", Some(quote(endpoint))),
+        ("headers_file", headers_file),
+        ("ca", tracing.tls.ca.as_deref().map(file_name)),
+    ];
+    let identity = tracing.tls.identity.iter().flat_map(identity_keys);
+    by_hand.extend(identity.map(|(key, file)| (key, Some(file))));
+    to.push('\n');
+    table::write_keys(to, "tracing", table::shown_with(tracing, &by_hand));
+    if tracing.resource.is_empty() {
+        to.pop();
+    } else {
+        to.push_str("[tracing.resource]\n");
         for (key, value) in &tracing.resource {
-            writeln!(to, "{} = {}", quoted(key), quoted(value))?;
+            to.extend([&quote(key), " = ", &quote(value), "\n"]);
         }
     }
-    Ok(())
 }

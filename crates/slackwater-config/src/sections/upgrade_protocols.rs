@@ -1,65 +1,70 @@
-//! The key `upgrade_protocols`: to which protocols a client's HTTP/1.1 connection may change.
+//! What a client's HTTP/1.1 connection may become beyond requests: the keys `connect` and
+//! `upgrade_protocols`.
 
-use super::show::quoted;
-use crate::toml_reader::values::text;
-use crate::toml_reader::{Item, Mistake, Reader, Remark, Severity};
-use core::fmt::{self, Write};
+use super::connect::{CONNECT, Connect};
+use crate::table::{Many, Written, settings};
+use crate::toml_reader::values::Unfit;
+use crate::toml_reader::{Reader, Remark, Severity};
 use http::HeaderValue;
 
-const MOST: usize = 16;
-const DEFAULT: &str = "websocket";
-const EXPECTED: &str = "the name of a protocol such as \"websocket\"";
-
-/// The list; without the key, WebSocket alone. `over_http2` names who speaks HTTP/2, over which none of them is to be had:
-/// worth a remark where the list was written down.
-pub(super) fn read_upgrade_protocols(
-    reader: &mut Reader<'_>,
-    over_http2: Option<&str>,
-    remarks: &mut Vec<Remark>,
-) -> Vec<HeaderValue> {
-    let Some(items) = reader.take_list("upgrade_protocols") else {
-        return vec![HeaderValue::from_static(DEFAULT)];
-    };
-    if let Some(item) = items.get(MOST) {
-        reader.add_mistake(item.mistake(format!("is one too many, expected at most {MOST}")));
+settings! {
+    /// The keys that `serve` and `agent` have alike at the top of the file.
+    pub(super) struct BeyondRequests in "" {
+        /// What becomes of [CONNECT](serve.md#tunnels), by which an HTTP/1.1 client asks for a
+        /// tunnel: 501, or it goes to a replica, which may open one. An agent has this key, too.
+        connect: Connect = Connect::Refuse, CONNECT;
+        /// To which protocols a client's HTTP/1.1 connection may change, by their names in
+        /// `Upgrade`. Others are not asked for: the request goes on without. `[]`: none. Before
+        /// replicas that speak HTTP/2 there are none: a request for one of these is answered with
+        /// 501. `h2c`, HTTP and TLS are refused, for requests would go on unseen in them. An agent
+        /// has this key, too.
+        upgrade_protocols: Vec<HeaderValue> = vec![HeaderValue::from_static("websocket")], UPGRADES;
     }
-    if let (Some(item), Some(whose)) = (items.first(), over_http2) {
-        remarks.push(Remark {
-            severity: Severity::Warning,
-            about: item.mistake(format!(
-                "does nothing for {whose} HTTP/2: a request for it is answered with 501 there"
-            )),
-        });
-    }
-    let items = items.iter().take(MOST);
-    items
-        .filter_map(|item| reader.note(read_protocol(item)))
-        .collect()
 }
 
-fn read_protocol(item: &Item<'_>) -> Result<HeaderValue, Mistake> {
-    let name = item.read(|value| text(value, EXPECTED), EXPECTED)?;
+/// What the key may say.
+const UPGRADES: Many<Written<HeaderValue>> = Many {
+    of: Written {
+        what: EXPECTED,
+        expected: EXPECTED,
+        parse: read_protocol,
+        text: |name| String::from_utf8_lossy(name.as_bytes()).into_owned(),
+    },
+    max: 16,
+    what: "protocols",
+};
+
+const EXPECTED: &str = "the name of a protocol such as \"websocket\"";
+
+/// A list that was written down, where `whose` names who speaks HTTP/2, over which none of the
+/// protocols is to be had.
+pub(super) fn remark_upgrades(reader: &mut Reader<'_>, whose: Option<&str>) -> Option<Remark> {
+    let items = reader.take_list("upgrade_protocols")?;
+    let (item, whose) = items.first().zip(whose)?;
+    Some(Remark {
+        severity: Severity::Warning,
+        about: item.mistake(format!(
+            "does nothing for {whose} HTTP/2: a request for it is answered with 501 there"
+        )),
+    })
+}
+
+fn read_protocol(name: &str) -> Result<HeaderValue, Unfit> {
     // Requests within such a connection would pass by every rule of ours.
     let base = name.split('/').next().unwrap_or_default();
     if ["h2c", "http", "tls"].contains(&base.to_ascii_lowercase().as_str()) {
-        return Err(item.mistake(format!(
+        return Err(Unfit::Other(format!(
             "found {name:?}: requests would go on unseen in it; expected another protocol, such as \"websocket\""
         )));
     }
     // RFC 9110 §7.8: a token, and perhaps a version behind a slash.
     let mut parts = name.splitn(2, '/');
     let is_name = parts.all(|part| !part.is_empty() && part.bytes().all(is_token));
-    (HeaderValue::from_str(name).ok().filter(|_| is_name))
-        .ok_or_else(|| item.mistake(format!("found {name:?}, expected {EXPECTED}")))
+    let value = HeaderValue::from_str(name).ok();
+    value.filter(|_| is_name).ok_or(Unfit::Range)
 }
 
 const fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric()
         || matches!(byte, b'!' | b'#'..=b'\'' | b'*' | b'+' | b'-' | b'.' | b'^'..=b'`' | b'|' | b'~')
-}
-
-pub(super) fn write_upgrade_protocols(to: &mut String, protocols: &[HeaderValue]) -> fmt::Result {
-    let names = protocols.iter().filter_map(|name| name.to_str().ok());
-    let names: Vec<_> = names.map(quoted).collect();
-    writeln!(to, "upgrade_protocols = [{}]\n", names.join(", "))
 }

@@ -29,6 +29,18 @@ pub struct ClientTls {
     pub verify: bool,
 }
 
+impl Default for ClientTls {
+    /// Whoever the system trusts to say so is believed to be the replica.
+    fn default() -> Self {
+        Self {
+            ca: None,
+            server_name: None,
+            identity: None,
+            verify: true,
+        }
+    }
+}
+
 /// What is made of the files.
 #[derive(Clone, Debug)]
 pub struct Client {

@@ -11,6 +11,8 @@ use super::source::Source;
 use super::suggest::nearest;
 use super::values::{Unfit, found};
 use core::ops::Range;
+use std::collections::BTreeSet;
+use std::path::PathBuf;
 use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
 
@@ -55,11 +57,14 @@ impl<'s> Item<'s> {
         parse: impl FnOnce(&'i DeValue<'s>) -> Result<T, Unfit>,
         range: &str,
     ) -> Result<T, Mistake> {
-        parse(&self.value).map_err(|unfit| {
-            self.mistake(match unfit {
-                Unfit::Range => format!("found {}, expected {range}", found(&self.value)),
-                Unfit::Other(message) => message,
-            })
+        parse(&self.value).map_err(|unfit| self.unfit(unfit, || range.to_owned()))
+    }
+
+    /// A value that does not fit; the range is told where it is outside.
+    pub(crate) fn unfit(&self, unfit: Unfit, range: impl FnOnce() -> String) -> Mistake {
+        self.mistake(match unfit {
+            Unfit::Range => format!("found {}, expected {}", found(&self.value), range()),
+            Unfit::Other(message) => message,
         })
     }
 }
@@ -96,8 +101,10 @@ pub struct Reader<'s> {
     source: Option<&'s Source>,
     document: DeTable<'s>,
     flags: Vec<Flag<'s>>,
+    /// What holds where neither the file nor a flag says anything.
+    stand_ins: Vec<Item<'s>>,
     /// Every field that somebody asked for.
-    asked: Vec<String>,
+    asked: BTreeSet<String>,
     mistakes: Vec<Mistake>,
 }
 
@@ -142,7 +149,8 @@ impl<'s> Reader<'s> {
             source,
             document,
             flags,
-            asked: Vec::new(),
+            stand_ins: Vec::new(),
+            asked: BTreeSet::new(),
             mistakes: Vec::new(),
         }
     }
@@ -236,6 +244,15 @@ impl<'s> Reader<'s> {
         }
     }
 
+    /// The file that `item` names as `written`: a relative name in a configuration file starts from that file's own directory.
+    pub(crate) fn path_of(&self, item: &Item<'_>, written: &str) -> PathBuf {
+        let source = self
+            .source
+            .filter(|_| matches!(item.said.place, Place::Line { .. }));
+        let base = source.and_then(|source| source.file().parent());
+        base.map_or_else(|| PathBuf::from(written), |base| base.join(written))
+    }
+
     /// Where the file has a section or a key of that name, if it does.
     pub fn said_section(&self, section: &str) -> Option<Said> {
         let key = find_key(&self.document, section)?;
@@ -247,7 +264,7 @@ impl<'s> Reader<'s> {
 
     /// What was said of `field` (`listen`, `probe.port`, `fleet[0].cores`), by a flag or else in the file.
     pub fn take(&mut self, field: &str) -> Option<Item<'s>> {
-        self.asked.push(pattern(field));
+        self.asked.insert(pattern(field));
         if let Some(flag) = self.flags.iter().find(|flag| flag.field == field)
             && let Some(value) = flag.values.first()
         {
@@ -259,14 +276,31 @@ impl<'s> Reader<'s> {
                 value: value.clone(),
             });
         }
-        let value = find(&self.document, field)?;
-        Some(self.item(field.to_owned(), value))
+        match find(&self.document, field) {
+            Some(value) => Some(self.item(field.to_owned(), value)),
+            None => self.stand_in_for(field).cloned(),
+        }
+    }
+
+    /// Says what `item` says of its field, if neither the file nor a flag says anything of it.
+    pub fn stand_in(&mut self, item: Item<'s>) {
+        self.stand_ins.push(item);
+    }
+
+    fn stand_in_for(&self, field: &str) -> Option<&Item<'s>> {
+        self.stand_ins.iter().find(|item| item.said.field == field)
+    }
+
+    /// Takes back the mistakes that are the environment's.
+    pub fn set_aside(&mut self) -> impl Iterator<Item = Mistake> {
+        let is_variable = |mistake: &mut Mistake| matches!(mistake.place, Place::Variable(_));
+        self.mistakes.extract_if(.., is_variable)
     }
 
     /// How many tables the list of tables `[[field]]` has; their keys are then `field[0].key` and so on. What is no such
     /// list is told at the end.
     pub fn count_tables(&mut self, field: &str) -> usize {
-        self.asked.push(format!("{}[]", pattern(field)));
+        self.asked.insert(format!("{}[]", pattern(field)));
         find(&self.document, field)
             .and_then(|value| value.get_ref().as_array())
             .map_or(0, |tables| tables.len())
@@ -288,7 +322,7 @@ impl<'s> Reader<'s> {
     /// The names of the tables that the section `field` has, in the order of the file: `[services.web]` is `web` of
     /// `services`. What is no table is told at the end.
     pub fn take_tables(&mut self, field: &str) -> Vec<(String, Said)> {
-        self.asked.push(format!("{}.*", pattern(field)));
+        self.asked.insert(format!("{}.*", pattern(field)));
         let Some(tables) = find(&self.document, field).and_then(|value| value.get_ref().as_table())
         else {
             return Vec::new();
@@ -326,7 +360,7 @@ impl<'s> Reader<'s> {
 
     /// Leaves `field` and all that is in it unread, where a mistake of it has been told.
     pub fn give_up(&mut self, field: &str) {
-        self.asked.push(pattern(field));
+        self.asked.insert(pattern(field));
     }
 
     /// Whether the file has a key `field`, or a section.
@@ -355,7 +389,7 @@ impl<'s> Reader<'s> {
     pub fn take_list(&mut self, field: &str) -> Option<Vec<Item<'s>>> {
         let flag = self.flags.iter().find(|flag| flag.field == field);
         if let Some(flag) = flag.filter(|flag| !flag.values.is_empty()).cloned() {
-            self.asked.push(field.to_owned());
+            self.asked.insert(field.to_owned());
             let items = flag.values.into_iter().map(|value| Item {
                 said: Said {
                     field: field.to_owned(),
@@ -395,19 +429,17 @@ impl<'s> Reader<'s> {
 
     /// Ends the reading: keys and flags that nobody asked for are mistakes. Gives every field asked for, and all mistakes.
     pub fn finish(mut self) -> (Vec<String>, Vec<Mistake>) {
-        self.asked.sort();
-        self.asked.dedup();
         let mut unknowns = Vec::new();
         self.note_unknowns("", &self.document, &mut unknowns);
         self.note_unread_flags(&mut unknowns);
         self.mistakes.append(&mut unknowns);
-        (self.asked, self.mistakes)
+        (self.asked.into_iter().collect(), self.mistakes)
     }
 
     /// A flag stands for one key; where the file has other keys in its place, nobody knows for which.
     fn note_unread_flags(&self, unknowns: &mut Vec<Mistake>) {
         let given = self.flags.iter().filter(|flag| !flag.values.is_empty());
-        for flag in given.filter(|flag| !self.asked.iter().any(|asked| asked == flag.field)) {
+        for flag in given.filter(|flag| !self.asked.contains(flag.field)) {
             let home = self.home_of(flag.field);
             let home = home.map_or_else(String::new, |home| format!(": {home}"));
             unknowns.push(Mistake {
@@ -425,7 +457,10 @@ impl<'s> Reader<'s> {
             let shape = pattern(&field);
             let asked_inside = |opening: &str| {
                 let inside = format!("{shape}{opening}");
-                self.asked.iter().any(|asked| asked.starts_with(&inside))
+                let mut behind = self.asked.range(inside.clone()..);
+                behind
+                    .next()
+                    .is_some_and(|asked| asked.starts_with(&inside))
             };
             let (has_keys, has_elements) = (asked_inside("."), asked_inside("[]"));
             match value.get_ref() {

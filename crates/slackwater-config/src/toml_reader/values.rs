@@ -32,7 +32,7 @@ pub fn found(value: &DeValue<'_>) -> String {
     }
 }
 
-fn mismatch(value: &DeValue<'_>, expected: &str) -> Unfit {
+pub(crate) fn mismatch(value: &DeValue<'_>, expected: &str) -> Unfit {
     Unfit::Other(format!("found {}, expected {expected}", found(value)))
 }
 
@@ -260,6 +260,17 @@ pub fn one_of<T: Copy>(value: &DeValue<'_>, names: &[(&str, T)]) -> Result<T, Un
     (names.iter().find(|(name, _)| *name == text))
         .map(|&(_, value)| value)
         .ok_or_else(|| mismatch(value, &list()))
+}
+
+/// What [`one_of`] reads as this value.
+pub(crate) fn name_of<T: PartialEq>(names: &[(&'static str, T)], value: &T) -> &'static str {
+    let found = names.iter().find(|(_, it)| it == value);
+    found.map_or("", |(name, _)| name)
+}
+
+/// A text in TOML.
+pub(crate) fn quote(text: impl core::fmt::Display) -> String {
+    toml::Value::String(text.to_string()).to_string()
 }
 
 /// `value` if it is in `range`.

@@ -3,12 +3,12 @@
 use super::course::Why;
 use super::guarded::{Guarded, PROBES};
 use super::record::Record;
-use super::view::{HealthState, HealthView};
 use crate::draw::Draw;
 use crate::policy::{
     Attempt, Counters, Decision, Event, Explanation, Fleet, Out, OutReason, Outcome, Pick,
     PickReason, Policy, Probe, Query, Snapshot, Ticket,
 };
+use crate::policy::{HealthState, HealthView};
 use crate::replica::ReplicaId;
 use crate::report::LoadReport;
 use crate::time::Instant;

@@ -28,7 +28,7 @@ mod evidence;
 mod flow;
 mod guarded;
 mod judge;
-mod mark;
+
 mod record;
 mod reference;
 mod restart;
@@ -36,16 +36,16 @@ mod settings;
 mod shares;
 mod standing;
 mod trials;
-mod view;
+
 mod warm_up;
 mod window;
 
 pub use guarded::{Guarded, build, guard};
-pub(crate) use mark::Mark;
+
+pub use crate::policy::{HealthCounters, HealthState, HealthView};
 pub use settings::{
     ErrorSettings, HealthConfig, HealthSettings, ProbationSettings, WarmUpSettings,
 };
-pub use view::{HealthCounters, HealthState, HealthView};
 
 /// Standings are settled so often, in nanoseconds.
 const TICK_NS: u64 = 100_000_000;

@@ -4,7 +4,7 @@
 //! shows what the policy knew before this query was charged to anything. All its room is taken when it is made: to be filled
 //! allocates nothing, and costs time in proportion to what is noted. Without one, a choice costs what it always did.
 
-use crate::health::HealthState;
+use crate::policy::health_view::HealthState;
 use crate::policy::observe::PooledView;
 use crate::policy::query::PickReason;
 use crate::replica::ReplicaId;

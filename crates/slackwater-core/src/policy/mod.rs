@@ -4,36 +4,26 @@
 //! be done (`poll_…`) and looks at it (`fleet`, `counters`, `snapshot`). Completion is part of the trait: each pick carries a
 //! [`Ticket`], which the driver hands back with the query's [`Outcome`], also when the query was dropped.
 //!
-//! Adding a policy is one file here and one line in [`POLICIES`].
+//! Adding a policy is one file in `policies/` and its lines in `policies/mod.rs`.
 
-mod c3;
 mod candidates;
-mod capacity;
 mod decay;
-mod els;
+mod entry;
 mod event;
 mod explanation;
 mod fleet;
+mod health_view;
 mod latest;
-mod least_loaded;
-mod linear;
+pub(crate) mod mark;
 mod observe;
-mod peak_ewma;
+mod policies;
 mod polled;
-mod polled_power_of_d;
 mod polling;
 mod pooled;
-mod power_of_d;
-pub mod prequal;
 mod probe;
 mod probed;
 mod query;
-mod random;
-mod registry;
-mod rif_then_latency;
-mod round_robin;
 mod settings;
-mod shortest_expected_delay;
 mod stride;
 #[cfg(test)]
 mod trial;
@@ -41,40 +31,23 @@ mod turns;
 mod unprobed;
 mod usual;
 mod waits;
-mod weighted_round_robin;
 
-pub use c3::{C3, C3Config, C3Settings};
 pub use candidates::Candidates;
-pub use capacity::{Capacity, CapacityConfig, CapacitySettings};
-pub use els::{Els, ElsConfig, ElsSettings};
+pub use entry::{Carried, PolicyEntry, Reports, ScoreWords};
 pub use event::Event;
 pub use explanation::{Candidate, Explanation, Out, OutReason, Score};
 pub use fleet::Fleet;
-pub use least_loaded::LeastLoaded;
-pub use linear::{Linear, LinearConfig, LinearSettings};
+pub use health_view::{HealthCounters, HealthState, HealthView};
 pub use observe::{Counters, PooledView, ReasonCounts, ReplicaView, Snapshot};
-pub use peak_ewma::{PeakEwma, PeakEwmaConfig, PeakEwmaSettings};
+pub use policies::*;
 pub use polled::{ChoosePolled, Polled};
-pub use polled_power_of_d::{PolledPowerOfD, PolledPowerOfDConfig, PolledPowerOfDSettings};
-pub use power_of_d::{PowerOfD, PowerOfDConfig, PowerOfDSettings};
-pub use prequal::{Prequal, PrequalConfig, PrequalSync};
 pub use probe::{Probe, ProbeId, ProbeRound, RoundReply};
 pub use query::{Attempt, Decision, Outcome, Pick, PickReason, Query, Ticket};
-pub use random::Random;
-pub use registry::{DEFAULT_POLICY, POLICIES, PolicyEntry, PolicySettings, policy_named};
-pub use rif_then_latency::{RifThenLatency, RifThenLatencyConfig, RifThenLatencySettings};
-pub use round_robin::RoundRobin;
 #[cfg(test)]
 pub(crate) use settings::check_ranges;
-pub use settings::{ConfigError, Settings, Valid};
+pub use settings::{ConfigError, Field, Kind, Section, SectionVisitor, Settings, Valid};
 pub(crate) use settings::{require, require_span, require_span_or_none};
-pub use shortest_expected_delay::{
-    ShortestExpectedDelay, ShortestExpectedDelayConfig, ShortestExpectedDelaySettings,
-};
 pub use unprobed::{Choose, QueryEnd, Unprobed};
-pub use weighted_round_robin::{
-    WeightedRoundRobin, WeightedRoundRobinConfig, WeightedRoundRobinSettings,
-};
 
 use crate::draw::Draw;
 use crate::time::Instant;

@@ -1,8 +1,8 @@
 //! What people may see of a policy: counts of what happened, and a picture of what it knows.
 
 use crate::fixed::Rate;
-use crate::health::{HealthCounters, HealthView};
 use crate::policy::explanation::Score;
+use crate::policy::health_view::{HealthCounters, HealthView};
 use crate::policy::query::PickReason;
 use crate::replica::ReplicaId;
 use crate::report::Rif;
@@ -150,13 +150,11 @@ pub struct Snapshot {
     pub replicas: Vec<ReplicaView>,
     /// The pool, or whatever else is kept of reports, oldest first; empty for policies that keep none.
     pub pool: Vec<PooledView>,
-    /// Whose reports of [`pool`](Self::pool) the next query's choice would compare, in their order, and what of each, the lowest
-    /// being chosen; for policies that compare something of their own. Empty where the reports' own figures are compared, or
-    /// none of them.
-    pub scores: Vec<(ReplicaId, Score)>,
-    /// The replica that the next query goes to if it may go to any. Of those with the lowest score it is the one that also has
-    /// what decides among equals; under `shortest_expected_delay` its last turn is longest ago. `None` where chance decides, and
-    /// where there are no scores.
+    /// Whose reports of [`pool`](Self::pool) the next query's choice compares, the best first and of equals the older, and what of
+    /// each, for policies that compare something of their own. Empty where reports decide nothing, such as too few of them.
+    pub order: Vec<(ReplicaId, Option<Score>)>,
+    /// The first of [`order`](Self::order), to which the next query goes if it may go to any. `None` where it has an equal, so that
+    /// chance decides, and where there is no order. Under `shortest_expected_delay` the last turn of each decides between equals.
     pub next: Option<ReplicaId>,
     /// The RIF limit now; `None` where nothing is hot.
     pub rif_limit: Option<Rif>,

@@ -1,6 +1,6 @@
 //! A query on its way through a policy: what is asked, what was decided and why, and how it ended.
 
-use crate::health::Mark;
+use crate::policy::mark::Mark;
 use crate::policy::observe::PooledView;
 use crate::policy::probe::ProbeRound;
 use crate::policy::probed::LocalArrival;

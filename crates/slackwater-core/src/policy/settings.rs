@@ -3,6 +3,7 @@
 //! A policy's settings are a plain struct that a user may fill in as they like. [`Settings::validate`] makes a
 //! [`Valid`] of it, which is what a policy takes: nothing after that has to check again.
 
+use crate::fixed::{Quantile, Rate};
 use core::error::Error;
 use core::fmt;
 use core::ops::Deref;
@@ -32,9 +33,87 @@ pub trait Settings: Sized {
     }
 }
 
+/// Settings that have a section of their own in a configuration.
+pub trait Section: Settings + Default + Clone + 'static {
+    /// The section's name.
+    const NAME: &'static str;
+    /// Its keys.
+    const FIELDS: &'static [Field<Self>];
+}
+
+/// A key of a section. [`Settings::check`] has its range.
+#[derive(Debug)]
+pub struct Field<S: 'static> {
+    /// Its name within the section.
+    pub name: &'static str,
+    /// What it does, in lines of Markdown.
+    pub doc: &'static [&'static str],
+    /// What holds without it, where its default does not say that.
+    pub unsaid: Option<&'static str>,
+    /// Of which type its value is, and where it is kept.
+    pub kind: Kind<S>,
+}
+
+/// Of which type a value is, and where it is kept.
+#[derive(Debug)]
+pub enum Kind<S> {
+    /// True or false.
+    Boolean(fn(&mut S) -> &mut bool),
+    /// A span of time.
+    Duration(fn(&mut S) -> &mut Duration),
+    /// A factor that is kept in millionths.
+    Factor(fn(&mut S) -> &mut u32),
+    /// A part of a whole.
+    Quantile(fn(&mut S) -> &mut Quantile),
+    /// So many for each query.
+    Rate(fn(&mut S) -> &mut Rate),
+    /// A whole number up to 255.
+    U8(fn(&mut S) -> &mut u8),
+    /// A whole number up to 65,535.
+    U16(fn(&mut S) -> &mut u16),
+    /// A whole number up to 4,294,967,295.
+    U32(fn(&mut S) -> &mut u32),
+}
+
+/// Declares a section's table: `key in Kind: field;`, with a text behind that where the default does not say what holds without
+/// the key. Its doc is what the key does.
+macro_rules! section {
+    (@unsaid) => { None };
+    (@unsaid $unsaid:literal) => { Some($unsaid) };
+    ($settings:ident in $section:literal {
+        $($(#[doc = $doc:literal])+ $key:ident in $kind:ident: $field:ident $(, $unsaid:literal)?;)*
+    }) => {
+        impl $crate::policy::settings::Section for $settings {
+            const NAME: &'static str = $section;
+            const FIELDS: &'static [$crate::policy::settings::Field<Self>] =
+                &[$($crate::policy::settings::Field {
+                    name: stringify!($key),
+                    doc: &[$($doc),+],
+                    unsaid: $crate::policy::settings::section!(@unsaid $($unsaid)?),
+                    kind: $crate::policy::settings::Kind::$kind(|settings| &mut settings.$field),
+                },)*];
+        }
+    };
+}
+
+pub(crate) use section;
+
+/// What is to be done with each section of [`PolicySettings`](crate::policy::PolicySettings).
+pub trait SectionVisitor {
+    /// Does it.
+    fn visit<S: Section>(&mut self, settings: &mut Valid<S>);
+}
+
 /// Settings that make sense; defaults always do.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Valid<S>(S);
+
+impl<S> Valid<S> {
+    /// The settings as a user writes them.
+    pub fn into_inner(self) -> S {
+        self.0
+    }
+}
 
 impl<S> Deref for Valid<S> {
     type Target = S;

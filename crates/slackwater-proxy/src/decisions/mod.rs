@@ -21,5 +21,4 @@ mod wanted;
 pub use answer::Found;
 pub use answer::{DecisionText, answer};
 pub use archive::Archive;
-pub use sentences::score_name;
 pub use wanted::LIMIT_MAX;

@@ -4,7 +4,7 @@ use super::decision::{Decision, Kept, Known, Report, Tried};
 use crate::request_record::AttemptKind;
 use core::fmt::{self, Write};
 use core::time::Duration;
-use slackwater_core::policy::{Outcome, PickReason};
+use slackwater_core::policy::{Outcome, PickReason, policy_named};
 use slackwater_telemetry::date::Date;
 
 /// So many of those that could not be chosen are named.
@@ -88,13 +88,10 @@ fn write_attempt(
         attempt.replica,
         why(attempt, policy)
     )?;
-    // A policy that goes by capacity compares this way while it cannot.
     let rule = attempt.rule.unwrap_or(attempt.reason);
-    if policy == Some("capacity") && matches!(rule, PickReason::Cold | PickReason::Hot) {
-        write!(
-            to,
-            "; not all say what they can carry, so this was decided as by prequal"
-        )?;
+    let why = (policy.and_then(policy_named)).map_or("", |entry| entry.why_hot_cold);
+    if !why.is_empty() && matches!(rule, PickReason::Cold | PickReason::Hot) {
+        write!(to, "; {why}")?;
     }
     if let Some(runner_up) = &attempt.runner_up {
         let tells_hot_from_cold = attempt.rif_limit.is_some();
@@ -110,14 +107,6 @@ fn write_attempt(
         write!(to, "; this is the answer that was passed on")?;
     }
     writeln!(to)
-}
-
-/// What a policy calls the figure of its own that it compares.
-pub fn score_name(policy: Option<&str>) -> &'static str {
-    match policy {
-        Some("shortest_expected_delay") => "expected delay",
-        _ => "score",
-    }
 }
 
 /// Why that replica.
@@ -162,7 +151,8 @@ fn by_rule(attempt: &Tried, rule: PickReason, policy: Option<&str>) -> String {
         PickReason::Hot => format!("all {} hot, lowest RIF{figures}; {limit}", attempt.hot),
         PickReason::LowestScore => {
             let reports = attempt.cold + attempt.hot;
-            let score = score_name(policy);
+            let entry = policy.and_then(policy_named);
+            let score = entry.map_or("score", |entry| entry.score.name);
             format!("lowest {score}{compared} of {reports}{figures}")
         }
         PickReason::LowestCost => format!("lowest cost{compared} of {looked_at} drawn"),

@@ -1,7 +1,7 @@
 //! Holding a number against its bounds: reproduced or not, and by how much.
 
 use super::{Claim, Verdict};
-pub(super) use crate::report::number::significant as number;
+pub(super) use crate::number::significant as number;
 
 /// Where a number must lie, both ends included, and what it is a number of.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -3,10 +3,10 @@
 //! A quantity differs if its interval, seed by seed, excludes no difference; latencies are compared as ratios, errors as
 //! differences. What is not shown may exist all the same, and of twenty comparisons of equals one is shown as different.
 
-use super::number;
 use super::quantity::{ERROR_PERCENT, LATENCIES, Quantity};
 use crate::figure::Played;
 use crate::interval::Estimate;
+use crate::number;
 
 /// What one quantity says of a policy against the first.
 #[derive(Clone, Debug, PartialEq)]

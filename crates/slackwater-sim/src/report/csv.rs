@@ -4,9 +4,9 @@
 //! time, so on one core. Durations are milliseconds, `load` is a multiple of the allocation, `error_pct` is of all queries,
 //! `util_*` are multiples of the allocation. A field without a value is empty.
 
-use super::number::{at_most, fixed};
 use super::quantity::ms;
 use crate::figure::Played;
+use crate::number::{at_most, fixed};
 
 /// The columns, in order.
 pub const COLUMNS: [&str; 22] = [

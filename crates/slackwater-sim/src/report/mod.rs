@@ -7,7 +7,6 @@ mod compared;
 mod csv;
 mod html;
 mod markup;
-pub(crate) mod number;
 mod quantity;
 mod svg;
 mod tables;
@@ -18,8 +17,8 @@ mod example;
 #[cfg(test)]
 mod tests;
 
+pub use crate::number::with_thousands;
 pub use csv::{COLUMNS, csv};
-pub use number::with_thousands;
 pub use svg::svg_document;
 pub use text::{comparison, summary};
 

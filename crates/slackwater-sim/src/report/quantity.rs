@@ -2,10 +2,10 @@
 //!
 //! Pages, terminal and comparisons read the same quantities from here, so that one name means one thing in all of them.
 
-use super::number;
 use crate::figure::Played;
 use crate::interval::Estimate;
 use crate::measure::Measured;
+use crate::number;
 
 /// One thing measured.
 #[derive(Clone, Copy, Debug)]

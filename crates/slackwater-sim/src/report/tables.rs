@@ -1,9 +1,9 @@
 //! What was played as tables: cell by cell, and policy against policy. Pages and terminal show the same ones.
 
-use super::number;
 use super::quantity::{ERROR_PERCENT, LATENCIES, OTHERS, Quantity};
 use crate::figure::{Played, Table};
 use crate::interval::Estimate;
+use crate::number;
 
 /// Everything that is measured, one row for each cell.
 pub(super) fn cells(played: &[Played]) -> Table {

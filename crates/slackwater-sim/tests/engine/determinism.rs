@@ -8,7 +8,7 @@ use slackwater_sim::scenario::{Change, Cost, Event, Group, Hedge, Scenario};
 use std::sync::{Arc, Mutex};
 
 /// A second of a fleet in which everything happens.
-fn eventful() -> Scenario {
+pub(crate) fn eventful() -> Scenario {
     let mut scenario = plain(500.0, vec![Group::healthy(8, SINGLE)]);
     scenario.cost = Cost::Exponential(ms(10));
     scenario.network = steady(ms(1));

@@ -21,4 +21,6 @@ mod theory;
 #[cfg(test)]
 mod troubles;
 #[cfg(test)]
+mod two_processes;
+#[cfg(test)]
 mod tying;

@@ -4,8 +4,8 @@ use super::rig::{SINGLE, ms, plain, regular, secs, shared, steady};
 use core::cell::RefCell;
 use core::time::Duration;
 use slackwater_core::policy::{
-    self, Counters, Decision, Explanation, Fleet, Outcome, POLICIES, Policy, PolicyEntry,
-    PolicySettings, Probe, Query, Snapshot, Ticket, policy_named,
+    self, Counters, DEFAULT_POLICY, Decision, Explanation, Fleet, Outcome, POLICIES, Policy,
+    PolicyEntry, PolicySettings, Probe, Query, Snapshot, Ticket, policy_named,
 };
 use slackwater_core::{Draw, Instant};
 use slackwater_sim::policy::{PolicyChoice, PolicyKind};
@@ -146,6 +146,7 @@ const fn entry(build: fn(&PolicySettings) -> Box<dyn Policy>) -> PolicyEntry {
         name: "spy",
         about: "a spy",
         build,
+        ..DEFAULT_POLICY
     }
 }
 

@@ -294,7 +294,7 @@ impl Watch for Passing {
     fn finish(self, ending: Ending) {
         match ending {
             Ending::Complete if self.has_failed => self.end(End::Failed),
-            Ending::Complete | Ending::Silent => self.end(End::Success),
+            Ending::Complete | Ending::TunnelIdle => self.end(End::Success),
             Ending::Broken | Ending::Stalled => {
                 self.counts.broken.add_one();
                 self.end(End::Failed);

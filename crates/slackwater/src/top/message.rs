@@ -4,6 +4,7 @@
 //! other side may be older or newer than this one.
 
 use serde::Deserialize;
+use slackwater_telemetry::policy::PolicyFacts;
 use std::collections::BTreeMap;
 
 /// Counts by name.
@@ -26,6 +27,7 @@ pub(super) struct Fleet {
     pub(super) interval_ms: u64,
     /// The names of states, by their number.
     pub(super) states: Vec<String>,
+    pub(super) policies: Vec<PolicyFacts>,
     pub(super) services: Vec<FleetService>,
     pub(super) demo: Option<FleetDemo>,
 }
@@ -151,9 +153,11 @@ pub(super) struct Report {
     pub(super) uses_left: Option<u64>,
     pub(super) hot: bool,
     pub(super) local: bool,
+    /// Its place in the order of choice; `None` where its report decides nothing.
+    pub(super) rank: Option<u64>,
     /// What is compared, for policies that compare something of their own.
     pub(super) score_us: Option<i64>,
-    /// The one that the policy takes next, of equal scores, too.
+    /// The one that the policy takes next; none where chance decides between equals.
     pub(super) next: bool,
 }
 

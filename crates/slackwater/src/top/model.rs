@@ -168,6 +168,14 @@ impl Model {
         service.map_or("", |service| service.policy.as_str())
     }
 
+    /// What the service's policy calls the figure of its own that it compares.
+    pub(super) fn score_name(&self, service: usize) -> &str {
+        let name = self.policy(service);
+        let mut policies = self.fleet.policies.iter();
+        let policy = policies.find(|policy| policy.name == name);
+        policy.map_or("score", |policy| policy.score.as_str())
+    }
+
     pub(super) fn trend(&self, service: usize) -> Option<&Trend> {
         self.trends.get(service)
     }

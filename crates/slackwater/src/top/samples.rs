@@ -76,6 +76,10 @@ pub(super) fn serve_by_delay() -> (Fleet, Tick) {
         report.score_us = Some(delay_us.expect("few"));
         report.next = report.replica == 16;
     }
+    (service.pool).sort_by_key(|report| (report.worker, report.score_us, !report.next));
+    for (rank, report) in (0..).zip(&mut service.pool) {
+        report.rank = Some(rank);
+    }
     for hot in &mut service.replicas.hot {
         *hot = hot.map(|_| 0);
     }

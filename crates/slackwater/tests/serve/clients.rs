@@ -1,6 +1,6 @@
 //! Clients: one that speaks bytes over HTTP/1.1, and hyper's for HTTP/2.
 
-use crate::proxy::PATIENCE;
+use crate::proxy::{PATIENCE, until};
 use crate::replicas::AnyBody;
 use bytes::Bytes;
 use core::net::SocketAddr;
@@ -39,6 +39,26 @@ impl Answer {
     }
 }
 
+/// How many bytes of a socket wait to be acknowledged by the other side, and to be read from it, in the table of
+/// `/proc/net/tcp`. Addresses there are IPv4 as the machine keeps them, and ports are hexadecimal.
+fn queued(sockets: &str, from: SocketAddr, to: SocketAddr) -> Option<(u64, u64)> {
+    let text = |address: SocketAddr| match address {
+        SocketAddr::V4(address) => {
+            let ip = u32::from_ne_bytes(address.ip().octets());
+            format!("{ip:08X}:{:04X}", address.port())
+        }
+        SocketAddr::V6(_) => String::new(),
+    };
+    let (from, to) = (text(from), text(to));
+    sockets.lines().find_map(|line| {
+        let mut cells = line.split_whitespace().skip(1);
+        let is_this = cells.next()? == from && cells.next()? == to;
+        let (sending, received) = cells.nth(1)?.split_once(':')?;
+        let bytes = |hexadecimal| u64::from_str_radix(hexadecimal, 16).ok();
+        is_this.then_some((bytes(sending)?, bytes(received)?))
+    })
+}
+
 impl Client {
     pub(crate) async fn connect(address: SocketAddr) -> Self {
         Self::of(TcpStream::connect(address).await.unwrap())
@@ -53,6 +73,18 @@ impl Client {
 
     pub(crate) async fn send(&mut self, text: &str) {
         self.stream.write_all(text.as_bytes()).await.unwrap();
+    }
+
+    /// Waits until the other side has read all that was sent, as Linux says of both sockets.
+    pub(crate) async fn is_read(&self) {
+        let own = self.stream.local_addr().unwrap();
+        let other = self.stream.peer_addr().unwrap();
+        until("all that was sent has been read", async || {
+            let sockets = std::fs::read_to_string("/proc/net/tcp").unwrap();
+            let is_empty = |from, to| queued(&sockets, from, to) == Some((0, 0));
+            (is_empty(own, other) && is_empty(other, own)).then_some(())
+        })
+        .await;
     }
 
     /// Sends `GET path`, and reads the response.

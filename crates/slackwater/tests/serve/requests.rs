@@ -3,7 +3,6 @@
 use crate::clients::{self, Client, empty, full, get};
 use crate::proxy::{PATIENCE, Proxy, until};
 use crate::replicas::{self, AnyBody, Replica};
-use core::time::Duration;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version};
 use http_body_util::{BodyExt, StreamBody};
 use hyper::body::{Frame, Incoming};
@@ -407,8 +406,8 @@ async fn the_protocol_is_known_however_the_first_bytes_are_cut() {
     for pieces in [["P", "UT"], ["PR", "OPFIND"], ["P", "OST"]] {
         let mut client = Client::connect(proxy.address).await;
         client.send(pieces[0]).await;
-        // Long enough for the proxy to look at the first piece alone; it works either way.
-        tokio::time::sleep(Duration::from_millis(15)).await;
+        // The proxy looks at the first piece alone.
+        client.is_read().await;
         client
             .send(&format!("{} / HTTP/1.1\r\nhost: x\r\n\r\n", pieces[1]))
             .await;
@@ -418,7 +417,7 @@ async fn the_protocol_is_known_however_the_first_bytes_are_cut() {
     }
     let mut client = Client::connect(proxy.address).await;
     client.send("PR").await;
-    tokio::time::sleep(Duration::from_millis(15)).await;
+    client.is_read().await;
     client.send("I * HTTP/2.0\r\n\r\nSM\r\n\r\n").await;
     // An empty SETTINGS frame of the client; the proxy's own begins with its length and the type 4.
     client.send("\0\0\0\x04\0\0\0\0\0").await;

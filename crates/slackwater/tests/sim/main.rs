@@ -13,3 +13,4 @@ mod rig;
 mod run;
 mod size;
 mod stop;
+mod two_processes;

@@ -5,7 +5,7 @@ use std::fs;
 use std::process::{Command, Stdio};
 
 /// Records both sides of a short demo; who wins is no matter.
-fn record(scratch: &Scratch, arguments: &[&str]) -> String {
+pub(crate) fn record(scratch: &Scratch, arguments: &[&str]) -> String {
     let file = scratch.path("demo.rec");
     let fixed = ["demo", "--seconds", "1.5", "--admin", "127.0.0.1:0"];
     let record = ["--no-table", "--replicas", "4", "--rate", "240", "--record"];

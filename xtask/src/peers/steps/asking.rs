@@ -1,6 +1,6 @@
 //! curl through `serve`: methods and protocols, and what `/status` says afterwards.
 
-use super::{judge, replica_is_heard};
+use super::{has_own_report, judge};
 use crate::loopback::processes::wait_for;
 use crate::peers::site::{REPLICAS, Site};
 use crate::report::Report;
@@ -89,7 +89,7 @@ fn ask(site: &Site<'_>, path: &str, arguments: &[&str]) -> Result<Answer, String
 /// Each replica has a report of its own in a pool, and none is silent.
 fn is_probed(status: &Value) -> bool {
     let replicas = status["replicas"].as_array().map_or(&[][..], Vec::as_slice);
-    let is_probed = |replica| replica_is_heard(status, replica);
+    let is_probed = |replica| has_own_report(status, replica);
     replicas.len() == REPLICAS && replicas.iter().all(is_probed)
 }
 

@@ -11,7 +11,7 @@
 //! and may well leave it alone.
 
 use super::load::{Load, RATE};
-use super::{judge, replica_is_heard};
+use super::{has_own_report, judge};
 use crate::loopback::http::is_refused;
 use crate::loopback::processes::wait_for;
 use crate::peers::options::Options;
@@ -162,7 +162,7 @@ impl Run<'_, '_> {
             let status = self.site.status()?;
             let replica = &status["replicas"][self.index];
             let sent = sent(replica) - sent_before;
-            let is_back = sent >= requests && replica_is_heard(&status, replica);
+            let is_back = sent >= requests && has_own_report(&status, replica);
             Ok(is_back.then(|| {
                 format!(
                     "after {} ms, with {sent} requests",

@@ -49,7 +49,7 @@ fn judge(passed: bool, numbers: String) -> Result<String, String> {
 }
 
 /// Whether some worker may choose the replica by a report that it gave itself.
-fn replica_is_heard(status: &Value, replica: &Value) -> bool {
+fn has_own_report(status: &Value, replica: &Value) -> bool {
     let workers = status["workers"].as_array().into_iter().flatten();
     let mut pooled = workers.flat_map(|worker| worker["pool"].as_array().into_iter().flatten());
     replica["probe_address"].is_string()

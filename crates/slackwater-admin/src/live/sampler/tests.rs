@@ -268,9 +268,9 @@ fn where_scores_decide_the_pool_has_what_is_compared_and_is_told_how() {
     assert!(worker.pool.len() > 1, "{worker:?}");
     let compared = worker.pool[1].replica;
     let other = worker.pool[0].replica;
-    worker.scores = vec![
-        (other, Score::Nanoseconds(12_345_699)),
-        (compared, Score::Nanoseconds(12_345_678)),
+    worker.order = vec![
+        (compared, Some(Score::Nanoseconds(12_345_678))),
+        (other, Some(Score::Nanoseconds(12_345_699))),
     ];
     worker.next = Some(compared);
     let pool = &tick(&now, &now).services[0].pool;
@@ -278,7 +278,7 @@ fn where_scores_decide_the_pool_has_what_is_compared_and_is_told_how() {
         let reports = pool.iter().filter(|it| it.worker == worker);
         reports.map(|it| (it.score_us, it.next)).collect()
     };
-    let expected = [(Some(12_345), false), (Some(12_345), true)];
+    let expected = [(Some(12_345), true), (Some(12_345), false)];
     assert_eq!(of(1), expected, "the others are not looked at");
     assert_eq!(of(0).len(), now.services[0].workers[0].snapshot.pool.len());
     assert!(of(0).iter().all(|it| *it == (None, false)));

@@ -1,68 +1,54 @@
-//! The policies' sections, `[prequal]`, `[linear]` and so on, and who reads which. Configurations of `serve` and scenarios of
-//! `sim` have the same.
+//! The policies' sections, `[prequal]`, `[linear]` and so on: the core's tables of their keys, as configurations of `serve` and
+//! scenarios of `sim` have them.
 
-mod field;
-mod readers;
-mod sections;
+mod place;
 
+use crate::table;
+use crate::table::rows::{Row, row};
 use crate::toml_reader::{Reader, Said};
-use core::fmt;
-use field::{adopt, read, write};
-use slackwater_core::policy::prequal::PrequalSettings;
-use slackwater_core::policy::{
-    C3Settings, CapacitySettings, ElsSettings, LinearSettings, PeakEwmaSettings, PolicySettings,
-    PolledPowerOfDSettings, PowerOfDSettings, RifThenLatencySettings,
-    ShortestExpectedDelaySettings, WeightedRoundRobinSettings,
-};
-
-pub(super) use readers::{all_sections, has_probes, readers_of, reads};
+use place::key_of;
+use slackwater_core::policy::{PolicySettings, Section, SectionVisitor, Valid};
 
 /// What the policies are set to, and what was said of each key that was.
 #[derive(Debug)]
 pub struct PolicySections {
-    /// What stands before their names: nothing, or `services.NAME.`.
-    prefix: String,
-    pub(super) prequal: PrequalSettings,
-    linear: LinearSettings,
-    c3: C3Settings,
-    rif_then_latency: RifThenLatencySettings,
-    shortest_expected_delay: ShortestExpectedDelaySettings,
-    capacity: CapacitySettings,
-    power_of_d: PowerOfDSettings,
-    peak_ewma: PeakEwmaSettings,
-    els: ElsSettings,
-    polled_power_of_d: PolledPowerOfDSettings,
-    weighted_round_robin: WeightedRoundRobinSettings,
+    /// What policies are made with.
+    pub settings: PolicySettings,
+    /// Every section, in order.
+    pub(super) names: Vec<&'static str>,
     said: Vec<SaidSetting>,
 }
 
 /// A key of a policy's section that was said.
 #[derive(Debug)]
-struct SaidSetting {
-    section: &'static str,
-    key: &'static str,
-    said: Said,
+pub(super) struct SaidSetting {
+    pub(super) section: &'static str,
+    pub(super) key: &'static str,
+    pub(super) said: Said,
 }
 
 impl PolicySections {
-    /// Reads all of them, where `prefix` says: nothing for the top of the file, or `services.NAME.`.
+    /// Reads all of them, where `prefix` says: nothing for the top of the file, or `services.NAME.`. Mistakes are noted.
     pub fn read(reader: &mut Reader<'_>, prefix: &str) -> Self {
-        let said = &mut Vec::new();
+        let mut settings = PolicySettings::default();
+        let mut reading = Reading {
+            reader,
+            prefix,
+            names: Vec::new(),
+            said: Vec::new(),
+        };
+        settings.visit(&mut reading);
+        let Reading { names, said, .. } = reading;
         Self {
-            prefix: prefix.to_owned(),
-            prequal: read(reader, prefix, said),
-            linear: read(reader, prefix, said),
-            c3: read(reader, prefix, said),
-            rif_then_latency: read(reader, prefix, said),
-            shortest_expected_delay: read(reader, prefix, said),
-            capacity: read(reader, prefix, said),
-            power_of_d: read(reader, prefix, said),
-            peak_ewma: read(reader, prefix, said),
-            els: read(reader, prefix, said),
-            polled_power_of_d: read(reader, prefix, said),
-            weighted_round_robin: read(reader, prefix, said),
-            said: core::mem::take(said),
+            settings,
+            names,
+            said,
         }
+    }
+
+    /// The keys that were said.
+    pub(super) fn said(&self) -> &[SaidSetting] {
+        &self.said
     }
 
     /// The keys of `section` that were said.
@@ -73,61 +59,75 @@ impl PolicySections {
         let said = self.said.iter().filter(move |said| said.section == section);
         said.map(|said| (said.key, &said.said))
     }
+}
 
-    /// What policies are made with. Each value was checked as it was read; values that do not go together are noted here.
-    pub fn settings(&self, reader: &mut Reader<'_>) -> PolicySettings {
-        let prefix = &self.prefix;
-        let mut settings = PolicySettings::default();
-        adopt(reader, prefix, &self.prequal, &mut settings.prequal);
-        adopt(reader, prefix, &self.linear, &mut settings.linear);
-        adopt(reader, prefix, &self.c3, &mut settings.c3);
-        adopt(
-            reader,
-            prefix,
-            &self.rif_then_latency,
-            &mut settings.rif_then_latency,
-        );
-        adopt(
-            reader,
-            prefix,
-            &self.shortest_expected_delay,
-            &mut settings.shortest_expected_delay,
-        );
-        adopt(reader, prefix, &self.capacity, &mut settings.capacity);
-        adopt(reader, prefix, &self.power_of_d, &mut settings.power_of_d);
-        adopt(reader, prefix, &self.peak_ewma, &mut settings.peak_ewma);
-        adopt(reader, prefix, &self.els, &mut settings.els);
-        adopt(
-            reader,
-            prefix,
-            &self.polled_power_of_d,
-            &mut settings.polled_power_of_d,
-        );
-        adopt(
-            reader,
-            prefix,
-            &self.weighted_round_robin,
-            &mut settings.weighted_round_robin,
-        );
-        settings
+/// Reads each section.
+struct Reading<'r, 't> {
+    reader: &'r mut Reader<'t>,
+    prefix: &'r str,
+    names: Vec<&'static str>,
+    said: Vec<SaidSetting>,
+}
+
+impl SectionVisitor for Reading<'_, '_> {
+    fn visit<S: Section>(&mut self, settings: &mut Valid<S>) {
+        self.names.push(S::NAME);
+        let mut read = S::default();
+        for key in S::FIELDS.iter().map(key_of) {
+            let field = format!("{}{}.{}", self.prefix, S::NAME, key.name);
+            key.place.read(self.reader, &field, &mut read);
+            let said = self.reader.said(&field);
+            self.said.extend(said.map(|said| SaidSetting {
+                section: S::NAME,
+                key: key.name,
+                said,
+            }));
+        }
+        match read.validate() {
+            Ok(valid) => *settings = valid,
+            // Each is in its range, so this is of values that do not go together.
+            Err(error) => {
+                let field = format!("{}{}.{}", self.prefix, S::NAME, error.field);
+                let expected = format!("expected {}", error.expected);
+                self.reader.add_mistake_near(&field, expected);
+            }
+        }
     }
 }
 
 /// Writes every section in full.
-pub(super) fn write_sections(
-    to: &mut String,
-    prefix: &str,
-    settings: &PolicySettings,
-) -> fmt::Result {
-    write::<PrequalSettings>(to, prefix, &settings.prequal)?;
-    write::<LinearSettings>(to, prefix, &settings.linear)?;
-    write::<C3Settings>(to, prefix, &settings.c3)?;
-    write::<RifThenLatencySettings>(to, prefix, &settings.rif_then_latency)?;
-    write::<ShortestExpectedDelaySettings>(to, prefix, &settings.shortest_expected_delay)?;
-    write::<CapacitySettings>(to, prefix, &settings.capacity)?;
-    write::<PowerOfDSettings>(to, prefix, &settings.power_of_d)?;
-    write::<PeakEwmaSettings>(to, prefix, &settings.peak_ewma)?;
-    write::<ElsSettings>(to, prefix, &settings.els)?;
-    write::<PolledPowerOfDSettings>(to, prefix, &settings.polled_power_of_d)?;
-    write::<WeightedRoundRobinSettings>(to, prefix, &settings.weighted_round_robin)
+pub(super) fn write_sections(to: &mut String, prefix: &str, settings: &PolicySettings) {
+    settings.clone().visit(&mut Writing { to, prefix });
+}
+
+/// Writes each section.
+struct Writing<'w> {
+    to: &'w mut String,
+    prefix: &'w str,
+}
+
+impl SectionVisitor for Writing<'_> {
+    fn visit<S: Section>(&mut self, settings: &mut Valid<S>) {
+        let keys = S::FIELDS.iter();
+        let keys = keys.filter_map(|field| Some((field.name, key_of(field).place.show(settings)?)));
+        table::write_keys(self.to, &format!("{}{}", self.prefix, S::NAME), keys);
+    }
+}
+
+/// What is told of the keys of all sections.
+pub(super) fn policy_rows() -> Vec<Row> {
+    let mut rows = Rows(Vec::new());
+    PolicySettings::default().visit(&mut rows);
+    rows.0
+}
+
+/// What is told of each section's keys.
+struct Rows(Vec<Row>);
+
+impl SectionVisitor for Rows {
+    fn visit<S: Section>(&mut self, _: &mut Valid<S>) {
+        let keys = S::FIELDS.iter().map(key_of);
+        let rows = keys.map(|key| row(format!("{}.{}", S::NAME, key.name), &key));
+        self.0.extend(rows);
+    }
 }

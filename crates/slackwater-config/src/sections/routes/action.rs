@@ -1,11 +1,13 @@
 //! What becomes of a route's requests: the keys `service`, `services`, `redirect` and `respond`, of which one has to be said.
 
-use super::{Named, bounds, heads, mirror, when};
+use super::{Named, heads, mirror, when};
 use crate::routes::{
-    Action, Conditions, FixedResponse, Forward, HeaderChanges, PathRule, Redirect, RetryChanges,
+    Action, Conditions, FixedResponse, Forward, HeaderChanges, PathRule, Redirect, RetryRules,
     RouteRetries, Split, Template,
 };
+use crate::sections::connect::CONNECT;
 use crate::sections::{Connect, ReplicaProtocol};
+use crate::table::{self, Judge, Kind};
 use crate::toml_reader::values::{text, whole, within};
 use crate::toml_reader::{Item, Mistake, Reader, Said};
 use bytes::Bytes;
@@ -87,32 +89,28 @@ fn read_forward(
     let rewrite = heads::read_rewrite(reader, &format!("{prefix}rewrite"), when);
     let request_headers: Option<HeaderChanges> =
         heads::read_changes(reader, &format!("{prefix}request_headers"));
-    let bounds = bounds::read(reader, prefix);
-    let connect = read_connect(reader, &format!("{prefix}connect"));
-    let mirror = mirror::read(reader, &format!("{prefix}mirror"), named);
-    let said = RetryChanges::read(reader, prefix);
+    let bounds = table::read(reader, prefix);
+    let connect = CONNECT.take(reader, &format!("{prefix}connect"), &Judge::none());
+    let mirror = mirror::read(reader, prefix, named);
+    let retries = retries(reader, prefix);
     let services = match one {
         Some(service) => Split::one(service?),
         None => several?,
     };
-    if let Some((Connect::Pass, said)) = &connect {
-        note_tunnels_over_http2(reader, said, &services, named);
+    if let Some(said) = reader.said(&format!("{prefix}connect"))
+        && connect == Some(Connect::Pass)
+    {
+        note_tunnels_over_http2(reader, &said, &services, named);
     }
     Some(Forward {
-        connect: connect.map_or(named.connect, |(connect, _)| connect),
+        connect: connect.unwrap_or(named.connect),
         rewrite: rewrite?,
         request_headers: request_headers?,
         bounds,
         mirror,
-        retries: retries(said, &services, named),
+        retries: retries.map(|said| Box::new(retries_at(reader, prefix, said, &services, named))),
         services,
     })
-}
-
-/// The key `connect` and where it was said.
-fn read_connect(reader: &mut Reader<'_>, field: &str) -> Option<(Connect, Said)> {
-    let connect = Connect::read_of_route(reader, field);
-    Option::zip(connect.value, connect.said)
 }
 
 /// A tunnel takes the connection of its request, which over HTTP/2 is that of others, too.
@@ -135,17 +133,31 @@ fn note_tunnels_over_http2(
     }
 }
 
-/// What was said of tries, at each service.
-fn retries(said: RetryChanges, services: &Split, named: Named<'_>) -> Option<Box<RouteRetries>> {
-    if said.is_empty() {
-        return None;
+/// What was said of tries.
+fn retries(reader: &mut Reader<'_>, prefix: &str) -> Option<Vec<(&'static str, String)>> {
+    let rules: RetryRules = table::read(reader, prefix);
+    let said = table::shown(&rules);
+    let said = said.filter(|(key, _)| reader.has(&table::field::<RetryRules>(prefix, key)));
+    Some(said.collect()).filter(|said: &Vec<_>| !said.is_empty())
+}
+
+/// What it comes to at each service.
+fn retries_at(
+    reader: &mut Reader<'_>,
+    prefix: &str,
+    said: Vec<(&'static str, String)>,
+    services: &Split,
+    named: Named<'_>,
+) -> RouteRetries {
+    let mut at = Vec::new();
+    for &(place, _) in services.parts() {
+        if let Some(service) = named.services.get(place) {
+            let mut rules = service.retries.rules.clone();
+            table::read_keys(reader, prefix, &mut rules, |_| true);
+            at.push((place, rules));
+        }
     }
-    let at = services.parts().iter().filter_map(|&(place, _)| {
-        let service = named.services.get(place)?;
-        Some((place, said.over(&service.retries.rules)))
-    });
-    let at = at.collect();
-    Some(Box::new(RouteRetries { said, at }))
+    RouteRetries { said, at }
 }
 
 /// The key `services`: a list of tables with a name and a weight each.

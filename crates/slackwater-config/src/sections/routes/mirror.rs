@@ -3,50 +3,56 @@
 use super::Named;
 use crate::routes::Mirror;
 use crate::sections::model::Config;
-use crate::sections::show::quoted;
+use crate::table::{self, Any, Bytes, Described, STRING, Share, Within, keys};
 use crate::toml_reader::Reader;
-use crate::toml_reader::values::{bytes, quantile, show_bytes, within};
-use core::fmt::{self, Write};
+use crate::toml_reader::values::quote;
 use slackwater_core::Quantile;
 
+impl Default for Mirror {
+    fn default() -> Self {
+        Self {
+            service: 0,
+            share: Quantile::ONE,
+            body_bytes_max: 64 << 10,
+        }
+    }
+}
+
+keys! { Mirror in "mirror" {
+    /// It gets copies of this route's requests.
+    service: Described("the name of a service", STRING), "required";
+    /// Of how many.
+    share at share: Any(Share);
+    /// A request with a larger body is not copied.
+    body_bytes_max at body_bytes_max: Within(Bytes, 0..=1 << 20);
+} }
+
 /// Reads it; `None` if there is none, or after a mistake.
-pub(super) fn read(reader: &mut Reader<'_>, field: &str, named: Named<'_>) -> Option<Mirror> {
-    let is_there = reader.has(field);
-    let service_field = format!("{field}.service");
-    let service = reader.take(&service_field);
-    let share = reader.setting(
-        &format!("{field}.share"),
-        Quantile::ONE,
-        "a number from 0 to 1",
-        quantile,
-    );
-    let body_bytes_max = reader.setting(
-        &format!("{field}.body_bytes_max"),
-        64 << 10,
-        "from 0B to 1MiB",
-        |value| bytes(value).and_then(|size| within(size, &(0..=1 << 20))),
-    );
+pub(super) fn read(reader: &mut Reader<'_>, prefix: &str, named: Named<'_>) -> Option<Mirror> {
+    let is_there = reader.has(&format!("{prefix}mirror"));
+    let field = table::field::<Mirror>(prefix, "service");
+    let service = reader.take(&field);
+    let mirror = table::read(reader, prefix);
     let Some(service) = service else {
         if is_there {
-            reader.add_missing_key(&service_field, "the name of a service");
+            reader.add_missing_key(&field, "the name of a service");
         }
         return None;
     };
-    Some(Mirror {
-        service: reader.note(named.service(&service))?,
-        share: share.value,
-        body_bytes_max: body_bytes_max.value,
-    })
+    let service = reader.note(named.service(&service))?;
+    Some(Mirror { service, ..mirror })
 }
 
-/// Writes it in full.
-pub(super) fn write(to: &mut String, config: &Config, mirror: &Mirror) -> fmt::Result {
-    let service = config.services.get(mirror.service);
-    let service = service.map_or_else(String::new, |service| quoted(&service.name));
-    writeln!(
-        to,
-        "mirror = {{ service = {service}, share = {}, body_bytes_max = {} }}",
-        mirror.share,
-        quoted(show_bytes(mirror.body_bytes_max))
-    )
+/// Its value in TOML.
+pub(super) fn shown(config: &Config, mirror: &Mirror) -> String {
+    let service = config
+        .services
+        .get(mirror.service)
+        .map(|service| quote(&service.name));
+    let keys = table::shown_with(mirror, &[("service", service)]);
+    let keys: Vec<_> = keys
+        .iter()
+        .map(|(key, value)| format!("{key} = {value}"))
+        .collect();
+    format!("{{ {} }}", keys.join(", "))
 }

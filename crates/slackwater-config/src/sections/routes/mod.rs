@@ -6,6 +6,7 @@ mod bounds;
 mod heads;
 mod mirror;
 mod reach;
+mod rows;
 mod show;
 mod when;
 
@@ -17,6 +18,8 @@ use crate::toml_reader::values::found;
 use crate::toml_reader::{Item, Mistake, Reader, Remark, Said};
 
 pub(super) use show::write_routes;
+
+pub(super) use rows::RouteRows;
 
 /// The most routes.
 const ROUTES_MAX: usize = 1024;

@@ -1,15 +1,22 @@
 //! Routes, written out as a file.
 
-use super::{bounds, mirror};
+use super::mirror;
 use crate::routes::{
     Action, HeaderChanges, HeaderTest, HostRule, PathRewrite, PathRule, Rewrite, Route,
 };
+use crate::sections::connect::CONNECT;
 use crate::sections::model::Config;
-use crate::sections::show::quoted;
+use crate::table::{self, Kind};
+use crate::toml_reader::values::quote as quoted;
 use core::fmt::{self, Display, Write};
 
 /// Writes every route.
-pub(crate) fn write_routes(to: &mut String, config: &Config) -> fmt::Result {
+pub(crate) fn write_routes(to: &mut String, config: &Config) {
+    // Writing to a string does not fail.
+    let _ = write_all(to, config);
+}
+
+fn write_all(to: &mut String, config: &Config) -> fmt::Result {
     for route in &config.routes {
         writeln!(to, "[[routes]]")?;
         write_conditions(to, config, route)?;
@@ -80,17 +87,19 @@ fn write_action(to: &mut String, config: &Config, route: &Route) -> fmt::Result 
             }
             write_rewrite(to, &forward.rewrite)?;
             write_changes(to, "request_headers", &forward.request_headers)?;
-            if forward.connect != config.connect {
-                forward.connect.write(to)?;
+            if let Some(connect) = Kind::show(&CONNECT, &forward.connect)
+                && forward.connect != config.connect
+            {
+                writeln!(to, "connect = {connect}")?;
             }
-            bounds::write(to, &forward.bounds)?;
-            if let Some(retries) = &forward.retries {
-                for (key, value) in retries.said.fields() {
-                    writeln!(to, "retries.{key} = {value}")?;
-                }
+            for (key, value) in table::shown(&forward.bounds) {
+                writeln!(to, "{key} = {value}")?;
+            }
+            for (key, value) in forward.retries.iter().flat_map(|retries| &retries.said) {
+                writeln!(to, "retries.{key} = {value}")?;
             }
             match &forward.mirror {
-                Some(mirror) => mirror::write(to, config, mirror),
+                Some(mirror) => writeln!(to, "mirror = {}", mirror::shown(config, mirror)),
                 None => Ok(()),
             }
         }

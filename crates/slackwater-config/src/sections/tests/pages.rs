@@ -1,19 +1,104 @@
 //! What pages say of keys is so.
 
 use super::*;
+use crate::sections::pages::{of_process, of_service};
+use crate::table::rows::Row;
 use std::collections::BTreeMap;
 
+fn page(name: &str) -> PathBuf {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+    docs.join(name)
+}
+
+/// The key in a row of a table of keys.
+fn key_of(line: &str) -> Option<&str> {
+    let key = line.strip_prefix("| `")?.split('`').next();
+    key.filter(|key| !key.starts_with("--"))
+}
+
+/// The page with its rows made from the tables: each where it stands, new ones behind the key that is before them in their
+/// table, and none of keys that are gone.
+fn with_rows(page: &str, rows: &[Row]) -> String {
+    let mut lines: Vec<String> = page.lines().map(str::to_owned).collect();
+    lines.retain(|line| key_of(line).is_none_or(|key| rows.iter().any(|row| row.key == key)));
+    let mut before = 0;
+    for row in rows {
+        let Row {
+            key,
+            default,
+            effect,
+            meaning,
+            ..
+        } = row;
+        let effect = effect.trim_end_matches('.');
+        let words = &meaning.words;
+        let made = format!("| `{key}` | {words} | {default} | {effect} |").replace("|  |", "| |");
+        let place = lines.iter().position(|line| key_of(line) == Some(key));
+        match place {
+            Some(place) => lines[place] = made,
+            None => lines.insert(before + 1, made),
+        }
+        before = place.unwrap_or(before + 1);
+    }
+    lines.join("\n") + "\n"
+}
+
+/// Compares a page with what is made of the tables, or makes it anew.
+fn is_fresh(name: &str, made: &str) {
+    let file = page(name);
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        std::fs::write(&file, made).expect("docs can be written");
+    }
+    let found = std::fs::read_to_string(&file).unwrap_or_default();
+    let stale = format!("docs/{name} is stale: UPDATE_DOCS=1 cargo test -p slackwater-config page");
+    assert!(found == made, "{stale}");
+}
+
 #[test]
-fn the_documentation_has_every_key_and_no_other() {
-    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/configuration.md");
-    let text = std::fs::read_to_string(docs).expect("docs/configuration.md");
-    let documented: BTreeSet<String> = text
-        .lines()
-        .filter_map(|line| line.strip_prefix("| `")?.split('`').next())
-        .filter(|key| !key.starts_with("--"))
-        .map(str::to_owned)
+fn the_page_of_keys_and_the_schemas_are_made_from_the_tables() {
+    let mut rows = of_process();
+    // Of the timeouts that a service may have there are rows already.
+    rows.extend(
+        of_service()
+            .into_iter()
+            .filter(|row| !row.key.starts_with("timeouts.")),
+    );
+    let name = "configuration.md";
+    let text = std::fs::read_to_string(page(name)).expect("the page");
+    is_fresh(name, &with_rows(&text, &rows));
+    is_fresh("configuration.schema.json", &json_schema());
+    is_fresh("agent.schema.json", &agent_json_schema());
+}
+
+#[test]
+fn what_takes_a_restart_is_what_a_reload_leaves_alone() {
+    let keys: Vec<_> = restart_keys().collect();
+    let sections: BTreeSet<_> = (keys.iter())
+        .map(|key| key.split('.').next().expect("a section"))
         .collect();
-    assert_eq!(documented, all_fields());
+    let page = std::fs::read_to_string(page("reload.md")).expect("the page");
+    let told = page
+        .lines()
+        .find(|line| line.starts_with("`workers`"))
+        .expect("the paragraph");
+    for section in sections {
+        assert!(told.contains(&format!("`{section}")), "{section}");
+    }
+    for free in [
+        "admin.token_file",
+        "tracing.sample",
+        "tracing.parent",
+        "limits.streams_max",
+    ] {
+        assert!(!keys.iter().any(|key| key == free), "{free}");
+    }
+}
+
+#[test]
+fn the_tables_have_every_key_that_is_asked_for_and_no_other() {
+    let rows = of_process().into_iter().chain(of_service());
+    let keys: BTreeSet<String> = rows.map(|row| row.key).collect();
+    assert_eq!(keys, all_fields());
 }
 
 /// What stands in backticks in tables' cells.

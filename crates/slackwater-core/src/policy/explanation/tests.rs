@@ -1,6 +1,7 @@
 //! What each policy tells of its choices, and that to tell changes nothing.
 
 mod compared;
+mod kept;
 mod outs;
 mod reasons;
 

@@ -43,7 +43,7 @@ impl<R: LatestRule> LatestReports<R> {
         views
     }
 
-    /// Those that are compared for the next query, oldest first, and what of each.
+    /// Those that are compared for the next query, oldest first.
     pub(super) fn looked_at(&self, now: Instant, client: &Client) -> Vec<Compared> {
         let received_at = |candidate: &Candidate<'_>| candidate.latest.received_at;
         let since = self.newest_since(Query::first(), &client.fleet, &mut Vec::new());
@@ -58,12 +58,12 @@ impl<R: LatestRule> LatestReports<R> {
         };
         let scored = |candidate: Candidate<'_>| {
             let place = self.place(now, candidate, &survey);
-            Some(Compared {
+            Compared {
                 replica: candidate.replica,
                 place,
-                score: R::score(place.first)?,
-            })
+                score: R::score(place.first),
+            }
         };
-        compared.into_iter().filter_map(scored).collect()
+        compared.into_iter().map(scored).collect()
     }
 }

@@ -418,12 +418,12 @@ impl<R: PoolRule> Keep for Pooled<R> {
         }
         let scored = |(replica, load)| {
             let place = order(replica, load);
-            Some(Compared {
+            Compared {
                 replica,
                 place,
-                score: self.rule.score(place.first)?,
-            })
+                score: self.rule.score(place.first),
+            }
         };
-        fresh.into_iter().filter_map(scored).collect()
+        fresh.into_iter().map(scored).collect()
     }
 }

@@ -215,7 +215,8 @@ impl<K: Keep> Policy for Probed<K> {
         let now = self.latest.max(now);
         let fresh = |view: &PooledView| view.age < self.client.config.report_age_max;
         let silent = |replica: ReplicaId| self.client.locals.is_silent(replica);
-        let compared = self.kept.compared(now, &self.client);
+        let mut compared = self.kept.compared(now, &self.client);
+        compared.sort_by_key(place);
         Snapshot {
             replicas: self.client.fleet.views(silent),
             pool: self
@@ -224,8 +225,8 @@ impl<K: Keep> Policy for Probed<K> {
                 .into_iter()
                 .filter(fresh)
                 .collect(),
-            scores: (compared.iter().map(|it| (it.replica, it.score))).collect(),
-            next: lowest(&compared),
+            order: (compared.iter().map(|it| (it.replica, it.score))).collect(),
+            next: first(&compared),
             rif_limit: self.kept.rif_limit(&self.client),
             probe_rate: self.probe_rate(),
             ..Snapshot::default()
@@ -233,10 +234,15 @@ impl<K: Keep> Policy for Probed<K> {
     }
 }
 
-/// Whose place is the lowest, if it is nobody else's.
-fn lowest(compared: &[Compared]) -> Option<ReplicaId> {
-    let place = |it: &Compared| (it.place.first, it.place.second);
-    let lowest = compared.iter().min_by_key(|it| place(it))?;
-    let mut equals = compared.iter().filter(|it| place(it) == place(lowest));
-    (equals.nth(1).is_none()).then_some(lowest.replica)
+fn place(compared: &Compared) -> (u64, u64) {
+    (compared.place.first, compared.place.second)
+}
+
+/// Whose place is the lowest, if it is nobody else's; they are in order.
+fn first(compared: &[Compared]) -> Option<ReplicaId> {
+    match compared {
+        [] => None,
+        [first, second, ..] if place(first) == place(second) => None,
+        [first, ..] => Some(first.replica),
+    }
 }

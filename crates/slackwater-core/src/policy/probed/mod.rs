@@ -169,21 +169,17 @@ pub trait Keep: Debug + Send {
     /// The reports that are kept, oldest first.
     fn views(&self, now: Instant, client: &Client) -> Vec<PooledView>;
 
-    /// Whose reports are compared for the next query, oldest first, and what of each, as in
-    /// [`Snapshot::scores`](crate::policy::Snapshot::scores). By default the reports' own figures are.
-    fn compared(&self, now: Instant, client: &Client) -> Vec<Compared> {
-        let _ = (now, client);
-        Vec::new()
-    }
+    /// Whose reports are compared for the next query, oldest first.
+    fn compared(&self, now: Instant, client: &Client) -> Vec<Compared>;
 }
 
-/// A report that is compared for the next query, where a policy compares something of its own.
+/// A report that is compared for the next query.
 #[derive(Clone, Copy, Debug)]
 pub struct Compared {
     pub(in crate::policy) replica: ReplicaId,
     pub(in crate::policy) place: Place,
-    /// The first part of its place, as people compare it.
-    pub(in crate::policy) score: Score,
+    /// The first part of its place, as people compare it, where that is not the report's own figures.
+    pub(in crate::policy) score: Option<Score>,
 }
 
 /// What was found for a query.

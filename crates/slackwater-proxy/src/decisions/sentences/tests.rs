@@ -339,7 +339,7 @@ fn where_one_does_not_say_what_it_can_carry_that_is_told_and_nothing_is_made_up(
     let decision = rig.learned();
     let text = said(&decision);
     let as_prequal =
-        "; not all say what they can carry, so this was decided as by prequal; runner-up ";
+        "; not all replicas report their capacity, so the hot-cold rule decided; runner-up ";
     assert!(text.contains(": cold, lowest latency of "), "{text}");
     assert!(text.contains(as_prequal), "{text}");
     let json: Value = serde_json::to_value(&*decision).expect("JSON");

@@ -30,8 +30,8 @@ pub(super) async fn relay<W: Watch>(
         let up = poll_up(cx, inbound, replica);
         match (down, up) {
             (Poll::Pending, Poll::Pending) => body
-                .poll_silent(&inbound.session, cx)
-                .map(|()| (End::Silent, false)),
+                .poll_tunnel_idle(&inbound.session, cx)
+                .map(|()| (End::TunnelIdle, false)),
             (Poll::Ready(ended), _) | (_, Poll::Ready(ended)) => {
                 Poll::Ready((End::Complete, ended.is_ok()))
             }

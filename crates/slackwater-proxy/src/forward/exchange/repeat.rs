@@ -18,7 +18,7 @@ use slackwater_http::http2::Lost;
 
 /// A connection that closes later than this after a request was sent was not closing already. It covers the way there
 /// and back within a region, and leaves out nearly everything that an application has worked on.
-const IDLE_RACE_MAX: Duration = Duration::from_millis(100);
+const IDLE_CLOSE_MAX: Duration = Duration::from_millis(100);
 
 /// An attempt on one connection that brought no response.
 pub(crate) struct FailedSend {
@@ -143,9 +143,9 @@ impl FailedSend {
             return Ok((request, false));
         }
         let is_turned_away = self.ending == Ending::TurnedAway;
-        let is_race = self.ending == Ending::Closed && took <= IDLE_RACE_MAX;
-        let is_harmless =
-            is_turned_away || (self.replayable.as_ref()).is_some_and(|s| is_race && s.is_safe());
+        let is_idle_close = self.ending == Ending::Closed && took <= IDLE_CLOSE_MAX;
+        let is_harmless = is_turned_away
+            || (self.replayable.as_ref()).is_some_and(|s| is_idle_close && s.is_safe());
         let request = self.replayable.and_then(ReplayableRequest::into_request);
         match request {
             Some(request) if is_harmless => Ok((request, !is_turned_away)),

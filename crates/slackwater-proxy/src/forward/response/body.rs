@@ -32,7 +32,7 @@ pub enum End {
     /// Nothing came from the replica for too long.
     Stalled,
     /// Neither side of a tunnel said anything for too long.
-    Silent,
+    TunnelIdle,
 }
 
 /// Hears how a request ended. Dropped without a word: the client left, or was cut off.
@@ -218,7 +218,7 @@ impl<W: Watch> ResponseBody<W> {
     }
 
     /// Ready when neither side of a tunnel has said anything for too long.
-    pub(crate) fn poll_silent(&self, session: &Session, cx: &Context<'_>) -> Poll<()> {
+    pub(crate) fn poll_tunnel_idle(&self, session: &Session, cx: &Context<'_>) -> Poll<()> {
         let Some(open) = &self.open else {
             return Poll::Pending;
         };
@@ -254,11 +254,11 @@ impl<W: Watch> ResponseBody<W> {
         let is_tunnel = self.source.is_tunnel();
         if let ResponseSource::Http1(download, _) = &mut self.source {
             download.connection.end = match end {
-                End::Complete | End::Silent if is_tunnel => ReplicaEnd::Tunnel,
+                End::Complete | End::TunnelIdle if is_tunnel => ReplicaEnd::Tunnel,
                 // Otherwise it is said below.
                 End::Complete => ReplicaEnd::Answered,
                 End::Broken => ReplicaEnd::Failed,
-                End::Stalled | End::Silent => ReplicaEnd::Late,
+                End::Stalled | End::TunnelIdle => ReplicaEnd::Late,
             };
         }
         if end == End::Complete

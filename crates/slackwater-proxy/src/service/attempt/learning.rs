@@ -6,39 +6,19 @@
 use crate::orca;
 use http::HeaderMap;
 use slackwater_core::LoadReport;
+use slackwater_core::policy::Carried;
 use slackwater_tower::wire::carried::take_carried_report;
 
-/// What a policy learns from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Learning {
-    /// Probes alone, or nothing.
-    Nothing,
-    /// CPU and rates of an ORCA report.
-    Orca,
-    /// Capacity, by a report's own fields, or else by what an ORCA report says of it.
-    Capacity,
-}
-
-impl Learning {
-    /// What the policy of that name learns from.
-    pub(crate) fn of_policy(name: &str) -> Self {
-        match name {
-            "weighted_round_robin" => Self::Orca,
-            "capacity" => Self::Capacity,
-            _ => Self::Nothing,
-        }
-    }
-
-    /// Takes out of a response's head or trailers what is said there.
-    pub(crate) fn take(self, headers: &mut HeaderMap) -> Option<LoadReport> {
-        match self {
-            Self::Nothing => None,
-            Self::Orca => orca::take(headers)?.of_rates(),
-            Self::Capacity => {
-                let said = orca::take(headers);
-                let own = take_carried_report(headers).and_then(Result::ok);
-                own.or_else(|| said?.of_capacity())
-            }
+/// Takes out of a response's head or trailers what is said there and a policy learns from.
+pub(super) fn take_report(carried: Carried, headers: &mut HeaderMap) -> Option<LoadReport> {
+    match carried {
+        Carried::Nothing => None,
+        Carried::Rates => orca::take(headers)?.of_rates(),
+        // By a report's own fields, or else by what an ORCA report says of it.
+        Carried::Capacity => {
+            let said = orca::take(headers);
+            let own = take_carried_report(headers).and_then(Result::ok);
+            own.or_else(|| said?.of_capacity())
         }
     }
 }
@@ -58,7 +38,7 @@ mod tests {
 
     /// What is learned, and how many fields are left.
     fn taken(
-        learning: Learning,
+        carried: Carried,
         fields: &[(&'static str, &'static str)],
     ) -> (Option<LoadReport>, usize) {
         let field = |&(name, value)| {
@@ -66,18 +46,18 @@ mod tests {
             (name, HeaderValue::from_static(value))
         };
         let mut headers: HeaderMap = fields.iter().map(field).collect();
-        (learning.take(&mut headers), headers.len())
+        (take_report(carried, &mut headers), headers.len())
     }
 
     #[test]
     fn each_policy_takes_what_it_learns_from() {
-        let nothing = Learning::of_policy("prequal");
+        let nothing = Carried::Nothing;
         assert_eq!(taken(nothing, &[ORCA, LOAD]), (None, 2));
-        let rates = Learning::of_policy("weighted_round_robin");
+        let rates = Carried::Rates;
         let (report, left) = taken(rates, &[ORCA, LOAD]);
         assert_eq!(report.unwrap().cpu_millionths, Some(500_000));
         assert_eq!(left, 1, "a field that nobody looks for");
-        let capacity = Learning::of_policy("capacity");
+        let capacity = Carried::Capacity;
         let (report, left) = taken(capacity, &[ORCA]);
         let report = report.unwrap();
         assert_eq!((report.rif.count(), left), (2, 0));
@@ -89,7 +69,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_read_is_taken_out_and_not_believed() {
-        let capacity = Learning::of_policy("capacity");
+        let capacity = Carried::Capacity;
         let bad = [("x-slackwater-load", "many")];
         assert_eq!(taken(capacity, &bad), (None, 0));
         let orca = [("endpoint-load-metrics", "TEXT cpu_utilization=0.5")];

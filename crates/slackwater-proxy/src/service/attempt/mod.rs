@@ -12,7 +12,6 @@ mod learning;
 mod retries;
 
 pub(crate) use latency::{LatencyMeter, RequestTimer, ServiceLatency};
-pub(crate) use learning::Learning;
 pub(crate) use retries::{Hint, Retries, RetryPermit, follow};
 
 use crate::forward::{
@@ -24,9 +23,10 @@ use crate::service::fleet::FleetReplica;
 use core::cell::Cell;
 use core::time::Duration;
 use http::{HeaderMap, Request, Response, StatusCode};
+use learning::take_report;
 use slackwater_config::routes::RetryRules;
 use slackwater_core::overload::Shed;
-use slackwater_core::policy::{Explanation, Outcome};
+use slackwater_core::policy::{Carried, Explanation, Outcome};
 use slackwater_core::{Instant as CoreInstant, ReplicaId};
 use slackwater_tower::client::Lease;
 use slackwater_tower::response::{GrpcStatus, Said, read_head, read_trailers};
@@ -52,7 +52,7 @@ pub(crate) struct Attempt {
     /// Another attempt has taken its place.
     is_discarded: bool,
     /// What the policy learns from of what a response says of its replica's load.
-    learning: Learning,
+    learning: Carried,
     /// The request's permit at the service.
     permit: Option<Permit>,
     /// Its permit at the replica.
@@ -163,7 +163,7 @@ pub(crate) fn discard(response: Response<ResponseBody<Box<Attempt>>>) {
 }
 
 impl Attempt {
-    pub(crate) fn new(lease: Lease, replica: Rc<FleetReplica>, learning: Learning) -> Self {
+    pub(crate) fn new(lease: Lease, replica: Rc<FleetReplica>, learning: Carried) -> Self {
         Self {
             lease: Some(lease),
             replica,
@@ -326,7 +326,7 @@ impl Attempt {
 
     /// Tells the policy what the replica says of its load, here and not to the client.
     fn learn(&self, headers: &mut HeaderMap) {
-        if let Some(report) = self.learning.take(headers)
+        if let Some(report) = take_report(self.learning, headers)
             && let Some(lease) = &self.lease
         {
             self.replica.counts().reports_carried.add_one();
@@ -447,13 +447,13 @@ impl Watch for Box<Attempt> {
         self.record.end(match end {
             End::Complete => Ended::Complete,
             End::Broken => Ended::Broken,
-            End::Stalled | End::Silent => Ended::Stalled,
+            End::Stalled | End::TunnelIdle => Ended::Stalled,
         });
         let is_discarded = self.is_discarded;
         let has_failed_in_grpc = self.grpc_status.is_some_and(GrpcStatus::blames_server);
         let outcome = match end {
             End::Complete => self.outcome,
-            End::Silent => Outcome::Success,
+            End::TunnelIdle => Outcome::Success,
             End::Broken => {
                 self.replica.counts().broken.add_one();
                 Outcome::Broken
@@ -467,7 +467,7 @@ impl Watch for Box<Attempt> {
             outcome,
             match end {
                 End::Complete if has_failed_in_grpc => RequestTimer::complete_as_failed,
-                End::Complete | End::Silent => RequestTimer::complete,
+                End::Complete | End::TunnelIdle => RequestTimer::complete,
                 End::Broken | End::Stalled => RequestTimer::break_off,
             },
             || is_discarded.then(|| NOT_PASSED_ON.into()),

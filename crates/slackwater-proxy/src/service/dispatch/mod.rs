@@ -27,7 +27,7 @@ use crate::seed::draw_seed;
 use crate::service::admission::{
     Budgets, Limiter, ReplicaLimiters, ServiceCounts, WorkerIndex, share,
 };
-use crate::service::attempt::{Attempt, LatencyMeter, Learning, Retries, ServiceLatency};
+use crate::service::attempt::{Attempt, LatencyMeter, Retries, ServiceLatency};
 use crate::service::fleet::orders::Orders;
 use crate::service::fleet::{
     Availability, Roster, Standings, Sticky, TierInUse, WorkerFleet, lock, prober,
@@ -42,7 +42,7 @@ use slackwater_config::Fault;
 use slackwater_config::tls::Client;
 use slackwater_config::{Limits, ReplicaProtocol, ServiceConfig};
 use slackwater_core::health::build;
-use slackwater_core::policy::{Explanation, Query};
+use slackwater_core::policy::{Carried, Explanation, Query};
 use slackwater_core::{Instant as CoreInstant, ReplicaId};
 use slackwater_recording::Stream;
 use slackwater_telemetry::exemplars::Reference;
@@ -171,7 +171,7 @@ pub(crate) struct Service {
     /// Absent: no request is tied.
     tying: Option<Tying>,
     /// The policy learns from what responses say of their replicas' load.
-    learning: Learning,
+    learning: Carried,
     /// Replicas that are out are tried with copies of requests.
     sends_shadow_trials: bool,
     /// Absent: each request stands for itself.
@@ -271,7 +271,7 @@ impl Service {
                 fleet: Rc::clone(&fleet),
                 latency: Arc::clone(&latency_meter.latency),
             }),
-            learning: Learning::of_policy(config.policy.name),
+            learning: config.policy.carried,
             sends_shadow_trials: config.passive_health.shadow_trials,
             sticky,
             protocol: config.replica.protocol,

@@ -4,8 +4,8 @@
 
 use super::table;
 use crate::figure::{Bars, Chart, Line, Plot, Table};
+use crate::number::{NONE, significant};
 use crate::report::markup::Markup;
-use crate::report::number::{NONE, significant};
 use crate::report::svg::{self, Styles};
 
 /// Title, picture and numbers. `id` is unique in the page.

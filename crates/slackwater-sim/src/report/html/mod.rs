@@ -9,8 +9,9 @@ mod table;
 
 use super::markup::Markup;
 use super::svg::Styles;
-use super::{RunInfo, compared, number, tables, text};
+use super::{RunInfo, compared, tables, text};
 use crate::figure::{Axis, Chart, Claim, Figure, Findings, Line, Played, Plot, Verdict};
+use crate::number;
 use crate::report::quantity::LATENCIES;
 use core::fmt::Write;
 use core::time::Duration;

@@ -6,8 +6,8 @@ use super::frame::{self, Area, Horizontal, Sample};
 use super::scale::{Ends, Scale};
 use super::style::{Style, Styles};
 use crate::figure::{Bars, Chart};
+use crate::number::{Px, significant};
 use crate::report::markup::Markup;
-use crate::report::number::{Px, significant};
 use core::fmt::Write;
 
 /// The part of a group's width that its bars take.

@@ -3,7 +3,7 @@
 //! Written into the picture itself as `<desc>`; the numbers are in the page, as a table.
 
 use crate::figure::{Chart, Line, Plot};
-use crate::report::number::significant;
+use crate::number::significant;
 
 /// A chart in a few sentences.
 pub(super) fn description(chart: &Chart) -> String {

@@ -6,8 +6,8 @@
 use super::path::Path;
 use super::scale::{Scale, Tick};
 use super::style::Style;
+use crate::number::Px;
 use crate::report::markup::Markup;
-use crate::report::number::Px;
 
 /// Width of every picture.
 pub(super) const WIDTH: f64 = 720.0;

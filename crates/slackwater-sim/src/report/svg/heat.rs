@@ -6,8 +6,8 @@
 use super::frame::{self, Area, Horizontal, WIDTH};
 use super::scale::{Ends, Scale};
 use crate::figure::Chart;
+use crate::number::significant;
 use crate::report::markup::Markup;
-use crate::report::number::significant;
 
 /// Shades in the legend.
 const SHADES: u32 = 5;

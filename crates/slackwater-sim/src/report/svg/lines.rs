@@ -8,8 +8,8 @@ use super::path::Path;
 use super::scale::{Ends, Scale};
 use super::style::{Style, Styles};
 use crate::figure::{Chart, Line};
+use crate::number::significant;
 use crate::report::markup::Markup;
-use crate::report::number::significant;
 use core::fmt::Write;
 
 /// A line of many points has marks at about so many of them.

@@ -15,8 +15,8 @@ mod style;
 pub(in crate::report) use style::{PALETTE, RULES, Styles};
 
 use super::markup::Markup;
-use super::number::Px;
 use crate::figure::{Chart, Plot};
+use crate::number::Px;
 use frame::WIDTH;
 
 /// A chart as an SVG file of its own, in the light colours on white: for pages that show pictures from elsewhere.

@@ -2,7 +2,7 @@
 //!
 //! Coordinates are tenths of a pixel.
 
-use crate::report::number::Px;
+use crate::number::Px;
 use core::fmt::{self, Write};
 
 /// A path.

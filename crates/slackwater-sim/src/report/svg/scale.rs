@@ -2,7 +2,7 @@
 //!
 //! A scale always has a range above zero, whatever it was made of: no values, equal values, values that are not numbers.
 
-use crate::report::number::{at_most, significant};
+use crate::number::{at_most, significant};
 
 /// A tick and what stands beside it.
 #[derive(Clone, Debug, PartialEq)]

@@ -5,8 +5,8 @@
 
 use super::path::Path;
 use crate::figure::{Chart, Plot};
+use crate::number::Px;
 use crate::report::markup::Markup;
-use crate::report::number::Px;
 
 /// What pictures and pages are coloured with: name, light, dark.
 pub(in crate::report) const PALETTE: [(&str, &str, &str); 17] = [

@@ -12,7 +12,7 @@ use super::{
     Antagonists, Change, Cost, Event, Failure, FailureCost, Group, Hedge, Hobble, Load, Mix,
     Network, Scenario, Service, Sharing, Stall,
 };
-use crate::report::number::significant as count;
+use crate::number::significant as count;
 use checks::{Checks, above, below};
 use core::ops::Bound;
 use core::time::Duration;

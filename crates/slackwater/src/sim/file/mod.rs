@@ -94,8 +94,7 @@ fn read(mut reader: Reader<'_>) -> (Vec<String>, Result<ScenarioFile, Mistakes>)
     let antagonists = surroundings::read_antagonists(reader_ref, &testbed);
     let network = surroundings::read_network(reader_ref, &testbed);
     let events = event::read_events(reader_ref);
-    let policies = PolicySections::read(reader_ref, "");
-    let settings = policies.settings(reader_ref);
+    let settings = PolicySections::read(reader_ref, "").settings;
     let health = read_played_health(reader_ref);
     let mut scenario = Scenario {
         load: load.load,

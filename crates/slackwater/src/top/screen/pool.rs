@@ -8,10 +8,6 @@ use super::canvas::Canvas;
 use super::events::limit_words;
 use crate::terminal::line::{Ink, Line};
 use crate::terminal::words;
-use slackwater_proxy::decisions::score_name;
-
-/// Policies that choose by the hot-cold rule among the reports that are shown, and how many they need for it.
-const RULED: [(&str, usize); 2] = [("prequal", 2), ("rif_then_latency", 1)];
 
 /// The page.
 pub(super) fn draw(app: &mut App, canvas: &mut Canvas<'_>) {
@@ -20,7 +16,7 @@ pub(super) fn draw(app: &mut App, canvas: &mut Canvas<'_>) {
     let Some(tick) = model.service(app.service) else {
         return;
     };
-    let policy = model.policy(app.service);
+    let score = model.score_name(app.service);
     canvas.line(&Line::default());
     if tick.pool.is_empty() {
         let text = " no reports: this policy keeps none, or nobody has answered a probe";
@@ -28,7 +24,7 @@ pub(super) fn draw(app: &mut App, canvas: &mut Canvas<'_>) {
         return;
     }
     let limit = tick.rif_limit;
-    let last = Last::of(policy, &tick.pool);
+    let last = Last::of(score, &tick.pool);
     let rule = match (limit, last) {
         (Some(limit), _) => format!("hot from RIF {} on", limit_words(limit)),
         (None, Last::Score(name)) => format!("the lowest {name} wins"),
@@ -43,7 +39,7 @@ pub(super) fn draw(app: &mut App, canvas: &mut Canvas<'_>) {
         plural("report", tick.pool.len()),
         words::count(workers.len() as u64),
         plural("worker", workers.len()),
-        if needed(policy).is_some() || matches!(last, Last::Score(_)) {
+        if tick.pool.iter().any(|report| report.rank.is_some()) {
             "; ▶ goes first"
         } else {
             ""
@@ -68,9 +64,8 @@ pub(super) fn draw(app: &mut App, canvas: &mut Canvas<'_>) {
     let mark = limit.map(|limit| limit.median);
     let end = bar::rif_scale(highest, mark);
     let room = canvas.height();
-    let reports = sorted(&tick.pool);
-    let next = next_ones(policy, &reports);
-    for report in reports.iter().take(room) {
+    let next = next_ones(&tick.pool);
+    for report in tick.pool.iter().take(room) {
         let place = mark_of(report, &next);
         let row = model.row(app.service, report.replica);
         let name = row.map_or(UNKNOWN, |row| row.name);
@@ -108,16 +103,15 @@ pub(super) fn beside(app: &App, canvas: &mut Canvas<'_>) {
         return;
     };
     let pool = &tick.pool;
-    let reports = sorted(pool);
-    let policy = model.policy(app.service);
-    let next = next_ones(policy, &reports);
-    let last = Last::of(policy, pool);
+    let score = model.score_name(app.service);
+    let next = next_ones(pool);
+    let last = Last::of(score, pool);
     let head = match last {
         Last::Score(name) => format!("  what is compared: RIF, age, {name}"),
         _ => "  the pool: what the next pick chooses from".to_owned(),
     };
     canvas.line(&Line::default().with(Ink::Faint, head));
-    for report in reports.iter().take(canvas.height()) {
+    for report in pool.iter().take(canvas.height()) {
         let place = mark_of(report, &next);
         let row = model.row(app.service, report.replica);
         let name = row.map_or(UNKNOWN, |row| row.name);
@@ -144,19 +138,19 @@ fn mark_of(report: &Report, next: &[&Report]) -> &'static str {
 
 /// What the last column has of reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Last {
+enum Last<'n> {
     /// What the policy compares, by this name.
-    Score(&'static str),
+    Score(&'n str),
     /// How often they may be used yet.
     Uses,
     /// There is no such column: their own figures are compared, as often as it takes.
     Nothing,
 }
 
-impl Last {
-    fn of(policy: &str, pool: &[Report]) -> Self {
+impl<'n> Last<'n> {
+    fn of(score: &'n str, pool: &[Report]) -> Self {
         if pool.iter().any(|report| report.score_us.is_some()) {
-            Self::Score(score_name(Some(policy)))
+            Self::Score(score)
         } else if pool.iter().any(|report| report.uses_left.is_some()) {
             Self::Uses
         } else {
@@ -207,51 +201,15 @@ fn with_kind(line: Line, report: &Report, is_limited: bool) -> Line {
     }
 }
 
-/// Worker by worker, in the order in which the policy takes them: by score, where there are scores, else by the hot-cold rule.
-fn sorted(pool: &[Report]) -> Vec<&Report> {
-    let mut reports: Vec<&Report> = pool.iter().collect();
-    reports.sort_by_cached_key(|report| (report.worker, rank(report, pool)));
-    reports
+/// The first report of each worker, where reports decide. All that have the lowest score, where chance draws among them.
+fn next_ones(pool: &[Report]) -> Vec<&Report> {
+    let of_one_worker = pool.chunk_by(|left, right| left.worker == right.worker);
+    let decide = of_one_worker.filter(|reports| reports[0].rank.is_some());
+    decide.flat_map(first_ones).collect()
 }
 
-/// Those with a score by that, of equals the one first that the policy says is next; else the cold ones by latency, then the hot ones by RIF `[A7]`. An unknown latency counts as the median of those that the worker
-/// knows, the lower one of two `[A7]`.
-fn rank(report: &Report, pool: &[Report]) -> (Option<i64>, bool, bool, u64, u64) {
-    let latency = report.latency_us.unwrap_or_else(|| {
-        let of_worker = pool.iter().filter(|other| other.worker == report.worker);
-        let mut known: Vec<u64> = of_worker.filter_map(|other| other.latency_us).collect();
-        known.sort_unstable();
-        known
-            .get(known.len().saturating_sub(1) / 2)
-            .copied()
-            .unwrap_or(0)
-    });
-    if report.hot {
-        (report.score_us, !report.next, true, report.rif, latency)
-    } else {
-        (report.score_us, !report.next, false, latency, report.rif)
-    }
-}
-
-/// How many reports the policy needs to go by the hot-cold rule `[A8]`; `None` where it does not.
-fn needed(policy: &str) -> Option<usize> {
-    let ruled = RULED.into_iter().find(|(name, _)| *name == policy);
-    ruled.map(|(_, reports)| reports)
-}
-
-/// The first of each worker, where the policy goes by that order and has as many reports as it needs; where there are scores,
-/// there are enough. All that have the lowest, where chance draws among them.
-fn next_ones<'a>(policy: &str, sorted: &[&'a Report]) -> Vec<&'a Report> {
-    let needed = needed(policy);
-    let of_one_worker = sorted.chunk_by(|left, right| left.worker == right.worker);
-    let enough = of_one_worker.filter(|reports| {
-        reports[0].score_us.is_some() || needed.is_some_and(|needed| reports.len() >= needed)
-    });
-    enough.flat_map(first_ones).copied().collect()
-}
-
-/// Of one worker's reports, in that order.
-fn first_ones<'a, 'b>(reports: &'b [&'a Report]) -> &'b [&'a Report] {
+/// Of one worker's reports, which come in the order of choice.
+fn first_ones(reports: &[Report]) -> &[Report] {
     let score_us = reports[0].score_us;
     let is_drawn = score_us.is_some() && !reports[0].next;
     let equals = reports.iter().take_while(|it| it.score_us == score_us);
@@ -262,102 +220,68 @@ fn first_ones<'a, 'b>(reports: &'b [&'a Report]) -> &'b [&'a Report] {
 mod tests {
     use super::*;
 
-    fn report(worker: u64, rif: u64, latency_us: Option<u64>, hot: bool) -> Report {
+    fn report(worker: u64, rif: u64, rank: Option<u64>) -> Report {
         Report {
             worker,
             rif,
-            latency_us,
-            hot,
+            rank,
             ..Report::default()
         }
     }
 
-    #[test]
-    fn the_cold_one_with_the_lowest_latency_goes_first_at_each_worker() {
-        let pool = [
-            report(1, 9, Some(1), true),
-            report(1, 8, Some(2), true),
-            report(0, 9, Some(1), true),
-            report(0, 3, Some(30), false),
-            report(0, 2, Some(20), false),
-            report(0, 1, Some(20), false),
-            report(0, 0, None, false),
-            report(2, 0, Some(1), false),
-        ];
-        let sorted = sorted(&pool);
-        let figures: Vec<(u64, u64)> = sorted
-            .iter()
-            .map(|report| (report.worker, report.rif))
-            .collect();
-        // The unknown one counts as 20, the median of 1, 20, 20 and 30.
-        let expected = [
-            (0, 0),
-            (0, 1),
-            (0, 2),
-            (0, 3),
-            (0, 9),
-            (1, 8),
-            (1, 9),
-            (2, 0),
-        ];
-        assert_eq!(figures, expected);
-        let next = next_ones("prequal", &sorted);
-        let next: Vec<(u64, u64)> = next.iter().map(|next| (next.worker, next.rif)).collect();
-        // The third worker has too few, but for a policy that keeps the latest report of each replica.
-        assert_eq!(next, [(0, 0), (1, 8)]);
-        assert_eq!(next_ones("rif_then_latency", &sorted).len(), 3);
-        assert!(next_ones("linear", &sorted).is_empty());
+    fn rifs(next: &[&Report]) -> Vec<(u64, u64)> {
+        next.iter().map(|next| (next.worker, next.rif)).collect()
     }
 
     #[test]
-    fn where_there_are_scores_the_lowest_goes_first_and_stands_beside_it() {
-        let scored = |worker, rif, score_us| Report {
-            score_us: Some(score_us),
-            ..report(worker, rif, Some(rif), false)
-        };
+    fn the_first_of_each_worker_goes_first_where_reports_decide() {
         let pool = [
-            scored(0, 1, 30_000),
-            scored(0, 3, 9_400),
-            scored(1, 2, 5),
-            scored(0, 2, 9_400),
+            report(0, 2, Some(0)),
+            report(0, 1, Some(1)),
+            report(1, 8, Some(0)),
+            report(2, 0, None),
         ];
-        let sorted = sorted(&pool);
-        let rifs: Vec<u64> = sorted.iter().map(|report| report.rif).collect();
-        assert_eq!(rifs, [2, 3, 1, 2], "equals by latency, which is as the RIF");
-        let next = next_ones("shortest_expected_delay", &sorted);
-        let next: Vec<(u64, u64)> = next.iter().map(|next| (next.worker, next.rif)).collect();
-        assert_eq!(next, [(0, 2), (0, 3), (1, 2)], "chance draws");
-        let mut pool = pool;
-        pool[1].next = true;
-        let sorted = super::sorted(&pool);
-        let rifs: Vec<u64> = sorted.iter().map(|report| report.rif).collect();
-        assert_eq!(rifs, [3, 2, 1, 2], "equals as the policy takes them");
-        let next = next_ones("shortest_expected_delay", &sorted);
-        let next: Vec<(u64, u64)> = next.iter().map(|next| (next.worker, next.rif)).collect();
-        assert_eq!(next, [(0, 3), (1, 2)]);
+        assert_eq!(rifs(&next_ones(&pool)), [(0, 2), (1, 8)]);
+    }
+
+    #[test]
+    fn of_equal_scores_all_go_first_unless_the_policy_says_which() {
+        let scored = |worker, rif, rank, score_us| Report {
+            score_us: Some(score_us),
+            ..report(worker, rif, Some(rank))
+        };
+        let mut pool = [
+            scored(0, 2, 0, 9_400),
+            scored(0, 3, 1, 9_400),
+            scored(0, 1, 2, 30_000),
+            scored(1, 2, 0, 5),
+        ];
+        assert_eq!(rifs(&next_ones(&pool)), [(0, 2), (0, 3), (1, 2)]);
+        pool[0].next = true;
+        assert_eq!(rifs(&next_ones(&pool)), [(0, 2), (1, 2)]);
     }
 
     #[test]
     fn the_last_column_has_what_the_policy_goes_by() {
         let used = Report {
             uses_left: Some(3),
-            ..report(0, 1, None, false)
+            ..report(0, 1, None)
         };
         let scored = Report {
             score_us: Some(9_400),
             ..used.clone()
         };
-        let plain = report(0, 1, None, false);
-        let last = |policy, report: &Report| {
-            let last = Last::of(policy, core::slice::from_ref(report));
+        let plain = report(0, 1, None);
+        let last = |score, report: &Report| {
+            let last = Last::of(score, core::slice::from_ref(report));
             (last.head(), last.of_report(report))
         };
         let texts = |head: &str, text: &str| (head.to_owned(), text.to_owned());
-        let by_default = last("shortest_expected_delay", &scored);
+        let by_default = last("expected delay", &scored);
         assert_eq!(by_default, texts("EXPECTED DELAY", "9.4 ms"));
-        assert_eq!(last("linear", &scored), texts("SCORE", "9.4 ms"));
-        assert_eq!(last("prequal", &used), texts("USES LEFT", "3"));
-        assert_eq!(last("rif_then_latency", &plain), texts("", ""));
+        assert_eq!(last("score", &scored), texts("SCORE", "9.4 ms"));
+        assert_eq!(last("score", &used), texts("USES LEFT", "3"));
+        assert_eq!(last("score", &plain), texts("", ""));
         let unscored = Last::Score("score").of_report(&plain);
         assert_eq!(unscored, UNKNOWN, "too few at this worker");
     }
@@ -365,22 +289,14 @@ mod tests {
     #[test]
     fn nothing_is_cold_where_there_is_no_limit() {
         let of = |is_limited, hot| {
-            let line = with_kind(Line::default(), &report(0, 1, None, hot), is_limited);
+            let report = Report {
+                hot,
+                ..report(0, 1, None)
+            };
+            let line = with_kind(Line::default(), &report, is_limited);
             line.render(40, false).trim_end().to_owned()
         };
         assert_eq!([of(true, false), of(true, true)], ["cold", "hot"]);
         assert_eq!(of(false, false), "");
-    }
-
-    #[test]
-    fn an_unknown_latency_counts_as_the_lower_of_two_in_the_middle() {
-        // As 10, it is lower than 30; as 30, the one with fewer in flight would go first.
-        let pool = [
-            report(0, 9, Some(10), true),
-            report(0, 1, Some(30), false),
-            report(0, 5, None, false),
-        ];
-        let sorted = sorted(&pool);
-        assert_eq!(next_ones("prequal", &sorted)[0].rif, 5);
     }
 }

@@ -1,0 +1,147 @@
+//! Who listens to the stream of events: so many at a time, each with a few messages waiting at most.
+
+use bytes::Bytes;
+use core::task::{Context, Poll};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use tokio::sync::mpsc;
+use tokio::sync::mpsc::error::TrySendError;
+use tokio_util::sync::CancellationToken;
+
+/// Messages that may wait for one reader; with one more it is too slow.
+const WAITING_MAX: usize = 4;
+
+/// What one reader gets, until it leaves or the stream ends.
+#[derive(Debug)]
+pub struct Events(mpsc::Receiver<Bytes>);
+
+impl Events {
+    /// The next message; `None` at the end.
+    pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        self.0.poll_recv(cx)
+    }
+}
+
+#[derive(Debug)]
+struct Reader {
+    messages: mpsc::Sender<Bytes>,
+    /// Cancelled: its connection is closed.
+    cut: CancellationToken,
+}
+
+/// Everybody who listens.
+#[derive(Debug)]
+pub(crate) struct Hub {
+    readers_max: usize,
+    /// `None`: the stream is over.
+    readers: Mutex<Option<Vec<Reader>>>,
+}
+
+impl Hub {
+    pub(crate) fn new(readers_max: usize) -> Self {
+        Self {
+            readers_max,
+            readers: Mutex::new(Some(Vec::new())),
+        }
+    }
+
+    /// Whether anybody listens.
+    pub(crate) fn is_heard(&self) -> bool {
+        let mut readers = self.lock();
+        readers.as_mut().is_some_and(|readers| {
+            readers.retain(|reader| !reader.messages.is_closed());
+            !readers.is_empty()
+        })
+    }
+
+    /// A new reader, who gets `first` at once; `None` if there are too many, or if it is over.
+    pub(crate) fn listen(
+        &self,
+        first: impl IntoIterator<Item = Bytes>,
+        cut: CancellationToken,
+    ) -> Option<Events> {
+        let mut readers = self.lock();
+        let readers = readers.as_mut()?;
+        readers.retain(|reader| !reader.messages.is_closed());
+        if readers.len() >= self.readers_max {
+            return None;
+        }
+        let (messages, events) = mpsc::channel(WAITING_MAX);
+        for message in first {
+            // There is room: the channel is new.
+            let _ = messages.try_send(message);
+        }
+        readers.push(Reader { messages, cut });
+        Some(Events(events))
+    }
+
+    /// Sends a message to all. Whoever has not read the last few is cut off.
+    pub(crate) fn send(&self, message: &Bytes) {
+        let mut readers = self.lock();
+        let Some(readers) = readers.as_mut() else {
+            return;
+        };
+        readers.retain(|reader| match reader.messages.try_send(message.clone()) {
+            Ok(()) => true,
+            Err(TrySendError::Full(_)) => {
+                reader.cut.cancel();
+                false
+            }
+            Err(TrySendError::Closed(_)) => false,
+        });
+    }
+
+    /// Ends the stream: what has been sent is still read.
+    pub(crate) fn end(&self) {
+        self.lock().take();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Vec<Reader>>> {
+        self.readers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(text: &'static str) -> Bytes {
+        Bytes::from_static(text.as_bytes())
+    }
+
+    #[test]
+    fn everybody_gets_everything_and_the_one_who_does_not_read_is_cut_off() {
+        let hub = Hub::new(2);
+        assert!(!hub.is_heard());
+        let [slow_cut, quick_cut] = [(); 2].map(|()| CancellationToken::new());
+        let _slow = hub.listen([text("a")], slow_cut.clone()).expect("room");
+        let mut quick = hub.listen([text("a")], quick_cut.clone()).expect("room");
+        let third = hub.listen([], CancellationToken::new());
+        assert!(third.is_none(), "no room");
+        for round in 1..=WAITING_MAX {
+            assert!(quick.0.try_recv().is_ok());
+            assert!(!slow_cut.is_cancelled(), "{round}");
+            hub.send(&text("b"));
+        }
+        assert!(slow_cut.is_cancelled() && !quick_cut.is_cancelled());
+        let room = hub.listen([], CancellationToken::new());
+        assert!(room.is_some(), "the slow one has made room");
+    }
+
+    #[test]
+    fn those_who_leave_make_room_and_the_end_is_an_end_for_all() {
+        let hub = Hub::new(1);
+        let left = hub.listen([], CancellationToken::new()).expect("room");
+        assert!(hub.is_heard());
+        drop(left);
+        assert!(!hub.is_heard());
+        let cut = CancellationToken::new();
+        let mut events = hub.listen([], cut.clone()).expect("room");
+        hub.send(&text("last"));
+        hub.end();
+        assert_eq!(events.0.try_recv(), Ok(text("last")));
+        assert!(events.0.is_closed() && !cut.is_cancelled());
+        assert!(hub.listen([], CancellationToken::new()).is_none());
+        hub.send(&text("to nobody"));
+        assert!(!hub.is_heard());
+    }
+}

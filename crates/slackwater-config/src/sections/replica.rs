@@ -1,0 +1,137 @@
+//! `[replica]`: how to speak to replicas.
+
+use super::tls::{read_replica_tls, write_replica_tls};
+use crate::table::{self, Choice, Described, Number, Or, Within, settings};
+use crate::tls::{ClientTls, HttpVersion};
+use crate::toml_reader::values::{one_of, quote};
+use crate::toml_reader::{Reader, Remark};
+use slackwater_http::proxy_protocol::Version;
+
+settings! {
+    /// How to speak to replicas.
+    pub struct ReplicaSettings in "replica" first {
+        /// HTTP/1.1 with or without TLS; HTTP/2 without TLS and without an upgrade; HTTP/2 over
+        /// TLS, which needs `[replica.tls]`.
+        protocol: Described("`\"http1\"`, `\"h2c\"`, `\"h2\"`", r#"{"enum": ["http1", "h2c", "h2"]}"#), "`\"http1\"`";
+    } fields {
+        /// Connections that each worker keeps open to each replica while they carry nothing. 0:
+        /// none, so each request makes a connection of its own. HTTP/1.1 only.
+        idle_connections_max: u32 = 64, Within(Number, 0..=65_536);
+        /// [Connections to each replica](retries.md#connections-to-a-replica) at once, over all
+        /// workers. Each worker has its share, rounded so that they add up, and at least 1. Over
+        /// HTTP/1.1 that many requests are in flight there. Over HTTP/2 a worker opens another one
+        /// only where those that it has are full or carry a long body that is unread, and never
+        /// more than 256.
+        connections_max: Option<u32> = None, Or("none", Within(Number, 1..=65_536));
+        /// Each connection to a replica begins with a header of the PROXY protocol that tells the
+        /// client's address. Its connections are then each client's own. Only with `"http1"`; not
+        /// for an agent's server. See [serve.md](serve.md#the-proxy-protocol).
+        proxy_protocol: Option<Version> = None, Choice(&VERSIONS);
+    } also {
+        /// The protocol of every replica.
+        protocol: ReplicaProtocol = ReplicaProtocol::Http1;
+        /// TLS to replicas; `None`: without.
+        tls: Option<ClientTls> = None;
+    }
+}
+
+const VERSIONS: [(&str, Option<Version>); 3] = [
+    ("off", None),
+    ("v1", Some(Version::One)),
+    ("v2", Some(Version::Two)),
+];
+
+/// What replicas speak.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReplicaProtocol {
+    /// HTTP/1.1.
+    Http1,
+    /// HTTP/2: without TLS known in advance, with TLS agreed on.
+    H2c,
+}
+
+impl ReplicaProtocol {
+    /// Its name in the configuration.
+    pub const fn as_str(self, has_tls: bool) -> &'static str {
+        match self {
+            Self::Http1 => "http1",
+            Self::H2c if has_tls => "h2",
+            Self::H2c => "h2c",
+        }
+    }
+
+    /// What TLS is to agree on.
+    pub const fn alpn(self) -> HttpVersion {
+        match self {
+            Self::Http1 => HttpVersion::Http1,
+            Self::H2c => HttpVersion::Http2,
+        }
+    }
+}
+
+impl ReplicaSettings {
+    /// The keys that an agent has, too.
+    pub(super) const OF_AGENT: &str = "idle_connections_max";
+
+    /// Writes the section, with this key beside its own, and that of TLS. What an agent does not
+    /// have is written only where it is not the default.
+    pub(super) fn write(
+        &self,
+        to: &mut String,
+        prefix: &str,
+        beside: Option<(&'static str, String)>,
+    ) {
+        let protocol = quote(self.protocol.as_str(self.tls.is_some()));
+        let mut keys = table::shown_with(self, &[("protocol", Some(protocol))]);
+        keys.retain(|(name, _)| match *name {
+            "connections_max" => self.connections_max.is_some(),
+            "proxy_protocol" => self.proxy_protocol.is_some(),
+            _ => true,
+        });
+        table::write_keys(
+            to,
+            &format!("{prefix}replica"),
+            keys.into_iter().chain(beside),
+        );
+        if let Some(tls) = &self.tls {
+            write_replica_tls(to, prefix, tls);
+        }
+    }
+}
+
+/// The section of the service that `prefix` names, as far as keys are meant.
+pub(super) fn read_replica_settings(
+    reader: &mut Reader<'_>,
+    prefix: &str,
+    is_meant: impl Fn(&str) -> bool,
+    remarks: &mut Vec<Remark>,
+) -> ReplicaSettings {
+    // HTTP/2 has a name of its own over TLS, so that nobody leaves TLS out by mistake.
+    const NAMES: [(&str, (ReplicaProtocol, Option<bool>)); 3] = [
+        ("http1", (ReplicaProtocol::Http1, None)),
+        ("h2c", (ReplicaProtocol::H2c, Some(false))),
+        ("h2", (ReplicaProtocol::H2c, Some(true))),
+    ];
+    let key = |name| format!("{prefix}replica.{name}");
+    let protocol = reader.setting(&key("protocol"), NAMES[0].1, "", |value| {
+        one_of(value, &NAMES)
+    });
+    let has_tls = reader.has_section(&key("tls"));
+    if let ((_, Some(wants_tls)), Some(said)) = (protocol.value, protocol.said)
+        && wants_tls != has_tls
+    {
+        let section = key("tls");
+        reader.add_mistake(said.mistake(if wants_tls {
+            format!("found \"h2\", HTTP/2 over TLS, without a section [{section}]; expected that, or \"h2c\"")
+        } else {
+            format!("found \"h2c\", HTTP/2 without TLS, beside a section [{section}]; expected \"h2\"")
+        }));
+    }
+    let mut settings = ReplicaSettings::default();
+    table::read_keys(reader, prefix, &mut settings, is_meant);
+    ReplicaSettings {
+        protocol: protocol.value.0,
+        tls: read_replica_tls(reader, prefix, remarks),
+        ..settings
+    }
+}

@@ -1,0 +1,24 @@
+//! Which candidates are noted where there are more than there is room for.
+
+use super::*;
+
+#[test]
+fn of_many_candidates_the_best_are_kept_in_whatever_order_they_come() {
+    let most = Explanation::CANDIDATES_MAX as u64;
+    let mut explanation = Explanation::new();
+    let replica = Rig::new("random", 1).replicas[0];
+    // Bad ones fill the room, better ones take their places, and as bad ones come again.
+    let bad = most..2 * most;
+    for place in bad.clone().chain(0..most).chain(bad) {
+        explanation.consider(Candidate {
+            place: (place, 0),
+            ..Candidate::new(replica, None, 0)
+        });
+    }
+    let mut kept: Vec<u64> = (explanation.candidates().iter())
+        .map(|candidate| candidate.place.0)
+        .collect();
+    kept.sort_unstable();
+    assert_eq!(kept, (0..most).collect::<Vec<_>>());
+    assert_eq!(u64::from(explanation.considered()), 3 * most);
+}

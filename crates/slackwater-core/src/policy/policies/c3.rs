@@ -1,0 +1,419 @@
+//! C3: replicas scored by their response time and the cube of their queue, by the probes and the pool of Prequal.
+//!
+//! `[Prequal §5.2 "C3"]`, after Suresh, Canini, Schmid, Feldmann: "C3: Cutting Tail Latency in Cloud Data Stores via
+//! Adaptive Replica Selection", NSDI 2015. With os the client's own queries in flight at a replica, n the number of
+//! clients, and exponentially weighted moving averages q̄ of the RIF that it reports, 1/μ̄ of the latency that it reports
+//! and R̄ of the response times that the client measures,
+//!
+//! > q̂ = 1 + os · n + q̄, and the lowest Ψ = R̄ − 1/μ̄ + q̂³ · 1/μ̄ wins.
+//!
+//! C3's rate control has no part in it, as in the paper. R̄ moves with the client's own queries alone, and so keeps a
+//! replica that has once answered slowly from the very queries that could tell otherwise. Ours, where C3 is silent: an R̄
+//! that no response has moved for ten seconds is forgotten, and 1/μ̄ stands for it as where there never was one. Reports
+//! go on to tell of the replica; only the client's own grudge ends. By time and not by report, of which a client has
+//! several between two of its own queries to the same replica, so that in steady traffic R̄ is what C3 has it to be.
+
+use crate::fixed::{ONE, Quantile};
+use crate::policy::decay::whole;
+use crate::policy::entry::{PolicyEntry, Reports, ScoreWords};
+use crate::policy::explanation::Score;
+use crate::policy::pooled::{PoolRule, Pooled};
+use crate::policy::prequal::PrequalConfig;
+use crate::policy::probed::rank::{Load, Order, Place};
+use crate::policy::probed::{Client, Probed};
+use crate::policy::query::{Head, PickReason};
+use crate::policy::settings::{ConfigError, Settings, Valid, require, section};
+use crate::replica::{ReplicaId, ReplicaMap};
+use crate::report::{LoadReport, Rif};
+use crate::time::{Instant, span_ns};
+use alloc::boxed::Box;
+use core::time::Duration;
+
+/// What is known of the policy.
+pub(super) const ENTRY: PolicyEntry = PolicyEntry {
+    sections: &["prequal", "c3"],
+    reports: Reports::Pool,
+    score: ScoreWords {
+        name: "score",
+        formula: "Score = response time − service time + queue³ × service time.",
+        tie: "",
+    },
+    ..PolicyEntry::new(
+        "c3",
+        "probes, response time and queue cubed",
+        "Probes replicas for their load and picks the lowest score, made of the response time and the cube of the queue.",
+        |s| Box::new(C3::new(s.prequal.clone(), &s.c3)),
+    )
+};
+
+/// R̄ is forgotten if no response has come for so long. Long against the second or so between two queries that a client of
+/// the paper's testbed sends to the same replica; a client that sends much less goes by reports alone.
+const RESPONSE_AGE_MAX: Duration = Duration::from_secs(10);
+
+/// Chooses by response time and the cube of the queue.
+pub type C3 = Probed<Pooled<CubicScore>>;
+
+/// Settings of [`C3`] besides those of its probes and pool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct C3Settings {
+    /// How many clients the fleet has (n): 1 to 1,000,000, default 1. Each of them is taken to send as much as this one,
+    /// so that a query of one's own counts for n; too high a number keeps a client from sending two to the same replica.
+    pub clients: u32,
+    /// What the newest value weighs in each average: above 0 to 1, default 0.3. At 1 nothing is remembered.
+    pub newest_weight: Quantile,
+}
+
+/// Valid settings of [`C3`].
+pub type C3Config = Valid<C3Settings>;
+
+impl Default for C3Settings {
+    fn default() -> Self {
+        Self {
+            clients: 1,
+            newest_weight: Quantile::from_millionths(300_000).unwrap_or(Quantile::ONE),
+        }
+    }
+}
+
+impl Settings for C3Settings {
+    fn check(&self) -> Result<(), ConfigError> {
+        let clients = (1..=1_000_000).contains(&self.clients);
+        require(clients, "clients", "from 1 to 1,000,000")?;
+        let remembers = self.newest_weight > Quantile::ZERO;
+        require(remembers, "newest_weight", "above 0 and at most 1")
+    }
+}
+
+section! { C3Settings in "c3" {
+    /// How many clients the replicas have: each worker of each proxy is one. A request of one's own
+    /// counts for so many.
+    clients in U32: clients;
+    /// What the newest value weighs in each average. 1: nothing is remembered.
+    newest_weight in Quantile: newest_weight;
+} }
+
+impl C3 {
+    /// C3 with an empty fleet; probes and pool are as `config` says.
+    pub fn new(config: PrequalConfig, c3: &C3Config) -> Self {
+        Self::with(Pooled::new(CubicScore::new(c3), &config), config)
+    }
+}
+
+/// What is remembered of a replica; times in nanoseconds.
+#[derive(Clone, Copy, Debug, Default)]
+struct Averages {
+    /// q̄
+    rif: Option<f64>,
+    /// 1/μ̄
+    service_ns: Option<f64>,
+    /// R̄
+    response_ns: Option<f64>,
+    /// When a response last moved R̄.
+    responded_at: Instant,
+}
+
+impl Averages {
+    fn forget_old_response(&mut self, now: Instant) {
+        if now.ns_since(self.responded_at) >= span_ns(RESPONSE_AGE_MAX) {
+            self.response_ns = None;
+        }
+    }
+}
+
+/// The rule of [`C3`].
+#[derive(Debug)]
+pub struct CubicScore {
+    clients: f64,
+    newest_weight: f64,
+    averages: ReplicaMap<Averages>,
+}
+
+impl CubicScore {
+    fn new(c3: &C3Settings) -> Self {
+        Self {
+            clients: f64::from(c3.clients),
+            newest_weight: f64::from(c3.newest_weight.millionths()) / f64::from(ONE),
+            averages: ReplicaMap::default(),
+        }
+    }
+
+    /// Ψ, in nanoseconds.
+    ///
+    /// Where a replica has never told a latency, `stand_in_ns` stands for 1/μ̄: the median that the pool knows `[A7]`, and
+    /// at least one nanosecond, so that the queue still counts. Where it has never answered this client, 1/μ̄ stands for
+    /// R̄: nothing is known of the way there, and the first two terms cancel out.
+    fn score(&self, replica: ReplicaId, own_in_flight: u32, stand_in_ns: f64) -> f64 {
+        let averages = self.averages.find(replica).copied().unwrap_or_default();
+        let queue = 1.0 + f64::from(own_in_flight) * self.clients + averages.rif.unwrap_or(0.0);
+        let service_ns = averages.service_ns.unwrap_or(stand_in_ns).max(1.0);
+        let response_ns = averages.response_ns.unwrap_or(service_ns);
+        response_ns - service_ns + queue * queue * queue * service_ns
+    }
+
+    fn note(average: &mut Option<f64>, newest_weight: f64, newest: f64) {
+        let before = average.unwrap_or(newest);
+        *average = Some(before + newest_weight * (newest - before));
+    }
+}
+
+impl PoolRule for CubicScore {
+    const NAME: &'static str = ENTRY.name;
+
+    fn order(&self, _now: Instant, _rif_limit: Option<Rif>, client: &Client) -> impl Order {
+        move |replica, load: Load| {
+            let own_in_flight = client.fleet.in_flight(replica);
+            let stand_in_ns = nanoseconds(Duration::from_nanos(load.latency_ns));
+            Place {
+                first: ascending(self.score(replica, own_in_flight, stand_in_ns)),
+                second: 0,
+            }
+        }
+    }
+
+    fn reason(&self, _first: u64) -> PickReason {
+        PickReason::LowestScore
+    }
+
+    fn score(&self, first: u64) -> Option<Score> {
+        Some(Score::Nanoseconds(whole(ascended(first))))
+    }
+
+    fn add_replica(&mut self, replica: ReplicaId) {
+        self.averages.insert(replica, Averages::default());
+    }
+
+    fn remove_replica(&mut self, replica: ReplicaId) {
+        self.averages.remove(replica);
+    }
+
+    fn handle_report(&mut self, now: Instant, replica: ReplicaId, report: &LoadReport) {
+        let Some(averages) = self.averages.find_mut(replica) else {
+            return;
+        };
+        averages.forget_old_response(now);
+        let rif = f64::from(report.rif.count());
+        Self::note(&mut averages.rif, self.newest_weight, rif);
+        if let Some(latency) = report.known_latency() {
+            let service_ns = nanoseconds(latency);
+            Self::note(&mut averages.service_ns, self.newest_weight, service_ns);
+        }
+    }
+
+    /// A query that failed, or was given up, would have taken as long at least: it counts where that is above the average,
+    /// or what stands for it, and never makes its replica look better.
+    fn handle_head(&mut self, now: Instant, replica: ReplicaId, head: Head) {
+        let Some(averages) = self.averages.find_mut(replica) else {
+            return;
+        };
+        averages.forget_old_response(now);
+        let response_ns = nanoseconds(head.latency);
+        let expected_ns = averages.response_ns.or(averages.service_ns);
+        if !head.failed() || expected_ns.is_some_and(|expected_ns| response_ns > expected_ns) {
+            Self::note(&mut averages.response_ns, self.newest_weight, response_ns);
+            averages.responded_at = now;
+        }
+    }
+}
+
+fn nanoseconds(span: Duration) -> f64 {
+    span.as_secs_f64() * 1e9
+}
+
+/// Whole numbers in the order of the floating-point numbers that they stand for.
+fn ascending(value: f64) -> u64 {
+    const SIGN: u64 = 1 << 63;
+    let bits = value.to_bits();
+    if bits & SIGN == 0 { bits | SIGN } else { !bits }
+}
+
+/// The score of which [`ascending`] made this.
+fn ascended(bits: u64) -> f64 {
+    const SIGN: u64 = 1 << 63;
+    f64::from_bits(if bits & SIGN == 0 { !bits } else { bits ^ SIGN })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::Outcome;
+    use crate::policy::settings::check_ranges;
+    use crate::replica::ReplicaIds;
+
+    const MS: f64 = 1e6;
+
+    fn rule(clients: u32) -> (CubicScore, ReplicaId) {
+        let mut rule = CubicScore::new(&C3Settings {
+            clients,
+            newest_weight: Quantile::from_millionths(ONE / 2).expect("a half"),
+        });
+        let replica = ReplicaIds::new().allocate().expect("room");
+        rule.add_replica(replica);
+        (rule, replica)
+    }
+
+    fn report(rule: &mut CubicScore, replica: ReplicaId, rif: u32, latency_ms: u64) {
+        let latency = (latency_ms > 0).then(|| Duration::from_millis(latency_ms));
+        let report = LoadReport::new(Rif::new(rif), latency);
+        rule.handle_report(Instant::EPOCH, replica, &report);
+    }
+
+    fn outcome(failed: bool) -> Outcome {
+        if failed {
+            Outcome::PushedBack
+        } else {
+            Outcome::Success
+        }
+    }
+
+    fn head(rule: &mut CubicScore, replica: ReplicaId, latency_ms: u64, failed: bool) {
+        let latency = Duration::from_millis(latency_ms);
+        let outcome = outcome(failed);
+        rule.handle_head(Instant::EPOCH, replica, Head { latency, outcome });
+    }
+
+    /// The score in milliseconds, to the microsecond.
+    fn score(rule: &CubicScore, replica: ReplicaId, own_in_flight: u32) -> f64 {
+        (rule.score(replica, own_in_flight, 7.0 * MS) / 1e3).round() / 1e3
+    }
+
+    #[track_caller]
+    fn same(left: f64, right: f64) {
+        assert!((left - right).abs() < 1e-9, "{left} is not {right}");
+    }
+
+    #[test]
+    fn the_score_is_the_papers() {
+        let (mut rule, replica) = rule(1);
+        report(&mut rule, replica, 2, 10);
+        head(&mut rule, replica, 25, false);
+        same(score(&rule, replica, 0), 25.0 - 10.0 + 27.0 * 10.0);
+        same(score(&rule, replica, 1), 25.0 - 10.0 + 64.0 * 10.0);
+        // Averages at a weight of one half: q̄ = 1, 1/μ̄ = 15, R̄ = 30.
+        report(&mut rule, replica, 0, 20);
+        head(&mut rule, replica, 35, false);
+        same(score(&rule, replica, 0), 30.0 - 15.0 + 8.0 * 15.0);
+    }
+
+    #[test]
+    fn ones_own_queries_count_for_every_client() {
+        let (mut rule, replica) = rule(10);
+        report(&mut rule, replica, 2, 1);
+        same(score(&rule, replica, 0), 27.0);
+        same(score(&rule, replica, 3), 33.0 * 33.0 * 33.0);
+    }
+
+    #[test]
+    fn what_is_unknown_is_stood_for() {
+        let (mut rule, replica) = rule(1);
+        report(&mut rule, replica, 1, 0);
+        same(score(&rule, replica, 0), 8.0 * 7.0);
+        assert!(rule.score(replica, 1, 0.0) > rule.score(replica, 0, 0.0));
+        head(&mut rule, replica, 9, false);
+        same(score(&rule, replica, 0), 9.0 - 7.0 + 8.0 * 7.0);
+        report(&mut rule, replica, 1, 5);
+        report(&mut rule, replica, 1, 0);
+        same(score(&rule, replica, 0), 9.0 - 5.0 + 8.0 * 5.0);
+    }
+
+    #[test]
+    fn a_failure_never_lowers_a_score() {
+        let (mut rule, replica) = rule(1);
+        report(&mut rule, replica, 0, 10);
+        let unknown = score(&rule, replica, 0);
+        head(&mut rule, replica, 1, true);
+        same(score(&rule, replica, 0), unknown);
+        head(&mut rule, replica, 20, false);
+        head(&mut rule, replica, 1, true);
+        same(score(&rule, replica, 0), 20.0);
+        head(&mut rule, replica, 40, true);
+        same(score(&rule, replica, 0), 30.0);
+    }
+
+    #[test]
+    fn a_failure_that_took_long_counts_also_where_there_was_no_response_before() {
+        let (mut rule, replica) = rule(1);
+        head(&mut rule, replica, 5_000, true);
+        same(score(&rule, replica, 0), 7.0); // of nothing known it is no news
+        report(&mut rule, replica, 0, 10);
+        head(&mut rule, replica, 5_000, true);
+        same(score(&rule, replica, 0), 5_000.0);
+    }
+
+    #[test]
+    fn a_response_time_is_forgotten_ten_seconds_after_the_last_response() {
+        let (mut rule, replica) = rule(1);
+        let at = |ns| Instant::EPOCH + RESPONSE_AGE_MAX + Duration::from_nanos(ns);
+        let same_report = LoadReport::new(Rif::ZERO, Some(Duration::from_millis(10)));
+        report(&mut rule, replica, 0, 10);
+        head(&mut rule, replica, 30, false);
+        let answer = Head {
+            latency: Duration::from_millis(50),
+            outcome: Outcome::Success,
+        };
+        rule.handle_head(Instant::from_nanos(5), replica, answer);
+        for ns in 0..5 {
+            rule.handle_report(at(ns), replica, &same_report);
+            same(score(&rule, replica, 0), 40.0);
+        }
+        // A failure that tells nothing does not keep it, either.
+        let failure = Head {
+            latency: Duration::from_millis(1),
+            outcome: Outcome::Failed,
+        };
+        rule.handle_head(at(4), replica, failure);
+        rule.handle_report(at(5), replica, &same_report);
+        same(score(&rule, replica, 0), 10.0);
+        rule.handle_head(at(6), replica, answer);
+        same(score(&rule, replica, 0), 50.0); // the first one of a new average
+    }
+
+    #[test]
+    fn a_response_that_comes_before_any_report_does_not_revive_one_of_ten_seconds_ago() {
+        let late = |failed, latency_ms| {
+            let (mut rule, replica) = rule(1);
+            report(&mut rule, replica, 0, 10);
+            head(&mut rule, replica, 5_000, false);
+            let latency = Duration::from_millis(latency_ms);
+            let now = Instant::EPOCH + RESPONSE_AGE_MAX;
+            let outcome = outcome(failed);
+            rule.handle_head(now, replica, Head { latency, outcome });
+            score(&rule, replica, 0)
+        };
+        same(late(false, 20), 20.0);
+        same(late(true, 20), 20.0); // above the 10 ms that stand for it
+        same(late(true, 5), 10.0); // below: no news, and the old one is gone all the same
+    }
+
+    #[test]
+    fn scores_keep_their_order_as_whole_numbers() {
+        let scores = [-f64::INFINITY, -2e9, -1.0, -1e-300, 0.0, 1e-300, 1.0, 3e30];
+        assert!(scores.is_sorted_by_key(|&score| ascending(score)));
+        assert!(
+            scores
+                .map(ascending)
+                .windows(2)
+                .all(|pair| pair[0] < pair[1])
+        );
+        let found = scores.map(|score| ascended(ascending(score)));
+        assert_eq!(found.map(f64::to_bits), scores.map(f64::to_bits));
+    }
+
+    #[test]
+    fn a_replica_that_left_is_forgotten() {
+        let (mut rule, replica) = rule(1);
+        report(&mut rule, replica, 5, 10);
+        rule.remove_replica(replica);
+        report(&mut rule, replica, 5, 10);
+        head(&mut rule, replica, 5, false);
+        same(score(&rule, replica, 0), 7.0);
+    }
+
+    #[test]
+    fn settings_have_ranges() {
+        check_ranges::<C3Settings>(&[
+            ("clients", |s| s.clients = 0),
+            ("clients", |s| s.clients = 1_000_001),
+            ("newest_weight", |s| s.newest_weight = Quantile::ZERO),
+        ]);
+    }
+}

@@ -1,0 +1,354 @@
+//! Capacity: replicas by how much of what each can carry is in use, and by what a query costs there. `[Decision 0009]`
+//!
+//! RIF says how much a replica has, not how much it can take. Where replicas report their capacity, what counts is RIF / K,
+//! the share of it that is in use, and where they report what a query costs them, how long one takes that nobody keeps
+//! waiting. The replica with the lowest product of the two is chosen, by the probes and the pool of Prequal.
+//!
+//! Reports come with responses, too, where replicas send them so. They are of those that were chosen, which is no fair sample
+//! of a fleet to tell hot from cold by, but says what each of them has left as well as an answer to a probe does: so few
+//! probes are sent, and no report is removed before its time.
+//!
+//! Who has had more than its turn of this client's queries lately counts as having a part of a query more. `[Decision 0014]`
+//!
+//! While any replica that may be chosen reports no capacity, this is exactly Prequal: with its rule, its probes, and without
+//! the reports of responses.
+
+use crate::fixed::{ONE, Rate, banded, mul_div};
+use crate::policy::entry::{Carried, PolicyEntry, Reports, ScoreWords};
+use crate::policy::explanation::Score;
+use crate::policy::pooled::{PoolRule, Pooled};
+use crate::policy::prequal::{PrequalConfig, hot_cold};
+use crate::policy::probed::rank::{Load, Order, Place};
+use crate::policy::probed::{Client, Probed};
+use crate::policy::query::PickReason;
+use crate::policy::settings::{ConfigError, Settings, Valid, require, section};
+use crate::policy::turns;
+use crate::policy::usual::{Usual, UsualNow};
+use crate::replica::{ReplicaId, ReplicaMap};
+use crate::report::{LoadReport, Rif};
+use crate::time::{Instant, span_ns};
+use alloc::boxed::Box;
+use core::time::Duration;
+
+/// What is known of the policy.
+pub(super) const ENTRY: PolicyEntry = PolicyEntry {
+    sections: &["prequal", "capacity"],
+    reports: Reports::Pool,
+    has_rif_quantile: true,
+    carried: Carried::Capacity,
+    score: ScoreWords {
+        name: "score",
+        formula: "Score = (requests in flight + turn surcharge) / capacity × cost of a request.",
+        tie: "a tie goes to the lower latency",
+    },
+    why_hot_cold: "not all replicas report their capacity, so the hot-cold rule decided",
+    ..PolicyEntry::new(
+        "capacity",
+        "probes, least of its capacity in use",
+        "Picks the lowest product of the capacity in use and the cost of a request. While some replica reports no capacity, the hot-cold rule decides.",
+        |s| Box::new(Capacity::new(s.prequal.clone(), &s.capacity)),
+    )
+};
+
+/// Chooses by the share of capacity in use, and by cost.
+pub type Capacity = Probed<Pooled<LeastInUse>>;
+
+/// Settings of [`Capacity`] besides those of its probes and pool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CapacitySettings {
+    /// Probes that each query triggers while all replicas report their capacity, and reports come with at least half of the
+    /// responses: 0 to 16, default 0.5, fractions allowed. 0 leaves idle probes and the reports of responses. Else it is that
+    /// of [`PrequalConfig`].
+    pub probe_rate: Rate,
+    /// By how much a replica's cost may differ from the mean of all and still count as the mean, in millionths of it: 0 to
+    /// 10,000,000, default 250,000. At 0 every difference counts, chance and all; where costs differ by less, the share of
+    /// capacity in use decides alone.
+    pub cost_band_millionths: u32,
+}
+
+/// Valid settings of [`Capacity`].
+pub type CapacityConfig = Valid<CapacitySettings>;
+
+impl Default for CapacitySettings {
+    fn default() -> Self {
+        Self {
+            probe_rate: Rate::from_millionths(ONE / 2).unwrap_or(Rate::ZERO),
+            cost_band_millionths: ONE / 4,
+        }
+    }
+}
+
+impl Settings for CapacitySettings {
+    fn check(&self) -> Result<(), ConfigError> {
+        let most = Rate::per_query(16).unwrap_or(Rate::MAX);
+        let probe_rate = self.probe_rate <= most;
+        require(probe_rate, "probe_rate", "from 0 to 16 a query")?;
+        let band = self.cost_band_millionths <= 10 * ONE;
+        require(band, "cost_band_millionths", "from 0 to 10,000,000")
+    }
+}
+
+section! { CapacitySettings in "capacity" {
+    /// Probes that each request triggers while all replicas report their capacity, and reports come
+    /// with at least half of the responses; else `prequal.probe_rate` counts. 0: idle probes only,
+    /// and reports that come with responses.
+    probe_rate in Rate: probe_rate;
+    /// By how much of the mean a replica's cost for each request may differ and still count as the
+    /// mean. 0: every difference counts, chance and all.
+    cost_band in Factor: cost_band_millionths;
+} }
+
+impl Capacity {
+    /// The policy with an empty fleet; probes and pool are as `config` says.
+    pub fn new(config: PrequalConfig, capacity: &CapacityConfig) -> Self {
+        Self::with(Pooled::new(LeastInUse::new(capacity), &config), config)
+    }
+}
+
+/// Of its capacity, a replica is taken to have so much: a seventh is kept for what chance brings. In millionths, as all below.
+const USABLE: u64 = 850_000;
+/// With all of it in use, a query is taken for so much longer than with none, beside its cost: of two replicas that keep
+/// nobody waiting, the emptier one is better.
+const CROWDING: u64 = 300_000;
+/// Beyond capacity, a query is taken for so much longer with each capacity's worth of others. It waits for them, and all of
+/// them for it: to have it there costs more than it would take itself, and the more the more share the replica.
+const OVERLOAD: u64 = 2_500_000;
+/// A share of capacity in use from here on is as good as any higher one; below it nothing overflows.
+const IN_USE_MAX: u64 = 1 << 50;
+/// Fewer reports than this come with the responses for each query: then probes have to tell. Without any, half a probe a query
+/// leaves small fleets, and unequal ones, far behind.
+const CARRIED_MIN: Rate = match Rate::from_millionths(ONE / 2) {
+    Some(rate) => rate,
+    None => Rate::MAX,
+};
+const MILLION: u64 = ONE as u64;
+/// What a query costs where nobody says so: then all cost the same, and it does not matter what.
+const COST_UNKNOWN_NS: u64 = 1_000_000;
+
+/// What a replica has last reported.
+#[derive(Clone, Copy, Debug, Default)]
+struct Reported {
+    /// 0 where it reports none.
+    capacity_millirif: u32,
+    cost_ns: Option<u64>,
+    received_at: Instant,
+}
+
+/// One request in flight, in thousandths.
+const ONE_RIF: u64 = 1_000;
+
+/// The rule of [`Capacity`].
+#[derive(Debug)]
+pub struct LeastInUse {
+    probe_rate: Rate,
+    cost_band: u64,
+    /// Of those that have reported since they may be chosen.
+    reported: ReplicaMap<Reported>,
+    with_capacity: usize,
+    without_capacity: usize,
+    costs: usize,
+    cost_sum_ns: u128,
+    /// Of capacities in use, in millionths.
+    usual: Usual,
+}
+
+impl LeastInUse {
+    fn new(capacity: &CapacitySettings) -> Self {
+        Self {
+            probe_rate: capacity.probe_rate,
+            cost_band: capacity.cost_band_millionths.into(),
+            reported: ReplicaMap::default(),
+            with_capacity: 0,
+            without_capacity: 0,
+            costs: 0,
+            cost_sum_ns: 0,
+            usual: Usual::default(),
+        }
+    }
+
+    /// Whether all that have reported have said what they can carry.
+    fn is_known(&self) -> bool {
+        self.with_capacity > 0 && self.without_capacity == 0
+    }
+
+    fn count(&mut self, reported: Reported) {
+        if reported.capacity_millirif > 0 {
+            self.with_capacity += 1;
+        } else {
+            self.without_capacity += 1;
+        }
+        if let Some(cost_ns) = reported.cost_ns {
+            self.costs += 1;
+            self.cost_sum_ns += u128::from(cost_ns);
+        }
+    }
+
+    fn forget_report(&mut self, replica: ReplicaId) {
+        let Some(&reported) = self.reported.find(replica) else {
+            return;
+        };
+        self.reported.remove(replica);
+        if reported.capacity_millirif > 0 {
+            self.with_capacity -= 1;
+        } else {
+            self.without_capacity -= 1;
+        }
+        if let Some(cost_ns) = reported.cost_ns {
+            self.costs -= 1;
+            self.cost_sum_ns -= u128::from(cost_ns);
+        }
+    }
+
+    fn mean_cost_ns(&self) -> u64 {
+        let mean = self.cost_sum_ns.checked_div(self.costs as u128);
+        mean.map_or(COST_UNKNOWN_NS, |mean| {
+            u64::try_from(mean).unwrap_or(u64::MAX).max(1)
+        })
+    }
+
+    /// First what a query is taken to take there, in 1/1024 of a nanosecond; between equals, the reported latency.
+    fn place(&self, moment: Moment, replica: ReplicaId, load: Load, ahead: u64) -> Place {
+        let Moment {
+            now,
+            usual,
+            mean_cost_ns,
+        } = moment;
+        let reported = self.reported.find(replica).copied().unwrap_or_default();
+        let capacity = u64::from(reported.capacity_millirif);
+        let told = in_use(load.rif, capacity);
+        let in_use = usual.aged(told, now.ns_since(reported.received_at));
+        let in_use = (in_use + share(ahead, turns::FINE, capacity)).min(IN_USE_MAX);
+        // Of one query at a time nobody else's is made longer.
+        let shares = capacity.max(ONE_RIF);
+        let overload = MILLION + mul_div(OVERLOAD - MILLION, shares - ONE_RIF, shares);
+        let waiting = MILLION + mul_div(in_use.saturating_sub(MILLION), overload, MILLION);
+        let crowding = MILLION + mul_div(in_use, CROWDING, MILLION);
+        let cost_ns = reported.cost_ns.unwrap_or(mean_cost_ns);
+        let cost_ns = banded(cost_ns, mean_cost_ns, self.cost_band);
+        let longer = mul_div(waiting, crowding, MILLION);
+        let taken = mul_div(cost_ns.saturating_mul(FRACTION), longer, MILLION);
+        Place {
+            first: mul_div(taken, behind(in_use, capacity), MILLION),
+            second: load.latency_ns,
+        }
+    }
+}
+
+/// What all reports are compared by at a moment.
+#[derive(Clone, Copy, Debug)]
+struct Moment {
+    now: Instant,
+    usual: UsualNow,
+    mean_cost_ns: u64,
+}
+
+/// The share of what is usable of a capacity that a query and so many others use, in millionths.
+fn in_use(others: u64, capacity_millirif: u64) -> u64 {
+    share(others.saturating_add(1), 1, capacity_millirif).min(IN_USE_MAX)
+}
+
+/// What share of what is usable of a capacity so many queries use, counted in such parts of one; in millionths.
+fn share(queries: u64, parts: u64, capacity_millirif: u64) -> u64 {
+    let queries = queries.saturating_mul(ONE_RIF * MILLION);
+    let usable = capacity_millirif.max(ONE_RIF) * USABLE;
+    mul_div(queries / parts, MILLION, usable)
+}
+
+/// By how much longer a query takes behind those that make up this share than if it and they took their cost, in millionths. Of a
+/// capacity of less than one, those before it take longer than that, and it does not: with nobody before it there is time
+/// saved up.
+fn behind(in_use: u64, capacity_millirif: u64) -> u64 {
+    if capacity_millirif >= ONE_RIF {
+        return MILLION;
+    }
+    let with_this = mul_div(in_use, USABLE, MILLION).max(MILLION);
+    let before = mul_div(with_this - MILLION, ONE_RIF, capacity_millirif);
+    mul_div(before.saturating_add(MILLION), MILLION, with_this)
+}
+
+/// Places are in so many parts of a nanosecond.
+const FRACTION: u64 = 1 << 10;
+
+impl PoolRule for LeastInUse {
+    const NAME: &'static str = ENTRY.name;
+
+    fn rif_limit(&self, client: &Client) -> Option<Rif> {
+        client.rif_limit()
+    }
+
+    fn order(&self, now: Instant, rif_limit: Option<Rif>, client: &Client) -> impl Order {
+        let limit = hot_cold::unscaled(rif_limit);
+        let moment = self.is_known().then(|| Moment {
+            now,
+            usual: self.usual.now(),
+            mean_cost_ns: self.mean_cost_ns(),
+        });
+        move |replica: ReplicaId, load| {
+            let Some(moment) = moment else {
+                return hot_cold::place(load, limit);
+            };
+            let (_, turn) = client.fleet.sent_to(replica);
+            self.place(moment, replica, load, turn.ahead)
+        }
+    }
+
+    fn reason(&self, first: u64) -> PickReason {
+        if self.is_known() {
+            PickReason::LowestScore
+        } else {
+            hot_cold::reason(first)
+        }
+    }
+
+    /// What a query is taken to take.
+    fn score(&self, first: u64) -> Option<Score> {
+        let taken_ns = i64::try_from(first / FRACTION).ok()?;
+        self.is_known().then_some(Score::Nanoseconds(taken_ns))
+    }
+
+    fn reported(&self, replica: ReplicaId) -> (Option<u32>, Option<Duration>) {
+        let reported = self.reported.find(replica).copied().unwrap_or_default();
+        let capacity = Some(reported.capacity_millirif).filter(|&millirif| millirif > 0);
+        (capacity, reported.cost_ns.map(Duration::from_nanos))
+    }
+
+    fn takes_carried(&self) -> bool {
+        self.is_known()
+    }
+
+    fn takes_turns(&self) -> bool {
+        self.is_known()
+    }
+
+    fn probe_rate(&self, carried_rate: Rate, client: &Client) -> Rate {
+        if self.is_known() && carried_rate >= CARRIED_MIN {
+            self.probe_rate
+        } else {
+            client.config.probe_rate
+        }
+    }
+
+    fn add_replica(&mut self, replica: ReplicaId) {
+        self.reported.reserve(replica);
+    }
+
+    fn forget(&mut self, replica: ReplicaId) {
+        self.forget_report(replica);
+    }
+
+    fn handle_report(&mut self, now: Instant, replica: ReplicaId, report: &LoadReport) {
+        self.forget_report(replica);
+        if let Some(capacity_millirif) = report.capacity_millirif {
+            let in_use = in_use(report.rif.count().into(), capacity_millirif.into());
+            self.usual
+                .learn(in_use, report.known_latency().map(span_ns));
+        }
+        let reported = Reported {
+            capacity_millirif: report.capacity_millirif.unwrap_or(0),
+            cost_ns: report.cost.map(span_ns),
+            received_at: now,
+        };
+        self.count(reported);
+        self.reported.insert(replica, reported);
+    }
+}

@@ -1,0 +1,121 @@
+//! The list of all policies, by name. A new policy is one file and one line here.
+
+mod c3;
+mod capacity;
+mod els;
+mod least_loaded;
+mod linear;
+mod peak_ewma;
+mod polled_power_of_d;
+mod power_of_d;
+pub mod prequal;
+mod random;
+mod rif_then_latency;
+mod round_robin;
+mod shortest_expected_delay;
+mod weighted_round_robin;
+
+pub use c3::{C3, C3Config, C3Settings};
+pub use capacity::{Capacity, CapacityConfig, CapacitySettings};
+pub use els::{Els, ElsConfig, ElsSettings};
+pub use least_loaded::LeastLoaded;
+pub use linear::{Linear, LinearConfig, LinearSettings};
+pub use peak_ewma::{PeakEwma, PeakEwmaConfig, PeakEwmaSettings};
+pub use polled_power_of_d::{PolledPowerOfD, PolledPowerOfDConfig, PolledPowerOfDSettings};
+pub use power_of_d::{PowerOfD, PowerOfDConfig, PowerOfDSettings};
+pub use prequal::{Prequal, PrequalConfig, PrequalSync};
+pub use random::Random;
+pub use rif_then_latency::{RifThenLatency, RifThenLatencyConfig, RifThenLatencySettings};
+pub use round_robin::RoundRobin;
+pub use shortest_expected_delay::{
+    ShortestExpectedDelay, ShortestExpectedDelayConfig, ShortestExpectedDelaySettings,
+};
+pub use weighted_round_robin::{
+    WeightedRoundRobin, WeightedRoundRobinConfig, WeightedRoundRobinSettings,
+};
+
+use crate::policy::entry::PolicyEntry;
+use crate::policy::settings::SectionVisitor;
+
+/// The settings that policies read; each takes what concerns it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PolicySettings {
+    /// For `prequal` and `prequal_sync`; what concerns probes also for all others that keep reports.
+    pub prequal: PrequalConfig,
+    /// For `linear`.
+    pub linear: LinearConfig,
+    /// For `c3`.
+    pub c3: C3Config,
+    /// For `rif_then_latency`.
+    pub rif_then_latency: RifThenLatencyConfig,
+    /// For `shortest_expected_delay`.
+    pub shortest_expected_delay: ShortestExpectedDelayConfig,
+    /// For `capacity`.
+    pub capacity: CapacityConfig,
+    /// For `power_of_d`.
+    pub power_of_d: PowerOfDConfig,
+    /// For `peak_ewma`.
+    pub peak_ewma: PeakEwmaConfig,
+    /// For `els`.
+    pub els: ElsConfig,
+    /// For `polled_power_of_d`.
+    pub polled_power_of_d: PolledPowerOfDConfig,
+    /// For `weighted_round_robin`.
+    pub weighted_round_robin: WeightedRoundRobinConfig,
+}
+
+impl PolicySettings {
+    /// Visits every section, in the order in which they are shown.
+    pub fn visit(&mut self, visitor: &mut impl SectionVisitor) {
+        visitor.visit(&mut self.prequal);
+        visitor.visit(&mut self.linear);
+        visitor.visit(&mut self.c3);
+        visitor.visit(&mut self.rif_then_latency);
+        visitor.visit(&mut self.shortest_expected_delay);
+        visitor.visit(&mut self.capacity);
+        visitor.visit(&mut self.power_of_d);
+        visitor.visit(&mut self.peak_ewma);
+        visitor.visit(&mut self.els);
+        visitor.visit(&mut self.polled_power_of_d);
+        visitor.visit(&mut self.weighted_round_robin);
+    }
+}
+
+/// Who chooses where nobody names a policy: `shortest_expected_delay`. It asks for no knowledge of the fleet: near the best of
+/// the others in small and large, equal and unequal ones. `[Decision 0013]`
+///
+/// ```
+/// use slackwater_core::policy::{DEFAULT_POLICY, PolicySettings};
+///
+/// let policy = (DEFAULT_POLICY.build)(&PolicySettings::default());
+/// assert_eq!(policy.name(), "shortest_expected_delay");
+/// ```
+pub const DEFAULT_POLICY: PolicyEntry = shortest_expected_delay::ENTRY;
+
+/// Every policy.
+pub const POLICIES: &[PolicyEntry] = &[
+    prequal::ENTRY,
+    prequal::SYNC_ENTRY,
+    linear::ENTRY,
+    c3::ENTRY,
+    rif_then_latency::ENTRY,
+    shortest_expected_delay::ENTRY,
+    capacity::ENTRY,
+    least_loaded::ENTRY,
+    power_of_d::ENTRY,
+    peak_ewma::ENTRY,
+    els::ENTRY,
+    polled_power_of_d::ENTRY,
+    weighted_round_robin::ENTRY,
+    round_robin::ENTRY,
+    random::ENTRY,
+];
+
+/// The policy of that name, if there is one.
+pub fn policy_named(name: &str) -> Option<&'static PolicyEntry> {
+    POLICIES.iter().find(|entry| entry.name == name)
+}
+
+#[cfg(test)]
+mod tests;

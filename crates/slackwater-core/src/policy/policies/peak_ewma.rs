@@ -1,0 +1,449 @@
+//! Peak EWMA: a few replicas drawn at random, of these the one with the lowest latency times queries in flight.
+//!
+//! Twitter's Finagle had it first, tower and Linkerd have it as well (Linkerd, "Beyond Round Robin: Load Balancing for
+//! Latency", 2016); what an error costs is after Linkerd's `PenaltyPeakEwma`. The average of a replica's latencies rises
+//! to a peak at once and comes down slowly:
+//!
+//! - a latency x above the average replaces it; another gives average · w + x · (1 − w), w = e^(−Δ/τ), Δ the time since
+//!   the average was last touched;
+//! - looking at it is a latency of 0: a replica that gets nothing is forgiven in time;
+//! - cost = latency · (this client's queries in flight there + 1); of d drawn the lowest wins, of equals the first. The
+//!   latency is the average or, if that is longer, the time for which queries have waited there and none was answered.
+//!
+//! The last is ours. Finagle, tower and Linkerd learn from answers alone: a replica that has stopped keeps the average of
+//! its good days, which even decays, and takes queries as a good one would until the first of them ends. `ServiceTalk`
+//! and nginx's `least_time` can look at the age of queries that are out, too; here it is the time since the last progress,
+//! so that a replica that answers steadily is not held to be slow because it has many to answer. One that has nothing but
+//! a query that is meant to wait (a long poll) looks slow until its head is here, and by the average then.
+
+use crate::draw::Draw;
+use crate::policy::candidates::Candidates;
+use crate::policy::decay::{left_after, whole};
+use crate::policy::entry::PolicyEntry;
+use crate::policy::explanation::Score;
+use crate::policy::query::{Outcome, PickReason};
+use crate::policy::settings::{
+    ConfigError, Settings, Valid, require_choices, require_span, require_span_or_none, section,
+};
+use crate::policy::unprobed::{Choose, QueryEnd, Unprobed};
+use crate::replica::{ReplicaId, ReplicaMap};
+use crate::time::{Instant, span_ns};
+use alloc::boxed::Box;
+use core::time::Duration;
+
+/// What is known of the policy.
+pub(super) const ENTRY: PolicyEntry = PolicyEntry {
+    sections: &["peak_ewma"],
+    failure_penalty: Some(("peak_ewma", "failure_penalty")),
+    ..PolicyEntry::new(
+        "peak_ewma",
+        "own latency times in flight, of d drawn",
+        "Draws a few replicas and picks the lowest product of measured latency and requests in flight from this worker.",
+        |s| Box::new(PeakEwma::with(s.peak_ewma.clone())),
+    )
+};
+
+/// An average below this counts as this in a cost: queries in flight still count at a replica that was long forgiven.
+const AVERAGE_MIN_NS: f64 = 1.0;
+
+/// Chooses by the client's own latencies, peaks first, and its queries in flight.
+pub type PeakEwma = Unprobed<LowestCostOfDrawn>;
+
+/// Valid settings of [`PeakEwma`].
+pub type PeakEwmaConfig = Valid<PeakEwmaSettings>;
+
+/// Settings of [`PeakEwma`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PeakEwmaSettings {
+    /// The time in which an average comes down to 37 % of a peak (τ): above 0 to 1 hour, default 10 s, as Finagle and
+    /// Linkerd have it. A very short one sees the last latency only.
+    pub decay: Duration,
+    /// The average that a replica begins with: above 0 to 1 hour, default 30 ms, Linkerd's. Below what queries take, a
+    /// new replica is tried eagerly; above, with care.
+    pub initial_latency: Duration,
+    /// What an error counts as, at the least: 0 to 1 hour, default 5 s, Linkerd's. At 0 an error counts as what it took,
+    /// and still does not lower an average.
+    pub failure_penalty: Duration,
+    /// Distinct replicas drawn for each query: 2 to 16, default 2.
+    pub choices: u8,
+}
+
+impl Default for PeakEwmaSettings {
+    fn default() -> Self {
+        Self {
+            decay: Duration::from_secs(10),
+            initial_latency: Duration::from_millis(30),
+            failure_penalty: Duration::from_secs(5),
+            choices: 2,
+        }
+    }
+}
+
+impl Settings for PeakEwmaSettings {
+    fn check(&self) -> Result<(), ConfigError> {
+        require_span(self.decay, "decay")?;
+        require_span(self.initial_latency, "initial_latency")?;
+        require_span_or_none(self.failure_penalty, "failure_penalty")?;
+        require_choices(self.choices)
+    }
+}
+
+section! { PeakEwmaSettings in "peak_ewma" {
+    /// The time in which an average comes down to 37 % of a peak (τ).
+    decay in Duration: decay;
+    /// The average that a replica begins with. Below what requests take, a new replica is tried
+    /// eagerly; above, with care.
+    initial_latency in Duration: initial_latency;
+    /// What a failure counts as, at the least. 0: as what it took. Only with
+    /// `error_aversion.enabled = false`, which has its own way.
+    failure_penalty in Duration: failure_penalty;
+    /// Distinct replicas drawn for each request.
+    choices in U8: choices;
+} }
+
+/// The rule of [`PeakEwma`].
+#[derive(Clone, Debug)]
+pub struct LowestCostOfDrawn {
+    decay_ns: u64,
+    initial_latency_ns: u64,
+    failure_penalty: Duration,
+    choices: u8,
+    latencies: ReplicaMap<PeakAverage>,
+}
+
+impl From<PeakEwmaConfig> for LowestCostOfDrawn {
+    fn from(config: PeakEwmaConfig) -> Self {
+        Self {
+            decay_ns: span_ns(config.decay),
+            initial_latency_ns: span_ns(config.initial_latency),
+            failure_penalty: config.failure_penalty,
+            choices: config.choices,
+            latencies: ReplicaMap::default(),
+        }
+    }
+}
+
+impl Choose for LowestCostOfDrawn {
+    const NAME: &'static str = ENTRY.name;
+    const REASON: PickReason = PickReason::LowestCost;
+
+    fn choose(&mut self, from: Candidates<'_>, draw: &mut dyn Draw) -> Option<ReplicaId> {
+        from.best_of_drawn(self.choices, draw, |replica| {
+            let cost_ns = self.cost(from, replica);
+            from.consider(replica, || {
+                let cost_ns = whole(cost_ns);
+                (cost_ns.unsigned_abs(), Some(Score::Nanoseconds(cost_ns)))
+            });
+            cost_ns
+        })
+    }
+
+    fn add_replica(&mut self, now: Instant, replica: ReplicaId) {
+        let initial = PeakAverage {
+            ns: self.initial_latency_ns as f64,
+            at: now,
+        };
+        self.latencies.insert(replica, initial);
+    }
+
+    fn remove_replica(&mut self, replica: ReplicaId) {
+        self.latencies.remove(replica);
+    }
+
+    fn handle_latency(&mut self, now: Instant, replica: ReplicaId, latency: Duration) {
+        if let Some(average) = self.latencies.find_mut(replica) {
+            average.observe(now, latency, self.decay_ns);
+        }
+    }
+
+    /// What went wrong may raise an average and never lowers it: failing fast is no merit, and a query that was given up
+    /// would have taken longer than it did.
+    fn handle_end(&mut self, now: Instant, end: &QueryEnd) {
+        let at_least = match end.outcome {
+            Outcome::Success => return,
+            Outcome::Dropped => end.latency,
+            _ => end.latency.max(self.failure_penalty),
+        };
+        if let Some(average) = self.latencies.find_mut(end.replica) {
+            average.raise(now, at_least, self.decay_ns);
+        }
+    }
+}
+
+impl LowestCostOfDrawn {
+    fn cost(&mut self, from: Candidates<'_>, replica: ReplicaId) -> f64 {
+        let average = self.latencies.find_mut(replica);
+        let average_ns = average.map_or(0.0, |average| average.decay(from.now(), self.decay_ns));
+        let without_progress_ns = span_ns(from.without_progress(replica)) as f64;
+        let latency_ns = average_ns.max(without_progress_ns).max(AVERAGE_MIN_NS);
+        latency_ns * (f64::from(from.in_flight(replica)) + 1.0)
+    }
+}
+
+/// An average that rises at once.
+#[derive(Clone, Copy, Debug)]
+struct PeakAverage {
+    ns: f64,
+    /// When it was last touched.
+    at: Instant,
+}
+
+impl PeakAverage {
+    fn observe(&mut self, now: Instant, latency: Duration, decay_ns: u64) {
+        let latency_ns = span_ns(latency) as f64;
+        if latency_ns > self.ns {
+            self.ns = latency_ns;
+        } else {
+            let left = left_after(now.ns_since(self.at), decay_ns);
+            self.ns = self.ns * left + latency_ns * (1.0 - left);
+        }
+        self.at = now;
+    }
+
+    /// The average now, as if a latency of 0 had been seen.
+    fn decay(&mut self, now: Instant, decay_ns: u64) -> f64 {
+        self.observe(now, Duration::ZERO, decay_ns);
+        self.ns
+    }
+
+    fn raise(&mut self, now: Instant, at_least: Duration, decay_ns: u64) {
+        let decayed_ns = self.decay(now, decay_ns);
+        self.ns = decayed_ns.max(span_ns(at_least) as f64);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::Policy;
+    use crate::policy::settings::check_ranges;
+    use crate::policy::trial::Trial;
+    use alloc::vec::Vec;
+
+    const MS: Duration = Duration::from_millis(1);
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// Replicas that begin at 30 ms, with τ = 10 s and a penalty of 5 s.
+    fn trial(replicas: usize) -> Trial<PeakEwma> {
+        Trial::new(PeakEwma::with(PeakEwmaConfig::default()), replicas)
+    }
+
+    /// The average of the replica at this place, as it is stored, in milliseconds.
+    fn average_ms(trial: &Trial<PeakEwma>, place: usize) -> f64 {
+        let averages = &trial.policy.rule.latencies;
+        averages.find(trial.replicas[place]).expect("known").ns / 1e6
+    }
+
+    fn assert_average(trial: &Trial<PeakEwma>, place: usize, expected_ms: f64) {
+        let found = average_ms(trial, place);
+        let error = (found / expected_ms - 1.0).abs();
+        assert!(error < 1e-9, "{found} ms, not {expected_ms} ms");
+    }
+
+    #[test]
+    fn an_average_by_hand() {
+        // e^(−Δ/10 s) for Δ = 0.02, 0.01, 1 and 10 s.
+        let (e2, e1) = (0.998_001_998_667_333, 0.999_000_499_833_374_9);
+        let (second, ten) = (0.904_837_418_035_959_6, 0.367_879_441_171_442_33);
+        let mut trial = trial(1);
+        trial.serve(0, 40 * MS, Outcome::Success);
+        assert_average(&trial, 0, 40.0); // a peak: 30 e^(−0) seen at the pick, then 40
+        trial.serve(0, 20 * MS, Outcome::Success);
+        let average = 40.0 * e2 + 20.0 * (1.0 - e2);
+        assert_average(&trial, 0, average);
+        trial.after(10 * SECOND);
+        trial.serve(0, 10 * MS, Outcome::Success);
+        let decayed = average * ten; // by the pick, to 14.7 ms
+        let average = decayed * e1 + 10.0 * (1.0 - e1);
+        assert_average(&trial, 0, average);
+        trial.serve(0, SECOND, Outcome::Failed);
+        assert_average(&trial, 0, 5_000.0);
+        trial.serve(0, SECOND, Outcome::Unreachable);
+        assert_average(&trial, 0, 5_000.0); // decayed for a second, and raised again
+        trial.serve(0, 6 * SECOND, Outcome::Failed);
+        assert_average(&trial, 0, 6_000.0); // what it took is more than the penalty
+        trial.serve(0, SECOND, Outcome::Dropped);
+        assert_average(&trial, 0, 6_000.0 * second); // it would have taken longer, but not known how much
+        trial.serve(0, 8 * SECOND, Outcome::Dropped);
+        assert_average(&trial, 0, 8_000.0);
+    }
+
+    #[test]
+    fn the_lower_cost_of_two_wins_and_of_equals_the_first_drawn() {
+        let mut trial = trial(2);
+        let first = trial.pick_at([1, 0], [2, 1]);
+        assert_eq!(
+            trial.place(first.replica()),
+            1,
+            "30 ms each: the first drawn"
+        );
+        let second = trial.pick_at([1, 0], [2, 1]);
+        assert_eq!(trial.place(second.replica()), 0, "30 · 2 against 30 · 1");
+        trial.after(10 * MS);
+        trial.end(first, Outcome::Success);
+        trial.after(90 * MS);
+        trial.end(second, Outcome::Success);
+        // Replica 0 now has 100 ms, replica 1 a little below 30 ms: up to three in flight there cost less than one here.
+        let mut out = Vec::new();
+        for in_flight in 0..3 {
+            let ticket = trial.pick_at([0, 0], [2, 1]);
+            assert_eq!(trial.place(ticket.replica()), 1, "{in_flight} in flight");
+            out.push(ticket);
+        }
+        let ticket = trial.pick_at([1, 0], [2, 1]);
+        assert_eq!(trial.place(ticket.replica()), 0, "29.7 · 4 against 100");
+    }
+
+    #[test]
+    fn latency_ends_at_the_head_and_only_at_the_first() {
+        let mut trial = trial(1);
+        let mut ticket = trial.pick();
+        trial.after(50 * MS);
+        trial
+            .policy
+            .handle_head(trial.now, &mut ticket, Outcome::Success);
+        assert_average(&trial, 0, 50.0);
+        trial.after(SECOND);
+        trial
+            .policy
+            .handle_head(trial.now, &mut ticket, Outcome::Success);
+        trial.end(ticket, Outcome::Dropped);
+        assert_average(&trial, 0, 50.0);
+
+        let mut ticket = trial.pick();
+        trial
+            .policy
+            .handle_head(trial.now, &mut ticket, Outcome::Success);
+        trial.end(ticket, Outcome::Failed);
+        assert_average(&trial, 0, 5_000.0); // it broke off
+
+        trial.replace(0);
+        let mut ticket = trial.pick();
+        trial
+            .policy
+            .handle_head(trial.now, &mut ticket, Outcome::PushedBack);
+        trial.end(ticket, Outcome::Success);
+        assert_average(&trial, 0, 5_000.0); // the head of no good answer
+    }
+
+    #[test]
+    fn no_failure_improves_a_score_whatever_the_penalty() {
+        let settings = PeakEwmaSettings {
+            failure_penalty: Duration::ZERO,
+            ..PeakEwmaSettings::default()
+        };
+        let config = settings.validate().expect("in range");
+        let bad = Outcome::ALL.into_iter();
+        for outcome in bad.filter(|&outcome| outcome != Outcome::Success) {
+            let mut trial = Trial::new(PeakEwma::with(config.clone()), 1);
+            trial.serve(0, Duration::ZERO, outcome);
+            assert_average(&trial, 0, 30.0);
+        }
+    }
+
+    #[test]
+    fn a_replica_that_comes_back_begins_anew_and_late_ends_of_the_old_one_change_nothing() {
+        let mut trial = trial(1);
+        trial.serve(0, SECOND, Outcome::Failed);
+        let late = trial.pick();
+        trial.replace(0);
+        assert_average(&trial, 0, 30.0);
+        trial.end(late, Outcome::Failed);
+        assert_average(&trial, 0, 30.0);
+    }
+
+    #[test]
+    fn a_clock_that_steps_back_stands_still() {
+        let mut trial = trial(1);
+        trial.after(10 * SECOND);
+        trial.serve(0, 40 * MS, Outcome::Success);
+        trial.now = Instant::EPOCH;
+        trial.serve(0, 5 * MS, Outcome::Success);
+        // Sent and ended at the same latest time: a latency of 0 that decays nothing.
+        assert_average(&trial, 0, 40.0);
+    }
+
+    #[test]
+    fn a_replica_that_does_not_answer_costs_what_it_keeps_waiting() {
+        let mut trial = trial(2);
+        let stopped = trial.pick_at([0, 0], [2, 1]);
+        assert_eq!(trial.place(stopped.replica()), 0);
+        let later = trial.pick_at([0, 0], [2, 1]); // 30 · 2 against 30 · 1
+        trial.after(MS);
+        trial.end(later, Outcome::Success);
+        trial.after(99 * MS);
+        // 100 · 2 against nearly 30 · 1 to 30 · 6; by its average, also nearly 30, the first would be even at one in flight.
+        let mut out = Vec::new();
+        for in_flight in 0..6 {
+            let ticket = trial.pick_at([0, 0], [2, 1]);
+            assert_eq!(trial.place(ticket.replica()), 1, "{in_flight} in flight");
+            out.push(ticket);
+        }
+        let ticket = trial.pick_at([0, 0], [2, 1]);
+        assert_eq!(trial.place(ticket.replica()), 0, "200 against 30 · 7");
+        trial.end(ticket, Outcome::Dropped); // no sign of life
+        assert_average(&trial, 0, 30.0 * 0.990_049_833_749_168_1); // and no peak: it was given up at once
+        trial.after(20 * MS);
+        // 120 · 2 against 30 · 7 and, one more in flight, nearly 30 · 8.
+        let ticket = trial.pick_at([0, 0], [2, 1]);
+        assert_eq!(trial.place(ticket.replica()), 1);
+        // An answer, though a bad one: the wait is over, and what remains is the average.
+        out.push(ticket);
+        let mut stopped = stopped;
+        let policy = &mut trial.policy;
+        policy.handle_head(trial.now, &mut stopped, Outcome::Failed);
+        let ticket = trial.pick_at([1, 0], [2, 1]);
+        assert_eq!(trial.place(ticket.replica()), 0, "30 · 2 against 30 · 8");
+    }
+
+    #[test]
+    fn queries_in_flight_count_at_a_replica_that_was_long_forgiven() {
+        let mut trial = trial(2);
+        for _ in 0..2 {
+            let ticket = trial.pick();
+            trial.end(ticket, Outcome::Success);
+        }
+        // e^(−Δ/τ) is 0 after two hours: an average of nothing, and so would be its product with any number.
+        trial.after(Duration::from_hours(2));
+        let first = trial.pick_at([0, 0], [2, 1]);
+        assert_eq!(average_ms(&trial, 0).to_bits(), 0.0_f64.to_bits());
+        let second = trial.pick_at([0, 0], [2, 1]);
+        assert_eq!(trial.place(first.replica()), 0, "of equals the first drawn");
+        assert_eq!(
+            trial.place(second.replica()),
+            1,
+            "1 ns · 2 against 1 ns · 1"
+        );
+    }
+
+    #[test]
+    fn one_slow_replica_of_eleven_is_left_alone() {
+        // Linkerd's case, one query at a time: 10 at 10 ms and one at 2 s.
+        let mut trial = trial(11);
+        let mut slow = 0;
+        for _ in 0..1_000 {
+            let ticket = trial.pick();
+            let is_slow = trial.place(ticket.replica()) == 10;
+            slow += u32::from(is_slow);
+            trial.after(if is_slow { 2 * SECOND } else { 10 * MS });
+            trial.end(ticket, Outcome::Success);
+        }
+        // 12 s of traffic: after the first, τ · ln(2000 / 30) = 42 s pass before it is as cheap as a new one.
+        assert_eq!(slow, 1);
+    }
+
+    #[test]
+    fn standing_is_respected() {
+        trial(4).check_standing(PickReason::LowestCost);
+    }
+
+    #[test]
+    fn settings_out_of_range_are_named() {
+        check_ranges::<PeakEwmaSettings>(&[
+            ("decay", |s| s.decay = Duration::ZERO),
+            ("initial_latency", |s| s.initial_latency = Duration::ZERO),
+            ("failure_penalty", |s| s.failure_penalty = Duration::MAX),
+            ("choices", |s| s.choices = 0),
+        ]);
+    }
+}

@@ -1,0 +1,153 @@
+//! Power of d choices on the client's own queries in flight: a few replicas drawn at random, the least loaded of them.
+//!
+//! LL-Po2C of the Prequal paper `[Prequal §5.2]`; what nginx does as `random two least_conn`, Envoy and gRPC as
+//! `LEAST_REQUEST` with a choice count of 2 (those two may draw the same replica twice). Two choices rather than one take
+//! the tail from random; unlike [`LeastLoaded`](crate::policy::LeastLoaded) a pick takes the same time in any fleet, and
+//! many clients that all see the same empty replica do not all go there.
+
+use crate::draw::Draw;
+use crate::policy::candidates::Candidates;
+use crate::policy::entry::PolicyEntry;
+use crate::policy::query::PickReason;
+use crate::policy::settings::{ConfigError, Settings, Valid, require_choices, section};
+use crate::policy::unprobed::{Choose, Unprobed};
+use crate::replica::ReplicaId;
+use alloc::boxed::Box;
+
+/// What is known of the policy.
+pub(super) const ENTRY: PolicyEntry = PolicyEntry {
+    sections: &["power_of_d"],
+    ..PolicyEntry::new(
+        "power_of_d",
+        "fewest of its own in flight, of d drawn",
+        "Draws a few replicas and picks the one with the fewest requests in flight from this worker.",
+        |s| Box::new(PowerOfD::with(s.power_of_d.clone())),
+    )
+};
+
+/// Chooses by the client's own queries in flight, among a few replicas drawn at random.
+pub type PowerOfD = Unprobed<FewestOfDrawn>;
+
+/// Valid settings of [`PowerOfD`].
+pub type PowerOfDConfig = Valid<PowerOfDSettings>;
+
+/// Settings of [`PowerOfD`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PowerOfDSettings {
+    /// Distinct replicas drawn for each query (d): 2 to 16, default 2. A fleet of fewer is looked at as a whole, in
+    /// random order.
+    pub choices: u8,
+}
+
+impl Default for PowerOfDSettings {
+    fn default() -> Self {
+        Self { choices: 2 }
+    }
+}
+
+impl Settings for PowerOfDSettings {
+    fn check(&self) -> Result<(), ConfigError> {
+        require_choices(self.choices)
+    }
+}
+
+section! { PowerOfDSettings in "power_of_d" {
+    /// Distinct replicas drawn for each request (d).
+    choices in U8: choices;
+} }
+
+/// The rule of [`PowerOfD`].
+#[derive(Clone, Debug)]
+pub struct FewestOfDrawn {
+    choices: u8,
+}
+
+impl From<PowerOfDConfig> for FewestOfDrawn {
+    fn from(config: PowerOfDConfig) -> Self {
+        Self {
+            choices: config.choices,
+        }
+    }
+}
+
+impl Choose for FewestOfDrawn {
+    const NAME: &'static str = ENTRY.name;
+    const REASON: PickReason = PickReason::LeastLoaded;
+
+    fn choose(&mut self, from: Candidates<'_>, draw: &mut dyn Draw) -> Option<ReplicaId> {
+        from.best_of_drawn(self.choices, draw, |replica| {
+            let in_flight = from.in_flight(replica);
+            from.consider(replica, || (in_flight.into(), None));
+            in_flight
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::settings::check_ranges;
+    use crate::policy::trial::Trial;
+    use crate::policy::{Outcome, Query};
+    use alloc::vec::Vec;
+
+    fn trial(choices: u8, replicas: usize) -> Trial<PowerOfD> {
+        let config = PowerOfDSettings { choices }.validate().expect("in range");
+        Trial::new(PowerOfD::with(config), replicas)
+    }
+
+    #[test]
+    fn takes_the_less_loaded_of_two_and_of_equals_the_first_drawn() {
+        let mut trial = trial(2, 3);
+        // Each pair of numbers is the place of the first drawn of 3, and that of the second of the 2 left.
+        let places = [
+            ([0, 0], 0),
+            ([0, 0], 1),
+            ([0, 0], 0),
+            ([2, 1], 2),
+            ([0, 1], 2),
+            ([2, 0], 2),
+        ];
+        // In flight before each: 0 0 0 | 1 0 0 | 1 1 0 | 2 1 0 | 2 1 1 | 2 1 2
+        let mut out = Vec::new();
+        for (step, (drawn, expected)) in places.into_iter().enumerate() {
+            let ticket = trial.pick_at(drawn, [3, 2]);
+            assert_eq!(trial.place(ticket.replica()), expected, "step {step}");
+            out.push(ticket);
+        }
+        // A query that failed is over as well: replica 2 is empty again, and beats 1.
+        for ticket in out {
+            if trial.place(ticket.replica()) == 2 {
+                trial.end(ticket, Outcome::Failed);
+            }
+        }
+        let ticket = trial.pick_at([1, 1], [3, 2]);
+        assert_eq!(trial.place(ticket.replica()), 2);
+    }
+
+    #[test]
+    fn more_choices_see_more_and_all_choices_see_everyone() {
+        let mut trial = trial(16, 5);
+        for round in 0..4 {
+            let mut chosen: Vec<_> = (0..5).map(|_| trial.pick().replica()).collect();
+            chosen.sort_unstable();
+            assert_eq!(chosen, trial.replicas, "round {round}: one each");
+        }
+    }
+
+    #[test]
+    fn neither_the_avoided_nor_the_ejected_are_drawn_unless_nobody_else_is_left() {
+        let mut trial = trial(2, 4);
+        trial.check_standing(PickReason::LeastLoaded);
+        let avoid = trial.replicas.clone();
+        assert!(trial.try_pick(Query::retry(&avoid)).is_none());
+    }
+
+    #[test]
+    fn settings_out_of_range_are_named() {
+        check_ranges::<PowerOfDSettings>(&[
+            ("choices", |s| s.choices = 1),
+            ("choices", |s| s.choices = 17),
+        ]);
+    }
+}

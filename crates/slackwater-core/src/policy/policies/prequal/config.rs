@@ -1,0 +1,371 @@
+//! Prequal's settings: what the paper names, what it leaves open, and which values make sense.
+//!
+//! A [`PrequalConfig`] is always valid: it is made by [`PrequalSettings::validate`], once, and nothing after that has to
+//! check again.
+
+use crate::fixed::{Quantile, Rate};
+use crate::policy::settings::{ConfigError, Settings, Valid, require, section};
+use core::time::Duration;
+
+/// The highest `reuse_max`.
+const REUSE_MAX: u16 = 1024;
+/// The highest rates.
+const RATE_MAX: u32 = 16;
+
+/// Settings of Prequal as a user writes them; [`PrequalSettings::validate`] makes a [`PrequalConfig`] of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PrequalSettings {
+    /// Probes that each query triggers (`r_probe`): 0 to 16, default 3, fractions allowed. 0 leaves only idle probes.
+    /// `[A2]`
+    pub probe_rate: Rate,
+    /// Probes that each query triggers at least while probing shows an overload, replicas' or the client's own: 0 to 16, default
+    /// 1, fractions allowed. The rate is lowered towards it step by step, and comes back when probes are answered in time
+    /// again. From `probe_rate` on, it is never lowered; at 0 idle probes may be all that is left. `[A2]` `[Decision 0011]`
+    pub probe_rate_min: Rate,
+    /// Reports removed from the pool after each query (`r_remove`): 0 to 16, default 1, fractions allowed. `[A10]`
+    pub remove_rate: Rate,
+    /// The most reports in the pool (m): 2 to 256, default 16. `[A5]`
+    pub pool_capacity: u16,
+    /// A report this old is removed: above 0 to 1 hour, default 1 s. `[A5]`
+    pub report_age_max: Duration,
+    /// The quantile of the RIF distribution from which a report counts as hot (`Q_RIF`): 0 to 1, default 0.7; the paper's
+    /// is 2^−0.25 ≈ 0.840896. At 0 everything is hot (RIF alone decides), at 1 nothing is (latency alone does). `[A6]`
+    /// `[A7]` `[Decision 0005]`
+    pub rif_limit_quantile: Quantile,
+    /// The net rate at which reports would pile up in the pool (δ of equation 1): above 0 to 16, default 1. `[A9]`
+    pub pool_drift: Rate,
+    /// The most queries that one report may decide by equation (1): 1 to 1,024, default 1; the paper has no such limit.
+    /// Whatever it is, a report may decide as many as it takes for the pool not to run dry. `[A9]` `[Decision 0005]`
+    pub reuse_max: u16,
+    /// When no probe has been sent for so long, some are: 1 ms to 1 hour, default 100 ms. `[A3]`
+    pub probe_idle_max: Duration,
+    /// How many are then sent: 0 to 16, default 2; 0 turns idle probes off. `[A3]`
+    pub idle_probes: u16,
+    /// No replica is probed again sooner than this: 0 to 1 hour, default 1 ms; 0 is the paper. `[A2]`
+    pub probe_interval_min: Duration,
+    /// An asynchronous probe not answered by then is lost: above 0 to 1 minute, default 50 ms. `[A4]`
+    pub probe_deadline: Duration,
+    /// The most probes outstanding at once: 1 to 4,096, default 64 (four times the default pool). `[A4]`
+    pub probes_outstanding_max: u16,
+    /// The most probes a second of this client, idle ones and those of silent replicas among them; in a burst a tenth of that
+    /// at once, or 16: 0 to 10,000,000, default 0, which is no limit. `[A4]` `[Decision 0011]`
+    pub probes_per_second_max: u32,
+    /// Probes for each query in synchronous mode (d): 2 to 8, default 3. `[S1]`
+    pub sync_probes: u8,
+    /// A synchronous choice is made by then with what there is: above 0 to 1 minute, default 3 ms. `[S1]`
+    pub sync_deadline: Duration,
+    /// Send no probes at all: every replica is balanced by this client's own counts. Default `false`. `[A13]`
+    pub local_only: bool,
+}
+
+impl Default for PrequalSettings {
+    fn default() -> Self {
+        const ONE: u32 = 1_000_000;
+        let rate = |millionths| Rate::from_millionths(millionths).unwrap_or(Rate::ZERO);
+        Self {
+            probe_rate: rate(3 * ONE),
+            probe_rate_min: rate(ONE),
+            remove_rate: rate(ONE),
+            pool_capacity: 16,
+            report_age_max: Duration::from_secs(1),
+            rif_limit_quantile: Quantile::from_millionths(700_000).unwrap_or(Quantile::ONE),
+            pool_drift: rate(ONE),
+            reuse_max: 1,
+            probe_idle_max: Duration::from_millis(100),
+            idle_probes: 2,
+            probe_interval_min: Duration::from_millis(1),
+            probe_deadline: Duration::from_millis(50),
+            probes_outstanding_max: 64,
+            probes_per_second_max: 0,
+            sync_probes: 3,
+            sync_deadline: Duration::from_millis(3),
+            local_only: false,
+        }
+    }
+}
+
+/// Valid settings of Prequal.
+pub type PrequalConfig = Valid<PrequalSettings>;
+
+impl PrequalSettings {
+    /// The paper's own settings, where the defaults depart from them: reports are used as often as equation (1) says, the
+    /// RIF limit is at the 2^−0.25 quantile, a replica may be probed again at once, and the probe rate is the same whatever
+    /// happens. `[Prequal §4, §5 "Baseline"]`
+    #[must_use]
+    pub fn paper() -> Self {
+        Self {
+            rif_limit_quantile: Quantile::from_millionths(840_896).unwrap_or(Quantile::ONE),
+            reuse_max: REUSE_MAX,
+            probe_interval_min: Duration::ZERO,
+            probe_rate_min: Rate::per_query(RATE_MAX).unwrap_or(Rate::MAX),
+            ..Self::default()
+        }
+    }
+
+    /// As [`Settings::validate`], for those who have no other policy's settings to do with.
+    ///
+    /// # Errors
+    ///
+    /// Names the field that is out of its range.
+    pub fn validate(self) -> Result<PrequalConfig, ConfigError> {
+        Settings::validate(self)
+    }
+}
+
+impl Settings for PrequalSettings {
+    fn check(&self) -> Result<(), ConfigError> {
+        const HOUR: Duration = Duration::from_hours(1);
+        const MINUTE: Duration = Duration::from_mins(1);
+        let most = Rate::per_query(RATE_MAX).unwrap_or(Rate::MAX);
+        let positive = |span: Duration, max| span > Duration::ZERO && span <= max;
+        let checks = [
+            (
+                self.probe_rate <= most,
+                "probe_rate",
+                "from 0 to 16 a query",
+            ),
+            (
+                self.probe_rate_min <= most,
+                "probe_rate_min",
+                "from 0 to 16 a query",
+            ),
+            (
+                self.remove_rate <= most,
+                "remove_rate",
+                "from 0 to 16 a query",
+            ),
+            (
+                (2..=256).contains(&self.pool_capacity),
+                "pool_capacity",
+                "from 2 to 256",
+            ),
+            (
+                positive(self.report_age_max, HOUR),
+                "report_age_max",
+                "above 0 and at most 1 hour",
+            ),
+            (
+                self.pool_drift > Rate::ZERO && self.pool_drift <= most,
+                "pool_drift",
+                "above 0 and at most 16",
+            ),
+            (
+                (1..=REUSE_MAX).contains(&self.reuse_max),
+                "reuse_max",
+                "from 1 to 1,024",
+            ),
+            (
+                (Duration::from_millis(1)..=HOUR).contains(&self.probe_idle_max),
+                "probe_idle_max",
+                "from 1 ms to 1 hour",
+            ),
+            (self.idle_probes <= 16, "idle_probes", "from 0 to 16"),
+            (
+                self.probe_interval_min <= HOUR,
+                "probe_interval_min",
+                "at most 1 hour",
+            ),
+            (
+                positive(self.probe_deadline, MINUTE),
+                "probe_deadline",
+                "above 0 and at most 1 minute",
+            ),
+            (
+                (1..=4096).contains(&self.probes_outstanding_max),
+                "probes_outstanding_max",
+                "from 1 to 4,096",
+            ),
+            (
+                self.probes_per_second_max <= 10_000_000,
+                "probes_per_second_max",
+                "from 0 to 10,000,000",
+            ),
+            (
+                (2..=8).contains(&self.sync_probes),
+                "sync_probes",
+                "from 2 to 8",
+            ),
+            (
+                positive(self.sync_deadline, MINUTE),
+                "sync_deadline",
+                "above 0 and at most 1 minute",
+            ),
+        ];
+        for (valid, field, expected) in checks {
+            require(valid, field, expected)?;
+        }
+        Ok(())
+    }
+}
+
+section! { PrequalSettings in "prequal" {
+    /// Probes that each query triggers (r_probe). Fractions are exact in the long run. 0 leaves
+    /// only idle probes [A2]
+    probe_rate in Rate: probe_rate;
+    /// While probing shows an overload, of replicas or of this process, the rate falls step by step
+    /// towards this, and `remove_rate` with it; it comes back within half a minute of answers in
+    /// time ([Decision 0011](decisions/0011-fewer-probes-in-an-overload.md)). From `probe_rate` on:
+    /// it never falls, as in the paper. 0: idle probes may be all that is left.
+    /// `slackwater_probe_rate` is what it is now [A2]
+    probe_rate_min in Rate: probe_rate_min;
+    /// Reports removed from the pool after each query (r_remove). 0: none is removed by rate [A10]
+    remove_rate in Rate: remove_rate;
+    /// The most reports in the pool (m) [A5]
+    pool_capacity in U16: pool_capacity;
+    /// A report this old is removed [A5]
+    report_age_max in Duration: report_age_max;
+    /// From this quantile of the requests in flight on, a report is hot (Q_RIF). 0: all are, and
+    /// requests in flight alone decide. 1: none is, and latency alone decides [A6, A7]
+    rif_limit_quantile in Quantile: rif_limit_quantile, "0.7 (the paper: 0.840896, 2^-0.25)";
+    /// The net rate at which reports would pile up in the pool (δ of equation 1) [A9]
+    pool_drift in Rate: pool_drift;
+    /// The most queries that one report may decide by the paper's equation (1), which has no such
+    /// limit. Whatever it is, a report may decide as many as it takes for the pool not to run dry,
+    /// 16 at the most [A9]
+    reuse_max in U16: reuse_max;
+    /// When no probe has been sent for so long, some are [A3]
+    probe_idle_max in Duration: probe_idle_max;
+    /// How many are then sent. 0 turns idle probes off [A3]
+    idle_probes in U16: idle_probes;
+    /// No replica is probed again sooner than this. 0: no such limit, as in the paper [A2]
+    probe_interval_min in Duration: probe_interval_min;
+    /// A probe not answered by then is lost; no query waits for it [A4]
+    probe_deadline in Duration: probe_deadline;
+    /// The most probes outstanding at once, for each worker [A4]
+    probes_outstanding_max in U16: probes_outstanding_max;
+    /// The most probes a second, for each worker, idle ones and those of silent replicas among
+    /// them; at once a tenth of it, or 16 [A4]
+    probes_per_second_max in U32: probes_per_second_max, "0: no limit";
+    /// Probes for each query in synchronous mode (d) [S1]
+    sync_probes in U8: sync_probes;
+    /// A synchronous choice is made by then with the answers that there are [S1]
+    sync_deadline in Duration: sync_deadline;
+    /// Send no probes: each worker goes by what it sees itself [A13]
+    local_only in Boolean: local_only;
+} }
+
+impl PrequalConfig {
+    /// Whether probing refills the pool faster than removal by rate drains it, in a fleet of `replicas`:
+    /// (1 − m/n) · `r_probe` > `r_remove`. Where it does not, removal often finds nothing to spare, and users should be
+    /// told. `[A10]`
+    pub fn refills(&self, replicas: u32) -> bool {
+        let capacity = u64::from(self.pool_capacity);
+        let replicas = u64::from(replicas);
+        let probed = replicas.saturating_sub(capacity) * u64::from(self.probe_rate.millionths());
+        probed > replicas * u64::from(self.remove_rate.millionths())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_are_valid_and_depart_from_the_paper_where_they_say() {
+        let default = PrequalSettings::default();
+        let config = default.clone().validate().expect("the defaults are valid");
+        assert_eq!(config, PrequalConfig::default());
+        assert_eq!(config.rif_limit_quantile.millionths(), 700_000);
+        assert_eq!(config.reuse_max, 1);
+        let departing = PrequalSettings {
+            rif_limit_quantile: default.rif_limit_quantile,
+            reuse_max: default.reuse_max,
+            probe_interval_min: default.probe_interval_min,
+            probe_rate_min: default.probe_rate_min,
+            ..PrequalSettings::paper()
+        };
+        assert_eq!(departing, default, "and nowhere else");
+    }
+
+    #[test]
+    fn the_papers_settings_are_valid_and_the_papers() {
+        let config = PrequalSettings::paper().validate().expect("valid");
+        assert_eq!(config.probe_rate.millionths(), 3_000_000);
+        assert_eq!(config.remove_rate.millionths(), 1_000_000);
+        assert_eq!(config.pool_drift.millionths(), 1_000_000);
+        assert_eq!(config.pool_capacity, 16);
+        assert_eq!(config.report_age_max, Duration::from_secs(1));
+        assert_eq!(config.probe_interval_min, Duration::ZERO);
+        assert!(
+            config.probe_rate_min >= config.probe_rate,
+            "whatever happens"
+        );
+        // 2^-0.25 to six digits: its fourth power is one half.
+        let q = u128::from(config.rif_limit_quantile.millionths());
+        assert!(q.pow(4) < 10_u128.pow(24) / 2 + 10_u128.pow(18) * 3);
+        assert!(q.pow(4) > 10_u128.pow(24) / 2 - 10_u128.pow(18) * 3);
+        // Of its own worked values the highest, half a probe a query at 100 replicas.
+        assert!(config.reuse_max >= 12, "equation (1) is not capped");
+    }
+
+    #[test]
+    fn each_field_is_named_when_it_is_out_of_range() {
+        type Spoil = fn(&mut PrequalSettings);
+        let spoils: [(&str, Spoil); 19] = [
+            ("probe_rate", |s| {
+                s.probe_rate = Rate::per_query(17).expect("a rate");
+            }),
+            ("remove_rate", |s| {
+                s.remove_rate = Rate::per_query(17).expect("a rate");
+            }),
+            ("probe_rate_min", |s| {
+                s.probe_rate_min = Rate::per_query(17).expect("a rate");
+            }),
+            ("probes_per_second_max", |s| {
+                s.probes_per_second_max = 10_000_001;
+            }),
+            ("pool_capacity", |s| s.pool_capacity = 1),
+            ("pool_capacity", |s| s.pool_capacity = 257),
+            ("report_age_max", |s| s.report_age_max = Duration::ZERO),
+            ("pool_drift", |s| s.pool_drift = Rate::ZERO),
+            ("reuse_max", |s| s.reuse_max = 0),
+            ("reuse_max", |s| s.reuse_max = 1025),
+            ("probe_idle_max", |s| {
+                s.probe_idle_max = Duration::from_micros(999);
+            }),
+            ("idle_probes", |s| s.idle_probes = 17),
+            ("probe_interval_min", |s| {
+                s.probe_interval_min = Duration::from_secs(3601);
+            }),
+            ("probe_deadline", |s| s.probe_deadline = Duration::ZERO),
+            ("probes_outstanding_max", |s| s.probes_outstanding_max = 0),
+            ("sync_probes", |s| s.sync_probes = 1),
+            ("sync_probes", |s| s.sync_probes = 9),
+            ("sync_deadline", |s| s.sync_deadline = Duration::ZERO),
+            ("report_age_max", |s| s.report_age_max = Duration::MAX),
+        ];
+        for (field, spoil) in spoils {
+            let mut settings = PrequalSettings::default();
+            spoil(&mut settings);
+            let error = settings.validate().expect_err(field);
+            assert_eq!(error.field, field);
+        }
+    }
+
+    #[test]
+    fn zero_is_a_setting_and_not_the_absence_of_one() {
+        let settings = PrequalSettings {
+            rif_limit_quantile: Quantile::ZERO,
+            probe_rate: Rate::ZERO,
+            probe_rate_min: Rate::ZERO,
+            remove_rate: Rate::ZERO,
+            probe_interval_min: Duration::ZERO,
+            idle_probes: 0,
+            ..PrequalSettings::default()
+        };
+        let config = settings
+            .clone()
+            .validate()
+            .expect("all of these may be zero");
+        assert_eq!(*config, settings);
+    }
+
+    #[test]
+    fn refilling_needs_a_fleet_well_above_the_pool() {
+        let config = PrequalConfig::default();
+        assert!(!config.refills(5));
+        assert!(!config.refills(24), "exactly as much as is removed");
+        assert!(config.refills(25));
+        assert!(config.refills(100));
+    }
+}

@@ -1,0 +1,376 @@
+//! Synchronous mode: no pool; each query asks a few random replicas and goes to the best that answers.
+//!
+//! `[S1]`–`[S4]` `[Prequal §4 "Synchronous mode"]` It costs each query a round trip, and pays where a probe can carry
+//! what the query is about: a replica that has the data at hand scales its reported load down and attracts it.
+//!
+//! Replicas that answer no probes `[A13]` are not balanced here by the client's own counts: each round that asks one waits
+//! for its deadline, and such a replica is chosen by chance alone. Where some do not answer, use the asynchronous mode.
+
+use crate::draw::{Draw, below};
+use crate::policy::Policy;
+use crate::policy::event::Event;
+use crate::policy::explanation::{Candidate, Explanation};
+use crate::policy::fleet::Fleet;
+use crate::policy::observe::{Counters, PooledView, Snapshot};
+use crate::policy::prequal::config::PrequalConfig;
+use crate::policy::prequal::hot_cold;
+use crate::policy::probe::{Probe, ProbeRound, RoundAnswer};
+use crate::policy::probed::draw_distinct;
+use crate::policy::probed::rank::{self, Load, PoolRank};
+use crate::policy::probed::rif_limit::RifDistribution;
+use crate::policy::query::{Attempt, Decision, Outcome, Pick, PickReason, Query, Ticket};
+use crate::replica::ReplicaId;
+use crate::report::{LoadScale, Rif};
+use crate::time::{Instant, span_ns};
+use alloc::vec::Vec;
+use core::time::Duration;
+
+/// Prequal with synchronous probes.
+#[derive(Clone, Debug)]
+pub struct PrequalSync {
+    config: PrequalConfig,
+    fleet: Fleet,
+    reported: RifDistribution,
+    counters: Counters,
+    /// Room to draw a round's targets in.
+    targets: Vec<ReplicaId>,
+}
+
+impl PrequalSync {
+    /// Synchronous Prequal with an empty fleet.
+    pub fn new(config: PrequalConfig) -> Self {
+        Self {
+            config,
+            fleet: Fleet::default(),
+            reported: RifDistribution::new(),
+            counters: Counters::default(),
+            targets: Vec::with_capacity(2 * ProbeRound::MAX_PROBES),
+        }
+    }
+
+    fn picked(&mut self, now: Instant, replica: ReplicaId, reason: PickReason) -> Pick {
+        self.counters.picks.count(reason);
+        self.fleet.query_sent(replica);
+        Pick::without_reports(Ticket::new(replica, now), reason)
+    }
+
+    /// Chance, where probing has nothing to say. `[S2]`
+    fn fall_back(&mut self, now: Instant, query: Query<'_>, draw: &mut dyn Draw) -> Option<Pick> {
+        let Some(replica) = self.fleet.random(query, draw) else {
+            self.counters.no_replica += 1;
+            return None;
+        };
+        let reason = self.fleet.reason_for(replica, PickReason::Fallback);
+        Some(self.picked(now, replica, reason))
+    }
+
+    /// A random replica to ask besides, if it is one of those that may not be chosen: it is how a replica tells that it
+    /// drains no more. The query does not wait for it.
+    fn scout(&self, query: Query<'_>, draw: &mut dyn Draw) -> Option<ReplicaId> {
+        let known = self.fleet.known();
+        if known.len() == self.fleet.available().len() {
+            return None;
+        }
+        let replica = known[below(draw, u32::try_from(known.len()).unwrap_or(u32::MAX)) as usize];
+        (!self.fleet.is_available(replica) && query.allows(replica)).then_some(replica)
+    }
+
+    /// Takes note of everything that a round's answers say, whoever is chosen.
+    fn learn(&mut self, now: Instant, round: &ProbeRound) {
+        self.counters.rounds += 1;
+        self.counters.probing_ns += span_ns(now.saturating_since(round.started_at));
+        self.counters.probes_lost += round.lost();
+        self.counters.reports_late += round.unanswered();
+        for answer in round.answers() {
+            self.counters.probes_answered += 1;
+            if self.fleet.knows(answer.replica) {
+                self.fleet.set_draining(answer.replica, answer.draining);
+                if self.fleet.is_available(answer.replica) {
+                    self.reported.record(answer.rif);
+                }
+            } else {
+                self.counters.reports_unknown += 1;
+            }
+        }
+    }
+
+    /// The answers to a round, as they are reported: what they are scaled by is the query's own affair.
+    fn explain(&self, round: &ProbeRound, explanation: &mut Explanation) {
+        self.fleet.explain(explanation);
+        let rif_limit = self.reported.limit(self.config.rif_limit_quantile);
+        let scaled_limit = rif_limit.map(|rif| scaled_rif(rif, LoadScale::ONE));
+        let is_usable = |answer: &RoundAnswer| self.fleet.is_available(answer.replica);
+        let stand_in_ns = stand_in_ns(round.answers().filter(is_usable));
+        for answer in round.answers() {
+            let place = hot_cold::place(scaled_load(&answer, stand_in_ns), scaled_limit);
+            let report = answer.view(hot_cold::is_hot(place.first));
+            let avoided = !is_usable(&answer);
+            explanation.consider(Candidate {
+                avoided,
+                place: (place.first, place.second),
+                ..self.candidate(report)
+            });
+        }
+    }
+
+    fn candidate(&self, report: PooledView) -> Candidate {
+        let in_flight = self.fleet.in_flight(report.replica);
+        Candidate::new(report.replica, Some(report), in_flight)
+    }
+
+    /// The best of the usable answers by the hot-cold rule on scaled load. `[S1]` `[S3]`
+    fn best(
+        &self,
+        answers: impl Iterator<Item = RoundAnswer> + Clone,
+        draw: &mut dyn Draw,
+    ) -> Option<Chosen> {
+        let rif_limit = self.reported.limit(self.config.rif_limit_quantile);
+        let scaled_limit = rif_limit.map(|rif| scaled_rif(rif, LoadScale::ONE));
+        let stand_in_ns = stand_in_ns(answers.clone());
+        let ranks = (0_u32..).zip(answers.clone()).map(|(index, answer)| {
+            let load = scaled_load(&answer, stand_in_ns);
+            PoolRank::new(index, hot_cold::place(load, scaled_limit))
+        });
+        let best = rank::best(ranks, draw)?;
+        let answer = answers.clone().nth(best.index)?;
+        let runner_up = best.runner_up.and_then(|index| answers.clone().nth(index));
+        let candidates = answers.count();
+        Some(Chosen {
+            reason: if candidates == 1 {
+                PickReason::SoleAnswer
+            } else {
+                hot_cold::reason(best.first)
+            },
+            rif_limit,
+            candidates: u16::try_from(candidates).unwrap_or(u16::MAX),
+            runner_up: runner_up.map(|answer| answer.replica),
+            report: answer.view(hot_cold::is_hot(best.first)),
+        })
+    }
+
+    /// Chooses by the answers to a round, or by chance if it has none that is of use. `[S1]` `[S2]`
+    fn finish_round(
+        &mut self,
+        now: Instant,
+        round: &ProbeRound,
+        query: Query<'_>,
+        draw: &mut dyn Draw,
+        mut explanation: Option<&mut Explanation>,
+    ) -> Option<Pick> {
+        self.learn(now, round);
+        if let Some(explanation) = &mut explanation {
+            self.explain(round, explanation);
+        }
+        let usable = round
+            .answers()
+            .filter(|answer| self.fleet.is_available(answer.replica));
+        let probing = now.saturating_since(round.started_at);
+        let Some(chosen) = self.best(usable, draw) else {
+            let pick = self.fall_back(now, query, draw)?;
+            explain_chance(&pick, explanation);
+            return Some(Pick { probing, ..pick });
+        };
+        if let Some(explanation) = explanation {
+            let candidate = self.candidate(chosen.report);
+            explanation.choose(candidate, chosen.reason, chosen.runner_up);
+        }
+        Some(Pick {
+            rif_limit: chosen.rif_limit,
+            candidates: chosen.candidates,
+            chosen: Some(chosen.report),
+            runner_up: chosen.runner_up,
+            probing,
+            ..self.picked(now, chosen.report.replica, chosen.reason)
+        })
+    }
+}
+
+impl RoundAnswer {
+    fn view(&self, hot: bool) -> PooledView {
+        PooledView {
+            replica: self.replica,
+            rif: self.rif,
+            latency: self.latency_ns.map(Duration::from_nanos),
+            age: Duration::ZERO,
+            uses_left: 1,
+            local: false,
+            hot,
+        }
+    }
+}
+
+/// What the answers to a round led to.
+struct Chosen {
+    reason: PickReason,
+    rif_limit: Option<Rif>,
+    candidates: u16,
+    report: PooledView,
+    runner_up: Option<ReplicaId>,
+}
+
+/// What stands for a latency that is not known: the median of those that are. `[A7]`
+fn stand_in_ns(answers: impl Iterator<Item = RoundAnswer>) -> u64 {
+    let mut known_ns = [0; ProbeRound::MAX_PROBES];
+    let mut known = 0;
+    for latency_ns in answers.filter_map(|answer| scaled_latency_ns(&answer)) {
+        known_ns[known] = latency_ns;
+        known += 1;
+    }
+    rank::stand_in_ns(&mut known_ns[..known])
+}
+
+/// Draws at most `count` distinct members of `from` that the query may go to, every set of them as likely as any other.
+fn draw_targets(
+    from: &[ReplicaId],
+    query: Query<'_>,
+    count: u8,
+    draw: &mut dyn Draw,
+    into: &mut Vec<ReplicaId>,
+) {
+    into.clear();
+    let count = usize::from(count);
+    let enough = u32::try_from(count + query.avoid.len()).unwrap_or(u32::MAX);
+    draw_distinct(enough, from, draw, into);
+    into.retain(|&replica| query.allows(replica));
+    // Any of those left over may go: their order is random.
+    into.truncate(count);
+}
+
+/// It was chosen by chance: nobody was compared.
+fn explain_chance(pick: &Pick, explanation: Option<&mut Explanation>) {
+    if let Some(explanation) = explanation {
+        let chosen = Candidate::new(pick.ticket.replica(), None, 0);
+        explanation.choose(chosen, PickReason::Random, None);
+    }
+}
+
+/// What is compared of an answer.
+fn scaled_load(answer: &RoundAnswer, stand_in_ns: u64) -> Load {
+    Load {
+        rif: scaled_rif(answer.rif, answer.load_scale),
+        latency_ns: scaled_latency_ns(answer).unwrap_or(stand_in_ns),
+    }
+}
+
+/// RIF in 1/1024, so that scaling loses nothing.
+const fn scaled_rif(rif: Rif, scale: LoadScale) -> u64 {
+    rif.count() as u64 * scale.in_1024ths() as u64
+}
+
+fn scaled_latency_ns(answer: &RoundAnswer) -> Option<u64> {
+    let scaled = u128::from(answer.latency_ns?) * u128::from(answer.load_scale.in_1024ths()) / 1024;
+    Some(u64::try_from(scaled).unwrap_or(u64::MAX))
+}
+
+impl Policy for PrequalSync {
+    fn name(&self) -> &'static str {
+        super::SYNC_ENTRY.name
+    }
+
+    fn handle(&mut self, _now: Instant, event: Event<'_>, _draw: &mut dyn Draw) {
+        match event {
+            Event::Added(replica) => {
+                self.fleet.add(replica);
+            }
+            Event::Removed(replica) => {
+                self.fleet.remove(replica);
+            }
+            Event::Available(replica, available) => {
+                self.fleet.set_ejected(replica, !available);
+            }
+            // It learns from its rounds alone, and the driver keeps their deadlines.
+            Event::Report(..)
+            | Event::SiblingReport(..)
+            | Event::SiblingQueries(..)
+            | Event::CarriedReport(..)
+            | Event::ProbeLost(_)
+            | Event::ProbeUnsent(_)
+            | Event::Timeout => {}
+        }
+    }
+
+    fn choose(
+        &mut self,
+        now: Instant,
+        query: Query<'_>,
+        draw: &mut dyn Draw,
+        mut explanation: Option<&mut Explanation>,
+    ) -> Decision {
+        if query.attempt == Attempt::Trial {
+            return Decision::NoReplica;
+        }
+        if let Some(round) = query.round {
+            let pick = self.finish_round(now, round, query, draw, explanation);
+            return pick.map_or(Decision::NoReplica, Decision::Pick);
+        }
+        if let Some(explanation) = &mut explanation {
+            self.fleet.explain(explanation);
+        }
+        if let Some(replica) = self.fleet.pinned(query) {
+            if let Some(explanation) = explanation {
+                explanation.choose_pinned(replica);
+            }
+            return Decision::Pick(self.picked(now, replica, query.pin_reason()));
+        }
+        let panic = self.fleet.in_panic();
+        let probe_set = if panic {
+            self.fleet.known()
+        } else {
+            self.fleet.available()
+        };
+        draw_targets(
+            probe_set,
+            query,
+            self.config.sync_probes,
+            draw,
+            &mut self.targets,
+        );
+        if self.targets.len() < 2 {
+            return match self.fall_back(now, query, draw) {
+                Some(pick) => {
+                    explain_chance(&pick, explanation);
+                    Decision::Pick(pick)
+                }
+                None => Decision::NoReplica,
+            };
+        }
+        let scout = if panic { None } else { self.scout(query, draw) };
+        self.counters.probes_sent += self.targets.len() as u64 + u64::from(scout.is_some());
+        let deadline = now + self.config.sync_deadline;
+        Decision::Probe(ProbeRound::new(now, deadline, &self.targets, scout))
+    }
+
+    fn handle_query_done(&mut self, _now: Instant, ticket: Ticket, _outcome: Outcome) {
+        self.fleet.query_done(ticket.replica());
+    }
+
+    fn handle_head(&mut self, _now: Instant, _ticket: &mut Ticket, _outcome: Outcome) {}
+
+    fn poll_probe(&mut self, _now: Instant, _draw: &mut dyn Draw) -> Option<Probe> {
+        None
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        None
+    }
+
+    fn wants_trial(&self) -> bool {
+        false
+    }
+
+    fn fleet(&self) -> &Fleet {
+        &self.fleet
+    }
+
+    fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    fn snapshot(&self, _now: Instant) -> Snapshot {
+        Snapshot {
+            replicas: self.fleet.views(|_| false),
+            rif_limit: self.reported.limit(self.config.rif_limit_quantile),
+            ..Snapshot::default()
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! RIF, then latency: of the latest reports of all replicas, near-ties in RIF are broken by latency. For small fleets.
+//!
+//! The hot-cold rule decides `[A7]`, with a limit that follows the lowest RIF in sight and not a quantile: cold is whatever
+//! comes near the lowest.
+
+use crate::fixed::ONE;
+use crate::policy::entry::{PolicyEntry, Reports};
+use crate::policy::latest::{LatestLoad, LatestReports, LatestRule};
+use crate::policy::prequal::{PrequalConfig, hot_cold};
+use crate::policy::probed::Probed;
+use crate::policy::probed::rank::{Load, Place};
+use crate::policy::query::PickReason;
+use crate::policy::settings::{ConfigError, Settings, Valid, require, section};
+use crate::report::Rif;
+use alloc::boxed::Box;
+
+/// What is known of the policy.
+pub(super) const ENTRY: PolicyEntry = PolicyEntry {
+    sections: &["prequal", "rif_then_latency"],
+    reports: Reports::Latest,
+    ..PolicyEntry::new(
+        "rif_then_latency",
+        "probes, latency among the lowest RIF",
+        "Probes replicas for their load and picks the lowest latency among those with the fewest requests in flight.",
+        |s| Box::new(RifThenLatency::new(s.prequal.clone(), &s.rif_then_latency)),
+    )
+};
+
+/// Chooses by RIF, and by latency between replicas whose RIF is nearly the same.
+pub type RifThenLatency = Probed<LatestReports<NearTies>>;
+
+/// Settings of [`RifThenLatency`] besides those of its probes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RifThenLatencySettings {
+    /// How much RIF may exceed the lowest in sight for latency to decide, as a factor in millionths: 1,000,000 to
+    /// 1,000,000,000, default 1,250,000. At 1,000,000 latency decides between equals only. Where the lowest is 0, it does
+    /// so at any value.
+    pub rif_slack_millionths: u32,
+}
+
+/// Valid settings of [`RifThenLatency`].
+pub type RifThenLatencyConfig = Valid<RifThenLatencySettings>;
+
+impl Default for RifThenLatencySettings {
+    fn default() -> Self {
+        Self {
+            rif_slack_millionths: 1_250_000,
+        }
+    }
+}
+
+impl Settings for RifThenLatencySettings {
+    fn check(&self) -> Result<(), ConfigError> {
+        let valid = (ONE..=1_000 * ONE).contains(&self.rif_slack_millionths);
+        require(
+            valid,
+            "rif_slack_millionths",
+            "from 1,000,000 to 1,000,000,000",
+        )
+    }
+}
+
+section! { RifThenLatencySettings in "rif_then_latency" {
+    /// Replicas with at most this many times the fewest requests in flight are told apart by
+    /// latency. 1: latency decides between equals only.
+    rif_slack in Factor: rif_slack_millionths;
+} }
+
+impl RifThenLatency {
+    /// The policy with an empty fleet; of `config`, what concerns the pool has no meaning here.
+    pub fn new(config: PrequalConfig, settings: &RifThenLatencyConfig) -> Self {
+        let rule = NearTies {
+            rif_slack_millionths: settings.rif_slack_millionths.into(),
+        };
+        Self::with(LatestReports::new(rule, &config), config)
+    }
+}
+
+/// The rule of [`RifThenLatency`].
+#[derive(Debug)]
+pub struct NearTies {
+    rif_slack_millionths: u64,
+}
+
+impl NearTies {
+    /// The first RIF that is not near the lowest.
+    fn first_not_near(&self, lowest: Rif) -> Rif {
+        let near = u64::from(lowest.count()) * self.rif_slack_millionths / u64::from(ONE);
+        u32::try_from(near).map_or(Rif::new(u32::MAX), |near| Rif::new(near).plus_one())
+    }
+}
+
+impl LatestRule for NearTies {
+    const NAME: &'static str = ENTRY.name;
+    const RIF_LIMIT: Option<fn(&Self, lowest: Rif) -> Rif> = Some(Self::first_not_near);
+
+    fn place(&self, load: LatestLoad, rif_limit: Option<Rif>) -> Place {
+        let load = Load {
+            rif: load.rif.count().into(),
+            latency_ns: load.latency_ns,
+        };
+        hot_cold::place(load, hot_cold::unscaled(rif_limit))
+    }
+
+    fn reason(first: u64) -> PickReason {
+        hot_cold::reason(first)
+    }
+}

@@ -1,0 +1,123 @@
+//! Tests of what the list says of each policy, held against what the policy does.
+
+use super::*;
+use crate::draw::NoDraw;
+use crate::policy::settings::Section;
+use crate::policy::{Carried, Decision, Event, Query, Reports, Valid};
+use crate::replica::ReplicaIds;
+use crate::time::Instant;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+/// The keys of each section.
+#[derive(Default)]
+struct Keys(BTreeMap<&'static str, Vec<&'static str>>);
+
+impl SectionVisitor for Keys {
+    fn visit<S: Section>(&mut self, settings: &mut Valid<S>) {
+        assert_eq!(settings.check(), Ok(()), "{}", S::NAME);
+        let keys = S::FIELDS.iter().map(|field| field.name).collect();
+        assert!(self.0.insert(S::NAME, keys).is_none(), "{}", S::NAME);
+    }
+}
+
+fn keys() -> BTreeMap<&'static str, Vec<&'static str>> {
+    let mut keys = Keys::default();
+    PolicySettings::default().visit(&mut keys);
+    keys.0
+}
+
+#[test]
+fn the_default_is_the_shortest_expected_delay() {
+    let policy = (DEFAULT_POLICY.build)(&PolicySettings::default());
+    assert_eq!(policy.name(), "shortest_expected_delay");
+    assert_eq!(policy_named(policy.name()), Some(&DEFAULT_POLICY));
+}
+
+#[test]
+fn each_policy_goes_by_the_name_it_is_listed_under() {
+    for entry in POLICIES {
+        let policy = (entry.build)(&PolicySettings::default());
+        assert_eq!(policy.name(), entry.name);
+        assert_eq!(
+            policy_named(entry.name).map(|found| found.about),
+            Some(entry.about)
+        );
+        assert!(entry.sentence.ends_with('.'), "{}", entry.name);
+    }
+    assert!(policy_named("no such policy").is_none());
+}
+
+#[test]
+fn each_section_and_each_key_is_read_by_some_policy() {
+    let keys = keys();
+    for entry in POLICIES {
+        for section in entry.sections {
+            assert!(keys.contains_key(section), "{}: {section}", entry.name);
+        }
+        if let Some((section, key)) = entry.failure_penalty {
+            assert!(keys[section].contains(&key), "{}: {key}", entry.name);
+        }
+    }
+    for (section, keys) in keys {
+        for key in keys {
+            let mut readers = POLICIES.iter();
+            let is_read = readers.any(|entry| entry.reads_key(section, key));
+            assert!(is_read, "{section}.{key}");
+        }
+    }
+}
+
+#[test]
+fn each_policy_reads_the_keys_of_probes_that_concern_it() {
+    let keys = keys();
+    let read = |name: &str| -> Vec<_> {
+        let entry = policy_named(name).expect("a policy");
+        let keys = keys["prequal"].iter().copied();
+        keys.filter(|key| entry.reads_key("prequal", key)).collect()
+    };
+    assert_eq!(
+        read("prequal_sync"),
+        ["rif_limit_quantile", "sync_probes", "sync_deadline"]
+    );
+    assert_eq!(read("prequal").len(), keys["prequal"].len() - 2);
+    assert_eq!(read("capacity"), read("prequal"));
+    for name in ["linear", "c3"] {
+        assert_eq!(read(name).len(), read("prequal").len() - 1, "no quantile");
+    }
+    for name in ["rif_then_latency", "shortest_expected_delay"] {
+        assert_eq!(read(name).len(), read("linear").len() - 4, "no pool");
+    }
+    assert!(read("random").is_empty());
+}
+
+/// Whether it wants a probe within its first query or two seconds after.
+fn wants_probes(entry: &PolicyEntry) -> bool {
+    let mut policy = (entry.build)(&PolicySettings::default());
+    let draw = &mut || 0_u64;
+    let start = Instant::from_nanos(0);
+    let mut ids = ReplicaIds::new();
+    for replica in (0..3).filter_map(|_| ids.allocate()) {
+        policy.handle(start, Event::Added(replica), &mut NoDraw);
+    }
+    let decision = policy.choose(start, Query::first(), draw, None);
+    let later = Instant::from_nanos(2_000_000_000);
+    let is_round = matches!(decision, Decision::Probe(_));
+    assert_eq!(is_round, entry.reports == Reports::Round, "{}", entry.name);
+    is_round || policy.poll_probe(start, draw).is_some() || {
+        policy.handle(later, Event::Timeout, draw);
+        policy.poll_probe(later, draw).is_some()
+    }
+}
+
+#[test]
+fn those_that_probe_are_said_to() {
+    for entry in POLICIES {
+        let name = entry.name;
+        assert_eq!(entry.has_probes(), wants_probes(entry), "{name}");
+        assert_eq!(entry.may_be_local(), {
+            entry.reads_key("prequal", "local_only")
+        });
+        assert!(entry.has_probes() || entry.carried == Carried::Nothing);
+    }
+}

@@ -1,0 +1,224 @@
+//! Tests of the policy.
+
+use super::*;
+use crate::policy::Event;
+use crate::policy::settings::check_ranges;
+use crate::policy::trial::Trial;
+use crate::report::Rif;
+
+const SECOND: Duration = Duration::from_secs(1);
+const NS: Duration = Duration::from_nanos(1);
+
+fn trial(replicas: usize, spoil: fn(&mut WeightedRoundRobinSettings)) -> Trial<WeightedRoundRobin> {
+    let mut settings = WeightedRoundRobinSettings::default();
+    spoil(&mut settings);
+    let config = settings.validate().expect("in range");
+    Trial::new(WeightedRoundRobin::with(config), replicas)
+}
+
+fn load(query_rate: u32, cpu_percent: u32, error_percent: u32) -> LoadReport {
+    let mut report = LoadReport::new(Rif::ZERO, None);
+    report.query_rate_millis = Some(query_rate * 1_000);
+    report.cpu_millionths = Some(cpu_percent * 10_000);
+    report.error_millionths = Some(error_percent * 10_000);
+    report
+}
+
+fn report(trial: &mut Trial<WeightedRoundRobin>, place: usize, report: &LoadReport) {
+    let replica = trial.replicas[place];
+    let rule = &mut trial.policy.choosing.rule;
+    rule.handle_report(trial.now, replica, report);
+}
+
+fn weight(trial: &Trial<WeightedRoundRobin>, place: usize) -> Option<f64> {
+    let rule = &trial.policy.choosing.rule;
+    rule.weight(trial.now, trial.replicas[place])
+}
+
+fn assert_weight(trial: &Trial<WeightedRoundRobin>, place: usize, expected: f64) {
+    let found = weight(trial, place).expect("it has reported");
+    assert!(
+        (found / expected - 1.0).abs() < 1e-9,
+        "{found}, not {expected}"
+    );
+}
+
+fn at_once(settings: &mut WeightedRoundRobinSettings) {
+    settings.blackout = Duration::ZERO;
+    settings.smoothing = Duration::ZERO;
+}
+
+#[test]
+fn a_report_that_came_with_a_response_counts_like_one_that_was_asked_for() {
+    let mut trial = trial(1, at_once);
+    let (replica, carried) = (trial.replicas[0], load(100, 50, 0));
+    trial.handle(Event::CarriedReport(replica, &carried));
+    assert_weight(&trial, 0, 200.0);
+    trial.replace(0);
+    trial.handle(Event::CarriedReport(replica, &carried));
+    assert_eq!(weight(&trial, 0), None, "it left");
+}
+
+#[test]
+fn a_weight_is_queries_by_cpu_and_errors_cost_cpu() {
+    let mut trial = trial(1, at_once);
+    report(&mut trial, 0, &load(100, 50, 0));
+    assert_weight(&trial, 0, 200.0);
+    report(&mut trial, 0, &load(100, 50, 50));
+    assert_weight(&trial, 0, 100.0);
+    report(&mut trial, 0, &load(100, 150, 100));
+    assert_weight(&trial, 0, 40.0);
+    report(&mut trial, 0, &load(100, 150, 250));
+    assert_weight(&trial, 0, 40.0); // more than all cannot have failed
+    let mut without_errors = load(100, 25, 0);
+    without_errors.error_millionths = None;
+    report(&mut trial, 0, &without_errors);
+    assert_weight(&trial, 0, 400.0);
+    for useless in [
+        load(0, 50, 0),
+        load(100, 0, 0),
+        LoadReport::new(Rif::new(7), None),
+    ] {
+        report(&mut trial, 0, &useless);
+        assert_weight(&trial, 0, 400.0);
+    }
+}
+
+#[test]
+fn reports_are_averaged_before_they_are_divided() {
+    let mut trial = trial(1, |s| s.blackout = Duration::ZERO);
+    report(&mut trial, 0, &load(100, 50, 0));
+    trial.after(10 * SECOND);
+    report(&mut trial, 0, &load(200, 80, 20));
+    // e^−1 = 0.3679 is left of the first.
+    let left = 0.367_879_441_171_442_33;
+    let (rate, cpu) = (200.0 - 100.0 * left, 0.8 - 0.3 * left);
+    assert_weight(&trial, 0, rate / (cpu + 0.2 * (1.0 - left)));
+}
+
+#[test]
+fn a_weight_holds_from_the_end_of_the_blackout_until_it_expires() {
+    let mut trial = trial(1, |_| {});
+    report(&mut trial, 0, &load(0, 0, 0));
+    trial.after(20 * SECOND);
+    report(&mut trial, 0, &load(100, 50, 0));
+    trial.after(Duration::from_nanos(9_999_999_999));
+    assert_eq!(
+        weight(&trial, 0),
+        None,
+        "counted from the first useful report"
+    );
+    trial.after(NS);
+    assert_weight(&trial, 0, 200.0);
+    trial.after(Duration::from_nanos(169_999_999_999));
+    report(&mut trial, 0, &load(0, 0, 0));
+    assert_weight(&trial, 0, 200.0); // that it is idle neither ends nor prolongs it
+    trial.after(NS);
+    assert_eq!(weight(&trial, 0), None, "three minutes old");
+    report(&mut trial, 0, &load(100, 100, 0));
+    assert_eq!(weight(&trial, 0), None, "a new blackout");
+    trial.after(10 * SECOND);
+    assert_weight(&trial, 0, 100.0);
+}
+
+#[test]
+fn turns_come_in_proportion_to_weights() {
+    let mut trial = trial(4, at_once);
+    for (place, rate) in [(0, 400), (1, 300), (2, 200), (3, 100)] {
+        report(&mut trial, place, &load(rate, 100, 0));
+    }
+    // A weight is rounded by half of 1/65535, and a turn may be just due: exact to one turn or two.
+    let counts = trial.counts(1_000);
+    for (count, expected) in counts.iter().zip([400, 300, 200, 100]) {
+        assert!((count - expected).abs() <= 2, "{counts:?}");
+    }
+    // Without the largest the others keep their proportions.
+    let largest = trial.replicas[0];
+    trial.handle(Event::Available(largest, false));
+    let counts = trial.counts(600);
+    for (count, expected) in counts.iter().zip([0, 300, 200, 100]) {
+        assert!((count - expected).abs() <= 2, "{counts:?}");
+    }
+}
+
+#[test]
+fn without_a_weight_a_replica_has_the_mean_and_with_one_weight_all_have_turns() {
+    let mut unheard = trial(3, at_once);
+    assert_eq!(unheard.counts(6), [2, 2, 2]);
+    let mut trial = trial(3, at_once);
+    report(&mut trial, 0, &load(300, 100, 0));
+    let turns = trial.places(6);
+    assert_eq!(turns[..3], turns[3..], "in turn");
+    report(&mut trial, 1, &load(100, 100, 0));
+    assert_eq!(trial.counts(6), [2, 2, 2], "not before the next update");
+    trial.after(SECOND);
+    let counts = trial.counts(600);
+    for (count, expected) in counts.iter().zip([300, 100, 200]) {
+        assert!((count - expected).abs() <= 2, "{counts:?}");
+    }
+    // Whoever joins has the mean at once.
+    trial.join();
+    let counts = trial.counts(800);
+    for (count, expected) in counts.iter().zip([300, 100, 200, 200]) {
+        assert!((count - expected).abs() <= 2, "{counts:?}");
+    }
+}
+
+#[test]
+fn weights_that_have_expired_are_turns_no_more() {
+    let mut trial = trial(3, at_once);
+    for (place, rate) in [(0, 300), (1, 100), (2, 100)] {
+        report(&mut trial, place, &load(rate, 100, 0));
+    }
+    let counts = trial.counts(500);
+    for (count, expected) in counts.iter().zip([300, 100, 100]) {
+        assert!((count - expected).abs() <= 2, "{counts:?}");
+    }
+    trial.after(Duration::from_mins(3));
+    assert_eq!(trial.counts(600), [200, 200, 200]);
+}
+
+#[test]
+fn however_small_a_weight_it_has_a_turn_now_and_then() {
+    assert_eq!(scaled(1e-9, 1.0), 1);
+    assert_eq!(scaled(0.5, 1.0), 32_768);
+    assert_eq!(scaled(3.0, 3.0), WEIGHT_MAX);
+}
+
+#[test]
+fn a_replica_that_comes_back_has_no_weight_and_a_clock_that_steps_back_stands_still() {
+    let mut trial = trial(2, at_once);
+    trial.after(10 * SECOND);
+    report(&mut trial, 0, &load(100, 50, 0));
+    report(&mut trial, 1, &load(100, 50, 0));
+    trial.places(2);
+    trial.replace(0);
+    assert_eq!(weight(&trial, 0), None);
+    trial.now = Instant::EPOCH;
+    report(&mut trial, 1, &load(50, 50, 0));
+    assert_weight(&trial, 1, 100.0);
+    assert_eq!(trial.counts(10), [5, 5]);
+}
+
+#[test]
+fn standing_is_respected() {
+    let mut trial = trial(4, at_once);
+    for place in 0..4 {
+        report(&mut trial, place, &load(100, 50, 0));
+    }
+    trial.check_standing(PickReason::Turn);
+}
+
+#[test]
+fn settings_out_of_range_are_named() {
+    check_ranges::<WeightedRoundRobinSettings>(&[
+        ("interval", |s| s.interval = Duration::ZERO),
+        ("smoothing", |s| s.smoothing = Duration::MAX),
+        ("update_period", |s| {
+            s.update_period = Duration::from_millis(99);
+        }),
+        ("update_period", |s| s.update_period = Duration::MAX),
+        ("blackout", |s| s.blackout = Duration::MAX),
+        ("expiration", |s| s.expiration = Duration::ZERO),
+    ]);
+}

@@ -1,0 +1,228 @@
+//! `cargo xtask mutants`: small changes of the core's code, each of which a test of the core should
+//! notice.
+//!
+//! cargo-mutants makes the changes and runs the tests; `.cargo/mutants.toml` says how. There are
+//! more than four thousand changes, a day of work for one machine, so a run may take a sample:
+//! every n-th, beginning at the seed. Two seeds below that distance have no mutant in common, and
+//! all of them together have each once.
+
+mod outcomes;
+mod page;
+
+use crate::arguments::number;
+use crate::command::root;
+use crate::folder::Folder;
+use crate::output::say;
+use crate::provenance::commit;
+use crate::report::Page;
+use outcomes::Outcomes;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// Where the page goes, from the root.
+const PAGE: &str = "results/core-mutants.md";
+/// So many are looked at by `cargo xtask test`, and always the same, so that it fails only for what
+/// has changed.
+const SAMPLE: u64 = 12;
+const SAMPLE_SEED: u64 = 0;
+/// A sample with a smaller share that is noticed fails: the tests no longer look.
+const NOTICED_MIN_PERCENT: usize = 75;
+
+/// How to get the tool.
+const INSTALL: &str = "cargo install cargo-mutants --locked";
+
+/// What to change.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Options {
+    /// How many; none: all.
+    sample: Option<u64>,
+    seed: u64,
+    /// Patterns of files; none: all of the core.
+    files: Vec<String>,
+    report: Option<String>,
+}
+
+impl Options {
+    fn parse(arguments: &[&str]) -> Result<Self, String> {
+        let mut options = Self::default();
+        let mut rest = arguments.iter().copied();
+        while let Some(argument) = rest.next() {
+            let mut text = || {
+                let value = rest.next().map(str::to_owned);
+                value.ok_or_else(|| format!("{argument}: found nothing, expected a value"))
+            };
+            match argument {
+                "--sample" => options.sample = Some(number(argument, rest.next(), 1..=u64::MAX)?),
+                "--seed" => options.seed = number(argument, rest.next(), 0..=u64::MAX)?,
+                "--file" => options.files.push(text()?),
+                "--report" => options.report = Some(text()?),
+                _ => {
+                    return Err(format!(
+                        "{argument:?} is not an option of mutants; expected --sample N, --seed N, --file PATTERN or --report FILE"
+                    ));
+                }
+            }
+        }
+        Ok(options)
+    }
+
+    /// Of so many mutants: which shard to run, of how many.
+    fn shard(&self, mutants: u64) -> Option<(u64, u64)> {
+        let shards = (mutants / self.sample?).max(1);
+        Some((self.seed % shards, shards))
+    }
+}
+
+/// Runs the tool and writes the page.
+pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
+    let options = Options::parse(arguments)?;
+    let tool = version().ok_or_else(|| format!("cargo-mutants is not installed: {INSTALL}"))?;
+    // What the page says, before anything else is changed.
+    commit();
+    let (outcomes, all) = play(&options)?;
+    let sentence = page::sentence(&outcomes);
+    let total = outcomes.total();
+    let about = format!(
+        "[cargo-mutants](https://mutants.rs) changes the core's code in one small place, such as `<` for `<=`, and runs the \
+         core's unit and integration tests. A mutant is caught if one of them fails. This run made {} of the {all} mutants \
+         that there are{}. `cargo xtask mutants` writes this page.",
+        total.viable() + total.unviable,
+        if options.files.is_empty() {
+            ""
+        } else {
+            " of these files"
+        },
+    );
+    let page = Page {
+        title: "Mutants of the core",
+        about: &about,
+        chore: "mutants",
+        arguments,
+        tools: tool,
+    };
+    let text = format!("{}\n{}", page.head(&sentence), page::body(&outcomes));
+    let path = root().join(options.report.as_deref().unwrap_or(PAGE));
+    fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;
+    say(&format!("mutants: {sentence}; {}", path.display()));
+    Ok(())
+}
+
+/// A sample of fixed size, if the tool is there; fails if the tests miss too many.
+pub(crate) fn sample() -> Result<(), String> {
+    if version().is_none() {
+        say(&format!(
+            "skipped: a sample of the core's mutants; cargo-mutants is not installed: {INSTALL}"
+        ));
+        return Ok(());
+    }
+    let options = Options {
+        sample: Some(SAMPLE),
+        seed: SAMPLE_SEED,
+        ..Options::default()
+    };
+    let (outcomes, _) = play(&options)?;
+    let sentence = page::sentence(&outcomes);
+    let missed: Vec<String> = outcomes
+        .missed
+        .iter()
+        .map(|mutant| format!("\n  missed: {mutant}"))
+        .collect();
+    let total = outcomes.total();
+    let text = format!("mutants: {sentence}{}", missed.concat());
+    if total.noticed() * 100 < total.viable() * NOTICED_MIN_PERCENT {
+        return Err(format!(
+            "{text}\nat least {NOTICED_MIN_PERCENT} % have to be noticed"
+        ));
+    }
+    say(&text);
+    Ok(())
+}
+
+/// What the tool says it is; none if it is not there.
+fn version() -> Option<String> {
+    let output = Command::new(env!("CARGO"))
+        .args(["mutants", "--version"])
+        .output()
+        .ok()?;
+    let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    output.status.success().then_some(text)
+}
+
+/// Makes the mutants and tests them; gives how many there are in all, too.
+fn play(options: &Options) -> Result<(Outcomes, u64), String> {
+    let listed = tool(options)
+        .args(["--list", "--json"])
+        .output()
+        .map_err(|error| format!("cargo mutants: {error}"))?;
+    let list: Vec<serde_json::Value> = serde_json::from_slice(&listed.stdout)
+        .map_err(|error| format!("cargo mutants --list: {error}"))?;
+    let all = list.len() as u64;
+    let folder = Folder::new("mutants", false)?;
+    let mut run = tool(options);
+    run.args(["--no-times", "--colors", "never", "--output"])
+        .arg(&folder.path);
+    if let Some((shard, shards)) = options.shard(all) {
+        run.args(["--sharding", "round-robin", "--shard"])
+            .arg(format!("{shard}/{shards}"));
+        say(&format!("mutants: part {shard} of {shards} of {all}"));
+    }
+    let status = run
+        .stdout(Stdio::inherit())
+        .status()
+        .map_err(|error| format!("cargo mutants: {error}"))?;
+    match status.code() {
+        // All caught, some missed, some timed out.
+        Some(0 | 2 | 3) => {}
+        Some(4) => return Err("the core's tests fail without any mutant".to_owned()),
+        _ => return Err(format!("cargo mutants: {status}")),
+    }
+    let path = folder.path.join(Path::new("mutants.out/outcomes.json"));
+    let json = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+    Ok((Outcomes::parse(&json)?, all))
+}
+
+/// The tool's command, with what to change.
+fn tool(options: &Options) -> Command {
+    let mut command = Command::new(env!("CARGO"));
+    command
+        .args(["mutants", "--package", "slackwater-core"])
+        .current_dir(root());
+    for file in &options.files {
+        command.args(["--file", file]);
+    }
+    command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_read() {
+        let options = Options::parse(&["--sample", "40", "--seed", "7", "--file", "a.rs"]);
+        let expected = Options {
+            sample: Some(40),
+            seed: 7,
+            files: vec!["a.rs".to_owned()],
+            report: None,
+        };
+        assert_eq!(options, Ok(expected));
+        assert!(Options::parse(&["--sample", "0"]).is_err());
+        assert!(Options::parse(&["--file"]).is_err());
+        assert!(Options::parse(&["40"]).is_err());
+    }
+
+    #[test]
+    fn a_sample_is_a_part_and_seeds_go_round() {
+        let options = |sample, seed| Options {
+            sample,
+            seed,
+            ..Options::default()
+        };
+        assert_eq!(options(None, 3).shard(100), None);
+        assert_eq!(options(Some(20), 3).shard(100), Some((3, 5)));
+        assert_eq!(options(Some(20), 8).shard(100), Some((3, 5)));
+        assert_eq!(options(Some(200), 8).shard(100), Some((0, 1)));
+    }
+}

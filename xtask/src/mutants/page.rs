@@ -1,0 +1,94 @@
+//! The page of a run: how many mutants of each file the tests noticed, and each that they did not.
+
+use crate::mutants::outcomes::{Counts, Outcomes};
+use crate::table::markdown;
+
+/// What stands before the folder of the core's sources.
+const PREFIX: &str = "crates/slackwater-core/src/";
+
+/// The page below its head.
+pub(super) fn body(outcomes: &Outcomes) -> String {
+    let titles = ["file", "caught", "missed", "timed out", "unviable"].map(str::to_owned);
+    let mut rows = vec![titles.to_vec()];
+    rows.extend(outcomes.files.iter().map(|(file, counts)| {
+        let file = file.strip_prefix(PREFIX).unwrap_or(file);
+        row(&format!("`{file}`"), counts)
+    }));
+    rows.push(row("together", &outcomes.total()));
+    format!(
+        "## By file\n\nFiles are those of `{PREFIX}`.\n\n{}{}{}",
+        markdown(&rows),
+        list("Missed", "No test fails with these:", &outcomes.missed),
+        list(
+            "Timed out",
+            "With these a test does not end, which counts as noticed:",
+            &outcomes.timed_out
+        ),
+    )
+}
+
+fn row(name: &str, counts: &Counts) -> Vec<String> {
+    let numbers = [
+        counts.caught,
+        counts.missed,
+        counts.timed_out,
+        counts.unviable,
+    ];
+    let mut row = vec![name.to_owned()];
+    row.extend(numbers.map(|number| number.to_string()));
+    row
+}
+
+fn list(title: &str, about: &str, mutants: &[String]) -> String {
+    if mutants.is_empty() {
+        return String::new();
+    }
+    let lines: Vec<String> = mutants
+        .iter()
+        .map(|mutant| format!("- `{}`\n", mutant.strip_prefix(PREFIX).unwrap_or(mutant)))
+        .collect();
+    format!("\n## {title}\n\n{about}\n\n{}", lines.concat())
+}
+
+/// How many were noticed, in a line.
+pub(super) fn sentence(outcomes: &Outcomes) -> String {
+    let total = outcomes.total();
+    format!(
+        "{} of {} viable mutants were noticed, {} missed; {} did not compile",
+        total.noticed(),
+        total.viable(),
+        total.missed,
+        total.unviable
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_counts_by_file_and_names_what_was_missed() {
+        let mut outcomes = Outcomes::default();
+        let counts = Counts {
+            caught: 3,
+            missed: 1,
+            timed_out: 0,
+            unviable: 2,
+        };
+        outcomes.files.insert(format!("{PREFIX}draw.rs"), counts);
+        outcomes
+            .missed
+            .push(format!("{PREFIX}draw.rs:1:2: a change"));
+        let page = body(&outcomes);
+        assert!(
+            page.contains("| `draw.rs` | 3      | 1      | 0         | 2        |"),
+            "{page}"
+        );
+        assert!(page.contains("- `draw.rs:1:2: a change`"));
+        assert!(!page.contains("Timed out\n"));
+        assert_eq!(
+            sentence(&outcomes),
+            "3 of 4 viable mutants were noticed, 1 missed; 2 did not compile"
+        );
+    }
+}

@@ -1,0 +1,188 @@
+//! Import cycles between the modules of a crate: those of its root, and the folders in each of
+//! these.
+//!
+//! Two modules that name each other are one module in two folders: neither can be read, tested or
+//! moved alone. Those that were there before this check stand in a list that only becomes shorter.
+
+use crate::tidy::imports::{Import, imports};
+use crate::tidy::ratchet::Use;
+use crate::tidy::tree::Source;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The file with the arrows that are still allowed, and what stands at its top.
+pub(super) const LIST: &str = "xtask/ratchets/cycles.txt";
+pub(super) const ABOUT: &str =
+    "Imports between modules of a crate that lie in a cycle: package, from -> to.";
+
+/// Arrows between modules, each with the first place where it is drawn.
+type Arrows = BTreeMap<(String, String), String>;
+
+/// Each arrow that lies in a cycle.
+pub(super) fn find(sources: &[Source]) -> Vec<Use> {
+    let packages: BTreeSet<&str> = sources.iter().filter_map(Source::package).collect();
+    let mut found = Vec::new();
+    for package in packages {
+        for arrows in graphs(package, sources) {
+            found.extend(in_cycles(package, &arrows));
+        }
+    }
+    found
+}
+
+/// The graph of the root's modules, and one for the folders in each of them.
+fn graphs(package: &str, sources: &[Source]) -> Vec<Arrows> {
+    let files: Vec<(Vec<String>, Vec<Import>, &str)> = sources
+        .iter()
+        .filter(|source| source.package() == Some(package) && !source.is_test)
+        .map(|source| {
+            let module = source.module();
+            let found = imports(&source.tokens, &module);
+            (module, found, source.path.as_str())
+        })
+        .collect();
+    let modules: BTreeSet<&[String]> = files.iter().map(|(module, ..)| &module[..]).collect();
+    let is_folder = |path: &[String]| {
+        modules
+            .iter()
+            .any(|it| it.starts_with(path) && it.len() > path.len())
+    };
+    // At the root each module counts, one level deeper each folder: files of one folder may be of
+    // one piece.
+    let counts = |path: &[String]| match path {
+        [_] => modules.iter().any(|module| module.starts_with(path)),
+        _ => is_folder(path),
+    };
+    // What a module makes known under a name of its own is where it comes from.
+    let mut passed_on: BTreeMap<Vec<String>, &[String]> = BTreeMap::new();
+    for (module, found, _) in &files {
+        for import in found {
+            if let Some(name) = &import.name {
+                passed_on.insert(
+                    [&module[..], core::slice::from_ref(name)].concat(),
+                    &import.path,
+                );
+            }
+        }
+    }
+
+    let mut graphs: BTreeMap<&[String], Arrows> = BTreeMap::new();
+    for (module, found, path) in &files {
+        for import in found {
+            for depth in 0..2.min(module.len()) {
+                let (around, own) = (&module[..depth], &module[depth]);
+                let Some(other) = child(&import.path, around, &counts, &passed_on) else {
+                    continue;
+                };
+                if other != *own && counts(&module[..=depth]) {
+                    let (from, to) = (name(around, own), name(around, &other));
+                    let at = format!("{path}:{}", import.line);
+                    let arrows = graphs.entry(around).or_default();
+                    arrows.entry((from, to)).or_insert(at);
+                }
+            }
+        }
+    }
+    graphs.into_values().collect()
+}
+
+/// Which child of the module `around` a path goes to, of those that count.
+fn child(
+    path: &[String],
+    around: &[String],
+    counts: &impl Fn(&[String]) -> bool,
+    passed_on: &BTreeMap<Vec<String>, &[String]>,
+) -> Option<String> {
+    let depth = around.len();
+    // More than a few names for the same are a circle of `use`s.
+    let mut path = path;
+    for _ in 0..8 {
+        if !path.starts_with(around) || path.len() <= depth {
+            return None;
+        }
+        if counts(&path[..=depth]) {
+            return Some(path[depth].clone());
+        }
+        path = passed_on.get(&path[..=depth]).copied()?;
+    }
+    None
+}
+
+fn name(around: &[String], own: &str) -> String {
+    [around, &[own.to_owned()]].concat().join("/")
+}
+
+/// An arrow lies in a cycle where a way leads back.
+fn in_cycles(package: &str, arrows: &Arrows) -> Vec<Use> {
+    let leads = |from: &str, to: &str| {
+        let (mut seen, mut open) = (BTreeSet::from([from]), vec![from]);
+        while let Some(at) = open.pop() {
+            let next = arrows.keys().filter(|(from, _)| from == at);
+            open.extend(next.map(|(_, to)| to.as_str()).filter(|to| seen.insert(to)));
+        }
+        seen.contains(to)
+    };
+    arrows
+        .iter()
+        .filter(|((from, to), _)| leads(to, from))
+        .map(|((from, to), at)| Use {
+            key: format!("{package}: {from} -> {to}"),
+            finding: format!(
+                "{at}: `{from}` imports `{to}`, which imports `{from}`, directly or through others"
+            ),
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keys(files: &[(&str, &str)]) -> Vec<String> {
+        let sources: Vec<Source> = files
+            .iter()
+            .map(|(path, text)| Source::test(&format!("crates/x/src/{path}"), text))
+            .collect();
+        find(&sources).into_iter().map(|one| one.key).collect()
+    }
+
+    #[test]
+    fn modules_that_import_each_other_are_found() {
+        let found = keys(&[
+            ("lib.rs", "mod a; mod b; mod c;"),
+            ("a/mod.rs", "use crate::b::B;"),
+            ("b.rs", "fn b() -> crate::c::C {}"),
+            ("c.rs", "use super::a::A;"),
+        ]);
+        assert_eq!(
+            found,
+            ["crates/x: a -> b", "crates/x: b -> c", "crates/x: c -> a"]
+        );
+    }
+
+    #[test]
+    fn so_are_folders_of_a_module_also_by_what_it_passes_on() {
+        let found = keys(&[
+            ("a/mod.rs", "mod b; mod c; pub(crate) use c::C;"),
+            ("a/b/deep.rs", "use crate::a::C; use super::super::f::F;"),
+            ("a/c/mod.rs", "use super::b::B;"),
+            ("a/c/deep.rs", ""),
+            ("a/f.rs", "use super::b::B;"),
+        ]);
+        assert_eq!(found, ["crates/x: a/b -> a/c", "crates/x: a/c -> a/b"]);
+    }
+
+    #[test]
+    fn arrows_one_way_and_those_of_tests_are_none() {
+        let found = keys(&[
+            ("lib.rs", "mod a; mod b; pub use a::A; pub use b::B;"),
+            ("a/mod.rs", "use crate::b::B; struct A;"),
+            ("a/tests.rs", "use crate::b::B;"),
+            (
+                "b.rs",
+                "struct B; #[cfg(test)] mod tests { use crate::a::A; }",
+            ),
+            ("b/tests.rs", "use crate::a::A;"),
+        ]);
+        assert_eq!(found, [""; 0]);
+    }
+}

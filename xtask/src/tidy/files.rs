@@ -1,0 +1,72 @@
+//! What holds for every Rust file: it is short, says what lives in it, and is finished.
+
+use crate::tidy::core;
+use crate::tidy::tree::Source;
+
+/// Longest file, in lines, tests included.
+const CORE_LINES_MAX: usize = 500;
+const LINES_MAX: usize = 600;
+
+/// Looks at one file.
+pub(super) fn check(source: &Source) -> Vec<String> {
+    let mut findings = Vec::new();
+    lines_of(&source.path, &source.text, &mut findings);
+    unfinished(&source.path, &source.text, &mut findings);
+    findings
+}
+
+fn lines_of(path: &str, text: &str, findings: &mut Vec<String>) {
+    let core = path.starts_with(core::SOURCES);
+    let (lines, most) = (
+        text.lines().count(),
+        if core { CORE_LINES_MAX } else { LINES_MAX },
+    );
+    if lines > most {
+        findings.push(format!("{path}: {lines} lines; at most {most}, by subject"));
+    }
+    if !text.starts_with("//!") {
+        findings.push(format!("{path}:1: no `//!` that says what lives here"));
+    }
+}
+
+/// Marks of unfinished work, put together here so that this file does not find itself.
+fn unfinished(path: &str, text: &str, findings: &mut Vec<String>) {
+    let marks = [
+        concat!("TO", "DO"),
+        concat!("FIX", "ME"),
+        concat!("un", "implemented!"),
+        concat!("#[", "ignore"),
+    ];
+    for (number, line) in (1..).zip(text.lines()) {
+        if let Some(mark) = marks.into_iter().find(|mark| line.contains(mark)) {
+            findings.push(format!("{path}:{number}: {mark}"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn findings(path: &str, text: &str) -> Vec<String> {
+        check(&Source::test(path, text))
+    }
+
+    #[test]
+    fn a_short_file_with_a_head_is_fine() {
+        assert_eq!(
+            findings("crates/a/src/b.rs", "//! Head.\nfn a() {}\n"),
+            [""; 0]
+        );
+    }
+
+    #[test]
+    fn a_long_one_one_without_a_head_and_one_that_is_not_finished_are_found() {
+        let long = format!("//! Head.\n{}", "//\n".repeat(500));
+        assert_eq!(findings("crates/a/src/b.rs", &long), [""; 0]);
+        assert_eq!(findings("crates/slackwater-core/src/b.rs", &long).len(), 1);
+        assert_eq!(findings("crates/a/src/b.rs", "fn a() {}").len(), 1);
+        let text = concat!("//! Head.\n// TO", "DO later");
+        assert_eq!(findings("crates/a/src/b.rs", text).len(), 1);
+    }
+}

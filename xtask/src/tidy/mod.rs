@@ -1,0 +1,139 @@
+//! Rules of the house that no other tool checks. Each says what it found and where; `cargo xtask
+//! tidy` lists them all.
+
+mod code_map;
+mod core;
+mod cycles;
+mod files;
+mod glossary;
+mod imports;
+mod layers;
+mod packages;
+mod policy_names;
+mod ratchet;
+mod references;
+mod rules;
+mod rust;
+mod tree;
+
+use crate::command::root;
+use crate::output::say;
+use ratchet::Use;
+use std::fs;
+use std::path::Path;
+use tree::{Source, read};
+
+const USAGE: &str = "cargo xtask tidy [--map | --ratchet [--may-grow]]";
+
+/// A file of what is still allowed, what stands at its top, and what there is today.
+struct Held {
+    list: &'static str,
+    about: &'static str,
+    uses: Vec<Use>,
+}
+
+/// Checks everything, or writes the lists of what is still allowed anew.
+pub(crate) fn run(options: &[&str]) -> Result<(), String> {
+    match options {
+        [] => check(),
+        ["--map"] => code_map::write(&root()),
+        ["--ratchet"] => write_lists(false),
+        ["--ratchet", "--may-grow"] => write_lists(true),
+        _ => Err(USAGE.to_owned()),
+    }
+}
+
+/// Checks everything; the error lists each finding on a line of its own.
+pub(crate) fn check() -> Result<(), String> {
+    let root = root();
+    let sources = tree::sources(&root)?;
+    let mut findings = Vec::new();
+    for source in sources.iter().filter(|source| source.is_rust) {
+        findings.extend(files::check(source));
+        if source.path.starts_with(core::SOURCES) {
+            findings.extend(core::purity(source));
+        }
+    }
+    findings.extend(rules::check(&sources));
+    let architecture = read(&root.join("ARCHITECTURE.md"))?;
+    findings.extend(code_map::check(&root, &architecture)?);
+    findings.extend(references::check(
+        "ARCHITECTURE.md",
+        &architecture,
+        |path| read(&root.join(path)).map_err(|_| format!("`{path}` is not there")),
+    ));
+    for package in tree::names(&root, "crates")? {
+        let folder = format!("crates/{package}");
+        let manifest = read(&root.join(&folder).join("Cargo.toml"))?;
+        findings.extend(packages::check(&folder, &manifest, |file| {
+            root.join(file).exists()
+        }));
+    }
+    findings.extend(layers::check(&architecture, &layers::packages()?));
+    for held in held(&root, &sources)? {
+        // A list that is not there allows nothing.
+        let allowed = ratchet::parse(&fs::read_to_string(root.join(held.list)).unwrap_or_default());
+        findings.extend(ratchet::hold(held.list, &allowed, &held.uses));
+    }
+    core::lint_settings(&root, &mut findings)?;
+    core::dependencies(&mut findings)?;
+    if findings.is_empty() {
+        Ok(())
+    } else {
+        Err(findings.join("\n"))
+    }
+}
+
+/// The checks that allow what was there before them.
+fn held(root: &Path, sources: &[Source]) -> Result<[Held; 3], String> {
+    let names = policy_names::names();
+    let glossary = glossary::parse(&read(&root.join("CONTRIBUTING.md"))?)?;
+    Ok([
+        Held {
+            list: cycles::LIST,
+            about: cycles::ABOUT,
+            uses: cycles::find(sources),
+        },
+        Held {
+            list: policy_names::LIST,
+            about: policy_names::ABOUT,
+            uses: policy_names::find(sources, &names),
+        },
+        Held {
+            list: glossary::LIST,
+            about: glossary::ABOUT,
+            uses: glossary::find(sources, &glossary),
+        },
+    ])
+}
+
+/// Writes the lists as things are today. Files may have moved; together, a list allows no more than
+/// before, unless it may grow.
+fn write_lists(may_grow: bool) -> Result<(), String> {
+    let root = root();
+    let sources = tree::sources(&root)?;
+    let mut refused = Vec::new();
+    for held in held(&root, &sources)? {
+        let path = root.join(held.list);
+        let before = fs::read_to_string(&path).ok();
+        let allowed: usize = before
+            .as_deref()
+            .map_or(0, |text| ratchet::parse(text).values().sum());
+        let today = held.uses.len();
+        if before.is_some() && today > allowed && !may_grow {
+            refused.push(format!(
+                "{}: allows {allowed}, and there are {today}: mend what is new (`cargo xtask tidy` names it), or say --may-grow",
+                held.list
+            ));
+            continue;
+        }
+        let text = ratchet::list(held.about, &ratchet::count(&held.uses));
+        fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;
+        say(&format!("{}: {allowed} -> {today}", held.list));
+    }
+    if refused.is_empty() {
+        Ok(())
+    } else {
+        Err(refused.join("\n"))
+    }
+}

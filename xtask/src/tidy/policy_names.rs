@@ -1,0 +1,167 @@
+//! Names of policies outside the core: a policy is one file and one line there, so nothing else
+//! should know it by name.
+
+use crate::tidy::ratchet::Use;
+use crate::tidy::rust::{each_token, line, plain, words};
+use crate::tidy::tree::Source;
+use proc_macro2::TokenTree;
+use slackwater_core::policy::POLICIES;
+
+/// The file with the counts that are still allowed, and what stands at its top.
+pub(super) const LIST: &str = "xtask/ratchets/policy-names.txt";
+pub(super) const ABOUT: &str = "How often each file outside the core names a policy.";
+
+/// Names that are words of their own in code: these count only where they are all of a string.
+const ORDINARY: &[&str] = &["capacity", "linear", "random"];
+
+/// Where policies are named on purpose: the core; the settings of each, which are the second file
+/// of a policy; and experiments, which compare policies by name.
+const FREE: &[&str] = &[
+    "crates/slackwater-core/",
+    "crates/slackwater-config/src/sections/policies/",
+    "crates/slackwater-sim/src/figure/",
+    "fuzz/",
+    "xtask/",
+];
+
+/// The policies that users can select.
+pub(super) fn names() -> Vec<String> {
+    POLICIES.iter().map(|entry| entry.name.to_owned()).collect()
+}
+
+/// What a string says; none for other tokens.
+fn text_of(token: &TokenTree) -> Option<String> {
+    let TokenTree::Literal(literal) = token else {
+        return None;
+    };
+    let text = literal.to_string();
+    let (begin, end) = (text.find('"')?, text.rfind('"')?);
+    Some(text.get(begin + 1..end)?.to_owned())
+}
+
+/// Each place where a policy is named.
+pub(super) fn find(sources: &[Source], names: &[String]) -> Vec<Use> {
+    let mut found = Vec::new();
+    for source in sources {
+        if source.is_test || FREE.iter().any(|free| source.path.starts_with(free)) {
+            continue;
+        }
+        let mut note = |name: &str, line: usize| {
+            found.push(Use {
+                key: source.path.clone(),
+                finding: format!(
+                    "{}:{line}: names the policy `{name}`; outside the core, ask its `PolicyEntry`",
+                    source.path
+                ),
+            });
+        };
+        if source.is_rust {
+            each_token(&source.tokens, &mut |token| {
+                let name = match token {
+                    TokenTree::Ident(ident) => in_identifier(&plain(ident), names),
+                    token => text_of(token).and_then(|text| in_text(&text, names)),
+                };
+                if let Some(name) = name {
+                    note(name, line(token));
+                }
+            });
+        } else {
+            in_script(&source.text, names, &mut note);
+        }
+    }
+    found
+}
+
+fn is_ordinary(name: &str) -> bool {
+    ORDINARY.contains(&name)
+}
+
+/// The name that an identifier's words contain, the longest if several.
+fn in_identifier<'a>(identifier: &str, names: &'a [String]) -> Option<&'a str> {
+    let own = words(identifier);
+    names
+        .iter()
+        .filter(|name| !is_ordinary(name))
+        .filter(|name| {
+            let name = words(name);
+            own.windows(name.len()).any(|window| window == name)
+        })
+        .max_by_key(|name| name.len())
+        .map(String::as_str)
+}
+
+/// The name that a string contains as a word, or that it is.
+fn in_text<'a>(text: &str, names: &'a [String]) -> Option<&'a str> {
+    let is_part = |name: &&String| {
+        let mut parts = text.split(|letter: char| !letter.is_alphanumeric() && letter != '_');
+        text == **name || (!is_ordinary(name) && parts.any(|part| part == **name))
+    };
+    names.iter().find(is_part).map(String::as_str)
+}
+
+/// Looks through JavaScript, which has no tokens here: words outside comments, and quoted words.
+fn in_script(text: &str, names: &[String], note: &mut impl FnMut(&str, usize)) {
+    let mut in_comment = false;
+    for (number, line) in (1..).zip(text.lines()) {
+        let mut code = line;
+        if in_comment {
+            let Some((_, rest)) = code.split_once("*/") else {
+                continue;
+            };
+            (in_comment, code) = (false, rest);
+        }
+        if let Some((before, rest)) = code.split_once("/*") {
+            in_comment = !rest.contains("*/");
+            code = before;
+        }
+        let code = code.split("//").next().unwrap_or_default();
+        for word in code.split(|letter: char| !letter.is_alphanumeric() && letter != '_') {
+            if let Some(name) = in_identifier(word, names) {
+                note(name, number);
+            }
+        }
+        for name in names.iter().filter(|name| is_ordinary(name)) {
+            let quoted = ['"', '\'', '`'].map(|quote| format!("{quote}{name}{quote}"));
+            let count: usize = quoted
+                .iter()
+                .map(|quoted| code.matches(quoted).count())
+                .sum();
+            (0..count).for_each(|_| note(name, number));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(path: &str, text: &str) -> Vec<String> {
+        let names = ["prequal", "prequal_sync", "peak_ewma", "random"].map(str::to_owned);
+        let uses = find(&[Source::test(path, text)], &names);
+        uses.into_iter()
+            .filter_map(|one| one.finding.split('`').nth(1).map(str::to_owned))
+            .collect()
+    }
+
+    #[test]
+    fn strings_and_identifiers_count() {
+        let text = "struct PrequalSyncRow; fn a(peak_ewma: u8) { b(\"policy = prequal\"); c(\"random\"); }";
+        let found = found("crates/a/src/b.rs", text);
+        assert_eq!(found, ["prequal_sync", "peak_ewma", "prequal", "random"]);
+    }
+
+    #[test]
+    fn scripts_count_too() {
+        let text = "// prequal\n/* peak_ewma\n prequal */\nif (name === 'random') prequal(random);";
+        assert_eq!(found("crates/a/src/b.js", text), ["prequal", "random"]);
+    }
+
+    #[test]
+    fn comments_ordinary_words_tests_and_the_core_do_not() {
+        let text = "/// prequal\nfn random() { draw(\"a random choice\"); } // peak_ewma";
+        assert_eq!(found("crates/a/src/b.rs", text), [""; 0]);
+        let text = "fn prequal() {}";
+        assert_eq!(found("crates/slackwater-core/src/b.rs", text), [""; 0]);
+        assert_eq!(found("crates/a/tests/b.rs", text), [""; 0]);
+    }
+}

@@ -1,0 +1,108 @@
+//! What a check still allows, because it was there before the check: counts that may only fall.
+
+use core::fmt::Write;
+use std::collections::BTreeMap;
+
+/// One use of what a check is against.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Use {
+    /// What is counted together, such as a file.
+    pub(super) key: String,
+    /// Where it is, and what is wrong with it.
+    pub(super) finding: String,
+}
+
+/// How often each key may be used.
+pub(super) type Counts = BTreeMap<String, usize>;
+
+/// The counts of a list: a line each, the count before the key.
+pub(super) fn parse(list: &str) -> Counts {
+    list.lines()
+        .filter(|line| !line.starts_with('#'))
+        .filter_map(|line| line.split_once(' '))
+        .filter_map(|(count, key)| Some((key.trim().to_owned(), count.parse().ok()?)))
+        .collect()
+}
+
+/// Counts uses.
+pub(super) fn count(uses: &[Use]) -> Counts {
+    let mut counts = Counts::new();
+    for one in uses {
+        *counts.entry(one.key.clone()).or_default() += 1;
+    }
+    counts
+}
+
+/// The list that allows these and no more.
+pub(super) fn list(about: &str, counts: &Counts) -> String {
+    let mut text = format!(
+        "# {about}\n# It may only become shorter. `cargo xtask tidy --ratchet` writes it anew.\n"
+    );
+    for (key, count) in counts {
+        let _ = writeln!(text, "{count} {key}");
+    }
+    text
+}
+
+/// Holds uses against the list in the file `name`: more than it allows are findings, and so are
+/// fewer, so that it shrinks.
+pub(super) fn hold(name: &str, allowed: &Counts, uses: &[Use]) -> Vec<String> {
+    let found = count(uses);
+    let mut findings = Vec::new();
+    for (key, &count) in &found {
+        let allowed = allowed.get(key).copied().unwrap_or(0);
+        if count > allowed {
+            let these = uses.iter().filter(|one| one.key == *key);
+            findings.extend(these.map(|one| {
+                if allowed == 0 {
+                    one.finding.clone()
+                } else {
+                    format!(
+                        "{} ({count} of these, {name} allows {allowed})",
+                        one.finding
+                    )
+                }
+            }));
+        }
+    }
+    for (key, &allowed) in allowed {
+        let found = found.get(key).copied().unwrap_or(0);
+        if found < allowed {
+            findings.push(format!(
+                "{name}: allows {allowed} of `{key}`, and there are {found}: `cargo xtask tidy --ratchet` writes it anew"
+            ));
+        }
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn uses(keys: &[&str]) -> Vec<Use> {
+        keys.iter()
+            .map(|key| Use {
+                key: (*key).to_owned(),
+                finding: format!("{key} is wrong"),
+            })
+            .collect()
+    }
+
+    #[test]
+    fn what_is_listed_is_allowed() {
+        let now = uses(&["a b", "a b", "c"]);
+        let list = list("About.", &count(&now));
+        assert!(hold("list.txt", &parse(&list), &now).is_empty());
+    }
+
+    #[test]
+    fn more_than_listed_is_a_finding_and_so_is_fewer() {
+        let allowed = parse("# a comment\n1 a\n1 b\n");
+        let findings = hold("list.txt", &allowed, &uses(&["a", "a", "new"]));
+        assert_eq!(findings.len(), 4, "{findings:?}");
+        assert_eq!(findings[0], "a is wrong (2 of these, list.txt allows 1)");
+        assert_eq!(findings[2], "new is wrong");
+        assert!(findings[3].starts_with("list.txt: allows 1 of `b`, and there are 0"));
+    }
+}
