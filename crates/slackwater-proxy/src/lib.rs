@@ -11,8 +11,13 @@
 //! let text = r#"
 //!     listen = "127.0.0.1:8080"
 //!     replicas = ["127.0.0.1:9001", "127.0.0.1:9002"]
+<<<<<<< HEAD
 //! "#;
 //! let config = Config::of_text("embedded", text.to_owned())?;
+=======
+//! "#.to_owned();
+//! let config = Config::of_text("embedded", text)?;
+>>>>>>> wt-forward
 //! let fleets = find(&config).await?;
 //! let mut proxy = Proxy::start(&config, fleets, Outside::default(), &mut OpenedAnew)?;
 //! // …
@@ -55,6 +60,6 @@ mod counting_allocator;
 pub use seed::draw_seed;
 pub use service::orders;
 pub use serving::{
-    OpenSockets, OpenedAnew, Outside, Proxy, Reloaded, ServiceParts, SilentKey, SilentReplica,
+    OpenSockets, OpenedAnew, Outside, Proxy, Reloaded, ServiceParts, UnprobedKey, UnprobedReplica,
     Workers, find, lists,
 };

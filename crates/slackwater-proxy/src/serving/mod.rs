@@ -11,7 +11,7 @@ mod worker;
 
 pub use reload::Reloaded;
 pub use sources::{find, lists};
-pub use status::{ServiceParts, SilentKey, SilentReplica, Workers};
+pub use status::{ServiceParts, UnprobedKey, UnprobedReplica, Workers};
 
 use crate::access_log::Switch;
 use crate::decisions::Archive;
@@ -210,7 +210,7 @@ impl Proxy {
                 listeners: worker_listeners.collect::<Result<_, _>>()?,
                 config: Arc::clone(&config),
             };
-            let (commands, told) = mpsc::unbounded_channel();
+            let (commands, received) = mpsc::unbounded_channel();
             proxy.commands.push(commands);
             let counted = ListenerCounts::default();
             counts.push(counted.clone());
@@ -223,7 +223,7 @@ impl Proxy {
                 spans: outside.spans.clone(),
                 watchdog: outside.watchdog.clone(),
                 policy_recorder: outside.recorder.clone(),
-                commands: told,
+                commands: received,
                 plan,
             })?);
         }

@@ -161,11 +161,11 @@ impl StatusSource for Workers {
 }
 
 /// A replica: its service's name and its address.
-pub type SilentKey = (String, SocketAddr);
+pub type UnprobedKey = (String, SocketAddr);
 
 /// A replica that answers no probes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SilentReplica {
+pub struct UnprobedReplica {
     /// What its fleet calls it.
     pub name: String,
     /// Where probes go.
@@ -228,8 +228,8 @@ fn facts(health: &ReplicaHealth) -> HealthFacts {
 
 impl Workers {
     /// The replicas of which a worker that probes them gets no answers, and all that are known.
-    pub fn silent(&self) -> (Vec<(SilentKey, SilentReplica)>, BTreeSet<SilentKey>) {
-        let (mut silent, mut known) = (Vec::new(), BTreeSet::new());
+    pub fn unprobed(&self) -> (Vec<(UnprobedKey, UnprobedReplica)>, BTreeSet<UnprobedKey>) {
+        let (mut unprobed, mut known) = (Vec::new(), BTreeSet::new());
         for service in self.services().iter() {
             let fleet = service.discovery.fleet();
             let key = |address| (service.config.name.clone(), address);
@@ -249,17 +249,17 @@ impl Workers {
                     };
                     let is_lost = all_are(|view| view.lost);
                     if is_lost || all_are(|view| view.silent) {
-                        let said = SilentReplica {
+                        let said = UnprobedReplica {
                             name: replica.name.clone(),
                             probe_address: replica.probe_address,
                             policy: service.config.policy.name,
                             is_lost,
                         };
-                        silent.push((key(replica.address), said));
+                        unprobed.push((key(replica.address), said));
                     }
                 }
             }
         }
-        (silent, known)
+        (unprobed, known)
     }
 }

@@ -5,14 +5,14 @@
 
 use core::time::Duration;
 use slackwater_admin::{LOST_NOTE, silent_note};
-use slackwater_proxy::{SilentKey, SilentReplica, Workers};
+use slackwater_proxy::{UnprobedKey, UnprobedReplica, Workers};
 use std::collections::BTreeMap;
 use std::sync::Weak;
 
 /// How often is looked. What comes and goes in between is not worth a line.
 const PERIOD: Duration = Duration::from_secs(1);
 
-fn note(replica: &SilentReplica) -> &'static str {
+fn note(replica: &UnprobedReplica) -> &'static str {
     if replica.is_lost {
         return LOST_NOTE;
     }
@@ -21,14 +21,14 @@ fn note(replica: &SilentReplica) -> &'static str {
 
 /// Watches until the workers are gone.
 pub(super) async fn watch(workers: Weak<Workers>) {
-    let mut before: BTreeMap<SilentKey, SilentReplica> = BTreeMap::new();
+    let mut before: BTreeMap<UnprobedKey, UnprobedReplica> = BTreeMap::new();
     loop {
         tokio::time::sleep(PERIOD).await;
         let Some(workers) = workers.upgrade() else {
             return;
         };
-        let (found, known) = workers.silent();
-        let mut now: BTreeMap<SilentKey, SilentReplica> = BTreeMap::new();
+        let (found, known) = workers.unprobed();
+        let mut now: BTreeMap<UnprobedKey, UnprobedReplica> = BTreeMap::new();
         for (key, replica) in &found {
             let merged = now.entry(key.clone()).or_insert_with(|| replica.clone());
             merged.is_lost |= replica.is_lost;

@@ -171,7 +171,7 @@ impl ReplicaEnds {
         self.0[end as usize].add_one();
     }
 
-    /// By reason, in the order of [`ReplicaEnd::ALL`].
+    /// By reason, in the order of `ReplicaEnd::ALL`.
     pub fn read(&self) -> Vec<(&'static str, u64)> {
         let counts = self.0.iter().map(Count::read);
         ReplicaEnd::ALL

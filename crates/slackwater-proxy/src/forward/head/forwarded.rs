@@ -48,20 +48,20 @@ pub(crate) fn client(headers: &HeaderMap, origin: &Origin) -> IpAddr {
 /// [`rewrite`]. The nearest one's word counts.
 pub(crate) fn scheme(headers: &HeaderMap, origin: &Origin) -> &'static str {
     let read = origin.rules.forwarded.read;
-    let told = || {
-        let told = headers.get_all(&X_FORWARDED_PROTO).iter().next_back();
-        if let Some(told) = told.filter(|_| read.x_forwarded) {
-            return known_scheme(told.as_bytes().rsplit(|byte| *byte == b',').next()?);
+    let stated = || {
+        let value = headers.get_all(&X_FORWARDED_PROTO).iter().next_back();
+        if let Some(value) = value.filter(|_| read.x_forwarded) {
+            return known_scheme(value.as_bytes().rsplit(|byte| *byte == b',').next()?);
         }
-        let told = headers.get_all(header::FORWARDED).iter().next_back();
-        let told = told.filter(|_| read.forwarded)?;
-        let nearest = split_unquoted(told.as_bytes(), b',').pop()?;
+        let value = headers.get_all(header::FORWARDED).iter().next_back();
+        let value = value.filter(|_| read.forwarded)?;
+        let nearest = split_unquoted(value.as_bytes(), b',').pop()?;
         let proto = pairs(nearest)
             .find_map(|(name, value)| name.eq_ignore_ascii_case("proto").then_some(value));
         known_scheme(proto?.as_bytes())
     };
-    let told = origin.is_trusted.then(told).flatten();
-    told.unwrap_or(origin.scheme())
+    let scheme = origin.is_trusted.then(stated).flatten();
+    scheme.unwrap_or(origin.scheme())
 }
 
 fn known_scheme(text: &[u8]) -> Option<&'static str> {

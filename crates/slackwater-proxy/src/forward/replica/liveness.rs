@@ -36,14 +36,14 @@ impl Liveness {
         self.interval
     }
 
-    /// Looks at `now` at a connection that was last heard at `heard_at`; `is_busy` while requests are out on it.
-    pub(crate) fn look(&mut self, now: u64, heard_at: u64, is_busy: bool) -> LivenessAction {
+    /// Looks at `now` at a connection that last received something at `received_at`; `is_busy` while requests are out on it.
+    pub(crate) fn look(&mut self, now: u64, received_at: u64, is_busy: bool) -> LivenessAction {
         if !is_busy {
             self.asked_at = None;
             return LivenessAction::Wait(self.interval);
         }
         if let Some(asked_at) = self.asked_at.take()
-            && heard_at < asked_at
+            && received_at < asked_at
         {
             let waited_for = now.saturating_sub(asked_at);
             if waited_for >= self.timeout {
@@ -52,7 +52,7 @@ impl Liveness {
             self.asked_at = Some(asked_at);
             return LivenessAction::Wait(self.timeout - waited_for);
         }
-        let silent_for = now.saturating_sub(heard_at);
+        let silent_for = now.saturating_sub(received_at);
         if silent_for < self.interval {
             return LivenessAction::Wait(self.interval - silent_for);
         }

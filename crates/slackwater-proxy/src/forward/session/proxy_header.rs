@@ -25,13 +25,13 @@ pub(crate) async fn read(stream: &mut TcpStream) -> io::Result<Told> {
         bytes.extend_from_slice(&look[..seen]);
         let parsed = parse(&bytes).map_err(invalid)?;
         // What was seen is the header's, all of it or up to the header's end; only that much is taken.
-        let (taken, told) = match parsed {
+        let (taken, header) = match parsed {
             Parsed::Unfinished => (seen, None),
-            Parsed::Header(told, length) => (length - known, Some(told)),
+            Parsed::Header(header, length) => (length - known, Some(header)),
         };
         stream.read_exact(&mut look[..taken]).await?;
-        if let Some(told) = told {
-            return Ok(told);
+        if let Some(header) = header {
+            return Ok(header);
         }
     }
 }
@@ -63,8 +63,8 @@ mod tests {
             let sent = format!("{header}GET / HTTP/1.1\r\n\r\n");
             client.write_all(sent.as_bytes()).await.expect("sent");
             drop(client);
-            let told = read(&mut server).await.expect("a header");
-            assert_eq!(told.addresses.is_some(), header.contains("TCP4"));
+            let found = read(&mut server).await.expect("a header");
+            assert_eq!(found.addresses.is_some(), header.contains("TCP4"));
             let mut rest = String::new();
             server.read_to_string(&mut rest).await.expect("read");
             assert_eq!(rest, "GET / HTTP/1.1\r\n\r\n");
@@ -88,8 +88,8 @@ mod tests {
             drop(client);
         };
         let reading = async {
-            let told = read(&mut server).await.expect("a header");
-            assert_eq!(told.addresses, None);
+            let found = read(&mut server).await.expect("a header");
+            assert_eq!(found.addresses, None);
             let mut rest = String::new();
             server.read_to_string(&mut rest).await.expect("read");
             assert_eq!(rest, "rest");

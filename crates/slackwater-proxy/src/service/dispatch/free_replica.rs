@@ -79,9 +79,9 @@ impl Service {
                 break;
             }
             if next.try_acquire() {
-                if let Some(told) = &mut next.explanation {
+                if let Some(explanation) = &mut next.explanation {
                     let full = avoid[tried.len()..].iter();
-                    full.for_each(|&part| told.pass_over(part, FULL));
+                    full.for_each(|&part| explanation.pass_over(part, FULL));
                 }
                 return Some(next);
             }

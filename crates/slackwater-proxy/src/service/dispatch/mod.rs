@@ -411,8 +411,8 @@ impl Service {
         };
         let replica = self.fleet.find(lease.replica())?;
         let mut attempt = Box::new(Attempt::new(lease, replica, self.learning));
-        if let Some(told) = &mut explanation {
-            self.fleet.explain_absent(told);
+        if let Some(explanation) = &mut explanation {
+            self.fleet.explain_absent(explanation);
         }
         attempt.explanation = explanation;
         Some(attempt)

@@ -94,8 +94,8 @@ impl Service {
         };
         let replica = self.fleet.find(lease.replica())?;
         let mut second = Box::new(Attempt::new(lease, replica, self.learning));
-        if let Some(told) = &mut explanation {
-            self.fleet.explain_absent(told);
+        if let Some(explanation) = &mut explanation {
+            self.fleet.explain_absent(explanation);
         }
         second.explanation = explanation;
         let name = tying.names.borrow_mut().draw();
