@@ -294,11 +294,7 @@ impl Watch for Passing {
     fn finish(self, ending: Ending) {
         match ending {
             Ending::Complete if self.has_failed => self.end(End::Failed),
-<<<<<<< HEAD:crates/slackwater/src/agent/handler.rs
-            Ending::Complete | Ending::Idle => self.end(End::Success),
-=======
             Ending::Complete | Ending::TunnelIdle => self.end(End::Success),
->>>>>>> wt-forward:crates/slackwater/src/agent/door.rs
             Ending::Broken | Ending::Stalled => {
                 self.counts.broken.add_one();
                 self.end(End::Failed);

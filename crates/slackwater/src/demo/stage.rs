@@ -4,12 +4,12 @@
 //! and waits for the answers under way, the second does not wait. Whatever was started is ended on every way out.
 
 use super::args::Settings;
+use super::knob_queue::{KnobQueue, Turn};
 use super::knobs::Order;
 use super::live::{self, DemoLive};
 use super::observe::{self, Observer};
 use super::page;
 use super::picture::{Phase, Picture};
-use super::queue::{KnobQueue, Turn};
 use super::replica::World;
 use super::replica::trouble;
 use super::side::{Driven, Load, Side, service_name};

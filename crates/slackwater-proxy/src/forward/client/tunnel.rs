@@ -30,13 +30,8 @@ pub(super) async fn relay<W: Watch>(
         let up = poll_up(cx, inbound, replica);
         match (down, up) {
             (Poll::Pending, Poll::Pending) => body
-<<<<<<< HEAD
-                .poll_idle(&inbound.session, cx)
-                .map(|()| (End::Idle, false)),
-=======
                 .poll_tunnel_idle(&inbound.session, cx)
                 .map(|()| (End::TunnelIdle, false)),
->>>>>>> wt-forward
             (Poll::Ready(ended), _) | (_, Poll::Ready(ended)) => {
                 Poll::Ready((End::Complete, ended.is_ok()))
             }

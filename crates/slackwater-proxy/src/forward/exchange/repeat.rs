@@ -143,15 +143,9 @@ impl FailedSend {
             return Ok((request, false));
         }
         let is_turned_away = self.ending == Ending::TurnedAway;
-<<<<<<< HEAD
-        let is_race = self.ending == Ending::Closed && took <= IDLE_CLOSE_MAX;
-        let is_harmless =
-            is_turned_away || (self.replayable.as_ref()).is_some_and(|s| is_race && s.is_safe());
-=======
         let is_idle_close = self.ending == Ending::Closed && took <= IDLE_CLOSE_MAX;
         let is_harmless = is_turned_away
             || (self.replayable.as_ref()).is_some_and(|s| is_idle_close && s.is_safe());
->>>>>>> wt-forward
         let request = self.replayable.and_then(ReplayableRequest::into_request);
         match request {
             Some(request) if is_harmless => Ok((request, !is_turned_away)),

@@ -117,11 +117,7 @@ struct Load {
     streams_max: Cell<usize>,
     idle_since: Cell<u64>,
     /// When anything came from the replica, in ticks.
-<<<<<<< HEAD
-    read_at: Cell<u64>,
-=======
     received_at: Cell<u64>,
->>>>>>> wt-forward
     /// When the head of a response did.
     answered_at: Cell<u64>,
     /// Since when it has been short of window.
@@ -386,11 +382,7 @@ impl Multiplex {
             streams: Cell::new(0),
             streams_max: Cell::new(usize::MAX),
             idle_since: Cell::new(now),
-<<<<<<< HEAD
-            read_at: Cell::new(now),
-=======
             received_at: Cell::new(now),
->>>>>>> wt-forward
             answered_at: Cell::new(now),
             short_since: Cell::new(None),
             is_given_up: Cell::new(false),
@@ -445,11 +437,7 @@ async fn run(mut wire: Wire<Rc<Load>>, connection: SharedConnection, load: Rc<Lo
         }
         while deadline.poll_passed(cx).is_ready() {
             let is_busy = load.streams.get() > 0;
-<<<<<<< HEAD
-            let next = liveness.look(deadlines.now(), load.read_at.get(), is_busy);
-=======
             let next = liveness.look(deadlines.now(), load.received_at.get(), is_busy);
->>>>>>> wt-forward
             deadline.arm(match next {
                 LivenessAction::Wait(ticks) => ticks,
                 LivenessAction::Ask(ticks) => {
@@ -482,11 +470,7 @@ async fn run(mut wire: Wire<Rc<Load>>, connection: SharedConnection, load: Rc<Lo
 
 impl Notes for Rc<Load> {
     fn received(&self) {
-<<<<<<< HEAD
-        self.read_at.set(self.deadlines.now());
-=======
         self.received_at.set(self.deadlines.now());
->>>>>>> wt-forward
     }
 }
 

@@ -32,11 +32,7 @@ pub enum End {
     /// Nothing came from the replica for too long.
     Stalled,
     /// Neither side of a tunnel said anything for too long.
-<<<<<<< HEAD
-    Idle,
-=======
     TunnelIdle,
->>>>>>> wt-forward
 }
 
 /// Hears how a request ended. Dropped without a word: the client left, or was cut off.
@@ -222,11 +218,7 @@ impl<W: Watch> ResponseBody<W> {
     }
 
     /// Ready when neither side of a tunnel has said anything for too long.
-<<<<<<< HEAD
-    pub(crate) fn poll_idle(&self, session: &Session, cx: &Context<'_>) -> Poll<()> {
-=======
     pub(crate) fn poll_tunnel_idle(&self, session: &Session, cx: &Context<'_>) -> Poll<()> {
->>>>>>> wt-forward
         let Some(open) = &self.open else {
             return Poll::Pending;
         };
@@ -262,19 +254,11 @@ impl<W: Watch> ResponseBody<W> {
         let is_tunnel = self.source.is_tunnel();
         if let ResponseSource::Http1(download, _) = &mut self.source {
             download.connection.end = match end {
-<<<<<<< HEAD
-                End::Complete | End::Idle if is_tunnel => ReplicaEnd::Tunnel,
-                // Otherwise it is said below.
-                End::Complete => ReplicaEnd::Answered,
-                End::Broken => ReplicaEnd::Failed,
-                End::Stalled | End::Idle => ReplicaEnd::Late,
-=======
                 End::Complete | End::TunnelIdle if is_tunnel => ReplicaEnd::Tunnel,
                 // Otherwise it is said below.
                 End::Complete => ReplicaEnd::Answered,
                 End::Broken => ReplicaEnd::Failed,
                 End::Stalled | End::TunnelIdle => ReplicaEnd::Late,
->>>>>>> wt-forward
             };
         }
         if end == End::Complete

@@ -12,10 +12,6 @@ mod learning;
 mod retries;
 
 pub(crate) use latency::{LatencyMeter, RequestTimer, ServiceLatency};
-<<<<<<< HEAD
-use learning::take_report;
-=======
->>>>>>> wt-forward
 pub(crate) use retries::{Hint, Retries, RetryPermit, follow};
 
 use crate::forward::{
@@ -451,21 +447,13 @@ impl Watch for Box<Attempt> {
         self.record.end(match end {
             End::Complete => Ended::Complete,
             End::Broken => Ended::Broken,
-<<<<<<< HEAD
-            End::Stalled | End::Idle => Ended::Stalled,
-=======
             End::Stalled | End::TunnelIdle => Ended::Stalled,
->>>>>>> wt-forward
         });
         let is_discarded = self.is_discarded;
         let has_failed_in_grpc = self.grpc_status.is_some_and(GrpcStatus::blames_server);
         let outcome = match end {
             End::Complete => self.outcome,
-<<<<<<< HEAD
-            End::Idle => Outcome::Success,
-=======
             End::TunnelIdle => Outcome::Success,
->>>>>>> wt-forward
             End::Broken => {
                 self.replica.counts().broken.add_one();
                 Outcome::Broken
@@ -479,11 +467,7 @@ impl Watch for Box<Attempt> {
             outcome,
             match end {
                 End::Complete if has_failed_in_grpc => RequestTimer::complete_as_failed,
-<<<<<<< HEAD
-                End::Complete | End::Idle => RequestTimer::complete,
-=======
                 End::Complete | End::TunnelIdle => RequestTimer::complete,
->>>>>>> wt-forward
                 End::Broken | End::Stalled => RequestTimer::break_off,
             },
             || is_discarded.then(|| NOT_PASSED_ON.into()),
