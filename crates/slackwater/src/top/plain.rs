@@ -30,7 +30,7 @@ pub(super) fn table(model: &Model, address: &str) -> String {
     if let Some(tick) = model.tick() {
         let up = words::clock(Duration::from_millis(tick.uptime_ms));
         // Writing to a string cannot fail.
-        let _ = write!(text, ", {}, up {up}", clean(&tick.phase));
+        let _ = write!(text, ", {}, up {up}", tick.phase.as_str());
     }
     text.push('\n');
     // There is none before anything was measured.
@@ -60,7 +60,7 @@ fn head(model: &Model, service: usize, text: &mut String) {
             of(|latency| latency.p999_us),
         );
         if let Some(limit) = tick.rif_limit {
-            let _ = write!(text, ", RIF limit {}", words::count(limit.median));
+            let _ = write!(text, ", RIF limit {}", words::count(limit.median.into()));
         }
     }
     text.push('\n');
