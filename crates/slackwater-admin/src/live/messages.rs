@@ -15,9 +15,9 @@ pub type Counts = BTreeMap<String, u64>;
 
 /// Who is there.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(!default))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(test, serde(deny_unknown_fields))]
-#[cfg_attr(not(test), serde(default))]
+#[cfg_attr(not(test), serde(default), cfg_attr(feature = "schema", schemars(!default)))]
 pub struct Fleet {
     pub revision: u64,
     pub role: String,
@@ -32,9 +32,9 @@ pub struct Fleet {
 
 /// One service of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(!default))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(test, serde(deny_unknown_fields))]
-#[cfg_attr(not(test), serde(default))]
+#[cfg_attr(not(test), serde(default), cfg_attr(feature = "schema", schemars(!default)))]
 pub struct FleetService {
     pub name: String,
     pub policy: String,
@@ -43,9 +43,9 @@ pub struct FleetService {
 
 /// One replica of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(!default))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(test, serde(deny_unknown_fields))]
-#[cfg_attr(not(test), serde(default))]
+#[cfg_attr(not(test), serde(default), cfg_attr(feature = "schema", schemars(!default)))]
 pub struct FleetReplica {
     pub name: String,
     pub address: String,
@@ -55,9 +55,9 @@ pub struct FleetReplica {
 
 /// How they are, and what happened since the tick before.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(!default))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(test, serde(deny_unknown_fields))]
-#[cfg_attr(not(test), serde(default))]
+#[cfg_attr(not(test), serde(default), cfg_attr(feature = "schema", schemars(!default)))]
 pub struct Tick {
     pub revision: u64,
     pub at_ms: u64,
@@ -73,9 +73,9 @@ pub struct Tick {
 
 /// One service of it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(!default))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(test, serde(deny_unknown_fields))]
-#[cfg_attr(not(test), serde(default))]
+#[cfg_attr(not(test), serde(default), cfg_attr(feature = "schema", schemars(!default)))]
 pub struct ServiceTick {
     pub requests: u64,
     pub failed: u64,
@@ -96,9 +96,9 @@ pub struct ServiceTick {
 
 /// Requests by what was answered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(!default))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(test, serde(deny_unknown_fields))]
-#[cfg_attr(not(test), serde(default))]
+#[cfg_attr(not(test), serde(default), cfg_attr(feature = "schema", schemars(!default)))]
 pub struct Classes {
     #[serde(rename = "1xx")]
     pub informational: u64,
@@ -130,9 +130,9 @@ impl Classes {
 
 /// How long requests took.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(!default))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(test, serde(deny_unknown_fields))]
-#[cfg_attr(not(test), serde(default))]
+#[cfg_attr(not(test), serde(default), cfg_attr(feature = "schema", schemars(!default)))]
 pub struct Latency {
     pub count: u64,
     pub p50_us: u64,
@@ -143,9 +143,9 @@ pub struct Latency {
 
 /// The RIF from which on a report is hot, over the workers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(!default))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(test, serde(deny_unknown_fields))]
-#[cfg_attr(not(test), serde(default))]
+#[cfg_attr(not(test), serde(default), cfg_attr(feature = "schema", schemars(!default)))]
 pub struct RifLimit {
     pub min: u32,
     pub median: u32,
@@ -154,9 +154,9 @@ pub struct RifLimit {
 
 /// A report that the next pick of a worker chooses from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(!default))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(test, serde(deny_unknown_fields))]
-#[cfg_attr(not(test), serde(default))]
+#[cfg_attr(not(test), serde(default), cfg_attr(feature = "schema", schemars(!default)))]
 pub struct PooledReport {
     pub worker: usize,
     pub replica: usize,
@@ -176,9 +176,9 @@ pub struct PooledReport {
 
 /// Replicas, column by column.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(!default))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(test, serde(deny_unknown_fields))]
-#[cfg_attr(not(test), serde(default))]
+#[cfg_attr(not(test), serde(default), cfg_attr(feature = "schema", schemars(!default)))]
 pub struct Columns {
     pub state: Vec<u8>,
     pub rif: Vec<Option<u32>>,
