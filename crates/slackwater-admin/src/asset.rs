@@ -2,7 +2,7 @@
 //! still the same.
 
 use super::reply::{Reply, reply};
-use core::fmt::Write as _;
+use data_encoding::HEXLOWER;
 use http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, ETAG, IF_NONE_MATCH, REFERRER_POLICY};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use sha2::{Digest, Sha256};
@@ -32,11 +32,7 @@ pub(super) struct Tagged {
 impl Tagged {
     pub(super) fn new(asset: Asset) -> Self {
         let digest = Sha256::digest(asset.body);
-        let mut tag = String::from("\"");
-        for byte in digest.iter().take(8) {
-            let _ = write!(tag, "{byte:02x}");
-        }
-        tag.push('"');
+        let tag = format!("\"{}\"", HEXLOWER.encode(&digest[..8]));
         Self {
             asset,
             tag: HeaderValue::try_from(tag).unwrap_or_else(|_| HeaderValue::from_static("\"\"")),

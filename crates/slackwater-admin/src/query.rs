@@ -1,6 +1,6 @@
 //! The parameters of a request: `service=web&replica=a%3A80`.
 
-use core::fmt;
+use percent_encoding::percent_decode_str;
 
 /// Parameters at most.
 const PARAMETERS_MAX: usize = 32;
@@ -10,27 +10,17 @@ const PARAMETERS_MAX: usize = 32;
 pub struct Query(Vec<(String, String)>);
 
 /// Why the parameters cannot be read.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum QueryFault {
     /// There are too many.
+    #[error("more than {PARAMETERS_MAX} parameters")]
     TooMany,
     /// This one comes twice.
+    #[error("parameter {0}: is there twice")]
     Twice(String),
     /// This one is not percent-encoded UTF-8.
+    #[error("parameter {0:?}: is not percent-encoded UTF-8, such as a%3A80 for a:80")]
     Encoding(String),
-}
-
-impl fmt::Display for QueryFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::TooMany => write!(f, "more than {PARAMETERS_MAX} parameters"),
-            Self::Twice(name) => write!(f, "parameter {name}: is there twice"),
-            Self::Encoding(text) => write!(
-                f,
-                "parameter {text:?}: is not percent-encoded UTF-8, such as a%3A80 for a:80"
-            ),
-        }
-    }
 }
 
 impl Query {
@@ -76,20 +66,15 @@ impl Query {
 
 /// Percent-encoded text in plain; a plus is a space, as in forms. `None` where it is not that.
 fn decoded(text: &str) -> Option<String> {
-    let mut plain = Vec::with_capacity(text.len());
-    let mut bytes = text.bytes();
-    while let Some(byte) = bytes.next() {
-        plain.push(match byte {
-            b'%' => {
-                let mut digit = || char::from(bytes.next()?).to_digit(16);
-                let (high, low) = (digit()?, digit()?);
-                u8::try_from(high * 16 + low).ok()?
-            }
-            b'+' => b' ',
-            other => other,
-        });
-    }
-    String::from_utf8(plain).ok()
+    let is_escape = |after_percent: &str| {
+        let digits = after_percent.as_bytes().first_chunk::<2>();
+        digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
+    };
+    // The crate takes a percent sign without digits for itself; here it is a mistake.
+    let is_encoded = text.split('%').skip(1).all(is_escape);
+    let plain = text.replace('+', " ");
+    let plain = percent_decode_str(&plain).decode_utf8().ok();
+    plain.filter(|_| is_encoded).map(Into::into)
 }
 
 #[cfg(test)]

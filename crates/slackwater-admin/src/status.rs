@@ -171,30 +171,34 @@ pub(crate) struct PooledStatus {
 }
 
 /// What a process that stands before a replica answers to probes.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub(crate) struct LoadStatus {
-    pub(crate) rif: u32,
-    pub(crate) latency_us: Option<u64>,
-    pub(crate) draining: bool,
-    pub(crate) capacity_millirif: Option<u32>,
-    pub(crate) capacity_source: Option<String>,
-    pub(crate) cost_us: Option<u64>,
-    pub(crate) cpu_millionths: Option<u32>,
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(!default))]
+#[serde(default)]
+#[expect(missing_docs, reason = "docs/admin.md documents each field")]
+pub struct LoadStatus {
+    pub rif: u32,
+    pub latency_us: Option<u64>,
+    pub draining: bool,
+    pub capacity_millirif: Option<u32>,
+    pub capacity_source: Option<String>,
+    pub cost_us: Option<u64>,
+    pub cpu_millionths: Option<u32>,
 }
 
 /// The queue before the replica that a process stands before.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub(crate) struct QueueStatus {
-    pub(crate) limit: u32,
-    pub(crate) rif: u32,
-    pub(crate) waiting: BTreeMap<String, u32>,
-    pub(crate) age_us: u64,
-    pub(crate) standing: bool,
-    pub(crate) least_latency_us: Option<u64>,
-    pub(crate) queued: u64,
-    pub(crate) shed: BTreeMap<String, u64>,
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(!default))]
+#[serde(default)]
+#[expect(missing_docs, reason = "docs/admin.md documents each field")]
+pub struct QueueStatus {
+    pub limit: u32,
+    pub rif: u32,
+    pub waiting: BTreeMap<String, u32>,
+    pub age_us: u64,
+    pub standing: bool,
+    pub least_latency_us: Option<u64>,
+    pub queued: u64,
+    pub shed: BTreeMap<String, u64>,
 }
 
 /// [`Counters`], in groups.

@@ -3,18 +3,20 @@
 //! Exit codes are part of the interface (`slackwater --help` lists them): 0 all went well, 1 it failed while running,
 //! 2 what the user asked for makes no sense (arguments, configuration), 130 the user stopped it before its end.
 
-use std::fmt;
 use std::process::ExitCode;
 
 /// The end of a sub-command that did not go well. The message says what was wrong, where, and what to do;
 /// lower-case, no trailing stop.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum Fault {
     /// The user's arguments or configuration: nothing was started.
+    #[error("{0}")]
     Usage(String),
     /// The machine or a peer: a port in use, a file that cannot be written, a failed run.
+    #[error("{0}")]
     Runtime(String),
     /// The user stopped it, and it did not come to what it was to give.
+    #[error("{0}")]
     Interrupted(String),
 }
 
@@ -39,20 +41,8 @@ impl Fault {
     }
 }
 
-impl core::error::Error for Fault {}
-
 impl From<std::io::Error> for Fault {
     fn from(error: std::io::Error) -> Self {
         Self::runtime(error.to_string())
-    }
-}
-
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Usage(message) | Self::Runtime(message) | Self::Interrupted(message) => {
-                f.write_str(message)
-            }
-        }
     }
 }

@@ -52,6 +52,7 @@ extern crate alloc;
 pub mod draw;
 pub mod fixed;
 pub mod health;
+mod named;
 pub mod overload;
 pub mod policy;
 pub mod replica;

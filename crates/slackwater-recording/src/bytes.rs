@@ -1,18 +1,9 @@
 //! Numbers and texts as bytes: seven bits to a byte, the lowest first, the eighth bit set in all but the last.
 
-use core::fmt;
-
 /// Bytes that are no recording: what is wrong.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
 pub struct Malformed(pub &'static str);
-
-impl fmt::Display for Malformed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0)
-    }
-}
-
-impl core::error::Error for Malformed {}
 
 /// Appends a number: one byte for each seven bits that it has.
 #[inline]

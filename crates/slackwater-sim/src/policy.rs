@@ -1,6 +1,7 @@
 //! Who chooses: one of the policies that users run, or a clairvoyant that no client could be.
 
 use slackwater_core::health::HealthConfig;
+use slackwater_core::named;
 use slackwater_core::policy::{POLICIES, PolicyEntry, PolicySettings, policy_named};
 
 /// A policy to play a scenario under.
@@ -28,32 +29,16 @@ pub enum PolicyKind {
     Clairvoyant(Clairvoyant),
 }
 
-/// What a balancer could do that knew everything: bounds to measure policies by, not policies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Clairvoyant {
-    /// Central join-shortest-queue: the fewest requests in flight, ties at random.
-    JoinShortestQueue,
-    /// The fewest requests in flight for its true capacity at this moment.
-    WeightedByCapacity,
-    /// Where this query would finish first, all remaining work and present capacities known.
-    Greedy,
-}
-
-impl Clairvoyant {
-    /// Each of them.
-    pub const ALL: [Self; 3] = [
-        Self::JoinShortestQueue,
-        Self::WeightedByCapacity,
-        Self::Greedy,
-    ];
-
-    /// The name to select it by.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::JoinShortestQueue => "jsq",
-            Self::WeightedByCapacity => "jsq_weighted",
-            Self::Greedy => "greedy",
-        }
+named! {
+    /// What a balancer could do that knew everything: bounds to measure policies by, not policies.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Clairvoyant by name {
+        /// Central join-shortest-queue: the fewest requests in flight, ties at random.
+        JoinShortestQueue = "jsq",
+        /// The fewest requests in flight for its true capacity at this moment.
+        WeightedByCapacity = "jsq_weighted",
+        /// Where this query would finish first, all remaining work and present capacities known.
+        Greedy = "greedy",
     }
 }
 

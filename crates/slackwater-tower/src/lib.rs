@@ -52,4 +52,5 @@ pub mod clock;
 mod datagrams;
 pub mod response;
 pub mod server;
+mod watched_body;
 pub mod wire;

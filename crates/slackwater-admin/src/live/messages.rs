@@ -1,7 +1,9 @@
 //! What is said to readers of live data, field by field. `docs/live.md` documents each; the files in `samples` have each, and
 //! a test keeps the two in step. Fields are only ever added; unknown ones are to be ignored by readers.
 
-use crate::status::{LoadStatus, QueueStatus};
+#![expect(missing_docs, reason = "docs/live.md documents each field")]
+
+pub use crate::status::{LoadStatus, QueueStatus};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use slackwater_telemetry::facts::Phase;
@@ -12,99 +14,105 @@ use std::collections::BTreeMap;
 pub type Counts = BTreeMap<String, u64>;
 
 /// Who is there.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(test, serde(deny_unknown_fields))]
+#[cfg_attr(not(test), serde(default), cfg_attr(feature = "schema", schemars(!default)))]
 pub struct Fleet {
-    pub(super) revision: u64,
-    pub(super) role: String,
-    pub(super) version: String,
-    pub(super) process: u32,
-    pub(super) interval_ms: u64,
-    pub(super) states: Vec<String>,
-    pub(super) policies: Vec<PolicyFacts>,
-    pub(super) services: Vec<FleetService>,
-    pub(super) demo: Option<Value>,
+    pub revision: u64,
+    pub role: String,
+    pub version: String,
+    pub process: u32,
+    pub interval_ms: u64,
+    pub states: Vec<String>,
+    pub policies: Vec<PolicyFacts>,
+    pub services: Vec<FleetService>,
+    pub demo: Option<Value>,
 }
 
 /// One service of it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(test, serde(deny_unknown_fields))]
+#[cfg_attr(not(test), serde(default), cfg_attr(feature = "schema", schemars(!default)))]
 pub struct FleetService {
-    pub(super) name: String,
-    pub(super) policy: String,
-    pub(super) replicas: Vec<FleetReplica>,
+    pub name: String,
+    pub policy: String,
+    pub replicas: Vec<FleetReplica>,
 }
 
 /// One replica of it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(test, serde(deny_unknown_fields))]
+#[cfg_attr(not(test), serde(default), cfg_attr(feature = "schema", schemars(!default)))]
 pub struct FleetReplica {
-    pub(super) name: String,
-    pub(super) address: String,
-    pub(super) tier: u8,
-    pub(super) weight: u32,
+    pub name: String,
+    pub address: String,
+    pub tier: u8,
+    pub weight: u32,
 }
 
 /// How they are, and what happened since the tick before.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(test, serde(deny_unknown_fields))]
+#[cfg_attr(not(test), serde(default), cfg_attr(feature = "schema", schemars(!default)))]
 pub struct Tick {
-    pub(super) revision: u64,
-    pub(super) at_ms: u64,
-    pub(super) uptime_ms: u64,
-    pub(super) interval_ms: u64,
-    pub(super) phase: Phase,
-    pub(super) own_load: Option<LoadStatus>,
-    pub(super) own_queue: Option<QueueStatus>,
-    pub(super) unrouted: Counts,
-    pub(super) services: Vec<ServiceTick>,
-    pub(super) demo: Option<Value>,
+    pub revision: u64,
+    pub at_ms: u64,
+    pub uptime_ms: u64,
+    pub interval_ms: u64,
+    pub phase: Phase,
+    pub own_load: Option<LoadStatus>,
+    pub own_queue: Option<QueueStatus>,
+    pub unrouted: Counts,
+    pub services: Vec<ServiceTick>,
+    pub demo: Option<Value>,
 }
 
 /// One service of it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(test, serde(deny_unknown_fields))]
+#[cfg_attr(not(test), serde(default), cfg_attr(feature = "schema", schemars(!default)))]
 pub struct ServiceTick {
-    pub(super) requests: u64,
-    pub(super) failed: u64,
-    pub(super) rate: f64,
-    pub(super) classes: Classes,
-    pub(super) latency: Option<Latency>,
-    pub(super) latency_10s: Option<Latency>,
-    pub(super) picks: Counts,
-    pub(super) no_replica: u64,
-    pub(super) probes: Counts,
-    pub(super) removals: Counts,
-    pub(super) admission: Counts,
-    pub(super) tier: Option<u8>,
-    pub(super) rif_limit: Option<RifLimit>,
-    pub(super) pool: Vec<PooledReport>,
-    pub(super) replicas: Columns,
+    pub requests: u64,
+    pub failed: u64,
+    pub rate: f64,
+    pub classes: Classes,
+    pub latency: Option<Latency>,
+    pub latency_10s: Option<Latency>,
+    pub picks: Counts,
+    pub no_replica: u64,
+    pub probes: Counts,
+    pub removals: Counts,
+    pub admission: Counts,
+    pub tier: Option<u8>,
+    pub rif_limit: Option<RifLimit>,
+    pub pool: Vec<PooledReport>,
+    pub replicas: Columns,
 }
 
 /// Requests by what was answered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(test, serde(deny_unknown_fields))]
+#[cfg_attr(not(test), serde(default), cfg_attr(feature = "schema", schemars(!default)))]
 pub struct Classes {
     #[serde(rename = "1xx")]
-    pub(super) informational: u64,
+    pub informational: u64,
     #[serde(rename = "2xx")]
-    pub(super) success: u64,
+    pub success: u64,
     #[serde(rename = "3xx")]
-    pub(super) redirect: u64,
+    pub redirect: u64,
     #[serde(rename = "4xx")]
-    pub(super) client: u64,
+    pub client: u64,
     #[serde(rename = "5xx")]
-    pub(super) server: u64,
-    pub(super) grpc_failed: u64,
-    pub(super) broken: u64,
-    pub(super) client_gone: u64,
+    pub server: u64,
+    pub grpc_failed: u64,
+    pub broken: u64,
+    pub client_gone: u64,
 }
 
 impl Classes {
@@ -121,69 +129,73 @@ impl Classes {
 }
 
 /// How long requests took.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(test, serde(deny_unknown_fields))]
+#[cfg_attr(not(test), serde(default), cfg_attr(feature = "schema", schemars(!default)))]
 pub struct Latency {
-    pub(super) count: u64,
-    pub(super) p50_us: u64,
-    pub(super) p90_us: u64,
-    pub(super) p99_us: u64,
-    pub(super) p999_us: u64,
+    pub count: u64,
+    pub p50_us: u64,
+    pub p90_us: u64,
+    pub p99_us: u64,
+    pub p999_us: u64,
 }
 
 /// The RIF from which on a report is hot, over the workers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(test, serde(deny_unknown_fields))]
+#[cfg_attr(not(test), serde(default), cfg_attr(feature = "schema", schemars(!default)))]
 pub struct RifLimit {
-    pub(super) min: u32,
-    pub(super) median: u32,
-    pub(super) max: u32,
+    pub min: u32,
+    pub median: u32,
+    pub max: u32,
 }
 
 /// A report that the next pick of a worker chooses from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(test, serde(deny_unknown_fields))]
+#[cfg_attr(not(test), serde(default), cfg_attr(feature = "schema", schemars(!default)))]
 pub struct PooledReport {
-    pub(super) worker: usize,
-    pub(super) replica: usize,
-    pub(super) rif: u32,
-    pub(super) latency_us: Option<u64>,
-    pub(super) age_ms: u64,
-    pub(super) uses_left: Option<u32>,
-    pub(super) hot: bool,
-    pub(super) local: bool,
+    pub worker: usize,
+    pub replica: usize,
+    pub rif: u32,
+    pub latency_us: Option<u64>,
+    pub age_ms: u64,
+    pub uses_left: Option<u32>,
+    pub hot: bool,
+    pub local: bool,
     /// Its place in the order of choice, from 0; `None` where its report decides nothing.
-    pub(super) rank: Option<u32>,
-    pub(super) score_us: Option<i64>,
+    pub rank: Option<u32>,
+    pub score_us: Option<i64>,
     /// The next request goes there; left out of all others.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
-    pub(super) next: bool,
+    pub next: bool,
 }
 
 /// Replicas, column by column.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(test, serde(deny_unknown_fields))]
+#[cfg_attr(not(test), serde(default), cfg_attr(feature = "schema", schemars(!default)))]
 pub struct Columns {
-    pub(super) state: Vec<u8>,
-    pub(super) rif: Vec<Option<u32>>,
-    pub(super) latency_us: Vec<Option<u64>>,
-    pub(super) report_age_ms: Vec<Option<u64>>,
+    pub state: Vec<u8>,
+    pub rif: Vec<Option<u32>>,
+    pub latency_us: Vec<Option<u64>>,
+    pub report_age_ms: Vec<Option<u64>>,
     /// This and the next: empty where nobody says it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(super) capacity_millirif: Vec<Option<u32>>,
+    pub capacity_millirif: Vec<Option<u32>>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(super) cost_us: Vec<Option<u64>>,
-    pub(super) hot: Vec<Option<u8>>,
-    pub(super) in_flight: Vec<u64>,
-    pub(super) sent: Vec<u64>,
-    pub(super) failed: Vec<u64>,
-    pub(super) p50_us: Vec<Option<u64>>,
-    pub(super) p99_us: Vec<Option<u64>>,
-    pub(super) share: Vec<Option<u32>>,
+    pub cost_us: Vec<Option<u64>>,
+    pub hot: Vec<Option<u8>>,
+    pub in_flight: Vec<u64>,
+    pub sent: Vec<u64>,
+    pub failed: Vec<u64>,
+    pub p50_us: Vec<Option<u64>>,
+    pub p99_us: Vec<Option<u64>>,
+    pub share: Vec<Option<u32>>,
 }
 
 /// A service over the last minutes.

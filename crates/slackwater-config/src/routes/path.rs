@@ -9,6 +9,7 @@
 
 use core::fmt;
 use core::iter::from_fn;
+use percent_encoding::percent_decode;
 
 /// Which paths. Of plain characters only, see [`PathRule::is_plain`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -132,13 +133,12 @@ impl PathRule {
 
 /// The path as the freest reader has it: decoded once, every kind of separator as one `/`, parameters left out.
 fn freely(path: &[u8]) -> impl Iterator<Item = u8> + '_ {
-    let mut at = 0;
+    let mut bytes = percent_decode(path);
     let mut after_slash = false;
     let mut in_parameter = false;
     from_fn(move || {
         loop {
-            let (byte, length) = decoded(path.get(at..)?)?;
-            at += length;
+            let byte = bytes.next()?;
             let is_slash = matches!(byte, b'/' | b'\\');
             let is_skipped = is_slash && after_slash;
             in_parameter = !is_slash && (in_parameter || byte == b';');
@@ -149,18 +149,6 @@ fn freely(path: &[u8]) -> impl Iterator<Item = u8> + '_ {
             return Some(if is_slash { b'/' } else { byte });
         }
     })
-}
-
-/// The first character and how many bytes spell it.
-fn decoded(path: &[u8]) -> Option<(u8, usize)> {
-    let digit = |byte: u8| char::from(byte).to_digit(16);
-    if let [b'%', high, low, ..] = *path
-        && let (Some(high), Some(low)) = (digit(high), digit(low))
-        && let Ok(byte) = u8::try_from(high << 4 | low)
-    {
-        return Some((byte, 3));
-    }
-    Some((*path.first()?, 1))
 }
 
 /// Whether the freest reader finds a segment `.` or `..`.

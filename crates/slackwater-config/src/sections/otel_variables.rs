@@ -7,6 +7,7 @@ use super::collector_headers::{CollectorHeaders, read_field};
 use crate::toml_reader::values::{found, quantile};
 use crate::toml_reader::{Item, Mistake, Place, Said};
 use http::{HeaderName, HeaderValue};
+use percent_encoding::percent_decode_str;
 use std::borrow::Cow;
 use toml::Spanned;
 use toml::de::DeValue;
@@ -235,24 +236,9 @@ fn with_path_for_traces(said: &str) -> String {
 fn pairs(list: &str) -> impl Iterator<Item = (String, String)> {
     list.split(',').filter_map(|pair| {
         let (key, value) = pair.split_once('=')?;
-        Some((key.trim().to_owned(), decoded(value.trim())))
+        let value = percent_decode_str(value.trim()).decode_utf8_lossy();
+        Some((key.trim().to_owned(), value.into_owned()))
     })
-}
-
-fn decoded(value: &str) -> String {
-    let mut bytes = Vec::with_capacity(value.len());
-    let mut rest = value.as_bytes();
-    while let Some((&byte, tail)) = rest.split_first() {
-        let digit = |at: usize| tail.get(at).and_then(|&byte| char::from(byte).to_digit(16));
-        if let (b'%', Some(high), Some(low)) = (byte, digit(0), digit(1)) {
-            bytes.push(u8::try_from(high << 4 | low).unwrap_or_default());
-            rest = &tail[2..];
-        } else {
-            bytes.push(byte);
-            rest = tail;
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use crate::table::{self, Boolean, Choice, FILE, Maybe, Port, Within, Written, fi
 use crate::toml_reader::values::Unfit;
 use crate::toml_reader::{Item, Reader, Remark, Said, Setting, Severity, read_bounded};
 use core::num::NonZeroU16;
+use data_encoding::HEXLOWER_PERMISSIVE;
 use http::uri::PathAndQuery;
 use std::path::{Path, PathBuf};
 
@@ -150,7 +151,8 @@ pub(super) fn read_key_file(
     prefix: &str,
 ) -> (Option<(ProbeKey, PathBuf)>, Option<Remark>) {
     read_secret(reader, &format!("{prefix}probe.key_file"), |bytes| {
-        decode_hex(bytes).and_then(ProbeKey::new).ok_or(
+        let secret = HEXLOWER_PERMISSIVE.decode(bytes).ok();
+        secret.and_then(ProbeKey::new).ok_or(
             "does not hold a key, expected from 32 to 128 hexadecimal digits and nothing else",
         )
     })
@@ -190,15 +192,6 @@ pub(super) fn exposed(item: &Item<'_>, file: &Path) -> Option<Remark> {
     })
 }
 
-fn decode_hex(digits: &[u8]) -> Option<Vec<u8>> {
-    let digit = |byte: u8| char::from(byte).to_digit(16);
-    let pair = |pair: &[u8]| match *pair {
-        [high, low] => u8::try_from(digit(high)? << 4 | digit(low)?).ok(),
-        _ => None,
-    };
-    digits.chunks(2).map(pair).collect()
-}
-
 #[cfg(unix)]
 pub(super) fn readable_by_all(file: &Path) -> bool {
     use std::os::unix::fs::PermissionsExt;
@@ -216,10 +209,11 @@ mod tests {
 
     #[test]
     fn hex_is_pairs_of_digits_and_nothing_else() {
-        assert_eq!(decode_hex(b"00fFa5"), Some(vec![0x00, 0xff, 0xa5]));
-        assert_eq!(decode_hex(b""), Some(Vec::new()));
-        for wrong in ["0", "0g", "0x00", "00 00", "+1"] {
-            assert_eq!(decode_hex(wrong.as_bytes()), None, "{wrong}");
+        let decoded = |digits: &[u8]| HEXLOWER_PERMISSIVE.decode(digits).ok();
+        assert_eq!(decoded(b"00fFa5"), Some(vec![0x00, 0xff, 0xa5]));
+        assert_eq!(decoded(b""), Some(Vec::new()));
+        for wrong in ["0", "0g", "0x00", "00 00", "+1", "00\n00"] {
+            assert_eq!(decoded(wrong.as_bytes()), None, "{wrong}");
         }
     }
 

@@ -12,26 +12,9 @@ pub fn nearest<'n>(name: &str, names: impl IntoIterator<Item = &'n str>) -> Opti
 
 /// How many letters have to be put in, taken out, replaced or swapped with their neighbour.
 fn distance(one: &str, other: &str) -> usize {
-    // Names that are long enough to make this slow are not near to any of ours.
-    const LONG: usize = 64;
-    let one: Vec<char> = one.chars().take(LONG).collect();
-    let other: Vec<char> = other.chars().take(LONG).collect();
-    let mut rows = vec![vec![0; other.len() + 1]; one.len() + 1];
-    rows[0] = (0..=other.len()).collect();
-    for (row, &a) in (1..).zip(&one) {
-        rows[row][0] = row;
-        for (column, &b) in (1..).zip(&other) {
-            let replaced = rows[row - 1][column - 1] + usize::from(a != b);
-            let removed = rows[row - 1][column] + 1;
-            let added = rows[row][column - 1] + 1;
-            let mut fewest = replaced.min(removed).min(added);
-            if row > 1 && column > 1 && a == other[column - 2] && one[row - 2] == b {
-                fewest = fewest.min(rows[row - 2][column - 2] + 1);
-            }
-            rows[row][column] = fewest;
-        }
-    }
-    rows[one.len()][other.len()]
+    // A name that is long enough to make this slow is not near to any of ours.
+    let short = |name: &str| name.chars().take(64).collect::<String>();
+    strsim::osa_distance(&short(one), &short(other))
 }
 
 #[cfg(test)]

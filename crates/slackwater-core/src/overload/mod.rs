@@ -26,40 +26,27 @@ pub use queue::{
     Asks, Discipline, Place, Queue, QueueConfig, QueueSettings, Refused, Taken, Waits,
 };
 
+use crate::named;
 use core::fmt;
 
-/// How urgent a query is. A higher one starts first; where there is no room, a lower one goes first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Priority {
-    /// Somebody waits for the answer.
-    #[default]
-    Interactive,
-    /// It has to be done, but nobody sits and waits.
-    Batch,
-    /// A copy that may go unanswered: shadow traffic, or the second copy of a query.
-    Shadow,
+named! {
+    /// How urgent a query is. A higher one starts first; where there is no room, a lower one goes first.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum Priority by name {
+        /// Somebody waits for the answer.
+        #[default]
+        Interactive = "interactive",
+        /// It has to be done, but nobody sits and waits.
+        Batch = "batch",
+        /// A copy that may go unanswered: shadow traffic, or the second copy of a query.
+        Shadow = "shadow",
+    }
 }
 
 impl Priority {
-    /// All, the highest first.
-    pub const ALL: [Self; 3] = [Self::Interactive, Self::Batch, Self::Shadow];
-
     /// Its place in [`Self::ALL`].
     pub const fn index(self) -> usize {
-        match self {
-            Self::Interactive => 0,
-            Self::Batch => 1,
-            Self::Shadow => 2,
-        }
-    }
-
-    /// In one word, lower-case.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Interactive => "interactive",
-            Self::Batch => "batch",
-            Self::Shadow => "shadow",
-        }
+        self as usize
     }
 
     /// The priority of that name.
@@ -68,51 +55,27 @@ impl Priority {
     }
 }
 
-/// Why a query was turned away unstarted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Shed {
-    /// All places are taken, and so is all room to wait; or one of a higher priority took its room.
-    Full,
-    /// Its deadline passed.
-    Deadline,
-    /// It has waited for as long as anybody may.
-    WaitOver,
-    /// Its line has stood for too long, and so has it.
-    Overloaded,
-    /// Its other copy has been started elsewhere. `[H2]`
-    TwinStarted,
+named! {
+    /// Why a query was turned away unstarted.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum Shed by name {
+        /// All places are taken, and so is all room to wait; or one of a higher priority took its room.
+        Full = "full",
+        /// Its deadline passed.
+        Deadline = "deadline",
+        /// It has waited for as long as anybody may.
+        WaitOver = "wait_over",
+        /// Its line has stood for too long, and so has it.
+        Overloaded = "overloaded",
+        /// Its other copy has been started elsewhere. `[H2]`
+        TwinStarted = "twin_started",
+    }
 }
 
 impl Shed {
-    /// All there are.
-    pub const ALL: [Self; 5] = [
-        Self::Full,
-        Self::Deadline,
-        Self::WaitOver,
-        Self::Overloaded,
-        Self::TwinStarted,
-    ];
-
     /// Its place in [`Self::ALL`].
     pub const fn index(self) -> usize {
-        match self {
-            Self::Full => 0,
-            Self::Deadline => 1,
-            Self::WaitOver => 2,
-            Self::Overloaded => 3,
-            Self::TwinStarted => 4,
-        }
-    }
-
-    /// In one word, lower-case.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Full => "full",
-            Self::Deadline => "deadline",
-            Self::WaitOver => "wait_over",
-            Self::Overloaded => "overloaded",
-            Self::TwinStarted => "twin_started",
-        }
+        self as usize
     }
 }
 

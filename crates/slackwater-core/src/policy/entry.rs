@@ -1,5 +1,6 @@
 //! What is known of a policy without making one: for the list of policies, configuration, and whoever shows people how it chooses.
 
+use crate::named;
 use crate::policy::{Policy, PolicySettings};
 use alloc::boxed::Box;
 
@@ -30,53 +31,33 @@ pub struct PolicyEntry {
     pub build: fn(&PolicySettings) -> Box<dyn Policy>,
 }
 
-/// How a policy comes by reports of load.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reports {
-    /// It has none: it sends no probes and goes by what this client sees.
-    None,
-    /// It probes a few replicas for each query and keeps some of the answers in a pool.
-    Pool,
-    /// It probes a few replicas for each query and keeps the latest report of each.
-    Latest,
-    /// It polls every replica at an interval of its own.
-    Polled,
-    /// It probes a few replicas for each query and waits for their answers.
-    Round,
-}
-
-impl Reports {
-    /// The word for it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Pool => "pool",
-            Self::Latest => "latest",
-            Self::Polled => "polled",
-            Self::Round => "round",
-        }
+named! {
+    /// How a policy comes by reports of load.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Reports by as_str {
+        /// It has none: it sends no probes and goes by what this client sees.
+        None = "none",
+        /// It probes a few replicas for each query and keeps some of the answers in a pool.
+        Pool = "pool",
+        /// It probes a few replicas for each query and keeps the latest report of each.
+        Latest = "latest",
+        /// It polls every replica at an interval of its own.
+        Polled = "polled",
+        /// It probes a few replicas for each query and waits for their answers.
+        Round = "round",
     }
 }
 
-/// What a policy takes from the load that replicas report with responses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Carried {
-    /// Nothing.
-    Nothing,
-    /// CPU utilization and rates of queries and errors.
-    Rates,
-    /// Requests in flight, capacity and cost.
-    Capacity,
-}
-
-impl Carried {
-    /// The word for it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Nothing => "nothing",
-            Self::Rates => "rates",
-            Self::Capacity => "capacity",
-        }
+named! {
+    /// What a policy takes from the load that replicas report with responses.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Carried by as_str {
+        /// Nothing.
+        Nothing = "nothing",
+        /// CPU utilization and rates of queries and errors.
+        Rates = "rates",
+        /// Requests in flight, capacity and cost.
+        Capacity = "capacity",
     }
 }
 

@@ -1,52 +1,29 @@
 //! What people may see of health: where each replica stands and why, and counts of what happened.
 
+use crate::named;
 use crate::replica::ReplicaId;
 use core::fmt;
 use core::time::Duration;
 
-/// Where a replica stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
-pub enum HealthState {
-    /// It has its whole share.
-    Sound,
-    /// It is new, or has restarted, and has not shown yet that it is as fast as the others.
-    WarmingUp,
-    /// It pushes queries back, and gets fewer for a moment.
-    PushingBack,
-    /// It fails more often than the others or is slower, and gets what they have no room for.
-    HeldBack,
-    /// It was out, and its share rises again.
-    Returning,
-    /// It is out for its failures.
-    Ejected,
-    /// It is out for being slow, or for having stopped.
-    OnProbation,
-}
-
-impl HealthState {
-    /// Every state.
-    pub const ALL: [Self; 7] = [
-        Self::Sound,
-        Self::WarmingUp,
-        Self::PushingBack,
-        Self::HeldBack,
-        Self::Returning,
-        Self::Ejected,
-        Self::OnProbation,
-    ];
-
-    /// The state in a word, as status pages and metrics have it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Sound => "sound",
-            Self::WarmingUp => "warming_up",
-            Self::PushingBack => "pushing_back",
-            Self::HeldBack => "held_back",
-            Self::Returning => "returning",
-            Self::Ejected => "ejected",
-            Self::OnProbation => "on_probation",
-        }
+named! {
+    /// Where a replica stands.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    #[non_exhaustive]
+    pub enum HealthState by as_str {
+        /// It has its whole share.
+        Sound = "sound",
+        /// It is new, or has restarted, and has not shown yet that it is as fast as the others.
+        WarmingUp = "warming_up",
+        /// It pushes queries back, and gets fewer for a moment.
+        PushingBack = "pushing_back",
+        /// It fails more often than the others or is slower, and gets what they have no room for.
+        HeldBack = "held_back",
+        /// It was out, and its share rises again.
+        Returning = "returning",
+        /// It is out for its failures.
+        Ejected = "ejected",
+        /// It is out for being slow, or for having stopped.
+        OnProbation = "on_probation",
     }
 }
 

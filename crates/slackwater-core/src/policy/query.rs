@@ -1,5 +1,6 @@
 //! A query on its way through a policy: what is asked, what was decided and why, and how it ended.
 
+use crate::named;
 use crate::policy::mark::Mark;
 use crate::policy::observe::PooledView;
 use crate::policy::probe::ProbeRound;
@@ -191,65 +192,47 @@ impl Pick {
     }
 }
 
-/// Why a replica was chosen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
-pub enum PickReason {
-    /// It had the lowest latency among the cold. `[A7]`
-    Cold,
-    /// All were hot, and it had the lowest RIF. `[A7]`
-    Hot,
-    /// Of those pooled, it had the lowest score.
-    LowestScore,
-    /// Fewer than two reports were usable: a random replica. `[A8]`
-    Fallback,
-    /// No replica may be chosen, so all may be: one of them by chance, or as the policy compares them. `[A8]`
-    Panic,
-    /// It was the only one that answered a synchronous probe. `[S2]`
-    SoleAnswer,
-    /// Chance, which is the policy.
-    Random,
-    /// It was its turn.
-    Turn,
-    /// It had the fewest queries of this client's in flight, of all or of those drawn.
-    LeastLoaded,
-    /// Of those drawn, its latency times the queries in flight there was the lowest.
-    LowestCost,
-    /// Of those drawn, it had the lowest RIF by its last report; without one it ranks as an estimate.
-    LowestRif,
-    /// Chance, in proportion to weights.
-    Weighted,
-    /// The query was pinned to it.
-    Pinned,
-    /// It is out of the choice, and the query is to show how it does.
-    Trial,
-    /// It may not be chosen. But all that may be have had the query, and one that may not is better than none.
-    LastResort,
-    /// All were full, and it was the first to have room for the query.
-    Room,
+named! {
+    /// Why a replica was chosen.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    #[non_exhaustive]
+    pub enum PickReason by as_str {
+        /// It had the lowest latency among the cold. `[A7]`
+        Cold = "cold",
+        /// All were hot, and it had the lowest RIF. `[A7]`
+        Hot = "hot",
+        /// Of those pooled, it had the lowest score.
+        LowestScore = "lowest_score",
+        /// Fewer than two reports were usable: a random replica. `[A8]`
+        Fallback = "fallback",
+        /// No replica may be chosen, so all may be: one of them by chance, or as the policy compares them. `[A8]`
+        Panic = "panic",
+        /// It was the only one that answered a synchronous probe. `[S2]`
+        SoleAnswer = "sole_answer",
+        /// Chance, which is the policy.
+        Random = "random",
+        /// It was its turn.
+        Turn = "turn",
+        /// It had the fewest queries of this client's in flight, of all or of those drawn.
+        LeastLoaded = "least_loaded",
+        /// Of those drawn, its latency times the queries in flight there was the lowest.
+        LowestCost = "lowest_cost",
+        /// Of those drawn, it had the lowest RIF by its last report; without one it ranks as an estimate.
+        LowestRif = "lowest_rif",
+        /// Chance, in proportion to weights.
+        Weighted = "weighted",
+        /// The query was pinned to it.
+        Pinned = "pinned",
+        /// It is out of the choice, and the query is to show how it does.
+        Trial = "trial",
+        /// It may not be chosen. But all that may be have had the query, and one that may not is better than none.
+        LastResort = "last_resort",
+        /// All were full, and it was the first to have room for the query.
+        Room = "room",
+    }
 }
 
 impl PickReason {
-    /// Every reason, in the order in which [`ReasonCounts`](crate::policy::ReasonCounts) lists them.
-    pub const ALL: [Self; 16] = [
-        Self::Cold,
-        Self::Hot,
-        Self::LowestScore,
-        Self::Fallback,
-        Self::Panic,
-        Self::SoleAnswer,
-        Self::Random,
-        Self::Turn,
-        Self::LeastLoaded,
-        Self::LowestCost,
-        Self::LowestRif,
-        Self::Weighted,
-        Self::Pinned,
-        Self::Trial,
-        Self::LastResort,
-        Self::Room,
-    ];
-
     /// Whether the best of several was chosen, so that one of them came second: not by chance, in turn or for want of others.
     pub(crate) const fn is_comparison(self) -> bool {
         matches!(
@@ -261,28 +244,6 @@ impl PickReason {
                 | Self::LowestCost
                 | Self::LowestRif
         )
-    }
-
-    /// The reason in one word, as metrics and logs have it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Cold => "cold",
-            Self::Hot => "hot",
-            Self::LowestScore => "lowest_score",
-            Self::Fallback => "fallback",
-            Self::Panic => "panic",
-            Self::SoleAnswer => "sole_answer",
-            Self::Random => "random",
-            Self::Turn => "turn",
-            Self::LeastLoaded => "least_loaded",
-            Self::LowestCost => "lowest_cost",
-            Self::LowestRif => "lowest_rif",
-            Self::Weighted => "weighted",
-            Self::Pinned => "pinned",
-            Self::Trial => "trial",
-            Self::LastResort => "last_resort",
-            Self::Room => "room",
-        }
     }
 }
 
@@ -361,53 +322,31 @@ impl Ticket {
     }
 }
 
-/// How a query ended, as the client sees it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Outcome {
-    /// The replica answered it.
-    Success,
-    /// The replica answered with an error: a status of 500 or more, a gRPC status that blames the server.
-    Failed,
-    /// The replica did not answer in the time that it had.
-    TimedOut,
-    /// The replica broke off: a reset, a connection closed before the response was whole.
-    Broken,
-    /// The replica wants less: a response that refuses the query and says that it may be tried again later. It tells of load,
-    /// not of failure. Its latency is no sample, and to a policy's rank it counts as a failure does: who refuses at once is
-    /// not therefore fast. `[E5]`
-    PushedBack,
-    /// The replica could not be reached, and never saw the query.
-    Unreachable,
-    /// The client gave up, or dropped the ticket.
-    Dropped,
+named! {
+    /// How a query ended, as the client sees it.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[non_exhaustive]
+    pub enum Outcome by as_str {
+        /// The replica answered it.
+        Success = "success",
+        /// The replica answered with an error: a status of 500 or more, a gRPC status that blames the server.
+        Failed = "failed",
+        /// The replica did not answer in the time that it had.
+        TimedOut = "timed_out",
+        /// The replica broke off: a reset, a connection closed before the response was whole.
+        Broken = "broken",
+        /// The replica wants less: a response that refuses the query and says that it may be tried again later. It tells of load,
+        /// not of failure. Its latency is no sample, and to a policy's rank it counts as a failure does: who refuses at once is
+        /// not therefore fast. `[E5]`
+        PushedBack = "pushed_back",
+        /// The replica could not be reached, and never saw the query.
+        Unreachable = "unreachable",
+        /// The client gave up, or dropped the ticket.
+        Dropped = "dropped",
+    }
 }
 
 impl Outcome {
-    /// Every outcome.
-    pub const ALL: [Self; 7] = [
-        Self::Success,
-        Self::Failed,
-        Self::TimedOut,
-        Self::Broken,
-        Self::PushedBack,
-        Self::Unreachable,
-        Self::Dropped,
-    ];
-
-    /// The outcome in a word, as logs have it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Success => "success",
-            Self::Failed => "failed",
-            Self::TimedOut => "timed_out",
-            Self::Broken => "broken",
-            Self::PushedBack => "pushed_back",
-            Self::Unreachable => "unreachable",
-            Self::Dropped => "dropped",
-        }
-    }
-
     /// The query failed, and its replica is to blame. A push-back is no failure, and what the client gave up tells nothing.
     pub const fn is_failure(self) -> bool {
         matches!(

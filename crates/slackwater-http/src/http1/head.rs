@@ -95,6 +95,19 @@ pub fn new_part(bytes: &[u8], searched: usize) -> &[u8] {
     bytes.get(from..).unwrap_or_default()
 }
 
+/// A head begins with its first line, and its lines end as they must.
+pub(super) fn check_lines(head: &[u8]) -> Result<(), BadMessage> {
+    if head.starts_with(b"\r\n") {
+        return Err(BadMessage::malformed(
+            "an empty line stands before the head",
+        ));
+    }
+    if !has_strict_lines(head) {
+        return Err(BadMessage::malformed("a line does not end with CR LF"));
+    }
+    Ok(())
+}
+
 /// Whether every line of a whole head ends with CR LF.
 pub(super) fn has_strict_lines(head: &[u8]) -> bool {
     let Some((first, rest)) = head.split_first() else {

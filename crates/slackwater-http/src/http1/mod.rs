@@ -32,9 +32,6 @@ pub use head::{HeadSearch, SoFar, end_of_head, is_head_so_far, new_part};
 pub use request::{RequestHead, parse_request};
 pub use response::{ResponseHead, parse_response};
 
-use core::error::Error;
-use core::fmt;
-
 /// How much a head may be.
 #[derive(Clone, Copy, Debug)]
 pub struct HeadLimits {
@@ -45,7 +42,8 @@ pub struct HeadLimits {
 }
 
 /// What is wrong with a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{reason}")]
 pub struct BadMessage {
     /// What is answered depends on it.
     pub kind: BadKind,
@@ -93,11 +91,3 @@ impl BadMessage {
         }
     }
 }
-
-impl fmt::Display for BadMessage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.reason)
-    }
-}
-
-impl Error for BadMessage {}

@@ -1,7 +1,7 @@
 //! Heads of requests. RFC 9112 §3
 
 use super::fields::{self, FieldRoom, Said};
-use super::head::{has_strict_lines, is_head_so_far};
+use super::head::{check_lines, is_head_so_far};
 use super::{BadKind, BadMessage, BodyLength, HeadLimits};
 use bytes::Bytes;
 use http::header::HeaderMap;
@@ -49,14 +49,7 @@ fn parse(
     limits: HeadLimits,
     mut headers: HeaderMap,
 ) -> Result<RequestHead, BadMessage> {
-    if head.starts_with(b"\r\n") {
-        return Err(BadMessage::malformed(
-            "an empty line stands before the head",
-        ));
-    }
-    if !has_strict_lines(head) {
-        return Err(BadMessage::malformed("a line does not end with CR LF"));
-    }
+    check_lines(head)?;
     let mut room = FieldRoom::default();
     let mut parsed = httparse::Request::new(&mut []);
     let status = httparse::ParserConfig::default()

@@ -1,7 +1,7 @@
 //! Heads of responses. RFC 9112 §4
 
 use super::fields::{self, FieldRoom, Said};
-use super::head::has_strict_lines;
+use super::head::check_lines;
 use super::{BadMessage, BodyLength, HeadLimits};
 use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderValue};
@@ -31,14 +31,7 @@ pub fn parse_response(
     limits: HeadLimits,
     mut headers: HeaderMap,
 ) -> Result<ResponseHead, BadMessage> {
-    if head.starts_with(b"\r\n") {
-        return Err(BadMessage::malformed(
-            "an empty line stands before the head",
-        ));
-    }
-    if !has_strict_lines(head) {
-        return Err(BadMessage::malformed("a line does not end with CR LF"));
-    }
+    check_lines(head)?;
     let mut room = FieldRoom::default();
     let mut parsed = httparse::Response::new(&mut []);
     let status = httparse::ParserConfig::default()

@@ -9,8 +9,6 @@
 use super::hpack::{Broken, Fault, Field, Kind};
 use crate::content_length;
 use bytes::BytesMut;
-use core::error::Error;
-use core::fmt;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue, IntoHeaderName};
 use http::uri::{self, Authority, PathAndQuery, Scheme};
 use http::{Method, StatusCode, Uri};
@@ -55,32 +53,25 @@ pub struct ResponseHead {
 }
 
 /// Why a block is no head. Texts are for people: lower-case, no trailing stop.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadHead {
     /// Which fields it means can't be known, so nothing after it can be read: the connection ends with
     /// `COMPRESSION_ERROR`.
+    #[error("{0}")]
     Compression(&'static str),
     /// It has octets that no field has, and that nobody sends by mistake. The table is in step.
+    #[error("{0}")]
     Octets(&'static str),
     /// Its stream ends with `PROTOCOL_ERROR`. The table is in step.
+    #[error("{0}")]
     Malformed(&'static str),
     /// A request that is answered with 431. The table is in step.
+    #[error("the head is too large")]
     TooLarge,
     /// So much that the rest was not even read: the connection ends with `ENHANCE_YOUR_CALM`.
+    #[error("the head is far too large")]
     FarTooLarge,
 }
-
-impl fmt::Display for BadHead {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Compression(reason) | Self::Octets(reason) | Self::Malformed(reason) => reason,
-            Self::TooLarge => "the head is too large",
-            Self::FarTooLarge => "the head is far too large",
-        })
-    }
-}
-
-impl Error for BadHead {}
 
 impl From<Broken> for BadHead {
     fn from(Broken(reason): Broken) -> Self {

@@ -1,6 +1,5 @@
 //! Why streams and connections end. RFC 9113 §7
 
-use core::error::Error;
 use core::fmt;
 use std::io;
 
@@ -54,30 +53,39 @@ impl fmt::Display for Reason {
 }
 
 /// Why a stream has ended before its end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Lost {
     /// The other side reset it.
+    #[error("the stream was reset: {0}")]
     Reset(Reason),
     /// We did.
+    #[error("the stream was ended for what came: {0}")]
     ByUs(Reason),
     /// We did, for a response whose head is larger than is allowed.
+    #[error("the response's head is too large")]
     HeadTooLarge,
     /// It was never sent, or the other side says in leaving that it did not look at it.
+    #[error("the request was not processed")]
     TurnedAway,
     /// The connection has ended.
+    #[error("{0}")]
     Connection(Ended),
 }
 
 /// Why a connection has ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Ended {
     /// The other side has closed it.
+    #[error("the connection was closed")]
     Closed,
     /// It failed.
+    #[error("the connection failed: {0}")]
     Failed(io::ErrorKind),
     /// The other side has said why.
+    #[error("the other side ended the connection: {0}")]
     Told(Reason),
     /// We have, for what came.
+    #[error("the connection was ended for what came: {0}")]
     ByUs(Reason),
 }
 
@@ -87,29 +95,3 @@ impl Lost {
         self == Self::TurnedAway || self == Self::Reset(Reason::REFUSED_STREAM)
     }
 }
-
-impl fmt::Display for Ended {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Closed => f.write_str("the connection was closed"),
-            Self::Failed(kind) => write!(f, "the connection failed: {kind}"),
-            Self::Told(reason) => write!(f, "the other side ended the connection: {reason}"),
-            Self::ByUs(reason) => write!(f, "the connection was ended for what came: {reason}"),
-        }
-    }
-}
-
-impl fmt::Display for Lost {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Reset(reason) => write!(f, "the stream was reset: {reason}"),
-            Self::ByUs(reason) => write!(f, "the stream was ended for what came: {reason}"),
-            Self::HeadTooLarge => f.write_str("the response's head is too large"),
-            Self::TurnedAway => f.write_str("the request was not processed"),
-            Self::Connection(ended) => ended.fmt(f),
-        }
-    }
-}
-
-impl Error for Ended {}
-impl Error for Lost {}

@@ -3,7 +3,6 @@
 //! Strict: whoever may send headers can say anything of a client, so what is not exactly one is refused and nothing is
 //! guessed. TLVs are stepped over; of those, only the checksum means something here.
 
-use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use core::str::FromStr;
 
@@ -39,16 +38,9 @@ pub enum Parsed {
 }
 
 /// Why something is not a header.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
 pub struct Malformed(pub(super) &'static str);
-
-impl fmt::Display for Malformed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0)
-    }
-}
-
-impl core::error::Error for Malformed {}
 
 const NONE: Told = Told { addresses: None };
 

@@ -8,12 +8,13 @@
 //!
 //! A report may come in the head of a response or in its trailers.
 
-mod base64;
 mod write;
 
 pub use write::{wanted, write_trailers};
 
-use base64::decode;
+use base64::Engine as _;
+use base64::alphabet::STANDARD;
+use base64::engine::general_purpose::{GeneralPurpose, NO_PAD};
 use core::time::Duration;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use prost::Message;
@@ -29,6 +30,10 @@ const BIN: HeaderName = HeaderName::from_static("endpoint-load-metrics-bin");
 const RIF: &str = "slackwater.rif";
 const CAPACITY: &str = "slackwater.capacity";
 const COST_SECONDS: &str = "slackwater.cost_seconds";
+
+/// Base64 as binary metadata of gRPC has it: written without padding, and read with or without.
+const BASE64: GeneralPurpose =
+    GeneralPurpose::new(&STANDARD, NO_PAD.with_decode_allow_trailing_bits(true));
 
 /// The fields of `OrcaLoadReport` that are of use here. On the wire 0 is as good as absent.
 #[derive(Clone, PartialEq, Message)]
@@ -188,7 +193,8 @@ fn snake(name: &str) -> String {
 }
 
 fn read_bin(bin: &str) -> Option<OrcaLoadReport> {
-    OrcaLoadReport::decode(decode(bin)?.as_slice()).ok()
+    let bytes = BASE64.decode(bin.trim_end_matches('=')).ok()?;
+    OrcaLoadReport::decode(bytes.as_slice()).ok()
 }
 
 #[cfg(test)]

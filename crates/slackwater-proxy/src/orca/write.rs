@@ -1,7 +1,7 @@
 //! A report as replicas write it: text, JSON, or the message itself in Base64.
 
-use super::base64::encode;
-use super::{ANY, BIN, CAPACITY, COST_SECONDS, JSON, OrcaLoadReport, RIF};
+use super::{ANY, BASE64, BIN, CAPACITY, COST_SECONDS, JSON, OrcaLoadReport, RIF};
+use base64::Engine as _;
 use core::fmt::Write;
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use prost::Message;
@@ -60,7 +60,7 @@ impl Wanted {
 /// Writes the report into trailers as gRPC has it, unless the server has written one itself.
 pub fn write_trailers(trailers: &mut HeaderMap, report: &LoadReport) {
     if !is_written(trailers) {
-        let value = encode(&OrcaLoadReport::of(report).encode_to_vec());
+        let value = BASE64.encode(OrcaLoadReport::of(report).encode_to_vec());
         trailers.extend(HeaderValue::try_from(value).ok().map(|value| (BIN, value)));
     }
 }
@@ -149,7 +149,7 @@ fn write(form: OrcaForm, report: &OrcaLoadReport) -> String {
             object.insert("named_metrics".to_owned(), named.into());
             format!("JSON {}", serde_json::Value::from(object))
         }
-        OrcaForm::Bin => format!("BIN {}", encode(&report.encode_to_vec())),
+        OrcaForm::Bin => format!("BIN {}", BASE64.encode(report.encode_to_vec())),
     }
 }
 

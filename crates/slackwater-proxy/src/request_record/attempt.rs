@@ -3,53 +3,36 @@
 use super::record::CopyKind;
 use core::time::Duration;
 use http::StatusCode;
+use slackwater_core::named;
 use slackwater_core::policy::{Explanation, Outcome};
 use slackwater_telemetry::trace::SpanId;
 use slackwater_tower::client::PickView;
 use slackwater_tower::response::GrpcStatus;
 
-/// What an attempt is to its request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AttemptKind {
-    /// The first.
-    First,
-    /// Another one after a failure.
-    Retry,
-    /// A second copy, as the first was late.
-    Hedge,
-    /// The second copy of a tied request.
-    Tie,
-    /// A copy for a replica on trial, whose answer nobody waits for.
-    Trial,
+named! {
+    /// What an attempt is to its request.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum AttemptKind by as_str {
+        /// The first.
+        First = "first",
+        /// Another one after a failure.
+        Retry = "retry",
+        /// A second copy, as the first was late.
+        Hedge = "hedge",
+        /// The second copy of a tied request.
+        Tie = "tie",
+        /// A copy for a replica on trial, whose answer nobody waits for.
+        Trial = "trial",
+    }
 }
 
 impl AttemptKind {
-    /// Every kind.
-    pub const ALL: [Self; 5] = [
-        Self::First,
-        Self::Retry,
-        Self::Hedge,
-        Self::Tie,
-        Self::Trial,
-    ];
-
     /// What it is as a second copy, whose answer the client may get in place of the first one's.
     pub(super) const fn copy(self) -> Option<CopyKind> {
         match self {
             Self::Hedge => Some(CopyKind::Hedge),
             Self::Tie => Some(CopyKind::Tie),
             Self::First | Self::Retry | Self::Trial => None,
-        }
-    }
-
-    /// Its name in logs and for programs.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::First => "first",
-            Self::Retry => "retry",
-            Self::Hedge => "hedge",
-            Self::Tie => "tie",
-            Self::Trial => "trial",
         }
     }
 }

@@ -388,50 +388,41 @@ impl Drop for Abandon<'_> {
 
 /// Puts what cannot change while the process runs back to what it is; the names of what that is about.
 fn hold_fixed(now: &Config, next: &mut Config) -> Vec<&'static str> {
-    let mut held = Vec::new();
-    if next.workers != now.workers {
-        next.workers = now.workers;
-        held.push("workers");
-    }
-    if next.limits.connections_max != now.limits.connections_max {
-        next.limits.connections_max = now.limits.connections_max;
-        held.push("limits.connections_max");
-    }
-    let fixed = AdminSettings {
+    let admin = AdminSettings {
         token: next.admin.token.clone(),
         ..now.admin.clone()
     };
-    if next.admin != fixed {
-        next.admin = fixed;
-        held.push("admin");
-    }
-    if next.log != now.log {
-        next.log = now.log.clone();
-        held.push("log");
-    }
-    if next.access_log != now.access_log {
-        next.access_log = now.access_log.clone();
-        held.push("access_log");
-    }
     // Which requests are traced may change, who hears of them may not.
     let tracing = TracingSettings {
         sample: next.tracing.sample,
         parent: next.tracing.parent,
         ..now.tracing.clone()
     };
-    if next.tracing != tracing {
-        next.tracing = tracing;
-        held.push("tracing");
-    }
-    if next.decisions != now.decisions {
-        next.decisions = now.decisions.clone();
-        held.push("decisions");
-    }
-    if next.request_id != now.request_id {
-        next.request_id = now.request_id.clone();
-        held.push("request_id");
-    }
-    held
+    let connections_max = &mut next.limits.connections_max;
+    [
+        hold(&mut next.workers, &now.workers, "workers"),
+        hold(
+            connections_max,
+            &now.limits.connections_max,
+            "limits.connections_max",
+        ),
+        hold(&mut next.admin, &admin, "admin"),
+        hold(&mut next.log, &now.log, "log"),
+        hold(&mut next.access_log, &now.access_log, "access_log"),
+        hold(&mut next.tracing, &tracing, "tracing"),
+        hold(&mut next.decisions, &now.decisions, "decisions"),
+        hold(&mut next.request_id, &now.request_id, "request_id"),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// Puts a value back; its name if it was another one.
+fn hold<T: Clone + PartialEq>(next: &mut T, now: &T, name: &'static str) -> Option<&'static str> {
+    let is_other = next != now;
+    next.clone_from(now);
+    is_other.then_some(name)
 }
 
 /// Whether a service's fleet comes from where it came from, and is believed as it was. A list is new each time: whether it is

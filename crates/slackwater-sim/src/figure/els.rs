@@ -3,7 +3,7 @@
 use super::cells::{Plays, latency_ms, whole};
 use super::charts::{axis, line, log_axis, reference};
 use super::judge::{Bounds, claim, number};
-use super::{Cell, Chart, Claim, Effort, Figure, Findings, Line, Played, Plot};
+use super::{Cell, Chart, Claim, Effort, Figure, Findings, Line, Played, Plot, Words};
 use crate::presets::{ELS_CAPACITY, els, failing_fast};
 use crate::{Measured, PolicyChoice};
 
@@ -48,21 +48,17 @@ const SHORTEST_LIMIT_PERCENT: f64 = 20.0;
 const VERY_LOW_PERCENT: f64 = 3.1;
 
 impl Figure for Els {
-    fn name(&self) -> &'static str {
-        "els"
-    }
-
-    fn title(&self) -> &'static str {
-        "One of four machines fails half of its queries fast: who falls for it"
-    }
-
-    fn about(&self) -> &'static str {
-        "One client, four CPU-bound machines with log-normal costs that can do 1,030 queries a second, from a twentieth of that up; \
+    fn words(&self) -> Words {
+        Words {
+            name: "els",
+            title: "One of four machines fails half of its queries fast: who falls for it",
+            about: "One client, four CPU-bound machines with log-normal costs that can do 1,030 queries a second, from a twentieth of that up; \
          in the second benchmark one of them fails half of its queries at once [ELS: latency based load balancer, part 1]. \
          The article does not say how a machine serves its queries nor how wide their costs spread: here one at a time, and σ = 1, \
          with which round robin falls behind as it does there. ELS is our reading of an article that keeps its formula to itself. \
          Its JSQ counts a router's own queries, which is our least_loaded. Prequal is the paper's rule alone: without error aversion, as \
-         its section 4 stands, it takes fast failures for a short queue (sinkholing). In a proxy, ejection stands before it."
+         its section 4 stands, it takes fast failures for a short queue (sinkholing). In a proxy, ejection stands before it.",
+        }
     }
 
     fn cells(&self, effort: &Effort) -> Vec<Cell> {

@@ -3,7 +3,7 @@
 use super::cells::{Plays, c3_settings, latency_ms, linear_settings, prequal_of_the_paper};
 use super::charts::{axis, latency_lines, log_axis, rif_lines};
 use super::judge::{Bounds, claim, number};
-use super::{Cell, Chart, Claim, Effort, Figure, Findings, Played, Plot, Table};
+use super::{Cell, Chart, Claim, Effort, Figure, Findings, Played, Plot, Table, Words};
 use crate::presets::{at_load, costing, packed, tight, unequal_halves};
 use crate::{PolicyChoice, Scenario};
 use core::time::Duration;
@@ -48,18 +48,14 @@ type Neighbours = (&'static str, fn() -> Scenario);
 const NEIGHBOURS: [Neighbours; 2] = [("tight", tight), ("packed", packed)];
 
 impl Figure for Fig10 {
-    fn name(&self) -> &'static str {
-        "fig10"
-    }
-
-    fn title(&self) -> &'static str {
-        "Linear combinations of RIF and latency"
-    }
-
-    fn about(&self) -> &'static str {
-        "The score (1 - λ) · latency + λ · 75 ms · RIF on Prequal's probes and pool, at 94 % of the allocation, half of the replicas \
+    fn words(&self) -> Words {
+        Words {
+            name: "fig10",
+            title: "Linear combinations of RIF and latency",
+            about: "The score (1 - λ) · latency + λ · 75 ms · RIF on Prequal's probes and pool, at 94 % of the allocation, half of the replicas \
          burning twice the CPU for each query [Prequal Appendix A, Fig. 10]. Among the antagonists of Fig. 7 (tight), and once more \
-         where 60 of 100 machines are full (packed). Prequal with the paper's baseline settings is the row `prequal`."
+         where 60 of 100 machines are full (packed). Prequal with the paper's baseline settings is the row `prequal`.",
+        }
     }
 
     fn cells(&self, effort: &Effort) -> Vec<Cell> {

@@ -3,7 +3,7 @@
 use super::cells::Plays;
 use super::charts::{cpu_heat_map, windows};
 use super::judge::{Bounds, claim, number};
-use super::{Cell, Claim, Effort, Figure, Findings, Played, Table};
+use super::{Cell, Claim, Effort, Figure, Findings, Played, Table, Words};
 use crate::PolicyChoice;
 use crate::presets::{at_load, testbed};
 
@@ -21,18 +21,14 @@ const MINUTE: usize = 60;
 const SECOND: usize = 1;
 
 impl Figure for Fig3 {
-    fn name(&self) -> &'static str {
-        "fig3"
-    }
-
-    fn title(&self) -> &'static str {
-        "CPU over 1 min and over 1 s under weighted round robin"
-    }
-
-    fn about(&self) -> &'static str {
-        "The paper shows hundreds of replicas of the YouTube homepage over a day under weighted round robin [Prequal §2, Fig. 3]. \
+    fn words(&self) -> Words {
+        Words {
+            name: "fig3",
+            title: "CPU over 1 min and over 1 s under weighted round robin",
+            about: "The paper shows hundreds of replicas of the YouTube homepage over a day under weighted round robin [Prequal §2, Fig. 3]. \
          We play the testbed below its allocation instead: its queries arrive as a Poisson process of constant rate, so that \
-         what spreads over 1 s is chance alone. Production traffic is burstier, and its bursts higher."
+         what spreads over 1 s is chance alone. Production traffic is burstier, and its bursts higher.",
+        }
     }
 
     fn cells(&self, effort: &Effort) -> Vec<Cell> {

@@ -3,7 +3,7 @@
 use super::cells::{Plays, TIMED_OUT_MS, latency_ms, prequal_of_the_paper};
 use super::charts::{axis, cpu_heat_map, latency_lines, line, log_axis, reference};
 use super::judge::{Bounds, claim, number};
-use super::{Cell, Chart, Claim, Effort, Figure, Findings, Line, Played, Plot, Table};
+use super::{Cell, Chart, Claim, Effort, Figure, Findings, Line, Played, Plot, Table, Words};
 use crate::presets::{LOAD, at_load, testbed};
 use crate::{Measured, PolicyChoice};
 
@@ -69,19 +69,15 @@ const CALIBRATION: [(&str, f64, f64, f64); 4] = [
 ];
 
 impl Figure for Fig6 {
-    fn name(&self) -> &'static str {
-        "fig6"
-    }
-
-    fn title(&self) -> &'static str {
-        "Load ramp through the allocation: weighted round robin and Prequal"
-    }
-
-    fn about(&self) -> &'static str {
-        "100 clients, 100 replicas among antagonists; the load rises in steps of 10/9 from 0.75 to 1.74 times the allocation \
+    fn words(&self) -> Words {
+        Words {
+            name: "fig6",
+            title: "Load ramp through the allocation: weighted round robin and Prequal",
+            about: "100 clients, 100 replicas among antagonists; the load rises in steps of 10/9 from 0.75 to 1.74 times the allocation \
          [Prequal §5.1, Fig. 6]. Ours differs in that both policies meet the same arrivals, costs and antagonists (common random \
          numbers), where the paper's take turns, and in that its antagonists are a model, fitted to the paper's shares of \
-         overloaded replicas. In claims and charts Prequal has the paper's settings; a table has our defaults beside them."
+         overloaded replicas. In claims and charts Prequal has the paper's settings; a table has our defaults beside them.",
+        }
     }
 
     fn cells(&self, effort: &Effort) -> Vec<Cell> {

@@ -5,7 +5,7 @@ use super::cells::{
 };
 use super::charts::axis;
 use super::judge::{Bounds, claim, number};
-use super::{Bars, Cell, Chart, Claim, Effort, Figure, Findings, Played, Plot, Table};
+use super::{Bars, Cell, Chart, Claim, Effort, Figure, Findings, Played, Plot, Table, Words};
 use crate::PolicyChoice;
 use crate::presets::{CLIENTS, at_load, tight, unequal_halves};
 use core::time::Duration;
@@ -66,21 +66,17 @@ const RIF_WEIGHT: f64 = 0.5;
 const CHART_LIMIT_MS: f64 = 1_250.0;
 
 impl Figure for Fig7 {
-    fn name(&self) -> &'static str {
-        "fig7"
-    }
-
-    fn title(&self) -> &'static str {
-        "Nine replica selection rules at 70 % and 90 % of the allocation"
-    }
-
-    fn about(&self) -> &'static str {
-        "100 clients, 100 replicas, of which half burn twice the CPU for each query; more antagonist load than in Fig. 6, as the \
+    fn words(&self) -> Words {
+        Words {
+            name: "fig7",
+            title: "Nine replica selection rules at 70 % and 90 % of the allocation",
+            about: "100 clients, 100 replicas, of which half burn twice the CPU for each query; more antagonist load than in Fig. 6, as the \
          paper itself suspects [Prequal §5.2, Fig. 7]. The load is the CPU utilization if every replica had the same. C3 knows \
          that there are 100 clients; linear takes one request in flight for 106 ms, the median run time; Prequal's Q is 0.75, and the \
          rest of its settings, on which linear and C3 go, too, are the paper's; polls are 500 ms apart. Rules that the paper does \
          not have follow its \
-         nine; jsq, jsq_weighted and greedy are clairvoyant: bounds, not policies."
+         nine; jsq, jsq_weighted and greedy are clairvoyant: bounds, not policies.",
+        }
     }
 
     fn cells(&self, effort: &Effort) -> Vec<Cell> {

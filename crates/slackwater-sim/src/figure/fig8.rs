@@ -3,7 +3,7 @@
 use super::cells::{Plays, latency_ms, paper_settings, rate};
 use super::charts::{axis, latency_lines, log_axis, rif_lines};
 use super::judge::Bounds;
-use super::{Cell, Chart, Claim, Effort, Figure, Findings, Played, Plot};
+use super::{Cell, Chart, Claim, Effort, Figure, Findings, Played, Plot, Words};
 use crate::presets::{at_load, testbed};
 use crate::{Measured, PolicyChoice};
 
@@ -23,18 +23,14 @@ const BASE: &str = "2";
 const BEGINS_TO_HURT: &str = "1";
 
 impl Figure for Fig8 {
-    fn name(&self) -> &'static str {
-        "fig8"
-    }
-
-    fn title(&self) -> &'static str {
-        "Probing rate, from four probes a query to a half"
-    }
-
-    fn about(&self) -> &'static str {
-        "Prequal on the testbed of Fig. 6 at 1.5 times the allocation, 0.25 reports removed for each query; the reuse limit \
+    fn words(&self) -> Words {
+        Words {
+            name: "fig8",
+            title: "Probing rate, from four probes a query to a half",
+            about: "Prequal on the testbed of Fig. 6 at 1.5 times the allocation, 0.25 reports removed for each query; the reuse limit \
          compensates by equation (1), uncapped [Prequal §5.3 \"Probing Rate\", Fig. 8]. The paper gives no numbers but the rates: it says \
-         that Prequal hardly minds until there is less than one probe a query, and that tail RIF and latency jump below that."
+         that Prequal hardly minds until there is less than one probe a query, and that tail RIF and latency jump below that.",
+        }
     }
 
     fn cells(&self, effort: &Effort) -> Vec<Cell> {

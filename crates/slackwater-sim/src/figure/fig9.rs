@@ -3,7 +3,7 @@
 use super::cells::{Plays, latency_ms, paper_settings, quantile};
 use super::charts::{QUANTILES, axis, line, log_axis, reference, rif_lines};
 use super::judge::{Bounds, claim, number};
-use super::{Cell, Chart, Claim, Effort, Figure, Findings, Played, Plot, Table};
+use super::{Cell, Chart, Claim, Effort, Figure, Findings, Played, Plot, Table, Words};
 use crate::presets::{LOAD, at_load, costing, tight, unequal_halves};
 use crate::{Measured, PolicyChoice};
 use core::time::Duration;
@@ -44,18 +44,14 @@ const PAPER: [&[(&str, f64)]; 4] = [
 ];
 
 impl Figure for Fig9 {
-    fn name(&self) -> &'static str {
-        "fig9"
-    }
-
-    fn title(&self) -> &'static str {
-        "RIF limit quantile, from RIF alone to latency alone"
-    }
-
-    fn about(&self) -> &'static str {
-        "Prequal at 75 % of the allocation, half of the replicas burning twice the CPU for each query, among the antagonists of \
+    fn words(&self) -> Words {
+        Words {
+            name: "fig9",
+            title: "RIF limit quantile, from RIF alone to latency alone",
+            about: "Prequal at 75 % of the allocation, half of the replicas burning twice the CPU for each query, among the antagonists of \
          Fig. 7 [Prequal §5.3 \"RIF Quantile\", Fig. 9]. The load is the CPU utilization if both halves had the same, as about they \
-         have under RIF alone; queries cost 28 ms on the fast half: the paper's RIF of 5 and its latencies at Q = 0 imply both. At Q = 1 the paper's p99.9 fluctuates between 337 and 502 ms; its middle is drawn."
+         have under RIF alone; queries cost 28 ms on the fast half: the paper's RIF of 5 and its latencies at Q = 0 imply both. At Q = 1 the paper's p99.9 fluctuates between 337 and 502 ms; its middle is drawn.",
+        }
     }
 
     fn cells(&self, effort: &Effort) -> Vec<Cell> {

@@ -3,7 +3,7 @@
 use super::cells::Plays;
 use super::charts::log_axis;
 use super::judge::{claim, number};
-use super::{Cell, Chart, Claim, Effort, Figure, Findings, Line, Played, Plot, Table};
+use super::{Cell, Chart, Claim, Effort, Figure, Findings, Line, Played, Plot, Table, Words};
 use crate::presets::{frozen, linkerd};
 use crate::{Measured, PolicyChoice};
 use core::time::Duration;
@@ -33,20 +33,16 @@ const POINTS_PER_DECADE: u32 = 10;
 const DECADES: u32 = 4;
 
 impl Figure for Linkerd {
-    fn name(&self) -> &'static str {
-        "linkerd"
-    }
-
-    fn title(&self) -> &'static str {
-        "One frozen replica of eleven: who notices, and how soon"
-    }
-
-    fn about(&self) -> &'static str {
-        "One client sends 1,000 queries a second to 11 replicas that replay a latency of 167 ms (median; standard deviation 5 ms); \
+    fn words(&self) -> Words {
+        Words {
+            name: "linkerd",
+            title: "One frozen replica of eleven: who notices, and how soon",
+            about: "One client sends 1,000 queries a second to 11 replicas that replay a latency of 167 ms (median; standard deviation 5 ms); \
          for the middle half of the minute one of them takes 2 s for each query [Beyond Round Robin: Load Balancing for Latency]. \
          The article replays latencies captured in production; ours are drawn from the normal distribution of the same median and \
          deviation. Its least loaded and peak EWMA are Finagle's of 2016; ours look at all replicas, and at two that are drawn. \
-         There is no warm-up: the whole minute is measured, the first picks of policies that know nothing yet among it."
+         There is no warm-up: the whole minute is measured, the first picks of policies that know nothing yet among it.",
+        }
     }
 
     fn cells(&self, effort: &Effort) -> Vec<Cell> {

@@ -95,16 +95,36 @@ pub struct Played {
     pub all: Measured,
 }
 
+/// What an experiment is called and what it is about.
+#[derive(Clone, Copy, Debug)]
+pub struct Words {
+    /// The name on the command line and in the column `figure`.
+    pub name: &'static str,
+    /// What it shows, in a line.
+    pub title: &'static str,
+    /// What the experiment is, where it comes from, and how ours may differ: a few sentences for the report.
+    pub about: &'static str,
+}
+
 /// An experiment.
 pub trait Figure: Sync {
+    /// What it is called and what it is about.
+    fn words(&self) -> Words;
+
     /// The name on the command line and in the column `figure`.
-    fn name(&self) -> &'static str;
+    fn name(&self) -> &'static str {
+        self.words().name
+    }
 
     /// What it shows, in a line.
-    fn title(&self) -> &'static str;
+    fn title(&self) -> &'static str {
+        self.words().title
+    }
 
-    /// What the experiment is, where it comes from, and how ours may differ: a few sentences for the report.
-    fn about(&self) -> &'static str;
+    /// What the experiment is: a few sentences for the report.
+    fn about(&self) -> &'static str {
+        self.words().about
+    }
 
     /// What to play.
     fn cells(&self, effort: &Effort) -> Vec<Cell>;

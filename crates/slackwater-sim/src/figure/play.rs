@@ -45,7 +45,7 @@ pub fn play(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::figure::{Cell, Findings};
+    use crate::figure::{Cell, Findings, Words};
     use crate::presets::{at_load, testbed};
     use crate::{PolicyChoice, Seeds, run};
 
@@ -54,16 +54,12 @@ mod tests {
     struct Moment;
 
     impl Figure for Moment {
-        fn name(&self) -> &'static str {
-            "moment"
-        }
-
-        fn title(&self) -> &'static str {
-            "A moment"
-        }
-
-        fn about(&self) -> &'static str {
-            "A moment."
+        fn words(&self) -> Words {
+            Words {
+                name: "moment",
+                title: "A moment",
+                about: "A moment.",
+            }
         }
 
         fn cells(&self, effort: &Effort) -> Vec<Cell> {

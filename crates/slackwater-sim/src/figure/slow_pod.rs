@@ -3,7 +3,7 @@
 use super::cells::{Plays, default_settings, latency_ms, quantile};
 use super::charts::{QUANTILES, axis};
 use super::judge::{claim, number};
-use super::{Bars, Cell, Chart, Claim, Effort, Figure, Findings, Played, Plot, Table};
+use super::{Bars, Cell, Chart, Claim, Effort, Figure, Findings, Played, Plot, Table, Words};
 use crate::PolicyChoice;
 use crate::presets::slow_pod;
 
@@ -44,21 +44,17 @@ const PRINTED: [(&str, [f64; 3]); 3] = [
 const CHART_LIMIT_MS: f64 = 2_000.0;
 
 impl Figure for SlowPod {
-    fn name(&self) -> &'static str {
-        "slow-pod"
-    }
-
-    fn title(&self) -> &'static str {
-        "One slow pod: random, two choices, all choices, and probes"
-    }
-
-    fn about(&self) -> &'static str {
-        "16 single-threaded pods with exponential costs of 50 ms, one of them four times as slow, 250 queries a second for 40 s from \
+    fn words(&self) -> Words {
+        Words {
+            name: "slow-pod",
+            title: "One slow pod: random, two choices, all choices, and probes",
+            about: "16 single-threaded pods with exponential costs of 50 ms, one of them four times as slow, 250 queries a second for 40 s from \
          an empty start: 82 % of what they can do; and four times that, four slow pods among 64, with 6 balancers [Power of two choices (P2C)]. \
          The chapter's own numbers cannot be reproduced, by anybody: its simulator lowers a pod's count of queries in flight before \
          the next pick, so every pick sees zeros and all three of its pickers choose at random; and at random the slow pod is \
          offered three times what it can do, so its queue grows as long as the run lasts, and p99 with it: more than a minute, not \
-         815 ms. So its numbers are shown beside ours, but are no claims; what is held against ours is what the chapter concludes. There is no deadline to speak of: 1,000 s."
+         815 ms. So its numbers are shown beside ours, but are no claims; what is held against ours is what the chapter concludes. There is no deadline to speak of: 1,000 s.",
+        }
     }
 
     fn cells(&self, effort: &Effort) -> Vec<Cell> {

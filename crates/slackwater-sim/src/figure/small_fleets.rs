@@ -6,7 +6,7 @@
 use super::cells::{Plays, c3_settings, latency_ms, whole};
 use super::charts::{line, log_axis};
 use super::judge::{claim, number};
-use super::{Cell, Chart, Claim, Effort, Figure, Findings, Played, Plot, Table};
+use super::{Cell, Chart, Claim, Effort, Figure, Findings, Played, Plot, Table, Words};
 use crate::presets::{at_load, hobbled, one_slow_fifo, sized, testbed, unequal_halves, web};
 use crate::scenario::{Antagonists, Scenario};
 use crate::{Measured, PolicyChoice};
@@ -113,20 +113,16 @@ fn recommended(replicas: usize) -> &'static str {
 }
 
 impl Figure for SmallFleets {
-    fn name(&self) -> &'static str {
-        "small-fleets"
-    }
-
-    fn title(&self) -> &'static str {
-        "Every policy on 1 to 32 replicas: which one for which fleet"
-    }
-
-    fn about(&self) -> &'static str {
-        "Fleets of 1 to 32 replicas with 1, 4 and 20 clients: the testbed at 1.27 and 1.57 times its allocation, its unequal halves at \
+    fn words(&self) -> Words {
+        Words {
+            name: "small-fleets",
+            title: "Every policy on 1 to 32 replicas: which one for which fleet",
+            about: "Fleets of 1 to 32 replicas with 1, 4 and 20 clients: the testbed at 1.27 and 1.57 times its allocation, its unequal halves at \
          1.03, small web replicas (4 cores, 5 ms exponential) at 60 % and 85 %, healthy or with one replica that has a quarter \
          of its capacity for the middle third of the run (hob), and single-threaded replicas at 75 % with one four times as \
          slow (fifo). jsq is a bound, not a policy: it counts everybody's queries, but knows nothing of capacities, so that \
-         others can be better. C3 is told how many clients there are; no replica tells its capacity, so that capacity is prequal here. A run has 20,000 queries and 6 s at the least; differences in p99 of less than 5 % mean little."
+         others can be better. C3 is told how many clients there are; no replica tells its capacity, so that capacity is prequal here. A run has 20,000 queries and 6 s at the least; differences in p99 of less than 5 % mean little.",
+        }
     }
 
     fn cells(&self, effort: &Effort) -> Vec<Cell> {

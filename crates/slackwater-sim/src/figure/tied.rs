@@ -3,7 +3,7 @@
 use super::cells::{Plays, latency_ms};
 use super::charts::{QUANTILES, axis};
 use super::judge::{Bounds, number};
-use super::{Bars, Cell, Chart, Claim, Effort, Figure, Findings, Played, Plot, Table};
+use super::{Bars, Cell, Chart, Claim, Effort, Figure, Findings, Played, Plot, Table, Words};
 use crate::presets::{large_requests, reads, reads_beside_batch, shared_reads, tied};
 use crate::{Measured, PolicyChoice, Scenario};
 
@@ -37,23 +37,19 @@ const TABLE_2: [(&str, [f64; 4], [f64; 4]); 2] = [
 ];
 
 impl Figure for Tied {
-    fn name(&self) -> &'static str {
-        "tied"
-    }
-
-    fn title(&self) -> &'static str {
-        "Tied requests"
-    }
-
-    fn about(&self) -> &'static str {
-        "Each query goes to two replicas, the second copy after twice the mean network delay; whichever begins first cancels the other \
+    fn words(&self) -> Words {
+        Words {
+            name: "tied",
+            title: "Tied requests",
+            about: "Each query goes to two replicas, the second copy after twice the mean network delay; whichever begins first cancels the other \
          [The Tail at Scale, Table 2]. Twenty replicas do one read after the other, as a disk does. The article does not say how busy its \
          cluster was; at 0.3, with reads of a lognormal around 15 ms, all four quantiles without ties are within 15 % of the table's, and with a \
          batch job that takes each disk for 25 ms eight times a second they are within 11 % of its other half. \
          The article's clients choose among the machines that have the data and know nothing of their queues, which is random here; least loaded and Prequal have \
          the shorter queue to begin with, and there is less to be won. Where reads share the processor, or where there are as many \
          workers as reads, nothing waits, so that there is nothing for a tie to win; the doubled work is what is begun on both \
-         sides before the cancellation has come."
+         sides before the cancellation has come.",
+        }
     }
 
     fn cells(&self, effort: &Effort) -> Vec<Cell> {

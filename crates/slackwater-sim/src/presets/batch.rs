@@ -91,20 +91,17 @@ pub fn tied(mut scenario: Scenario) -> Scenario {
 
 fn of(service: Service, clients: usize) -> Scenario {
     Scenario {
-        load: Load::even(0.0, clients),
-        cost: Cost::Lognormal {
-            median: READ,
-            sigma: SIGMA,
-        },
-        fleet: vec![Group::healthy(REPLICAS, service)],
-        antagonists: None,
         network: NETWORK,
-        events: Vec::new(),
-        deadline: Duration::from_secs(5),
-        cancel_expired: false,
-        tape: None,
         warmup: Duration::from_secs(10),
         span: Duration::from_secs(100),
+        ..Scenario::plain(
+            Load::even(0.0, clients),
+            Cost::Lognormal {
+                median: READ,
+                sigma: SIGMA,
+            },
+            vec![Group::healthy(REPLICAS, service)],
+        )
     }
 }
 

@@ -22,21 +22,17 @@ pub fn els(load: f64) -> Scenario {
     let service = Service::Fifo { workers: WORKERS };
     let mean_seconds = (MACHINES * WORKERS) as f64 / ELS_CAPACITY;
     let scenario = Scenario {
-        load: Load::even(0.0, 1),
-        cost: Cost::Lognormal {
-            // A lognormal's mean is e^(σ²/2) times its median.
-            median: Duration::from_secs_f64(mean_seconds / (SIGMA * SIGMA / 2.0).exp()),
-            sigma: SIGMA,
-        },
-        fleet: vec![Group::healthy(MACHINES, service)],
-        antagonists: None,
         network: NETWORK,
-        events: Vec::new(),
-        deadline: Duration::from_secs(5),
-        cancel_expired: false,
-        tape: None,
         warmup: Duration::from_secs(10),
-        span: Duration::from_mins(1),
+        ..Scenario::plain(
+            Load::even(0.0, 1),
+            Cost::Lognormal {
+                // A lognormal's mean is e^(σ²/2) times its median.
+                median: Duration::from_secs_f64(mean_seconds / (SIGMA * SIGMA / 2.0).exp()),
+                sigma: SIGMA,
+            },
+            vec![Group::healthy(MACHINES, service)],
+        )
     };
     at_load(load, scenario)
 }

@@ -45,17 +45,14 @@ pub fn slow_pod(pods: usize, balancers: usize) -> Scenario {
 
 fn fifo(replicas: usize, clients: usize) -> Scenario {
     Scenario {
-        load: Load::even(0.0, clients),
-        cost: Cost::Exponential(COST),
-        fleet: vec![Group::healthy(replicas, Service::Fifo { workers: 1 })],
-        antagonists: None,
         network: NETWORK,
-        events: Vec::new(),
-        deadline: Duration::from_secs(5),
-        cancel_expired: false,
-        tape: None,
         warmup: Duration::from_secs(10),
         span: Duration::from_secs(40),
+        ..Scenario::plain(
+            Load::even(0.0, clients),
+            Cost::Exponential(COST),
+            vec![Group::healthy(replicas, Service::Fifo { workers: 1 })],
+        )
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{at_load, sized, testbed};
 use crate::Scenario;
-use crate::scenario::{Cost, Group, Hedge, Load, Network, Service, Stall};
+use crate::scenario::{Cost, Group, Hedge, Load, Service, Stall};
 use core::time::Duration;
 use std::sync::Arc;
 
@@ -99,17 +99,12 @@ pub fn copied(
 
 fn leaves(cost: Cost) -> Scenario {
     Scenario {
-        load: Load::even(LEAF_QUERIES_PER_SECOND, 1),
-        cost,
-        fleet: vec![Group::healthy(LEAVES, Service::Latency)],
-        antagonists: None,
-        network: Network::NONE,
-        events: Vec::new(),
-        deadline: Duration::from_secs(5),
-        cancel_expired: false,
-        tape: None,
-        warmup: Duration::ZERO,
         span: Duration::from_secs(100),
+        ..Scenario::plain(
+            Load::even(LEAF_QUERIES_PER_SECOND, 1),
+            cost,
+            vec![Group::healthy(LEAVES, Service::Latency)],
+        )
     }
 }
 

@@ -3,7 +3,7 @@
 
 use super::{middle, one_replica};
 use crate::Scenario;
-use crate::scenario::{Arrivals, Cost, Group, Hobble, Load, Network, Service};
+use crate::scenario::{Arrivals, Cost, Group, Hobble, Load, Service};
 use core::time::Duration;
 
 /// Latency of the replica that has a bad time.
@@ -16,25 +16,17 @@ const FROZEN_LATENCY: Duration = Duration::from_secs(2);
 /// distribution of the same median and deviation. A replica's latency does not depend on how busy it is, and the network
 /// between is part of it.
 pub fn linkerd() -> Scenario {
-    Scenario {
-        load: Load {
+    Scenario::plain(
+        Load {
             arrivals: Arrivals::Regular,
             ..Load::even(1_000.0, 1)
         },
-        cost: Cost::ClippedNormal {
+        Cost::ClippedNormal {
             mean: Duration::from_millis(167),
             deviation: Duration::from_millis(5),
         },
-        fleet: vec![Group::healthy(11, Service::Latency)],
-        antagonists: None,
-        network: Network::NONE,
-        events: Vec::new(),
-        deadline: Duration::from_secs(5),
-        cancel_expired: false,
-        tape: None,
-        warmup: Duration::ZERO,
-        span: Duration::from_mins(1),
-    }
+        vec![Group::healthy(11, Service::Latency)],
+    )
 }
 
 /// The same scenario with one replica whose latency is 2 s in the middle half of the measured span: from 15 s to 45 s of the

@@ -120,17 +120,14 @@ fn halves(group: Group) -> [Group; 2] {
 
 fn among(neighbours: Antagonists, allocation: Sharing) -> Scenario {
     let scenario = Scenario {
-        load: Load::even(0.0, CLIENTS),
-        cost: Cost::Fixed(Duration::ZERO),
-        fleet: vec![Group::healthy(REPLICAS, Service::Shared(allocation))],
         antagonists: Some(neighbours),
         network: NETWORK,
-        events: Vec::new(),
-        deadline: Duration::from_secs(5),
-        cancel_expired: false,
-        tape: None,
         warmup: Duration::from_mins(1),
-        span: Duration::from_mins(1),
+        ..Scenario::plain(
+            Load::even(0.0, CLIENTS),
+            Cost::Fixed(Duration::ZERO),
+            vec![Group::healthy(REPLICAS, Service::Shared(allocation))],
+        )
     };
     at_load(LOAD, costing(COST, scenario))
 }

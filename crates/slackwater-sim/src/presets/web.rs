@@ -24,17 +24,14 @@ pub fn web(replicas: usize, clients: usize, load: f64) -> Scenario {
         contention_loss: 0.0,
     });
     let scenario = Scenario {
-        load: Load::even(0.0, clients),
-        cost: Cost::Exponential(COST),
-        fleet: vec![Group::healthy(replicas, service)],
-        antagonists: None,
         network: NETWORK,
-        events: Vec::new(),
-        deadline: Duration::from_secs(5),
-        cancel_expired: false,
-        tape: None,
         warmup: Duration::from_secs(2),
         span: Duration::from_secs(6),
+        ..Scenario::plain(
+            Load::even(0.0, clients),
+            Cost::Exponential(COST),
+            vec![Group::healthy(replicas, service)],
+        )
     };
     at_load(load, scenario)
 }

@@ -1,7 +1,6 @@
 //! A recorded policy asked again, call by call: the same settings, draws and inputs give the same picks, or the code has
 //! changed in between.
 
-use core::fmt;
 use slackwater_core::policy::{
     Decision, Pick, PickReason, Policy, ProbeId, ProbeRound, Query, RoundReply, Ticket,
 };
@@ -24,7 +23,8 @@ pub struct Player {
 }
 
 /// The first place where a policy says something else than it did.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("event {event}, after {pick} picks, at {at}: recorded {recorded}, replayed {replayed}")]
 pub struct Difference {
     /// How many of the stream's entries came before.
     pub event: u64,
@@ -37,24 +37,6 @@ pub struct Difference {
     /// What it says now.
     pub replayed: String,
 }
-
-impl fmt::Display for Difference {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            event,
-            pick,
-            at,
-            recorded,
-            replayed,
-        } = self;
-        write!(
-            f,
-            "event {event}, after {pick} picks, at {at}: recorded {recorded}, replayed {replayed}"
-        )
-    }
-}
-
-impl core::error::Error for Difference {}
 
 /// What was said then and is said now, where the two differ.
 type Differing = (String, String);

@@ -4,8 +4,9 @@
 
 use crate::figure::{
     Axis, Bars, Cell, Chart, Claim, Effort, Figure, Findings, Line, Played, Plot, Table, Verdict,
+    Words,
 };
-use crate::scenario::{Cost, Group, Load, Network, Service};
+use crate::scenario::{Cost, Group, Load, Service};
 use crate::{Measured, PolicyChoice, Scenario};
 use core::time::Duration;
 use std::sync::Arc;
@@ -29,17 +30,13 @@ pub(super) fn run(rif: u64, latency_ms: u64) -> Measured {
 /// A cell that came to these runs.
 pub(super) fn played(step: &str, load: f64, policy: &str, runs: Vec<Measured>) -> Played {
     let scenario = Scenario {
-        load: Load::even(100.0, 2),
-        cost: Cost::Fixed(Duration::from_millis(80)),
-        fleet: vec![Group::healthy(2, Service::Fifo { workers: 4 })],
-        antagonists: None,
-        network: Network::NONE,
-        events: Vec::new(),
-        deadline: Duration::from_secs(5),
-        cancel_expired: false,
-        tape: None,
         warmup: Duration::from_secs(5),
         span: Duration::from_secs(10),
+        ..Scenario::plain(
+            Load::even(100.0, 2),
+            Cost::Fixed(Duration::from_millis(80)),
+            vec![Group::healthy(2, Service::Fifo { workers: 4 })],
+        )
     };
     Played {
         cell: Cell {
@@ -61,16 +58,12 @@ pub(super) fn played(step: &str, load: f64, policy: &str, runs: Vec<Measured>) -
 pub(super) struct Example;
 
 impl Figure for Example {
-    fn name(&self) -> &'static str {
-        "made-up"
-    }
-
-    fn title(&self) -> &'static str {
-        "A <made-up> figure"
-    }
-
-    fn about(&self) -> &'static str {
-        "Nothing & more."
+    fn words(&self) -> Words {
+        Words {
+            name: "made-up",
+            title: "A <made-up> figure",
+            about: "Nothing & more.",
+        }
     }
 
     fn cells(&self, _effort: &Effort) -> Vec<Cell> {

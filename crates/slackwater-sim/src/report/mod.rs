@@ -23,7 +23,6 @@ pub use svg::svg_document;
 pub use text::{comparison, summary};
 
 use crate::figure::{Figure, Findings, Played};
-use core::fmt;
 use core::time::Duration;
 use std::fs;
 use std::io;
@@ -43,29 +42,13 @@ pub struct RunInfo {
 }
 
 /// A file or folder that could not be written.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{}: cannot be written: {source}", path.display())]
 pub struct WriteError {
     /// Which.
     pub path: PathBuf,
     /// Why.
     pub source: io::Error,
-}
-
-impl fmt::Display for WriteError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{}: cannot be written: {}",
-            self.path.display(),
-            self.source
-        )
-    }
-}
-
-impl core::error::Error for WriteError {
-    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
-        Some(&self.source)
-    }
 }
 
 /// Writes a figure's `NAME.csv`, `NAME.html` and one `NAME-N.svg` for each chart (N from 1) into `dir`, which is made if it is

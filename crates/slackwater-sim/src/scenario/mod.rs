@@ -60,6 +60,24 @@ impl Scenario {
     /// The most clients.
     pub const CLIENTS_MAX: usize = 10_000;
 
+    /// Nothing but a load on a fleet, for a minute: no neighbours, no network, no events, no warm-up, and clients that wait for
+    /// 5 s.
+    pub fn plain(load: Load, cost: Cost, fleet: Vec<Group>) -> Self {
+        Self {
+            load,
+            cost,
+            fleet,
+            antagonists: None,
+            network: Network::NONE,
+            events: Vec::new(),
+            deadline: Duration::from_secs(5),
+            cancel_expired: false,
+            tape: None,
+            warmup: Duration::ZERO,
+            span: Duration::from_mins(1),
+        }
+    }
+
     /// How many replicas there are at the start.
     pub fn replicas(&self) -> usize {
         self.fleet

@@ -8,44 +8,35 @@ use core::ops::AddAssign;
 use core::time::Duration;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
+use slackwater_core::named;
 
 /// How many classes there are.
 pub const RESPONSE_CLASSES: usize = ResponseClass::ALL.len();
 
-/// What became of a request, as its client sees it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ResponseClass {
-    /// A complete response with a status from 100 to 199: another protocol.
-    Informational,
-    /// From 200 to 299.
-    Success,
-    /// From 300 to 399.
-    Redirect,
-    /// From 400 to 499.
-    Client,
-    /// From 500 on.
-    Server,
-    /// A complete response with a status from 200 to 299 whose gRPC status blames the server.
-    GrpcFailed,
-    /// The replica broke off or fell silent.
-    Broken,
-    /// The client left, or was cut off.
-    ClientGone,
+named! {
+    /// What became of a request, as its client sees it.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum ResponseClass by as_str {
+        /// A complete response with a status from 100 to 199: another protocol.
+        Informational = "1xx",
+        /// From 200 to 299.
+        Success = "2xx",
+        /// From 300 to 399.
+        Redirect = "3xx",
+        /// From 400 to 499.
+        Client = "4xx",
+        /// From 500 on.
+        Server = "5xx",
+        /// A complete response with a status from 200 to 299 whose gRPC status blames the server.
+        GrpcFailed = "grpc_failed",
+        /// The replica broke off or fell silent.
+        Broken = "broken",
+        /// The client left, or was cut off.
+        ClientGone = "client_gone",
+    }
 }
 
 impl ResponseClass {
-    /// Each, in the order of [`Self::index`].
-    pub const ALL: [Self; 8] = [
-        Self::Informational,
-        Self::Success,
-        Self::Redirect,
-        Self::Client,
-        Self::Server,
-        Self::GrpcFailed,
-        Self::Broken,
-        Self::ClientGone,
-    ];
-
     /// That of a complete response.
     pub fn of(status: StatusCode) -> Self {
         match status.as_u16() {
@@ -70,20 +61,6 @@ impl ResponseClass {
     /// Its place in [`Self::ALL`].
     pub const fn index(self) -> usize {
         self as usize
-    }
-
-    /// Its name in metrics and in the status.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Informational => "1xx",
-            Self::Success => "2xx",
-            Self::Redirect => "3xx",
-            Self::Client => "4xx",
-            Self::Server => "5xx",
-            Self::GrpcFailed => "grpc_failed",
-            Self::Broken => "broken",
-            Self::ClientGone => "client_gone",
-        }
     }
 }
 

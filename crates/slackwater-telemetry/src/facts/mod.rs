@@ -454,11 +454,12 @@ impl AddAssign for RequestCounts {
 }
 
 /// Where a process is in its life.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Phase {
     /// It does not listen yet.
+    #[default]
     Starting,
     /// It takes requests.
     Serving,
@@ -466,6 +467,18 @@ pub enum Phase {
     Withdrawn,
     /// It finishes what it has and takes nothing new.
     Draining,
+}
+
+impl Phase {
+    /// Its name, as JSON has it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Starting => "starting",
+            Self::Serving => "serving",
+            Self::Withdrawn => "withdrawn",
+            Self::Draining => "draining",
+        }
+    }
 }
 
 /// The phase, shared between whoever goes through it and the admin server that tells of it. Starts at

@@ -3,7 +3,6 @@
 //! The core knows replicas by name only. The table is looked at in every pick, so it hashes names with one
 //! multiplication: names are this process's own and nobody outside can choose them to collide.
 
-use core::fmt;
 use core::hash::{BuildHasherDefault, Hasher};
 use core::net::SocketAddr;
 use core::num::NonZeroU32;
@@ -33,10 +32,11 @@ impl From<SocketAddr> for ReplicaAddrs {
 }
 
 /// Why a replica could not join.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InsertError {
     /// A replica with this address for queries is in the fleet already.
+    #[error("a replica at {addr} is in the fleet already ({replica}); list each address once")]
     Duplicate {
         /// The address.
         addr: SocketAddr,
@@ -44,26 +44,9 @@ pub enum InsertError {
         replica: ReplicaId,
     },
     /// The fleet has [`ReplicaIds::MAX`] replicas.
+    #[error("the fleet has {} replicas, which is the most", ReplicaIds::MAX)]
     Full,
 }
-
-impl fmt::Display for InsertError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Duplicate { addr, replica } => write!(
-                f,
-                "a replica at {addr} is in the fleet already ({replica}); list each address once"
-            ),
-            Self::Full => write!(
-                f,
-                "the fleet has {} replicas, which is the most",
-                ReplicaIds::MAX
-            ),
-        }
-    }
-}
-
-impl core::error::Error for InsertError {}
 
 /// Where a part of a replica is; a replica that is not weighted has one part.
 #[derive(Clone, Copy, Debug)]

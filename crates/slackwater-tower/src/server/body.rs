@@ -1,28 +1,29 @@
-//! The response body that keeps its query in flight to the last byte.
-//!
-//! Servers stop polling a body in many ways: at its end, at the announced length, when `is_end_stream` says so, at an
-//! error, when the client has left. All of them end the query here, once. `[T1]`
+//! The response body that keeps its query in flight to the last byte. `[T1]`
 
 use super::QueryInFlight;
 use super::layer::end_by_trailers;
 use crate::response::BytesLeft;
+use crate::watched_body::{Watch, WatchedBody};
 use bytes::Buf;
-use core::pin::Pin;
-use core::task::{Context, Poll};
-use http_body::{Body, Frame, SizeHint};
-use pin_project_lite::pin_project;
+use http_body::{Body, Frame};
 use slackwater_core::tracker::End;
 
-pin_project! {
-    /// A response body `B` whose query is in flight until it ends, fails or is dropped; or the empty body of a probe's
-    /// answer, or any other to a query that has ended.
-    #[derive(Debug)]
-    pub struct TrackedBody<B> {
-        #[pin]
-        inner: Option<B>,
-        query: Option<QueryInFlight>,
-        bytes_left: BytesLeft,
-    }
+/// A response body `B` whose query is in flight until it ends, fails or is dropped; or the empty body of a probe's
+/// answer, or any other to a query that has ended.
+pub type TrackedBody<B> = WatchedBody<B, Tracking>;
+
+/// The query that a body answers.
+#[derive(Debug)]
+pub struct Tracking {
+    query: Option<QueryInFlight>,
+    bytes_left: BytesLeft,
+}
+
+impl Tracking {
+    const NONE: Self = Self {
+        query: None,
+        bytes_left: BytesLeft::UNKNOWN,
+    };
 }
 
 impl<B: Body> TrackedBody<B> {
@@ -34,71 +35,37 @@ impl<B: Body> TrackedBody<B> {
         } else {
             Some(query)
         };
-        Self {
-            inner: Some(inner),
-            query,
-            bytes_left,
-        }
+        Self::watched(Some(inner), Tracking { query, bytes_left })
     }
 
     pub(super) const fn untracked(inner: B) -> Self {
-        Self {
-            inner: Some(inner),
-            query: None,
-            bytes_left: BytesLeft::UNKNOWN,
-        }
+        Self::watched(Some(inner), Tracking::NONE)
     }
 
     pub(super) const fn empty() -> Self {
-        Self {
-            inner: None,
-            query: None,
-            bytes_left: BytesLeft::UNKNOWN,
-        }
+        Self::watched(None, Tracking::NONE)
     }
 }
 
-impl<B: Body> Body for TrackedBody<B> {
-    type Data = B::Data;
-    type Error = B::Error;
-
-    fn poll_frame(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
-        let mut this = self.project();
-        let Some(mut inner) = this.inner.as_mut().as_pin_mut() else {
-            return Poll::Ready(None);
-        };
-        let mut poll = || inner.as_mut().poll_frame(cx);
-        let polled = match this.query {
+impl Watch for Tracking {
+    fn poll<T>(&mut self, poll: impl FnOnce() -> T) -> T {
+        match &mut self.query {
             Some(query) => query.run(poll),
             None => poll(),
-        };
-        let end = match &polled {
-            Poll::Pending => None,
-            Poll::Ready(None) => Some(End::Success),
-            Poll::Ready(Some(Err(_))) => Some(End::Failed),
-            Poll::Ready(Some(Ok(frame))) => {
-                end_after(frame, this.bytes_left, inner.is_end_stream())
-            }
+        }
+    }
+
+    fn polled<D: Buf, E>(&mut self, frame: Option<&Result<Frame<D>, E>>, is_last: bool) {
+        let end = match frame {
+            None => Some(End::Success),
+            Some(Err(_)) => Some(End::Failed),
+            Some(Ok(frame)) => end_after(frame, &mut self.bytes_left, is_last),
         };
         if let Some(end) = end
-            && let Some(query) = this.query.take()
+            && let Some(query) = self.query.take()
         {
             query.finish(end);
         }
-        polled
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.inner.as_ref().is_none_or(Body::is_end_stream)
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.inner
-            .as_ref()
-            .map_or_else(|| SizeHint::with_exact(0), Body::size_hint)
     }
 }
 

@@ -9,7 +9,6 @@ use super::{Load, QueryInFlight};
 use crate::response::{BytesLeft, head_outcome, trailers_outcome};
 use crate::wire::carried::write_said;
 use crate::wire::{PROBE_PATH, ProbeKey, headers, signed};
-use core::fmt;
 use core::pin::Pin;
 use core::task::{Context, Poll, ready};
 use http::header::{CACHE_CONTROL, HeaderValue};
@@ -95,23 +94,12 @@ impl LoadLayer {
 }
 
 /// A probe path does not begin with a slash, or holds what no path can.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the probe path {path:?} is not a plain URL path such as {PROBE_PATH}")]
 pub struct BadProbePath {
     /// What was given.
     pub path: Box<str>,
 }
-
-impl fmt::Display for BadProbePath {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "the probe path {:?} is not a plain URL path such as {PROBE_PATH}",
-            self.path
-        )
-    }
-}
-
-impl core::error::Error for BadProbePath {}
 
 impl<S> Layer<S> for LoadLayer {
     type Service = LoadService<S>;

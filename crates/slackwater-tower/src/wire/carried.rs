@@ -5,7 +5,7 @@
 
 use bytes::Bytes;
 use core::cell::RefCell;
-use core::fmt::{self, Write};
+use core::fmt::Write;
 use core::time::Duration;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use slackwater_core::{LoadReport, Rif};
@@ -173,22 +173,14 @@ fn number(text: &[u8]) -> Option<Option<u64>> {
 }
 
 /// The header `x-slackwater-load` cannot be read, or comes more than once, so that two replicas seem to speak.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the header {LOAD} is not one of three numbers between semicolons, the first of them at most {}, the second too, the \
+     third at most {}; only the first has to be there",
+    u32::MAX,
+    u64::MAX
+)]
 pub struct BadLoad;
-
-impl fmt::Display for BadLoad {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "the header {LOAD} is not one of three numbers between semicolons, the first of them at most {}, the second too, \
-             the third at most {}; only the first has to be there",
-            u32::MAX,
-            u64::MAX
-        )
-    }
-}
-
-impl core::error::Error for BadLoad {}
 
 #[cfg(test)]
 mod tests {

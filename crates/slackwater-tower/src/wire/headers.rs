@@ -170,12 +170,14 @@ impl fmt::Debug for Hint {
 }
 
 /// Why headers hold no report. One bad header spoils the whole: half a report may mislead more than none.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadReport {
     /// There is no `x-prequal-rif`: what answered does not know Prequal.
+    #[error("the header {RIF} is absent; does the probe reach a replica that reports its load?")]
     RifAbsent,
     /// A header is not a plain decimal number, or is above its range.
+    #[error("the header {header} is not a whole number from 0 to {max}")]
     NotANumber {
         /// Which header.
         header: HeaderName,
@@ -183,46 +185,17 @@ pub enum BadReport {
         max: u64,
     },
     /// A header comes more than once, so that two replicas seem to speak.
+    #[error("the header {header} comes more than once")]
     Repeated {
         /// Which header.
         header: HeaderName,
     },
 }
 
-impl fmt::Display for BadReport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::RifAbsent => write!(
-                f,
-                "the header {RIF} is absent; does the probe reach a replica that reports its load?"
-            ),
-            Self::NotANumber { header, max } => {
-                write!(
-                    f,
-                    "the header {header} is not a whole number from 0 to {max}"
-                )
-            }
-            Self::Repeated { header } => write!(f, "the header {header} comes more than once"),
-        }
-    }
-}
-
-impl core::error::Error for BadReport {}
-
 /// The header `x-slackwater-hint` comes twice, or is not up to 256 bytes in hexadecimal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the header {HINT} is not one text of up to {HINT_BYTES_MAX} bytes in hexadecimal digits")]
 pub struct BadHint;
-
-impl fmt::Display for BadHint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "the header {HINT} is not one text of up to {HINT_BYTES_MAX} bytes in hexadecimal digits"
-        )
-    }
-}
-
-impl core::error::Error for BadHint {}
 
 /// The header as a number from 0 to `max`; `None` where it is absent.
 fn number(headers: &HeaderMap, header: &HeaderName, max: u64) -> Result<Option<u64>, BadReport> {

@@ -1,34 +1,18 @@
 //! Bytes as hexadecimal text: keys in configuration files, query hints in headers.
 
+use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
+
 /// `bytes` in lower-case digits, two for each.
 pub(super) fn encode(bytes: &[u8]) -> String {
-    let digit = |nibble: u8| char::from(nibble + if nibble < 10 { b'0' } else { b'a' - 10 });
-    bytes
-        .iter()
-        .flat_map(|byte| [digit(byte >> 4), digit(byte & 15)])
-        .collect()
+    HEXLOWER.encode(bytes)
 }
 
 /// Decodes into `into` and returns how many bytes that are; `None` for an odd number of digits, anything that is no
 /// digit (either case counts as one), or more bytes than `into` holds.
 pub(super) fn decode(text: &[u8], into: &mut [u8]) -> Option<usize> {
-    let (pairs, []) = text.as_chunks::<2>() else {
-        return None;
-    };
-    let into = into.get_mut(..pairs.len())?;
-    for (byte, [high, low]) in into.iter_mut().zip(pairs) {
-        *byte = (nibble(*high)? << 4) | nibble(*low)?;
-    }
-    Some(pairs.len())
-}
-
-const fn nibble(digit: u8) -> Option<u8> {
-    match digit {
-        b'0'..=b'9' => Some(digit - b'0'),
-        b'a'..=b'f' => Some(digit - b'a' + 10),
-        b'A'..=b'F' => Some(digit - b'A' + 10),
-        _ => None,
-    }
+    let length = HEXLOWER_PERMISSIVE.decode_len(text.len()).ok()?;
+    let decoded = HEXLOWER_PERMISSIVE.decode_mut(text, into.get_mut(..length)?);
+    decoded.ok()
 }
 
 #[cfg(test)]

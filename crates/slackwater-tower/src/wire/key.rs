@@ -113,35 +113,25 @@ impl fmt::Debug for ProbeKey {
 }
 
 /// Why something is no probe key. Never tells the key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadProbeKey {
     /// Fewer than 16 or more than 64 bytes.
+    #[error(
+        "the probe key has {bytes} bytes, it needs {} to {}; make one with `openssl rand -hex 32`",
+        ProbeKey::BYTES_MIN,
+        ProbeKey::BYTES_MAX
+    )]
     Length {
         /// How many there are.
         bytes: usize,
     },
     /// The text is not an even number of hexadecimal digits.
+    #[error(
+        "the probe key is not an even number of hexadecimal digits; make one with `openssl rand -hex 32`"
+    )]
     NotHex,
 }
-
-impl fmt::Display for BadProbeKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Length { bytes } => write!(
-                f,
-                "the probe key has {bytes} bytes, it needs {} to {}; make one with `openssl rand -hex 32`",
-                ProbeKey::BYTES_MIN,
-                ProbeKey::BYTES_MAX
-            ),
-            Self::NotHex => f.write_str(
-                "the probe key is not an even number of hexadecimal digits; make one with `openssl rand -hex 32`",
-            ),
-        }
-    }
-}
-
-impl core::error::Error for BadProbeKey {}
 
 #[cfg(test)]
 mod tests {

@@ -26,20 +26,11 @@ pub const PROBE_PATH: &str = "/prequal/probe";
 pub const HINT_BYTES_MAX: usize = 256;
 
 /// A query hint is longer than [`HINT_BYTES_MAX`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the query hint has {bytes} bytes, at most {HINT_BYTES_MAX} fit a probe; send a hash of it"
+)]
 pub struct HintTooLong {
     /// How long it is.
     pub bytes: usize,
 }
-
-impl core::fmt::Display for HintTooLong {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(
-            f,
-            "the query hint has {} bytes, at most {HINT_BYTES_MAX} fit a probe; send a hash of it",
-            self.bytes
-        )
-    }
-}
-
-impl core::error::Error for HintTooLong {}

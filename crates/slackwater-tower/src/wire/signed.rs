@@ -7,7 +7,6 @@
 
 use super::key::TAG_BYTES;
 use super::{ProbeKey, headers, hex};
-use core::fmt;
 use core::time::Duration;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -30,31 +29,22 @@ const TIME_DIGITS_MAX: usize = 20;
 pub struct Challenge(String);
 
 /// Why a probe, or an answer, is not believed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadAuth {
     /// The header is not there.
+    #[error("it is not signed, expected a signature under the shared key")]
     Absent,
     /// It comes twice, or is not as the specification has it.
+    #[error("its signature has no valid form")]
     Malformed,
     /// The tag is not one of this key over this message.
+    #[error("its signature was made with another key, or of something else")]
     Wrong,
     /// The request was made too long ago, or will be: by more than [`CLOCK_SKEW_MAX`].
+    #[error("it is too old or from the future; look at both clocks")]
     Stale,
 }
-
-impl fmt::Display for BadAuth {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Absent => "it is not signed, expected a signature under the shared key",
-            Self::Malformed => "its signature has no valid form",
-            Self::Wrong => "its signature was made with another key, or of something else",
-            Self::Stale => "it is too old or from the future; look at both clocks",
-        })
-    }
-}
-
-impl core::error::Error for BadAuth {}
 
 /// Signs a request that is complete but for this, in place of any signature there. `nonce` must be hard to guess.
 pub fn sign_probe(

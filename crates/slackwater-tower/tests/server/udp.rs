@@ -138,14 +138,9 @@ async fn what_is_no_probe_is_counted_and_not_answered() {
     for reason in Malformed::ALL {
         let sent = refused
             .iter()
-            .filter(|(_, verdict)| verdict == reason)
+            .filter(|(_, verdict)| *verdict == reason)
             .count();
-        assert_eq!(
-            counts.udp_refused(*reason),
-            sent as u64,
-            "{}",
-            reason.name()
-        );
+        assert_eq!(counts.udp_refused(reason), sent as u64, "{}", reason.name());
     }
     assert_eq!((counts.udp_answered, counts.udp_receive_errors), (1, 0));
 }

@@ -4,7 +4,6 @@ use super::address::Address;
 use super::sse::{self, Event};
 use crate::output::clean;
 use bytes::Bytes;
-use core::fmt;
 use core::time::Duration;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
@@ -30,35 +29,33 @@ const ANSWER_BYTES_MAX: usize = 16 << 20;
 const REFUSAL_BYTES_MAX: usize = 4 << 10;
 
 /// Why there is nothing to be heard. Its text completes "… at ADDRESS".
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     /// The name has no address, or nobody listens there.
+    #[error("no connection: {0}")]
     Connect(io::Error),
     /// No connection, or no answer, in time.
+    #[error("no answer in time")]
     Late,
     /// The connection broke, or it is no HTTP.
+    #[error("the connection broke: {0}")]
     Broken(hyper::Error),
     /// Another answer than the one that was asked for.
+    #[error("{}", refusal(*.0, .1))]
     Refused(StatusCode, String),
     /// Not what an admin server says.
+    #[error("{0}")]
     Strange(String),
     /// It was ended by the other side.
+    #[error("it ended the stream")]
     Ended,
 }
 
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Connect(error) => write!(f, "no connection: {error}"),
-            Self::Late => f.write_str("no answer in time"),
-            Self::Broken(error) => write!(f, "the connection broke: {error}"),
-            Self::Refused(StatusCode::NOT_FOUND, _) => f.write_str(
-                "there is no such path: it is an older slackwater, or something else altogether",
-            ),
-            Self::Refused(status, why) => write!(f, "it answered {status}: {}", why.trim_end()),
-            Self::Strange(what) => f.write_str(what),
-            Self::Ended => f.write_str("it ended the stream"),
-        }
+fn refusal(status: StatusCode, why: &str) -> String {
+    if status == StatusCode::NOT_FOUND {
+        "there is no such path: it is an older slackwater, or something else altogether".to_owned()
+    } else {
+        format!("it answered {status}: {}", why.trim_end())
     }
 }
 

@@ -6,15 +6,24 @@
 
 pub(crate) mod address;
 mod client;
-mod percent;
 mod sse;
 
 pub(crate) use address::Address;
 pub(crate) use client::{Failure, Stream, Wanted, answer, json};
-pub(crate) use percent::encode;
 pub(crate) use sse::Event;
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, utf8_percent_encode};
 use slackwater_config::Fault;
+
+/// Every character that may mean something in a path or a query.
+const RESERVED: AsciiSet = (NON_ALPHANUMERIC.remove(b'-').remove(b'.'))
+    .remove(b'_')
+    .remove(b'~');
+
+/// A name for a path or a query.
+pub(crate) fn encode(text: &str) -> PercentEncode<'_> {
+    utf8_percent_encode(text, &RESERVED)
+}
 
 /// Runs what talks to an admin server to its end, on this thread.
 pub(crate) fn block_on<T>(work: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {

@@ -4,7 +4,6 @@
 //! lines are joined by LF; comments and unknown fields say nothing. Absent on purpose: `id` and `retry`, which the admin
 //! server does not send, since a stream begins with all that there is to know.
 
-use core::fmt;
 use memchr::memchr2;
 
 /// An event may be so long: the largest fleet's has some hundred KiB.
@@ -23,21 +22,14 @@ pub(crate) struct Event {
 }
 
 /// The stream cannot be read any further.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum BadStream {
     /// An event or a line is longer than what is kept of one.
+    #[error("it sent an event of more than {EVENT_BYTES_MAX} bytes")]
     TooLong,
     /// It is not UTF-8.
+    #[error("it sent an event that is no text")]
     NotText,
-}
-
-impl fmt::Display for BadStream {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::TooLong => write!(f, "it sent an event of more than {EVENT_BYTES_MAX} bytes"),
-            Self::NotText => f.write_str("it sent an event that is no text"),
-        }
-    }
 }
 
 /// A reader in the middle of a stream.

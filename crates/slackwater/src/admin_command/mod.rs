@@ -449,7 +449,7 @@ impl Filter {
                 path += "&";
                 path += name;
                 path += "=";
-                path += &encode(&value);
+                path.extend(encode(&value));
             }
         }
         path

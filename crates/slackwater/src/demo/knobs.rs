@@ -4,6 +4,7 @@ use super::args::{RATE_MAX, RATE_MIN};
 use super::replica::trouble::{Fault, Trouble};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use slackwater_core::named;
 use slackwater_core::policy::{POLICIES, PolicyEntry, policy_named};
 
 /// One turn of a knob.
@@ -28,36 +29,19 @@ pub(super) enum Order {
     Reset,
 }
 
-/// A knob, by the path at which it is turned.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Knob {
-    Load,
-    Replica,
-    Policy,
-    Weather,
-    Reset,
+named! {
+    /// A knob, by the path at which it is turned.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub(super) enum Knob by path {
+        Load = "/demo/load",
+        Replica = "/demo/replica",
+        Policy = "/demo/policy",
+        Weather = "/demo/weather",
+        Reset = "/demo/reset",
+    }
 }
 
 impl Knob {
-    pub(super) const ALL: [Self; 5] = [
-        Self::Load,
-        Self::Replica,
-        Self::Policy,
-        Self::Weather,
-        Self::Reset,
-    ];
-
-    /// Where it is turned.
-    pub(super) const fn path(self) -> &'static str {
-        match self {
-            Self::Load => "/demo/load",
-            Self::Replica => "/demo/replica",
-            Self::Policy => "/demo/policy",
-            Self::Weather => "/demo/weather",
-            Self::Reset => "/demo/reset",
-        }
-    }
-
     /// What the JSON in `body` asks for, of fleets of so many replicas.
     ///
     /// # Errors

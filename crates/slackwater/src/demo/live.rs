@@ -268,7 +268,6 @@ mod tests {
         let side = |policy: &'static str| Side {
             service: format!("{policy}_2"),
             policy,
-            about: "",
             requests: 9_000,
             errors: 4,
             recent,

@@ -5,13 +5,12 @@
 use super::fleet::Watcher;
 use super::history::History;
 use super::picture::{
-    Balancer, Phase, Picks, Picture, Pooled, Quantiles, Recent, ReplicaState, Side, Weather,
+    Balancer, Phase, Picks, Picture, Quantiles, Recent, ReplicaState, Side, Weather,
 };
 use crate::load::Live;
 use core::time::Duration;
-use slackwater_core::Rif;
-use slackwater_core::policy::{PickReason, PolicyEntry, PooledView};
-use slackwater_telemetry::facts::{Facts, StatusSource, WorkerFacts};
+use slackwater_core::policy::{PickReason, PolicyEntry};
+use slackwater_telemetry::facts::{Facts, StatusSource};
 use std::sync::Arc;
 
 /// What "recent" covers; also the length of the load generator's window.
@@ -164,7 +163,6 @@ impl Observed {
         Side {
             service: self.handles.service.clone(),
             policy: self.handles.policy.name,
-            about: self.handles.policy.about,
             requests: figures.requests,
             errors: figures.errors,
             recent: Recent::from(window),
@@ -183,15 +181,13 @@ impl Observed {
                 rif: rif.count(),
                 rif_high: *high,
                 served: figures.served,
-                refused: figures.refused,
             }
         });
         states.collect()
     }
 }
 
-/// What a proxy's workers know, put together: counts added up, and the pool of the first, since each worker has its own
-/// and the demo's proxies have one.
+/// What a proxy's workers count, added up.
 fn balancer(facts: &Facts) -> Balancer {
     let mut balancer = Balancer::default();
     let workers = || facts.services.iter().flat_map(|service| &service.workers);
@@ -213,40 +209,18 @@ fn balancer(facts: &Facts) -> Balancer {
         })
         .filter(|picks| picks.count > 0)
         .collect();
-    if let Some(worker) = workers().next() {
-        balancer.rif_limit = worker.snapshot.rif_limit.map(Rif::count);
-        let pool = worker.snapshot.pool.iter();
-        balancer.pool = pool.filter_map(|report| pooled(worker, report)).collect();
-    }
     balancer
-}
-
-/// A report as shown; `None` for a replica that has left the fleet, which none does here.
-fn pooled(worker: &WorkerFacts, report: &PooledView) -> Option<Pooled> {
-    let replica = (worker.ids.iter()).position(|ids| ids.contains(&report.replica))?;
-    Some(Pooled {
-        replica,
-        rif: report.rif.count(),
-        latency_ms: report.latency.map(ms),
-        age_ms: ms(report.age),
-        uses_left: report.uses_left,
-        hot: report.hot,
-    })
-}
-
-fn ms(span: Duration) -> f64 {
-    span.as_secs_f64() * 1e3
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use slackwater_core::policy::{Event, Policy, Prequal, PrequalConfig, Query, Snapshot};
-    use slackwater_core::{Instant, LoadReport, NoDraw, ReplicaIds, SplitMix64};
-    use slackwater_telemetry::facts::ServiceFacts;
+    use slackwater_core::{Instant, LoadReport, NoDraw, ReplicaIds, Rif, SplitMix64};
+    use slackwater_telemetry::facts::{ServiceFacts, WorkerFacts};
 
     #[test]
-    fn a_proxy_is_shown_with_its_counts_added_up_and_the_pool_of_its_first_worker() {
+    fn a_proxy_is_shown_with_its_counts_added_up() {
         let mut names = ReplicaIds::new();
         let ids = [(); 2].map(|()| names.allocate().expect("a name"));
         let mut policy = Prequal::new(PrequalConfig::default());
@@ -283,12 +257,5 @@ mod tests {
         );
         assert_eq!(balancer.probes_sent, 2 * policy.counters().probes_sent);
         assert_eq!(balancer.probes_answered, balancer.probes_sent);
-        let mut pooled: Vec<_> = balancer.pool.iter().map(|report| report.replica).collect();
-        pooled.sort_unstable();
-        assert_eq!(pooled, [0, 1]);
-        assert_eq!(
-            (balancer.pool[0].rif, balancer.pool[0].latency_ms),
-            (4, Some(20.0))
-        );
     }
 }

@@ -58,8 +58,6 @@ pub(super) struct Side {
     /// What its proxy's service is called.
     pub(super) service: String,
     pub(super) policy: &'static str,
-    /// What the policy does, in a line.
-    pub(super) about: &'static str,
     /// Ended since the start, errors included.
     pub(super) requests: u64,
     pub(super) errors: u64,
@@ -122,8 +120,6 @@ pub(super) struct ReplicaState {
     pub(super) rif_high: u32,
     /// Served since the start.
     pub(super) served: u64,
-    /// Refused since the start, because too many were in service.
-    pub(super) refused: u64,
 }
 
 /// What a side's proxy knows and did.
@@ -134,10 +130,6 @@ pub(super) struct Balancer {
     pub(super) probes_sent: u64,
     pub(super) probes_answered: u64,
     pub(super) probes_lost: u64,
-    /// The RIF from which a replica counts as hot; `None` where there is none.
-    pub(super) rif_limit: Option<u32>,
-    /// Reports that the next pick would choose from, oldest first.
-    pub(super) pool: Vec<Pooled>,
 }
 
 /// How often one reason decided.
@@ -145,18 +137,6 @@ pub(super) struct Balancer {
 pub(super) struct Picks {
     pub(super) reason: &'static str,
     pub(super) count: u64,
-}
-
-/// A report in the pool.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Pooled {
-    /// Index of the replica.
-    pub(super) replica: usize,
-    pub(super) rif: u32,
-    pub(super) latency_ms: Option<f64>,
-    pub(super) age_ms: f64,
-    pub(super) uses_left: u32,
-    pub(super) hot: bool,
 }
 
 /// What ended in one second of the run.

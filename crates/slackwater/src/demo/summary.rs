@@ -177,12 +177,10 @@ mod tests {
             rif: 0,
             rif_high: 7,
             served,
-            refused: 0,
         };
         let picture = Side {
             service: policy.to_owned(),
             policy,
-            about: "",
             requests,
             errors: 0,
             recent: Recent {

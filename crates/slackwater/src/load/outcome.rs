@@ -6,47 +6,26 @@
 use core::error::Error;
 use core::fmt::Write as _;
 use http::StatusCode;
+use slackwater_core::named;
 use std::io;
 use std::time::Instant;
 
-/// What went wrong with a request, as counted in the table and in JSON.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ErrorKind {
-    /// No connection could be opened: refused, unreachable, out of ports or file descriptors.
-    Connect,
-    /// The answer's last byte had not come when the timeout, counted from the intended start, was over.
-    Timeout,
-    /// The connection or stream was closed or reset before the whole answer had come.
-    Closed,
-    /// The target answered with a status from 500 to 599.
-    Status5xx,
-    /// Never sent: every connection was taken and the queue was full.
-    Overload,
-    /// Anything else, such as an answer that is not HTTP.
-    Other,
-}
-
-impl ErrorKind {
-    /// Every kind, in the order of the table.
-    pub(crate) const ALL: [Self; 6] = [
-        Self::Connect,
-        Self::Timeout,
-        Self::Closed,
-        Self::Status5xx,
-        Self::Overload,
-        Self::Other,
-    ];
-
-    /// The name in the table and in JSON.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Connect => "connect",
-            Self::Timeout => "timeout",
-            Self::Closed => "closed",
-            Self::Status5xx => "status_5xx",
-            Self::Overload => "overload",
-            Self::Other => "other",
-        }
+named! {
+    /// What went wrong with a request, as counted in the table and in JSON.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub(crate) enum ErrorKind by name {
+        /// No connection could be opened: refused, unreachable, out of ports or file descriptors.
+        Connect = "connect",
+        /// The answer's last byte had not come when the timeout, counted from the intended start, was over.
+        Timeout = "timeout",
+        /// The connection or stream was closed or reset before the whole answer had come.
+        Closed = "closed",
+        /// The target answered with a status from 500 to 599.
+        Status5xx = "status_5xx",
+        /// Never sent: every connection was taken and the queue was full.
+        Overload = "overload",
+        /// Anything else, such as an answer that is not HTTP.
+        Other = "other",
     }
 }
 

@@ -7,8 +7,9 @@ use super::latency::LatencyFigures;
 use super::outcome::ErrorKind;
 use super::plan::Plan;
 use super::record::Record;
+use core::array::from_fn;
 use core::time::Duration;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
 
 /// The figures of one run. Only arrivals after the warm-up count.
@@ -29,13 +30,13 @@ pub(crate) struct Summary {
     /// Arrivals that ended, errors included.
     pub(crate) requests: u64,
     pub(crate) errors: u64,
-    pub(crate) errors_by_kind: ErrorCounts,
+    pub(crate) errors_by_kind: Counts<{ ErrorKind::ALL.len() }>,
     /// The first failure of each kind that occurred, in words, by the kind's name.
     pub(crate) first_failures: BTreeMap<&'static str, String>,
     /// Due but not ended when the summary was made; in none of the other figures. 0 after a whole run.
     pub(crate) unfinished: u64,
     /// Answers by class of status, `1xx` to `5xx`.
-    pub(crate) statuses: StatusCounts,
+    pub(crate) statuses: Counts<5>,
     /// Latency of all requests from their intended start. A timeout and an overload contribute the whole timeout, any
     /// other failure the time until it was known.
     #[serde(flatten)]
@@ -54,74 +55,31 @@ pub(crate) struct Summary {
     pub(crate) body_bytes: u64,
 }
 
-/// Errors by kind; see [`ErrorKind`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub(crate) struct ErrorCounts {
-    pub(crate) connect: u64,
-    pub(crate) timeout: u64,
-    pub(crate) closed: u64,
-    pub(crate) status_5xx: u64,
-    pub(crate) overload: u64,
-    pub(crate) other: u64,
-}
+/// Counts by name, in an order of their own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Counts<const N: usize>([(&'static str, u64); N]);
 
-/// Answers by the first digit of their status.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub(crate) struct StatusCounts {
-    #[serde(rename = "1xx")]
-    pub(crate) informational: u64,
-    #[serde(rename = "2xx")]
-    pub(crate) success: u64,
-    #[serde(rename = "3xx")]
-    pub(crate) redirection: u64,
-    #[serde(rename = "4xx")]
-    pub(crate) client_error: u64,
-    #[serde(rename = "5xx")]
-    pub(crate) server_error: u64,
-}
-
-impl ErrorCounts {
-    fn new(counts: [u64; ErrorKind::ALL.len()]) -> Self {
-        let [connect, timeout, closed, status_5xx, overload, other] = counts;
-        Self {
-            connect,
-            timeout,
-            closed,
-            status_5xx,
-            overload,
-            other,
-        }
+impl<const N: usize> Counts<N> {
+    fn new(names: [&'static str; N], counts: [u64; N]) -> Self {
+        Self(from_fn(|place| (names[place], counts[place])))
     }
 
-    /// Errors of one kind.
-    pub(crate) fn of(&self, kind: ErrorKind) -> u64 {
-        match kind {
-            ErrorKind::Connect => self.connect,
-            ErrorKind::Timeout => self.timeout,
-            ErrorKind::Closed => self.closed,
-            ErrorKind::Status5xx => self.status_5xx,
-            ErrorKind::Overload => self.overload,
-            ErrorKind::Other => self.other,
-        }
+    /// Those that are not 0.
+    pub(super) fn seen(self) -> impl Iterator<Item = (&'static str, u64)> {
+        self.0.into_iter().filter(|(_, count)| *count > 0)
+    }
+
+    #[cfg(test)]
+    pub(super) fn of(self, name: &str) -> u64 {
+        let mut seen = self.seen();
+        seen.find(|(own, _)| *own == name)
+            .map_or(0, |(_, count)| count)
     }
 }
 
-impl StatusCounts {
-    fn new(counts: [u64; 5]) -> Self {
-        let [
-            informational,
-            success,
-            redirection,
-            client_error,
-            server_error,
-        ] = counts;
-        Self {
-            informational,
-            success,
-            redirection,
-            client_error,
-            server_error,
-        }
+impl<const N: usize> Serialize for Counts<N> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_map(self.0)
     }
 }
 
@@ -149,12 +107,12 @@ impl Summary {
             interrupted: record.is_interrupted || record.schedule_ended.is_none(),
             requests,
             errors: record.errors.iter().sum(),
-            errors_by_kind: ErrorCounts::new(record.errors),
+            errors_by_kind: Counts::new(ErrorKind::ALL.map(ErrorKind::name), record.errors),
             first_failures: first_failures
                 .filter_map(|(kind, message)| Some((kind.name(), message.clone()?)))
                 .collect(),
             unfinished: record.issued.saturating_sub(requests),
-            statuses: StatusCounts::new(record.statuses),
+            statuses: Counts::new(["1xx", "2xx", "3xx", "4xx", "5xx"], record.statuses),
             latency: record.all.figures(),
             without_errors: record.good.figures(),
             achieved_rate: if seconds > 0.0 {

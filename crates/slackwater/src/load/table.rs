@@ -1,6 +1,5 @@
 //! The table at the end of a run: a [`Summary`] for people.
 
-use super::outcome::ErrorKind;
 use super::summary::Summary;
 use core::fmt::{self, Display, Formatter};
 
@@ -57,15 +56,9 @@ impl Summary {
     fn fmt_errors(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let share = self.errors as f64 / self.requests.max(1) as f64;
         writeln!(f, "errors       {} ({:.2} %)", self.errors, share * 100.0)?;
-        for kind in ErrorKind::ALL {
-            let count = self.errors_by_kind.of(kind);
-            if count > 0 {
-                let first = self
-                    .first_failures
-                    .get(kind.name())
-                    .map_or("", String::as_str);
-                writeln!(f, "  {:<10} {count} (first: {first})", kind.name())?;
-            }
+        for (kind, count) in self.errors_by_kind.seen() {
+            let first = self.first_failures.get(kind).map_or("", String::as_str);
+            writeln!(f, "  {kind:<10} {count} (first: {first})")?;
         }
         if self.unfinished > 0 {
             writeln!(f, "unfinished   {}, in no other figure", self.unfinished)?;
@@ -74,14 +67,7 @@ impl Summary {
     }
 
     fn fmt_statuses(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let counts = [
-            ("1xx", self.statuses.informational),
-            ("2xx", self.statuses.success),
-            ("3xx", self.statuses.redirection),
-            ("4xx", self.statuses.client_error),
-            ("5xx", self.statuses.server_error),
-        ];
-        let seen = counts.iter().filter(|(_, count)| *count > 0);
+        let seen = self.statuses.seen();
         let seen: Vec<_> = seen
             .map(|(class, count)| format!("{class} {count}"))
             .collect();

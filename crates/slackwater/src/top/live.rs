@@ -136,7 +136,7 @@ async fn get<T: DeserializeOwned>(
     let mut path = format!("{path}?service={}", encode(&ask.service));
     if let Some(replica) = &ask.replica {
         path.push_str("&replica=");
-        path.push_str(&encode(replica));
+        path.extend(encode(replica));
     }
     path.push_str(rest);
     let answer = json(address, &path).await;

@@ -1,8 +1,10 @@
 //! What is known of the process that is looked at: the fleet, its last tick, and the last minutes. Pure.
 
-use super::message::{DemoTick, Fleet, History, ServiceTick, Tick};
+use super::message::{Columns, DemoTick, Fleet, History, ServiceTick, Tick};
 use super::trend::Trend;
 use core::fmt;
+use serde::Deserialize;
+use serde_json::Value;
 
 /// All that is known.
 #[derive(Debug, Default)]
@@ -10,6 +12,8 @@ pub(super) struct Model {
     fleet: Fleet,
     /// The last one that goes by this fleet; `None` before the first.
     tick: Option<Tick>,
+    /// What the tick has more in a demo.
+    demo: Option<DemoTick>,
     /// One for each service.
     trends: Vec<Trend>,
     /// How long the process had been up at the last tick: less than that, and it is another one, whatever its number. In a
@@ -24,8 +28,8 @@ pub(super) struct Row<'a> {
     pub(super) index: usize,
     pub(super) name: &'a str,
     pub(super) address: &'a str,
-    pub(super) tier: u64,
-    pub(super) weight: u64,
+    pub(super) tier: u8,
+    pub(super) weight: u32,
     /// The name of its state; empty while nothing is known.
     pub(super) state: &'a str,
     /// The higher, the worse; 0: nothing is wrong with it.
@@ -111,6 +115,7 @@ impl Model {
             .resize_with(fleet.services.len(), Trend::default);
         self.fleet = fleet;
         self.tick = None;
+        self.demo = None;
     }
 
     /// The next tick. One that goes by another fleet is left out: its columns mean nothing here.
@@ -125,6 +130,8 @@ impl Model {
         for (trend, service) in self.trends.iter_mut().zip(&tick.services) {
             trend.take(&tick, service);
         }
+        let demo = tick.demo.as_ref();
+        self.demo = demo.and_then(|demo| DemoTick::deserialize(demo).ok());
         self.tick = Some(tick);
     }
 
@@ -149,7 +156,7 @@ impl Model {
     }
 
     pub(super) fn demo(&self) -> Option<&DemoTick> {
-        self.tick.as_ref()?.demo.as_ref()
+        self.demo.as_ref()
     }
 
     /// A service's part of the last tick.
@@ -182,7 +189,7 @@ impl Model {
 
     /// The RIF from which a report of the service is hot.
     pub(super) fn rif_limit(&self, service: usize) -> Option<u64> {
-        Some(self.service(service)?.rif_limit?.median)
+        Some(self.service(service)?.rif_limit?.median.into())
     }
 
     /// How many replicas a service has.
@@ -213,10 +220,9 @@ impl Model {
     fn row_beside(&self, service: usize, index: usize, rate_of_all: f64) -> Option<Row<'_>> {
         let replica = self.fleet.services.get(service)?.replicas.get(index)?;
         let columns = self.service(service).map(|service| &service.replicas);
-        let value = |of: fn(&super::message::Columns) -> &Vec<Option<u64>>| {
-            columns.and_then(|columns| of(columns).get(index).copied().flatten())
-        };
-        let state = columns.and_then(|columns| columns.state.get(index).copied());
+        let no_columns = Columns::default();
+        let columns = columns.unwrap_or(&no_columns);
+        let state = columns.state.get(index).copied();
         let state_name = state.map_or("", |state| self.state_name(state));
         let trend = self.trends.get(service);
         let (rate, failing) = trend.map_or((0.0, 0.0), |trend| trend.rates(index));
@@ -227,16 +233,14 @@ impl Model {
             tier: replica.tier,
             weight: replica.weight,
             state: state_name,
-            state_rank: state.unwrap_or(0),
-            rif: value(|columns| &columns.rif),
-            is_hot: value(|columns| &columns.hot).map(|hot| hot != 0),
-            latency_us: value(|columns| &columns.latency_us),
-            report_age_ms: value(|columns| &columns.report_age_ms),
-            capacity_millirif: value(|columns| &columns.capacity_millirif),
-            cost_us: value(|columns| &columns.cost_us),
-            in_flight: columns
-                .and_then(|columns| columns.in_flight.get(index).copied())
-                .unwrap_or(0),
+            state_rank: state.map_or(0, usize::from),
+            rif: value(&columns.rif, index),
+            is_hot: value(&columns.hot, index).map(|hot| hot != 0),
+            latency_us: value(&columns.latency_us, index),
+            report_age_ms: value(&columns.report_age_ms, index),
+            capacity_millirif: value(&columns.capacity_millirif, index),
+            cost_us: value(&columns.cost_us, index),
+            in_flight: columns.in_flight.get(index).copied().unwrap_or(0),
             rate,
             failing,
             load: if rate_of_all > 0.0 {
@@ -244,9 +248,9 @@ impl Model {
             } else {
                 0.0
             },
-            p50_us: value(|columns| &columns.p50_us),
-            p99_us: value(|columns| &columns.p99_us),
-            share: value(|columns| &columns.share),
+            p50_us: value(&columns.p50_us, index),
+            p99_us: value(&columns.p99_us, index),
+            share: value(&columns.share, index),
             trouble: self.trouble(index),
         })
     }
@@ -258,8 +262,8 @@ impl Model {
     }
 
     /// A state's name; one that the fleet does not tell is unknown.
-    pub(super) fn state_name(&self, state: usize) -> &str {
-        let name = self.fleet.states.get(state);
+    pub(super) fn state_name(&self, state: u8) -> &str {
+        let name = self.fleet.states.get(usize::from(state));
         name.map_or("unknown", String::as_str)
     }
 
@@ -269,9 +273,8 @@ impl Model {
         let percent = |column: &[u64]| column.get(index).copied().filter(|percent| *percent > 0);
         let fault = demo.replicas.fault.get(index).copied().unwrap_or(0);
         if fault > 0 {
-            let faults = self.fleet.demo.as_ref().map(|demo| &demo.faults);
-            let name = faults.and_then(|faults| faults.get(fault));
-            let name = name.map_or("fault", String::as_str);
+            let faults = self.fleet.demo.as_ref().map(|demo| &demo["faults"][fault]);
+            let name = faults.and_then(Value::as_str).unwrap_or("fault");
             return Some(match (name, percent(&demo.replicas.failing_percent)) {
                 ("failing", Some(percent)) => Trouble::Failing(percent),
                 _ => Trouble::Fault(name),
@@ -284,10 +287,16 @@ impl Model {
     }
 }
 
+/// A replica's value in a column, if it has one there.
+fn value<N: Copy + Into<u64>>(column: &[Option<N>], index: usize) -> Option<u64> {
+    column.get(index)?.map(Into::into)
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::samples;
     use super::*;
+    use serde_json::json;
 
     #[test]
     fn a_replica_is_told_by_its_columns() {
@@ -375,10 +384,10 @@ mod tests {
         let mut model = samples::demo();
         let mut tick = samples::demo_tick();
         let demo = tick.demo.as_mut().unwrap();
-        demo.slowed = Some(1);
-        demo.replicas.fault = vec![0, 0, 1, 3, 3, 2, 9];
-        demo.replicas.failing_percent = vec![0, 0, 0, 50, 0, 0, 0];
-        demo.replicas.taken_percent = vec![80, 0, 80];
+        demo["slowed"] = json!(1);
+        demo["replicas"]["fault"] = json!([0, 0, 1, 3, 3, 2, 9]);
+        demo["replicas"]["failing_percent"] = json!([0, 0, 0, 50, 0, 0, 0]);
+        demo["replicas"]["taken_percent"] = json!([80, 0, 80]);
         model.take_tick(tick);
         let troubles: Vec<_> = model.rows(1).iter().map(|row| row.trouble).collect();
         let expected = [

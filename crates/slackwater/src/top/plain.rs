@@ -5,6 +5,7 @@ use super::model::Model;
 use super::words::{UNKNOWN, age, clean, cut, full, latency_if_any, percent, percent_of, rate};
 use crate::terminal::words;
 use crate::text_table::text_table;
+use core::array::from_fn;
 use core::fmt::Write as _;
 use core::time::Duration;
 
@@ -15,6 +16,9 @@ const CELL_MAX: usize = 64;
 const HEADS: [&str; 11] = [
     "REPLICA", "STATE", "RIF", "FULL", "LATENCY", "AGE", "HERE", "LOAD", "REQ/S", "FAIL/S", "P99",
 ];
+
+/// The place of `FULL`.
+const FULL: usize = 3;
 
 /// Columns from here on are figures: they end where their heads end.
 const FIGURES_FROM: usize = 2;
@@ -30,7 +34,7 @@ pub(super) fn table(model: &Model, address: &str) -> String {
     if let Some(tick) = model.tick() {
         let up = words::clock(Duration::from_millis(tick.uptime_ms));
         // Writing to a string cannot fail.
-        let _ = write!(text, ", {}, up {up}", clean(&tick.phase));
+        let _ = write!(text, ", {}, up {up}", tick.phase.as_str());
     }
     text.push('\n');
     // There is none before anything was measured.
@@ -60,7 +64,7 @@ fn head(model: &Model, service: usize, text: &mut String) {
             of(|latency| latency.p999_us),
         );
         if let Some(limit) = tick.rif_limit {
-            let _ = write!(text, ", RIF limit {}", words::count(limit.median));
+            let _ = write!(text, ", RIF limit {}", words::count(limit.median.into()));
         }
     }
     text.push('\n');
@@ -92,28 +96,13 @@ fn rows(model: &Model, service: usize, text: &mut String) {
     if model.tells_capacity(service) {
         text.push_str(&text_table(HEADS, cells, FIGURES_FROM));
     } else {
-        let cells = cells.map(without_full);
-        text.push_str(&text_table(without_full(HEADS), cells, FIGURES_FROM));
+        let cells = cells.map(|row| without_full(&row));
+        text.push_str(&text_table(without_full(&HEADS), cells, FIGURES_FROM));
     }
 }
 
-fn without_full<T>(row: [T; 11]) -> [T; 10] {
-    let [
-        name,
-        state,
-        rif,
-        _,
-        latency,
-        age,
-        here,
-        load,
-        rate,
-        failing,
-        p99,
-    ] = row;
-    [
-        name, state, rif, latency, age, here, load, rate, failing, p99,
-    ]
+fn without_full<T: Clone>(row: &[T; 11]) -> [T; 10] {
+    from_fn(|place| row[place + usize::from(place >= FULL)].clone())
 }
 
 #[cfg(test)]

@@ -2,59 +2,26 @@
 
 use super::model::Row;
 use core::cmp::Ordering;
+use slackwater_core::named;
 
-/// What the fleet can be sorted by: the columns of its table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Column {
-    /// The order of the fleet.
-    Fleet,
-    Name,
-    State,
-    Rif,
-    /// How much of what a replica can carry is in flight there; only where any says that.
-    Full,
-    Latency,
-    Age,
-    InFlight,
-    Load,
-    Rate,
-    Failing,
-    P99,
-}
-
-impl Column {
-    /// In the order of the table, from left to right.
-    pub(super) const ALL: [Self; 12] = [
-        Self::Fleet,
-        Self::Name,
-        Self::State,
-        Self::Rif,
-        Self::Full,
-        Self::Latency,
-        Self::Age,
-        Self::InFlight,
-        Self::Load,
-        Self::Rate,
-        Self::Failing,
-        Self::P99,
-    ];
-
-    /// As its head says it.
-    pub(super) const fn title(self) -> &'static str {
-        match self {
-            Self::Fleet => "#",
-            Self::Name => "REPLICA",
-            Self::State => "STATE",
-            Self::Rif => "RIF",
-            Self::Full => "FULL",
-            Self::Latency => "LATENCY",
-            Self::Age => "AGE",
-            Self::InFlight => "HERE",
-            Self::Load => "LOAD",
-            Self::Rate => "REQ/S",
-            Self::Failing => "FAIL/S",
-            Self::P99 => "P99",
-        }
+named! {
+    /// What the fleet can be sorted by: the columns of its table.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub(super) enum Column by title {
+        /// The order of the fleet.
+        Fleet = "#",
+        Name = "REPLICA",
+        State = "STATE",
+        Rif = "RIF",
+        /// How much of what a replica can carry is in flight there; only where any says that.
+        Full = "FULL",
+        Latency = "LATENCY",
+        Age = "AGE",
+        InFlight = "HERE",
+        Load = "LOAD",
+        Rate = "REQ/S",
+        Failing = "FAIL/S",
+        P99 = "P99",
     }
 }
 

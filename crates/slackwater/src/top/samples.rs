@@ -71,9 +71,8 @@ pub(super) fn serve_by_delay() -> (Fleet, Tick) {
     for report in &mut service.pool {
         // Two are as low as each other.
         let queue = report.rif.max(1) + 1;
-        let delay_us = i64::try_from(queue * 20_000);
         (report.uses_left, report.hot) = (None, false);
-        report.score_us = Some(delay_us.expect("few"));
+        report.score_us = Some(i64::from(queue * 20_000));
         report.next = report.replica == 16;
     }
     (service.pool).sort_by_key(|report| (report.worker, report.score_us, !report.next));

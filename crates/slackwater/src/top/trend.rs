@@ -65,7 +65,7 @@ impl Trend {
             p50_us: latency.map(|latency| latency.p50_us),
             p99_us: latency.map(|latency| latency.p99_us),
             p999_us: latency.map(|latency| latency.p999_us),
-            rif_limit: service.rif_limit.map(|limit| limit.median),
+            rif_limit: service.rif_limit.map(|limit| limit.median.into()),
         });
     }
 

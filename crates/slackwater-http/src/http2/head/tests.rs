@@ -4,6 +4,7 @@ mod limits;
 mod writes;
 
 use super::*;
+use core::fmt;
 
 const LIMITS: HeadLimits = HeadLimits {
     bytes_max: 1000,

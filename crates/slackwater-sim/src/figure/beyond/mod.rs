@@ -7,7 +7,7 @@ mod findings;
 mod tests;
 
 use super::cells::{c3_settings, default_settings, paper_settings, rate, whole};
-use super::{Cell, Effort, Figure, Findings, Played};
+use super::{Cell, Effort, Figure, Findings, Played, Words};
 use crate::presets::hobbled;
 use crate::{PolicyChoice, Scenario};
 use cases::{Case, Kind};
@@ -134,16 +134,11 @@ fn capacity_settings(probe_rate: f64) -> Option<PolicySettings> {
 }
 
 impl Figure for Beyond {
-    fn name(&self) -> &'static str {
-        "beyond"
-    }
-
-    fn title(&self) -> &'static str {
-        "Beyond Prequal: replicas that learn what they can carry"
-    }
-
-    fn about(&self) -> &'static str {
-        "The policy capacity against Prequal with the paper's settings (Q = 0.84), with RIF alone (Q = 0) and with our defaults, C3 (told \
+    fn words(&self) -> Words {
+        Words {
+            name: "beyond",
+            title: "Beyond Prequal: replicas that learn what they can carry",
+            about: "The policy capacity against Prequal with the paper's settings (Q = 0.84), with RIF alone (Q = 0) and with our defaults, C3 (told \
          the clients), peak EWMA and shortest_expected_delay. Under capacity, and only there, replicas learn what they can carry and what a query costs them, from \
          CPU time and latency, and say so in their answers to probes and with each response; two variants do without the responses, or without \
          CPU time. 100 replicas of the testbed: all alike; with a half that burns twice the CPU (unequal); among busier \
@@ -152,7 +147,8 @@ impl Figure for Beyond {
          wait (mix); with replicas restarted one after another, each cold for 10 s; with reports off by 30 % of unequal replicas (noisy-reports); with pauses of 200 ms \
          every 10 s. Loads are multiples of the allocation. And small fleets: web replicas at 85 %, or at 60 % with one at a quarter of its capacity for the middle third (hob), and \
          single-threaded ones at 75 % of which one is four times as slow (fifo); a run there has 40,000 queries and 6 s at the least. \
-         Ratios are seed by seed, the geometric mean and its 95 % interval; clairvoyant is the better of jsq_weighted and greedy."
+         Ratios are seed by seed, the geometric mean and its 95 % interval; clairvoyant is the better of jsq_weighted and greedy.",
+        }
     }
 
     fn cells(&self, effort: &Effort) -> Vec<Cell> {

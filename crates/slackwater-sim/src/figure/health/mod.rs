@@ -9,7 +9,7 @@ mod findings;
 mod tests;
 
 use super::cells::whole;
-use super::{Cell, Effort, Figure, Findings, Played};
+use super::{Cell, Effort, Figure, Findings, Played, Words};
 use crate::{PolicyChoice, Scenario};
 use cases::Means;
 use core::time::Duration;
@@ -61,23 +61,19 @@ const CLIENTS: [usize; 3] = [1, 10, 100];
 const SOME_CLIENTS: usize = 10;
 
 impl Figure for Health {
-    fn name(&self) -> &'static str {
-        "health"
-    }
-
-    fn title(&self) -> &'static str {
-        "Replicas that fail fast, stall or come up cold: each policy with and without health"
-    }
-
-    fn about(&self) -> &'static str {
-        "Ours. Errors: one of ELS's four machines fails half of its queries at once, from 5 % to all of what the four can do; the same with web \
+    fn words(&self) -> Words {
+        Words {
+            name: "health",
+            title: "Replicas that fail fast, stall or come up cold: each policy with and without health",
+            about: "Ours. Errors: one of ELS's four machines fails half of its queries at once, from 5 % to all of what the four can do; the same with web \
          replicas of four cores; one of twenty machines fails every query in a millisecond; all fail a quarter; one heals, and one says that it has. \
          Trouble: ten replicas of four cores and queries of 20 ms at 70 % load, of which one pauses for 2 s of every 20, stands still for 30 s, or joins \
          ten times as slow and warms within 20 s; or all are restarted in turn, drained or killed, every 6 s, coming up five times as slow. \
          Means: errors (error aversion), probation (of slow replicas), warm_up (by evidence), all of these, off; and hedging, a second copy of queries that take \
          longer than 19 of 20, of 2 % of all at most. Each client learns alone, by its own queries; \
          nothing that fails is tried again. The least error share possible where one of four fails half is (1 - 0.75/load)/2 past 75 % load, as the others are full then, \
-         and nothing below. Trials are queries sent to a replica that is out of the choice."
+         and nothing below. Trials are queries sent to a replica that is out of the choice.",
+        }
     }
 
     fn cells(&self, effort: &Effort) -> Vec<Cell> {

@@ -6,7 +6,7 @@
 use super::cells::{Plays, latency_ms, whole};
 use super::charts::axis;
 use super::judge::{claim, number};
-use super::{Bars, Cell, Chart, Claim, Effort, Figure, Findings, Played, Plot, Table};
+use super::{Bars, Cell, Chart, Claim, Effort, Figure, Findings, Played, Plot, Table, Words};
 use crate::presets::{at_load, hobbled, unequal_halves, web};
 use crate::scenario::{Group, Scenario};
 use crate::{Measured, PolicyChoice};
@@ -93,21 +93,17 @@ const FLOODED: f64 = 1.25;
 const RUNAWAY: f64 = 2.0;
 
 impl Figure for MixedFleets {
-    fn name(&self) -> &'static str {
-        "mixed-fleets"
-    }
-
-    fn title(&self) -> &'static str {
-        "Fleets in which a half of the replicas, or all but one, answer no probes"
-    }
-
-    fn about(&self) -> &'static str {
-        "Small web replicas (4 cores, 5 ms exponential), 4, 10 and 20 of them, with 1, 4 and 20 clients: healthy ones at 85 % (web0.85); \
+    fn words(&self) -> Words {
+        Words {
+            name: "mixed-fleets",
+            title: "Fleets in which a half of the replicas, or all but one, answer no probes",
+            about: "Small web replicas (4 cores, 5 ms exponential), 4, 10 and 20 of them, with 1, 4 and 20 clients: healthy ones at 85 % (web0.85); \
          halves, the second half as fast, at 85 % (halves0.85); and healthy ones at 60 % of which the first has a quarter of its \
          capacity for the middle third of the run (web0.60hob). Some of them are silent, as where no agent is installed: probes to \
          them are lost, and a client balances them by what it sees itself. What each silent replica gets is compared with what it gets \
          under the same policy where all answer. A run has 20,000 queries and 6 s at the least; differences in p99 of less than 5 % \
-         mean little."
+         mean little.",
+        }
     }
 
     fn cells(&self, effort: &Effort) -> Vec<Cell> {

@@ -6,7 +6,7 @@ use super::cells::{Plays, latency_ms};
 use super::charts::{QUANTILES, axis, reference};
 use super::fan_out::{FanOut, chance_beyond};
 use super::judge::{Bounds, claim, number};
-use super::{Bars, Cell, Chart, Claim, Effort, Figure, Findings, Line, Played, Plot, Table};
+use super::{Bars, Cell, Chart, Claim, Effort, Figure, Findings, Line, Played, Plot, Table, Words};
 use crate::presets::{hedged, outlier_leaves, stalling, table_leaves};
 use crate::{Measured, PolicyChoice};
 use core::time::Duration;
@@ -52,16 +52,11 @@ const AFTER_P95: &str = "hedge=p95";
 const AFTER_P98: &str = "hedge=p98";
 
 impl Figure for TailAtScale {
-    fn name(&self) -> &'static str {
-        "tail-at-scale"
-    }
-
-    fn title(&self) -> &'static str {
-        "Rare outliers, wide fan-outs, and hedged requests"
-    }
-
-    fn about(&self) -> &'static str {
-        "Leaf latencies are played; a fan-out is put together from them afterwards, each leaf a measured query drawn anew: leaves that \
+    fn words(&self) -> Words {
+        Words {
+            name: "tail-at-scale",
+            title: "Rare outliers, wide fan-outs, and hedged requests",
+            about: "Leaf latencies are played; a fan-out is put together from them afterwards, each leaf a measured query drawn anew: leaves that \
          know nothing of each other, as in the article's own arithmetic [The Tail at Scale]. Of Table 1 only the first line goes in, as \
          a lognormal that has its quantiles; the other two lines are derived for 2,000 leaves; the article \
          does not say how many it has. Its three lines cannot all be measurements of the same leaves: if half of the requests wait \
@@ -73,7 +68,8 @@ impl Figure for TailAtScale {
          p99.9 of the requests below a second; with two further ones it is one request in 10,000. Where it is a replica that stops, and not an \
          answer, whoever knows of queries in flight sends the further copy elsewhere, and one is enough; but as the copy that is stuck is \
          cancelled, a stopped replica has few queries in flight, and least loaded goes on sending to it: latency probation is what sees that. Requests that take long because \
-         they are large take as long again elsewhere. Tied requests are the figure `tied`."
+         they are large take as long again elsewhere. Tied requests are the figure `tied`.",
+        }
     }
 
     fn cells(&self, effort: &Effort) -> Vec<Cell> {

@@ -8,7 +8,7 @@ mod findings;
 
 use super::cells::{default_settings, rate, whole};
 use super::small_fleets::small_testbed;
-use super::{Cell, Effort, Figure, Findings, Played};
+use super::{Cell, Effort, Figure, Findings, Played, Words};
 use crate::PolicyChoice;
 use crate::presets::{hobbled, web};
 use crate::scenario::{Scenario, Siblings};
@@ -245,23 +245,19 @@ fn some_clients() -> Vec<usize> {
 }
 
 impl Figure for Workers {
-    fn name(&self) -> &'static str {
-        "workers"
-    }
-
-    fn title(&self) -> &'static str {
-        "Proxies of 1 to 64 workers: a pool for each, one for all, or something told"
-    }
-
-    fn about(&self) -> &'static str {
-        "1, 2 and 10 proxies of 1 to 64 workers before 4, 10 and 100 replicas: small web replicas (4 cores, 5 ms exponential) at 85 %, \
+    fn words(&self) -> Words {
+        Words {
+            name: "workers",
+            title: "Proxies of 1 to 64 workers: a pool for each, one for all, or something told",
+            about: "1, 2 and 10 proxies of 1 to 64 workers before 4, 10 and 100 replicas: small web replicas (4 cores, 5 ms exponential) at 85 %, \
          or at 60 % with one at a quarter of its capacity for the middle third of the run (hob), and the testbed at 0.70 to 1.74 times its \
          allocation. A worker that shares nothing is a client, so a step is named by replicas x clients; one pool for all workers of a \
          proxy is one client. Of one proxy, other designs are played beside: workers tell each other what replicas answer, where they \
          send queries, or both, at once and without a lock's wait; connections spread unevenly over workers, W to 1 (40, 30, 20 and \
          10 % of four); idle probes and the least interval between probes of one client for all workers together (paced); fewer probes a query. \
          A run has 20,000 queries and 1 s at the least; differences in p99 of less than 5 % mean little, and on four replicas of the \
-         testbed the few seconds in which one of their machines is full decide."
+         testbed the few seconds in which one of their machines is full decide.",
+        }
     }
 
     fn cells(&self, effort: &Effort) -> Vec<Cell> {

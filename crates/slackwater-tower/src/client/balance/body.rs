@@ -3,36 +3,23 @@
 use super::classify::Classify;
 use crate::client::lease::Lease;
 use crate::response::BytesLeft;
-use core::pin::Pin;
-use core::task::{Context, Poll, ready};
+use crate::watched_body::{Watch, WatchedBody};
+use bytes::Buf;
 use http::response::Parts;
-use http_body::{Body, Frame, SizeHint};
-use pin_project_lite::pin_project;
+use http_body::{Body, Frame};
 use slackwater_core::policy::Outcome;
 use std::sync::Arc;
 
-pin_project! {
-    /// A body that ends its query: with the head's outcome at its end or its announced length, as broken off on an error, as
-    /// dropped (or as the head said, if it said that it failed or was pushed back) when it is dropped before.
-    pub struct LeasedBody<B> {
-        #[pin]
-        body: B,
-        lease: Option<Lease>,
-        outcome: Outcome,
-        bytes_left: BytesLeft,
-        classify: Arc<dyn Classify>,
-    }
+/// A body that ends its query: with the head's outcome at its end or its announced length, as broken off on an error, as
+/// dropped (or as the head said, if it said that it failed or was pushed back) when it is dropped before.
+pub type LeasedBody<B> = WatchedBody<B, Leasing>;
 
-    impl<B> PinnedDrop for LeasedBody<B> {
-        fn drop(this: Pin<&mut Self>) {
-            let this = this.project();
-            if let Some(lease) = this.lease.take()
-                && *this.outcome != Outcome::Success
-            {
-                lease.finish(*this.outcome);
-            }
-        }
-    }
+/// The query that a body answers.
+pub struct Leasing {
+    lease: Option<Lease>,
+    outcome: Outcome,
+    bytes_left: BytesLeft,
+    classify: Arc<dyn Classify>,
 }
 
 impl<B: Body> LeasedBody<B> {
@@ -45,66 +32,57 @@ impl<B: Body> LeasedBody<B> {
     ) -> Self {
         let outcome = classify.head(head);
         lease.head_ready(outcome);
-        let bytes_left = BytesLeft::of_response(head.status, &head.headers, &body, asks_head_only);
-        let mut body = Self {
-            body,
+        let mut leasing = Leasing {
             lease: Some(lease),
             outcome,
-            bytes_left,
+            bytes_left: BytesLeft::of_response(head.status, &head.headers, &body, asks_head_only),
             classify,
         };
-        if body.body.is_end_stream() || bytes_left.is_none() {
+        if body.is_end_stream() || leasing.bytes_left.is_none() {
             // Nobody polls a body that has ended, so this is the only moment to say so.
-            end(&mut body.lease, outcome);
+            leasing.end(outcome);
         }
-        body
+        Self::watched(Some(body), leasing)
     }
 }
 
-fn end(lease: &mut Option<Lease>, outcome: Outcome) {
-    if let Some(lease) = lease.take() {
-        lease.finish(outcome);
+impl Leasing {
+    fn end(&mut self, outcome: Outcome) {
+        if let Some(lease) = self.lease.take() {
+            lease.finish(outcome);
+        }
     }
 }
 
-impl<B: Body> Body for LeasedBody<B> {
-    type Data = B::Data;
-    type Error = B::Error;
-
-    fn poll_frame(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
-        let mut this = self.project();
-        let frame = ready!(this.body.as_mut().poll_frame(cx));
-        match &frame {
-            None => end(this.lease, *this.outcome),
-            Some(Err(_)) => end(this.lease, Outcome::Broken),
+impl Watch for Leasing {
+    fn polled<D: Buf, E>(&mut self, frame: Option<&Result<Frame<D>, E>>, is_last: bool) {
+        match frame {
+            None => self.end(self.outcome),
+            Some(Err(_)) => self.end(Outcome::Broken),
             Some(Ok(frame)) => {
                 if let Some(trailers) = frame.trailers_ref() {
-                    *this.outcome = this.classify.trailers(trailers, *this.outcome);
+                    self.outcome = self.classify.trailers(trailers, self.outcome);
                 }
-                this.bytes_left.take(frame);
-                if this.body.is_end_stream() || this.bytes_left.is_none() {
-                    end(this.lease, *this.outcome);
+                self.bytes_left.take(frame);
+                if is_last || self.bytes_left.is_none() {
+                    self.end(self.outcome);
                 }
             }
         }
-        Poll::Ready(frame)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
     }
 }
 
-impl<B> core::fmt::Debug for LeasedBody<B> {
+impl Drop for Leasing {
+    fn drop(&mut self) {
+        if self.outcome != Outcome::Success {
+            self.end(self.outcome);
+        }
+    }
+}
+
+impl core::fmt::Debug for Leasing {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_struct("LeasedBody")
+        f.debug_struct("Leasing")
             .field("lease", &self.lease)
             .field("outcome", &self.outcome)
             .finish_non_exhaustive()

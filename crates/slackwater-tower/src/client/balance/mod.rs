@@ -76,16 +76,9 @@ use tower::{BoxError, Service};
 type HintOf<B> = Box<dyn Fn(&Request<B>) -> Option<Bytes> + Send + Sync>;
 
 /// There is no replica to send a query to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no replica is known; has service discovery found any?")]
 pub struct NoReplica;
-
-impl fmt::Display for NoReplica {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("no replica is known; has service discovery found any?")
-    }
-}
-
-impl core::error::Error for NoReplica {}
 
 /// Balances HTTP requests over services `S`; cheap to clone.
 pub struct Balance<S, B> {

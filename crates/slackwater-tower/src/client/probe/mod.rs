@@ -16,13 +16,13 @@ pub use udp::{UdpProber, UdpProberConfig};
 use super::balancer::{Balancer, Shared};
 use super::rounds::RoundId;
 use bytes::Bytes;
-use core::fmt::{self, Debug};
+use core::fmt::Debug;
 use core::net::SocketAddr;
 use core::num::NonZeroU32;
 use core::time::Duration;
 use slackwater_core::policy::ProbeId;
 use slackwater_core::{Instant, LoadReport, ReplicaId};
-use std::sync::{Arc, Weak};
+use std::sync::Weak;
 
 /// Carries probes, for one balancer: a prober knows one way back for answers. An `Arc` of it is for looking at its
 /// counters, not for a second balancer.
@@ -58,33 +58,12 @@ pub trait Prober: Debug + Send + Sync + 'static {
     }
 }
 
-impl<P: Prober + ?Sized> Prober for Arc<P> {
-    fn start(&self, reports: Reports) {
-        (**self).start(reports);
-    }
-
-    fn send(&self, probe: ProbeToSend) -> Result<(), Refused> {
-        (**self).send(probe)
-    }
-
-    fn collect(&self, now: Instant) {
-        (**self).collect(now);
-    }
-
-    fn forget(&self, addr: SocketAddr) {
-        (**self).forget(addr);
-    }
-
-    fn counters(&self) -> ProbeCounters {
-        (**self).counters()
-    }
-
-    fn round_trip(&self) -> Option<Duration> {
-        (**self).round_trip()
-    }
-}
-
-impl<P: Prober + ?Sized> Prober for Box<P> {
+/// A pointer to a prober is one, too: `Arc`, `Box`.
+impl<P, R> Prober for P
+where
+    P: core::ops::Deref<Target = R> + Debug + Send + Sync + 'static,
+    R: Prober + ?Sized,
+{
     fn start(&self, reports: Reports) {
         (**self).start(reports);
     }
@@ -164,32 +143,23 @@ pub struct ProbeToSend {
 }
 
 /// Why a probe was not taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refused {
     /// Too many are outstanding.
+    #[error("too many probes are outstanding")]
     Full,
     /// The replica could not be reached a moment ago.
+    #[error("the replica could not be reached a moment ago")]
     BackOff,
     /// This prober cannot carry it: no socket for the address's family, or a hint beyond
     /// [`HINT_BYTES_MAX`](crate::wire::HINT_BYTES_MAX).
+    #[error("the prober cannot carry this probe")]
     Unsupported,
     /// The prober has stopped, or sends none.
+    #[error("the prober sends no probes")]
     Stopped,
 }
-
-impl fmt::Display for Refused {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Full => "too many probes are outstanding",
-            Self::BackOff => "the replica could not be reached a moment ago",
-            Self::Unsupported => "the prober cannot carry this probe",
-            Self::Stopped => "the prober sends no probes",
-        })
-    }
-}
-
-impl core::error::Error for Refused {}
 
 /// The way back for answers. Holds the balancer weakly: after its end, answers go nowhere.
 #[derive(Clone, Debug)]

@@ -78,24 +78,17 @@ pub(crate) struct Figures {
 }
 
 /// Why a query was not served.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Refusal {
     /// As many queries as the replica takes are in service.
+    #[error("too many queries in service")]
     Full,
     /// The replica is shutting down.
+    #[error("replica is shutting down")]
     Stopped,
     /// The replica fails, as it was told to.
+    #[error("told to fail")]
     Failing,
-}
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Full => "too many queries in service",
-            Self::Stopped => "replica is shutting down",
-            Self::Failing => "told to fail",
-        })
-    }
 }
 
 impl Machine {

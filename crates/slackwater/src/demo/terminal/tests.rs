@@ -22,12 +22,10 @@ fn side(policy: &'static str, rifs: &[u32], latency: Option<Quantiles>) -> Side 
         rif: *rif,
         rif_high: *rif,
         served: 100,
-        refused: 0,
     };
     Side {
         service: policy.to_owned(),
         policy,
-        about: "",
         requests: 9_204,
         errors: 0,
         recent: Recent {

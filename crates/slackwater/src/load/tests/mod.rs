@@ -61,7 +61,7 @@ async fn answers_are_counted_with_their_bodies_over_both_protocols() {
         plan.protocol = protocol;
         let summary = drive(plan).await;
         assert_eq!((summary.requests, summary.errors), (50, 0), "{summary}");
-        assert_eq!((summary.statuses.success, summary.body_bytes), (50, 250));
+        assert_eq!((summary.statuses.of("2xx"), summary.body_bytes), (50, 250));
         assert_eq!((summary.unfinished, summary.interrupted), (0, false));
         assert!(summary.latency.p50_ms > 0.0 && summary.latency.max_ms < 2e4);
     }
@@ -140,7 +140,7 @@ async fn beyond_the_cap_arrivals_queue_and_beyond_the_queue_they_fail() {
             .unwrap()
             .unwrap();
         assert_eq!((summary.requests, summary.errors), (20, 15), "{summary}");
-        assert_eq!(summary.errors_by_kind.overload, 15);
+        assert_eq!(summary.errors_by_kind.of("overload"), 15);
         assert_eq!(
             (summary.waited_for_connection, summary.connections_opened),
             (3, 2)
@@ -190,7 +190,7 @@ async fn method_headers_and_body_arrive_as_planned() {
         plan.headers
             .insert("x-note", http::HeaderValue::from_static("1"));
         plan.body = Bytes::from_static(b"body");
-        assert_eq!(drive(plan).await.statuses.success, 3);
+        assert_eq!(drive(plan).await.statuses.of("2xx"), 3);
     }
 }
 

@@ -142,10 +142,11 @@ pub(super) fn states(app: &App) -> Line {
 
 /// The limit, and between which it lies where workers differ.
 pub(super) fn limit_words(limit: RifLimit) -> String {
-    if limit.min == limit.max {
-        words::count(limit.median)
+    let [min, median, max] =
+        [limit.min, limit.median, limit.max].map(|rif| words::count(rif.into()));
+    if min == max {
+        median
     } else {
-        let [min, median, max] = [limit.min, limit.median, limit.max].map(words::count);
         format!("{median} ({min} to {max})")
     }
 }

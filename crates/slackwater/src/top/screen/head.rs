@@ -1,7 +1,7 @@
 //! The head of every page: who it is, which service, how it does.
 
 use super::super::app::{App, Link};
-use super::super::message::{Latency, OwnLoad, sum};
+use super::super::message::{Latency, LoadStatus, sum};
 use super::super::words::{carries, cost, cut, latency, latency_if_any, percent, percent_of};
 use super::bar;
 use super::canvas::Canvas;
@@ -9,6 +9,7 @@ use crate::terminal::line::{Ink, Line};
 use crate::terminal::words;
 use core::time::Duration;
 use ratatui::layout::Rect;
+use slackwater_telemetry::facts::Phase;
 use std::time::Instant;
 
 /// From this width on the figures have blanks between them.
@@ -24,12 +25,12 @@ pub(super) fn title(app: &App, canvas: &mut Canvas<'_>, now: Instant) {
         .with(Ink::Plain, who);
     if let Some(tick) = tick {
         let up = words::clock(Duration::from_millis(tick.uptime_ms));
-        let ink = match tick.phase.as_str() {
-            "serving" => Ink::Plain,
+        let ink = match tick.phase {
+            Phase::Serving => Ink::Plain,
             _ => Ink::Alarm,
         };
         line = line
-            .with(ink, format!("  {}", tick.phase))
+            .with(ink, format!("  {}", tick.phase.as_str()))
             .with(Ink::Plain, format!(", up {up}"));
     }
     if app.is_paused() {
@@ -197,7 +198,7 @@ pub(super) fn trend(app: &App, canvas: &mut Canvas<'_>) {
 }
 
 /// What an agent has learned of its server; nothing of what is not known.
-fn learned(load: &OwnLoad) -> Vec<String> {
+fn learned(load: &LoadStatus) -> Vec<String> {
     let capacity = load.capacity_millirif.map(|millirif| {
         let by = match load.capacity_source.as_deref() {
             Some("waits") => " by how long threads wait for a CPU",
@@ -205,14 +206,14 @@ fn learned(load: &OwnLoad) -> Vec<String> {
             Some("cores") => " by the cores that it may use",
             _ => "",
         };
-        format!("can carry {}{by}", carries(millirif))
+        format!("can carry {}{by}", carries(millirif.into()))
     });
     let cost = load
         .cost_us
         .map(|us| format!("spends {} on a request", cost(us)));
     let cpu = load
         .cpu_millionths
-        .map(|millionths| format!("uses {} of its CPU", percent(millionths as f64 / 1e6)));
+        .map(|millionths| format!("uses {} of its CPU", percent(f64::from(millionths) / 1e6)));
     [capacity, cost, cpu].into_iter().flatten().collect()
 }
 
@@ -224,7 +225,7 @@ pub(super) fn own(app: &App, canvas: &mut Canvas<'_>) {
     if let Some(load) = &tick.own_load {
         let text = format!(
             " answers probes: RIF {}, latency {}{}",
-            words::count(load.rif),
+            words::count(load.rif.into()),
             latency_if_any(load.latency_us),
             if load.draining { ", draining" } else { "" }
         );
@@ -239,8 +240,8 @@ pub(super) fn own(app: &App, canvas: &mut Canvas<'_>) {
         let shed = sum(queue.shed.values());
         let text = format!(
             " queue: {} of {} at the server, {} waiting, the oldest for {}; since the start {} queued, {} turned away",
-            words::count(queue.rif),
-            words::count(queue.limit),
+            words::count(queue.rif.into()),
+            words::count(queue.limit.into()),
             words::count(sum(queue.waiting.values())),
             latency(queue.age_us),
             words::count(queue.queued),

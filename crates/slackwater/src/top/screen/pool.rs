@@ -1,7 +1,7 @@
 //! The pool: the reports that the next pick chooses from, worker by worker, with the one that it would take.
 
 use super::super::app::App;
-use super::super::message::Report;
+use super::super::message::PooledReport;
 use super::super::words::{UNKNOWN, age, cut, latency, latency_if_any, plural};
 use super::bar;
 use super::canvas::Canvas;
@@ -30,7 +30,7 @@ pub(super) fn draw(app: &mut App, canvas: &mut Canvas<'_>) {
         (None, Last::Score(name)) => format!("the lowest {name} wins"),
         (None, _) => "nothing is hot".to_owned(),
     };
-    let mut workers: Vec<u64> = tick.pool.iter().map(|report| report.worker).collect();
+    let mut workers: Vec<usize> = tick.pool.iter().map(|report| report.worker).collect();
     workers.sort_unstable();
     workers.dedup();
     let text = format!(
@@ -60,8 +60,13 @@ pub(super) fn draw(app: &mut App, canvas: &mut Canvas<'_>) {
         .ending_at(36 + name_columns + bar_columns, Ink::Faint, "AGE");
     let last_ends = 36 + name_columns + bar_columns + last.columns();
     canvas.line(&head.ending_at(last_ends, Ink::Faint, last.head()));
-    let highest = tick.pool.iter().map(|report| report.rif).max().unwrap_or(0);
-    let mark = limit.map(|limit| limit.median);
+    let highest = tick
+        .pool
+        .iter()
+        .map(|report| u64::from(report.rif))
+        .max()
+        .unwrap_or(0);
+    let mark = limit.map(|limit| u64::from(limit.median));
     let end = bar::rif_scale(highest, mark);
     let room = canvas.height();
     let next = next_ones(&tick.pool);
@@ -73,9 +78,13 @@ pub(super) fn draw(app: &mut App, canvas: &mut Canvas<'_>) {
             .with(Ink::Strong, format!(" {place}"))
             .ending_at(9, Ink::Faint, report.worker.to_string())
             .with(Ink::Plain, format!(" {}", cut(name, name_columns)))
-            .ending_at(16 + name_columns, Ink::Plain, words::count(report.rif))
+            .ending_at(
+                16 + name_columns,
+                Ink::Plain,
+                words::count(report.rif.into()),
+            )
             .with(Ink::Plain, " ");
-        let line = bar::marked(line, report.rif, end, mark, bar_columns, Ink::First)
+        let line = bar::marked(line, report.rif.into(), end, mark, bar_columns, Ink::First)
             .ending_at(
                 27 + name_columns + bar_columns,
                 Ink::Plain,
@@ -118,7 +127,7 @@ pub(super) fn beside(app: &App, canvas: &mut Canvas<'_>) {
         let line = Line::default()
             .with(Ink::Strong, format!(" {place}"))
             .with(Ink::Plain, format!(" {}", cut(name, 16)))
-            .ending_at(23, Ink::Plain, words::count(report.rif));
+            .ending_at(23, Ink::Plain, words::count(report.rif.into()));
         let line = if let Last::Score(_) = last {
             line.ending_at(31, Ink::Faint, age(report.age_ms))
                 .ending_at(41, Ink::Plain, last.of_report(report))
@@ -131,7 +140,7 @@ pub(super) fn beside(app: &App, canvas: &mut Canvas<'_>) {
     }
 }
 
-fn mark_of(report: &Report, next: &[&Report]) -> &'static str {
+fn mark_of(report: &PooledReport, next: &[&PooledReport]) -> &'static str {
     let is_next = next.iter().any(|next| core::ptr::eq(*next, report));
     if is_next { "▶" } else { " " }
 }
@@ -148,7 +157,7 @@ enum Last<'n> {
 }
 
 impl<'n> Last<'n> {
-    fn of(score: &'n str, pool: &[Report]) -> Self {
+    fn of(score: &'n str, pool: &[PooledReport]) -> Self {
         if pool.iter().any(|report| report.score_us.is_some()) {
             Self::Score(score)
         } else if pool.iter().any(|report| report.uses_left.is_some()) {
@@ -175,12 +184,12 @@ impl<'n> Last<'n> {
         }
     }
 
-    fn of_report(self, report: &Report) -> String {
+    fn of_report(self, report: &PooledReport) -> String {
         let text = match self {
             Self::Score(_) => report
                 .score_us
                 .map(|us| latency(u64::try_from(us).unwrap_or(0))),
-            Self::Uses => report.uses_left.map(words::count),
+            Self::Uses => report.uses_left.map(|uses| words::count(uses.into())),
             Self::Nothing => return String::new(),
         };
         text.unwrap_or_else(|| UNKNOWN.to_owned())
@@ -188,7 +197,7 @@ impl<'n> Last<'n> {
 }
 
 /// Whether it is hot, where there is a limit, and whose count it is.
-fn with_kind(line: Line, report: &Report, is_limited: bool) -> Line {
+fn with_kind(line: Line, report: &PooledReport, is_limited: bool) -> Line {
     let line = match (is_limited, report.hot) {
         (false, _) => line,
         (true, true) => line.with(Ink::Second, "hot"),
@@ -202,14 +211,14 @@ fn with_kind(line: Line, report: &Report, is_limited: bool) -> Line {
 }
 
 /// The first report of each worker, where reports decide. All that have the lowest score, where chance draws among them.
-fn next_ones(pool: &[Report]) -> Vec<&Report> {
+fn next_ones(pool: &[PooledReport]) -> Vec<&PooledReport> {
     let of_one_worker = pool.chunk_by(|left, right| left.worker == right.worker);
     let decide = of_one_worker.filter(|reports| reports[0].rank.is_some());
     decide.flat_map(first_ones).collect()
 }
 
 /// Of one worker's reports, which come in the order of choice.
-fn first_ones(reports: &[Report]) -> &[Report] {
+fn first_ones(reports: &[PooledReport]) -> &[PooledReport] {
     let score_us = reports[0].score_us;
     let is_drawn = score_us.is_some() && !reports[0].next;
     let equals = reports.iter().take_while(|it| it.score_us == score_us);
@@ -220,16 +229,16 @@ fn first_ones(reports: &[Report]) -> &[Report] {
 mod tests {
     use super::*;
 
-    fn report(worker: u64, rif: u64, rank: Option<u64>) -> Report {
-        Report {
+    fn report(worker: usize, rif: u32, rank: Option<u32>) -> PooledReport {
+        PooledReport {
             worker,
             rif,
             rank,
-            ..Report::default()
+            ..PooledReport::default()
         }
     }
 
-    fn rifs(next: &[&Report]) -> Vec<(u64, u64)> {
+    fn rifs(next: &[&PooledReport]) -> Vec<(usize, u32)> {
         next.iter().map(|next| (next.worker, next.rif)).collect()
     }
 
@@ -246,7 +255,7 @@ mod tests {
 
     #[test]
     fn of_equal_scores_all_go_first_unless_the_policy_says_which() {
-        let scored = |worker, rif, rank, score_us| Report {
+        let scored = |worker, rif, rank, score_us| PooledReport {
             score_us: Some(score_us),
             ..report(worker, rif, Some(rank))
         };
@@ -263,16 +272,16 @@ mod tests {
 
     #[test]
     fn the_last_column_has_what_the_policy_goes_by() {
-        let used = Report {
+        let used = PooledReport {
             uses_left: Some(3),
             ..report(0, 1, None)
         };
-        let scored = Report {
+        let scored = PooledReport {
             score_us: Some(9_400),
-            ..used.clone()
+            ..used
         };
         let plain = report(0, 1, None);
-        let last = |score, report: &Report| {
+        let last = |score, report: &PooledReport| {
             let last = Last::of(score, core::slice::from_ref(report));
             (last.head(), last.of_report(report))
         };
@@ -289,7 +298,7 @@ mod tests {
     #[test]
     fn nothing_is_cold_where_there_is_no_limit() {
         let of = |is_limited, hot| {
-            let report = Report {
+            let report = PooledReport {
                 hot,
                 ..report(0, 1, None)
             };

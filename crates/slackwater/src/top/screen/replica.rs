@@ -183,7 +183,7 @@ fn why(attempt: &Attempt) -> String {
 /// For how long it has been in its state, and which were before that: as many as `columns` have room for.
 fn states(app: &App, history: &History, columns: usize) -> Line {
     // Each with its length; a sample stands for the interval that it ends.
-    let mut stretches: Vec<(usize, u64)> = Vec::new();
+    let mut stretches: Vec<(u8, u64)> = Vec::new();
     let mut before = None;
     for (state, at_ms) in history.state.iter().zip(&history.at_ms) {
         let interval = app.model().fleet().interval_ms;

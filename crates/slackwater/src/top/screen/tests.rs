@@ -374,8 +374,8 @@ fn clicks_choose_open_sort_and_change_the_service() {
 
 #[test]
 fn any_size_and_any_strange_message_can_be_drawn() {
-    let strange = r#"{"revision":1,"services":[{"rate":1e300,"rif_limit":{"min":18446744073709551615,
-        "median":18446744073709551615,"max":1},"pool":[{"replica":999999,"rif":18446744073709551615,
+    let strange = r#"{"revision":1,"services":[{"rate":1e300,"rif_limit":{"min":4294967295,
+        "median":4294967295,"max":1},"pool":[{"replica":999999,"rif":4294967295,
         "latency_us":18446744073709551615,"age_ms":18446744073709551615},{"replica":0}],
         "picks":{"":0,"x":18446744073709551615},"replicas":{"in_flight":[18446744073709551615],
         "state":[77],"sent":[18446744073709551615],"p99_us":[18446744073709551615]}}],
