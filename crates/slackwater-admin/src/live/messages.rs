@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use slackwater_telemetry::facts::Phase;
 use slackwater_telemetry::policy::PolicyFacts;
+use slackwater_telemetry::replica_state::StateFacts;
 use std::collections::BTreeMap;
 
 /// Counts by name; what did not occur is left out.
@@ -22,6 +23,7 @@ pub struct Fleet {
     pub(super) process: u32,
     pub(super) interval_ms: u64,
     pub(super) states: Vec<String>,
+    pub(super) replica_states: Vec<StateFacts>,
     pub(super) policies: Vec<PolicyFacts>,
     pub(super) services: Vec<FleetService>,
     pub(super) demo: Option<Value>,
@@ -85,6 +87,19 @@ pub struct ServiceTick {
     pub(super) rif_limit: Option<RifLimit>,
     pub(super) pool: Vec<PooledReport>,
     pub(super) replicas: Columns,
+    /// Of those that have changed their state, or of whose state there is something to say.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) standings: Vec<StandingTick>,
+}
+
+/// Since when a replica has been in its state, and why.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(test, serde(deny_unknown_fields))]
+pub struct StandingTick {
+    pub(super) replica: usize,
+    pub(super) since_ms: Option<u64>,
+    pub(super) why: Option<String>,
 }
 
 /// Requests by what was answered.

@@ -296,11 +296,6 @@ impl Members {
             .count()
     }
 
-    /// Each, in the order of their addresses.
-    pub(super) fn all(&self) -> Vec<Rc<Member>> {
-        self.by_address.borrow().values().map(Rc::clone).collect()
-    }
-
     /// Closes connections that have been idle for too long.
     pub(super) fn sweep(&self) {
         for member in self.by_address.borrow().values() {

@@ -24,7 +24,6 @@ mod retries;
 mod room;
 mod seek;
 mod shadow_trials;
-mod standings;
 mod sticky;
 mod tiers;
 mod tying;
@@ -62,7 +61,6 @@ use slackwater_telemetry::exemplars::Reference;
 use slackwater_telemetry::facts::WorkerFacts;
 use slackwater_telemetry::latency_histogram::Latencies;
 use slackwater_tower::client::{Balancer, DriveGuard, Lease, Picked, Round};
-use standings::Standings;
 use std::rc::Rc;
 use std::sync::Arc;
 use sticky::Sticky;
@@ -202,8 +200,6 @@ pub(crate) struct Service {
     budgets: Budgets,
     ends: Arc<ReplicaEnds>,
     book: Rc<Book>,
-    /// Absent: nobody watches how requests go.
-    standings: Option<Standings>,
     /// From a request's dispatch to the head of its response, all tries together.
     first_byte: Duration,
     /// Takes replicas that are down out of the choice.
@@ -305,7 +301,6 @@ impl Service {
             budgets: Budgets::new(config),
             ends,
             book,
-            standings: (!config.passive_health.is_off()).then(|| Standings::new(worker.index)),
             first_byte: config.timeouts.first_byte,
             _availability: Availability::follow(health, Rc::clone(&members), tier_changed),
             _drive: balancer.spawn_drive(),
@@ -381,10 +376,9 @@ impl Service {
         self.members.retire();
     }
 
-    /// Closes connections to replicas that have been idle for too long, and logs who is out or back.
+    /// Closes connections to replicas that have been idle for too long.
     pub(crate) fn sweep(&self) {
         self.members.sweep();
-        self.log_standings();
     }
 
     async fn pick(&self, query: Query<'_>, story: &Story) -> Option<Box<Flight>> {

@@ -116,6 +116,19 @@ pub(super) struct ServiceTick {
     pub(super) rif_limit: Option<RifLimit>,
     pub(super) pool: Vec<Report>,
     pub(super) replicas: Columns,
+    /// Of replicas of whose state there is something to say.
+    pub(super) standings: Vec<Standing>,
+}
+
+/// Since when a replica has been in its state, and why.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Standing {
+    /// Its place in the fleet.
+    pub(super) replica: usize,
+    /// In ms since 1970.
+    pub(super) since_ms: Option<u64>,
+    pub(super) why: Option<String>,
 }
 
 /// Quantiles of latency.
