@@ -19,6 +19,15 @@ const STEPS: &[(&str, &[(&str, &str)])] = &[
         &[],
     ),
     ("test --workspace --quiet", &[]),
+    // What a sidecar's image has: neither simulator nor dashboard, load generator or terminal.
+    (
+        "clippy --package slackwater --no-default-features --quiet -- -D warnings",
+        &[],
+    ),
+    (
+        "run --package slackwater-proxy --example embedded --quiet",
+        &[],
+    ),
     (
         "doc --workspace --no-deps --quiet --document-private-items",
         &[("RUSTDOCFLAGS", "-D warnings")],

@@ -18,6 +18,7 @@
 mod fault;
 pub mod routes;
 pub mod sections;
+mod table;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 pub mod tls;

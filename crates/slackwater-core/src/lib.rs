@@ -65,3 +65,7 @@ pub use fixed::{Quantile, Rate};
 pub use replica::{ReplicaId, ReplicaIds};
 pub use report::{LoadReport, LoadScale, Rif};
 pub use time::Instant;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

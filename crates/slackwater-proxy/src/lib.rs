@@ -11,7 +11,7 @@
 //! let text = r#"
 //!     listen = "127.0.0.1:8080"
 //!     replicas = ["127.0.0.1:9001", "127.0.0.1:9002"]
-//! "#;
+//! "#.to_owned();
 //! let config = Config::of_text("embedded", text)?;
 //! let fleets = find(&config).await?;
 //! let mut proxy = Proxy::start(&config, fleets, Outside::default(), &mut OpenedAnew)?;

@@ -3,7 +3,7 @@
 //! Names and attributes are those of OpenTelemetry's conventions for HTTP where there are some; the others begin with
 //! `slackwater.`. What each means is in docs/tracing.md, and a test compares the two.
 
-use crate::request_record::{Attempt, AttemptKind, Ended, Record};
+use crate::request_record::{AttemptKind, AttemptRecord, Ended, RequestRecord};
 use crate::traces::Traced;
 use crate::traces::messages::{Attributes, Event, Span, Status, StatusCode, unix_nanos};
 use core::time::Duration;
@@ -16,15 +16,15 @@ use std::borrow::Cow;
 const QUEUED_MIN: Duration = Duration::from_millis(1);
 
 /// A request is over, and so are all of its attempts.
-pub(crate) fn finish(record: &Record) {
+pub(crate) fn finish(record: &RequestRecord) {
     if let Some(traced) = &record.traced {
         traced.tracer().finish(&spans(record, traced));
     }
 }
 
 /// The request's span, and those of its attempts in their order.
-fn spans(record: &Record, traced: &Traced) -> Vec<Span> {
-    let attempts = record.tries.iter().enumerate();
+fn spans(record: &RequestRecord, traced: &Traced) -> Vec<Span> {
+    let attempts = record.attempt_records.iter().enumerate();
     let attempts = attempts.filter_map(|(place, attempt)| {
         let (span, address) = attempt.span.as_ref()?;
         let own = traced.attempt_span(*span);
@@ -35,7 +35,7 @@ fn spans(record: &Record, traced: &Traced) -> Vec<Span> {
         .collect()
 }
 
-fn server_span(record: &Record, traced: &Traced) -> Span {
+fn server_span(record: &RequestRecord, traced: &Traced) -> Span {
     let route = record.path_of_route.as_deref();
     let status = record.status.map(|status| status.as_u16());
     let failure = failure(record);
@@ -78,7 +78,7 @@ fn server_span(record: &Record, traced: &Traced) -> Span {
 }
 
 /// Why a request failed, in one word or as a status; `None` if it did not. What its client did itself is no failure.
-fn failure(record: &Record) -> Option<String> {
+fn failure(record: &RequestRecord) -> Option<String> {
     if !record.failed() {
         return None;
     }
@@ -94,9 +94,9 @@ fn failure(record: &Record) -> Option<String> {
     Some(own.map_or_else(|| told.into_owned(), str::to_owned))
 }
 
-fn server_events(record: &Record) -> Vec<Event> {
+fn server_events(record: &RequestRecord) -> Vec<Event> {
     let mut events = Vec::new();
-    let first = record.tries.first();
+    let first = record.attempt_records.first();
     if let Some(sent) = first
         .map(|first| first.sent)
         .filter(|sent| *sent >= QUEUED_MIN)
@@ -105,7 +105,7 @@ fn server_events(record: &Record) -> Vec<Event> {
         said.micros("slackwater.queue_us", sent);
         events.push(event(record, Duration::ZERO, "queued", said));
     }
-    for (place, attempt) in record.tries.iter().enumerate() {
+    for (place, attempt) in record.attempt_records.iter().enumerate() {
         let name = match attempt.kind {
             AttemptKind::First => continue,
             AttemptKind::Retry => "retried",
@@ -123,7 +123,7 @@ fn server_events(record: &Record) -> Vec<Event> {
     }
     if let Some(error) = record.error.as_ref().filter(|_| record.failed()) {
         // An answer of our own: nobody was asked, or nobody answered.
-        let name = if record.tries.is_empty() {
+        let name = if record.attempt_records.is_empty() {
             "shed"
         } else {
             "gave_up"
@@ -135,8 +135,8 @@ fn server_events(record: &Record) -> Vec<Event> {
     events
 }
 
-fn attempt_span(record: &Record, place: usize, address: &str, own: Span) -> Span {
-    let attempt = &record.tries[place];
+fn attempt_span(record: &RequestRecord, place: usize, address: &str, own: Span) -> Span {
+    let attempt = &record.attempt_records[place];
     let end = attempt.end.as_ref();
     let outcome = end.map(|end| end.outcome);
     let status = attempt.status.map(|status| status.as_u16());
@@ -195,7 +195,7 @@ fn attempt_span(record: &Record, place: usize, address: &str, own: Span) -> Span
 }
 
 /// Why it went there, and by what report.
-fn pick(said: &mut Attributes, record: &Record, attempt: &Attempt) {
+fn pick(said: &mut Attributes, record: &RequestRecord, attempt: &AttemptRecord) {
     let pick = &attempt.pick;
     if let Some(due_after) = attempt.due_after {
         said.micros("slackwater.attempt.due_after_us", due_after);
@@ -248,7 +248,7 @@ const fn error() -> Status {
     }
 }
 
-fn event(record: &Record, after: Duration, name: &str, said: Attributes) -> Event {
+fn event(record: &RequestRecord, after: Duration, name: &str, said: Attributes) -> Event {
     Event {
         time_unix_nano: unix_nanos(record.at + after),
         name: name.to_owned(),

@@ -12,7 +12,7 @@ use slackwater_config::Fault;
 use slackwater_config::toml_reader::{Mistake, Mistakes, Place, Source};
 use slackwater_config::{
     AdminSettings, AgentConfig, Config, FleetSource, LoadedFile, ProbeTransport, ReplicaConfig,
-    ServiceConfig, Variables, read_fleet_file,
+    ServiceConfig, Variables, agent_json_schema, json_schema, read_fleet_file,
 };
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -23,6 +23,7 @@ Examples:
   slackwater check --show slackwater.toml     every key as it is in force, defaults included
   slackwater check /etc/slackwater/*.toml
   slackwater check my-fleet.sim.toml          a scenario of `slackwater sim`
+  slackwater check --schema serve             a JSON Schema, for editors that complete keys
 
 A file with the key \"to\" is one of `slackwater agent`; one with [load], [cost] or [[fleet]], or named *.sim.toml, is a
 scenario of `slackwater sim`; any other one is of `slackwater serve`. Host names are resolved, key files, fleet files and traces
@@ -37,16 +38,38 @@ const NAMED_MAX: usize = 8;
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// The configurations and scenarios to validate
-    #[arg(required = true, value_name = "FILE")]
+    #[arg(required_unless_present = "schema", value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Print each configuration in full, with every default, as a file that could be used in its place; not scenarios
     #[arg(long)]
     show: bool,
+    /// Print a JSON Schema of what the command reads, for editors, and check nothing
+    #[arg(long, value_name = "COMMAND", conflicts_with_all = ["files", "show"])]
+    schema: Option<Described>,
+}
+
+/// Whose configuration a schema describes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Described {
+    /// `slackwater serve`.
+    Serve,
+    /// `slackwater agent`.
+    Agent,
 }
 
 /// Runs `slackwater check`.
 pub(crate) fn run(args: Args) -> Result<(), Fault> {
-    let Args { files, show } = args;
+    let Args {
+        files,
+        show,
+        schema,
+    } = args;
+    if let Some(described) = schema {
+        return print(&match described {
+            Described::Serve => json_schema(),
+            Described::Agent => agent_json_schema(),
+        });
+    }
     let mut mistakes = 0;
     let mut files_bad = 0;
     for file in &files {

@@ -34,7 +34,7 @@ impl Signals {
 
 /// What else a process can be asked for by signals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wish {
+pub(crate) enum ProcessSignal {
     /// SIGHUP: read the configuration again.
     Reload,
     /// SIGUSR1: open the files of logs anew.
@@ -45,13 +45,13 @@ pub(crate) enum Wish {
 
 /// The signals that ask for it.
 #[derive(Debug)]
-pub(crate) struct Wishes {
+pub(crate) struct ProcessSignals {
     reload: Signal,
     reopen: Signal,
     upgrade: Signal,
 }
 
-impl Wishes {
+impl ProcessSignals {
     /// Catches them from now on.
     pub(crate) fn new() -> Result<Self, Fault> {
         Ok(Self {
@@ -62,11 +62,11 @@ impl Wishes {
     }
 
     /// Waits for the next one.
-    pub(crate) async fn next(&mut self) -> Wish {
+    pub(crate) async fn next(&mut self) -> ProcessSignal {
         tokio::select! {
-            _ = self.reload.recv() => Wish::Reload,
-            _ = self.reopen.recv() => Wish::Reopen,
-            _ = self.upgrade.recv() => Wish::Upgrade,
+            _ = self.reload.recv() => ProcessSignal::Reload,
+            _ = self.reopen.recv() => ProcessSignal::Reopen,
+            _ = self.upgrade.recv() => ProcessSignal::Upgrade,
         }
     }
 }

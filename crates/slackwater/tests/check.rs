@@ -411,3 +411,19 @@ fn what_opentelemetry_s_variables_say_is_checked_like_a_start() {
     );
     assert!(shown.contains("[tracing]"), "{shown}");
 }
+
+#[test]
+fn a_schema_for_editors_is_printed_whole() {
+    for (command, file) in [
+        ("serve", "configuration.schema.json"),
+        ("agent", "agent.schema.json"),
+    ] {
+        let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+        let described = fs::read_to_string(docs.join(file)).expect("it is kept fresh");
+        let output = check(&["--schema", command]);
+        assert!(output.status.success(), "{}", stderr(&output));
+        assert_eq!(stdout(&output), described);
+    }
+    let both = check(&["--schema", "serve", "good/minimal.toml"]);
+    assert_eq!(both.status.code(), Some(2), "a schema checks no file");
+}

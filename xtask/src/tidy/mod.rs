@@ -8,6 +8,7 @@ mod files;
 mod glossary;
 mod imports;
 mod layers;
+mod packages;
 mod policy_names;
 mod ratchet;
 mod references;
@@ -22,7 +23,7 @@ use std::fs;
 use std::path::Path;
 use tree::{Source, read};
 
-const USAGE: &str = "cargo xtask tidy [--ratchet [--may-grow]]";
+const USAGE: &str = "cargo xtask tidy [--map | --ratchet [--may-grow]]";
 
 /// A file of what is still allowed, what stands at its top, and what there is today.
 struct Held {
@@ -35,6 +36,7 @@ struct Held {
 pub(crate) fn run(options: &[&str]) -> Result<(), String> {
     match options {
         [] => check(),
+        ["--map"] => code_map::write(&root()),
         ["--ratchet"] => write_lists(false),
         ["--ratchet", "--may-grow"] => write_lists(true),
         _ => Err(USAGE.to_owned()),
@@ -60,6 +62,13 @@ pub(crate) fn check() -> Result<(), String> {
         &architecture,
         |path| read(&root.join(path)).map_err(|_| format!("`{path}` is not there")),
     ));
+    for package in tree::names(&root, "crates")? {
+        let folder = format!("crates/{package}");
+        let manifest = read(&root.join(&folder).join("Cargo.toml"))?;
+        findings.extend(packages::check(&folder, &manifest, |file| {
+            root.join(file).exists()
+        }));
+    }
     findings.extend(layers::check(&architecture, &layers::packages()?));
     for held in held(&root, &sources)? {
         // A list that is not there allows nothing.

@@ -1,5 +1,6 @@
 //! Which requests are tried again, and after what.
 
+use crate::table::named;
 use core::time::Duration;
 use http::{HeaderName, Method, Request, Response, StatusCode};
 use slackwater_tower::response::GRPC_STATUS;
@@ -29,17 +30,18 @@ pub struct RetryRules {
     pub body_bytes_max: u32,
 }
 
-/// The methods that may be tried again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RetryMethods {
-    /// None.
-    None,
-    /// Those that only ask (RFC 9110 §9.2.1): GET, HEAD, OPTIONS, TRACE.
-    Safe,
-    /// Those that do the same when done twice (RFC 9110 §9.2.2): the safe ones, PUT and DELETE.
-    Idempotent,
-    /// All: the service says that doing twice does no harm.
-    All,
+named! {
+    /// The methods that may be tried again.
+    pub enum RetryMethods {
+        /// None.
+        None = "none",
+        /// Those that only ask (RFC 9110 §9.2.1): GET, HEAD, OPTIONS, TRACE.
+        Safe = "safe",
+        /// Those that do the same when done twice (RFC 9110 §9.2.2): the safe ones, PUT and DELETE.
+        Idempotent = "idempotent",
+        /// All: the service says that doing twice does no harm.
+        All = "all",
+    }
 }
 
 impl RetryMethods {

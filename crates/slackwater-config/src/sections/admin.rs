@@ -1,11 +1,11 @@
 //! `[admin]`: the admin server, and the word that whoever changes something there has to know.
 //!
-//! Only a digest of the word is kept, and compared in a time that says nothing of where two differ. It is in no log, no status and
-//! no error; files of it are treated as those of the key for probes.
+//! Only a digest of the word is kept, and compared in a time that says nothing of where two differ.
+//! It is in no log, no status and no error; files of it are treated as those of the key for probes.
 
 use super::probe::read_secret;
 use super::show::file_name;
-use super::table::{self, Described, FILE, Maybe, Number, STRING, Within, keys};
+use crate::table::{self, Described, FILE, Maybe, Number, STRING, Within, keys};
 use crate::toml_reader::values::quote;
 use crate::toml_reader::{Reader, Remark};
 use core::fmt;
@@ -32,7 +32,8 @@ pub struct AdminSettings {
     pub listen: Option<SocketAddr>,
     /// Its connections at once.
     pub connections_max: u32,
-    /// What whoever changes something there has to know, and the file that it is in; by default `None`: nobody may.
+    /// What whoever changes something there has to know, and the file that it is in; by default
+    /// `None`: nobody may.
     pub token: Option<(AdminToken, PathBuf)>,
     /// Replicas that have series of their own in the metrics. `None` where there is but one.
     pub metrics_replicas_max: Option<u32>,
@@ -88,7 +89,8 @@ impl AdminToken {
     /// What a token is made of, in words.
     pub const EXPECTED: &str = expected!();
 
-    /// `None` where it is too short, too long, or has other characters than an `authorization` header may carry.
+    /// `None` where it is too short, too long, or has other characters than an `authorization`
+    /// header may carry.
     pub fn new(token: &[u8]) -> Option<Self> {
         let is_long_enough = (LENGTH_MIN..=LENGTH_MAX).contains(&token.len());
         let fits = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~+/=".contains(byte);

@@ -20,13 +20,13 @@ use super::remarks::exposed_admin;
 use super::replica::{ReplicaProtocol, ReplicaSettings, read_replica_settings};
 use super::server_process::ServerProcess;
 use super::show::file_name;
-use super::table::{
-    self, Boolean, Choice, Described, FILE, HOUR, LIST, MINUTE, MS, SECOND, STRING, Span, Value,
-    Within, keys, settings,
-};
 use super::tie::read_peers;
 use super::tls::{ListenerTls, read_listener_tls};
 use super::upgrade_protocols::{BeyondRequests, remark_upgrades};
+use crate::table::{
+    self, Boolean, Choice, Described, FILE, HOUR, Kind, LIST, MINUTE, MS, SECOND, STRING, Span,
+    Within, keys, settings,
+};
 use crate::tls::ClientTls;
 use crate::toml_reader::values::{quote, text};
 use crate::toml_reader::{Item, Mistake, Mistakes, Reader, Remark, Severity, Source};
@@ -80,7 +80,7 @@ settings! {
         report_with_responses: bool = false, Boolean;
         /// From SIGTERM, when probes begin to say so, until listeners close. At least as long as balancers keep a report.
         drain_delay: Duration = SECOND, Within(Span, Duration::ZERO..=MINUTE);
-    } by hand {
+    } then {
         /// Where clients connect, in place of the server. Port 0: the system chooses one that is free for UDP, too.
         listen: Described("an address, or a list of 1 to 64", LIST), "required";
         /// The server: `"host:port"`, or `"unix:/absolute/path"` of a Unix socket. A host name must have one address.

@@ -1,7 +1,7 @@
 //! An agent's `[queue]` and `[limit]`: how many requests its server works on at a time, and what becomes of the others.
 
-use super::table::{
-    self, Choice, HOUR, Judge, MS, Meaning, Number, PerQuery, Span, Value, Within, keys,
+use crate::table::{
+    self, Choice, HOUR, Judge, Kind, MS, Meaning, Number, PerQuery, Span, Within, keys,
 };
 use crate::toml_reader::values::{Unfit, quote};
 use crate::toml_reader::{Reader, Remark, Severity};
@@ -40,7 +40,7 @@ struct Limit;
 
 const FIXED: Within<Number, u32> = Within(Number, 1..=LIMIT_MOST);
 
-impl Value<RequestsMax> for Limit {
+impl Kind<RequestsMax> for Limit {
     fn read(&self, value: &DeValue<'_>) -> Result<RequestsMax, Unfit> {
         match value.as_str() {
             Some("none") => Ok(RequestsMax::None),
@@ -60,12 +60,12 @@ impl Value<RequestsMax> for Limit {
     }
 
     fn meaning(&self, _: &Judge<'_, RequestsMax>) -> Meaning {
-        let fixed = Value::meaning(&FIXED, &Judge::none());
-        Meaning {
-            expected: format!("{}, \"adaptive\" or \"none\"", fixed.expected),
-            words: format!("{}, `\"adaptive\"` or `\"none\"`", fixed.words),
-            schema: json!({"anyOf": [fixed.schema, {"enum": ["adaptive", "none"]}]}),
-        }
+        let fixed = Kind::meaning(&FIXED, &Judge::none());
+        Meaning::of(
+            format!("{}, `\"adaptive\"` or `\"none\"`", fixed.words),
+            json!({"anyOf": [fixed.schema, {"enum": ["adaptive", "none"]}]}),
+        )
+        .expected(format!("{}, \"adaptive\" or \"none\"", fixed.expected))
     }
 }
 

@@ -9,10 +9,10 @@ use super::replica::ReplicaProtocol;
 use super::routes::{Named, read_routes};
 use super::services::read_services;
 use super::sticky::shared_cookies;
-use super::table::{self, Described, Judge, LIST, Meaning, Span, Value, Within, settings};
 use super::tracing::read_tracing;
 use super::upgrade_protocols::{BeyondRequests, remark_upgrades};
 use super::{Loaded, remarks};
+use crate::table::{self, Described, Judge, Kind, LIST, Meaning, Span, Within, settings};
 use crate::toml_reader::values::{Unfit, nonzero, within};
 use crate::toml_reader::{Mistakes, Reader};
 use core::num::NonZeroU16;
@@ -120,7 +120,7 @@ const WORKERS_MAX: NonZeroU16 = NonZeroU16::MIN.saturating_add(1023);
 /// A number of workers, and what else is told of it.
 pub(super) struct Workers(pub(super) &'static str);
 
-impl Value<NonZeroU16> for Workers {
+impl Kind<NonZeroU16> for Workers {
     fn read(&self, value: &DeValue<'_>) -> Result<NonZeroU16, Unfit> {
         nonzero(value).and_then(|workers| within(workers, &(NonZeroU16::MIN..=WORKERS_MAX)))
     }
@@ -130,11 +130,11 @@ impl Value<NonZeroU16> for Workers {
     }
 
     fn meaning(&self, _: &Judge<'_, NonZeroU16>) -> Meaning {
-        Meaning {
-            expected: format!("a number from 1 to 1,024{}", self.0),
-            words: "1 to 1,024".to_owned(),
-            schema: json!({"type": "integer", "minimum": 1, "maximum": WORKERS_MAX}),
-        }
+        Meaning::of(
+            "1 to 1,024",
+            json!({"type": "integer", "minimum": 1, "maximum": WORKERS_MAX}),
+        )
+        .expected(format!("a number from 1 to 1,024{}", self.0))
     }
 }
 
@@ -147,7 +147,7 @@ settings! {
         /// From SIGTERM, when `/readyz` begins to say so, until no connection is taken any more:
         /// for load balancers before this one, which need time to notice.
         drain_delay: Duration = Duration::ZERO, Within(Span, Duration::ZERO..=Duration::from_mins(10));
-    } by hand {
+    } then {
         /// Where clients connect. Port 0 lets the system choose; `0.0.0.0` and `[::]` are every
         /// address of the machine.
         listen: Described("an address, or a list of 1 to 64", LIST), "required";

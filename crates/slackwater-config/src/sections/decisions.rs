@@ -1,7 +1,7 @@
 //! Which requests' decisions are kept, and how many.
 
 use super::request_id::LOGGED_FIELD;
-use super::table::{
+use crate::table::{
     Any, Boolean, DAY, Maybe, Number, Or, Share, Span, Within, millionths, settings,
 };
 use core::time::Duration;

@@ -2,7 +2,7 @@
 
 use super::address::{Address, is_host_name};
 use super::show::file_name;
-use super::table::{
+use crate::table::{
     self, Any, DAY, Described, FILE, HOUR, MINUTE, MS, Many, STRING, Share, Span, Within, Written,
     field, keys, settings,
 };

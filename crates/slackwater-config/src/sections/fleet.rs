@@ -4,8 +4,8 @@
 use super::address::{Address, OwnAddresses, normal, overlap, unreachable};
 use super::listeners::LISTENERS_MAX as LISTEN_MAX;
 use super::model::{ReplicaConfig, ServiceConfig};
-use super::table::{self, Any, Described, Maybe, Number, STRING, Within, settings};
 use super::tls::SERVER_NAME;
+use crate::table::{self, Any, Described, Maybe, Number, STRING, Within, settings};
 use crate::tls::ClientTls;
 use crate::toml_reader::values::{found, nonzero, quote, text};
 use crate::toml_reader::{Item, Mistake, Reader, Said};
@@ -108,7 +108,7 @@ settings! {
         /// In a table: it gets requests only while nobody of a lower [tier](discovery.md#tiers) can
         /// take them.
         tier: u8 = 0, Within(Number, 0..=ReplicaConfig::TIER_MAX);
-    } by hand {
+    } then {
         /// In a table: where the replica takes requests.
         address: Described("an address", STRING), "required";
         /// In a table: where the replica answers probes.

@@ -1,7 +1,7 @@
 //! The section `[forwarded]`: whose word on a request's origin is believed, and in which fields ours is given.
 
 use super::network::Network;
-use super::table::{Choice, Many, Written, settings};
+use crate::table::{Choice, Many, Written, settings};
 use crate::toml_reader::values::Unfit;
 
 /// Networks whose word counts.
@@ -33,30 +33,23 @@ pub struct ForwardedFields {
 }
 
 impl ForwardedFields {
-    const X_FORWARDED: Self = Self {
-        x_forwarded: true,
-        forwarded: false,
-    };
-    const FORWARDED: Self = Self {
-        x_forwarded: false,
-        forwarded: true,
-    };
-    const BOTH: Self = Self {
-        x_forwarded: true,
-        forwarded: true,
-    };
-    const NONE: Self = Self {
-        x_forwarded: false,
-        forwarded: false,
-    };
+    const X_FORWARDED: Self = Self::these(true, false);
+    const BOTH: Self = Self::these(true, true);
     const NAMES: [(&'static str, Self); 4] = [
         ("x_forwarded", Self::X_FORWARDED),
-        ("forwarded", Self::FORWARDED),
+        ("forwarded", Self::these(false, true)),
         ("both", Self::BOTH),
-        ("none", Self::NONE),
+        ("none", Self::these(false, false)),
     ];
     /// Who trusts proxies that say nothing has nothing to trust.
     const READABLE: &[(&'static str, Self)] = Self::NAMES.split_at(3).0;
+
+    const fn these(x_forwarded: bool, forwarded: bool) -> Self {
+        Self {
+            x_forwarded,
+            forwarded,
+        }
+    }
 }
 
 settings! {
@@ -99,7 +92,7 @@ impl ForwardedSettings {
 impl ForwardedSettings {
     /// The section's text as settings.
     pub fn of_toml(section: &str) -> Self {
-        use super::table;
+        use crate::table;
         use crate::toml_reader::{Reader, Source};
         let source = Source::new("test.toml".into(), format!("[forwarded]\n{section}"));
         let mut reader = Reader::new(Some(&source), Vec::new()).expect("TOML");

@@ -1,9 +1,9 @@
 //! `[health]`: whether and how replicas are checked.
 
 use super::probe::PATH;
-use super::table::{
+use crate::table::{
     Choice, HOUR, MINUTE, MS, Maybe, Number, Port, SECOND, SetOf, Span, Status, Within, Written,
-    keys, named,
+    named, settings,
 };
 use crate::toml_reader::values::Unfit;
 use core::num::NonZeroU16;
@@ -20,68 +20,36 @@ pub struct Thresholds {
     pub fall: u32,
 }
 
-/// Whether and how replicas are checked.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HealthSettings {
-    /// What is asked.
-    pub check: HealthCheck,
-    /// The port that checks of every replica go to; default the replica's own.
-    pub port: Option<NonZeroU16>,
-    /// What an HTTP check asks for.
-    pub path: PathAndQuery,
-    /// The host that a check names; default the replica's address.
-    pub host: Option<String>,
-    /// The statuses of a replica that is well; none stands for all from 200 to 299.
-    pub statuses: Vec<StatusCode>,
-    /// The service that a gRPC check asks after.
-    pub grpc_service: String,
-    /// From the end of a check to the next, give or take a tenth.
-    pub interval: Duration,
-    /// For which a check may take.
-    pub timeout: Duration,
-    /// How many checks in a row change a verdict.
-    pub thresholds: Thresholds,
-}
-
-impl Default for HealthSettings {
-    fn default() -> Self {
-        Self {
-            check: HealthCheck::None,
-            port: None,
-            path: PathAndQuery::from_static("/"),
-            host: None,
-            statuses: Vec::new(),
-            grpc_service: String::new(),
-            interval: Duration::from_secs(5),
-            timeout: SECOND,
-            thresholds: Thresholds { rise: 2, fall: 3 },
-        }
+settings! {
+    /// Whether and how replicas are checked.
+    pub struct HealthSettings in "health" {
+        /// What each replica is asked from time to time: nothing, whether it takes connections, a
+        /// request by HTTP, or its health by gRPC's health checking protocol.
+        check: HealthCheck = HealthCheck::None, Choice(HealthCheck::NAMES);
+        /// The port that checks of every replica go to.
+        port: Option<NonZeroU16> = None, Maybe(Within(Port, NonZeroU16::MIN..=NonZeroU16::MAX)), "the replica's port";
+        /// What an HTTP check asks for.
+        path: PathAndQuery = PathAndQuery::from_static("/"), PATH;
+        /// The host that an HTTP or gRPC check names.
+        host: Option<String> = None, Maybe(HOST), "the replica's address";
+        /// The statuses of a replica that is well.
+        statuses: Vec<StatusCode> = Vec::new(), SetOf(STATUS), "none: all from 200 to 299";
+        /// The service that a gRPC check asks after. `""`: the server as a whole.
+        grpc_service: String = String::new(), GRPC_SERVICE;
+        /// From the end of a check to the next, give or take a tenth.
+        interval: Duration = Duration::from_secs(5), Within(Span, Duration::from_millis(10)..=HOUR);
+        /// For which a check may take.
+        timeout: Duration = SECOND, Within(Span, MS..=MINUTE);
+    } then {
+        /// Checks in a row that a replica that is down must pass to be up.
+        rise at thresholds.rise: Within(Number, 1..=100);
+        /// Checks in a row that a replica that is up must fail to be down.
+        fall at thresholds.fall: Within(Number, 1..=100);
+    } also {
+        /// How many checks in a row change a verdict.
+        thresholds: Thresholds = Thresholds { rise: 2, fall: 3 };
     }
 }
-
-keys! { HealthSettings in "health" {
-    /// What each replica is asked from time to time: nothing, whether it takes connections, a
-    /// request by HTTP, or its health by gRPC's health checking protocol.
-    check at check: Choice(HealthCheck::NAMES);
-    /// The port that checks of every replica go to.
-    port at port: Maybe(Within(Port, NonZeroU16::MIN..=NonZeroU16::MAX)), "the replica's port";
-    /// What an HTTP check asks for.
-    path at path: PATH;
-    /// The host that an HTTP or gRPC check names.
-    host at host: Maybe(HOST), "the replica's address";
-    /// The statuses of a replica that is well.
-    statuses at statuses: SetOf(STATUS), "none: all from 200 to 299";
-    /// The service that a gRPC check asks after. `""`: the server as a whole.
-    grpc_service at grpc_service: GRPC_SERVICE;
-    /// From the end of a check to the next, give or take a tenth.
-    interval at interval: Within(Span, Duration::from_millis(10)..=HOUR);
-    /// For which a check may take.
-    timeout at timeout: Within(Span, MS..=MINUTE);
-    /// Checks in a row that a replica that is down must pass to be up.
-    rise at thresholds.rise: Within(Number, 1..=100);
-    /// Checks in a row that a replica that is up must fail to be down.
-    fall at thresholds.fall: Within(Number, 1..=100);
-} }
 
 named! {
     /// What a check asks.

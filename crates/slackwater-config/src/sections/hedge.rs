@@ -1,6 +1,6 @@
 //! `[hedge]`: whether and when a late request is sent a second time.
 
-use super::table::{Any, Boolean, Number, Share, Span, Within, keys};
+use crate::table::{Any, Boolean, Number, Share, Span, Within, keys};
 use slackwater_core::tail::HedgeConfig;
 
 /// Whether and when a late request is sent a second time.

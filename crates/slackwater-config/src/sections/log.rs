@@ -1,7 +1,7 @@
 //! The log and the access log: what is said, how, and where to.
 
 use super::show::file_name;
-use super::table::{
+use crate::table::{
     Any, Boolean, Choice, DAY, Judge, Kind, Meaning, SECOND, Share, Span, Within, named, settings,
 };
 use crate::toml_reader::Reader;
@@ -138,10 +138,10 @@ impl Kind<AccessLogTarget> for Target {
 
     fn meaning(&self, _: &Judge<'_, AccessLogTarget>) -> Meaning {
         let file = "a file such as \"/var/log/slackwater/access.log\"";
-        Meaning {
-            expected: format!("\"none\", \"stdout\", \"stderr\", or {file}"),
-            words: "`\"none\"`, `\"stdout\"`, `\"stderr\"`, a file".to_owned(),
-            schema: json!({"type": "string"}),
-        }
+        Meaning::of(
+            "`\"none\"`, `\"stdout\"`, `\"stderr\"`, a file",
+            json!({"type": "string"}),
+        )
+        .expected(format!("\"none\", \"stdout\", \"stderr\", or {file}"))
     }
 }

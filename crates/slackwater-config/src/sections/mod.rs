@@ -41,7 +41,7 @@ mod server_process;
 mod services;
 mod show;
 mod sticky;
-mod table;
+
 #[cfg(test)]
 mod tests;
 mod tie;

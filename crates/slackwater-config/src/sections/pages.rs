@@ -1,36 +1,28 @@
-//! Every key that there is, from the tables of all sections: for `docs/configuration.md` and for editors.
+//! Every key that there is, from the tables of all sections: for `docs/configuration.md` and for
+//! editors.
 //!
 //! `UPDATE_DOCS=1 cargo test -p slackwater-config page` makes the page's rows and the schemas anew.
 
-use super::admin::AdminSettings;
 use super::agent::{AgentKeys, AgentRows};
 use super::agent_queue::AgentQueue;
 use super::assemble::ServeKeys;
-use super::decisions::DecisionSettings;
-use super::discovery::{DiscoverySettings, DnsServers};
 use super::fleet::ReplicaKeys;
-use super::forwarded::ForwardedSettings;
-use super::health::HealthSettings;
-use super::hedge::HedgingSettings;
 use super::listeners::ListenerRows;
-use super::log::{AccessLogSettings, LogSettings};
-use super::model::{Limits, Timeouts};
 use super::passive_health::passive_health_rows;
 use super::policies::policy_rows;
 use super::probe::ProbeKeys;
-use super::queue::QueueSettings;
-use super::replica::ReplicaSettings;
-use super::request_id::RequestIdSettings;
-use super::retries::RetrySettings;
 use super::routes::RouteRows;
 use super::services::ServiceKeys;
-use super::sticky::StickySettings;
-use super::table::rows::{Row, rows, schema};
-use super::tie::TyingSettings;
 use super::tls::ListenerKeys;
-use super::tracing::TracingSettings;
 use super::upgrade_protocols::BeyondRequests;
+use super::{
+    AccessLogSettings, AdminSettings, DecisionSettings, DiscoverySettings, DnsServers,
+    ForwardedSettings, HealthSettings, HedgingSettings, Limits, LogSettings, QueueSettings,
+    ReplicaSettings, RequestIdSettings, RetrySettings, StickySettings, Timeouts, TracingSettings,
+    TyingSettings,
+};
 use crate::routes::{Bounds, Mirror, RetryRules};
+use crate::table::rows::{Row, rows, schema};
 use crate::tls::ClientTls;
 use serde_json::{Value, json};
 use slackwater_tower::server::admission::GradientSettings;
@@ -121,21 +113,32 @@ fn of_agent() -> Vec<Row> {
     .concat()
 }
 
-/// The keys of `serve` whose change takes a restart: a file that is read again leaves them as they are.
+/// The keys of `serve` whose change takes a restart: a file that is read again leaves them as they
+/// are.
 pub fn restart_keys() -> impl Iterator<Item = String> {
     let fixed = of_process().into_iter().filter(|row| row.fixed);
     fixed.map(|row| row.key)
 }
 
-/// A JSON Schema (draft 7) of a file for `slackwater serve`, by which editors complete and check keys.
+/// A JSON Schema (draft 7) of a file for `slackwater serve`, by which editors complete and check
+/// keys.
 pub fn json_schema() -> String {
-    let mut all = of_service();
-    all.extend(of_process());
-    all.extend(rows::<ListenerKeys>("listeners[]."));
-    let mut root = schema(all);
+    let mut keys = of_process();
+    keys.extend(rows::<ListenerKeys>("listeners[]."));
+    let mut root = schema(keys);
+    let service = schema(of_service());
+    let sections = service["properties"].as_object();
+    for name in sections.into_iter().flat_map(|sections| sections.keys()) {
+        // What stands at the top for all services has more keys there.
+        if root["properties"][name].is_null() {
+            let place = format!("#/definitions/service/properties/{name}");
+            root["properties"][name] = json!({"$ref": place});
+        }
+    }
+    root["definitions"] = json!({"service": service});
     root["properties"]["services"] = json!({
         "type": "object",
-        "additionalProperties": schema(of_service()),
+        "additionalProperties": {"$ref": "#/definitions/service"},
         "description": "Several services, each with its name."
     });
     finished(root, "The configuration of `slackwater serve`")

@@ -4,8 +4,8 @@
 //! Each mechanism is on or off by one key. How long a warm-up lasts at most is `discovery.warm_up`, be it by evidence or by the
 //! clock; never both of them act.
 
-use super::table::rows::{Row, rows};
-use super::table::{
+use crate::table::rows::{Row, rows};
+use crate::table::{
     self, Any, BOOLEAN, Boolean, Described, HOUR, Key, MS, Number, Section, Share, Span, Within,
     field, keys,
 };

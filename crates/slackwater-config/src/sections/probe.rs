@@ -5,8 +5,8 @@
 
 use super::model::{ProbeKey, ProbeSettings, ProbeTransport};
 use super::show::file_name;
-use super::table::{self, Boolean, Choice, FILE, Maybe, Port, Within, Written, field, settings};
 use super::tls::file_name_of;
+use crate::table::{self, Boolean, Choice, FILE, Maybe, Port, Within, Written, field, settings};
 use crate::toml_reader::values::Unfit;
 use crate::toml_reader::{Item, Reader, Remark, Said, Setting, Severity, read_bounded};
 use core::num::NonZeroU16;
@@ -25,7 +25,7 @@ settings! {
         path: PathAndQuery = PathAndQuery::from_static("/prequal/probe"), PATH;
         /// Whether HTTP probes go over TLS, as requests to the replica do. UDP probes never do.
         tls: Option<bool> = None, Maybe(Boolean), "`true` with `[replica.tls]`";
-    } by hand {
+    } then {
         /// A file with a key of 32 to 128 hexadecimal digits (16 to 64 bytes), shared with the
         /// replicas, that signs probes and their answers, by UDP and by HTTP. A relative name
         /// starts from the directory of the configuration. Keep it at mode 600; the key itself is

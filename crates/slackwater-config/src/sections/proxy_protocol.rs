@@ -18,7 +18,7 @@ pub(super) fn read_proxy_protocol(reader: &mut Reader<'_>, prefix: &str) -> Opti
     let required = reader.setting(&field, false, "", |value| one_of(value, &NAMES));
     let trust_field = format!("{prefix}proxy_protocol_trust");
     let said = reader.said_section(&trust_field);
-    let trust = NETWORKS.read(reader, &trust_field);
+    let trust = NETWORKS.list(reader, &trust_field);
     match (required.value, required.said, said) {
         (false, None, Some(said)) => {
             reader.add_mistake(said.mistake("does nothing without proxy_protocol = \"required\""));

@@ -1,6 +1,6 @@
 //! `[queue]`: how many requests a service works on at once, and how many wait.
 
-use super::table::{HOUR, Number, Or, SECOND, Span, Within, settings};
+use crate::table::{HOUR, Number, Or, SECOND, Span, Within, settings};
 use core::time::Duration;
 
 /// The most requests that work or wait.

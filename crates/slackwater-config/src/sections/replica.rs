@@ -1,57 +1,39 @@
 //! `[replica]`: how to speak to replicas.
 
-use super::table::{self, Choice, Described, Number, Or, Within, keys};
 use super::tls::{read_replica_tls, write_replica_tls};
+use crate::table::{self, Choice, Described, Number, Or, Within, settings};
 use crate::tls::{ClientTls, HttpVersion};
 use crate::toml_reader::values::{one_of, quote};
 use crate::toml_reader::{Reader, Remark};
 use slackwater_http::proxy_protocol::Version;
 
-/// How to speak to replicas.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ReplicaSettings {
-    /// The protocol of every replica.
-    pub protocol: ReplicaProtocol,
-    /// Connections that each worker keeps open to a replica while they carry nothing.
-    pub idle_connections_max: u32,
-    /// Connections to a replica at once, over all workers, or as many as are wanted.
-    pub connections_max: Option<u32>,
-    /// TLS to replicas; `None`: without.
-    pub tls: Option<ClientTls>,
-    /// The form of the PROXY header that tells a replica whose a connection is; `None`: there is none.
-    pub proxy_protocol: Option<Version>,
-}
-
-impl Default for ReplicaSettings {
-    fn default() -> Self {
-        Self {
-            protocol: ReplicaProtocol::Http1,
-            idle_connections_max: 64,
-            connections_max: None,
-            tls: None,
-            proxy_protocol: None,
-        }
+settings! {
+    /// How to speak to replicas.
+    pub struct ReplicaSettings in "replica" first {
+        /// HTTP/1.1 with or without TLS; HTTP/2 without TLS and without an upgrade; HTTP/2 over
+        /// TLS, which needs `[replica.tls]`.
+        protocol: Described("`\"http1\"`, `\"h2c\"`, `\"h2\"`", r#"{"enum": ["http1", "h2c", "h2"]}"#), "`\"http1\"`";
+    } fields {
+        /// Connections that each worker keeps open to each replica while they carry nothing. 0:
+        /// none, so each request makes a connection of its own. HTTP/1.1 only.
+        idle_connections_max: u32 = 64, Within(Number, 0..=65_536);
+        /// [Connections to each replica](retries.md#connections-to-a-replica) at once, over all
+        /// workers. Each worker has its share, rounded so that they add up, and at least 1. Over
+        /// HTTP/1.1 that many requests are in flight there. Over HTTP/2 a worker opens another one
+        /// only where those that it has are full or carry a long body that is unread, and never
+        /// more than 256.
+        connections_max: Option<u32> = None, Or("none", Within(Number, 1..=65_536));
+        /// Each connection to a replica begins with a header of the PROXY protocol that tells the
+        /// client's address. Its connections are then each client's own. Only with `"http1"`; not
+        /// for an agent's server. See [serve.md](serve.md#the-proxy-protocol).
+        proxy_protocol: Option<Version> = None, Choice(&VERSIONS);
+    } also {
+        /// The protocol of every replica.
+        protocol: ReplicaProtocol = ReplicaProtocol::Http1;
+        /// TLS to replicas; `None`: without.
+        tls: Option<ClientTls> = None;
     }
 }
-
-keys! { ReplicaSettings in "replica" {
-    /// HTTP/1.1 with or without TLS; HTTP/2 without TLS and without an upgrade; HTTP/2 over TLS,
-    /// which needs `[replica.tls]`.
-    protocol: Described("`\"http1\"`, `\"h2c\"`, `\"h2\"`", r#"{"enum": ["http1", "h2c", "h2"]}"#), "`\"http1\"`";
-    /// Connections that each worker keeps open to each replica while they carry nothing. 0: none,
-    /// so each request makes a connection of its own. HTTP/1.1 only.
-    idle_connections_max at idle_connections_max: Within(Number, 0..=65_536);
-    /// [Connections to each replica](retries.md#connections-to-a-replica) at once, over all
-    /// workers. Each worker has its share, rounded so that they add up, and at least 1. Over
-    /// HTTP/1.1 that many requests are in flight there. Over HTTP/2 a worker opens another one only
-    /// where those that it has are full or carry a long body that is unread, and never more than
-    /// 256.
-    connections_max at connections_max: Or("none", Within(Number, 1..=65_536));
-    /// Each connection to a replica begins with a header of the PROXY protocol that tells the
-    /// client's address. Its connections are then each client's own. Only with `"http1"`; not for
-    /// an agent's server. See [serve.md](serve.md#the-proxy-protocol).
-    proxy_protocol at proxy_protocol: Choice(&VERSIONS);
-} }
 
 const VERSIONS: [(&str, Option<Version>); 3] = [
     ("off", None),
@@ -91,8 +73,8 @@ impl ReplicaSettings {
     /// The keys that an agent has, too.
     pub(super) const OF_AGENT: &str = "idle_connections_max";
 
-    /// Writes the section, with this key beside its own, and that of TLS. What an agent does not have is written only where it
-    /// is not the default.
+    /// Writes the section, with this key beside its own, and that of TLS. What an agent does not
+    /// have is written only where it is not the default.
     pub(super) fn write(
         &self,
         to: &mut String,

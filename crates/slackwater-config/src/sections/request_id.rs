@@ -1,6 +1,6 @@
 //! What requests are called: which field carries the id, whose is taken, and who is told.
 
-use super::table::{Boolean, Maybe, Written, settings};
+use crate::table::{Boolean, Maybe, Written, settings};
 use crate::toml_reader::values::Unfit;
 use http::HeaderName;
 use http::header;

@@ -1,11 +1,11 @@
 //! `[retries]`: which requests are tried again on another replica, when, and how often.
 
 use super::sticky::FIELD;
-use super::table::{
+use crate::routes::{RetryCauses, RetryMethods, RetryRules};
+use crate::table::{
     self, Any, Bytes, Choice, DAY, Judge, Kind, MS, Meaning, Number, Or, SetOf, Share, Span,
     Status, Within, keys,
 };
-use crate::routes::{RetryCauses, RetryMethods, RetryRules};
 use crate::toml_reader::Reader;
 use crate::toml_reader::values::{one_of, quote};
 use serde_json::json;
@@ -30,7 +30,7 @@ keys! { RetryRules in "retries" {
     /// The methods whose requests may be tried again after a replica may have heard them. `"safe"`:
     /// GET, HEAD, OPTIONS, TRACE. `"idempotent"`: these, PUT and DELETE. `"all"`: you say that
     /// doing twice does no harm.
-    methods at methods: Choice(&METHODS);
+    methods at methods: Choice(RetryMethods::NAMES);
     /// A request with this field may be tried again whatever its method.
     mark_header at mark_header: Or("none", FIELD);
     /// After what such a request is tried again, besides a status.
@@ -59,44 +59,20 @@ keys! { RetrySettings in "retries" {
     retry_after_max of backoff.hint_max: Any(Span);
 } }
 
-const METHODS: [(&str, RetryMethods); 4] = [
-    ("none", RetryMethods::None),
-    ("safe", RetryMethods::Safe),
-    ("idempotent", RetryMethods::Idempotent),
-    ("all", RetryMethods::All),
+/// The name of one cause, and the cause alone.
+const CAUSES: [(&str, RetryCauses); 3] = [
+    ("reset", causes(true, false, false)),
+    ("timeout", causes(false, true, false)),
+    ("grpc_unavailable", causes(false, false, true)),
 ];
 
-/// The name of one cause, and the cause alone.
-const CAUSES: [(&str, RetryCauses); 3] = {
-    const NONE: RetryCauses = RetryCauses {
-        reset: false,
-        timeout: false,
-        grpc_unavailable: false,
-    };
-    [
-        (
-            "reset",
-            RetryCauses {
-                reset: true,
-                ..NONE
-            },
-        ),
-        (
-            "timeout",
-            RetryCauses {
-                timeout: true,
-                ..NONE
-            },
-        ),
-        (
-            "grpc_unavailable",
-            RetryCauses {
-                grpc_unavailable: true,
-                ..NONE
-            },
-        ),
-    ]
-};
+const fn causes(reset: bool, timeout: bool, grpc_unavailable: bool) -> RetryCauses {
+    RetryCauses {
+        reset,
+        timeout,
+        grpc_unavailable,
+    }
+}
 
 /// A list of causes.
 struct Causes;
@@ -124,14 +100,13 @@ impl Kind<RetryCauses> for Causes {
 
     fn meaning(&self, _: &Judge<'_, RetryCauses>) -> Meaning {
         let names = CAUSES.map(|(name, _)| name);
-        Meaning {
-            expected: String::new(),
-            words: format!(
+        Meaning::of(
+            format!(
                 "a list of {}",
                 names.map(|name| format!("`\"{name}\"`")).join(", ")
             ),
-            schema: json!({"type": "array", "items": {"enum": names}}),
-        }
+            json!({"type": "array", "items": {"enum": names}}),
+        )
     }
 }
 

@@ -15,8 +15,8 @@ use super::remarks;
 use super::replica::read_replica_settings;
 use super::retries::RetrySettings;
 use super::sticky::StickySettings;
-use super::table::{self, Described, Judge, Meaning, Value, settings};
 use super::tie::TyingSettings;
+use crate::table::{self, Described, Judge, Kind, Meaning, settings};
 use crate::toml_reader::values::{Unfit, one_of, quote};
 use crate::toml_reader::{Reader, Remark, Setting};
 use serde_json::json;
@@ -39,7 +39,7 @@ settings! {
         /// [why this is the default](decisions/0013-the-default-policy.md)). Where none is named,
         /// the log says so at the start, once.
         policy: &'static PolicyEntry = &DEFAULT_POLICY, PolicyName;
-    } by hand {
+    } then {
         /// Whom requests are balanced over. No address twice, also not in two spellings; not this
         /// process itself.
         replicas: Described("a list of 1 to 65,536 addresses or tables", r#"{"anyOf": [{"type": "string"}]}"#), "required";
@@ -49,7 +49,7 @@ settings! {
 /// The name of a policy.
 struct PolicyName;
 
-impl Value<&'static PolicyEntry> for PolicyName {
+impl Kind<&'static PolicyEntry> for PolicyName {
     fn read(&self, value: &DeValue<'_>) -> Result<&'static PolicyEntry, Unfit> {
         let names: Vec<_> = POLICIES.iter().map(|entry| (entry.name, entry)).collect();
         one_of(value, &names)
@@ -61,11 +61,10 @@ impl Value<&'static PolicyEntry> for PolicyName {
 
     fn meaning(&self, _: &Judge<'_, &'static PolicyEntry>) -> Meaning {
         let names: Vec<_> = POLICIES.iter().map(|entry| entry.name).collect();
-        Meaning {
-            expected: String::new(),
-            words: "one of the [names below](#the-policies)".to_owned(),
-            schema: json!({"enum": names}),
-        }
+        Meaning::of(
+            "one of the [names below](#the-policies)",
+            json!({"enum": names}),
+        )
     }
 }
 

@@ -7,9 +7,9 @@ use super::model::{Config, ServiceConfig, Timeouts};
 use super::passive_health::write_passive_health;
 use super::policies::write_sections;
 use super::routes::write_routes;
-use super::table;
 use super::tie::write_peers;
 use super::tracing::write_tracing;
+use crate::table;
 use crate::toml_reader::values::quote;
 use std::path::Path;
 

@@ -2,10 +2,10 @@
 
 use super::model::ServiceConfig;
 use super::services::is_name;
-use super::table::{
+use crate::routes::{Action, Route};
+use crate::table::{
     self, Boolean, Choice, Maybe, Or, Span, Within, Written, field, named, settings,
 };
-use crate::routes::{Action, Route};
 use crate::toml_reader::values::Unfit;
 use crate::toml_reader::{Reader, Remark, Severity};
 use core::time::Duration;

@@ -3,9 +3,9 @@
 
 use super::forwarded::NETWORKS;
 use super::network::Network;
-use super::table::{
-    self, Any, Boolean, Judge, Kind, Meaning, Number, Or, Share, Span, Value, Within, field,
-    millionths, settings,
+use crate::table::{
+    self, Any, Boolean, Judge, Kind, Meaning, Number, Or, Share, Span, Within, field, millionths,
+    settings,
 };
 use crate::toml_reader::values::Unfit;
 use crate::toml_reader::{Reader, Remark, Severity};
@@ -33,14 +33,14 @@ const DELAY: Or<Within<Span, Duration>> = Or(
 /// The kind of [`TieDelay`].
 struct Delay;
 
-impl Value<TieDelay> for Delay {
+impl Kind<TieDelay> for Delay {
     fn read(&self, value: &DeValue<'_>) -> Result<TieDelay, Unfit> {
         let span = DELAY.read(value)?;
         Ok(span.map_or(TieDelay::Auto, TieDelay::Span))
     }
 
     fn show(&self, value: &TieDelay) -> Option<String> {
-        Value::show(
+        Kind::show(
             &DELAY,
             &match value {
                 TieDelay::Auto => None,
@@ -50,7 +50,7 @@ impl Value<TieDelay> for Delay {
     }
 
     fn meaning(&self, _: &Judge<'_, TieDelay>) -> Meaning {
-        Value::meaning(&DELAY, &Judge::none())
+        Kind::meaning(&DELAY, &Judge::none())
     }
 }
 
@@ -101,7 +101,7 @@ pub(super) fn read_peers(
     remarks: &mut Vec<Remark>,
 ) -> Vec<Network> {
     let said = reader.said_section("tie.peers");
-    let peers = NETWORKS.read(reader, "tie.peers");
+    let peers = NETWORKS.list(reader, "tie.peers");
     let said = said.filter(|_| !has_queue && !peers.is_empty());
     remarks.extend(said.map(|said| Remark {
         severity: Severity::Warning,

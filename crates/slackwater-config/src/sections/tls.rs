@@ -5,9 +5,9 @@
 
 use super::probe::readable_by_all;
 use super::show::file_name;
-use super::table::{
-    self, Boolean, Choice, Described, FILE, Judge, Kind, Maybe, Meaning, Number, Value, Within,
-    Written, keys, settings,
+use crate::table::{
+    self, Boolean, Choice, Described, FILE, Judge, Kind, Maybe, Meaning, Number, Within, Written,
+    keys, settings,
 };
 use crate::tls::{
     ClientCertificates, ClientTls, HttpVersion, Identity, IdentityFiles, Resumption, ServerTls,
@@ -39,27 +39,7 @@ pub struct ListenerTls {
 
 settings! {
     /// The keys of a listener's section as they are written.
-    pub(super) struct ListenerKeys in "tls" {
-        /// Whether a client without a certificate is turned away. Only with `tls.client_ca`; a
-        /// wrong certificate is refused either way.
-        client_certificates: bool = true, Choice(&[("required", true), ("optional", false)]);
-        /// Tells replicas the verified certificate in the field `client-cert` (RFC 9440). If any
-        /// listener does, clients' own `client-cert` and `client-cert-chain`, also spelled with
-        /// `_`, are removed at every listener.
-        pass_client_certificate: bool = false, Boolean;
-        /// The oldest version of TLS.
-        version_min: TlsVersion = TlsVersion::Tls12, Choice(&TlsVersion::NAMES);
-        /// What is offered by ALPN, preferred first. A client without ALPN speaks HTTP/1.1.
-        protocols: Vec<HttpVersion> = vec![HttpVersion::Http2, HttpVersion::Http1], Protocols, "both, `\"h2\"` first";
-        /// Whether clients may keep sessions to resume, sealed under a key of this process that
-        /// changes every 6 hours and is forgotten after 12. Not with `tls.client_ca`.
-        tickets: Option<bool> = None, Maybe(Boolean), "`true`; `false` with `tls.client_ca`";
-        /// Sessions kept here for clients that keep none, over all workers. 0: none. Not with
-        /// `tls.client_ca`.
-        sessions_max: Option<u32> = None, Maybe(Within(Number, 0..=1 << 20)), "4,096; 0 with `tls.client_ca`";
-        /// Handshakes at once in each worker. One more ends the oldest.
-        handshakes_max: u32 = 1024, Within(Number, 1..=65_536);
-    } by hand {
+    pub(super) struct ListenerKeys in "tls" first {
         /// Certificates with their keys. Which one a client is shown goes by the names in them; the
         /// first is for all others.
         certificates: Described("a list of 1 to 1,024 tables", "{}"), "required";
@@ -71,6 +51,26 @@ settings! {
         key as "certificates[].key": FILE, "required";
         /// In PEM: the authorities that clients' certificates must be from.
         client_ca: FILE, "none: clients are not asked";
+    } fields {
+        /// Whether a client without a certificate is turned away. Only with `tls.client_ca`; a
+        /// wrong certificate is refused either way.
+        client_certificates: bool = true, Choice(&[("required", true), ("optional", false)]);
+        /// Tells replicas the verified certificate in the field `client-cert` (RFC 9440). If any
+        /// listener does, clients' own `client-cert` and `client-cert-chain`, also spelled with
+        /// `_`, are removed at every listener.
+        pass_client_certificate: bool = false, Boolean;
+        /// The oldest version of TLS.
+        version_min: TlsVersion = TlsVersion::Tls12, Choice(TlsVersion::NAMES);
+        /// What is offered by ALPN, preferred first. A client without ALPN speaks HTTP/1.1.
+        protocols: Vec<HttpVersion> = vec![HttpVersion::Http2, HttpVersion::Http1], Protocols, "both, `\"h2\"` first";
+        /// Whether clients may keep sessions to resume, sealed under a key of this process that
+        /// changes every 6 hours and is forgotten after 12. Not with `tls.client_ca`.
+        tickets: Option<bool> = None, Maybe(Boolean), "`true`; `false` with `tls.client_ca`";
+        /// Sessions kept here for clients that keep none, over all workers. 0: none. Not with
+        /// `tls.client_ca`.
+        sessions_max: Option<u32> = None, Maybe(Within(Number, 0..=1 << 20)), "4,096; 0 with `tls.client_ca`";
+        /// Handshakes at once in each worker. One more ends the oldest.
+        handshakes_max: u32 = 1024, Within(Number, 1..=65_536);
     }
 }
 
@@ -94,18 +94,18 @@ impl ListenerTls {
             let [(_, certificate), (_, key)] = identity_keys(files);
             format!("  {{ certificate = {certificate}, key = {key} }},\n")
         });
-        let certificates = ("certificates", format!("[\n{}]", pairs.collect::<String>()));
-        let client_ca = server
-            .clients
-            .as_ref()
-            .map(|clients| file_name(&clients.ca));
-        let has_clients = client_ca.is_some();
-        let client_ca = client_ca.map(|file| ("client_ca", file));
-        let keys = table::shown(&keys).filter(|(name, _)| {
-            has_clients || !["client_certificates", "pass_client_certificate"].contains(name)
+        let certificates = format!("[\n{}]", pairs.collect::<String>());
+        let clients = server.clients.as_ref();
+        let client_ca = clients.map(|clients| file_name(&clients.ca));
+        let by_hand = [
+            ("certificates", Some(certificates)),
+            ("client_ca", client_ca),
+        ];
+        let mut keys = table::shown_with(&keys, &by_hand);
+        keys.retain(|(name, _)| {
+            clients.is_some() || !["client_certificates", "pass_client_certificate"].contains(name)
         });
-        let first = [certificates].into_iter().chain(client_ca);
-        table::write_keys(to, &format!("{prefix}tls"), first.chain(keys));
+        table::write_keys(to, &format!("{prefix}tls"), keys);
     }
 }
 
@@ -115,30 +115,6 @@ pub(super) fn identity_keys(files: &IdentityFiles) -> [(&'static str, String); 2
         ("certificate", file_name(&files.certificate)),
         ("key", file_name(&files.key)),
     ]
-}
-
-impl TlsVersion {
-    const NAMES: [(&'static str, Self); 2] = [("1.2", Self::Tls12), ("1.3", Self::Tls13)];
-
-    /// Its name in the configuration.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Tls12 => "1.2",
-            Self::Tls13 => "1.3",
-        }
-    }
-}
-
-impl HttpVersion {
-    const NAMES: [(&'static str, Self); 2] = [("h2", Self::Http2), ("http/1.1", Self::Http1)];
-
-    /// Its name in the configuration, which is ALPN's.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Http1 => "http/1.1",
-            Self::Http2 => "h2",
-        }
-    }
 }
 
 /// A listener's section, which `prefix` stands before; `None` where there is none, or after mistakes.
@@ -321,15 +297,9 @@ pub(super) fn read_identity(
 
 /// A file of authorities that can be used.
 pub(super) fn read_ca(reader: &mut Reader<'_>, item: &Item<'_>) -> Option<PathBuf> {
-    let read = check_ca(reader, item);
-    reader.note(read)
-}
-
-/// The same, for whoever says himself what becomes of a mistake.
-pub(super) fn check_ca(reader: &Reader<'_>, item: &Item<'_>) -> Result<PathBuf, Mistake> {
-    let file = file_name_of(reader, item)?;
+    let file = read_file_name(reader, item)?;
     let read = read_roots(&file).map_err(|flaw| item.mistake(flaw.to_string()));
-    read.map(|_| file)
+    reader.note(read).map(|_| file)
 }
 
 /// A relative name in a configuration file starts from that file's own directory.
@@ -356,7 +326,7 @@ impl Kind<Vec<HttpVersion>> for Protocols {
         let items = reader.take_list(field)?;
         let mut protocols = Vec::new();
         for item in &items {
-            let read = item.read(|value| one_of(value, &HttpVersion::NAMES), "");
+            let read = item.read(|value| one_of(value, HttpVersion::NAMES), "");
             match reader.note(read) {
                 Some(protocol) if protocols.contains(&protocol) => {
                     let name = protocol.as_str();
@@ -382,11 +352,10 @@ impl Kind<Vec<HttpVersion>> for Protocols {
     }
 
     fn meaning(&self, _: &Judge<'_, Vec<HttpVersion>>) -> Meaning {
-        Meaning {
-            expected: String::new(),
-            words: "a list of `\"h2\"`, `\"http/1.1\"`".to_owned(),
-            schema: json!({"type": "array", "items": {"enum": ["h2", "http/1.1"]}, "minItems": 1}),
-        }
+        Meaning::of(
+            "a list of `\"h2\"`, `\"http/1.1\"`",
+            json!({"type": "array", "items": {"enum": ["h2", "http/1.1"]}, "minItems": 1}),
+        )
     }
 }
 
@@ -469,7 +438,7 @@ pub(super) fn read_replica_tls(
 /// Whether a replica must prove who it is.
 struct Verify;
 
-impl Value<bool> for Verify {
+impl Kind<bool> for Verify {
     fn read(&self, value: &DeValue<'_>) -> Result<bool, Unfit> {
         match value {
             DeValue::Boolean(true) => Ok(true),
@@ -487,11 +456,11 @@ impl Value<bool> for Verify {
     }
 
     fn meaning(&self, _: &Judge<'_, bool>) -> Meaning {
-        Meaning {
-            expected: "true, or \"insecure\" if anybody may pass for a replica".to_owned(),
-            words: "`true`, `\"insecure\"`".to_owned(),
-            schema: json!({"enum": [true, "insecure"]}),
-        }
+        Meaning::of(
+            "`true`, `\"insecure\"`",
+            json!({"enum": [true, "insecure"]}),
+        )
+        .expected("true, or \"insecure\" if anybody may pass for a replica")
     }
 }
 

@@ -7,11 +7,11 @@ use super::collector_headers::CollectorHeaders;
 use super::otel_variables::{Variables, said_resource};
 use super::probe::exposed;
 use super::show::file_name;
-use super::table::{
-    self, Any, Choice, Described, FILE, MINUTE, STRING, Share, Span, Within, Written, keys,
-    millionths, named,
-};
 use super::tls::{identity_keys, read_ca, read_file_name, read_identity};
+use crate::table::{
+    self, Any, Choice, Described, FILE, MINUTE, STRING, Share, Span, Within, Written, millionths,
+    named, settings,
+};
 use crate::tls::{ClientTls, system_roots};
 use crate::toml_reader::values::{Unfit, quote, text};
 use crate::toml_reader::{Item, Mistake, Reader, Remark, Said, Severity};
@@ -29,75 +29,50 @@ const ENDPOINT_EXPECTED: &str = "an address such as \"http://127.0.0.1:4317\"";
 
 const RESOURCE_MAX: usize = 64;
 
-/// Which requests are traced, and who hears of them.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TracingSettings {
-    /// The collector; default `None`: nothing is traced, and requests go on as they came.
-    pub endpoint: Option<Endpoint>,
-    /// What it is spoken to by; default gRPC.
-    pub protocol: CollectorProtocol,
-    /// The share of requests that are sampled of those whose client says nothing of it: 0 to 1, default 0.01.
-    pub sample: Quantile,
-    /// What counts of what clients say; default all of it.
-    pub parent: ParentRule,
-    /// The name that spans go by: 1 to 255 bytes, default `slackwater`.
-    pub service_name: String,
-    /// What else is said of whoever sends spans; default nothing.
-    pub resource: Vec<(String, String)>,
-    /// How long an export may take: 10 ms to 1 minute, default 10 s.
-    pub timeout: Duration,
-    /// Fields that are sent to the collector; default none.
-    pub headers: CollectorHeaders,
-    /// Whom to believe that it is the collector, and what is shown to it, where the endpoint is spoken to by TLS.
-    pub tls: ClientTls,
-}
-
-impl Default for TracingSettings {
-    fn default() -> Self {
-        Self {
-            endpoint: None,
-            protocol: CollectorProtocol::Grpc,
-            sample: millionths(10_000),
-            parent: ParentRule::Follow,
-            service_name: "slackwater".to_owned(),
-            resource: Vec::new(),
-            timeout: Duration::from_secs(10),
-            headers: CollectorHeaders::None,
-            tls: ClientTls::default(),
-        }
+settings! {
+    /// Which requests are traced, and who hears of them.
+    pub struct TracingSettings in "tracing" first {
+        /// The collector. Without a port it is 80 or 443; without a path spans go to `/v1/traces`.
+        endpoint: Described("`\"http://HOST:PORT\"`, `\"https://HOST:PORT\"`; with `protocol = \"http\"` also with a path", STRING),
+            "none: nothing is traced", fixed;
+    } fields {
+        /// What the collector is spoken to by: OTLP as gRPC, or as protobuf over HTTP/1.1.
+        protocol: CollectorProtocol = CollectorProtocol::Grpc, Choice(CollectorProtocol::NAMES), fixed;
+        /// The share of requests that are sampled, drawn at random, of those that come without a
+        /// parent.
+        sample: Quantile = millionths(10_000), Any(Share);
+        /// What counts of a client's `traceparent`. `"follow"`: its trace goes on, and is sampled if it
+        /// says so. `"ignore"`: nothing, and it is taken out with `tracestate`: for clients that are
+        /// strangers.
+        parent: ParentRule = ParentRule::Follow, Choice(ParentRule::NAMES);
+        /// The name of this process in traces.
+        service_name: String = "slackwater".to_owned(), SERVICE_NAME, fixed;
+        /// How long an export may take. It is tried again up to 4 times.
+        timeout: Duration = Duration::from_secs(10), Within(Span, Duration::from_millis(10)..=MINUTE), fixed;
+    } then {
+        /// Fields for the collector, such as a token: `name: value` on each line; `#` begins a comment.
+        /// Read for each export, never shown or logged. Keep it at mode 600.
+        headers_file: FILE, "none", fixed;
+        /// In PEM: the authorities that the collector's certificate must be from, where the endpoint is
+        /// `https`.
+        ca: FILE, "the system's authorities", fixed;
+        /// In PEM: what is shown to a collector that asks. Together with `tracing.key`.
+        certificate: FILE, "none", fixed;
+        /// In PEM, without a passphrase: its key.
+        key: FILE, "none", fixed;
+        /// What else is said of this process, such as `{ "deployment.environment.name" = "staging" }`.
+        resource: Described("a table of texts, at most 64", RESOURCE_SCHEMA), "`{}`", fixed;
+    } also {
+        /// The collector; `None`: nothing is traced, and requests go on as they came.
+        endpoint: Option<Endpoint> = None;
+        /// What else is said of whoever sends spans.
+        resource: Vec<(String, String)> = Vec::new();
+        /// Fields that are sent to the collector.
+        headers: CollectorHeaders = CollectorHeaders::None;
+        /// Whom to believe that it is the collector, and what is shown to it, where the endpoint is spoken to by TLS.
+        tls: ClientTls = ClientTls::default();
     }
 }
-
-keys! { TracingSettings in "tracing" {
-    /// The collector. Without a port it is 80 or 443; without a path spans go to `/v1/traces`.
-    endpoint: Described("`\"http://HOST:PORT\"`, `\"https://HOST:PORT\"`; with `protocol = \"http\"` also with a path", STRING),
-        "none: nothing is traced", fixed;
-    /// What the collector is spoken to by: OTLP as gRPC, or as protobuf over HTTP/1.1.
-    protocol at protocol: Choice(CollectorProtocol::NAMES), fixed;
-    /// The share of requests that are sampled, drawn at random, of those that come without a
-    /// parent.
-    sample at sample: Any(Share);
-    /// What counts of a client's `traceparent`. `"follow"`: its trace goes on, and is sampled if it
-    /// says so. `"ignore"`: nothing, and it is taken out with `tracestate`: for clients that are
-    /// strangers.
-    parent at parent: Choice(ParentRule::NAMES);
-    /// The name of this process in traces.
-    service_name at service_name: SERVICE_NAME, fixed;
-    /// How long an export may take. It is tried again up to 4 times.
-    timeout at timeout: Within(Span, Duration::from_millis(10)..=MINUTE), fixed;
-    /// Fields for the collector, such as a token: `name: value` on each line; `#` begins a comment.
-    /// Read for each export, never shown or logged. Keep it at mode 600.
-    headers_file: FILE, "none", fixed;
-    /// In PEM: the authorities that the collector's certificate must be from, where the endpoint is
-    /// `https`.
-    ca: FILE, "the system's authorities", fixed;
-    /// In PEM: what is shown to a collector that asks. Together with `tracing.key`.
-    certificate: FILE, "none", fixed;
-    /// In PEM, without a passphrase: its key.
-    key: FILE, "none", fixed;
-    /// What else is said of this process, such as `{ "deployment.environment.name" = "staging" }`.
-    resource: Described("a table of texts, at most 64", RESOURCE_SCHEMA), "`{}`", fixed;
-} }
 
 const RESOURCE_SCHEMA: &str =
     r#"{"type": "object", "additionalProperties": {"type": "string"}, "maxProperties": 64}"#;

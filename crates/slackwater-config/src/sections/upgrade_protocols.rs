@@ -1,7 +1,8 @@
-//! What a client's HTTP/1.1 connection may become beyond requests: the keys `connect` and `upgrade_protocols`.
+//! What a client's HTTP/1.1 connection may become beyond requests: the keys `connect` and
+//! `upgrade_protocols`.
 
 use super::connect::{CONNECT, Connect};
-use super::table::{Many, Written, settings};
+use crate::table::{Many, Written, settings};
 use crate::toml_reader::values::Unfit;
 use crate::toml_reader::{Reader, Remark, Severity};
 use http::HeaderValue;
@@ -35,7 +36,8 @@ const UPGRADES: Many<Written<HeaderValue>> = Many {
 
 const EXPECTED: &str = "the name of a protocol such as \"websocket\"";
 
-/// A list that was written down, where `whose` names who speaks HTTP/2, over which none of the protocols is to be had.
+/// A list that was written down, where `whose` names who speaks HTTP/2, over which none of the
+/// protocols is to be had.
 pub(super) fn remark_upgrades(reader: &mut Reader<'_>, whose: Option<&str>) -> Option<Remark> {
     let items = reader.take_list("upgrade_protocols")?;
     let (item, whose) = items.first().zip(whose)?;

@@ -5,6 +5,7 @@ use super::identity::{Identity, IdentityFiles};
 use super::names::Identities;
 use super::provider;
 use super::roots::read_roots;
+use crate::table::named;
 use rustls::ServerConfig;
 use rustls::server::{
     NoServerSessionStorage, ProducesTickets, ServerSessionMemoryCache, StoresServerSessions,
@@ -38,22 +39,24 @@ pub struct ClientCertificates {
     pub required: bool,
 }
 
-/// The oldest version of TLS.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TlsVersion {
-    /// TLS 1.2.
-    Tls12,
-    /// TLS 1.3.
-    Tls13,
+named! {
+    /// The oldest version of TLS.
+    pub enum TlsVersion {
+        /// TLS 1.2.
+        Tls12 = "1.2",
+        /// TLS 1.3.
+        Tls13 = "1.3",
+    }
 }
 
-/// A protocol as ALPN names it. RFC 7301
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HttpVersion {
-    /// HTTP/1.1.
-    Http1,
-    /// HTTP/2.
-    Http2,
+named! {
+    /// A protocol as ALPN names it. RFC 7301
+    pub enum HttpVersion {
+        /// HTTP/2.
+        Http2 = "h2",
+        /// HTTP/1.1.
+        Http1 = "http/1.1",
+    }
 }
 
 impl HttpVersion {

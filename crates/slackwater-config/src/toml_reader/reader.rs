@@ -11,6 +11,7 @@ use super::source::Source;
 use super::suggest::nearest;
 use super::values::{Unfit, found};
 use core::ops::Range;
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
@@ -103,7 +104,7 @@ pub struct Reader<'s> {
     /// What holds where neither the file nor a flag says anything.
     stand_ins: Vec<Item<'s>>,
     /// Every field that somebody asked for.
-    asked: Vec<String>,
+    asked: BTreeSet<String>,
     mistakes: Vec<Mistake>,
 }
 
@@ -149,7 +150,7 @@ impl<'s> Reader<'s> {
             document,
             flags,
             stand_ins: Vec::new(),
-            asked: Vec::new(),
+            asked: BTreeSet::new(),
             mistakes: Vec::new(),
         }
     }
@@ -263,7 +264,7 @@ impl<'s> Reader<'s> {
 
     /// What was said of `field` (`listen`, `probe.port`, `fleet[0].cores`), by a flag or else in the file.
     pub fn take(&mut self, field: &str) -> Option<Item<'s>> {
-        self.asked.push(pattern(field));
+        self.asked.insert(pattern(field));
         if let Some(flag) = self.flags.iter().find(|flag| flag.field == field)
             && let Some(value) = flag.values.first()
         {
@@ -299,7 +300,7 @@ impl<'s> Reader<'s> {
     /// How many tables the list of tables `[[field]]` has; their keys are then `field[0].key` and so on. What is no such
     /// list is told at the end.
     pub fn count_tables(&mut self, field: &str) -> usize {
-        self.asked.push(format!("{}[]", pattern(field)));
+        self.asked.insert(format!("{}[]", pattern(field)));
         find(&self.document, field)
             .and_then(|value| value.get_ref().as_array())
             .map_or(0, |tables| tables.len())
@@ -321,7 +322,7 @@ impl<'s> Reader<'s> {
     /// The names of the tables that the section `field` has, in the order of the file: `[services.web]` is `web` of
     /// `services`. What is no table is told at the end.
     pub fn take_tables(&mut self, field: &str) -> Vec<(String, Said)> {
-        self.asked.push(format!("{}.*", pattern(field)));
+        self.asked.insert(format!("{}.*", pattern(field)));
         let Some(tables) = find(&self.document, field).and_then(|value| value.get_ref().as_table())
         else {
             return Vec::new();
@@ -359,7 +360,7 @@ impl<'s> Reader<'s> {
 
     /// Leaves `field` and all that is in it unread, where a mistake of it has been told.
     pub fn give_up(&mut self, field: &str) {
-        self.asked.push(pattern(field));
+        self.asked.insert(pattern(field));
     }
 
     /// Whether the file has a key `field`, or a section.
@@ -388,7 +389,7 @@ impl<'s> Reader<'s> {
     pub fn take_list(&mut self, field: &str) -> Option<Vec<Item<'s>>> {
         let flag = self.flags.iter().find(|flag| flag.field == field);
         if let Some(flag) = flag.filter(|flag| !flag.values.is_empty()).cloned() {
-            self.asked.push(field.to_owned());
+            self.asked.insert(field.to_owned());
             let items = flag.values.into_iter().map(|value| Item {
                 said: Said {
                     field: field.to_owned(),
@@ -428,19 +429,17 @@ impl<'s> Reader<'s> {
 
     /// Ends the reading: keys and flags that nobody asked for are mistakes. Gives every field asked for, and all mistakes.
     pub fn finish(mut self) -> (Vec<String>, Vec<Mistake>) {
-        self.asked.sort();
-        self.asked.dedup();
         let mut unknowns = Vec::new();
         self.note_unknowns("", &self.document, &mut unknowns);
         self.note_unread_flags(&mut unknowns);
         self.mistakes.append(&mut unknowns);
-        (self.asked, self.mistakes)
+        (self.asked.into_iter().collect(), self.mistakes)
     }
 
     /// A flag stands for one key; where the file has other keys in its place, nobody knows for which.
     fn note_unread_flags(&self, unknowns: &mut Vec<Mistake>) {
         let given = self.flags.iter().filter(|flag| !flag.values.is_empty());
-        for flag in given.filter(|flag| !self.asked.iter().any(|asked| asked == flag.field)) {
+        for flag in given.filter(|flag| !self.asked.contains(flag.field)) {
             let home = self.home_of(flag.field);
             let home = home.map_or_else(String::new, |home| format!(": {home}"));
             unknowns.push(Mistake {
@@ -458,7 +457,10 @@ impl<'s> Reader<'s> {
             let shape = pattern(&field);
             let asked_inside = |opening: &str| {
                 let inside = format!("{shape}{opening}");
-                self.asked.iter().any(|asked| asked.starts_with(&inside))
+                let mut behind = self.asked.range(inside.clone()..);
+                behind
+                    .next()
+                    .is_some_and(|asked| asked.starts_with(&inside))
             };
             let (has_keys, has_elements) = (asked_inside("."), asked_inside("[]"));
             match value.get_ref() {

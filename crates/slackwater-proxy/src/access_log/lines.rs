@@ -3,7 +3,9 @@
 use super::line::write_line;
 use super::queue::Queue;
 use super::sample::Sample;
-use crate::request_record::{Consumer, CopyKind, Detail, Ended, Record, Refused, Wish};
+use crate::request_record::{
+    Consumer, CopyKind, Detail, Ended, Interest, RequestRecord, UnreadableRequest,
+};
 use core::cell::RefCell;
 use core::net::IpAddr;
 use core::time::Duration;
@@ -47,14 +49,14 @@ impl Lines {
 
 impl Consumer for Lines {
     /// Of each, for a line may turn out to be due.
-    fn wants(&self, _headers: &HeaderMap) -> Option<Wish> {
-        Some(Wish {
+    fn wants(&self, _headers: &HeaderMap) -> Option<Interest> {
+        Some(Interest {
             detail: Detail::Summary,
             mark: 0,
         })
     }
 
-    fn over(&self, record: &Record, _mark: u8) {
+    fn over(&self, record: &RequestRecord, _mark: u8) {
         let total = record.total();
         if !self.sample.borrow_mut().takes(record.failed(), total) {
             return;
@@ -96,7 +98,7 @@ impl Consumer for Lines {
         });
     }
 
-    fn refused(&self, refused: &Refused<'_>) {
+    fn refused(&self, refused: &UnreadableRequest<'_>) {
         let failed = refused.status.is_server_error();
         if !self.sample.borrow_mut().takes(failed, Duration::ZERO) {
             return;

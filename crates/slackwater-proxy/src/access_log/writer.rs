@@ -212,7 +212,7 @@ impl Writer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::request_record::Recorder;
+    use crate::request_record::RequestRecorder;
     use crate::request_record::ids::Ids;
     use http::Request;
     use http::uri::Authority;
@@ -238,12 +238,12 @@ mod tests {
         }
     }
 
-    fn recorder(switch: &Switch) -> Rc<Recorder> {
+    fn recorder(switch: &Switch) -> Rc<RequestRecorder> {
         let ids = Ids::new(&RequestIdSettings::default());
-        Recorder::new([Some(Box::new(switch.lines())), None, None], ids, None)
+        RequestRecorder::new([Some(Box::new(switch.lines())), None, None], ids, None)
     }
 
-    fn record(recorder: &Rc<Recorder>, path: &'static str) {
+    fn record(recorder: &Rc<RequestRecorder>, path: &'static str) {
         let request = Request::get(path).body(()).expect("a request");
         let client = core::net::IpAddr::from([10, 0, 0, 9]);
         let listener = Authority::from_static("10.0.0.1:80");

@@ -2,7 +2,7 @@
 
 use super::archive::Archive;
 use super::decision::Decision;
-use super::sentences::tell;
+use super::sentences::describe;
 use super::wanted::{Form, Wanted};
 use bytes::Bytes;
 use core::cmp::Reverse;
@@ -17,7 +17,7 @@ const PIECE_BYTES: usize = 64 << 10;
     missing_debug_implementations,
     reason = "an iterator says nothing of itself"
 )]
-pub struct Told {
+pub struct DecisionText {
     /// The content type.
     pub content_type: &'static str,
     /// The text, piece by piece.
@@ -44,7 +44,10 @@ pub struct Found<'a> {
 /// # Errors
 ///
 /// What cannot be asked, in words.
-pub fn answer(archives: &[Arc<Archive>], query: &[(String, String)]) -> Result<Told, String> {
+pub fn answer(
+    archives: &[Arc<Archive>],
+    query: &[(String, String)],
+) -> Result<DecisionText, String> {
     let wanted = Wanted::read(query)?;
     let all: Vec<_> = archives.iter().flat_map(|it| it.decisions()).collect();
     let kept = all.len();
@@ -53,11 +56,11 @@ pub fn answer(archives: &[Arc<Archive>], query: &[(String, String)]) -> Result<T
     found.sort_by_cached_key(|decision| Reverse(decision.time));
     found.truncate(wanted.limit);
     Ok(match wanted.form {
-        Form::Text => Told {
+        Form::Text => DecisionText {
             content_type: "text/plain; charset=utf-8",
             pieces: gathered(sentences(archives.is_empty(), found)),
         },
-        Form::Json => Told {
+        Form::Json => DecisionText {
             content_type: "application/json",
             pieces: gathered(json(kept, matching, found)),
         },
@@ -90,9 +93,13 @@ fn sentences(is_off: bool, found: Vec<Arc<Decision>>) -> impl Iterator<Item = St
         None
     };
     let mut gap = "";
-    let told = found
-        .into_iter()
-        .map(move |decision| format!("{}{}", core::mem::replace(&mut gap, "\n"), tell(&decision)));
+    let told = found.into_iter().map(move |decision| {
+        format!(
+            "{}{}",
+            core::mem::replace(&mut gap, "\n"),
+            describe(&decision)
+        )
+    });
     instead.map(str::to_owned).into_iter().chain(told)
 }
 

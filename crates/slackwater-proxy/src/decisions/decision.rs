@@ -1,7 +1,7 @@
-//! A request's story as it is kept and told: names in place of numbers, and nothing that belongs to a worker.
+//! A request's record as it is kept and shown: names in place of numbers, and nothing that belongs to a worker.
 
 use super::absent::Absent;
-use crate::request_record::{Attempt, AttemptKind, Directory, Record};
+use crate::request_record::{AttemptKind, AttemptRecord, Directory, RequestRecord};
 use core::time::Duration;
 use http::HeaderValue;
 use serde::{Serialize, Serializer};
@@ -89,7 +89,7 @@ impl Kept {
     pub(super) const COUNT: usize = 4;
 }
 
-/// One try of it.
+/// One attempt of it.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "DecisionAttempt"))]
@@ -279,10 +279,10 @@ pub(super) struct Report {
 }
 
 impl Decision {
-    pub(super) fn of(record: &Record, kept: Kept) -> Self {
+    pub(super) fn of(record: &RequestRecord, kept: Kept) -> Self {
         let directory = record.directory.as_deref();
         let text = |value: &HeaderValue| shortened(&String::from_utf8_lossy(value.as_bytes()));
-        let tries = record.tries.iter().enumerate();
+        let attempt_records = record.attempt_records.iter().enumerate();
         Self {
             id: text(record.id()),
             trace_id: (record.traced.as_ref()).map(|traced| traced.trace().to_string()),
@@ -301,7 +301,7 @@ impl Decision {
             failed: record.failed(),
             first_byte: record.first_byte,
             total: record.total(),
-            attempts: tries
+            attempts: attempt_records
                 .map(|(place, attempt)| Tried::of(attempt, record.is_answered_by(place), directory))
                 .collect(),
         }
@@ -323,7 +323,7 @@ impl Decision {
 }
 
 impl Tried {
-    fn of(attempt: &Attempt, answered: bool, directory: Option<&dyn Directory>) -> Self {
+    fn of(attempt: &AttemptRecord, answered: bool, directory: Option<&dyn Directory>) -> Self {
         let pick = &attempt.pick;
         let explained = attempt.explanation.as_deref();
         let candidates = explained.map_or(&[][..], |explained| explained.candidates());

@@ -2,7 +2,7 @@
 
 use super::decision::{Decision, Kept};
 use super::ring::Ring;
-use crate::request_record::{Consumer, Detail, Record, Wish};
+use crate::request_record::{Consumer, Detail, Interest, RequestRecord};
 use crate::sampling::Sampling;
 use core::cell::RefCell;
 use core::time::Duration;
@@ -56,7 +56,7 @@ impl Keeper {
 }
 
 impl Consumer for Keeper {
-    fn wants(&self, headers: &HeaderMap) -> Option<Wish> {
+    fn wants(&self, headers: &HeaderMap) -> Option<Interest> {
         let is_asked = (self.header.as_ref()).is_some_and(|name| headers.contains_key(name));
         let mark = if is_asked {
             ASKED
@@ -67,13 +67,13 @@ impl Consumer for Keeper {
         } else {
             return None;
         };
-        Some(Wish {
+        Some(Interest {
             detail: Detail::Choices,
             mark,
         })
     }
 
-    fn finished(&self, record: &Record, mark: u8) {
+    fn finished(&self, record: &RequestRecord, mark: u8) {
         if let Some(kept) = self.reason(mark, record.failed(), record.waited()) {
             self.ring.push(Decision::of(record, kept));
             record.keep();

@@ -12,8 +12,8 @@ const OUTS_SHOWN: usize = 5;
 /// A replica with this weight has a turn in each round of `weighted_round_robin`.
 const WEIGHT_MAX: u32 = 65_535;
 
-/// The whole story of a request, with the end of its last line.
-pub(super) fn tell(decision: &Decision) -> String {
+/// The whole record of a request, with the end of its last line.
+pub(super) fn describe(decision: &Decision) -> String {
     let mut text = String::new();
     // Writing to a string does not fail.
     let _ = write_decision(&mut text, decision);

@@ -9,7 +9,7 @@ use super::keeper::Keeper;
 use super::ring::Ring;
 use super::wanted::Wanted;
 use crate::request_record::ids::Ids;
-use crate::request_record::{AttemptKind, Directory, Ended, Recorder, Story};
+use crate::request_record::{AttemptKind, Directory, Ended, RecordHandle, RequestRecorder};
 use crate::sampling::Sampling;
 use core::net::IpAddr;
 use core::time::Duration;
@@ -48,21 +48,24 @@ pub(super) fn settings(change: impl FnOnce(&mut DecisionSettings)) -> DecisionSe
 }
 
 /// A recorder whose decisions go to that ring.
-pub(super) fn recorder(settings: &DecisionSettings, ring: &Arc<Ring>) -> Rc<Recorder> {
+pub(super) fn recorder(settings: &DecisionSettings, ring: &Arc<Ring>) -> Rc<RequestRecorder> {
     let sampling = Sampling::seeded(settings.sample, 11);
     let keeper = Keeper::with(sampling, settings, Arc::clone(ring));
     let ids = RequestIdSettings {
         header: Some(HeaderName::from_static("x-request-id")),
         ..RequestIdSettings::default()
     };
-    Recorder::new([None, Some(Box::new(keeper)), None], Ids::new(&ids), None)
+    RequestRecorder::new([None, Some(Box::new(keeper)), None], Ids::new(&ids), None)
 }
 
 pub(super) fn roomy() -> Arc<Ring> {
     Arc::new(Ring::new(100_000, 1 << 30))
 }
 
-pub(super) fn begin(recorder: &Rc<Recorder>, request: http::request::Builder) -> Story {
+pub(super) fn begin(
+    recorder: &Rc<RequestRecorder>,
+    request: http::request::Builder,
+) -> RecordHandle {
     let request = request.body(()).expect("a request");
     let id = recorder.ids().of(request.headers());
     let client = || IpAddr::from([10, 0, 0, 9]);
@@ -86,16 +89,16 @@ fn replica(place: usize) -> ReplicaId {
 
 /// A request with these attempts: kind, replica's place, reason, status.
 fn play(
-    recorder: &Rc<Recorder>,
+    recorder: &Rc<RequestRecorder>,
     id: &str,
     service: &str,
     attempts: &[(AttemptKind, usize, PickReason, u16)],
 ) {
-    let story = begin(
+    let record = begin(
         recorder,
         Request::get("/x?secret=1").header("x-request-id", id),
     );
-    story.route(&service.into(), &Rc::new(Names));
+    record.route(&service.into(), &Rc::new(Names));
     let mut last = None;
     for &(kind, place, reason, status) in attempts {
         let mut pick = PickView::without_report(replica(place), reason);
@@ -111,8 +114,8 @@ fn play(
         pick.rif_limit = Some(Rif::new(5));
         pick.candidates = 9;
         let name = format!("replica-{place}");
-        let mut notes = story.begin_attempt(kind, &name, &pick, story.explanation());
-        story.attempt(kind, &name, &pick, None);
+        let mut notes = record.begin_attempt(kind, &name, &pick, record.explanation());
+        record.attempt(kind, &name, &pick, None);
         let status = StatusCode::from_u16(status).expect("a status");
         notes.head(status, None);
         last = Some((kind, status));
@@ -125,17 +128,17 @@ fn play(
         notes.end(outcome, || None);
     }
     if let Some((kind, status)) = last {
-        pass_on(&story, kind, status);
+        pass_on(&record, kind, status);
     }
-    story.end(Ended::Complete);
+    record.end(Ended::Complete);
 }
 
 /// What the client gets is the response of that attempt.
-fn pass_on(story: &Story, kind: AttemptKind, status: StatusCode) {
-    story.pass_on(kind, None);
+fn pass_on(record: &RecordHandle, kind: AttemptKind, status: StatusCode) {
+    record.pass_on(kind, None);
     let mut response = Response::new(String::new());
     *response.status_mut() = status;
-    story.answer(status, &response);
+    record.answer(status, &response);
 }
 
 fn ids(ring: &Ring) -> Vec<String> {
@@ -151,14 +154,14 @@ const FIRST: AttemptKind = AttemptKind::First;
 fn is_kept(settings: &DecisionSettings, request: http::request::Builder, status: u16) -> bool {
     let ring = roomy();
     let recorder = recorder(settings, &ring);
-    let story = begin(&recorder, request);
+    let record = begin(&recorder, request);
     pass_on(
-        &story,
+        &record,
         FIRST,
         StatusCode::from_u16(status).expect("a status"),
     );
-    story.end(Ended::Complete);
-    drop(story);
+    record.end(Ended::Complete);
+    drop(record);
     !ring.decisions().is_empty()
 }
 
@@ -209,14 +212,14 @@ fn why_a_request_is_kept_is_told() {
         (Request::get("/").header(ASKS, ""), 500, "asked"),
     ] {
         let ring = roomy();
-        let story = begin(&recorder(&all, &ring), request);
+        let record = begin(&recorder(&all, &ring), request);
         pass_on(
-            &story,
+            &record,
             FIRST,
             StatusCode::from_u16(status).expect("a status"),
         );
-        story.end(Ended::Complete);
-        drop(story);
+        record.end(Ended::Complete);
+        drop(record);
         let told = serde_json::to_value(&*ring.decisions()[0]).expect("JSON");
         assert_eq!(told["kept"], why);
     }
@@ -273,22 +276,22 @@ fn a_slow_request_is_one_whose_client_waits_for_its_answer_and_not_one_that_is_l
     let slow = settings(|it| it.slower_than = Some(Duration::from_mins(30)));
     for (is_answered, is_kept) in [(true, false), (false, true)] {
         let ring = roomy();
-        let story = begin(&recorder(&slow, &ring), Request::get("/"));
+        let record = begin(&recorder(&slow, &ring), Request::get("/"));
         if is_answered {
-            pass_on(&story, FIRST, StatusCode::OK);
+            pass_on(&record, FIRST, StatusCode::OK);
         }
         // The answer is a stream, or there is none.
-        story.goes_on_for(Duration::from_hours(1));
-        drop(story);
+        record.goes_on_for(Duration::from_hours(1));
+        drop(record);
         let kept = ring.decisions();
         assert_eq!(kept.len(), usize::from(is_kept), "answered: {is_answered}");
     }
     let all = settings(|it| it.sample = Quantile::ONE);
     let ring = roomy();
-    let story = begin(&recorder(&all, &ring), Request::get("/"));
-    pass_on(&story, FIRST, StatusCode::OK);
-    story.goes_on_for(Duration::from_hours(1));
-    drop(story);
+    let record = begin(&recorder(&all, &ring), Request::get("/"));
+    pass_on(&record, FIRST, StatusCode::OK);
+    record.goes_on_for(Duration::from_hours(1));
+    drop(record);
     let decision = &ring.decisions()[0];
     assert!(decision.total >= Duration::from_hours(1));
     let takes = |query| {
@@ -355,8 +358,9 @@ fn archive() -> Arc<Archive> {
             ..RequestIdSettings::default()
         })
     };
-    let [one, two] = [(), ()]
-        .map(|()| Recorder::new([None, Some(Box::new(archive.keeper())), None], ids(), None));
+    let [one, two] = [(), ()].map(|()| {
+        RequestRecorder::new([None, Some(Box::new(archive.keeper())), None], ids(), None)
+    });
     play(&one, "1", "web", &[(FIRST, 0, PickReason::Cold, 200)]);
     play(
         &two,
@@ -519,7 +523,7 @@ fn a_large_answer_comes_in_pieces_that_are_whole_together() {
         (it.sample, it.capacity) = (Quantile::ONE, 1_000);
     });
     let archive = Archive::new(&all, 1).expect("on");
-    let recorder = Recorder::new(
+    let recorder = RequestRecorder::new(
         [None, Some(Box::new(archive.keeper())), None],
         Ids::new(&RequestIdSettings::default()),
         None,

@@ -191,7 +191,7 @@ impl DnsSource {
                 if usable.is_empty() {
                     return Err(format!("{} has no usable address: {left_out}", self.name));
                 }
-                self.tell_left_out(left_out);
+                self.log_left_out(left_out);
                 let replicas = usable.into_iter().map(|found| self.replica(found));
                 Ok(Fleet::new(replicas.take(REPLICAS_MAX)))
             }
@@ -221,7 +221,7 @@ impl DnsSource {
     }
 
     /// Says so in the log, once for as long as it stays the same.
-    fn tell_left_out(&mut self, left_out: String) {
+    fn log_left_out(&mut self, left_out: String) {
         if !left_out.is_empty() && left_out != self.left_out {
             tracing::warn!(source = self.name(), "an address is left out: {left_out}");
         }

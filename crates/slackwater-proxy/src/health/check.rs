@@ -3,7 +3,7 @@
 //! A new connection each time: whether the replica takes connections is part of the question.
 
 use super::grpc;
-use crate::forward::{LocalExecutor, Stream, Target, connect};
+use crate::forward::{Stream, Target, connect};
 use bytes::{Bytes, BytesMut};
 use core::fmt::Display;
 use core::net::SocketAddr;
@@ -55,7 +55,7 @@ pub(super) async fn check(
     }
 }
 
-fn told(what: &str) -> impl Fn(hyper::Error) -> String {
+fn failure_of(what: &str) -> impl Fn(hyper::Error) -> String {
     move |error| format!("{what}: {}", Chain(&error))
 }
 
@@ -142,7 +142,7 @@ fn failure_in(headers: &HeaderMap) -> Option<String> {
 async fn read(mut body: Incoming) -> Result<(BytesMut, Option<HeaderMap>), String> {
     let mut answer = BytesMut::new();
     while let Some(frame) = body.frame().await {
-        match frame.map_err(told("broke off"))?.into_data() {
+        match frame.map_err(failure_of("broke off"))?.into_data() {
             Ok(data) if answer.len() + data.len() <= grpc::ANSWER_BYTES_MAX => {
                 answer.extend_from_slice(&data);
             }
@@ -164,13 +164,13 @@ async fn send_http1(
     stream: Stream,
 ) -> Result<Response<Incoming>, String> {
     let handshake = http1::handshake(TokioIo::new(stream)).await;
-    let (mut sender, connection) = handshake.map_err(told("no HTTP/1.1"))?;
+    let (mut sender, connection) = handshake.map_err(failure_of("no HTTP/1.1"))?;
     // Whatever ends it is heard by whoever waits for the response.
     tokio::task::spawn_local(async { drop(connection.await) });
     sender
         .send_request(request)
         .await
-        .map_err(told("broke off"))
+        .map_err(failure_of("broke off"))
 }
 
 async fn send_http2(
@@ -178,10 +178,23 @@ async fn send_http2(
     stream: Stream,
 ) -> Result<Response<Incoming>, String> {
     let handshake = http2::handshake(LocalExecutor, TokioIo::new(stream)).await;
-    let (mut sender, connection) = handshake.map_err(told("no HTTP/2"))?;
+    let (mut sender, connection) = handshake.map_err(failure_of("no HTTP/2"))?;
     tokio::task::spawn_local(async { drop(connection.await) });
     sender
         .send_request(request)
         .await
-        .map_err(told("broke off"))
+        .map_err(failure_of("broke off"))
+}
+
+/// Runs hyper's tasks on the worker's own thread.
+#[derive(Clone, Copy, Debug, Default)]
+struct LocalExecutor;
+
+impl<F> hyper::rt::Executor<F> for LocalExecutor
+where
+    F: Future<Output: 'static> + 'static,
+{
+    fn execute(&self, task: F) {
+        tokio::task::spawn_local(task);
+    }
 }

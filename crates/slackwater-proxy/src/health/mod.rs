@@ -90,7 +90,7 @@ async fn take(mut orders: mpsc::UnboundedReceiver<Order>) {
         let fleets = service.fleets.clone();
         let checker = Checker::new(service, verdicts);
         tokio::task::spawn_local(async move {
-            let (fleet, told) = watch::channel(members(&fleets.borrow()));
+            let (fleet, told) = watch::channel(checked_replicas(&fleets.borrow()));
             tokio::select! {
                 () = checker.run(told) => (),
                 () = pass_on(fleets, fleet) => (),
@@ -104,11 +104,11 @@ async fn take(mut orders: mpsc::UnboundedReceiver<Order>) {
 async fn pass_on(mut fleets: watch::Receiver<Arc<Fleet>>, checked: watch::Sender<Vec<Checked>>) {
     fleets.mark_changed();
     while fleets.changed().await.is_ok() {
-        checked.send_replace(members(&fleets.borrow_and_update()));
+        checked.send_replace(checked_replicas(&fleets.borrow_and_update()));
     }
 }
 
-fn members(fleet: &Fleet) -> Vec<Checked> {
+fn checked_replicas(fleet: &Fleet) -> Vec<Checked> {
     let checked = |replica: &ReplicaConfig| Checked {
         name: replica.name.clone(),
         address: replica.address,

@@ -1,6 +1,6 @@
 //! What requests were like, into the streams of the policies that chose for them.
 
-use crate::request_record::{Consumer, Detail, Record, Wish};
+use crate::request_record::{Consumer, Detail, Interest, RequestRecord};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use slackwater_recording::Request;
 use std::sync::Arc;
@@ -20,8 +20,8 @@ impl Requests {
 
 impl Consumer for Requests {
     /// Of each.
-    fn wants(&self, _headers: &HeaderMap) -> Option<Wish> {
-        Some(Wish {
+    fn wants(&self, _headers: &HeaderMap) -> Option<Interest> {
+        Some(Interest {
             detail: Detail::Summary,
             mark: 0,
         })
@@ -32,7 +32,7 @@ impl Consumer for Requests {
     }
 
     /// One that no replica was picked for is in no stream.
-    fn over(&self, record: &Record, _mark: u8) {
+    fn over(&self, record: &RequestRecord, _mark: u8) {
         let stream = record.directory.as_ref();
         if let Some(stream) = stream.and_then(|directory| directory.recording())
             && let Some(picked_at) = record.first_picked
@@ -42,7 +42,7 @@ impl Consumer for Requests {
     }
 }
 
-fn request(record: &Record) -> Request {
+fn request(record: &RequestRecord) -> Request {
     let text = |value: &HeaderValue| {
         let bytes = value.as_bytes();
         let kept = bytes.get(..Request::TEXT_MAX).unwrap_or(bytes);

@@ -1,4 +1,4 @@
-//! One try of a request at one replica: why it was sent there, what the policy knew, and what became of it.
+//! One attempt of a request at one replica: why it was sent there, what the policy knew, and what became of it.
 
 use super::record::CopyKind;
 use core::time::Duration;
@@ -63,9 +63,9 @@ impl From<CopyKind> for AttemptKind {
     }
 }
 
-/// One try. Times are counted from the request's head.
+/// One attempt. Times are counted from the request's head.
 #[derive(Debug)]
-pub struct Attempt {
+pub struct AttemptRecord {
     pub(crate) kind: AttemptKind,
     /// Its replica's name.
     pub(crate) replica: Box<str>,

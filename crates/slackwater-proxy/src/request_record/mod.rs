@@ -1,22 +1,24 @@
-//! The record of a request: its whole story, put together in one place and told in several ways.
+//! The record of a request, from which access log, trace, decision and recording are made.
 //!
-//! A worker's [`Recorder`] asks its [`Consumer`]s of each request that comes how much of it they may want to know. If none
+//! A worker's `RequestRecorder` asks its `Consumer`s of each request that comes how much of it they may want to know. If none
 //! wants anything there is no record, and a request costs a look at an empty option. Otherwise what carries the request holds a
-//! [`Story`] and notes what happens; each try of it is an [`Attempt`], noted in full only where somebody may want that. The
+//! `RecordHandle` and notes what happens; each attempt of it is an [`AttemptRecord`], noted in full only where somebody may want that. The
 //! consumers hear of the record twice: when the request is over, and when the last of its attempts is, too, which may
 //! outlive it (a copy for a replica on trial).
 //!
-//! A request's id is the same in all that is told of it: see [`ids`].
+//! A request's id is the same in all that is told of it: see `ids`.
 
 mod attempt;
+mod handle;
 pub(crate) mod ids;
 mod record;
 mod recorder;
-mod story;
 #[cfg(test)]
 mod tests;
 
-pub use attempt::{Attempt, AttemptKind};
-pub(crate) use record::{CopyKind, Directory, Ended, Record};
-pub(crate) use recorder::{Consumer, Detail, Recorder, Refused, Tracing, Wish};
-pub(crate) use story::{AttemptNotes, Story};
+pub use attempt::{AttemptKind, AttemptRecord};
+pub(crate) use handle::{AttemptHandle, RecordHandle};
+pub(crate) use record::{CopyKind, Directory, Ended, RequestRecord};
+pub(crate) use recorder::{
+    Consumer, Detail, Interest, RequestRecorder, Tracing, UnreadableRequest,
+};

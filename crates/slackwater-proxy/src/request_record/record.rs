@@ -1,7 +1,7 @@
 //! What is known of a request.
 
-use super::attempt::Attempt;
-use super::recorder::Recorder;
+use super::attempt::AttemptRecord;
+use super::recorder::RequestRecorder;
 use crate::forward::{Cut, Progress};
 use crate::traces::Traced;
 use core::cell::{Cell, OnceCell};
@@ -79,7 +79,7 @@ pub(crate) trait Directory: Debug {
     }
 
     /// Has a request stand for those that its histograms have counted with it.
-    fn exemplify(&self, record: &Record, reference: Reference) {
+    fn exemplify(&self, record: &RequestRecord, reference: Reference) {
         let _ = (record, reference);
     }
 }
@@ -99,8 +99,8 @@ pub(super) struct SecondCopy {
 /// One request. What is told of "the replica" is of the attempt whose response is passed on or, as long as there is none, of
 /// the last one that is no second copy. What the client gets is not known before something is passed on.
 #[derive(Debug)]
-pub(crate) struct Record {
-    recorder: Rc<Recorder>,
+pub(crate) struct RequestRecord {
+    recorder: Rc<RequestRecorder>,
     pub(crate) at: SystemTime,
     pub(crate) began: Instant,
     pub(crate) client: IpAddr,
@@ -147,7 +147,7 @@ pub(crate) struct Record {
     pub(crate) total: Option<Duration>,
     pub(super) cut: Rc<Cell<Cut>>,
     /// In the order in which they were sent; empty where nobody may want them.
-    pub(crate) tries: Vec<Attempt>,
+    pub(crate) attempt_records: Vec<AttemptRecord>,
     /// `None`: it does not become spans.
     pub(crate) traced: Option<Box<Traced>>,
     /// The path of its route, where it becomes spans and its route goes by one.
@@ -169,9 +169,9 @@ pub(crate) struct Counted {
     pub(crate) total: Option<(ResponseClass, Duration)>,
 }
 
-impl Record {
+impl RequestRecord {
     pub(super) fn new<B>(
-        recorder: &Rc<Recorder>,
+        recorder: &Rc<RequestRecorder>,
         request: &Request<B>,
         id: Option<HeaderValue>,
         client: IpAddr,
@@ -214,7 +214,7 @@ impl Record {
             ended: None,
             total: None,
             cut: Rc::clone(cut),
-            tries: Vec::new(),
+            attempt_records: Vec::new(),
             traced: None,
             path_of_route: None,
             leading: None,
@@ -245,7 +245,7 @@ impl Record {
         self.kept.get()
     }
 
-    pub(super) const fn recorder(&self) -> &Rc<Recorder> {
+    pub(super) const fn recorder(&self) -> &Rc<RequestRecorder> {
         &self.recorder
     }
 
@@ -296,8 +296,8 @@ impl Record {
         self.pick = Some(copy.pick);
         self.queue = Some(copy.sent);
         self.connect = copy.connect;
-        let is_copy = |attempt: &Attempt| attempt.kind.copy().is_some();
-        self.leading = self.tries.iter().rposition(is_copy);
+        let is_copy = |attempt: &AttemptRecord| attempt.kind.copy().is_some();
+        self.leading = self.attempt_records.iter().rposition(is_copy);
     }
 
     /// From its head to its end.

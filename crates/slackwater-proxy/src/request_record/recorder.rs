@@ -1,8 +1,8 @@
 //! Who wants to know of requests, and how much.
 
+use super::handle::RecordHandle;
 use super::ids::Ids;
-use super::record::Record;
-use super::story::Story;
+use super::record::RequestRecord;
 use crate::forward::{Cut, X_SLACKWATER_ERROR};
 use crate::traces::{Traced, Tracer};
 use core::cell::Cell;
@@ -35,7 +35,7 @@ pub(crate) enum Detail {
 
 /// What a consumer wants of a request that has just come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Wish {
+pub(crate) struct Interest {
     pub(crate) detail: Detail,
     /// The consumer's own note, which it gets back with the record.
     pub(crate) mark: u8,
@@ -44,7 +44,7 @@ pub(crate) struct Wish {
 /// Somebody who tells of requests.
 pub(crate) trait Consumer: Debug {
     /// What may be wanted of a request, by what it says of itself; `None`: nothing, whatever becomes of it.
-    fn wants(&self, headers: &HeaderMap) -> Option<Wish>;
+    fn wants(&self, headers: &HeaderMap) -> Option<Interest>;
 
     /// Fields whose values it wants in records. At most one consumer wants any.
     fn fields(&self) -> &[HeaderName] {
@@ -52,24 +52,24 @@ pub(crate) trait Consumer: Debug {
     }
 
     /// A request is over. Some of its attempts may not be.
-    fn over(&self, record: &Record, mark: u8) {
+    fn over(&self, record: &RequestRecord, mark: u8) {
         let _ = (record, mark);
     }
 
     /// A request and all of its attempts are over.
-    fn finished(&self, record: &Record, mark: u8) {
+    fn finished(&self, record: &RequestRecord, mark: u8) {
         let _ = (record, mark);
     }
 
     /// A request came that could not be read, and was answered so.
-    fn refused(&self, refused: &Refused<'_>) {
+    fn refused(&self, refused: &UnreadableRequest<'_>) {
         let _ = refused;
     }
 }
 
 /// A request that could not be read.
 #[derive(Debug)]
-pub(crate) struct Refused<'a> {
+pub(crate) struct UnreadableRequest<'a> {
     pub(crate) client: IpAddr,
     pub(crate) listener: &'a Authority,
     pub(crate) status: StatusCode,
@@ -80,7 +80,7 @@ pub(crate) struct Refused<'a> {
 
 /// One worker's records.
 #[derive(Debug)]
-pub(crate) struct Recorder {
+pub(crate) struct RequestRecorder {
     consumers: Consumers,
     /// Fields whose values are kept.
     fields: Box<[HeaderName]>,
@@ -94,11 +94,11 @@ pub(crate) struct Recorder {
 pub(crate) struct Tracing {
     /// Says which are.
     pub(crate) tracer: Rc<Tracer>,
-    /// Tells the record of one as spans.
-    pub(crate) tell: fn(&Record),
+    /// Exports the record of a sampled request as spans.
+    pub(crate) export: fn(&RequestRecord),
 }
 
-impl Recorder {
+impl RequestRecorder {
     /// Records for these.
     pub(crate) fn new(consumers: Consumers, ids: Ids, tracing: Option<Tracing>) -> Rc<Self> {
         let fields = consumers.iter().flatten().flat_map(|it| it.fields());
@@ -135,20 +135,21 @@ impl Recorder {
         client: impl FnOnce() -> IpAddr,
         listener: &Authority,
         cut: &Rc<Cell<Cut>>,
-    ) -> Story {
+    ) -> RecordHandle {
         let mut marks = Marks::default();
         let mut most = traced.as_ref().map(|_| Detail::Attempts);
         for (consumer, mark) in self.consumers.iter().zip(&mut marks) {
-            let wish = consumer.as_ref().map(|it| it.wants(request.headers()));
-            if let Some(wish) = wish.flatten() {
-                *mark = Some(wish.mark);
-                most = most.max(Some(wish.detail));
+            let interest = consumer.as_ref().map(|it| it.wants(request.headers()));
+            if let Some(interest) = interest.flatten() {
+                *mark = Some(interest.mark);
+                most = most.max(Some(interest.detail));
             }
         }
-        most.map_or_else(Story::default, |detail| {
-            let mut record = Record::new(self, request, id.cloned(), client(), listener, cut);
+        most.map_or_else(RecordHandle::default, |detail| {
+            let mut record =
+                RequestRecord::new(self, request, id.cloned(), client(), listener, cut);
             record.traced = traced.map(Box::new);
-            Story::begin(record, detail, marks)
+            RecordHandle::begin(record, detail, marks)
         })
     }
 
@@ -163,7 +164,7 @@ impl Recorder {
         if consumers.peek().is_none() {
             return;
         }
-        let refused = Refused {
+        let refused = UnreadableRequest {
             client,
             listener,
             status: answer.status(),
@@ -175,16 +176,16 @@ impl Recorder {
     }
 
     /// A request and all of its attempts are over.
-    pub(super) fn trace(&self, record: &Record) {
+    pub(super) fn trace(&self, record: &RequestRecord) {
         if let (Some(tracing), Some(_)) = (&self.tracing, &record.traced) {
-            (tracing.tell)(record);
+            (tracing.export)(record);
         }
     }
 
-    pub(super) fn tell(&self, marks: Marks, tell: impl Fn(&dyn Consumer, u8)) {
+    pub(super) fn notify(&self, marks: Marks, notify: impl Fn(&dyn Consumer, u8)) {
         for told in self.consumers.iter().zip(marks) {
             if let (Some(consumer), Some(mark)) = told {
-                tell(&**consumer, mark);
+                notify(&**consumer, mark);
             }
         }
     }

@@ -18,22 +18,24 @@ type Heard = Rc<RefCell<Vec<String>>>;
 /// Somebody who wants so much, and remembers what it hears.
 #[derive(Debug)]
 struct Listener {
-    wish: Option<Wish>,
+    interest: Option<Interest>,
     heard: Heard,
 }
 
 impl Consumer for Listener {
-    fn wants(&self, _headers: &HeaderMap) -> Option<Wish> {
-        self.wish
+    fn wants(&self, _headers: &HeaderMap) -> Option<Interest> {
+        self.interest
     }
 
-    fn over(&self, record: &Record, mark: u8) {
-        let tries = record.tries.len();
-        self.heard.borrow_mut().push(format!("{mark} over {tries}"));
+    fn over(&self, record: &RequestRecord, mark: u8) {
+        let attempt_records = record.attempt_records.len();
+        self.heard
+            .borrow_mut()
+            .push(format!("{mark} over {attempt_records}"));
     }
 
-    fn finished(&self, record: &Record, mark: u8) {
-        let tries = record.tries.iter().map(|attempt| {
+    fn finished(&self, record: &RequestRecord, mark: u8) {
+        let attempt_records = record.attempt_records.iter().map(|attempt| {
             let end = attempt.end.as_ref();
             let outcome = end.map_or("out", |end| end.outcome.as_str());
             let cause = end.and_then(|end| end.cause.as_deref()).unwrap_or("-");
@@ -44,32 +46,32 @@ impl Consumer for Listener {
                 attempt.replica
             )
         });
-        let tries = tries.collect::<Vec<_>>().join(", ");
+        let attempt_records = attempt_records.collect::<Vec<_>>().join(", ");
         let leading = record.leading.filter(|place| record.is_answered_by(*place));
         self.heard
             .borrow_mut()
-            .push(format!("{mark} [{tries}] {leading:?}"));
+            .push(format!("{mark} [{attempt_records}] {leading:?}"));
     }
 }
 
-fn begin(wishes: [Option<Wish>; 3]) -> (Story, Heard) {
+fn begin(interests: [Option<Interest>; 3]) -> (RecordHandle, Heard) {
     let heard = Heard::default();
-    let consumers = wishes.map(|wish| {
+    let consumers = interests.map(|interest| {
         let heard = Rc::clone(&heard);
-        Some(Box::new(Listener { wish, heard }) as Box<dyn Consumer>)
+        Some(Box::new(Listener { interest, heard }) as Box<dyn Consumer>)
     });
     let ids = Ids::new(&RequestIdSettings::default());
-    let recorder = Recorder::new(consumers, ids, None);
+    let recorder = RequestRecorder::new(consumers, ids, None);
     let request = Request::get("/").body(()).expect("a request");
     let client = || IpAddr::from([10, 0, 0, 9]);
     let listener = Authority::from_static("10.0.0.1:80");
-    let story = recorder.begin(&request, (None, None), client, &listener, &Rc::default());
-    (story, heard)
+    let handle = recorder.begin(&request, (None, None), client, &listener, &Rc::default());
+    (handle, heard)
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "what a consumer says is optional")]
-fn wish(detail: Detail, mark: u8) -> Option<Wish> {
-    Some(Wish { detail, mark })
+fn interest(detail: Detail, mark: u8) -> Option<Interest> {
+    Some(Interest { detail, mark })
 }
 
 fn pick() -> PickView {
@@ -77,24 +79,24 @@ fn pick() -> PickView {
     PickView::without_report(replica, PickReason::Turn)
 }
 
-fn attempt(story: &Story, kind: AttemptKind, replica: &str) -> AttemptNotes {
-    let notes = story.begin_attempt(kind, replica, &pick(), story.explanation());
+fn attempt(handle: &RecordHandle, kind: AttemptKind, replica: &str) -> AttemptHandle {
+    let notes = handle.begin_attempt(kind, replica, &pick(), handle.explanation());
     if kind != AttemptKind::Trial {
-        story.attempt(kind, replica, &pick(), None);
+        handle.attempt(kind, replica, &pick(), None);
     }
     notes
 }
 
 #[test]
 fn there_is_a_record_only_if_somebody_wants_one_and_only_those_hear_of_it() {
-    let (story, heard) = begin([None, None, None]);
-    assert!(format!("{story:?}").contains("None"), "{story:?}");
-    attempt(&story, AttemptKind::First, "a").head(StatusCode::OK, None);
-    drop(story);
+    let (handle, heard) = begin([None, None, None]);
+    assert!(format!("{handle:?}").contains("None"), "{handle:?}");
+    attempt(&handle, AttemptKind::First, "a").head(StatusCode::OK, None);
+    drop(handle);
     assert_eq!(*heard.borrow(), [""; 0]);
 
-    let (story, heard) = begin([None, wish(Detail::Summary, 7), None]);
-    drop(story);
+    let (handle, heard) = begin([None, interest(Detail::Summary, 7), None]);
+    drop(handle);
     assert_eq!(*heard.borrow(), ["7 over 0", "7 [] None"]);
 }
 
@@ -105,10 +107,10 @@ fn attempts_are_noted_where_somebody_wants_them_and_choices_likewise() {
         (Detail::Attempts, 1, false),
         (Detail::Choices, 1, true),
     ] {
-        let (story, heard) = begin([wish(Detail::Summary, 1), wish(detail, 2), None]);
-        assert_eq!(story.explanation().is_some(), explains, "{detail:?}");
-        drop(attempt(&story, AttemptKind::First, "a"));
-        drop(story);
+        let (handle, heard) = begin([interest(Detail::Summary, 1), interest(detail, 2), None]);
+        assert_eq!(handle.explanation().is_some(), explains, "{detail:?}");
+        drop(attempt(&handle, AttemptKind::First, "a"));
+        drop(handle);
         let over = format!("1 over {attempts}");
         assert_eq!(heard.borrow()[0], over, "{detail:?}");
     }
@@ -116,17 +118,17 @@ fn attempts_are_noted_where_somebody_wants_them_and_choices_likewise() {
 
 #[test]
 fn each_attempt_has_its_own_end_and_the_last_of_them_ends_the_record() {
-    let (story, heard) = begin([wish(Detail::Attempts, 1), None, None]);
-    let mut first = attempt(&story, AttemptKind::First, "a");
+    let (handle, heard) = begin([interest(Detail::Attempts, 1), None, None]);
+    let mut first = attempt(&handle, AttemptKind::First, "a");
     first.connected(Duration::from_millis(1));
     first.end(Outcome::Unreachable, || Some("no connection".into()));
-    let mut second = attempt(&story, AttemptKind::Retry, "b");
+    let mut second = attempt(&handle, AttemptKind::Retry, "b");
     second.head(StatusCode::OK, None);
-    story.pass_on(AttemptKind::Retry, None);
-    let mut trial = attempt(&story, AttemptKind::Trial, "c");
+    handle.pass_on(AttemptKind::Retry, None);
+    let mut trial = attempt(&handle, AttemptKind::Trial, "c");
     second.end(Outcome::Success, || None);
-    story.end(Ended::Complete);
-    drop(story);
+    handle.end(Ended::Complete);
+    drop(handle);
     assert_eq!(*heard.borrow(), ["1 over 3"], "the trial is still out");
     trial.end(Outcome::Failed, || None);
     assert_eq!(
@@ -138,15 +140,15 @@ fn each_attempt_has_its_own_end_and_the_last_of_them_ends_the_record() {
 
 #[test]
 fn a_second_copy_that_wins_is_the_one_that_leads() {
-    let (story, heard) = begin([wish(Detail::Attempts, 1), None, None]);
-    let mut first = attempt(&story, AttemptKind::First, "a");
-    let mut copy = attempt(&story, AttemptKind::Hedge, "b");
+    let (handle, heard) = begin([interest(Detail::Attempts, 1), None, None]);
+    let mut first = attempt(&handle, AttemptKind::First, "a");
+    let mut copy = attempt(&handle, AttemptKind::Hedge, "b");
     copy.due_after(Duration::from_millis(9));
     copy.head(StatusCode::OK, None);
-    story.pass_on(AttemptKind::Hedge, None);
+    handle.pass_on(AttemptKind::Hedge, None);
     first.end(Outcome::Dropped, || Some("the other copy won".into()));
     copy.end(Outcome::Success, || None);
-    drop(story);
+    drop(handle);
     assert_eq!(
         heard.borrow()[1],
         "1 [first a dropped 0 the other copy won, hedge b success 200 -] Some(1)"
@@ -155,9 +157,9 @@ fn a_second_copy_that_wins_is_the_one_that_leads() {
 
 #[test]
 fn a_story_is_over_with_its_last_handle() {
-    let (story, heard) = begin([wish(Detail::Summary, 1), None, None]);
-    let of_the_body = story.clone();
-    drop(story);
+    let (handle, heard) = begin([interest(Detail::Summary, 1), None, None]);
+    let of_the_body = handle.clone();
+    drop(handle);
     assert_eq!(heard.borrow().len(), 0);
     drop(of_the_body);
     assert_eq!(heard.borrow().len(), 2);

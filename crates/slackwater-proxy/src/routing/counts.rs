@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 /// One worker's counts.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct DoorCounts {
+pub(crate) struct ListenerCounts {
     /// Connections closed for want of a PROXY header.
     pub(crate) proxy_headers_refused: Arc<Count>,
     pub(crate) connections: Arc<ConnectionCounts>,

@@ -5,10 +5,10 @@
 
 use super::Table;
 use crate::forward::{
-    BodyCopy, COPY_BYTES_MAX, COPY_TIME_MAX, Origin, RequestBody, prepare_request, read_out,
+    BodyCopy, COPY_BYTES_MAX, COPY_TIME_MAX, Origin, RequestBody, drain_up_to, prepare_request,
 };
-use crate::request_record::Story;
-use crate::service::{Service, Tries};
+use crate::request_record::RecordHandle;
+use crate::service::{DispatchOptions, Service};
 use core::cell::Cell;
 use http::header::{self, HeaderValue};
 use http::{HeaderMap, Method, Request, Uri};
@@ -29,11 +29,11 @@ const WHOLE: u32 = 1_000_000;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Mirrors(Rc<Cell<u32>>);
 
-/// The place of one of them.
+/// The right to send one of them, until dropped.
 #[derive(Debug)]
-struct Place(Rc<Cell<u32>>);
+struct MirrorPermit(Rc<Cell<u32>>);
 
-impl Drop for Place {
+impl Drop for MirrorPermit {
     fn drop(&mut self) {
         self.0.set(self.0.get() - 1);
     }
@@ -71,14 +71,14 @@ impl Mirrors {
             return;
         }
         let bytes_max = mirror.body_bytes_max as usize;
-        let has_room = self.0.get() < COPIES_MAX;
-        let body = (has_room.then(|| request.body_mut().copy(bytes_max))).flatten();
+        let has_free_permit = self.0.get() < COPIES_MAX;
+        let body = (has_free_permit.then(|| request.body_mut().copy(bytes_max))).flatten();
         let Some(body) = body else {
             service.counts().mirror_skipped.add_one();
             return;
         };
         self.0.set(self.0.get() + 1);
-        let place = Place(Rc::clone(&self.0));
+        let permit = MirrorPermit(Rc::clone(&self.0));
         let copy = Copy {
             method: request.method().clone(),
             uri: request.uri().clone(),
@@ -89,7 +89,7 @@ impl Mirrors {
         let (service, origin) = (Rc::clone(service), origin.clone());
         let changes = (route.rewrite.clone(), route.request_headers.clone());
         tokio::task::spawn_local(async move {
-            let _place = place;
+            let _permit = permit;
             let carried = carry(copy, &service, &origin, &changes);
             let _ = tokio::time::timeout(COPY_TIME_MAX, carried).await;
         });
@@ -131,7 +131,12 @@ async fn carry(
     headers.apply(request.headers_mut());
     service.counts().mirrored.add_one();
     let mut answer = service
-        .handle(request, None, &Story::default(), Tries::default())
+        .handle(
+            request,
+            None,
+            &RecordHandle::default(),
+            DispatchOptions::default(),
+        )
         .await;
-    read_out(answer.body_mut(), COPY_BYTES_MAX).await;
+    drain_up_to(answer.body_mut(), COPY_BYTES_MAX).await;
 }

@@ -6,18 +6,18 @@ mod counts;
 mod mirror;
 
 use crate::forward::{
-    Count, Handler, Origin, Patience, Refusal, RequestBody, ResponseBody, UnreadableCounts,
-    is_grpc_call, no_route, own_response, prepare_request, refuse, say_in_grpc, too_large,
+    AttemptTimeouts, Count, Handler, Origin, Refusal, RequestBody, ResponseBody, UnreadableCounts,
+    convert_to_grpc, is_grpc_call, no_route, own_response, prepare_request, refuse, too_large,
 };
-use crate::request_record::{Recorder, Story};
-use crate::service::{Flight, Service, Tries};
+use crate::request_record::{RecordHandle, RequestRecorder};
+use crate::service::{Attempt, DispatchOptions, Service};
 use bytes::Bytes;
 use core::cell::RefCell;
 use http::header::{self, HeaderValue};
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use mirror::Mirrors;
 
-pub(crate) use counts::{DoorCounts, UnroutedCounts};
+pub(crate) use counts::{ListenerCounts, UnroutedCounts};
 use slackwater_config::routes::{
     Action, FixedResponse, Forward, Found, Head, Parts, PathRule, Redirect, Rewrite, Route, Router,
     host_of,
@@ -30,7 +30,7 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 /// A response as clients get it.
-type Answer = Response<ResponseBody<Box<Flight>>>;
+type Answer = Response<ResponseBody<Box<Attempt>>>;
 
 /// Routes, and the services that they lead to.
 #[derive(Debug)]
@@ -77,7 +77,7 @@ pub(crate) struct Routing {
     /// For the choice between services.
     draw: RefCell<SplitMix64>,
     mirrors: Mirrors,
-    recorder: Rc<Recorder>,
+    recorder: Rc<RequestRecorder>,
     unreadable: Arc<UnreadableCounts>,
     unrouted: Arc<UnroutedCounts>,
 }
@@ -87,8 +87,8 @@ impl Routing {
     pub(crate) fn new(
         table: Rc<Table>,
         seed: u64,
-        recorder: Rc<Recorder>,
-        counts: &DoorCounts,
+        recorder: Rc<RequestRecorder>,
+        counts: &ListenerCounts,
     ) -> Self {
         Self {
             table: RefCell::new(table),
@@ -111,14 +111,14 @@ impl Routing {
         (number, forward): (usize, &Forward),
         mut request: Box<Request<RequestBody>>,
         origin: &Origin,
-        (id, story): (Option<&HeaderValue>, &Story),
+        (id, record): (Option<&HeaderValue>, &RecordHandle),
     ) -> Answer {
         let chosen = forward.services.choose(&mut *self.draw.borrow_mut());
         let Some(service) = table.services.get(chosen) else {
             self.unrouted.no_route.add_one();
             return no_route();
         };
-        story.route(service.name(), service.directory());
+        record.route(service.name(), service.directory());
         if let Some(mirror) = &forward.mirror {
             let draw = &mut *self.draw.borrow_mut();
             (self.mirrors).send(mirror, table, &mut request, origin, forward, draw);
@@ -127,9 +127,9 @@ impl Routing {
         let protocol = service.protocol();
         let prepared = prepare_request(&mut request, protocol, forward.connect, origin);
         if let Err(refusal) = prepared {
-            return service.refused(refuse(refusal), story);
+            return service.refused(refuse(refusal), record);
         }
-        service.tell_ends(&mut request, origin);
+        service.forward_ends(&mut request, origin);
         self.recorder.ids().pass_on(id, request.headers_mut());
         // What a tunnel is for has no path, and its host is the replica's affair.
         if *request.method() != Method::CONNECT && !rewrite(&forward.rewrite, &mut request, origin)
@@ -138,7 +138,7 @@ impl Routing {
                 status: StatusCode::BAD_REQUEST,
                 reason: "the target is not valid",
             };
-            return service.refused(refuse(refusal), story);
+            return service.refused(refuse(refusal), record);
         }
         // Not before: a client must not be able to have them removed as its connection's own.
         forward.request_headers.apply(request.headers_mut());
@@ -146,29 +146,29 @@ impl Routing {
         if let Some(bytes_max) = bounds.body_bytes_max
             && !request.body_mut().limit(bytes_max.into())
         {
-            return service.refused(too_large(), story);
+            return service.refused(too_large(), record);
         }
         let ends = bounds.total.map(|total| Instant::now() + total);
         let said = time_left(request.headers()).map(|left| Instant::now() + left);
-        let patience = Patience {
+        let timeouts = AttemptTimeouts {
             first_byte: bounds.first_byte,
             client: bounds.first_byte,
             ends,
             wanted: ends.into_iter().chain(said).min(),
         };
-        let tries = Tries {
-            patience,
+        let options = DispatchOptions {
+            timeouts,
             rules: forward.retries_at(chosen),
             route: Some(number),
         };
-        let mut answer = service.handle(request, client, story, tries).await;
+        let mut answer = service.handle(request, client, record, options).await;
         answer.body_mut().bound(bounds.stall, bounds.tunnel, ends);
         answer
     }
 }
 
 impl Handler for Routing {
-    type Watch = Box<Flight>;
+    type Watch = Box<Attempt>;
 
     async fn handle(&self, mut request: Box<Request<RequestBody>>, origin: &Origin) -> Answer {
         let ids = self.recorder.ids();
@@ -180,15 +180,15 @@ impl Handler for Routing {
         let client = || origin.client(request.headers());
         let (local, cut) = (origin.local(), origin.cut());
         let told = (id.as_ref(), traced);
-        let story = (self.recorder).begin(&request, told, client, local, cut);
+        let record = (self.recorder).begin(&request, told, client, local, cut);
         let is_grpc_call = is_grpc_call(request.headers());
-        let mut answer = self.answer(request, origin, (id.as_ref(), &story)).await;
+        let mut answer = self.answer(request, origin, (id.as_ref(), &record)).await;
         ids.answer(id.as_ref(), answer.headers_mut());
         let status = answer.status();
         if is_grpc_call {
-            say_in_grpc(&mut answer);
+            convert_to_grpc(&mut answer);
         }
-        story.answer(status, &answer);
+        record.answer(status, &answer);
         answer
     }
 
@@ -205,7 +205,7 @@ impl Routing {
         &self,
         request: Box<Request<RequestBody>>,
         origin: &Origin,
-        told: (Option<&HeaderValue>, &Story),
+        told: (Option<&HeaderValue>, &RecordHandle),
     ) -> Answer {
         let table = Rc::clone(&self.table.borrow());
         let (number, route) = match table.find(&request, origin) {

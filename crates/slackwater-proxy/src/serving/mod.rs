@@ -19,9 +19,9 @@ use crate::discovery::Discovery;
 use crate::forward::{Phase, advice_on_port, listen};
 use crate::health::{Health, HealthThread, ServiceChecks};
 use crate::record::Recorder;
-use crate::routing::DoorCounts;
+use crate::routing::ListenerCounts;
 use crate::service::orders::Orders;
-use crate::service::{Followed, ServiceView, WorkerPlace};
+use crate::service::{ServiceUpdates, ServiceView, WorkerIndex};
 use crate::traces;
 use crate::watchdog::Watchdog;
 use crate::worker_threads::WorkerThreads;
@@ -39,7 +39,7 @@ use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 use tls::Tls;
 use tokio::sync::{Semaphore, mpsc, watch};
-use worker::{Command, Door, DoorPlan, Plan, ServicePlan, WorkerParts};
+use worker::{Command, ListenerPlan, Plan, ServicePlan, WorkerListener, WorkerParts};
 
 /// The proxy at work. Dropping it stops it at once.
 #[derive(Debug)]
@@ -191,13 +191,13 @@ impl Proxy {
         let mut views = Vec::with_capacity(usize::from(workers));
         let mut counts = Vec::with_capacity(usize::from(workers));
         for index in 0..workers {
-            let doors = proxy.listeners.open.iter();
-            let doors = doors.enumerate().map(|(place, listener)| {
-                let door = listener.door(usize::from(index), place);
-                door.map(Box::new).map(DoorPlan::Open)
+            let worker_listeners = proxy.listeners.open.iter();
+            let worker_listeners = worker_listeners.enumerate().map(|(place, listener)| {
+                let worker_listener = listener.worker_listener(usize::from(index), place);
+                worker_listener.map(Box::new).map(ListenerPlan::Open)
             });
             let subscribe = |source: &ServiceSource| {
-                ServicePlan::Start(Followed {
+                ServicePlan::Start(ServiceUpdates {
                     fleets: source.discovery.fleets().subscribe(),
                     health: source.health.clone(),
                     orders: source.orders.subscribe(),
@@ -207,15 +207,15 @@ impl Proxy {
                 tls: tls.clone(),
                 routes: proxy.listeners.routes(&config.routes),
                 services: sources.iter().map(subscribe).collect(),
-                doors: doors.collect::<Result<_, _>>()?,
+                listeners: worker_listeners.collect::<Result<_, _>>()?,
                 config: Arc::clone(&config),
             };
-            let (commands, told) = mpsc::unbounded_channel();
+            let (commands, received) = mpsc::unbounded_channel();
             proxy.commands.push(commands);
-            let counted = DoorCounts::default();
+            let counted = ListenerCounts::default();
             counts.push(counted.clone());
             views.push(proxy.spawn(WorkerParts {
-                place: WorkerPlace { index, workers },
+                place: WorkerIndex { index, workers },
                 connections: Arc::clone(&connections),
                 counts: counted,
                 access_log: outside.access_log.clone(),
@@ -223,7 +223,7 @@ impl Proxy {
                 spans: outside.spans.clone(),
                 watchdog: outside.watchdog.clone(),
                 policy_recorder: outside.recorder.clone(),
-                commands: told,
+                commands: received,
                 plan,
             })?);
         }
@@ -368,13 +368,13 @@ struct Listener {
 
 impl Listener {
     /// A worker's part of it.
-    fn door(&self, worker: usize, place: usize) -> Result<Door, Fault> {
+    fn worker_listener(&self, worker: usize, place: usize) -> Result<WorkerListener, Fault> {
         let sockets = self.sockets.get(worker);
         let sockets = sockets.ok_or_else(|| Fault::runtime("a listener has too few sockets"))?;
         let sockets = clones(sockets).map_err(|error| {
             Fault::runtime(format!("cannot listen on {}: {error}", self.address))
         })?;
-        Ok(Door {
+        Ok(WorkerListener {
             number: self.number,
             config: self.config.clone(),
             place,

@@ -1,20 +1,20 @@
 //! From one configuration to another while requests run, all of it or nothing.
 //!
 //! Whatever can fail comes first, and changes nothing: sockets are bound, sources of fleets are opened, workers make new
-//! services. Then every worker takes the new routes, services and doors between two requests. A service whose settings
+//! services. Then every worker takes the new routes, services and listeners between two requests. A service whose settings
 //! are as they were stays, with all that its policy has learned, and so do its replicas. Requests that run keep what they
 //! began with.
 
-use super::sources::{Opened, Sources, hear};
+use super::sources::{Opened, Sources, wait_for_fleets};
 use super::status::ServiceParts;
 use super::tls::Tls;
-use super::worker::{Command, DoorPlan, Plan, ServicePlan, tells_certificates};
+use super::worker::{Command, ListenerPlan, Plan, ServicePlan, forwards_certificates};
 use super::{Listener, OpenedAnew, Proxy, ServiceSource, next_number, numbered, parts};
 use crate::discovery::{Discovery, Fleet};
-use crate::forward::tells_ends;
+use crate::forward::forwards_ends;
 use crate::health::Health;
 use crate::service::orders::Orders;
-use crate::service::{Followed, ServiceView};
+use crate::service::{ServiceUpdates, ServiceView};
 use slackwater_config::Fault;
 use slackwater_config::{
     AdminSettings, Config, DiscoverySettings, FleetSource, ListenerConfig, ServiceConfig,
@@ -231,7 +231,7 @@ impl Proxy {
                 kept: stays.then_some(place),
             });
         }
-        hear(&to_hear).await;
+        wait_for_fleets(&to_hear).await;
         Ok(services)
     }
 
@@ -239,8 +239,8 @@ impl Proxy {
         let takes_alike = self.config.limits == next.limits
             && self.config.forwarded == next.forwarded
             && self.config.timeouts == next.timeouts
-            && tells_certificates(&self.config) == tells_certificates(next)
-            && tells_ends(&self.config) == tells_ends(next)
+            && forwards_certificates(&self.config) == forwards_certificates(next)
+            && forwards_ends(&self.config) == forwards_ends(next)
             && self.config.upgrade_protocols == next.upgrade_protocols;
         let is_alike = |old: &ListenerConfig, new: &ListenerConfig| {
             let renamed = ListenerConfig {
@@ -289,16 +289,17 @@ impl Proxy {
         let mut answers = Vec::with_capacity(self.commands.len());
         let abandon = Abandon(self);
         for (worker, commands) in self.commands.iter().enumerate() {
-            let door = |(place, (listener, plan)): (usize, (&&Listener, &NewListener))| match plan {
-                NewListener::Kept(_) => Ok(DoorPlan::Keep(listener.number)),
-                NewListener::Anew(..) | NewListener::Opened(_) => listener
-                    .door(worker, place)
-                    .map(Box::new)
-                    .map(DoorPlan::Open),
-            };
+            let worker_listener =
+                |(place, (listener, plan)): (usize, (&&Listener, &NewListener))| match plan {
+                    NewListener::Kept(_) => Ok(ListenerPlan::Keep(listener.number)),
+                    NewListener::Anew(..) | NewListener::Opened(_) => listener
+                        .worker_listener(worker, place)
+                        .map(Box::new)
+                        .map(ListenerPlan::Open),
+                };
             let service = |service: &NewService| match service.kept {
                 Some(place) => ServicePlan::Keep(place),
-                None => ServicePlan::Start(Followed {
+                None => ServicePlan::Start(ServiceUpdates {
                     fleets: service.feed.fleets(),
                     health: service.health.clone(),
                     orders: service.orders.subscribe(),
@@ -309,11 +310,11 @@ impl Proxy {
                 tls: tls.clone(),
                 routes: routes.clone(),
                 services: services.iter().map(service).collect(),
-                doors: in_order
+                listeners: in_order
                     .iter()
                     .zip(listeners)
                     .enumerate()
-                    .map(door)
+                    .map(worker_listener)
                     .collect::<Result<_, _>>()?,
             };
             let (told, answer) = oneshot::channel();

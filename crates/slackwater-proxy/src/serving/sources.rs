@@ -121,12 +121,12 @@ pub async fn find(config: &Config) -> Result<Vec<Arc<Discovery>>, Fault> {
         let opened = sources.open(service)?;
         found.push(Arc::new(opened.follow(service, watch::Sender::default())));
     }
-    hear(&found).await;
+    wait_for_fleets(&found).await;
     Ok(found)
 }
 
-/// Waits until each has said something, for as long as a start may take.
-pub(crate) async fn hear(found: &[Arc<Discovery>]) {
+/// Waits until each has reported once, for as long as a start may take.
+pub(crate) async fn wait_for_fleets(found: &[Arc<Discovery>]) {
     let all = join_all(found.iter().map(|discovery| discovery.spoken()));
     let _ = tokio::time::timeout(FIRST_WORD_MAX, all).await;
 }

@@ -9,7 +9,7 @@ use crate::discovery::{Discovery, Fleet};
 use crate::forward::{ConnectionCounts, unreadable_requests};
 use crate::health::{Health, ReplicaHealth};
 use crate::record::Recorder;
-use crate::routing::{DoorCounts, UnroutedCounts};
+use crate::routing::{ListenerCounts, UnroutedCounts};
 use crate::service::ServiceView;
 use crate::service::orders::Orders;
 use crate::traces;
@@ -46,7 +46,7 @@ pub struct Workers {
     reloads: Mutex<ReloadFacts>,
     tls: Mutex<Option<(Tls, Arc<Config>)>>,
     /// Of each worker.
-    counts: Vec<DoorCounts>,
+    counts: Vec<ListenerCounts>,
     /// `None`: there is none.
     access_log: Option<Switch>,
     /// `None`: nothing is traced.
@@ -64,7 +64,7 @@ impl Workers {
     }
 
     pub(crate) fn new(
-        counts: Vec<DoorCounts>,
+        counts: Vec<ListenerCounts>,
         access_log: Option<Switch>,
         spans: Option<traces::Switch>,
         recorder: Option<Recorder>,

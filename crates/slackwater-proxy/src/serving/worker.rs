@@ -1,19 +1,21 @@
 //! A worker: one thread with a runtime, listeners, services and connections of its own.
 //!
-//! Workers share nothing that a request touches; what the admin server wants to know it reads from each. Each listener is
-//! a door with an [`Intake`] of its own; the worker ends with the last of them. A new configuration comes in two steps: it
+//! Workers share nothing that a request touches; what the admin server wants to know it reads from each. Each listener has
+//! an [`AcceptLoop`] of its own; the worker ends with the last of them. A new configuration comes in two steps: it
 //! is prepared, which may fail and changes nothing, and then taken, which cannot.
 
 use super::tls::Tls;
 use crate::access_log::Switch;
 use crate::decisions::Archive;
-use crate::forward::{ClientSettings, Clients, Deadlines, Intake, Listening, Memory, Phase, Rules};
+use crate::forward::{
+    AcceptLoop, BoundListener, ClientSettings, Clients, Deadlines, Memory, Phase, Rules,
+};
 use crate::record::Recorder as PolicyRecorder;
 use crate::request_record::ids::Ids;
-use crate::request_record::{Consumer, Recorder, Tracing};
-use crate::routing::{DoorCounts, Routing, Table};
+use crate::request_record::{Consumer, RequestRecorder, Tracing};
+use crate::routing::{ListenerCounts, Routing, Table};
 use crate::seed::draw_seed;
-use crate::service::{Followed, Service, ServiceView, WorkerPlace};
+use crate::service::{Service, ServiceUpdates, ServiceView, WorkerIndex};
 use crate::spans;
 use crate::tls::Handshakes;
 use crate::traces;
@@ -35,9 +37,9 @@ use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 #[derive(Debug)]
 pub(crate) struct WorkerParts {
     /// Which of the workers it is.
-    pub(crate) place: WorkerPlace,
+    pub(crate) place: WorkerIndex,
     pub(crate) connections: Arc<Semaphore>,
-    pub(crate) counts: DoorCounts,
+    pub(crate) counts: ListenerCounts,
     /// `None`: there is none.
     pub(crate) access_log: Option<Switch>,
     /// `None`: no decisions are kept.
@@ -68,12 +70,12 @@ pub(crate) enum Command {
 pub(crate) struct Plan {
     pub(crate) config: Arc<Config>,
     pub(crate) tls: Tls,
-    /// Of [`Self::config`], with the numbers of doors in place of listeners' places.
+    /// Of [`Self::config`], with the numbers of listeners in place of listeners' places.
     pub(crate) routes: Vec<Route>,
     /// In the order of the configuration.
     pub(crate) services: Vec<ServicePlan>,
     /// All of them.
-    pub(crate) doors: Vec<DoorPlan>,
+    pub(crate) listeners: Vec<ListenerPlan>,
 }
 
 /// Where a service comes from.
@@ -82,22 +84,22 @@ pub(crate) enum ServicePlan {
     /// It is the one at this place of the configuration before.
     Keep(usize),
     /// It begins.
-    Start(Followed),
+    Start(ServiceUpdates),
 }
 
 /// A listener as a worker has it.
 #[derive(Debug)]
-pub(crate) enum DoorPlan {
+pub(crate) enum ListenerPlan {
     /// It stays open.
     Keep(usize),
     /// It is opened.
-    Open(Box<Door>),
+    Open(Box<WorkerListener>),
 }
 
 /// Sockets to take connections from.
 #[derive(Debug)]
-pub(crate) struct Door {
-    /// No other door of the process ever has it.
+pub(crate) struct WorkerListener {
+    /// Unique among the listeners of the process, now and later.
     pub(crate) number: usize,
     pub(crate) config: ListenerConfig,
     /// In the configuration.
@@ -141,8 +143,8 @@ pub(crate) fn run(parts: WorkerParts, ready: impl FnOnce(Result<Vec<ServiceView>
                 deadlines: Deadlines::new(shortest_timeout(&plan.config)),
                 memory: Memory::of_worker(place.workers),
                 table: Rc::new(RefCell::new(Rc::new(Table::new(&[], Vec::new())))),
-                doors: Vec::new(),
-                intakes: FuturesUnordered::new(),
+                listeners: Vec::new(),
+                accept_loops: FuturesUnordered::new(),
             };
             match worker.prepare(plan) {
                 Ok(prepared) => {
@@ -166,16 +168,16 @@ fn recorder(
     archive: Option<&Archive>,
     switch: Option<&traces::Switch>,
     policy_recorder: Option<&PolicyRecorder>,
-) -> Rc<Recorder> {
+) -> Rc<RequestRecorder> {
     let lines = access_log.map(|log| Box::new(log.lines()) as Box<dyn Consumer>);
     let keeper = archive.map(|archive| Box::new(archive.keeper()) as Box<dyn Consumer>);
     let requests = policy_recorder.and_then(PolicyRecorder::requests);
     let requests = requests.map(|requests| Box::new(requests) as Box<dyn Consumer>);
     let tracing = switch.map(|switch| Tracing {
         tracer: switch.tracer(),
-        tell: spans::finish,
+        export: spans::finish,
     });
-    Recorder::new(
+    RequestRecorder::new(
         [lines, keeper, requests],
         Ids::new(&config.request_id),
         tracing,
@@ -199,19 +201,19 @@ fn shortest_timeout(config: &Config) -> Duration {
 }
 
 /// Whether any listener tells replicas of certificates: then nobody who comes by another one may say that it did.
-pub(crate) fn tells_certificates(config: &Config) -> bool {
+pub(crate) fn forwards_certificates(config: &Config) -> bool {
     let mut tls = config.listeners.iter().filter_map(|it| it.tls.as_ref());
     tls.any(|tls| tls.pass_client_certificate)
 }
 
-/// An intake until its end, when it gives its door's number.
+/// An accept loop until its end, when it gives its listener's number.
 type Serving = Pin<Box<dyn Future<Output = usize>>>;
 
 struct Worker {
-    place: WorkerPlace,
+    place: WorkerIndex,
     connections: Arc<Semaphore>,
-    counts: DoorCounts,
-    recorder: Rc<Recorder>,
+    counts: ListenerCounts,
+    recorder: Rc<RequestRecorder>,
     /// `None`: what policies are told is not recorded.
     policy_recorder: Option<PolicyRecorder>,
     deadlines: Rc<Deadlines>,
@@ -220,20 +222,20 @@ struct Worker {
     table: Rc<RefCell<Rc<Table>>>,
     /// Those that take connections, with their ways to services. One that closes keeps the way that it had, for what is
     /// still said on its connections.
-    doors: Vec<(usize, Rc<Routing>)>,
-    intakes: FuturesUnordered<Serving>,
+    listeners: Vec<(usize, Rc<Routing>)>,
+    accept_loops: FuturesUnordered<Serving>,
 }
 
 /// What a configuration needs, ready to be taken.
 struct Prepared {
     config: Arc<Config>,
     table: Rc<Table>,
-    kept_doors: Vec<usize>,
-    new_doors: Vec<OpenDoor>,
+    kept_listeners: Vec<usize>,
+    new_listeners: Vec<OpeningListener>,
 }
 
 /// Sockets that this worker watches already.
-struct OpenDoor {
+struct OpeningListener {
     number: usize,
     handshakes: Option<Rc<Handshakes>>,
     config: ListenerConfig,
@@ -274,21 +276,23 @@ impl Worker {
         let services: Option<Vec<_>> = services.into_iter().collect();
         let services = services
             .ok_or_else(|| Fault::runtime("a worker does not have a service that should stay"))?;
-        let (mut kept_doors, mut new_doors) = (Vec::new(), Vec::new());
-        for door in plan.doors {
-            match door {
-                DoorPlan::Keep(number) => kept_doors.push(number),
-                DoorPlan::Open(door) => {
-                    let sockets = door.sockets.into_iter().map(TcpListener::from_std);
+        let (mut kept_listeners, mut new_listeners) = (Vec::new(), Vec::new());
+        for listener in plan.listeners {
+            match listener {
+                ListenerPlan::Keep(number) => kept_listeners.push(number),
+                ListenerPlan::Open(listener) => {
+                    let sockets = listener.sockets.into_iter().map(TcpListener::from_std);
                     let sockets = sockets.collect::<Result<_, _>>().map_err(|error| {
                         Fault::runtime(format!("cannot watch a listener: {error}"))
                     })?;
-                    new_doors.push(OpenDoor {
-                        number: door.number,
-                        handshakes: plan.tls.listener_handshakes(&door.config, door.place),
-                        config: door.config,
+                    new_listeners.push(OpeningListener {
+                        number: listener.number,
+                        handshakes: plan
+                            .tls
+                            .listener_handshakes(&listener.config, listener.place),
+                        config: listener.config,
                         sockets,
-                        phase: door.phase,
+                        phase: listener.phase,
                     });
                 }
             }
@@ -296,8 +300,8 @@ impl Worker {
         Ok(Prepared {
             table: Rc::new(Table::new(&plan.routes, services)),
             config,
-            kept_doors,
-            new_doors,
+            kept_listeners,
+            new_listeners,
         })
     }
 
@@ -305,8 +309,8 @@ impl Worker {
         let Prepared {
             config,
             table,
-            kept_doors,
-            new_doors,
+            kept_listeners,
+            new_listeners,
         } = prepared;
         for (service, settings) in table.services().iter().zip(&config.services) {
             service.set_warm_up(settings.clock_warm_up());
@@ -327,34 +331,34 @@ impl Worker {
             .iter()
             .filter(is_gone)
             .for_each(|it| it.retire());
-        self.doors.retain(|(number, routing)| {
-            let stays = kept_doors.contains(number);
+        self.listeners.retain(|(number, routing)| {
+            let stays = kept_listeners.contains(number);
             if stays {
                 routing.swap(&table);
             }
             stays
         });
-        for door in new_doors {
-            let OpenDoor {
+        for listener in new_listeners {
+            let OpeningListener {
                 number,
                 handshakes,
                 config: listener,
                 sockets,
                 phase,
-            } = door;
+            } = listener;
             let routing = Rc::new(Routing::new(
                 Rc::clone(&table),
                 draw_seed(),
                 Rc::clone(&self.recorder),
                 &self.counts,
             ));
-            self.doors.push((number, Rc::clone(&routing)));
+            self.listeners.push((number, Rc::clone(&routing)));
             let settings = ClientSettings {
-                tells_certificates: tells_certificates(&config),
+                forwards_certificates: forwards_certificates(&config),
                 counts: Arc::clone(&self.counts.connections),
                 ..ClientSettings::new(&config.timeouts, &config.limits, &config.upgrade_protocols)
             };
-            let intake = Intake {
+            let accept_loop = AcceptLoop {
                 clients: Clients::new(&settings, &self.deadlines, &self.memory),
                 handler: routing,
                 rules: Rules::of_listener(&config, &listener, &self.counts.proxy_headers_refused),
@@ -364,15 +368,15 @@ impl Worker {
                 drain_idle: config.timeouts.drain_idle,
             };
             let serving = async move {
-                let listening = sockets.into_iter().map(|listener| Listening {
+                let listening = sockets.into_iter().map(|listener| BoundListener {
                     index: number,
                     listener,
                     handshakes: handshakes.clone(),
                 });
-                intake.serve(listening.collect()).await;
+                accept_loop.serve(listening.collect()).await;
                 number
             };
-            self.intakes.push(Box::pin(serving));
+            self.accept_loops.push(Box::pin(serving));
         }
     }
 
@@ -402,8 +406,8 @@ impl Worker {
                     }
                     Command::Abandon => prepared = None,
                 },
-                ended = self.intakes.next() => match ended {
-                    Some(number) => self.doors.retain(|(open, _)| *open != number),
+                ended = self.accept_loops.next() => match ended {
+                    Some(number) => self.listeners.retain(|(open, _)| *open != number),
                     None => return,
                 },
             }

@@ -17,7 +17,7 @@ pub struct Connector {
     name: ServerName<'static>,
     protocol: HttpVersion,
     /// Whether it was told that the replica is not who it should be, since the last time that it was.
-    is_told: Cell<bool>,
+    is_logged: Cell<bool>,
 }
 
 impl Connector {
@@ -31,7 +31,7 @@ impl Connector {
             spoken: RefCell::new(Spoken::new(client, protocol, 1)),
             name,
             protocol,
-            is_told: Cell::new(false),
+            is_logged: Cell::new(false),
         }
     }
 
@@ -47,14 +47,14 @@ impl Connector {
         let is_strange = (connected.as_ref()).is_err_and(|error| error.get_ref().is_some());
         if let (Err(error), Ok(address)) = (&connected, peer)
             && is_strange
-            && !self.is_told.get()
+            && !self.is_logged.get()
         {
             let name = self.name.to_str();
             tracing::warn!(%address, %name, "a replica cannot be spoken to by TLS: {error}");
         }
         // A replica that went away in the midst of it says nothing of who it is.
         if connected.is_ok() || is_strange {
-            self.is_told.set(is_strange);
+            self.is_logged.set(is_strange);
         }
         connected
     }

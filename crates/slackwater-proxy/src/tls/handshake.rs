@@ -123,10 +123,10 @@ impl Handshakes {
             return None;
         }
         let acceptor = self.acceptor();
-        let place = self.under_way.enter();
+        let slot = self.under_way.enter();
         let ended = tokio::select! {
             accepted = acceptor.accept(stream) => accepted,
-            () = place.displaced() => {
+            () = slot.displaced() => {
                 add_one(&self.counts.displaced);
                 return None;
             }
@@ -221,7 +221,7 @@ struct UnderWay {
 
 /// One of them, until dropped.
 #[derive(Debug)]
-struct Place<'u> {
+struct HandshakeSlot<'u> {
     under_way: &'u UnderWay,
     number: u64,
     displaced: Rc<Notify>,
@@ -237,7 +237,7 @@ impl UnderWay {
     }
 
     /// A new one, in place of the oldest if there are too many.
-    fn enter(&self) -> Place<'_> {
+    fn enter(&self) -> HandshakeSlot<'_> {
         let number = self.next.replace(self.next.get() + 1);
         let displaced = Rc::new(Notify::new());
         let mut open = self.open.borrow_mut();
@@ -247,7 +247,7 @@ impl UnderWay {
             oldest.notify_one();
         }
         open.insert(number, Rc::clone(&displaced));
-        Place {
+        HandshakeSlot {
             under_way: self,
             number,
             displaced,
@@ -255,14 +255,14 @@ impl UnderWay {
     }
 }
 
-impl Place<'_> {
+impl HandshakeSlot<'_> {
     /// Ends when a newer one takes its place.
     async fn displaced(&self) {
         self.displaced.notified().await;
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for HandshakeSlot<'_> {
     fn drop(&mut self) {
         self.under_way.open.borrow_mut().remove(&self.number);
     }
@@ -276,7 +276,7 @@ mod tests {
     #[test]
     fn one_too_many_displaces_the_oldest_that_is_left() {
         let under_way = UnderWay::new(2);
-        let is_displaced = |place: &Place<'_>| place.displaced().now_or_never().is_some();
+        let is_displaced = |slot: &HandshakeSlot<'_>| slot.displaced().now_or_never().is_some();
         let first = under_way.enter();
         let second = under_way.enter();
         assert!(!is_displaced(&first) && !is_displaced(&second));

@@ -55,7 +55,7 @@ impl Watcher {
             watch: FileWatch::with_pace(Vec::new(), pace),
             pace,
             facts: Arc::clone(&facts),
-            told_days: Vec::new(),
+            logged_days: Vec::new(),
         };
         // Before it returns: whatever changes from now on is noticed.
         watching.watch_files();
@@ -108,7 +108,7 @@ struct Watching {
     pace: Pace,
     facts: Arc<Mutex<Vec<CertificateFacts>>>,
     /// For each certificate of which it was told that it ends, how many days were left then.
-    told_days: Vec<(PathBuf, i64)>,
+    logged_days: Vec<(PathBuf, i64)>,
 }
 
 impl Watching {
@@ -182,18 +182,18 @@ impl Watching {
             .followed
             .iter()
             .flat_map(|followed| &followed.identities);
-        let mut told = Vec::new();
+        let mut logged = Vec::new();
         for identity in identities {
             let Some((remark, validity)) = identity.remark(now).zip(identity.validity) else {
                 continue;
             };
             let days = (identity.file.clone(), validity.days_left(now));
-            if !self.told_days.contains(&days) {
+            if !self.logged_days.contains(&days) {
                 tracing::warn!("{}: {remark}", identity.file.display());
             }
-            told.push(days);
+            logged.push(days);
         }
-        self.told_days = told;
+        self.logged_days = logged;
     }
 }
 

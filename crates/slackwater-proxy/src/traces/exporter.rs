@@ -33,7 +33,7 @@ const EXPORT_BYTES: usize = 1 << 20;
 /// How often an export is tried.
 const TRIES_MAX: u32 = 5;
 
-/// Before the second try; doubled before each further one.
+/// Before the second attempt; doubled before each further one.
 const WAIT: Duration = Duration::from_secs(1);
 
 /// For the last spans.

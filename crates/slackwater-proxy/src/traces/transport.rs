@@ -94,7 +94,7 @@ impl Transport {
             None => self.connect().await.map_err(Refused::unanswered)?,
         };
         let response = connection.send(request).await;
-        let (answer, body) = response.map_err(|error| told(&error))?.into_parts();
+        let (answer, body) = response.map_err(|error| refusal_of(&error))?.into_parts();
         let body = Limited::new(body, ANSWER_BYTES_MAX).collect().await;
         let body = body.map_err(Refused::unanswered)?;
         self.connection = Some(connection);
@@ -219,7 +219,7 @@ impl Transport {
 }
 
 /// What went wrong on a connection, with its cause.
-fn told(error: &hyper::Error) -> Refused {
+fn refusal_of(error: &hyper::Error) -> Refused {
     let cause = core::error::Error::source(error);
     let cause = cause.map_or_else(String::new, |cause| format!(": {cause}"));
     Refused::unanswered(format!("{error}{cause}"))

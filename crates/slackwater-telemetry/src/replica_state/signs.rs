@@ -26,6 +26,8 @@ pub struct Signs {
     pub unreachable: bool,
     /// It answers no probes.
     pub unprobed: bool,
+    /// Probes are sent at all.
+    pub probed: bool,
     /// Its policy polls, and takes an unprobed replica for an average one.
     pub polled: bool,
     /// How requests to it went; `None` where no worker watches that.
@@ -86,8 +88,8 @@ impl Signs {
             Some(HealthState::PushingBack) => (Limited, Why::Pushback),
             Some(HealthState::Returning) => (WarmingUp, Why::Returning),
             Some(HealthState::WarmingUp) => (WarmingUp, Why::New),
-            _ if self.unprobed && self.polled => (Unprobed, Why::NoReportPolled),
-            _ if self.unprobed => (Unprobed, Why::NoReport),
+            _ if self.probed && self.unprobed && self.polled => (Unprobed, Why::NoReportPolled),
+            _ if self.probed && self.unprobed => (Unprobed, Why::NoReport),
             _ if !self.available => (Available, Why::Backup),
             _ => (Available, Why::Nothing),
         }

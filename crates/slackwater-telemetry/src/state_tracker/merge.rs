@@ -10,8 +10,10 @@ use std::collections::BTreeMap;
 /// The signs of each replica of a service.
 pub(super) fn signs(service: &ServiceFacts) -> Vec<Signs> {
     let polled = policy_named(service.policy).is_some_and(|entry| entry.reports == Reports::Polled);
+    let probed = (service.workers.iter()).any(|worker| worker.counters.probes_sent > 0);
     let mut all: Vec<_> = (service.replicas.iter())
         .map(|replica| Signs {
+            probed,
             polled,
             ..of_fleet(replica)
         })

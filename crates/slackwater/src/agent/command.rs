@@ -11,7 +11,7 @@ use super::sockets::Sockets;
 use super::status::AgentStatus;
 use super::tls::Tls;
 use super::worker::{self, Shared, WorkerParts};
-use crate::process::{Signals, Wish, Wishes, run_configured};
+use crate::process::{ProcessSignal, ProcessSignals, Signals, run_configured};
 use crate::supervisor;
 use crate::upgrade::{Inherited, Program, Upgrade};
 use core::pin::{Pin, pin};
@@ -77,7 +77,7 @@ pub(crate) fn run(args: Args) -> Result<(), Fault> {
 
 async fn serve(config: Arc<AgentConfig>) -> Result<(), Fault> {
     let mut signals = Signals::new()?;
-    let mut wishes = Wishes::new()?;
+    let mut process_signals = ProcessSignals::new()?;
     let program = Program::of_this_process();
     let mut inherited = Inherited::take()?;
     let sockets = Sockets::open(&config, &mut inherited)?;
@@ -147,10 +147,10 @@ async fn serve(config: Arc<AgentConfig>) -> Result<(), Fault> {
             () = &mut looking => (),
             () = signals.next() => break false,
             fault = workers.threads.unasked_end() => return Err(fault),
-            wish = wishes.next() => match wish {
-                Wish::Upgrade => upgrade.begin(&program, &passed),
-                Wish::Reload => tracing::warn!("an agent reads its configuration once; SIGUSR2 starts a new one in its place"),
-                Wish::Reopen => tracing::info!("an agent has no files of logs"),
+            signal = process_signals.next() => match signal {
+                ProcessSignal::Upgrade => upgrade.begin(&program, &passed),
+                ProcessSignal::Reload => tracing::warn!("an agent reads its configuration once; SIGUSR2 starts a new one in its place"),
+                ProcessSignal::Reopen => tracing::info!("an agent has no files of logs"),
             },
             succeeded = upgrade.ended() => if succeeded {
                 break true;

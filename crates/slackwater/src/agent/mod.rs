@@ -8,7 +8,7 @@
 //! | the command: threads, signals, the order of its end | `command` |
 //! | everything that listens | `sockets` |
 //! | one thread that carries requests | `worker` |
-//! | what becomes of a request | `door` |
+//! | what becomes of a request | `handler` |
 //! | whether the server is there, and who is told | `presence` |
 //! | going to look | `checker` |
 //! | the server's CPU | `cpu` |
@@ -18,7 +18,7 @@
 mod checker;
 mod command;
 mod cpu;
-mod door;
+mod handler;
 mod presence;
 mod sockets;
 mod status;

@@ -2,13 +2,13 @@
 //! whose tracker takes no lock, and the knowledge whether the server is there, which requests only read. With a queue before
 //! the server that is shared, too: a limit before one server has to be one, and a lock keeps it, for a moment.
 
-use super::door::Door;
+use super::handler::AgentHandler;
 use super::presence::Presence;
 use super::tls::Tls;
 use slackwater_config::Fault;
 use slackwater_config::{AgentConfig, ForwardedSettings};
 use slackwater_proxy::forward::{
-    ClientSettings, Clients, ConnectionCounts, Deadlines, Intake, Listening, Memory, Phase,
+    AcceptLoop, BoundListener, ClientSettings, Clients, ConnectionCounts, Deadlines, Memory, Phase,
     Replica, ReplicaCounts, ReplicaEnds, ReplicaOptions, Rules, UnreadableCounts,
 };
 use slackwater_proxy::watchdog::Watchdog;
@@ -77,7 +77,7 @@ async fn serve(parts: WorkerParts) -> io::Result<()> {
         ..ReplicaOptions::new(&config.replica, timeouts, &config.limits)
     });
     let server = Replica::new(shared.tls.target(config), &options, &deadlines);
-    let door = Rc::new(Door {
+    let handler = Rc::new(AgentHandler {
         server,
         presence: shared.presence,
         load: shared.load,
@@ -93,7 +93,7 @@ async fn serve(parts: WorkerParts) -> io::Result<()> {
     });
     let settings = ClientSettings {
         counts: parts.connection_counts,
-        tells_certificates: (config.tls.as_ref()).is_some_and(|tls| tls.pass_client_certificate),
+        forwards_certificates: (config.tls.as_ref()).is_some_and(|tls| tls.pass_client_certificate),
         ..ClientSettings::new(timeouts, &config.limits, &config.upgrade_protocols)
     };
     let clients = Clients::new(
@@ -101,23 +101,25 @@ async fn serve(parts: WorkerParts) -> io::Result<()> {
         &deadlines,
         &Memory::of_worker(config.workers.get()),
     );
-    let swept = Rc::clone(&door);
+    let swept = Rc::clone(&handler);
     tokio::task::spawn_local(shared.watchdog.heartbeat());
     tokio::task::spawn_local(async move { deadlines.run(|| swept.server.sweep()).await });
-    let intake = Intake {
+    let accept_loop = AcceptLoop {
         clients,
-        handler: door,
+        handler,
         rules: Rules::new(&ForwardedSettings::of_agent(), &config.limits),
         connections: parts.connections,
         phase: parts.phase,
         drain: timeouts.drain,
         drain_idle: timeouts.drain_idle,
     };
-    let listeners = listeners.into_iter().map(|(index, listener)| Listening {
-        index,
-        listener,
-        handshakes: shared.tls.accept(config),
-    });
-    intake.serve(listeners.collect()).await;
+    let listeners = listeners
+        .into_iter()
+        .map(|(index, listener)| BoundListener {
+            index,
+            listener,
+            handshakes: shared.tls.accept(config),
+        });
+    accept_loop.serve(listeners.collect()).await;
     Ok(())
 }

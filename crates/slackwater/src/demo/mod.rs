@@ -10,13 +10,13 @@
 //! | the run from beginning to end | `stage` |
 //! | what is seen, as data | `observe` makes a `picture`; `history` keeps the last minute |
 //! | how it is shown | `terminal`, `page`, `live` |
-//! | what those who watch may change | `knobs`, taken at the `desk` |
+//! | what those who watch may change | `knobs`, taken at the `queue` |
 //! | what it came to | `summary`, `verdict`, `words` |
 
 mod args;
-mod desk;
 mod fleet;
 mod history;
+mod knob_queue;
 mod knobs;
 mod live;
 mod observe;

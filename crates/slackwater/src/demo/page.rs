@@ -1,6 +1,6 @@
 //! The demo's admin server: its knobs, and what is as of any `serve`, with two services, one for each side.
 
-use super::desk::Desk;
+use super::knob_queue::KnobQueue;
 use super::knobs::Knob;
 use super::live::DemoLive;
 use super::picture::Picture;
@@ -63,17 +63,17 @@ pub(super) fn serve(
     (proxies, archives): ([Arc<dyn StatusSource>; 2], Vec<Arc<Archive>>),
     lifecycle: Lifecycle,
     live: DemoLive,
-    desk: &Desk,
+    queue: &KnobQueue,
 ) -> Result<AdminThread, Fault> {
     let source = Arc::new(BothSides(proxies));
     let live = Some(Arc::new(live) as Arc<dyn Extra>);
     let mut server =
         AdminServer::with_extra(source, lifecycle, CONNECTIONS_MAX, TICK, live).dashboard();
     for knob in Knob::ALL {
-        let desk = desk.clone();
+        let queue = queue.clone();
         server = server.post(knob.path(), move |asked| {
-            let desk = desk.clone();
-            Box::pin(async move { desk.turn(knob, &asked).await })
+            let queue = queue.clone();
+            Box::pin(async move { queue.turn(knob, &asked).await })
         });
     }
     decisions_path::add(server, archives)

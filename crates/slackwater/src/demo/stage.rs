@@ -4,7 +4,7 @@
 //! and waits for the answers under way, the second does not wait. Whatever was started is ended on every way out.
 
 use super::args::Settings;
-use super::desk::{Desk, Turn};
+use super::knob_queue::{KnobQueue, Turn};
 use super::knobs::Order;
 use super::live::{self, DemoLive};
 use super::observe::{self, Observer};
@@ -53,14 +53,14 @@ pub(super) async fn run(
     let (pictures, latest) = watch::channel(None);
     let handles = sides.each_ref().map(Side::handles);
     let proxies = handles.each_ref().map(|side| Arc::clone(&side.proxy));
-    let (desk, orders) = Desk::open(settings.replicas);
+    let (queue, orders) = KnobQueue::open(settings.replicas);
     let live = DemoLive {
         seed: settings.seed,
         latest,
     };
     let archives = sides.iter().filter_map(Side::archive).cloned().collect();
     let shown = (proxies, archives);
-    let _page = page::serve(listener, shown, lifecycle.clone(), live, &desk)?;
+    let _page = page::serve(listener, shown, lifecycle.clone(), live, &queue)?;
     let order = observe::Order {
         seed: settings.seed,
         length: settings.length,
@@ -141,7 +141,7 @@ impl Show<'_> {
                     lifecycle.set_draining();
                     stop.cancel();
                 }
-                // The desk is open as long as the page is.
+                // The queue is open as long as the page is.
                 Some(turn) = self.orders.recv() => {
                     let done = self.obey(turn.order).await;
                     self.observer.count_turn();

@@ -10,11 +10,11 @@ mod states;
 mod status;
 mod written;
 
-use crate::process::{Signals, Wish, Wishes, log_remark, run_configured};
+use crate::process::{ProcessSignal, ProcessSignals, Signals, log_remark, run_configured};
 use crate::record::{Existing, RecordArgs};
 use crate::supervisor;
 use crate::upgrade::{Inherited, Program, Upgrade};
-use control::Desk;
+use control::ControlQueue;
 use handed_over::HandedOver;
 use running::Running;
 use slackwater_admin::Meaning;
@@ -99,7 +99,7 @@ async fn serve(
     record: &RecordArgs,
 ) -> Result<(), Fault> {
     let mut signals = Signals::new()?;
-    let mut wishes = Wishes::new()?;
+    let mut process_signals = ProcessSignals::new()?;
     let program = Program::of_this_process();
     let access_log = AccessLog::start(&config.access_log)?;
     outside.access_log = access_log.as_ref().map(|log| log.switch().clone());
@@ -129,7 +129,7 @@ async fn serve(
     let proxy = Proxy::start(&config, fleets, outside, &mut inherited)?;
     let mut running = Running::new(proxy);
     control::take_over(&running, written, lost);
-    let (control, mut desk) = Desk::new(&running);
+    let (control, mut queue) = ControlQueue::new(&running);
     let mut admin = admin_listener
         .map(|listener| running.run_admin(listener, &control))
         .transpose()?;
@@ -147,29 +147,29 @@ async fn serve(
         tokio::select! {
             () = signals.next() => break false,
             fault = running.proxy.unasked_end() => return Err(fault),
-            wish = wishes.next() => match wish {
-                Wish::Reopen => {
+            signal = process_signals.next() => match signal {
+                ProcessSignal::Reopen => {
                     access_log_switch.iter().for_each(Switch::reopen);
                     continue;
                 }
-                Wish::Upgrade => {
+                ProcessSignal::Upgrade => {
                     match running.passed() {
                         Ok(passed) => upgrade.begin(&program, &passed),
                         Err(error) => tracing::error!("no upgrade: sockets cannot be passed: {error}"),
                     }
                     continue;
                 }
-                Wish::Reload => tracing::info!("asked to read the configuration again"),
+                ProcessSignal::Reload => tracing::info!("asked to read the configuration again"),
             },
             () = written.changed() => tracing::info!("the configuration's file has changed"),
-            asking = desk.next() => {
+            asking = queue.next() => {
                 if upgrade.is_under_way() {
                     control::put_off(asking);
                     continue;
                 }
                 tokio::select! {
                     () = signals.next() => break false,
-                    () = control::carry_out(&mut running, written, &desk, asking) => continue,
+                    () = control::carry_out(&mut running, written, &queue, asking) => continue,
                 }
             }
             succeeded = upgrade.ended() => {
@@ -181,11 +181,11 @@ async fn serve(
         }
         tokio::select! {
             () = signals.next() => break false,
-            _ = read_again(&mut running, written, &desk) => (),
+            _ = read_again(&mut running, written, &queue) => (),
         }
     };
     // Whoever still wants something hears that it is not done.
-    drop(desk);
+    drop(queue);
     if succeeded {
         // Its successor answers at the same address; what waits there is its.
         let admin = admin.take();
@@ -260,7 +260,7 @@ fn tell_start(running: &Running) {
 async fn read_again(
     running: &mut Running,
     written: &mut Written,
-    desk: &Desk,
+    queue: &ControlQueue,
 ) -> Result<Meaning, Fault> {
     // Whoever asked hears of it, also where there is nothing to read.
     supervisor::reloading();
@@ -269,7 +269,7 @@ async fn read_again(
         supervisor::ready("serving");
         return Ok(Meaning::default());
     }
-    let taken = take_again(running, written, desk).await;
+    let taken = take_again(running, written, queue).await;
     supervisor::ready(if taken.is_ok() {
         "serving"
     } else {
@@ -281,7 +281,7 @@ async fn read_again(
 async fn take_again(
     running: &mut Running,
     written: &mut Written,
-    desk: &Desk,
+    queue: &ControlQueue,
 ) -> Result<Meaning, Fault> {
     let reloaded = async {
         let (loaded, source, set) = written.load_again().await?.into_parts();
@@ -304,7 +304,7 @@ async fn take_again(
             written.take(source, set);
             running.status.set_settings(&written.set);
             running.proxy.status().count_reload(None);
-            desk.take_token(running);
+            queue.take_token(running);
             tell(&reloaded);
             Ok(control::meaning(&reloaded, &remarks))
         }

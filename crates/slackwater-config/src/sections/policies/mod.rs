@@ -3,8 +3,8 @@
 
 mod place;
 
-use super::table;
-use super::table::rows::{Row, row};
+use crate::table;
+use crate::table::rows::{Row, row};
 use crate::toml_reader::{Reader, Said};
 use place::key_of;
 use slackwater_core::policy::{PolicySettings, Section, SectionVisitor, Valid};

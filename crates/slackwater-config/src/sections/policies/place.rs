@@ -1,7 +1,7 @@
 //! The core's keys as places of the table: how each is read, shown and told of. Ranges are the core's, and so are its words for
 //! them.
 
-use crate::sections::table::{
+use crate::table::{
     self, Boolean, Core, Factor, Judge, Key, Meaning, Number, PerQuery, Place, Share, Span,
 };
 use crate::toml_reader::Reader;
@@ -33,7 +33,7 @@ impl<S: Section, T: Clone, K: table::Kind<T>> At<S, T, K> {
             alone.check().err().map(|error| error.expected)
         };
         ask(&Judge {
-            default: Some((self.place)(&mut S::default())),
+            default: Some(&|| (self.place)(&mut S::default()).clone()),
             refusal: &refusal,
         })
     }

@@ -6,8 +6,8 @@ use crate::routes::{
     RouteRetries, Split, Template,
 };
 use crate::sections::connect::CONNECT;
-use crate::sections::table::{self, Judge, Kind};
 use crate::sections::{Connect, ReplicaProtocol};
+use crate::table::{self, Judge, Kind};
 use crate::toml_reader::values::{text, whole, within};
 use crate::toml_reader::{Item, Mistake, Reader, Said};
 use bytes::Bytes;

@@ -1,7 +1,7 @@
 //! How long and how much a route's requests may be: the sections `timeouts` and `limits` of a route.
 
 use crate::routes::Bounds;
-use crate::sections::table::{Bytes, DAY, Judge, MS, Maybe, Meaning, Span, Value, Within, keys};
+use crate::table::{Bytes, DAY, Judge, Kind, MS, Maybe, Meaning, Span, Within, keys};
 use crate::toml_reader::values::Unfit;
 use core::time::Duration;
 use toml::de::DeValue;
@@ -26,17 +26,17 @@ keys! { Bounds in "" {
 /// A quantity of the route's own, and what holds without it.
 struct Own<K>(K, &'static str);
 
-impl<T, K: Value<T>> Value<T> for Own<K> {
+impl<T, K: Kind<T>> Kind<T> for Own<K> {
     fn read(&self, value: &DeValue<'_>) -> Result<T, Unfit> {
         self.0.read(value)
     }
 
     fn show(&self, value: &T) -> Option<String> {
-        Value::show(&self.0, value)
+        Kind::show(&self.0, value)
     }
 
     fn meaning(&self, judge: &Judge<'_, T>) -> Meaning {
-        let meaning = Value::meaning(&self.0, judge);
+        let meaning = Kind::meaning(&self.0, judge);
         Meaning {
             expected: format!("{}; without the key {}", meaning.expected, self.1),
             ..meaning

@@ -3,7 +3,7 @@
 use super::Named;
 use crate::routes::Mirror;
 use crate::sections::model::Config;
-use crate::sections::table::{self, Any, Bytes, Described, STRING, Share, Within, keys};
+use crate::table::{self, Any, Bytes, Described, STRING, Share, Within, keys};
 use crate::toml_reader::Reader;
 use crate::toml_reader::values::quote;
 use slackwater_core::Quantile;

@@ -1,6 +1,6 @@
 //! What is told of the keys of `[[routes]]`, most of which are read and shown by hand.
 
-use crate::sections::table::{BOOLEAN, Described, LIST, STRING, keys};
+use crate::table::{BOOLEAN, Described, LIST, STRING, keys};
 
 /// The keys of one route, but for those that have tables of their own.
 #[derive(Clone, Default)]

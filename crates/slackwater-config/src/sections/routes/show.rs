@@ -6,7 +6,7 @@ use crate::routes::{
 };
 use crate::sections::connect::CONNECT;
 use crate::sections::model::Config;
-use crate::sections::table::{self, Value};
+use crate::table::{self, Kind};
 use crate::toml_reader::values::quote as quoted;
 use core::fmt::{self, Display, Write};
 
@@ -87,7 +87,7 @@ fn write_action(to: &mut String, config: &Config, route: &Route) -> fmt::Result 
             }
             write_rewrite(to, &forward.rewrite)?;
             write_changes(to, "request_headers", &forward.request_headers)?;
-            if let Some(connect) = Value::show(&CONNECT, &forward.connect)
+            if let Some(connect) = Kind::show(&CONNECT, &forward.connect)
                 && forward.connect != config.connect
             {
                 writeln!(to, "connect = {connect}")?;

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::sections::pages::{of_process, of_service};
-use crate::sections::table::rows::Row;
+use crate::table::rows::Row;
 use std::collections::BTreeMap;
 
 fn page(name: &str) -> PathBuf {

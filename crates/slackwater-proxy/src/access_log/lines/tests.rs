@@ -3,7 +3,7 @@
 use super::*;
 use crate::forward::X_SLACKWATER_ERROR;
 use crate::request_record::ids::Ids;
-use crate::request_record::{AttemptKind, Directory, Recorder, Story};
+use crate::request_record::{AttemptKind, Directory, RecordHandle, RequestRecorder};
 use http::uri::Authority;
 use http::{HeaderName, Request, Response, StatusCode};
 use slackwater_config::RequestIdSettings;
@@ -12,7 +12,7 @@ use slackwater_core::{Quantile, ReplicaId, ReplicaIds};
 use slackwater_tower::response::GRPC_STATUS;
 use std::rc::Rc;
 
-fn recorder(settings: &AccessLogSettings) -> (Rc<Recorder>, Arc<Queue>) {
+fn recorder(settings: &AccessLogSettings) -> (Rc<RequestRecorder>, Arc<Queue>) {
     let queue = Arc::new(Queue::new(std::thread::current()));
     let lines = Lines::new(settings, Arc::clone(&queue));
     let ids = RequestIdSettings {
@@ -20,7 +20,7 @@ fn recorder(settings: &AccessLogSettings) -> (Rc<Recorder>, Arc<Queue>) {
         ..RequestIdSettings::default()
     };
     (
-        Recorder::new([Some(Box::new(lines)), None, None], Ids::new(&ids), None),
+        RequestRecorder::new([Some(Box::new(lines)), None, None], Ids::new(&ids), None),
         queue,
     )
 }
@@ -51,7 +51,7 @@ fn json() -> AccessLogSettings {
     }
 }
 
-fn begin(recorder: &Rc<Recorder>, request: http::request::Builder) -> Story {
+fn begin(recorder: &Rc<RequestRecorder>, request: http::request::Builder) -> RecordHandle {
     let request = request.body(()).expect("a request");
     let client = IpAddr::from([10, 0, 0, 9]);
     let listener = Authority::from_static("10.0.0.1:80");
@@ -83,19 +83,19 @@ fn lines(queue: &Queue) -> Vec<serde_json::Value> {
 #[test]
 fn a_record_is_written_once_with_what_became_of_it() {
     let (recorder, queue) = recorder(&json());
-    let story = begin(&recorder, Request::post("/a?secret=1").header("host", "x"));
-    story.route(&"web".into(), &Rc::new(Nobody));
-    story.attempt(AttemptKind::First, "one", &pick(PickReason::Cold), None);
-    story.connected(AttemptKind::First, Duration::from_micros(7));
-    story.attempt(AttemptKind::Retry, "two", &pick(PickReason::Fallback), None);
-    story.pass_on(AttemptKind::Retry, None);
-    story.answer(
+    let record = begin(&recorder, Request::post("/a?secret=1").header("host", "x"));
+    record.route(&"web".into(), &Rc::new(Nobody));
+    record.attempt(AttemptKind::First, "one", &pick(PickReason::Cold), None);
+    record.connected(AttemptKind::First, Duration::from_micros(7));
+    record.attempt(AttemptKind::Retry, "two", &pick(PickReason::Fallback), None);
+    record.pass_on(AttemptKind::Retry, None);
+    record.answer(
         StatusCode::OK,
         &Response::new(String::from("not ours to count")),
     );
-    story.passed(10);
-    let of_the_body = story.clone();
-    drop(story);
+    record.passed(10);
+    let of_the_body = record.clone();
+    drop(record);
     of_the_body.passed(3);
     of_the_body.end(Ended::Complete);
     assert!(lines(&queue).is_empty(), "not before its end");
@@ -132,10 +132,10 @@ fn a_record_that_hears_nothing_lost_its_client() {
     *answer.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
     let kind = HeaderValue::from_static("no_replica");
     answer.headers_mut().insert(X_SLACKWATER_ERROR, kind);
-    let story = begin(&recorder, Request::get("/"));
-    story.attempt(AttemptKind::First, "one", &pick(PickReason::Cold), None);
-    story.answer(answer.status(), &answer);
-    drop(story);
+    let record = begin(&recorder, Request::get("/"));
+    record.attempt(AttemptKind::First, "one", &pick(PickReason::Cold), None);
+    record.answer(answer.status(), &answer);
+    drop(record);
     let line = &lines(&queue)[0];
     assert_eq!(
         (&line["status"], &line["bytes_out"]),
@@ -200,14 +200,14 @@ fn of_a_sample_of_none_failures_are_left() {
         (200, "", Ended::ClientGone, false),
         (200, "", Ended::ClientStalled, false),
     ] {
-        let story = begin(&recorder, Request::get("/"));
+        let record = begin(&recorder, Request::get("/"));
         let mut response = Response::new(String::new());
         *response.status_mut() = StatusCode::from_u16(status).expect("a status");
         let told = GrpcStatus::of(&grpc_status(grpc));
-        story.pass_on(AttemptKind::First, told);
-        story.answer(response.status(), &response);
-        story.end(ended);
-        drop(story);
+        record.pass_on(AttemptKind::First, told);
+        record.answer(response.status(), &response);
+        record.end(ended);
+        drop(record);
         assert_eq!(
             lines(&queue).len(),
             usize::from(written),
@@ -227,10 +227,10 @@ fn an_answer_of_our_own_is_told_as_its_client_gets_it() {
     for (stands_for, written) in [(503, true), (404, false)] {
         let mut answer = Response::new(String::new());
         *answer.headers_mut() = grpc_status("12");
-        let story = begin(&recorder, Request::get("/"));
+        let record = begin(&recorder, Request::get("/"));
         let stands_for = StatusCode::from_u16(stands_for).expect("a status");
-        story.answer(stands_for, &answer);
-        drop(story);
+        record.answer(stands_for, &answer);
+        drop(record);
         let lines = lines(&queue);
         let told = lines
             .first()

@@ -144,14 +144,14 @@ impl Rig {
     fn kept(&self, (pick, told): (PickView, Box<Explanation>)) -> Arc<Decision> {
         let ring = roomy();
         let all = settings(|it| it.sample = Quantile::ONE);
-        let story = begin(&recorder(&all, &ring), Request::get("/"));
-        story.route(&"web".into(), &self.fleet);
+        let record = begin(&recorder(&all, &ring), Request::get("/"));
+        record.route(&"web".into(), &self.fleet);
         let name = self.fleet.name(pick.replica).expect("a name");
-        let mut notes = story.begin_attempt(AttemptKind::First, &name, &pick, Some(told));
+        let mut notes = record.begin_attempt(AttemptKind::First, &name, &pick, Some(told));
         notes.head(StatusCode::OK, None);
         notes.end(Outcome::Success, || None);
-        story.end(Ended::Complete);
-        drop((story, notes));
+        record.end(Ended::Complete);
+        drop((record, notes));
         Arc::clone(&ring.decisions()[0])
     }
 
@@ -174,7 +174,7 @@ impl Rig {
 }
 
 fn said(decision: &Decision) -> String {
-    let text = tell(decision);
+    let text = describe(decision);
     let begin = text.find("     replica ").expect("a choice") + "     replica ".len();
     let end = text.rfind("\n     200 ").expect("its end");
     text[begin..end].to_owned()

@@ -11,7 +11,7 @@ fn a_request_that_is_not_kept_allocates_nothing() {
     let sampling = Sampling::seeded(share, 11);
     let keeper = Keeper::with(sampling, &settings, Arc::clone(&ring));
     let ids = Ids::new(&RequestIdSettings::default());
-    let recorder = Recorder::new([None, Some(Box::new(keeper)), None], ids, None);
+    let recorder = RequestRecorder::new([None, Some(Box::new(keeper)), None], ids, None);
     let request = Request::get("http://shop.example/x").header("user-agent", "curl");
     let request = request.body(()).expect("a request");
     let listener = Authority::from_static("10.0.0.1:80");
@@ -25,17 +25,17 @@ fn a_request_that_is_not_kept_allocates_nothing() {
         let (calls, ()) = calls_of(|| {
             let id = recorder.ids().of(request.headers());
             let told = (id.as_ref(), None);
-            let story = recorder.begin(&request, told, client, &listener, &cut);
-            story.route(&service, &directory);
-            let explanation = story.explanation();
-            let mut notes = story.begin_attempt(FIRST, "replica-0", &pick, explanation);
-            let of_the_body = story.clone();
+            let record = recorder.begin(&request, told, client, &listener, &cut);
+            record.route(&service, &directory);
+            let explanation = record.explanation();
+            let mut notes = record.begin_attempt(FIRST, "replica-0", &pick, explanation);
+            let of_the_body = record.clone();
             of_the_body.attempt(FIRST, "replica-0", &pick, None);
             notes.connected(Duration::from_millis(1));
             notes.head(StatusCode::OK, None);
             of_the_body.pass_on(FIRST, None);
-            story.answer(StatusCode::OK, &response);
-            drop(story);
+            record.answer(StatusCode::OK, &response);
+            drop(record);
             of_the_body.passed(2);
             of_the_body.end(Ended::Complete);
             notes.end(Outcome::Success, || None);

@@ -10,7 +10,7 @@ fn of_all_combinations_the_first_in_the_documented_order_wins() {
     let mut seen = BTreeSet::new();
     let healths = HealthState::ALL.map(Some).into_iter().chain([None]);
     for health in healths {
-        for bits in 0..1 << 9 {
+        for bits in 0..1 << 10 {
             let signs = Signs {
                 disabled: bit(bits, 0),
                 down: bit(bits, 1).then(|| Some("refused".to_owned())),
@@ -21,6 +21,7 @@ fn of_all_combinations_the_first_in_the_documented_order_wins() {
                 unprobed: bit(bits, 6),
                 polled: bit(bits, 7),
                 available: bit(bits, 8),
+                probed: bit(bits, 9),
                 health: health.map(|state| HealthSigns {
                     state,
                     share_millionths: 0,
@@ -52,7 +53,7 @@ fn of_all_combinations_the_first_in_the_documented_order_wins() {
                     ReplicaState::WarmingUp,
                     is(&[HealthState::Returning, HealthState::WarmingUp]),
                 ),
-                (ReplicaState::Unprobed, signs.unprobed),
+                (ReplicaState::Unprobed, signs.probed && signs.unprobed),
                 (ReplicaState::Available, true),
             ];
             let expected = order.iter().find(|(_, holds)| *holds).map(|(it, _)| *it);

@@ -127,6 +127,7 @@ fn when_none_answers(entry: &PolicyEntry) -> (WorkerFacts, bool) {
     }
     let worker = WorkerFacts {
         ids: ids.into_iter().map(|id| vec![id]).collect(),
+        counters: policy.counters(),
         snapshot: policy.snapshot(now),
         ..WorkerFacts::default()
     };

@@ -29,7 +29,7 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The main thread's end: what is wanted, in its order.
 #[derive(Debug)]
-pub(super) struct Desk {
+pub(super) struct ControlQueue {
     asked: mpsc::Receiver<Asking>,
     /// The token in force.
     token: watch::Sender<Option<AdminToken>>,
@@ -38,21 +38,21 @@ pub(super) struct Desk {
     looks: Interval,
 }
 
-impl Desk {
+impl ControlQueue {
     /// The admin server's end, and this one.
     pub(super) fn new(running: &Running) -> (Control, Self) {
         let (token, in_force) = watch::channel(token(running.config()));
         let (control, asked) = Control::new(in_force);
         let mut looks = interval(LOOK_INTERVAL);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let desk = Self {
+        let queue = Self {
             asked,
             token,
             status: Arc::clone(running.proxy.status()),
             absences: BTreeMap::new(),
             looks,
         };
-        (control, desk)
+        (control, queue)
     }
 
     /// The next thing that is wanted. Meanwhile, replicas that have been away for too long are forgotten.
@@ -111,7 +111,7 @@ fn token(config: &Config) -> Option<AdminToken> {
 pub(super) async fn carry_out(
     running: &mut Running,
     written: &mut Written,
-    desk: &Desk,
+    queue: &ControlQueue,
     asking: Asking,
 ) {
     let Asking { by, wanted, answer } = asking;
@@ -120,7 +120,7 @@ pub(super) async fn carry_out(
         Wanted::Settings(change) => {
             (settings::change(running, written, by, change).await).map(Done::Settings)
         }
-        Wanted::Reload(reload) => again(running, written, desk, by, reload).await,
+        Wanted::Reload(reload) => again(running, written, queue, by, reload).await,
         Wanted::Clear(clear) => clear_all(running, written, by, clear)
             .await
             .map(Done::Cleared),
@@ -136,7 +136,7 @@ pub(super) async fn carry_out(
 async fn again(
     running: &mut Running,
     written: &mut Written,
-    desk: &Desk,
+    queue: &ControlQueue,
     by: SocketAddr,
     reload: Reload,
 ) -> Result<Done, Refused> {
@@ -157,7 +157,7 @@ async fn again(
         }));
     }
     tracing::info!(peer = %by, "asked at the admin server to read the configuration again");
-    match super::read_again(running, written, desk).await {
+    match super::read_again(running, written, queue).await {
         Ok(meaning) => Ok(Done::Reloaded(slackwater_admin::Reloaded {
             dry_run: false,
             meaning,

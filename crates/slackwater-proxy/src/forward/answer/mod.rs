@@ -1,0 +1,312 @@
+//! Our own answers to clients, where there is no response to pass on.
+//!
+//! A line of text, and its kind in one word in `x-slackwater-error`, for programs. Addresses of replicas are not told to
+//! clients; they are in the log. `grpc` turns such an answer into a gRPC status.
+
+mod grpc;
+
+pub use grpc::{convert_to_grpc, is_grpc_call};
+
+use crate::forward::exchange::Cause;
+use crate::forward::head::Refusal;
+use crate::forward::head::error_field::{
+    RETRY_AFTER, TEXT, WITHDRAWN, WITHDRAWN_LINE, X_SLACKWATER_ERROR,
+};
+use crate::forward::response::{ResponseBody, Watch};
+use bytes::Bytes;
+use http::header::{self, HeaderValue};
+use http::{Response, StatusCode};
+use slackwater_core::overload::Shed;
+use slackwater_tower::wire::shed::mark;
+
+const HEAD_TOO_LARGE: &str = "response_head_too_large";
+
+/// The answer to a request that no replica answered; without a cause, because there is no replica.
+pub fn answer<W: Watch>(cause: Option<&Cause>) -> Response<ResponseBody<W>> {
+    let Some(cause) = cause else {
+        return shed("no_replica", "there is no replica to send this to");
+    };
+    match cause {
+        Cause::Unreachable(error) => {
+            let line = format!("no connection to a replica: {}", error.kind());
+            text(StatusCode::BAD_GATEWAY, "unreachable", &line)
+        }
+        Cause::Full => replicas_full(),
+        Cause::Broken(_) => text(
+            StatusCode::BAD_GATEWAY,
+            "broken",
+            "the replica broke off before it answered",
+        ),
+        Cause::Withdrawn => withdrawn(),
+        Cause::Shed(Shed::Deadline) => too_late(),
+        Cause::Shed(_) => shed("overloaded", "the replica has as much as it can do"),
+        Cause::Coding => text(
+            StatusCode::BAD_GATEWAY,
+            "coding",
+            "the replica answered in a transfer coding that cannot be passed on",
+        ),
+        Cause::HeadTooLarge => text(
+            StatusCode::BAD_GATEWAY,
+            HEAD_TOO_LARGE,
+            "the head of the replica's response is larger than is allowed here",
+        ),
+        Cause::Switched => text(
+            StatusCode::BAD_GATEWAY,
+            "switched",
+            "the replica changed the protocol although nobody had asked it to",
+        ),
+        Cause::FirstByte => text(
+            StatusCode::GATEWAY_TIMEOUT,
+            "first_byte_timeout",
+            "the replica did not answer in time",
+        ),
+        Cause::ClientStalled => text(
+            StatusCode::REQUEST_TIMEOUT,
+            "client_stalled",
+            "the rest of the request did not come in time",
+        ),
+        Cause::TooLarge => too_large(),
+        Cause::ClientBroken => text(
+            StatusCode::BAD_REQUEST,
+            "client_broken",
+            "the request broke off",
+        ),
+    }
+}
+
+/// The answer to a request for which there is no room; `kind` says why in one word. Whoever hears it may come back in a
+/// second.
+pub(crate) fn shed<W: Watch>(kind: &'static str, line: &str) -> Response<ResponseBody<W>> {
+    let mut answer = text(StatusCode::SERVICE_UNAVAILABLE, kind, line);
+    answer
+        .headers_mut()
+        .insert(header::RETRY_AFTER, RETRY_AFTER);
+    answer
+}
+
+/// The answer to a request for which no replica had room.
+pub(crate) fn replicas_full<W: Watch>() -> Response<ResponseBody<W>> {
+    shed(
+        "replicas_full",
+        "no replica had room for another connection in time",
+    )
+}
+
+/// The answer to a request whose time was over before its turn came.
+pub(crate) fn too_late<W: Watch>() -> Response<ResponseBody<W>> {
+    text(
+        StatusCode::GATEWAY_TIMEOUT,
+        "deadline",
+        "the time that the request had was over before its turn came",
+    )
+}
+
+/// What an agent answers in place of a server that cannot be connected to: the request may go elsewhere, or come back.
+fn withdrawn<W: Watch>() -> Response<ResponseBody<W>> {
+    shed(WITHDRAWN, WITHDRAWN_LINE)
+}
+
+/// What an agent answers to a request that it has turned away unstarted: it may go elsewhere.
+pub fn turned_away<W: Watch>(why: Shed) -> Response<ResponseBody<W>> {
+    shed(mark(why), &why.to_string())
+}
+
+/// The answer to a request that is not forwarded at all.
+pub fn refuse<W: Watch>(refusal: Refusal) -> Response<ResponseBody<W>> {
+    let kind = if refusal.status.is_success() {
+        "max_forwards"
+    } else {
+        "refused"
+    };
+    text(refusal.status, kind, refusal.reason)
+}
+
+/// The answer to a request whose body is larger than its route allows.
+pub(crate) fn too_large<W: Watch>() -> Response<ResponseBody<W>> {
+    text(
+        StatusCode::PAYLOAD_TOO_LARGE,
+        "too_large",
+        "the body is larger than is allowed here",
+    )
+}
+
+/// The answer to a request that no route takes.
+pub(crate) fn no_route<W: Watch>() -> Response<ResponseBody<W>> {
+    text(
+        StatusCode::NOT_FOUND,
+        "no_route",
+        "no route leads from here to a service",
+    )
+}
+
+/// A response that no replica made and that is no failure.
+pub(crate) fn own_response<W: Watch>(status: StatusCode, body: Bytes) -> Response<ResponseBody<W>> {
+    let mut response = Response::new(ResponseBody::own(body));
+    *response.status_mut() = status;
+    response
+}
+
+/// An answer of our own: a line of text, and its kind in one word.
+pub(crate) fn text<W: Watch>(
+    status: StatusCode,
+    kind: &'static str,
+    line: &str,
+) -> Response<ResponseBody<W>> {
+    let mut response = Response::new(ResponseBody::own(Bytes::from(format!("{line}\n"))));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, TEXT);
+    headers.insert(X_SLACKWATER_ERROR, HeaderValue::from_static(kind));
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::forward::head::error_field::{
+        GRPC, GRPC_MESSAGE, GRPC_PUSHBACK, GRPC_STATUS, Unstarted, read_unstarted,
+    };
+    use crate::forward::response::End;
+    use http::HeaderName;
+
+    #[derive(Debug)]
+    struct Nobody;
+
+    impl Watch for Nobody {
+        fn finish(self, _: End) {}
+    }
+
+    /// An agent's answer with a field more, or another one.
+    fn changed(
+        mut answer: Response<ResponseBody<Nobody>>,
+        name: HeaderName,
+        value: &'static str,
+    ) -> Response<ResponseBody<Nobody>> {
+        let headers = answer.headers_mut();
+        headers.insert(name, HeaderValue::from_static(value));
+        answer
+    }
+
+    fn with(name: HeaderName, value: &'static str) -> Response<ResponseBody<Nobody>> {
+        changed(withdrawn(), name, value)
+    }
+
+    /// The same to a gRPC call.
+    fn with_in_grpc(name: HeaderName, value: &'static str) -> Response<ResponseBody<Nobody>> {
+        let mut answer = withdrawn();
+        convert_to_grpc(&mut answer);
+        changed(answer, name, value)
+    }
+
+    #[test]
+    fn an_agent_is_known_by_its_whole_answer() {
+        for (name, value, is_agents) in [
+            (header::CONTENT_LENGTH, "51", true),
+            (header::DATE, "Mon, 16 Nov 2026 12:00:00 GMT", true),
+            (header::CONNECTION, "close", true),
+            (header::CONTENT_LENGTH, "50", false),
+            (header::CONTENT_LENGTH, "", false),
+            (header::CONTENT_TYPE, "text/plain", false),
+            (header::RETRY_AFTER, "2", false),
+            (header::SERVER, "nginx", false),
+            (header::VIA, "1.1 other", false),
+            (HeaderName::from_static("x-request-id"), "7", false),
+            (X_SLACKWATER_ERROR, "no_replica", false),
+        ] {
+            let response = with(name.clone(), value);
+            assert_eq!(
+                read_unstarted(&response).is_some(),
+                is_agents,
+                "{name}: {value}"
+            );
+        }
+        for missing in [
+            X_SLACKWATER_ERROR,
+            header::RETRY_AFTER,
+            header::CONTENT_TYPE,
+        ] {
+            let mut response = with(header::CONTENT_LENGTH, "51");
+            response.headers_mut().remove(&missing);
+            assert!(read_unstarted(&response).is_none(), "without {missing}");
+        }
+        let mut response = with(header::CONTENT_LENGTH, "51");
+        *response.status_mut() = StatusCode::BAD_GATEWAY;
+        assert!(read_unstarted(&response).is_none());
+    }
+
+    #[test]
+    fn a_request_that_was_turned_away_is_known_with_its_reason() {
+        for why in Shed::ALL {
+            let (head, _) = turned_away::<Nobody>(why).into_parts();
+            let mut agents = Response::from_parts(head, ());
+            let unstarted = Some(Unstarted::Shed(why));
+            assert_eq!(read_unstarted(&agents), unstarted);
+            let length = why.to_string().len() + 1;
+            let headers = agents.headers_mut();
+            headers.insert(header::CONTENT_LENGTH, length.into());
+            assert_eq!(read_unstarted(&agents), unstarted);
+            let headers = agents.headers_mut();
+            headers.insert(header::CONTENT_LENGTH, (length + 1).into());
+            assert_eq!(read_unstarted(&agents), None);
+            for fields in [http::HeaderMap::new(), call()] {
+                let mut layers = slackwater_tower::wire::shed::shed_response(why, &fields);
+                let headers = layers.headers_mut();
+                headers.insert(header::CONTENT_LENGTH, 0.into());
+                assert_eq!(read_unstarted(&layers), unstarted);
+                let headers = layers.headers_mut();
+                headers.insert(header::VIA, HeaderValue::from_static("1.1 other"));
+                assert_eq!(read_unstarted(&layers), None, "somebody passed it on");
+            }
+        }
+        let withdrawn = with(header::CONTENT_LENGTH, "0");
+        assert_eq!(
+            read_unstarted(&withdrawn),
+            None,
+            "an agent always says a line"
+        );
+    }
+
+    fn call() -> http::HeaderMap {
+        let kind = (header::CONTENT_TYPE, HeaderValue::from_static(GRPC));
+        http::HeaderMap::from_iter([kind])
+    }
+
+    #[test]
+    fn an_agent_is_known_by_its_whole_answer_to_a_grpc_call() {
+        for (name, value, is_agents) in [
+            (header::CONTENT_LENGTH, "0", true),
+            (header::DATE, "Mon, 16 Nov 2026 12:00:00 GMT", true),
+            (GRPC_PUSHBACK, "1000", true),
+            (header::CONTENT_LENGTH, "51", false),
+            (header::CONTENT_TYPE, "text/plain; charset=utf-8", false),
+            (header::RETRY_AFTER, "2", false),
+            (header::SERVER, "nginx", false),
+            (GRPC_STATUS, "0", false),
+            (GRPC_STATUS, "13", false),
+            (GRPC_MESSAGE, "away", false),
+            (X_SLACKWATER_ERROR, "no_replica", false),
+        ] {
+            let response = with_in_grpc(name.clone(), value);
+            assert_eq!(
+                read_unstarted(&response).is_some(),
+                is_agents,
+                "{name}: {value}"
+            );
+        }
+        for missing in [
+            X_SLACKWATER_ERROR,
+            GRPC_STATUS,
+            header::RETRY_AFTER,
+            header::CONTENT_TYPE,
+        ] {
+            let mut response = with_in_grpc(header::CONTENT_LENGTH, "0");
+            response.headers_mut().remove(&missing);
+            assert!(read_unstarted(&response).is_none(), "without {missing}");
+        }
+        for status in [StatusCode::SERVICE_UNAVAILABLE, StatusCode::ACCEPTED] {
+            let mut response = with_in_grpc(header::CONTENT_LENGTH, "0");
+            *response.status_mut() = status;
+            assert!(read_unstarted(&response).is_none(), "{status}");
+        }
+    }
+}

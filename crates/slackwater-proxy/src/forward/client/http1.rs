@@ -1,0 +1,448 @@
+//! A client's HTTP/1.1 connection: one request after the other, each answered before the next is read.
+//!
+//! One task does everything for it. While it is idle it holds no buffer. RFC 9112
+
+use super::Handler;
+use super::Phase;
+use super::date;
+use super::tunnel::relay;
+use crate::forward::answer::refuse;
+use crate::forward::counts::ClientEnd;
+use crate::forward::head::Origin;
+use crate::forward::head::hygiene::Refusal;
+use crate::forward::request::RequestBody;
+use crate::forward::response::{ResponseBody, Watch};
+use crate::forward::session::{Inbound, RequestFraming, RequestInFlight, Session};
+use crate::forward::wire::buffers;
+use crate::forward::wire::turn::{self, ROUNDS_MAX};
+use crate::forward::wire::{BodySender, Fill, Out, Stream};
+use core::future::poll_fn;
+use core::pin::{Pin, pin};
+use core::task::{Context, Poll, ready};
+use http::{HeaderValue, Method, Request, Response, StatusCode, Version, header};
+use http_body::Body;
+use slackwater_http::http1::{
+    BadKind, BadMessage, BodyLength, Framing, HeadLimits, HeadSearch, RequestHead, ResponseExtras,
+    SoFar, encode_response, parse_request,
+};
+use slackwater_tower::wire::carried::CarriedField;
+use std::rc::Rc;
+use tokio::io::AsyncWrite;
+
+/// Serves a connection to its end.
+pub(crate) async fn serve<H: Handler>(inbound: &Rc<Inbound>, origin: &Origin, handler: &H) {
+    let limits = inbound.session.clients.head_limits;
+    loop {
+        match next_head(inbound, limits).await {
+            None => return end(inbound).await,
+            Some(Ok(head)) => {
+                // In a box, so that idle connections do not carry its size around.
+                match Box::pin(exchange(inbound, limits, head, origin, handler)).await {
+                    After::GoOn => (),
+                    After::Linger => {
+                        answered(&inbound.session);
+                        break;
+                    }
+                    After::End => {
+                        answered(&inbound.session);
+                        return shut(inbound).await;
+                    }
+                    After::Lost => return,
+                }
+            }
+            Some(Err(bad)) => {
+                inbound.session.ended_by(ClientEnd::Protocol);
+                let in_flight = RequestInFlight::new(&inbound.session);
+                let response = refuse::<H::Watch>(refusal(bad));
+                handler.unreadable(&response, origin);
+                let asked = Asked {
+                    is_head: false,
+                    is_connect: false,
+                    version: Version::HTTP_11,
+                    keep_alive: false,
+                };
+                if matches!(
+                    respond(inbound, response, asked, &in_flight).await,
+                    After::Lost
+                ) {
+                    return;
+                }
+                break;
+            }
+        }
+    }
+    linger(inbound).await;
+}
+
+/// The connection ends after a response.
+fn answered(session: &Session) {
+    session.ended_by(match session.phase() {
+        Phase::Serving => ClientEnd::Answered,
+        _ => ClientEnd::Drain,
+    });
+}
+
+/// What becomes of a connection after a response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum After {
+    /// The next request may come.
+    GoOn,
+    /// It ends.
+    End,
+    /// It ends, and the client is still sending, or may be.
+    Linger,
+    /// It is not there any more.
+    Lost,
+}
+
+/// What matters of a request for how its response is sent.
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    is_head: bool,
+    /// If it becomes no tunnel, the client may have sent what was meant for one.
+    is_connect: bool,
+    version: Version,
+    keep_alive: bool,
+}
+
+/// The next request's head; none if the connection ends here.
+async fn next_head(
+    inbound: &Inbound,
+    limits: HeadLimits,
+) -> Option<Result<RequestHead, BadMessage>> {
+    let mut search = HeadSearch::default();
+    poll_fn(|cx| {
+        loop {
+            {
+                let mut unread = inbound.unread.borrow_mut();
+                match search.look(&mut unread, limits) {
+                    SoFar::Whole(end) => {
+                        let head = unread.split_to(end);
+                        let room = buffers::lend_headers();
+                        return Poll::Ready(Some(parse_request(&head, limits, room)));
+                    }
+                    SoFar::Bad(bad) => return Poll::Ready(Some(Err(bad))),
+                    SoFar::Unfinished => (),
+                }
+                if !unread.is_empty() {
+                    // It may have come while the request before it was answered.
+                    inbound.session.in_head();
+                }
+            }
+            match inbound.poll_read_more(cx) {
+                Poll::Ready(Ok(true)) => (),
+                Poll::Ready(more) => {
+                    inbound.session.ended_by(ClientEnd::of_read(&more));
+                    return Poll::Ready(None);
+                }
+                // What had arrived is read, so whoever is closed here had sent nothing.
+                Poll::Pending
+                    if inbound.session.phase() >= Phase::Draining
+                        && inbound.unread.borrow().is_empty() =>
+                {
+                    inbound.session.ended_by(ClientEnd::Drain);
+                    return Poll::Ready(None);
+                }
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+    })
+    .await
+}
+
+fn refusal(bad: BadMessage) -> Refusal {
+    Refusal {
+        status: match bad.kind {
+            BadKind::Malformed => StatusCode::BAD_REQUEST,
+            BadKind::Coding => StatusCode::NOT_IMPLEMENTED,
+            BadKind::Version => StatusCode::HTTP_VERSION_NOT_SUPPORTED,
+            BadKind::TargetTooLong => StatusCode::URI_TOO_LONG,
+            BadKind::HeadTooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+        },
+        reason: bad.reason,
+    }
+}
+
+/// One request and its response.
+async fn exchange<H: Handler>(
+    inbound: &Rc<Inbound>,
+    limits: HeadLimits,
+    mut head: RequestHead,
+    origin: &Origin,
+    handler: &H,
+) -> After {
+    let in_flight = RequestInFlight::new(&inbound.session);
+    (inbound.session.clients).set_certificate(&mut head.headers, origin);
+    let asked = Asked {
+        is_head: head.method == Method::HEAD,
+        is_connect: head.method == Method::CONNECT,
+        version: head.version,
+        keep_alive: head.keep_alive,
+    };
+    let request = request(inbound, limits, head);
+    let response = {
+        let mut handling = pin!(handler.handle(request, origin));
+        poll_fn(|cx| {
+            if let Poll::Ready(response) = handling.as_mut().poll(cx) {
+                return Poll::Ready(Some(response));
+            }
+            inbound.poll_left(cx).map(|()| None)
+        })
+        .await
+    };
+    if let Some(response) = response {
+        respond(inbound, response, asked, &in_flight).await
+    } else {
+        inbound.session.ended_by(ClientEnd::Client);
+        After::Lost
+    }
+}
+
+fn request(
+    inbound: &Rc<Inbound>,
+    limits: HeadLimits,
+    head: RequestHead,
+) -> Box<Request<RequestBody>> {
+    let clients = &inbound.session.clients;
+    // A tunnel carries whatever it is for.
+    let may_change = head.method != Method::CONNECT && head.body == BodyLength::Known(0);
+    let upgrade = (head.upgrade && may_change)
+        .then(|| allowed_upgrade(&clients.upgrades, head.headers.get(header::UPGRADE)))
+        .flatten();
+    let turn = RequestFraming {
+        body: head.body,
+        expects_continue: head.expects_continue,
+        upgrade,
+        version: head.version,
+    };
+    let upload = inbound.begin(turn, limits);
+    let mut request = Box::new(Request::new(RequestBody::http1(upload, &inbound.session)));
+    *request.method_mut() = head.method;
+    *request.uri_mut() = head.target;
+    *request.version_mut() = head.version;
+    *request.headers_mut() = head.headers;
+    request
+}
+
+/// The first protocol that the client asks for and that may be passed through. Any other wish is not met, and the request
+/// is one like others. RFC 9110 §7.8
+fn allowed_upgrade(allowed: &[HeaderValue], asked: Option<&HeaderValue>) -> Option<HeaderValue> {
+    let asked = asked?.as_bytes();
+    asked.split(|byte| *byte == b',').find_map(|token| {
+        let token = token.trim_ascii();
+        let mut allowed = allowed.iter();
+        allowed
+            .find(|allowed| allowed.as_bytes().eq_ignore_ascii_case(token))
+            .cloned()
+    })
+}
+
+/// Sends a response.
+async fn respond<W: Watch>(
+    inbound: &Inbound,
+    mut response: Response<ResponseBody<W>>,
+    asked: Asked,
+    in_flight: &RequestInFlight,
+) -> After {
+    if inbound.is_body_left() {
+        inbound.skip_body();
+    }
+    if asked.version == Version::HTTP_10 {
+        // It gets none.
+        response.headers_mut().remove(header::TRAILER);
+    }
+    let is_tunnel = response.body_mut().tunnel().is_some();
+    let framing = if is_tunnel {
+        Framing::Absent
+    } else {
+        framing(&response, asked)
+    };
+    let keep_alive = asked.keep_alive
+        && !asked.is_connect
+        && framing != Framing::UntilClose
+        && inbound.session.phase() == Phase::Serving
+        && !inbound.is_broken()
+        && !inbound.is_body_left();
+    let mut out = inbound.begin_response();
+    let upgrade = inbound.upgrade().filter(|_| is_tunnel);
+    encode(
+        &mut out,
+        &response,
+        asked,
+        framing,
+        (!is_tunnel).then_some(keep_alive),
+        upgrade.as_ref(),
+    );
+    let headers = core::mem::take(response.headers_mut());
+    let mut body = response.into_body();
+    if is_tunnel {
+        let (end, is_relayed) = relay(inbound, out, &mut body).await;
+        body.end_tunnel(end);
+        inbound.session.ended_by(ClientEnd::Tunnel);
+        return if is_relayed { After::End } else { After::Lost };
+    }
+    buffers::take_headers_back(headers);
+    let mut sender = BodySender::new(framing);
+    let is_until_close = framing == Framing::UntilClose;
+    if is_until_close {
+        // An end would say that the response is complete.
+        inbound.stream.borrow().end_in_order(false);
+    }
+    let sent =
+        poll_fn(|cx| poll_send(cx, inbound, &mut sender, &mut body, &mut out, in_flight)).await;
+    if !sent {
+        return After::Lost;
+    }
+    if is_until_close {
+        inbound.stream.borrow().end_in_order(true);
+    }
+    drop(body);
+    if !inbound.is_body_done() || inbound.is_broken() {
+        return After::Linger;
+    }
+    match keep_alive {
+        true => After::GoOn,
+        // It asked for the end, so it sends nothing more.
+        false if !asked.keep_alive && !asked.is_connect && inbound.unread.borrow().is_empty() => {
+            After::End
+        }
+        false => After::Linger,
+    }
+}
+
+/// Sends a body; whether all of it went.
+fn poll_send<W: Watch>(
+    cx: &mut Context<'_>,
+    inbound: &Inbound,
+    sender: &mut BodySender,
+    body: &mut ResponseBody<W>,
+    out: &mut Out,
+    in_flight: &RequestInFlight,
+) -> Poll<bool> {
+    for _ in 0..ROUNDS_MAX {
+        let Ok(fill) = sender.fill(cx, body, out) else {
+            inbound.session.ended_by(ClientEnd::Broken);
+            // What came before the error is for the client nevertheless.
+            let _ = inbound.poll_flush(out, cx);
+            return Poll::Ready(false);
+        };
+        match inbound.poll_flush(out, cx) {
+            Poll::Ready(Ok(())) if fill == Fill::Done => return Poll::Ready(true),
+            Poll::Ready(Ok(())) if fill == Fill::Full => (),
+            Poll::Ready(Err(_)) => {
+                inbound.session.ended_by(ClientEnd::Client);
+                return Poll::Ready(false);
+            }
+            flushed @ (Poll::Ready(Ok(())) | Poll::Pending) => {
+                in_flight.await_replica(flushed.is_ready() && body.awaits_replica());
+                if body.poll_untaken(cx).is_ready() {
+                    inbound.session.ended_by(ClientEnd::Broken);
+                    return Poll::Ready(false);
+                }
+                let has_left = inbound.poll_discard(cx).is_ready()
+                    || inbound.poll_left(cx).is_ready()
+                    || inbound.is_broken();
+                return if has_left {
+                    inbound.session.ended_by(ClientEnd::Client);
+                    Poll::Ready(false)
+                } else {
+                    Poll::Pending
+                };
+            }
+        }
+    }
+    turn::end(cx);
+    Poll::Pending
+}
+
+/// How a response is framed. RFC 9112 §6
+fn framing<W: Watch>(response: &Response<ResponseBody<W>>, asked: Asked) -> Framing {
+    let status = response.status();
+    let body = response.body();
+    if status.is_informational() || status == StatusCode::NO_CONTENT {
+        return Framing::Absent;
+    }
+    if asked.is_head || status == StatusCode::NOT_MODIFIED {
+        return Framing::Described;
+    }
+    let said = response.headers().get(header::CONTENT_LENGTH);
+    let said = said.and_then(|length| length.to_str().ok()?.parse().ok());
+    match said.or_else(|| body.size_hint().exact()) {
+        Some(length) => Framing::Known(length),
+        None if asked.version == Version::HTTP_10 => Framing::UntilClose,
+        None => Framing::Chunked,
+    }
+}
+
+/// Writes a head. `keep_alive`: whether the connection stays open after it; `None` if that is not for us to say.
+fn encode<W: Watch>(
+    out: &mut Out,
+    response: &Response<ResponseBody<W>>,
+    asked: Asked,
+    framing: Framing,
+    keep_alive: Option<bool>,
+    upgrade: Option<&HeaderValue>,
+) {
+    let is_old = asked.version == Version::HTTP_10;
+    let extras = ResponseExtras {
+        connection: match keep_alive {
+            None => None,
+            Some(true) => is_old.then_some("keep-alive"),
+            Some(false) => (!is_old).then_some("close"),
+        },
+        upgrade,
+        date: None,
+        line: response.body().load.as_ref().map(CarriedField::line),
+    };
+    let (status, headers) = (response.status(), response.headers());
+    // A HEAD that is answered here is told the length of what it would have got.
+    let framing = match (framing, response.body().own_length()) {
+        (Framing::Described, Some(length)) if length > 0 => Framing::Known(length),
+        _ => framing,
+    };
+    let write = |out: &mut Out, extras: ResponseExtras<'_>| {
+        encode_response(out.text(), asked.version, status, headers, framing, extras);
+    };
+    if headers.contains_key(header::DATE) {
+        write(out, extras);
+    } else {
+        date::with_now(|date| {
+            let extras = ResponseExtras {
+                date: Some(date),
+                ..extras
+            };
+            write(out, extras);
+        });
+    }
+}
+
+/// Ends a connection between two requests. TLS has a word for that, without which it would look cut off; of TCP it is the
+/// end itself.
+async fn end(inbound: &Inbound) {
+    let is_tls = matches!(*inbound.stream.borrow(), Stream::Tls(_));
+    if is_tls {
+        shut(inbound).await;
+    }
+}
+
+/// Ends a connection in order.
+async fn shut(inbound: &Inbound) {
+    // Whether the client hears of it is the client's affair.
+    let _ = poll_fn(|cx| Pin::new(&mut *inbound.stream.borrow_mut()).poll_shutdown(cx)).await;
+}
+
+/// Ends a connection on which the client may still be sending: closed at once, it would be reset, and the client could
+/// lose the answer before it has read it. RFC 9112 §9.6
+async fn linger(inbound: &Inbound) {
+    inbound.session.linger();
+    shut(inbound).await;
+    poll_fn(|cx| {
+        loop {
+            match ready!(inbound.poll_read(cx)) {
+                Ok(read) if !read.is_empty() => (),
+                _ => return Poll::Ready(()),
+            }
+        }
+    })
+    .await;
+}

@@ -1,0 +1,373 @@
+//! A client's HTTP/2 connection: all its requests at once, in one task.
+//!
+//! The task of the connection runs those of its streams, too, each when it is woken, and only then writes: what many
+//! streams have to say leaves together. When the connection ends, all that runs for it is dropped with it. RFC 9113
+
+use super::Handler;
+use super::date;
+use crate::forward::counts::ClientEnd;
+use crate::forward::head::{Cut, Origin};
+use crate::forward::request::{BodyState, RequestBody};
+use crate::forward::response::ResponseBody;
+use crate::forward::session::{
+    CONNECTION_LOAN_BYTES, CONNECTION_WINDOW_BYTES, Clients, Inbound, LINGER, Phase,
+    RequestInFlight, STREAM_WINDOW_LARGE_BYTES, Session,
+};
+use crate::forward::time::Deadline;
+use crate::forward::wire::{
+    Incoming, Loan, Outgoing, StreamReader, StreamWriter, Unsent, Wire, owners,
+};
+use crate::forward::wire::{buffers, turn};
+use core::cell::{Cell, RefCell};
+use core::future::poll_fn;
+use core::pin::{Pin, pin};
+use core::task::{Context, Poll, ready};
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use http::{HeaderValue, Method, Request, Response, Version, header};
+use http_body::Body;
+use slackwater_http::http2::{Connection, Ended, Reason, RequestHead};
+use slackwater_tower::wire::carried::LOAD;
+use std::rc::Rc;
+
+/// Streams that one turn polls at most. A client may begin hundreds at once, each of which opens a connection to a replica.
+const STREAMS_A_TURN: usize = 16;
+
+/// Serves a connection to its end.
+pub(crate) async fn serve<H: Handler>(
+    clients: &Rc<Clients>,
+    inbound: Rc<Inbound>,
+    origin: Rc<Origin>,
+    handler: Rc<H>,
+) {
+    let Some((session, stream, unread)) = Rc::into_inner(inbound).map(Inbound::into_parts) else {
+        return;
+    };
+    session.begin_http2();
+    let connection = Rc::new(RefCell::new(Connection::new(clients.http2)));
+    let mut wire = Wire::new(stream, unread, (), &connection);
+    let mut carried = 0;
+    let mut loan = Loan::of(Some(Rc::clone(&clients.memory.uploads)));
+    let served = Served {
+        session: Rc::clone(&session),
+        origin,
+        handler,
+    };
+    let wants_end = Cell::new(false);
+    let mut has_left = false;
+    let mut streams = FuturesUnordered::new();
+    let polls_left = Rc::new(Cell::new(0));
+    let serving = poll_fn(|cx| {
+        polls_left.set(STREAMS_A_TURN);
+        if wants_end.take() {
+            connection.borrow_mut().announce_leaving();
+        }
+        let polled = wire.poll(cx, |cx| {
+            loop {
+                let next = connection.borrow_mut().next_request();
+                let Some((key, head)) = next else {
+                    break;
+                };
+                let (reader, writer) = owners(&connection, key);
+                // In a box, because it is large and moved around on its way into the set.
+                streams.push(InTurn {
+                    stream: Box::pin(served.clone().answer(head, reader, writer)),
+                    polls_left: Rc::clone(&polls_left),
+                });
+            }
+            // Whatever a stream says is written when all have had their turn: together with what else is said until then.
+            while let Poll::Ready(Some(())) = streams.poll_next_unpin(cx) {}
+            if connection.borrow().ended().is_some() {
+                streams.clear();
+            }
+        });
+        let mut connection = connection.borrow_mut();
+        // A client that has not answered the PING by now does not hold up the end. Not before what has arrived was read: the last
+        // GOAWAY names the last request that is served.
+        if !has_left && !wire.has_more() && session.phase() >= Phase::Draining {
+            has_left = true;
+            connection.leave_now();
+            session.leave();
+        }
+        if core::mem::replace(&mut carried, connection.carried()) < connection.carried() {
+            session.moved();
+        }
+        if connection.taken() >= u64::from(CONNECTION_WINDOW_BYTES)
+            && let Some(more) = loan.raise(CONNECTION_LOAN_BYTES)
+        {
+            connection.widen_all(more, STREAM_WINDOW_LARGE_BYTES);
+        }
+        polled
+    });
+    let served = session.carry(pin!(serving), |_| wants_end.set(true)).await;
+    match connection.borrow().ended() {
+        Some(Ended::Closed | Ended::Told(_)) => session.ended_by(ClientEnd::Client),
+        Some(Ended::Failed(_)) => session.ended_by(ClientEnd::Failed),
+        Some(Ended::ByUs(_)) => session.ended_by(ClientEnd::Protocol),
+        // It was ended from here, and that is said already.
+        None => (),
+    }
+    // What a client did wrong it was told, and is to hear; that it left is its own affair.
+    let was_told = matches!(connection.borrow().ended(), Some(Ended::ByUs(_)));
+    if served.is_some() && was_told {
+        let deadline = clients.deadlines.add();
+        deadline.arm(clients.deadlines.ticks(LINGER));
+        let draining = poll_fn(|cx| {
+            if deadline.poll_passed(cx).is_ready() {
+                return Poll::Ready(());
+            }
+            wire.poll_drain(cx)
+        });
+        session.carry(pin!(draining), |_| ()).await;
+    }
+}
+
+/// A stream's work, put off to the connection's next turn once this turn has polled enough streams.
+struct InTurn<F> {
+    stream: Pin<Box<F>>,
+    polls_left: Rc<Cell<usize>>,
+}
+
+impl<F: Future> Future for InTurn<F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        let Some(left) = self.polls_left.get().checked_sub(1) else {
+            turn::end(cx);
+            return Poll::Pending;
+        };
+        self.polls_left.set(left);
+        self.stream.as_mut().poll(cx)
+    }
+}
+
+/// For how long a client has taken nothing of a response that is there for it. What it takes of others is no excuse: each holds
+/// a replica.
+struct Untaken<'s> {
+    session: &'s Session,
+    /// When it has been too long; armed while something waits for the client.
+    deadline: Option<Deadline>,
+    /// Octets sent when it was armed.
+    sent: Option<u64>,
+}
+
+impl<'s> Untaken<'s> {
+    const fn new(session: &'s Session) -> Self {
+        Self {
+            session,
+            deadline: None,
+            sent: None,
+        }
+    }
+
+    /// Ready when it has been too long. Where the whole connection stands still, the session ends it as a whole.
+    fn poll(&mut self, outgoing: &Outgoing, cx: &Context<'_>) -> Poll<()> {
+        if !outgoing.is_waiting() {
+            self.sent = None;
+            return Poll::Pending;
+        }
+        let clients = &self.session.clients;
+        let deadline = (self.deadline).get_or_insert_with(|| clients.deadlines.add());
+        let sent = Some(outgoing.sent());
+        if core::mem::replace(&mut self.sent, sent) != sent {
+            deadline.arm(clients.stall_ticks);
+        }
+        loop {
+            ready!(deadline.poll_passed(cx));
+            if self.session.still_for() < clients.stall_ticks {
+                return Poll::Ready(());
+            }
+            deadline.arm(clients.stall_ticks);
+        }
+    }
+}
+
+/// What all requests of a connection need.
+struct Served<H> {
+    session: Rc<Session>,
+    origin: Rc<Origin>,
+    handler: Rc<H>,
+}
+
+impl<H> Clone for Served<H> {
+    fn clone(&self) -> Self {
+        Self {
+            session: Rc::clone(&self.session),
+            origin: Rc::clone(&self.origin),
+            handler: Rc::clone(&self.handler),
+        }
+    }
+}
+
+impl<H: Handler> Served<H> {
+    /// One request and its response.
+    async fn answer(self, head: RequestHead, reader: StreamReader, writer: StreamWriter) {
+        let is_head = head.method == Method::HEAD;
+        let Some(response) = self.respond(head, reader, &writer).await else {
+            return;
+        };
+        let (mut head, mut body) = response.into_parts();
+        let mut is_end = body.is_end_stream();
+        if !is_end && !head.headers.contains_key(header::CONTENT_LENGTH) {
+            if let Some(length) = body.size_hint().exact() {
+                head.headers
+                    .insert(header::CONTENT_LENGTH, HeaderValue::from(length));
+            }
+            // An answer of our own to a HEAD: its length is told, and nothing else of it.
+            is_end = is_head && body.own_length().is_some();
+        }
+        if !head.headers.contains_key(header::DATE) {
+            let date = date::with_now(HeaderValue::from_bytes);
+            head.headers
+                .extend(date.ok().map(|date| (header::DATE, date)));
+        }
+        if let Some(load) = body.load.take() {
+            head.headers.insert(LOAD, load.value().clone());
+        }
+        // It fails when the client has gone.
+        let told = writer.respond(head.status, &head.headers, is_end);
+        buffers::take_headers_back(head.headers);
+        if told.is_err() || is_end {
+            return;
+        }
+        let mut outgoing = Outgoing::new(writer);
+        let mut untaken = Untaken::new(&self.session);
+        let sent = poll_fn(|cx| {
+            let sent = outgoing.poll_send(cx, &mut body);
+            if let Some(in_flight) = &body.in_flight {
+                in_flight.await_replica(body.awaits_replica());
+            }
+            if sent.is_pending() && body.poll_untaken(cx).is_ready() {
+                return Poll::Ready(Err(Unsent::Body));
+            }
+            if sent.is_pending() && untaken.poll(&outgoing, cx).is_ready() {
+                return Poll::Ready(Err(Unsent::Untaken));
+            }
+            sent
+        })
+        .await;
+        match sent {
+            Err(Unsent::Body) => outgoing.reset(Reason::INTERNAL_ERROR),
+            Err(Unsent::Untaken) => {
+                outgoing.reset(Reason::CANCEL);
+                // The record of the request reads there why its response was cut off.
+                let before = self.session.cut.replace(Cut::ClientStalled);
+                drop(body);
+                self.session.cut.set(before);
+            }
+            Ok(()) | Err(Unsent::Refused) => (),
+        }
+    }
+
+    /// The response to a request; `None` if the client has taken it back.
+    async fn respond(
+        &self,
+        head: RequestHead,
+        reader: StreamReader,
+        writer: &StreamWriter,
+    ) -> Option<Response<ResponseBody<H::Watch>>> {
+        let in_flight = RequestInFlight::new(&self.session);
+        let unanswered = self.session.resets.begin();
+        let clients = &self.session.clients;
+        let mut incoming = Incoming::new(reader, head.length);
+        if !incoming.is_end_stream() && head.headers.contains_key(header::EXPECT) {
+            incoming.expect_continue();
+        }
+        let body = RequestBody::http2(incoming, &self.session);
+        let progress = body.progress();
+        let mut request = Box::new(Request::new(body));
+        *request.method_mut() = head.method;
+        *request.uri_mut() = head.uri;
+        *request.version_mut() = Version::HTTP_2;
+        *request.headers_mut() = head.headers;
+        clients.set_certificate(request.headers_mut(), &self.origin);
+        let mut handling = pin!(self.handler.handle(request, &self.origin));
+        let mut response = poll_fn(|cx| {
+            if let Poll::Ready(response) = handling.as_mut().poll(cx) {
+                return Poll::Ready(Some(response));
+            }
+            writer.poll_lost(cx).map(|_| None)
+        })
+        .await?;
+        // What we say to a client that broke off its own request is no answer that it waited for.
+        if !progress.is_some_and(|progress| progress.state() == BodyState::Broken) {
+            if response.body().is_own() {
+                unanswered.answered_here();
+            } else {
+                unanswered.answered();
+            }
+        }
+        response.body_mut().in_flight = Some(in_flight);
+        Some(response)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::future::ready;
+    use core::task::Waker;
+
+    /// Streams that are ready when they are polled, `count` of them.
+    fn streams(
+        count: usize,
+        polls_left: &Rc<Cell<usize>>,
+    ) -> FuturesUnordered<InTurn<impl Future<Output = ()> + use<>>> {
+        let stream = || InTurn {
+            stream: Box::pin(ready(())),
+            polls_left: Rc::clone(polls_left),
+        };
+        (0..count).map(|_| stream()).collect()
+    }
+
+    #[tokio::test]
+    async fn a_turn_polls_so_many_streams_and_the_next_turns_the_others() {
+        let polls_left = Rc::default();
+        let mut streams = streams(2 * STREAMS_A_TURN + 1, &polls_left);
+        let mut done_by_turn = Vec::new();
+        poll_fn(|cx| {
+            polls_left.set(STREAMS_A_TURN);
+            let before = streams.len();
+            while let Poll::Ready(Some(())) = streams.poll_next_unpin(cx) {}
+            done_by_turn.push(before - streams.len());
+            if streams.is_empty() {
+                Poll::Ready(())
+            } else {
+                Poll::Pending
+            }
+        })
+        .await;
+        // A stream that is put off wakes the connection by itself, or this would not come to its end.
+        assert_eq!(done_by_turn, [STREAMS_A_TURN, STREAMS_A_TURN, 1]);
+    }
+
+    #[tokio::test]
+    async fn streams_that_are_put_off_wait_until_the_runtime_has_looked_at_the_sockets() {
+        let polls_left = Rc::new(Cell::new(0));
+        let mut streams = streams(2, &polls_left);
+        let waker = std::sync::Arc::new(Woken::default());
+        let task = Waker::from(std::sync::Arc::clone(&waker));
+        // The set wakes its task when it has polled all it has; that brings nothing here.
+        for is_woken in [true, false] {
+            let polled = streams.poll_next_unpin(&mut Context::from_waker(&task));
+            assert!(polled.is_pending());
+            assert_eq!(waker.take(), is_woken, "not before the runtime's turn");
+        }
+        tokio::task::yield_now().await;
+        assert!(waker.take(), "but then");
+    }
+
+    #[derive(Debug, Default)]
+    struct Woken(core::sync::atomic::AtomicBool);
+
+    impl Woken {
+        fn take(&self) -> bool {
+            self.0.swap(false, core::sync::atomic::Ordering::Relaxed)
+        }
+    }
+
+    impl std::task::Wake for Woken {
+        fn wake(self: std::sync::Arc<Self>) {
+            self.0.store(true, core::sync::atomic::Ordering::Relaxed);
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! Clients' connections from accept to close: HTTP/1.1 or HTTP/2 by what the client sends first, with deadlines and a
+//! graceful end.
+//!
+//! A client that closes its sending side over HTTP/1.1 is taken to have left. A request's future is dropped when its
+//! client leaves, and everything that it holds with it.
+//!
+//! | | file |
+//! |---|---|
+//! | listeners, and the connections that they accept | `listen`, `accept` |
+//! | HTTP/1.1, and the date in its heads | `http1`, `date` |
+//! | HTTP/2 | `http2` |
+//! | a connection that has changed to another protocol | `tunnel` |
+
+mod accept;
+mod date;
+mod http1;
+mod http2;
+mod listen;
+mod tunnel;
+
+pub use accept::{AcceptLoop, BoundListener};
+pub use listen::{advice_on_port, listen};
+
+use crate::forward::counts::ClientEnd;
+use crate::forward::head::Origin;
+use crate::forward::request::RequestBody;
+use crate::forward::response::{ResponseBody, Watch};
+use crate::forward::session::{Clients, Inbound, Phase, Session};
+use crate::forward::wire::Stream;
+use crate::tls::Handshakes;
+use bytes::Bytes;
+use core::future::poll_fn;
+use core::pin::pin;
+use core::task::Poll;
+use http::{Request, Response};
+use slackwater_config::tls::HttpVersion;
+use std::rc::Rc;
+use tokio::net::TcpStream;
+
+/// Decides what becomes of a request.
+pub trait Handler: 'static {
+    /// Hears how forwarded requests ended.
+    type Watch: Watch + 'static;
+
+    /// The response to a request. Dropped when the client leaves.
+    fn handle(
+        &self,
+        request: Box<Request<RequestBody>>,
+        origin: &Origin,
+    ) -> impl Future<Output = Response<ResponseBody<Self::Watch>>>;
+
+    /// A request could not be read, and this is what its client is told.
+    fn unreadable(&self, _answer: &Response<ResponseBody<Self::Watch>>, _origin: &Origin) {}
+}
+
+impl Clients {
+    /// Carries a connection to its end.
+    pub(crate) async fn carry<H: Handler>(
+        self: &Rc<Self>,
+        mut stream: TcpStream,
+        mut origin: Origin,
+        handshakes: Option<Rc<Handshakes>>,
+        handler: Rc<H>,
+    ) {
+        let session = Rc::new(Session::new(self));
+        if origin.proxied().is_some() && !session.carry_proxy_header(&mut stream, &mut origin).await
+        {
+            return;
+        }
+        let (inbound, speaks_http2) = if let Some(handshakes) = handshakes {
+            // In a box, so that connections do not carry its size around.
+            let Some(secured) = Box::pin(session.carry_handshake(&handshakes, stream)).await else {
+                return;
+            };
+            origin.is_tls = true;
+            origin.certificate = secured.certificate;
+            let inbound = Inbound::new(Stream::Tls(secured.stream), Bytes::new(), &session);
+            // Without ALPN it is HTTP/1.1: HTTP/2 has to be agreed on. RFC 9113 §3.2
+            (inbound, secured.protocol == HttpVersion::Http2)
+        } else {
+            let inbound = Inbound::new(Stream::Tcp(stream), Bytes::new(), &session);
+            let Some(Some(speaks_http2)) =
+                session.carry(pin!(speaks_http2(&inbound)), |_| ()).await
+            else {
+                return;
+            };
+            (inbound, speaks_http2)
+        };
+        origin.cut = Rc::clone(&session.cut);
+        let origin = Rc::new(origin);
+        if speaks_http2 {
+            // In a box, so that HTTP/1.1 connections do not carry its size around.
+            Box::pin(http2::serve(self, inbound, origin, handler)).await;
+        } else {
+            let serving = pin!(http1::serve(&inbound, &origin, &*handler));
+            // It sees for itself when it is asked to end.
+            session.carry(serving, |_| ()).await;
+        }
+    }
+}
+
+/// Whether the client begins as HTTP/2 does: no method of HTTP/1.1 starts with these letters. None if it ends before that
+/// is known.
+async fn speaks_http2(inbound: &Inbound) -> Option<bool> {
+    const START: &[u8] = b"PRI";
+    poll_fn(|cx| {
+        loop {
+            {
+                let unread = inbound.unread.borrow();
+                let start = &unread[..unread.len().min(START.len())];
+                if !START.starts_with(start) || start.len() == START.len() {
+                    return Poll::Ready(Some(start == START));
+                }
+            }
+            match inbound.poll_read_more(cx) {
+                Poll::Ready(Ok(true)) => (),
+                Poll::Ready(more) => {
+                    inbound.session.ended_by(ClientEnd::of_read(&more));
+                    return Poll::Ready(None);
+                }
+                Poll::Pending if inbound.session.phase() >= Phase::Draining => {
+                    inbound.session.ended_by(ClientEnd::Drain);
+                    return Poll::Ready(None);
+                }
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+    })
+    .await
+}

@@ -1,0 +1,93 @@
+//! A connection that has changed to another protocol: bytes both ways until either side ends, or neither says anything
+//! for too long.
+
+use crate::forward::replica::http1::Connection;
+use crate::forward::response::{End, ResponseBody, Watch};
+use crate::forward::session::Inbound;
+use crate::forward::wire::Out;
+use crate::forward::wire::turn::{self, ROUNDS_MAX};
+use core::future::poll_fn;
+use core::task::{Context, Poll, ready};
+use std::io;
+
+/// Carries bytes between a client and the replica's connection of `body`, after writing `to_client`. What one side had
+/// sent before it ended reaches the other one. How it ended, and whether the client is to be told so: when one side ends in order,
+/// so does the other, and otherwise both are reset, for the bytes may have no other end than the connection's.
+pub(super) async fn relay<W: Watch>(
+    inbound: &Inbound,
+    mut to_client: Out,
+    body: &mut ResponseBody<W>,
+) -> (End, bool) {
+    // It is silence that both are given so much time for, not only the client.
+    inbound.session.moved();
+    end_in_order(inbound, body, false);
+    let ended = poll_fn(|cx| {
+        let Some(replica) = body.tunnel() else {
+            return Poll::Ready((End::Complete, false));
+        };
+        // Both are polled, so that both wake this task.
+        let down = poll_down(cx, inbound, &mut to_client, replica);
+        let up = poll_up(cx, inbound, replica);
+        match (down, up) {
+            (Poll::Pending, Poll::Pending) => body
+                .poll_tunnel_idle(&inbound.session, cx)
+                .map(|()| (End::TunnelIdle, false)),
+            (Poll::Ready(ended), _) | (_, Poll::Ready(ended)) => {
+                Poll::Ready((End::Complete, ended.is_ok()))
+            }
+        }
+    });
+    let (end, is_in_order) = ended.await;
+    end_in_order(inbound, body, is_in_order);
+    if is_in_order && let Some(replica) = body.tunnel() {
+        poll_fn(|cx| {
+            replica.shut(cx);
+            Poll::Ready(())
+        })
+        .await;
+    }
+    (end, is_in_order)
+}
+
+fn end_in_order<W: Watch>(inbound: &Inbound, body: &mut ResponseBody<W>, in_order: bool) {
+    inbound.stream.borrow().end_in_order(in_order);
+    if let Some(replica) = body.tunnel() {
+        replica.end_in_order(in_order);
+    }
+}
+
+/// From the replica to the client. Ready when the replica has ended and all of it is written.
+fn poll_down(
+    cx: &mut Context<'_>,
+    inbound: &Inbound,
+    to_client: &mut Out,
+    replica: &mut Connection,
+) -> Poll<io::Result<()>> {
+    for _ in 0..ROUNDS_MAX {
+        ready!(inbound.poll_flush(to_client, cx))?;
+        if replica.unread.is_empty() && !ready!(replica.poll_read(cx))? {
+            return Poll::Ready(Ok(()));
+        }
+        to_client.push(core::mem::take(&mut replica.unread), b"");
+    }
+    turn::end(cx);
+    Poll::Pending
+}
+
+/// From the client to the replica. Ready when the client has ended and all of it is written.
+fn poll_up(
+    cx: &mut Context<'_>,
+    inbound: &Inbound,
+    replica: &mut Connection,
+) -> Poll<io::Result<()>> {
+    for _ in 0..ROUNDS_MAX {
+        ready!(replica.poll_flush(cx))?;
+        if inbound.unread.borrow().is_empty() && !ready!(inbound.poll_read_more(cx))? {
+            return Poll::Ready(Ok(()));
+        }
+        inbound.session.moved();
+        replica.out.push(inbound.unread.take(), b"");
+    }
+    turn::end(cx);
+    Poll::Pending
+}

@@ -1,0 +1,475 @@
+//! One request on one replica: a connection is chosen, the request is sent, and the response's head or a failure returned.
+//!
+//! A connection that had been idle may have been closed by the replica at any moment, so a request that fails on one is
+//! sent again on another one when that does no harm; `repeat` says when. A request that is known not to have reached the
+//! application comes back with the failure, for another replica: also when an agent has answered it in place of a server
+//! that is gone, but never once it may have been written to a connection that then failed.
+
+mod failure;
+mod repeat;
+
+pub use failure::{Cause, Failure};
+
+use crate::forward::counts::ReplicaEnd;
+use crate::forward::head::error_field::{Unstarted, read_unstarted, unmark};
+use crate::forward::head::hygiene;
+use crate::forward::replica::http1::{Connection, Download, NoResponse, Sending};
+use crate::forward::replica::http2;
+use crate::forward::replica::multiplex::{Length, Multiplex, NoStream, StreamPermit};
+use crate::forward::replica::{Pool, ReplicaOptions, Target};
+use crate::forward::request::{BodyState, Progress, ReplayableRequest, RequestBody};
+use crate::forward::response::{ResponseBody, ResponseSource, Unwatched, Watch, drain};
+use crate::forward::time::{AttemptTimeouts, Deadline, Deadlines, Ticks};
+use core::future::poll_fn;
+use core::task::{Context, Poll};
+use core::time::Duration;
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
+use http_body::Body;
+use repeat::{Ending, FailedSend};
+use slackwater_config::ReplicaAddress;
+use slackwater_config::ReplicaProtocol;
+use slackwater_core::overload::Shed;
+use slackwater_http::proxy_protocol::Ends;
+use std::rc::Rc;
+use std::sync::Arc;
+use tokio::time::Instant;
+
+/// A replica as a worker sees it: an address and connections to it.
+#[derive(Debug)]
+pub struct Replica {
+    target: Target,
+    options: Rc<ReplicaOptions>,
+    connections: Connections,
+    deadlines: Rc<Deadlines>,
+    first_byte_ticks: u64,
+    stall_ticks: u64,
+    tunnel_ticks: u64,
+}
+
+#[derive(Debug)]
+enum Connections {
+    Http1(Rc<Pool>),
+    Http2(Box<Multiplex>),
+}
+
+/// The connection that an exchange uses.
+#[derive(Debug)]
+enum Held {
+    Http1(Rc<Pool>, Box<Connection>),
+    Http2(StreamPermit),
+}
+
+/// A response whose body has not been read yet.
+#[derive(Debug)]
+pub struct Reply {
+    response: Response<ResponseSource>,
+    deadline: Deadline,
+    stall_ticks: u64,
+    replayable: Option<ReplayableRequest>,
+    connect_took: Option<Duration>,
+}
+
+impl Reply {
+    /// How long it took to make a connection, where a new one was made.
+    pub const fn connect_took(&self) -> Option<Duration> {
+        self.connect_took
+    }
+
+    /// The status that the client gets.
+    pub fn status(&self) -> StatusCode {
+        self.response.status()
+    }
+
+    /// The head of the response as the replica gave it.
+    pub const fn response(&self) -> &Response<impl Sized> {
+        &self.response
+    }
+
+    /// The fields of the response's head.
+    pub fn headers(&self) -> &HeaderMap {
+        self.response.headers()
+    }
+
+    /// The same, for whoever takes some out.
+    pub fn headers_mut(&mut self) -> &mut HeaderMap {
+        self.response.headers_mut()
+    }
+
+    /// Whether [`Self::take_request`] would give the request.
+    pub(crate) fn has_request(&self) -> bool {
+        self.replayable
+            .as_ref()
+            .is_some_and(ReplayableRequest::is_whole)
+    }
+
+    /// The request, if it can be had again. Whatever is still read of its body stays unread from then on.
+    pub(crate) fn take_request(&mut self) -> Option<Box<Request<RequestBody>>> {
+        self.replayable.take()?.into_request()
+    }
+
+    /// The response for the client; `watch` hears how its body ended.
+    pub fn into_response<W: Watch>(self, watch: W) -> Response<ResponseBody<W>> {
+        let Self {
+            response,
+            deadline,
+            stall_ticks,
+            replayable,
+            connect_took: _,
+        } = self;
+        if let Some(replayable) = replayable {
+            replayable.recycle();
+        }
+        response.map(|source| ResponseBody::forwarded(source, deadline, stall_ticks, watch))
+    }
+}
+
+impl Replica {
+    /// A replica without a connection yet.
+    pub fn new(target: Target, options: &Rc<ReplicaOptions>, deadlines: &Rc<Deadlines>) -> Self {
+        let connections = match options.protocol {
+            ReplicaProtocol::Http1 => Connections::Http1(Rc::new(Pool::new(options, deadlines))),
+            ReplicaProtocol::H2c => {
+                Connections::Http2(Box::new(Multiplex::new(options, deadlines)))
+            }
+        };
+        Self {
+            target,
+            options: Rc::clone(options),
+            connections,
+            deadlines: Rc::clone(deadlines),
+            first_byte_ticks: deadlines.ticks(options.first_byte),
+            stall_ticks: deadlines.ticks(options.stall),
+            tunnel_ticks: deadlines.ticks(options.tunnel),
+        }
+    }
+
+    /// Where it listens.
+    pub(crate) const fn target(&self) -> &ReplicaAddress {
+        self.target.address()
+    }
+
+    /// What it speaks.
+    pub fn protocol(&self) -> ReplicaProtocol {
+        self.options.protocol
+    }
+
+    /// It gets no more requests: idle connections are closed, and the others when they have carried what they carry.
+    pub(crate) fn retire(&self) {
+        if let Connections::Http1(pool) = &self.connections {
+            pool.retire();
+        }
+    }
+
+    /// Closes connections that have been idle for too long. To be called now and then.
+    pub fn sweep(&self) {
+        match &self.connections {
+            Connections::Http1(pool) => pool.sweep(),
+            Connections::Http2(multiplex) => multiplex.sweep(),
+        }
+    }
+
+    /// Sends a request that [`prepare_request`](super::prepare_request) has prepared, and waits for the response's head:
+    /// as long as configured, or as `timeouts` says instead.
+    pub async fn exchange(
+        &self,
+        mut request: Box<Request<RequestBody>>,
+        timeouts: AttemptTimeouts,
+    ) -> Result<Reply, Failure> {
+        let ticks = timeouts.ticks(&self.deadlines, self.first_byte_ticks);
+        let deadline = self.deadlines.add();
+        let mut may_be_written = false;
+        if let Some(held) = self.open_connection(&request) {
+            let began = Instant::now();
+            match self.send(held, request, &deadline, ticks).await {
+                Ok((response, replayable)) => return self.reply(response, deadline, replayable),
+                Err(failed) => {
+                    (request, may_be_written) = failed.replay(began.elapsed())?;
+                }
+            }
+        }
+        // In a box, so that the usual way does not carry its size around.
+        let anew = Box::pin(self.exchange_anew(request, deadline, ticks)).await;
+        anew.map_err(|failure| Failure {
+            is_unsent: failure.is_unsent && !may_be_written,
+            ..failure
+        })
+    }
+
+    async fn exchange_anew(
+        &self,
+        request: Box<Request<RequestBody>>,
+        deadline: Deadline,
+        ticks: Ticks,
+    ) -> Result<Reply, Failure> {
+        let began = Instant::now();
+        let held = match self.new_connection(&request).await {
+            Ok(held) => held,
+            Err(no_stream) => {
+                return Err(Failure {
+                    cause: match no_stream {
+                        NoStream::Unreachable(error) => Cause::Unreachable(error),
+                        NoStream::Full => Cause::Full,
+                    },
+                    request: Some(request),
+                    is_unsent: true,
+                });
+            }
+        };
+        let connect_took = Some(began.elapsed());
+        match self.send(held, request, &deadline, ticks).await {
+            Ok((response, replayable)) => Ok(Reply {
+                connect_took,
+                ..self.reply(response, deadline, replayable)?
+            }),
+            Err(failed) => Err(failed.fail()),
+        }
+    }
+
+    /// What a response means. An agent that has withdrawn or has turned the request away sent nothing on, whatever the
+    /// method, so the request may go elsewhere, unless it has a body that has outgrown what is kept, or its time is over.
+    fn reply(
+        &self,
+        mut response: Response<ResponseSource>,
+        deadline: Deadline,
+        replayable: Option<ReplayableRequest>,
+    ) -> Result<Reply, Failure> {
+        if !self.options.may_be_agent {
+            unmark(&mut response);
+        } else if let Some(unstarted) = read_unstarted(&response) {
+            let cause = match unstarted {
+                Unstarted::Withdrawn => Cause::Withdrawn,
+                Unstarted::Shed(shed) => Cause::Shed(shed),
+            };
+            let is_wanted = unstarted != Unstarted::Shed(Shed::Deadline);
+            let request = replayable
+                .filter(|_| is_wanted)
+                .and_then(ReplayableRequest::into_request);
+            // A replica that turns many away is not to have to accept a connection for each.
+            let source = response.into_body();
+            drain(ResponseBody::forwarded(
+                source,
+                deadline,
+                self.stall_ticks,
+                Unwatched,
+            ));
+            return Err(Failure {
+                cause,
+                request,
+                is_unsent: true,
+            });
+        }
+        if !hygiene::prepare_response(&mut response) {
+            return Err(Failure::new(Cause::Coding));
+        }
+        let stall_ticks = if response.body().is_tunnel() {
+            self.tunnel_ticks
+        } else {
+            self.stall_ticks
+        };
+        Ok(Reply {
+            response,
+            deadline,
+            stall_ticks,
+            replayable,
+            connect_took: None,
+        })
+    }
+
+    /// A connection that is there already and has room.
+    fn open_connection(&self, request: &Request<RequestBody>) -> Option<Held> {
+        match &self.connections {
+            Connections::Http1(pool) => {
+                let connection = pool.take(self.client_of(request))?;
+                Some(Held::Http1(Rc::clone(pool), connection))
+            }
+            Connections::Http2(multiplex) => {
+                Some(Held::Http2(multiplex.find(Length::of(request.body()))?))
+            }
+        }
+    }
+
+    /// Whose connection a request needs; `None`: anybody's, or our own.
+    fn client_of<'r>(&self, request: &'r Request<RequestBody>) -> Option<&'r Arc<Ends>> {
+        let tells = self.target.forwards_client();
+        tells.then(|| request.extensions().get()).flatten()
+    }
+
+    async fn new_connection(&self, request: &Request<RequestBody>) -> Result<Held, NoStream> {
+        match &self.connections {
+            Connections::Http1(pool) => {
+                let client = self.client_of(request).cloned();
+                let opened = pool.open(&self.target, client, &self.options).await;
+                let connection = opened.map_err(NoStream::Unreachable)?;
+                Ok(Held::Http1(Rc::clone(pool), connection))
+            }
+            Connections::Http2(multiplex) => {
+                let length = Length::of(request.body());
+                let permit = multiplex.find_or_open(&self.target, &self.options, length);
+                Ok(Held::Http2(permit.await?))
+            }
+        }
+    }
+
+    /// Sends a request on a connection, and waits for the response's head.
+    async fn send(
+        &self,
+        held: Held,
+        request: Box<Request<RequestBody>>,
+        deadline: &Deadline,
+        ticks: Ticks,
+    ) -> Result<(Response<ResponseSource>, Option<ReplayableRequest>), FailedSend> {
+        deadline.arm(ticks.left(&self.deadlines, ticks.first_byte));
+        match held {
+            Held::Http1(pool, connection) => {
+                self.send_http1(pool, connection, request, deadline, ticks)
+                    .await
+            }
+            Held::Http2(permit) => self.send_http2(permit, request, deadline, ticks).await,
+        }
+    }
+
+    async fn send_http1(
+        &self,
+        pool: Rc<Pool>,
+        mut connection: Box<Connection>,
+        mut request: Box<Request<RequestBody>>,
+        deadline: &Deadline,
+        ticks: Ticks,
+    ) -> Result<(Response<ResponseSource>, Option<ReplayableRequest>), FailedSend> {
+        let limits = self.options.head_limits();
+        let upgrade = request.body().upgrade();
+        let progress = request.body().progress();
+        let has_body = !request.body().is_end_stream();
+        let replay = request.body().replay();
+        let mut sending = Sending::new(&mut connection, &request, upgrade.as_ref(), limits);
+        let sent = poll_fn(
+            |cx| match sending.poll(cx, &mut connection, request.body_mut()) {
+                Poll::Ready(sent) => Poll::Ready(sent.map_err(Ok)),
+                Poll::Pending => self
+                    .poll_late(cx, progress.as_deref(), deadline, ticks)
+                    .map(|cause| Err(Err(cause))),
+            },
+        );
+        let head = match sent.await {
+            Ok(head) => head,
+            Err(failed) => {
+                connection.end = match &failed {
+                    Ok(NoResponse::Client) => ReplicaEnd::GivenUp,
+                    Ok(_) => ReplicaEnd::Failed,
+                    Err(Cause::FirstByte) => ReplicaEnd::Late,
+                    Err(_) => ReplicaEnd::GivenUp,
+                };
+                return Err(FailedSend::http1(
+                    failed, sending, request, has_body, replay,
+                ));
+            }
+        };
+        if head.status == StatusCode::SWITCHING_PROTOCOLS
+            && !is_what_was_asked(upgrade.as_ref(), head.upgrade.as_ref())
+        {
+            connection.end = ReplicaEnd::Failed;
+            // Whatever the replica speaks now, it is not what the client understands.
+            return Err(FailedSend {
+                cause: Cause::Switched,
+                unsent: None,
+                replayable: None,
+                ending: Ending::Other,
+            });
+        }
+        let upload = sending.into_upload();
+        let upload = upload.map(|upload| (upload, core::mem::take(request.body_mut())));
+        let download = Download::new(connection, &head, limits, upload);
+        let mut response = Response::new(ResponseSource::Http1(Box::new(download), pool));
+        *response.status_mut() = head.status;
+        *response.headers_mut() = head.headers;
+        Ok((
+            response,
+            ReplayableRequest::itself(request, has_body, replay),
+        ))
+    }
+
+    async fn send_http2(
+        &self,
+        permit: StreamPermit,
+        request: Box<Request<RequestBody>>,
+        deadline: &Deadline,
+        ticks: Ticks,
+    ) -> Result<(Response<ResponseSource>, Option<ReplayableRequest>), FailedSend> {
+        let replayable = ReplayableRequest::copy(&request);
+        let progress = request.body().progress();
+        let sent_at = self.deadlines.now();
+        let begun = http2::Sending::begin(&permit, request);
+        let mut sending = begun.map_err(FailedSend::not_begun)?;
+        let sent = poll_fn(|cx| match sending.poll(cx) {
+            Poll::Ready(sent) => Poll::Ready(Ok(sent)),
+            Poll::Pending => self
+                .poll_late(cx, progress.as_deref(), deadline, ticks)
+                .map(Err),
+        });
+        match sent.await {
+            Ok(Ok(head)) => {
+                permit.answered();
+                let download = sending.into_download(head.length, permit);
+                let mut response = Response::new(ResponseSource::Http2(Box::new(download)));
+                *response.status_mut() = head.status;
+                *response.headers_mut() = head.headers;
+                Ok((response, replayable))
+            }
+            Ok(Err(failed)) => {
+                // One that the replica is about to leave is no place for another attempt.
+                let _ = permit.check();
+                Err(FailedSend::http2(failed, progress.as_deref(), replayable))
+            }
+            Err(cause) => {
+                if matches!(cause, Cause::FirstByte) {
+                    permit.unanswered(sent_at);
+                }
+                Err(FailedSend {
+                    cause,
+                    unsent: None,
+                    replayable,
+                    ending: Ending::Other,
+                })
+            }
+        }
+    }
+
+    /// Ready when the time for the head is over. A request that is still on its way up moves the end.
+    fn poll_late(
+        &self,
+        cx: &Context<'_>,
+        progress: Option<&Progress>,
+        deadline: &Deadline,
+        ticks: Ticks,
+    ) -> Poll<Cause> {
+        while deadline.poll_passed(cx).is_ready() {
+            let Some(progress) = progress else {
+                return Poll::Ready(Cause::FirstByte);
+            };
+            let still_for = self.deadlines.now().saturating_sub(progress.moved_at());
+            let may_be_still = match progress.state() {
+                // This try may have little time, but another one would wait for the same client.
+                BodyState::AwaitsClient => ticks.client.max(ticks.first_byte),
+                _ => ticks.first_byte,
+            };
+            if still_for >= may_be_still || ticks.left(&self.deadlines, 1) == 0 {
+                return Poll::Ready(match progress.state() {
+                    BodyState::AwaitsReplica => Cause::FirstByte,
+                    BodyState::AwaitsClient => Cause::ClientStalled,
+                    BodyState::Broken => Cause::ClientBroken,
+                    BodyState::TooLarge => Cause::TooLarge,
+                });
+            }
+            // Once the client goes on, it is the replica that is waited for, and not for longer than it has.
+            let look_again = (may_be_still - still_for).min(ticks.first_byte);
+            deadline.arm(ticks.left(&self.deadlines, look_again));
+        }
+        Poll::Pending
+    }
+}
+
+/// Whether the replica changes to the protocol that the client has asked for.
+fn is_what_was_asked(asked: Option<&HeaderValue>, changed: Option<&HeaderValue>) -> bool {
+    matches!((asked, changed), (Some(asked), Some(changed))
+        if asked.as_bytes().eq_ignore_ascii_case(changed.as_bytes()))
+}

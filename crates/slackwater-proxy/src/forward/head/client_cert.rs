@@ -1,0 +1,50 @@
+//! `Client-Cert`: what a client has proved to be, for replicas to read. RFC 9440
+//!
+//! Whoever could send these fields itself could pass for anybody, so where certificates are passed on at all they are
+//! taken out of every request first, at every listener.
+
+use super::hygiene::{reads_as, remove};
+use http::header::{HeaderMap, HeaderName, HeaderValue};
+
+const CLIENT_CERT: HeaderName = HeaderName::from_static("client-cert");
+const CLIENT_CERT_CHAIN: &str = "client-cert-chain";
+
+/// Whether a field tells of a client's certificate, or a replica may read it so.
+pub(crate) fn is_one(name: &HeaderName) -> bool {
+    reads_as(name.as_str(), CLIENT_CERT.as_str()) || reads_as(name.as_str(), CLIENT_CERT_CHAIN)
+}
+
+/// Leaves in a request's head what was verified, and nothing else of that kind.
+pub(crate) fn state(headers: &mut HeaderMap, verified: Option<&HeaderValue>) {
+    remove(headers, is_one);
+    if let Some(certificate) = verified {
+        headers.insert(CLIENT_CERT, certificate.clone());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_left_but_what_was_verified() {
+        let verified = HeaderValue::from_static(":AAAA:");
+        for expected in [None, Some(&verified)] {
+            let mut headers = HeaderMap::new();
+            for name in [
+                "client-cert",
+                "client-cert",
+                "client-cert-chain",
+                "client_cert",
+                "client_cert-chain",
+            ] {
+                headers.append(name, HeaderValue::from_static(":forged:"));
+            }
+            headers.append("client-certs", HeaderValue::from_static("other"));
+            state(&mut headers, expected);
+            let left: Vec<_> = headers.get_all(CLIENT_CERT).iter().collect();
+            assert_eq!(left, Vec::from_iter(expected));
+            assert_eq!(headers.len(), left.len() + 1, "{headers:?}");
+        }
+    }
+}

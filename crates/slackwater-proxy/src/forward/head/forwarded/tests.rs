@@ -1,0 +1,228 @@
+//! Who is believed, and what is said.
+
+use super::*;
+use crate::forward::head::Rules;
+use http::uri::Authority;
+use slackwater_config::{ForwardedSettings, Limits};
+
+/// A connection from an address, with these settings in TOML.
+fn origin(peer: &str, settings: &str) -> Origin {
+    let settings = ForwardedSettings::of_toml(settings);
+    let rules = Rules::new(&settings, &Limits::default());
+    let peer: IpAddr = peer.parse().expect("an address");
+    Origin::new(
+        &rules,
+        (peer, 50_000).into(),
+        Authority::from_static("local:80"),
+        0,
+    )
+}
+
+fn request(fields: &[(&'static str, &'static str)]) -> Request<()> {
+    let mut builder = Request::builder()
+        .uri("/")
+        .header("host", "shop.example:81");
+    for (name, value) in fields {
+        builder = builder.header(*name, *value);
+    }
+    builder.body(()).expect("a request")
+}
+
+/// The fields on the origin of a request that has been rewritten, by name.
+fn told(origin: &Origin, fields: &[(&'static str, &'static str)]) -> Vec<String> {
+    let mut request = request(fields);
+    let has_any = request.headers().keys().any(is_origin_field);
+    rewrite(&mut request, origin, has_any);
+    let fields = request
+        .headers()
+        .iter()
+        .filter(|(name, _)| is_origin_field(name));
+    let mut told: Vec<_> = fields
+        .map(|(name, value)| format!("{name}: {}", value.to_str().expect("text")))
+        .collect();
+    told.sort();
+    told
+}
+
+const SPOOFED: [(&str, &str); 9] = [
+    ("x-forwarded-for", "203.0.113.1"),
+    ("x-forwarded-proto", "https"),
+    ("x-forwarded-host", "evil.example"),
+    ("x-forwarded-anything", "1"),
+    ("x-real-ip", "203.0.113.1"),
+    ("forwarded", "for=203.0.113.1"),
+    // What reads `_` as `-` takes them for the same ones.
+    ("x_forwarded_for", "203.0.113.9"),
+    ("x-forwarded_proto", "https"),
+    ("x_real_ip", "203.0.113.9"),
+];
+
+#[test]
+fn strangers_are_not_believed_in_anything() {
+    let stranger = origin("192.0.2.7", "trust = [\"10.0.0.0/8\"]");
+    assert_eq!(
+        told(&stranger, &SPOOFED),
+        ["x-forwarded-for: 192.0.2.7", "x-forwarded-proto: http"]
+    );
+    assert_eq!(
+        client(request(&SPOOFED).headers(), &stranger),
+        stranger.peer
+    );
+}
+
+#[test]
+fn trusted_proxies_are_believed_in_what_they_write() {
+    let settings = "trust = [\"10.0.0.0/8\"]";
+    let proxy = origin("10.0.0.1", settings);
+    assert_eq!(
+        told(&proxy, &SPOOFED),
+        [
+            "x-forwarded-anything: 1",
+            "x-forwarded-for: 203.0.113.1, 10.0.0.1",
+            "x-forwarded-host: evil.example",
+            "x-forwarded-proto: https",
+            "x-real-ip: 203.0.113.1",
+        ]
+    );
+    let other = origin("10.0.0.1", &format!("{settings}\nread = \"forwarded\""));
+    assert_eq!(
+        told(&other, &SPOOFED),
+        [
+            "forwarded: for=203.0.113.1",
+            "x-forwarded-for: 10.0.0.1",
+            "x-forwarded-proto: http",
+        ]
+    );
+}
+
+#[test]
+fn what_is_sent_is_chosen() {
+    for (send, expected) in [
+        ("none", &[][..]),
+        (
+            "forwarded",
+            &["forwarded: for=192.0.2.7;host=\"shop.example:81\";proto=http"],
+        ),
+        (
+            "both",
+            &[
+                "forwarded: for=192.0.2.7;host=\"shop.example:81\";proto=http",
+                "x-forwarded-for: 192.0.2.7",
+                "x-forwarded-proto: http",
+            ],
+        ),
+    ] {
+        let stranger = origin("192.0.2.7", &format!("send = \"{send}\""));
+        assert_eq!(told(&stranger, &SPOOFED), expected, "{send}");
+    }
+}
+
+#[test]
+fn a_chain_is_one_field_with_ours_at_its_end() {
+    let proxy = origin(
+        "10.0.0.1",
+        "trust = [\"10.0.0.1\"]\nread = \"both\"\nsend = \"both\"",
+    );
+    let chain = [
+        ("x-forwarded-for", "203.0.113.1, 203.0.113.2"),
+        ("x-forwarded-for", "203.0.113.3"),
+        ("forwarded", "for=_a"),
+        ("forwarded", "for=_b"),
+    ];
+    assert_eq!(
+        told(&proxy, &chain)[..2],
+        [
+            "forwarded: for=_a, for=_b, for=10.0.0.1;host=\"shop.example:81\";proto=http",
+            "x-forwarded-for: 203.0.113.1, 203.0.113.2, 203.0.113.3, 10.0.0.1",
+        ]
+    );
+}
+
+#[test]
+fn an_encrypted_connection_is_https() {
+    let mut stranger = origin("2001:db8::1", "send = \"both\"");
+    stranger.is_tls = true;
+    let mut request = Request::new(());
+    *request.uri_mut() = "http://plain/".parse().expect("a target");
+    rewrite(&mut request, &stranger, false);
+    let field = |name| request.headers()[name].to_str().expect("text");
+    assert_eq!(field("x-forwarded-proto"), "https");
+    assert_eq!(
+        field("forwarded"),
+        "for=\"[2001:db8::1]\";host=plain;proto=https"
+    );
+}
+
+#[test]
+fn the_client_is_the_last_one_that_is_no_proxy_of_ours() {
+    let proxy = origin("10.0.0.1", "trust = [\"10.0.0.0/8\"]");
+    let client_of = |value| {
+        let request = request(&[("x-forwarded-for", value)]);
+        client(request.headers(), &proxy).to_string()
+    };
+    for (value, expected) in [
+        ("192.0.2.7", "192.0.2.7"),
+        ("203.0.113.9, 192.0.2.7", "192.0.2.7"),
+        ("203.0.113.9, 192.0.2.7, 10.0.0.2", "192.0.2.7"),
+        ("192.0.2.7:443 ,10.0.0.2:80", "192.0.2.7"),
+        ("[2001:db8::1]:443", "2001:db8::1"),
+        ("[2001:db8::1]", "2001:db8::1"),
+        ("2001:db8::1", "2001:db8::1"),
+        ("::ffff:192.0.2.7", "192.0.2.7"),
+        ("10.0.0.3, 10.0.0.2", "10.0.0.3"),
+        ("192.0.2.7, unknown, 10.0.0.2", "10.0.0.2"),
+        ("192.0.2.7, , 10.0.0.2", "10.0.0.2"),
+        ("garbage", "10.0.0.1"),
+        ("", "10.0.0.1"),
+    ] {
+        assert_eq!(client_of(value), expected, "{value:?}");
+    }
+}
+
+#[test]
+fn the_client_in_forwarded_is_found_between_quotes_and_other_pairs() {
+    let proxy = origin("10.0.0.1", "trust = [\"10.0.0.0/8\"]\nread = \"forwarded\"");
+    let client_of = |value| {
+        let request = request(&[("forwarded", value), ("x-forwarded-for", "203.0.113.1")]);
+        client(request.headers(), &proxy).to_string()
+    };
+    for (value, expected) in [
+        ("for=192.0.2.7", "192.0.2.7"),
+        ("proto=https;For=\"192.0.2.7:443\";by=_x", "192.0.2.7"),
+        (
+            "for=203.0.113.1, for=\"[2001:db8::1]:80\"; proto=http",
+            "2001:db8::1",
+        ),
+        ("for=192.0.2.7, for=10.0.0.2", "192.0.2.7"),
+        ("for=192.0.2.7;host=\"a, for=10.0.0.9\"", "192.0.2.7"),
+        ("for=192.0.2.7;host=\"a\\\", for=10.0.0.9\"", "192.0.2.7"),
+        ("for=192.0.2.7, for=unknown", "10.0.0.1"),
+        ("for=192.0.2.7, proto=http", "10.0.0.1"),
+    ] {
+        assert_eq!(client_of(value), expected, "{value}");
+    }
+}
+
+#[test]
+fn a_host_that_is_replaced_is_told_once() {
+    let stranger = origin("192.0.2.7", "");
+    let mut changed = request(&[]);
+    stranger.keep_host(&mut changed);
+    assert_eq!(changed.headers()["x-forwarded-host"], "shop.example:81");
+    let mut over_http2 = Request::new(());
+    *over_http2.uri_mut() = "http://shop.example/".parse().expect("a target");
+    stranger.keep_host(&mut over_http2);
+    assert_eq!(over_http2.headers()["x-forwarded-host"], "shop.example");
+
+    let mut told = request(&[("x-forwarded-host", "outer.example")]);
+    stranger.keep_host(&mut told);
+    let values: Vec<_> = told.headers().get_all("x-forwarded-host").iter().collect();
+    assert_eq!(values, ["outer.example"]);
+
+    for send in ["none", "forwarded"] {
+        let silent = origin("192.0.2.7", &format!("send = \"{send}\""));
+        let mut untold = request(&[]);
+        silent.keep_host(&mut untold);
+        assert!(!untold.headers().contains_key("x-forwarded-host"), "{send}");
+    }
+}

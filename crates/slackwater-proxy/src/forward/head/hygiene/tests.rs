@@ -1,0 +1,383 @@
+//! Heads as they come in and as they go out.
+
+use super::*;
+use crate::forward::head::Rules;
+use ReplicaProtocol::{H2c, Http1};
+use core::net::SocketAddr;
+use http::uri::Authority;
+use slackwater_config::{ForwardedSettings, Limits};
+
+fn origin() -> Origin {
+    let rules = Rules::new(&ForwardedSettings::default(), &Limits::default());
+    let client = SocketAddr::from(([192, 0, 2, 7], 50_000));
+    Origin::new(
+        &rules,
+        client,
+        Authority::from_static("198.51.100.1:8080"),
+        0,
+    )
+}
+
+fn request(
+    target: &'static str,
+    version: Version,
+    fields: &[(&'static str, &'static str)],
+) -> Request<()> {
+    let mut builder = Request::builder().uri(target).version(version);
+    for (name, value) in fields {
+        builder = builder.header(*name, *value);
+    }
+    builder.body(()).expect("a valid request")
+}
+
+fn prepared(
+    protocol: ReplicaProtocol,
+    target: &'static str,
+    version: Version,
+    fields: &[(&'static str, &'static str)],
+) -> Request<()> {
+    let mut request = request(target, version, fields);
+    prepare_request(&mut request, protocol, Connect::Refuse, &origin()).expect("not refused");
+    request
+}
+
+fn refused(version: Version, fields: &[(&'static str, &'static str)]) -> u16 {
+    let mut request = request("/", version, fields);
+    prepare_request(&mut request, Http1, Connect::Refuse, &origin())
+        .expect_err("should be refused")
+        .status
+        .as_u16()
+}
+
+fn field<'a>(request: &'a Request<()>, name: &str) -> Vec<&'a str> {
+    let values = request.headers().get_all(name);
+    values
+        .iter()
+        .map(|value| value.to_str().expect("text"))
+        .collect()
+}
+
+#[test]
+fn fields_of_one_connection_do_not_pass() {
+    let request = prepared(
+        Http1,
+        "/a",
+        Version::HTTP_11,
+        &[
+            ("host", "x"),
+            ("connection", "close, X-Private"),
+            ("connection", "x-other"),
+            ("x-private", "1"),
+            ("x-other", "2"),
+            ("x-public", "3"),
+            ("keep-alive", "timeout=5"),
+            ("proxy-connection", "keep-alive"),
+            ("proxy-authorization", "Basic eA=="),
+            ("transfer-encoding", "chunked"),
+            ("te", "gzip"),
+            ("upgrade", "websocket"),
+        ],
+    );
+    let mut names: Vec<&str> = request.headers().keys().map(HeaderName::as_str).collect();
+    names.sort_unstable();
+    assert_eq!(
+        names,
+        [
+            "host",
+            "via",
+            "x-forwarded-for",
+            "x-forwarded-proto",
+            "x-public"
+        ]
+    );
+}
+
+#[test]
+fn what_frames_or_addresses_a_message_cannot_be_declared_away() {
+    let request = prepared(
+        Http1,
+        "/",
+        Version::HTTP_11,
+        &[
+            ("host", "x"),
+            ("content-length", "5"),
+            ("client-cert", ":AAAA:"),
+            ("connection", "host, content-length, Client-Cert"),
+        ],
+    );
+    assert_eq!(field(&request, "client-cert"), [":AAAA:"]);
+    assert_eq!(field(&request, "host"), ["x"]);
+    assert_eq!(field(&request, "content-length"), ["5"]);
+}
+
+#[test]
+fn trailers_stay_welcome() {
+    let fields = [
+        ("host", "x"),
+        ("te", "deflate, trailers"),
+        ("connection", "te"),
+    ];
+    let to_http2 = prepared(H2c, "/", Version::HTTP_11, &fields);
+    assert_eq!(field(&to_http2, "te"), ["trailers"]);
+    assert!(field(&to_http2, "connection").is_empty());
+    let to_http1 = prepared(Http1, "/", Version::HTTP_11, &fields);
+    assert_eq!(field(&to_http1, "te"), ["trailers"]);
+    assert_eq!(field(&to_http1, "connection"), ["te"]);
+}
+
+#[test]
+fn the_target_is_put_where_the_replica_looks_for_it() {
+    let from_http2 = prepared(Http1, "http://shop.example/cart?id=1", Version::HTTP_2, &[]);
+    assert_eq!(from_http2.uri(), "/cart?id=1");
+    assert_eq!(field(&from_http2, "host"), ["shop.example"]);
+    assert_eq!(from_http2.version(), Version::HTTP_11);
+
+    let absolute = prepared(
+        Http1,
+        "http://me@a.example:81/p",
+        Version::HTTP_11,
+        &[("host", "b.example")],
+    );
+    assert_eq!(absolute.uri(), "/p");
+    assert_eq!(field(&absolute, "host"), ["a.example:81"]);
+
+    let bare = "http://a.example?q";
+    let without_path = prepared(Http1, bare, Version::HTTP_11, &[("host", "x")]);
+    let path = without_path.uri().path_and_query().expect("a path");
+    assert_eq!(path.as_str(), "/?q");
+    let without_path = prepared(H2c, bare, Version::HTTP_11, &[("host", "x")]);
+    let path = without_path.uri().path_and_query().expect("a path");
+    assert_eq!(path.as_str(), "/?q");
+
+    let to_http2 = prepared(H2c, "/p?q", Version::HTTP_11, &[("host", "a.example:81")]);
+    assert_eq!(to_http2.uri(), "http://a.example:81/p?q");
+    assert!(field(&to_http2, "host").is_empty());
+    assert_eq!(to_http2.version(), Version::HTTP_2);
+
+    let old = prepared(Http1, "/", Version::HTTP_10, &[]);
+    assert_eq!(field(&old, "host"), ["198.51.100.1:8080"]);
+    let old_to_http2 = prepared(H2c, "/x", Version::HTTP_10, &[]);
+    assert_eq!(old_to_http2.uri(), "http://198.51.100.1:8080/x");
+}
+
+#[test]
+fn cookies_are_one_field_in_http1() {
+    let fields = [("cookie", "a=1"), ("cookie", "b=2")];
+    let joined = prepared(Http1, "http://x/", Version::HTTP_2, &fields);
+    assert_eq!(field(&joined, "cookie"), ["a=1; b=2"]);
+    let split = prepared(H2c, "http://x/", Version::HTTP_2, &fields);
+    assert_eq!(field(&split, "cookie"), ["a=1", "b=2"]);
+}
+
+#[test]
+fn what_can_be_read_in_two_ways_is_refused() {
+    assert_eq!(refused(Version::HTTP_11, &[]), 400);
+    assert_eq!(
+        refused(Version::HTTP_11, &[("host", "a"), ("host", "b")]),
+        400
+    );
+    assert_eq!(refused(Version::HTTP_11, &[("host", "a b")]), 400);
+    assert_eq!(refused(Version::HTTP_11, &[("host", "a@b")]), 400);
+    assert_eq!(
+        refused(
+            Version::HTTP_11,
+            &[("host", "a"), ("transfer-encoding", "gzip, chunked")]
+        ),
+        501
+    );
+    for (version, protocol, connect) in [
+        (Version::HTTP_11, Http1, Connect::Refuse),
+        (Version::HTTP_2, Http1, Connect::Pass),
+        (Version::HTTP_11, H2c, Connect::Pass),
+    ] {
+        let mut tunnel = tunnel(version, &[("host", "a.example:443")]);
+        let refusal = prepare_request(&mut tunnel, protocol, connect, &origin());
+        assert_eq!(refusal.expect_err("no tunnels").status.as_u16(), 501);
+    }
+}
+
+fn tunnel(version: Version, fields: &[(&'static str, &'static str)]) -> Request<()> {
+    let mut tunnel = request("a.example:443", version, fields);
+    *tunnel.method_mut() = Method::CONNECT;
+    tunnel
+}
+
+#[test]
+fn a_tunnel_is_asked_of_a_replica_for_the_host_of_the_target_alone() {
+    let fields = [
+        ("host", "other.example"),
+        ("connection", "x-own"),
+        ("x-own", "1"),
+        ("proxy-authorization", "Basic YTpi"),
+        ("upgrade", "websocket"),
+    ];
+    let mut tunnel = tunnel(Version::HTTP_11, &fields);
+    prepare_request(&mut tunnel, Http1, Connect::Pass, &origin()).expect("not refused");
+    assert_eq!(tunnel.uri(), "a.example:443");
+    assert_eq!(field(&tunnel, "host"), ["a.example:443"]);
+    assert_eq!(field(&tunnel, "proxy-authorization"), ["Basic YTpi"]);
+    assert_eq!(field(&tunnel, "x-forwarded-for"), ["192.0.2.7"]);
+    for gone in ["connection", "x-own", "upgrade"] {
+        assert!(field(&tunnel, gone).is_empty(), "{gone}");
+    }
+}
+
+#[test]
+fn a_response_loses_the_fields_of_its_connection() {
+    let mut response = Response::builder()
+        .version(Version::HTTP_10)
+        .header("connection", "keep-alive, x-hop")
+        .header("keep-alive", "timeout=5")
+        .header("x-hop", "1")
+        .header("transfer-encoding", "chunked")
+        .header("trailer", "x-sum")
+        .header("set-cookie", "a")
+        .header("set-cookie", "b")
+        .body(())
+        .expect("a valid response");
+    assert!(prepare_response(&mut response));
+    assert_eq!(response.version(), Version::HTTP_11);
+    let mut names: Vec<&str> = response.headers().keys().map(HeaderName::as_str).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["set-cookie", "trailer"]);
+    assert_eq!(response.headers().get_all("set-cookie").iter().count(), 2);
+
+    let mut coded = Response::new(());
+    coded.headers_mut().insert(
+        "transfer-encoding",
+        HeaderValue::from_static("gzip, chunked"),
+    );
+    assert!(!prepare_response(&mut coded));
+}
+
+#[test]
+fn a_transfer_coding_overrides_a_length() {
+    let both = [
+        ("host", "x"),
+        ("content-length", "5"),
+        ("transfer-encoding", "chunked"),
+    ];
+    for protocol in [Http1, H2c] {
+        let request = prepared(protocol, "/", Version::HTTP_11, &both);
+        assert!(field(&request, "content-length").is_empty());
+    }
+    let mut response = Response::builder()
+        .header("content-length", "5")
+        .header("transfer-encoding", "chunked")
+        .body(())
+        .expect("a valid response");
+    assert!(prepare_response(&mut response));
+    assert!(response.headers().is_empty());
+}
+
+#[test]
+fn expectations_are_met_here_or_refused() {
+    let fields = [("host", "x"), ("expect", "100-Continue")];
+    for protocol in [Http1, H2c] {
+        let request = prepared(protocol, "/", Version::HTTP_11, &fields);
+        assert!(field(&request, "expect").is_empty());
+    }
+    let unknown = [("host", "x"), ("expect", "100-continue, x")];
+    assert_eq!(refused(Version::HTTP_11, &unknown), 417);
+}
+
+#[test]
+fn a_host_is_a_host_for_http2_replicas_too() {
+    let target = "http://me@a.example:81/p";
+    let forwarded = prepared(H2c, target, Version::HTTP_11, &[("host", "x")]);
+    assert_eq!(forwarded.uri(), "http://a.example:81/p");
+    let mut with_user = request("/", Version::HTTP_11, &[("host", "u@x")]);
+    let refusal =
+        prepare_request(&mut with_user, H2c, Connect::Refuse, &origin()).expect_err("not a host");
+    assert_eq!(refusal.status.as_u16(), 400);
+}
+
+#[test]
+fn http2_names_one_host_and_no_user() {
+    let status = |target, host: Option<&'static str>| {
+        let fields: Vec<_> = host.map(|host| ("host", host)).into_iter().collect();
+        let mut request = request(target, Version::HTTP_2, &fields);
+        let prepared = prepare_request(&mut request, Http1, Connect::Refuse, &origin());
+        prepared.map_or_else(|refusal| refusal.status.as_u16(), |()| 200)
+    };
+    assert_eq!(status("http://a.example/", None), 200);
+    assert_eq!(status("http://a.example/", Some("A.example")), 200);
+    assert_eq!(status("/", Some("a.example")), 200);
+    assert_eq!(status("http://a.example/", Some("b.example")), 400);
+    assert_eq!(status("http://a.example/", Some("a.example:80")), 400);
+    assert_eq!(status("http://u@a.example/", None), 400);
+    assert_eq!(status("/", None), 400);
+}
+
+#[test]
+fn http2_heads_have_as_many_fields_as_http1_ones() {
+    for (fields, is_fit) in [(100, true), (101, false)] {
+        let many = vec![("a", "b"); fields];
+        let mut crowded = request("http://x/", Version::HTTP_2, &many);
+        let prepared = prepare_request(&mut crowded, Http1, Connect::Refuse, &origin());
+        let expected = Err(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE);
+        let status = prepared.map_err(|refusal| refusal.status);
+        assert_eq!(status, if is_fit { Ok(()) } else { expected }, "{fields}");
+    }
+}
+
+#[test]
+fn only_options_asks_about_the_whole_server() {
+    for protocol in [Http1, H2c] {
+        let mut other = request("*", Version::HTTP_11, &[("host", "x")]);
+        let refusal = prepare_request(&mut other, protocol, Connect::Refuse, &origin())
+            .expect_err("not OPTIONS");
+        assert_eq!(refusal.status.as_u16(), 400);
+        for (target, path) in [("*", "*"), ("http://x/", "/")] {
+            let mut options = request(target, Version::HTTP_11, &[("host", "x")]);
+            *options.method_mut() = Method::OPTIONS;
+            prepare_request(&mut options, protocol, Connect::Refuse, &origin())
+                .expect("not refused");
+            assert_eq!(options.uri().path(), path, "{target}");
+        }
+    }
+}
+
+#[test]
+fn a_request_that_comes_back_is_in_a_loop() {
+    let fields = [("host", "x"), ("via", "1.0 edge, 2 other")];
+    let mut passed = prepared(Http1, "/", Version::HTTP_11, &fields);
+    assert_eq!(field(&passed, "via").len(), 2);
+    assert!(field(&passed, "via")[1].starts_with("1.1 slackwater-"));
+    for (version, protocol) in [(Version::HTTP_10, "1.0"), (Version::HTTP_2, "2.0")] {
+        let mut other = prepared(Http1, "http://x/", version, &[]);
+        let via = field(&other, "via")[0];
+        assert!(via.starts_with(&format!("{protocol} slackwater-")), "{via}");
+        assert!(prepare_request(&mut other, Http1, Connect::Refuse, &origin()).is_err());
+    }
+    let refusal =
+        prepare_request(&mut passed, Http1, Connect::Refuse, &origin()).expect_err("a loop");
+    assert_eq!(refusal.status.as_u16(), 508);
+}
+
+#[test]
+fn trailers_say_nothing_that_is_for_heads() {
+    let mut trailers = HeaderMap::new();
+    for name in [
+        "host",
+        "authorization",
+        "set-cookie",
+        "content-length",
+        "keep-alive",
+        "via",
+        "forwarded",
+        "x-forwarded-for",
+        "x_forwarded_for",
+        "x-real-ip",
+        "client-cert",
+        "client_cert_chain",
+        "x-sum",
+        "grpc-status",
+    ] {
+        trailers.append(name, HeaderValue::from_static("1"));
+    }
+    prepare_trailers(&mut trailers);
+    let mut names: Vec<&str> = trailers.keys().map(HeaderName::as_str).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["grpc-status", "x-sum"]);
+}

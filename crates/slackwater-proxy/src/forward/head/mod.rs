@@ -1,0 +1,24 @@
+//! Heads of messages: which fields may pass from the client to the replica and back, and what they say of a request's
+//! origin.
+//!
+//! No socket and no body is seen here.
+//!
+//! | | file |
+//! |---|---|
+//! | a head as a whole: what is removed, refused, added | `hygiene` |
+//! | the target of a request; `Max-Forwards`, `Via` | `target`; `max_forwards`, `via` |
+//! | where a connection comes from, and how replicas are told of it | `origin`, `forwarded`, `client_cert` |
+//! | the field that marks an answer of our own | `error_field` |
+
+pub(crate) mod client_cert;
+pub(crate) mod error_field;
+mod forwarded;
+pub(crate) mod hygiene;
+mod max_forwards;
+mod origin;
+mod target;
+mod via;
+
+pub(crate) use hygiene::Refusal;
+pub(crate) use origin::{Cut, forwards_ends};
+pub use origin::{Origin, Rules};

@@ -1,0 +1,21 @@
+//! Connections to a replica: made, kept, shared, and what one exchange on one of them looks like in either protocol.
+//!
+//! | | file |
+//! |---|---|
+//! | where a replica is, and a new connection to it | `connect` |
+//! | how to speak to one | `options` |
+//! | HTTP/1.1: idle connections, one exchange | `pool`, `http1` |
+//! | HTTP/2: connections that many requests share, one exchange, whether a silent one is alive | `multiplex`, `http2`, `liveness` |
+
+mod connect;
+pub(crate) mod http1;
+pub(crate) mod http2;
+mod liveness;
+pub(crate) mod multiplex;
+mod options;
+mod pool;
+
+pub(crate) use connect::connect;
+pub use connect::{Target, reach};
+pub use options::ReplicaOptions;
+pub(crate) use pool::Pool;

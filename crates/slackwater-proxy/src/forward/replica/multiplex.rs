@@ -1,0 +1,478 @@
+//! HTTP/2 connections to one replica, each of which carries many requests at once.
+//!
+//! One connection is enough until it carries as many streams as the replica, or the configuration, allows; then another
+//! one is opened, up to [`CONNECTIONS_MAX`]. Requests that find no connection wait for one and the same attempt to
+//! open it, and share its failure, so that a dead replica costs each of them one connect timeout and not a queue of them.
+//!
+//! All requests on a connection share its window for what is sent: bodies that the replica does not read use it up. So a long
+//! body goes on a connection on which none is unread, be it a new one, and short ones do if they can. Where there may be no more
+//! connections bodies share those that there are, but none goes on one that has been short of window for [`SHORT_MAX`]. Where
+//! all streams are taken a request waits for one, for as long as a connection may take.
+
+use super::connect::{Target, connect};
+use super::liveness::{Liveness, LivenessAction};
+use super::options::ReplicaOptions;
+use crate::forward::counts::{ReplicaEnd, ReplicaEnds};
+use crate::forward::time::Deadlines;
+use crate::forward::wire::buffers;
+use crate::forward::wire::{
+    Notes, SharedConnection, StreamReader, StreamWriter, WINDOW_FIRST_BYTES, WINDOW_MAX_BYTES,
+    Wire, owners,
+};
+use bytes::Bytes;
+use core::cell::{Cell, RefCell};
+use core::future::poll_fn;
+use core::task::Poll;
+use core::time::Duration;
+use http::{HeaderMap, Method, Uri};
+use http_body::Body;
+use slackwater_http::http2::{Config, Connection, Ended, HeadLimits, Lost, Role};
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+use tokio::sync::{Mutex, Notify};
+use tokio::time::Instant;
+
+/// Connections to one replica at most, from one worker. It takes many only where requests hold most of the streams, or as many long
+/// bodies are under way at once.
+pub(crate) const CONNECTIONS_MAX: usize = 256;
+
+/// Requests that wait for a stream on a connection to one replica, at most.
+const WAITING_MAX: usize = 256;
+
+/// A connection that has been short of window for so long takes no bodies at all. A replica that reads gives window back within a
+/// round trip; one that is farther away than this gets more connections.
+const SHORT_MAX: Duration = Duration::from_millis(10);
+
+/// A body up to this passes those that are not read, as long as there is some of the window that is kept for such: what a
+/// connection with the least of windows keeps for one.
+const SHORT_BYTES_MAX: u64 = 1 << 10;
+
+/// While requests are out, a connection that is silent for so long is asked whether it is alive, and is closed if it
+/// doesn't say so in time: nothing else would find out that a replica's machine is gone.
+const ALIVE_INTERVAL: Duration = Duration::from_secs(10);
+const ALIVE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The connections to one replica.
+#[derive(Debug)]
+pub(crate) struct Multiplex {
+    open: RefCell<Vec<Rc<Link>>>,
+    /// Held while a connection is opened.
+    opening: Mutex<()>,
+    /// How often no connection could be opened so far, and why not the last time.
+    failures: Cell<u64>,
+    last_failure: Cell<io::ErrorKind>,
+    freed: Rc<Freed>,
+    connections_max: usize,
+    streams_max: usize,
+    idle_ticks: u64,
+    deadlines: Rc<Deadlines>,
+    config: Config,
+}
+
+/// Wakes requests that wait for a stream: for any request, and for one with a body, for which there may be none when there is one
+/// for others.
+#[derive(Debug, Default)]
+struct Freed {
+    waiting: Cell<usize>,
+    any: Notify,
+    with_body: Notify,
+}
+
+impl Freed {
+    fn call_one(&self) {
+        if self.waiting.get() > 0 {
+            self.any.notify_one();
+            self.with_body.notify_one();
+        }
+    }
+
+    /// There may be streams for several.
+    fn call_all(&self) {
+        self.any.notify_waiters();
+        self.with_body.notify_waiters();
+    }
+}
+
+/// Why there is no stream for a request.
+#[derive(Debug)]
+pub(crate) enum NoStream {
+    /// No connection could be opened.
+    Unreachable(io::Error),
+    /// All that there may be are full, and were for as long as a connection may take.
+    Full,
+}
+
+/// A connection as those see it who send requests on it. It ends when they all have let go of it.
+#[derive(Debug)]
+struct Link {
+    connection: SharedConnection,
+    load: Rc<Load>,
+}
+
+#[derive(Debug)]
+struct Load {
+    streams: Cell<usize>,
+    /// As many as the replica allows now.
+    streams_max: Cell<usize>,
+    idle_since: Cell<u64>,
+    /// When anything came from the replica, in ticks.
+    received_at: Cell<u64>,
+    /// When the head of a response did.
+    answered_at: Cell<u64>,
+    /// Since when it has been short of window.
+    short_since: Cell<Option<Instant>>,
+    /// No more requests on it.
+    is_given_up: Cell<bool>,
+    /// Why it ends, where that is for us to say.
+    end: Cell<ReplicaEnd>,
+    ends: Arc<ReplicaEnds>,
+    deadlines: Rc<Deadlines>,
+    freed: Rc<Freed>,
+}
+
+impl Load {
+    /// Notes whether it is short of window.
+    fn note_window(&self, is_short: bool) {
+        let since = self.short_since.get();
+        if is_short != since.is_some() {
+            self.short_since.set(is_short.then(Instant::now));
+            if since.is_some() {
+                self.freed.call_all();
+            }
+        }
+    }
+
+    /// Whether bodies would have to wait for others that the replica does not read.
+    fn takes_no_bodies(&self) -> bool {
+        let short_for = self.short_since.get().map(|since| since.elapsed());
+        short_for.is_some_and(|short_for| short_for >= SHORT_MAX)
+    }
+}
+
+/// How long a request's body is, as far as it matters for where it may go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Length {
+    None,
+    /// So short that it passes those that are not read.
+    Short,
+    /// Longer, or not known.
+    Any,
+}
+
+impl Length {
+    /// By what is known of a body.
+    pub(crate) fn of(body: &impl Body) -> Self {
+        match body.size_hint().upper() {
+            Some(0) => Self::None,
+            Some(length) if length <= SHORT_BYTES_MAX => Self::Short,
+            _ => Self::Any,
+        }
+    }
+}
+
+/// The right to one stream on a connection, until dropped.
+#[derive(Debug)]
+pub(crate) struct StreamPermit(Rc<Link>);
+
+impl StreamPermit {
+    fn take(link: &Rc<Link>) -> Self {
+        let load = &link.load;
+        load.streams.set(load.streams.get() + 1);
+        Self(Rc::clone(link))
+    }
+
+    /// The head of a response has come.
+    pub(crate) fn answered(&self) {
+        let load = &self.0.load;
+        load.answered_at.set(load.deadlines.now());
+    }
+
+    /// A request that was sent at `sent_at`, in ticks, was not answered in time. If no other was since then, the connection
+    /// may be dead, and no further request is sent on it. Those that are on it stay until they end.
+    pub(crate) fn unanswered(&self, sent_at: u64) {
+        let load = &self.0.load;
+        if load.answered_at.get() <= sent_at {
+            load.is_given_up.set(true);
+            load.end.set(ReplicaEnd::Late);
+        }
+    }
+
+    /// Whether a request can be begun: the replica has not said that it takes no more, and the connection is there.
+    pub(crate) fn check(&self) -> Result<(), Lost> {
+        self.0
+            .check()
+            .inspect_err(|_| self.0.load.is_given_up.set(true))?;
+        let has_room = self.0.connection.borrow().has_room();
+        has_room.then_some(()).ok_or(Lost::TurnedAway)
+    }
+
+    /// Begins a request, for which there was nothing against it.
+    pub(crate) fn begin(
+        &self,
+        method: &Method,
+        uri: &Uri,
+        headers: HeaderMap,
+        is_end: bool,
+    ) -> (StreamReader, StreamWriter) {
+        let connection = &self.0.connection;
+        let key = (connection.borrow_mut()).begin(method, uri, headers, is_end);
+        owners(connection, key)
+    }
+}
+
+impl Drop for StreamPermit {
+    fn drop(&mut self) {
+        let load = &self.0.load;
+        load.streams.set(load.streams.get() - 1);
+        load.idle_since.set(load.deadlines.now());
+        load.freed.call_one();
+    }
+}
+
+impl Link {
+    fn check(&self) -> Result<(), Lost> {
+        self.connection.borrow().check()
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.connection.borrow_mut().leave_now();
+    }
+}
+
+impl Multiplex {
+    pub(crate) fn new(options: &ReplicaOptions, deadlines: &Rc<Deadlines>) -> Self {
+        let streams_max = u32::try_from(options.streams_max).unwrap_or(u32::MAX);
+        let config = Config {
+            role: Role::Client,
+            // We let it push nothing.
+            streams_max: 0,
+            stream_window: WINDOW_FIRST_BYTES,
+            // Slow clients must not be able to use up what all streams share.
+            connection_window: WINDOW_MAX_BYTES.saturating_mul(streams_max),
+            head: HeadLimits {
+                bytes_max: options.head_bytes_max,
+                fields_max: options.head_fields_max,
+            },
+            lend_headers: buffers::lend_headers,
+            take_headers_back: buffers::take_headers_back,
+        };
+        Self {
+            open: RefCell::new(Vec::new()),
+            opening: Mutex::new(()),
+            failures: Cell::new(0),
+            last_failure: Cell::new(io::ErrorKind::Other),
+            freed: Rc::default(),
+            connections_max: options.connections_max.clamp(1, CONNECTIONS_MAX),
+            streams_max: options.streams_max,
+            idle_ticks: deadlines.ticks(options.idle),
+            deadlines: Rc::clone(deadlines),
+            config,
+        }
+    }
+
+    /// A stream on a connection that is there, or on a new one, or the first that becomes free, for a request with such a body.
+    pub(crate) async fn find_or_open(
+        &self,
+        target: &Target,
+        options: &ReplicaOptions,
+        body: Length,
+    ) -> Result<StreamPermit, NoStream> {
+        let waits_until = Instant::now() + options.connect;
+        loop {
+            let failures_before = self.failures.get();
+            {
+                // Long bodies wait for each other's connections; one that has waited for too long shares another's.
+                let opening = tokio::time::timeout_at(waits_until, self.opening.lock());
+                let Ok(_opening) = opening.await else {
+                    return self.find_shared(body).ok_or(NoStream::Full);
+                };
+                if let Some(found) = self.find(body) {
+                    return Ok(found);
+                }
+                if self.failures.get() > failures_before {
+                    return Err(NoStream::Unreachable(self.last_failure.get().into()));
+                }
+                if self.open.borrow().len() < self.connections_max {
+                    let opened = self.open(target, options).await;
+                    let link = opened.map_err(|error| {
+                        self.failures.set(self.failures.get() + 1);
+                        self.last_failure.set(error.kind());
+                        NoStream::Unreachable(error)
+                    })?;
+                    let permit = StreamPermit::take(&link);
+                    self.open.borrow_mut().push(link);
+                    self.freed.call_all();
+                    return Ok(permit);
+                }
+            }
+            self.wait(body, waits_until).await?;
+        }
+    }
+
+    /// Waits until there may be a stream.
+    async fn wait(&self, body: Length, until: Instant) -> Result<(), NoStream> {
+        if self.freed.waiting.get() >= WAITING_MAX {
+            return Err(NoStream::Full);
+        }
+        let _waiting = Waiting::begin(&self.freed.waiting);
+        let freed = match body {
+            Length::None => &self.freed.any,
+            Length::Short | Length::Any => &self.freed.with_body,
+        };
+        let called = tokio::time::timeout_at(until, freed.notified()).await;
+        called.map_err(|_| NoStream::Full)
+    }
+
+    /// A stream on the least loaded connection that is not full and takes such a body; none where it is to have a new one.
+    pub(crate) fn find(&self, body: Length) -> Option<StreamPermit> {
+        let permit = self.find_shared(body)?;
+        let may_be_another = self.open.borrow().len() < self.connections_max;
+        let has_unread = || permit.0.connection.borrow().has_unread();
+        let is_to_be_another = body == Length::Any && may_be_another && has_unread();
+        (!is_to_be_another).then_some(permit)
+    }
+
+    /// A stream on the least loaded connection that is not full and takes bodies, if there is one: rather where no other is unread.
+    fn find_shared(&self, body: Length) -> Option<StreamPermit> {
+        let mut open = self.open.borrow_mut();
+        let before = open.len();
+        open.retain(|link| !link.load.is_given_up.get());
+        if open.len() < before {
+            // There may be others in their place.
+            self.freed.call_all();
+        }
+        let has_room = |link: &&Rc<Link>| {
+            let load = &link.load;
+            let streams_max = load.streams_max.get().min(self.streams_max);
+            load.streams.get() < streams_max
+        };
+        let streams = |link: &&Rc<Link>| link.load.streams.get();
+        if body == Length::None {
+            let link = open.iter().filter(has_room).min_by_key(streams);
+            return link.map(StreamPermit::take);
+        }
+        let takes_bodies = |link: &&Rc<Link>| has_room(link) && !link.load.takes_no_bodies();
+        let has_unread = |link: &&Rc<Link>| link.connection.borrow().has_unread();
+        let link = open.iter().filter(takes_bodies);
+        link.min_by_key(|link| (has_unread(link), streams(link)))
+            .map(StreamPermit::take)
+    }
+
+    /// Closes what has been idle for too long.
+    pub(crate) fn sweep(&self) {
+        let now = self.deadlines.now();
+        self.open.borrow_mut().retain(|link| {
+            let load = &link.load;
+            let idle = now.saturating_sub(load.idle_since.get());
+            let is_idle = load.streams.get() == 0 && idle > self.idle_ticks;
+            if is_idle {
+                load.end.set(ReplicaEnd::Idle);
+            }
+            link.check().is_ok() && !load.is_given_up.get() && !is_idle
+        });
+    }
+
+    async fn open(&self, target: &Target, options: &ReplicaOptions) -> io::Result<Rc<Link>> {
+        let stream = connect(target, None, options.connect).await?;
+        let now = self.deadlines.now();
+        let load = Rc::new(Load {
+            streams: Cell::new(0),
+            streams_max: Cell::new(usize::MAX),
+            idle_since: Cell::new(now),
+            received_at: Cell::new(now),
+            answered_at: Cell::new(now),
+            short_since: Cell::new(None),
+            is_given_up: Cell::new(false),
+            end: Cell::new(ReplicaEnd::Retired),
+            ends: Arc::clone(&options.ends),
+            deadlines: Rc::clone(&self.deadlines),
+            freed: Rc::clone(&self.freed),
+        });
+        let connection = Rc::new(RefCell::new(Connection::new(self.config)));
+        load.streams_max.set(connection.borrow().streams_max());
+        let wire = Wire::new(stream, Bytes::new(), Rc::clone(&load), &connection);
+        tokio::task::spawn_local(run(wire, Rc::clone(&connection), Rc::clone(&load)));
+        Ok(Rc::new(Link { connection, load }))
+    }
+}
+
+/// One that waits for a stream, until dropped.
+struct Waiting<'m>(&'m Cell<usize>);
+
+impl<'m> Waiting<'m> {
+    fn begin(waiting: &'m Cell<usize>) -> Self {
+        waiting.set(waiting.get() + 1);
+        Self(waiting)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - 1);
+    }
+}
+
+/// Carries a connection to its end, notes how many streams the replica allows, and sees to it that it is alive. Whoever
+/// waits for a response hears of an error; nobody else needs to.
+async fn run(mut wire: Wire<Rc<Load>>, connection: SharedConnection, load: Rc<Load>) {
+    let deadlines = &load.deadlines;
+    let mut liveness = Liveness::new(
+        deadlines.ticks(ALIVE_INTERVAL),
+        deadlines.ticks(ALIVE_TIMEOUT),
+    );
+    let deadline = deadlines.add();
+    deadline.arm(liveness.interval());
+    poll_fn(|cx| {
+        let polled = wire.poll(cx, |_| ());
+        let streams_max = connection.borrow().streams_max();
+        if load.streams_max.replace(streams_max) < streams_max {
+            load.freed.call_all();
+        }
+        load.note_window(connection.borrow().is_short_of_window());
+        if polled.is_ready() {
+            return polled;
+        }
+        while deadline.poll_passed(cx).is_ready() {
+            let is_busy = load.streams.get() > 0;
+            let next = liveness.look(deadlines.now(), load.received_at.get(), is_busy);
+            deadline.arm(match next {
+                LivenessAction::Wait(ticks) => ticks,
+                LivenessAction::Ask(ticks) => {
+                    connection.borrow_mut().ask_whether_alive();
+                    ticks
+                }
+                LivenessAction::Dead => {
+                    let silent = Ended::Failed(io::ErrorKind::TimedOut);
+                    connection.borrow_mut().end(silent);
+                    return Poll::Ready(());
+                }
+            });
+        }
+        Poll::Pending
+    })
+    .await;
+    load.is_given_up.set(true);
+    load.freed.call_one();
+    let is_busy = load.streams.get() > 0;
+    load.ends.add_one(match connection.borrow().ended() {
+        Some(Ended::Failed(io::ErrorKind::TimedOut)) => ReplicaEnd::Late,
+        Some(Ended::Closed | Ended::Told(_)) if !is_busy => ReplicaEnd::Closed,
+        Some(_) => ReplicaEnd::Failed,
+        None => load.end.get(),
+    });
+    if let Some(ended) = connection.borrow().ended() {
+        tracing::trace!(%ended, "a connection to a replica ended");
+    }
+}
+
+impl Notes for Rc<Load> {
+    fn received(&self) {
+        self.received_at.set(self.deadlines.now());
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,521 @@
+//! A request's body on its way to a replica, from either protocol.
+
+use super::replay_buffer::{ReplayHandle, ReplayReader};
+use crate::forward::head::hygiene;
+use crate::forward::session::{Session, Upload};
+use crate::forward::time::Deadlines;
+use crate::forward::wire::{Budget, Incoming};
+use bytes::{Bytes, BytesMut};
+use core::cell::Cell;
+use core::pin::Pin;
+use core::task::{Context, Poll};
+use http::{HeaderMap, HeaderValue, StatusCode};
+use http_body::{Body, Frame, SizeHint};
+use std::io;
+use std::rc::Rc;
+use tokio::sync::oneshot;
+
+/// What became of a request's body.
+#[derive(Debug)]
+pub(crate) struct Progress {
+    deadlines: Rc<Deadlines>,
+    /// When a piece of it was last handed on, in ticks.
+    moved_at: Cell<u64>,
+    bytes: Cell<u64>,
+    state: Cell<BodyState>,
+}
+
+/// State of a request's body: what it waits for, or why it ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BodyState {
+    /// It waits for the replica to take more, or is complete.
+    AwaitsReplica,
+    /// It waits for the client to send more.
+    AwaitsClient,
+    /// The client broke it off.
+    Broken,
+    /// There is more of it than is allowed.
+    TooLarge,
+}
+
+impl Progress {
+    fn new(deadlines: &Rc<Deadlines>) -> Rc<Self> {
+        Rc::new(Self {
+            deadlines: Rc::clone(deadlines),
+            moved_at: Cell::new(deadlines.now()),
+            bytes: Cell::new(0),
+            state: Cell::new(BodyState::AwaitsReplica),
+        })
+    }
+
+    pub(crate) fn moved_at(&self) -> u64 {
+        self.moved_at.get()
+    }
+
+    /// So many bytes were handed on in this attempt.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes.get()
+    }
+
+    pub(crate) fn state(&self) -> BodyState {
+        self.state.get()
+    }
+}
+
+/// A request's body on its way to a replica.
+#[derive(Debug, Default)]
+pub struct RequestBody {
+    source: BodySource,
+    /// A piece that was taken but went nowhere.
+    ahead: Bytes,
+    /// Absent: there was no body from the start.
+    progress: Option<Rc<Progress>>,
+    limit: Limit,
+    /// For somebody else, while it is read.
+    copy: Option<Box<Copying>>,
+    /// Of its client, for the response.
+    budget: Option<Rc<Budget>>,
+}
+
+/// A copy of a body in the making.
+#[derive(Debug)]
+struct Copying {
+    /// In a buffer of its own: a piece may be a small part of a large one, which it would keep.
+    bytes: BytesMut,
+    /// How much of it there may be.
+    bytes_max: usize,
+    to: oneshot::Sender<Bytes>,
+}
+
+impl Copying {
+    /// `false` if it is too large with this.
+    fn add(&mut self, piece: &[u8]) -> bool {
+        let fits = self.bytes_max - self.bytes.len() >= piece.len();
+        if fits {
+            self.bytes.extend_from_slice(piece);
+        }
+        fits
+    }
+
+    fn send(self) {
+        // Nobody may wait for it any more.
+        let _ = self.to.send(self.bytes.freeze());
+    }
+}
+
+/// What becomes of a body's copy: its bytes once the body is complete, and an error if it never is, or is too large.
+pub(crate) type BodyCopy = oneshot::Receiver<Bytes>;
+
+/// How much of a body there may be.
+#[derive(Clone, Copy, Debug, Default)]
+struct Limit {
+    /// `None`: any.
+    bytes_max: Option<u64>,
+    read: u64,
+}
+
+#[derive(Debug, Default)]
+enum BodySource {
+    #[default]
+    Absent,
+    Client(ClientBody),
+    /// From the client too, but it can be had again.
+    Replayable(ReplayReader<ClientBody>),
+    /// A copy.
+    Own(Bytes),
+}
+
+/// A body as a client sends it.
+#[derive(Debug)]
+enum ClientBody {
+    Http1(Upload),
+    Http2(Incoming),
+}
+
+/// The right to send a request's body again, in another attempt.
+#[derive(Debug)]
+pub(crate) struct ReplayableBody(ReplayHandle<ClientBody>, Option<Rc<Progress>>, Limit);
+
+impl ReplayableBody {
+    /// Whether all that was read of it is kept, and it did not end before its end.
+    pub(crate) fn is_whole(&self) -> bool {
+        let state = self.1.as_ref().map(|progress| progress.state());
+        !matches!(state, Some(BodyState::Broken | BodyState::TooLarge)) && self.0.is_whole()
+    }
+
+    /// `None` if the body was too large to be kept, or to be taken, or its client broke it off.
+    pub(crate) fn into_body(self) -> Option<RequestBody> {
+        if !self.is_whole() {
+            return None;
+        }
+        let Self(handle, progress, limit) = self;
+        let reader = handle.reader()?;
+        if let Some(progress) = &progress {
+            progress.state.set(BodyState::AwaitsReplica);
+            progress.bytes.set(0);
+            progress.moved_at.set(progress.deadlines.now());
+        }
+        Some(RequestBody {
+            source: BodySource::Replayable(reader),
+            progress,
+            limit: Limit { read: 0, ..limit },
+            ..RequestBody::default()
+        })
+    }
+}
+
+/// The body for further copies of a request.
+#[derive(Debug)]
+pub(super) struct BodyTemplate(TemplateSource);
+
+#[derive(Debug)]
+enum TemplateSource {
+    Known(Bytes),
+    Kept(ReplayHandle<ClientBody>),
+}
+
+impl BodyTemplate {
+    /// The whole body; `None` if it is not here yet, was too large to be kept, or has trailers.
+    pub(crate) fn bytes(&self) -> Option<Bytes> {
+        match &self.0 {
+            TemplateSource::Known(bytes) => Some(bytes.clone()),
+            TemplateSource::Kept(handle) => handle.whole(),
+        }
+    }
+}
+
+impl RequestBody {
+    /// The body of a request over HTTP/2, and the way back to its client for what is told before the response.
+    pub(crate) fn http2(incoming: Incoming, session: &Session) -> Self {
+        Self::of_client(ClientBody::Http2(incoming), session)
+    }
+
+    /// The body of a request over HTTP/1.1, and the way back to its client for what is told before the response.
+    pub(crate) fn http1(upload: Upload, session: &Session) -> Self {
+        Self::of_client(ClientBody::Http1(upload), session)
+    }
+
+    fn of_client(body: ClientBody, session: &Session) -> Self {
+        let deadlines = &session.clients.deadlines;
+        let progress = (!body.is_end_stream()).then(|| Progress::new(deadlines));
+        Self {
+            source: BodySource::Client(body),
+            progress,
+            budget: Some(Rc::clone(&session.budget)),
+            ..Self::default()
+        }
+    }
+
+    /// Out of which its response may have a larger window; `None`: it has none.
+    pub(crate) const fn budget(&self) -> Option<&Rc<Budget>> {
+        self.budget.as_ref()
+    }
+
+    /// The same, where its response may have a larger window out of this.
+    pub(crate) fn with_budget(self, budget: Option<Rc<Budget>>) -> Self {
+        Self { budget, ..self }
+    }
+
+    /// From here on keeps up to `bytes_max` bytes of what is read, for another attempt. A body that is known to be larger
+    /// is left alone. To be called before anything is read.
+    pub(crate) fn keep(&mut self, bytes_max: usize) {
+        if self.is_end_stream() || self.size_hint().lower() > bytes_max as u64 {
+            return;
+        }
+        self.source = match core::mem::take(&mut self.source) {
+            BodySource::Client(body) => BodySource::Replayable(ReplayReader::new(body, bytes_max)),
+            other => other,
+        };
+    }
+
+    /// Takes no more than so many bytes; `false` if it is known already that there are more. What is more than that, and
+    /// was not known, ends the body with an error.
+    pub(crate) fn limit(&mut self, bytes_max: u64) -> bool {
+        self.limit.bytes_max = Some(bytes_max);
+        self.size_hint().lower() <= bytes_max
+    }
+
+    /// A body of these bytes.
+    pub(crate) fn own(bytes: Bytes) -> Self {
+        Self {
+            source: BodySource::Own(bytes),
+            ..Self::default()
+        }
+    }
+
+    /// From here on copies what is read, if that is no more than so many bytes; `None` if it is known to be more. To be
+    /// called before anything is read.
+    pub(crate) fn copy(&mut self, bytes_max: usize) -> Option<BodyCopy> {
+        if self.size_hint().lower() > bytes_max as u64 {
+            return None;
+        }
+        let (to, copy) = oneshot::channel();
+        let copying = Copying {
+            bytes: BytesMut::new(),
+            bytes_max,
+            to,
+        };
+        if self.is_end_stream() {
+            copying.send();
+        } else {
+            self.copy = Some(Box::new(copying));
+        }
+        Some(copy)
+    }
+
+    fn copy_of(&mut self, polled: &Poll<Option<Result<Frame<Bytes>, io::Error>>>) {
+        let Some(mut copying) = self.copy.take() else {
+            return;
+        };
+        let is_complete = match polled {
+            Poll::Pending => false,
+            // Whoever waits for the copy hears that there will be none.
+            Poll::Ready(Some(Err(_))) => return,
+            Poll::Ready(Some(Ok(frame))) => {
+                let data = frame.data_ref();
+                if data.is_some_and(|data| !copying.add(data)) {
+                    return;
+                }
+                self.is_end_stream()
+            }
+            Poll::Ready(None) => true,
+        };
+        if is_complete {
+            copying.send();
+        } else {
+            self.copy = Some(copying);
+        }
+    }
+
+    /// Whether there was more of it than is allowed.
+    pub(crate) fn is_too_large(&self) -> bool {
+        let progress = self.progress.as_ref();
+        progress.is_some_and(|progress| progress.state() == BodyState::TooLarge)
+    }
+
+    /// For another attempt; `None` if the body is not kept.
+    pub(crate) fn replay(&self) -> Option<ReplayableBody> {
+        match &self.source {
+            BodySource::Replayable(reader) => Some(ReplayableBody(
+                reader.handle(),
+                self.progress.clone(),
+                self.limit,
+            )),
+            BodySource::Absent | BodySource::Client(_) | BodySource::Own(_) => None,
+        }
+    }
+
+    /// For a second copy beside this one; `None` if the body is not kept, or there may be a tunnel in its place.
+    pub(super) fn template(&self) -> Option<BodyTemplate> {
+        let source = match &self.source {
+            BodySource::Absent => TemplateSource::Known(Bytes::new()),
+            BodySource::Own(bytes) => TemplateSource::Known(bytes.clone()),
+            BodySource::Replayable(reader) => TemplateSource::Kept(reader.handle()),
+            BodySource::Client(body) if body.is_end_stream() && self.upgrade().is_none() => {
+                TemplateSource::Known(Bytes::new())
+            }
+            BodySource::Client(_) => return None,
+        };
+        Some(BodyTemplate(source))
+    }
+
+    /// What becomes of it; `None` if there is no body.
+    pub(crate) fn progress(&self) -> Option<Rc<Progress>> {
+        self.progress.clone()
+    }
+
+    /// A protocol to which the client's connection may change, because the client has asked for it and it is allowed.
+    pub(crate) fn upgrade(&self) -> Option<HeaderValue> {
+        // Such a request has no body, and so none that is kept.
+        match &self.source {
+            BodySource::Client(ClientBody::Http1(upload)) => upload.upgrade(),
+            _ => None,
+        }
+    }
+
+    /// Passes on to the client what is not the final response.
+    pub(crate) fn send_interim(&self, status: StatusCode, headers: &HeaderMap) {
+        match &self.source {
+            BodySource::Absent | BodySource::Own(_) => (),
+            BodySource::Client(body) => body.send_interim(status, headers),
+            BodySource::Replayable(reader) => {
+                reader.with_source(|body| body.send_interim(status, headers));
+            }
+        }
+    }
+
+    /// Gives back a piece of which nothing was sent: it is the next one again.
+    pub(crate) fn put_back(&mut self, piece: Bytes) {
+        self.ahead = piece;
+    }
+}
+
+impl Limit {
+    fn is_passed_by(&mut self, frame: &Frame<Bytes>) -> bool {
+        let length = frame.data_ref().map_or(0, Bytes::len);
+        self.read = self.read.saturating_add(length as u64);
+        self.bytes_max
+            .is_some_and(|bytes_max| self.read > bytes_max)
+    }
+}
+
+impl ClientBody {
+    fn send_interim(&self, status: StatusCode, headers: &HeaderMap) {
+        match self {
+            Self::Http1(upload) => upload.send_interim(status, headers),
+            Self::Http2(incoming) => incoming.send_interim(status, headers),
+        }
+    }
+}
+
+impl Body for ClientBody {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
+        match &mut *self {
+            Self::Http1(upload) => upload.poll_frame(cx),
+            Self::Http2(incoming) => incoming.poll_frame(cx),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Http1(upload) => upload.is_end_stream(),
+            Self::Http2(incoming) => incoming.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let left = match self {
+            Self::Http1(upload) => upload.left(),
+            Self::Http2(incoming) => incoming.left(),
+        };
+        left.map_or_else(SizeHint::default, SizeHint::with_exact)
+    }
+}
+
+impl Body for RequestBody {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
+        let this = &mut *self;
+        if !this.ahead.is_empty() {
+            let piece = core::mem::take(&mut this.ahead);
+            return Poll::Ready(Some(Ok(Frame::data(piece))));
+        }
+        let mut polled = match &mut this.source {
+            BodySource::Absent => return Poll::Ready(None),
+            BodySource::Own(bytes) => {
+                let bytes = core::mem::take(bytes);
+                return Poll::Ready((!bytes.is_empty()).then(|| Ok(Frame::data(bytes))));
+            }
+            BodySource::Client(body) => Pin::new(body).poll_frame(cx),
+            BodySource::Replayable(reader) => Pin::new(reader).poll_frame(cx),
+        };
+        if let Poll::Ready(Some(Ok(frame))) = &mut polled
+            && let Some(trailers) = frame.trailers_mut()
+        {
+            hygiene::prepare_trailers(trailers);
+        }
+        if let Poll::Ready(Some(Ok(frame))) = &polled
+            && this.limit.is_passed_by(frame)
+        {
+            if let Some(progress) = &this.progress {
+                progress.state.set(BodyState::TooLarge);
+            }
+            let error = io::Error::new(io::ErrorKind::FileTooLarge, "the body is too large");
+            return Poll::Ready(Some(Err(error)));
+        }
+        if let Some(progress) = &this.progress {
+            progress.state.set(match &polled {
+                Poll::Pending => BodyState::AwaitsClient,
+                Poll::Ready(Some(Err(_))) => BodyState::Broken,
+                Poll::Ready(frame) => {
+                    progress.moved_at.set(progress.deadlines.now());
+                    let frame = frame.as_ref().and_then(|frame| frame.as_ref().ok());
+                    let data = frame.and_then(Frame::data_ref);
+                    let bytes = data.map_or(0, |data| data.len() as u64);
+                    progress.bytes.set(progress.bytes.get() + bytes);
+                    BodyState::AwaitsReplica
+                }
+            });
+        }
+        if this.copy.is_some() {
+            this.copy_of(&polled);
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.ahead.is_empty()
+            && match &self.source {
+                BodySource::Absent => true,
+                BodySource::Own(bytes) => bytes.is_empty(),
+                BodySource::Client(body) => body.is_end_stream(),
+                BodySource::Replayable(reader) => reader.is_end_stream(),
+            }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let rest = match &self.source {
+            BodySource::Absent => SizeHint::with_exact(0),
+            BodySource::Own(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            BodySource::Client(body) => body.size_hint(),
+            BodySource::Replayable(reader) => reader.size_hint(),
+        };
+        let ahead = self.ahead.len() as u64;
+        let mut hint = SizeHint::new();
+        hint.set_lower(rest.lower() + ahead);
+        if let Some(upper) = rest.upper() {
+            hint.set_upper(upper + ahead);
+        }
+        hint
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn copying(bytes_max: usize) -> (Copying, BodyCopy) {
+        let (to, copy) = oneshot::channel();
+        let copying = Copying {
+            bytes: BytesMut::new(),
+            bytes_max,
+            to,
+        };
+        (copying, copy)
+    }
+
+    #[test]
+    fn a_copy_has_all_that_fits_and_no_more() {
+        let (mut fits, mut copy) = copying(6);
+        assert!(fits.add(b"abc") && fits.add(b"") && fits.add(b"def"));
+        fits.send();
+        assert_eq!(copy.try_recv(), Ok(Bytes::from_static(b"abcdef")));
+        let (mut full, _copy) = copying(5);
+        assert!(full.add(b"abc") && !full.add(b"def"));
+    }
+
+    #[test]
+    fn a_copy_holds_none_of_the_buffers_that_its_pieces_were_cut_from() {
+        const PIECES: usize = 4096;
+        let (mut copying, _copy) = copying(PIECES);
+        for _ in 0..PIECES {
+            let read = Bytes::from(vec![1; 64 << 10]);
+            let piece = read.slice(..1);
+            drop(read);
+            assert!(copying.add(&piece));
+            assert!(piece.is_unique(), "it is held");
+        }
+        assert!(copying.bytes.capacity() <= 2 * PIECES);
+    }
+}

@@ -1,0 +1,172 @@
+//! A request that can be sent once more, when the first time turns out to have had no effect: an idle connection was
+//! closed just as it was sent, or an agent that has withdrawn rejected it.
+//!
+//! Over HTTP/1.1 it is the request itself, for sending it takes nothing from it. HTTP/2 takes the request, so there a
+//! copy is made beforehand: for each request and hardly ever used, and so a cheap one, whose names and values are shared
+//! with the request, and whose fields are a list that becomes a header map only when it is needed.
+
+use super::body::{ReplayableBody, RequestBody};
+use crate::forward::wire::Budget;
+use crate::forward::wire::buffers;
+use http::{HeaderName, HeaderValue, Method, Request, Uri, Version};
+use http_body::Body;
+use std::rc::Rc;
+
+/// A request that can be sent again: it has no body, or one that is kept.
+#[derive(Debug)]
+pub(crate) struct ReplayableRequest {
+    request: Head,
+    body: Option<ReplayableBody>,
+    budget: Option<Rc<Budget>>,
+}
+
+#[derive(Debug)]
+enum Head {
+    Itself(Box<Request<RequestBody>>),
+    Copy {
+        method: Method,
+        uri: Uri,
+        version: Version,
+        fields: Vec<(HeaderName, HeaderValue)>,
+    },
+}
+
+impl ReplayableRequest {
+    /// The request itself, which had a body as `had_body` says, and `body` to put in its place.
+    pub(crate) fn itself(
+        request: Box<Request<RequestBody>>,
+        had_body: bool,
+        body: Option<ReplayableBody>,
+    ) -> Option<Self> {
+        let can_be_had = !had_body || body.is_some();
+        can_be_had.then(|| Self {
+            budget: request.body().budget().cloned(),
+            request: Head::Itself(request),
+            body,
+        })
+    }
+
+    /// `None` if the request has a body that cannot be had twice.
+    pub(crate) fn copy(request: &Request<RequestBody>) -> Option<Self> {
+        let body = request.body().replay();
+        if body.is_none() && !request.body().is_end_stream() {
+            return None;
+        }
+        let budget = request.body().budget().cloned();
+        let fields = request.headers().iter();
+        let request = Head::Copy {
+            method: request.method().clone(),
+            uri: request.uri().clone(),
+            version: request.version(),
+            fields: fields
+                .map(|(name, value)| (name.clone(), value.clone()))
+                .collect(),
+        };
+        Some(Self {
+            request,
+            body,
+            budget,
+        })
+    }
+
+    /// Whether the request does no harm when the first one was heard after all (RFC 9110 §9.2.1).
+    pub(crate) fn is_safe(&self) -> bool {
+        match &self.request {
+            Head::Itself(request) => request.method().is_safe(),
+            Head::Copy { method, .. } => method.is_safe(),
+        }
+    }
+
+    /// Whether its body, if it has one, can be had again.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.body.as_ref().is_none_or(ReplayableBody::is_whole)
+    }
+
+    /// The request; `None` if its body has outgrown what is kept.
+    pub(crate) fn into_request(self) -> Option<Box<Request<RequestBody>>> {
+        let body = match self.body {
+            Some(body) => Some(body.into_body()?.with_budget(self.budget.clone())),
+            None => None,
+        };
+        match self.request {
+            Head::Itself(mut request) => {
+                if let Some(body) = body {
+                    *request.body_mut() = body;
+                }
+                Some(request)
+            }
+            Head::Copy {
+                method,
+                uri,
+                version,
+                fields,
+            } => {
+                let mut request =
+                    Box::new(Request::new(body.unwrap_or_else(|| {
+                        RequestBody::default().with_budget(self.budget)
+                    })));
+                *request.method_mut() = method;
+                *request.uri_mut() = uri;
+                *request.version_mut() = version;
+                request.headers_mut().extend(fields);
+                Some(request)
+            }
+        }
+    }
+
+    /// It is not needed any more: its header map is reused.
+    pub(crate) fn recycle(self) {
+        if let Head::Itself(mut request) = self.request {
+            buffers::take_headers_back(core::mem::take(request.headers_mut()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(method: Method) -> Request<RequestBody> {
+        Request::builder()
+            .method(method)
+            .uri("/path?query")
+            .version(Version::HTTP_11)
+            .header("host", "x")
+            .header("accept", "a")
+            .header("accept", "b")
+            .body(RequestBody::default())
+            .expect("a valid request")
+    }
+
+    #[test]
+    fn the_spare_is_the_same_request() {
+        let original = request(Method::OPTIONS);
+        let copy = ReplayableRequest::copy(&original).expect("it has no body");
+        let itself = ReplayableRequest::itself(Box::new(request(Method::OPTIONS)), false, None);
+        for replayable in [copy, itself.expect("it has no body")] {
+            assert!(replayable.is_safe(), "asking twice does no harm");
+            let replayable = replayable
+                .into_request()
+                .expect("no body, so none too large");
+            assert_eq!(replayable.method(), original.method());
+            assert_eq!(replayable.uri(), original.uri());
+            assert_eq!(replayable.version(), original.version());
+            assert_eq!(replayable.headers(), original.headers());
+        }
+    }
+
+    #[test]
+    fn what_may_have_had_an_effect_is_not_repeated() {
+        for method in [Method::POST, Method::PATCH, Method::DELETE, Method::PUT] {
+            let copy = ReplayableRequest::copy(&request(method.clone())).expect("it has no body");
+            assert!(!copy.is_safe());
+            let itself = ReplayableRequest::itself(Box::new(request(method)), false, None);
+            assert!(!itself.expect("it has no body").is_safe());
+        }
+    }
+
+    #[test]
+    fn a_body_that_is_not_kept_cannot_be_had_twice() {
+        assert!(ReplayableRequest::itself(Box::new(request(Method::PUT)), true, None).is_none());
+    }
+}

@@ -1,0 +1,56 @@
+//! Further copies of a request, which may be sent while the first is still in flight.
+//!
+//! The template is made before the first copy is sent, and is cheap where no body is to be kept: names and values are
+//! shared. A body has to be complete, and all of it in the replay buffer, by the time a copy is wanted: the first copy
+//! goes on reading it undisturbed.
+
+use super::body::{BodyTemplate, RequestBody};
+use crate::forward::wire::Budget;
+use http::header::CONTENT_LENGTH;
+use http::{Extensions, HeaderMap, HeaderValue, Method, Request, Uri, Version};
+use http_body::Body;
+use std::rc::Rc;
+
+/// What further copies of a request are made from.
+#[derive(Debug)]
+pub(crate) struct RequestTemplate {
+    method: Method,
+    uri: Uri,
+    version: Version,
+    headers: HeaderMap,
+    extensions: Extensions,
+    body: BodyTemplate,
+    budget: Option<Rc<Budget>>,
+}
+
+impl RequestTemplate {
+    /// `None` if there can be no further copy: the body is not kept, or the request asks for another protocol on its connection.
+    pub(crate) fn of(request: &Request<RequestBody>) -> Option<Self> {
+        Some(Self {
+            body: request.body().template()?,
+            budget: request.body().budget().cloned(),
+            method: request.method().clone(),
+            uri: request.uri().clone(),
+            version: request.version(),
+            headers: request.headers().clone(),
+            extensions: request.extensions().clone(),
+        })
+    }
+
+    /// A copy; `None` if the first has not had the whole body yet, or too much of one.
+    pub(crate) fn request(&self) -> Option<Box<Request<RequestBody>>> {
+        let body = RequestBody::own(self.body.bytes()?).with_budget(self.budget.clone());
+        let length = body.size_hint().lower();
+        let mut request = Box::new(Request::new(body));
+        request.method_mut().clone_from(&self.method);
+        request.uri_mut().clone_from(&self.uri);
+        *request.version_mut() = self.version;
+        request.headers_mut().clone_from(&self.headers);
+        request.extensions_mut().clone_from(&self.extensions);
+        if length > 0 {
+            let length = HeaderValue::from(length);
+            request.headers_mut().insert(CONTENT_LENGTH, length);
+        }
+        Some(request)
+    }
+}

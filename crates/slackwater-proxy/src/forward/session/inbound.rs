@@ -1,0 +1,391 @@
+//! A client's HTTP/1.1 connection as its task and the body of its request share it.
+//!
+//! There is one task for the connection, and the exchange with the replica runs within it. Usually the body is read by
+//! that same task; whoever else reads it wakes this one when the body is whole.
+
+use super::Session;
+use crate::forward::time::Deadline;
+use crate::forward::wire::buffers;
+use crate::forward::wire::turn::{self, ROUNDS_MAX};
+use crate::forward::wire::{Out, Stream};
+use bytes::{Bytes, BytesMut};
+use core::cell::{Cell, RefCell};
+use core::task::{Context, Poll, Waker, ready};
+use core::time::Duration;
+use http::{HeaderMap, HeaderValue, StatusCode, Version};
+use http_body::Frame;
+use slackwater_http::http1::{
+    BodyDecoder, BodyLength, CONTINUE, Decoded, Framing, HeadLimits, ResponseExtras,
+    encode_response,
+};
+use std::io;
+use std::rc::Rc;
+
+/// How often it is looked whether a client is still there while nobody reads its body.
+const LOOK_INTERVAL: Duration = Duration::from_millis(500);
+
+/// A connection and what has been read from it.
+#[derive(Debug)]
+pub(crate) struct Inbound {
+    pub(crate) session: Rc<Session>,
+    pub(crate) stream: RefCell<Stream>,
+    pub(crate) unread: RefCell<Bytes>,
+    body: RefCell<BodyDecoder>,
+    /// Which request it is; a body that outlives its request reads no other's.
+    turn: Cell<u64>,
+    /// Somebody has the body of this turn.
+    is_held: Cell<bool>,
+    /// The client sends the body only when told to.
+    expects_continue: Cell<bool>,
+    /// Responses that are not final may be told.
+    is_waiting: Cell<bool>,
+    /// The client broke off within the body, or sent what is none.
+    is_broken: Cell<bool>,
+    interim: RefCell<Out>,
+    /// What the client may switch to.
+    upgrade: RefCell<Option<HeaderValue>>,
+    /// The connection's task.
+    waker: RefCell<Option<Waker>>,
+    /// When it is looked whether a client whose body nobody reads is still there; armed while that is so.
+    look: RefCell<Option<Deadline>>,
+}
+
+/// What a request's head says of the rest.
+#[derive(Debug)]
+pub(crate) struct RequestFraming {
+    pub(crate) body: BodyLength,
+    pub(crate) expects_continue: bool,
+    pub(crate) upgrade: Option<HeaderValue>,
+    pub(crate) version: Version,
+}
+
+impl Inbound {
+    pub(crate) fn new(stream: Stream, unread: Bytes, session: &Rc<Session>) -> Rc<Self> {
+        Rc::new(Self {
+            session: Rc::clone(session),
+            stream: RefCell::new(stream),
+            unread: RefCell::new(unread),
+            body: RefCell::new(BodyDecoder::Known(0)),
+            turn: Cell::new(0),
+            is_held: Cell::new(false),
+            expects_continue: Cell::new(false),
+            is_waiting: Cell::new(false),
+            is_broken: Cell::new(false),
+            interim: RefCell::default(),
+            upgrade: RefCell::default(),
+            waker: RefCell::default(),
+            look: RefCell::default(),
+        })
+    }
+
+    /// For another protocol: the session, the stream, and what was read from it.
+    pub(crate) fn into_parts(self) -> (Rc<Session>, Stream, Bytes) {
+        (
+            self.session,
+            self.stream.into_inner(),
+            self.unread.into_inner(),
+        )
+    }
+
+    /// A request begins. What it says of its body is given to whoever gets the [`Upload`].
+    pub(crate) fn begin(self: &Rc<Self>, turn: RequestFraming, limits: HeadLimits) -> Upload {
+        self.turn.set(self.turn.get() + 1);
+        *self.body.borrow_mut() = BodyDecoder::new(turn.body, limits);
+        self.is_held.set(true);
+        self.expects_continue.set(turn.expects_continue);
+        self.is_waiting.set(turn.version == Version::HTTP_11);
+        *self.upgrade.borrow_mut() = turn.upgrade;
+        self.session.moved();
+        if let Some(look) = &*self.look.borrow() {
+            look.arm(self.session.clients.deadlines.ticks(LOOK_INTERVAL));
+        }
+        Upload {
+            inbound: Rc::clone(self),
+            turn: self.turn.get(),
+        }
+    }
+
+    /// The final response begins: from now on nothing else may be told. Gives what is still to be written before it.
+    pub(crate) fn begin_response(&self) -> Out {
+        self.is_waiting.set(false);
+        self.expects_continue.set(false);
+        self.interim.take()
+    }
+
+    /// The client has sent all of the body, as far as it was read.
+    pub(crate) fn is_body_done(&self) -> bool {
+        self.body.borrow().is_done()
+    }
+
+    /// Nobody has the body any more, so nobody will read the rest of it.
+    pub(crate) fn is_body_left(&self) -> bool {
+        !self.is_held.get() && !self.is_body_done()
+    }
+
+    pub(crate) fn is_broken(&self) -> bool {
+        self.is_broken.get()
+    }
+
+    /// What the client may switch to.
+    pub(crate) fn upgrade(&self) -> Option<HeaderValue> {
+        self.upgrade.borrow().clone()
+    }
+
+    /// Reads over what is here already of a body that nobody has any more.
+    pub(crate) fn skip_body(&self) {
+        let mut unread = self.unread.borrow_mut();
+        let mut body = self.body.borrow_mut();
+        loop {
+            match body.decode(&mut unread) {
+                Ok(Decoded::Data(_) | Decoded::Trailers(_)) => (),
+                Ok(Decoded::Starved | Decoded::End) => return,
+                Err(_) => return self.is_broken.set(true),
+            }
+        }
+    }
+
+    /// Reads over what comes of a body that nobody has any more: a client that sends all of it before it reads would
+    /// otherwise wait for ever for room, and its response for the client. Ready when the client has left.
+    pub(crate) fn poll_discard(&self, cx: &mut Context<'_>) -> Poll<()> {
+        for _ in 0..ROUNDS_MAX {
+            if !self.is_body_left() || self.is_broken() {
+                return Poll::Pending;
+            }
+            self.skip_body();
+            // What is left of the body is not here yet, so nothing is.
+            if self.is_body_done() {
+                return Poll::Pending;
+            }
+            match ready!(self.poll_read(cx)) {
+                Ok(read) if !read.is_empty() => *self.unread.borrow_mut() = read,
+                _ => return Poll::Ready(()),
+            }
+        }
+        turn::end(cx);
+        Poll::Pending
+    }
+
+    /// Reads once; empty if the client has ended.
+    pub(crate) fn poll_read(&self, cx: &mut Context<'_>) -> Poll<io::Result<Bytes>> {
+        let read = buffers::poll_read(&mut *self.stream.borrow_mut(), cx);
+        if read.is_ready() {
+            self.session.in_head();
+        }
+        read
+    }
+
+    /// Reads behind what has been read; `false` if the client has ended.
+    pub(crate) fn poll_read_more(&self, cx: &mut Context<'_>) -> Poll<io::Result<bool>> {
+        let more = ready!(self.poll_read(cx))?;
+        if more.is_empty() {
+            return Poll::Ready(Ok(false));
+        }
+        let mut unread = self.unread.borrow_mut();
+        if unread.is_empty() {
+            *unread = more;
+        } else {
+            let mut joined = BytesMut::from(core::mem::take(&mut *unread));
+            joined.extend_from_slice(&more);
+            *unread = joined.freeze();
+        }
+        Poll::Ready(Ok(true))
+    }
+
+    /// Writes `out`.
+    pub(crate) fn poll_flush(&self, out: &mut Out, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let flushed = out.poll_flush(&mut self.stream.borrow_mut(), cx);
+        if out.take_moved() {
+            self.session.moved();
+        }
+        flushed
+    }
+
+    /// Sees to the client while its response is waited for: tells it what is not final, and notices when it leaves.
+    /// Ready when it has left.
+    pub(crate) fn poll_left(&self, cx: &mut Context<'_>) -> Poll<()> {
+        if !self.interim.borrow().is_empty()
+            && let Poll::Ready(Err(_)) = self.poll_flush(&mut self.interim.borrow_mut(), cx)
+        {
+            return Poll::Ready(());
+        }
+        if self.is_body_done() {
+            // What comes now is the next request. It may wait where it is once there is some of it.
+            if self.unread.borrow().is_empty() {
+                return match ready!(self.poll_read_more(cx)) {
+                    Ok(true) => Poll::Pending,
+                    Ok(false) | Err(_) => Poll::Ready(()),
+                };
+            }
+        } else {
+            let mut waker = self.waker.borrow_mut();
+            match &mut *waker {
+                Some(waker) => waker.clone_from(cx.waker()),
+                none => *none = Some(cx.waker().clone()),
+            }
+            drop(waker);
+            return self.poll_hung_up(cx);
+        }
+        Poll::Pending
+    }
+
+    /// Ready when the client has left and nothing of its body is read any more: its end waits behind what it has sent, and what
+    /// the replica has taken of it counts there until the request is given up.
+    fn poll_hung_up(&self, cx: &Context<'_>) -> Poll<()> {
+        let deadlines = &self.session.clients.deadlines;
+        let ticks = deadlines.ticks(LOOK_INTERVAL);
+        let mut look = self.look.borrow_mut();
+        let look = look.get_or_insert_with(|| {
+            let look = deadlines.add();
+            look.arm(ticks);
+            look
+        });
+        while look.poll_passed(cx).is_ready() {
+            look.arm(ticks);
+            if self.session.still_for() >= ticks && self.stream.borrow().has_hung_up() {
+                return Poll::Ready(());
+            }
+        }
+        Poll::Pending
+    }
+
+    /// There is something to do for the connection's task. If it is the one that runs, it sees that for itself.
+    fn wake(&self, cx: &Context<'_>) {
+        let waker = self.waker.take();
+        if let Some(waker) = waker.filter(|waker| !waker.will_wake(cx.waker())) {
+            waker.wake();
+        }
+    }
+
+    fn poll_frame(&self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        loop {
+            let decoded = self.body.borrow_mut().decode(&mut self.unread.borrow_mut());
+            match decoded {
+                Ok(Decoded::End) => {
+                    self.wake(cx);
+                    return Poll::Ready(None);
+                }
+                Ok(Decoded::Data(data)) => {
+                    if self.is_body_done() {
+                        self.wake(cx);
+                    }
+                    return Poll::Ready(Some(Ok(Frame::data(data))));
+                }
+                Ok(Decoded::Trailers(trailers)) => {
+                    self.wake(cx);
+                    return Poll::Ready(Some(Ok(Frame::trailers(trailers))));
+                }
+                Ok(Decoded::Starved) => {
+                    self.send_continue(cx);
+                    match ready!(self.poll_read(cx)) {
+                        Ok(read) if !read.is_empty() => {
+                            self.session.moved();
+                            *self.unread.borrow_mut() = read;
+                        }
+                        Ok(_) => return self.broken(cx, io::ErrorKind::UnexpectedEof.into()),
+                        Err(error) => return self.broken(cx, error),
+                    }
+                }
+                Err(bad) => {
+                    return self.broken(cx, io::Error::new(io::ErrorKind::InvalidData, bad));
+                }
+            }
+        }
+    }
+
+    fn broken<T>(&self, cx: &Context<'_>, error: io::Error) -> Poll<Option<io::Result<T>>> {
+        self.is_broken.set(true);
+        self.wake(cx);
+        Poll::Ready(Some(Err(error)))
+    }
+
+    /// The body is wanted: a client that waits for this is told to send it. RFC 9110 §10.1.1
+    fn send_continue(&self, cx: &mut Context<'_>) {
+        if !self.expects_continue.replace(false) {
+            return;
+        }
+        let mut interim = self.interim.borrow_mut();
+        interim.text().extend_from_slice(CONTINUE);
+        // An error is found again where the body is read.
+        if self.poll_flush(&mut interim, cx).is_pending() {
+            drop(interim);
+            self.wake(cx);
+        }
+    }
+
+    /// A response that is not final. Whoever waits for 100 has been told so when the body was first wanted, which is before
+    /// a replica can say it.
+    fn send_interim(&self, status: StatusCode, headers: &HeaderMap) {
+        let mut interim = self.interim.borrow_mut();
+        if status == StatusCode::CONTINUE || !self.is_waiting.get() || interim.is_full() {
+            return;
+        }
+        let extras = ResponseExtras::default();
+        encode_response(
+            interim.text(),
+            Version::HTTP_11,
+            status,
+            headers,
+            Framing::Absent,
+            extras,
+        );
+    }
+}
+
+/// The body of one request, and what else its exchange needs of its client.
+#[derive(Debug)]
+pub(crate) struct Upload {
+    inbound: Rc<Inbound>,
+    turn: u64,
+}
+
+impl Upload {
+    fn is_current(&self) -> bool {
+        self.inbound.turn.get() == self.turn
+    }
+
+    pub(crate) fn poll_frame(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        if !self.is_current() {
+            return Poll::Ready(None);
+        }
+        self.inbound.poll_frame(cx)
+    }
+
+    pub(crate) fn is_end_stream(&self) -> bool {
+        !self.is_current() || self.inbound.is_body_done()
+    }
+
+    /// Octets to come, if that is known.
+    pub(crate) fn left(&self) -> Option<u64> {
+        if !self.is_current() {
+            return Some(0);
+        }
+        self.inbound.body.borrow().left()
+    }
+
+    /// What the client may switch to.
+    pub(crate) fn upgrade(&self) -> Option<HeaderValue> {
+        self.inbound.upgrade()
+    }
+
+    /// Passes on a response that is not final.
+    pub(crate) fn send_interim(&self, status: StatusCode, headers: &HeaderMap) {
+        if self.is_current() {
+            self.inbound.send_interim(status, headers);
+        }
+    }
+}
+
+impl Drop for Upload {
+    fn drop(&mut self) {
+        if self.is_current() {
+            self.inbound.is_held.set(false);
+            let waker = self.inbound.waker.take();
+            if let Some(waker) = waker {
+                waker.wake();
+            }
+        }
+    }
+}

@@ -1,0 +1,318 @@
+//! Deadlines by the thousand: one timer for a whole worker instead of one for each wait.
+//!
+//! A proxy arms and disarms several deadlines for each request, and next to none of them ever passes. So they are kept
+//! in a table that one task looks through at every tick, and arming one is a write to a cell: no heap, no lock, no timer
+//! wheel, no reading of the clock. The price is precision: a deadline never passes early, but up to two and a half ticks
+//! late.
+//!
+//! For a worker that was held up, time has stood still: nobody could show it any sign of life. So what it was late comes on
+//! top of every deadline that ran, and a moment noted at one tick lies before the next one by no more than a tick.
+//! Waits that are rare (connecting to a replica) use the runtime's timers.
+
+use core::cell::{Cell, RefCell};
+use core::task::{Context, Poll, Waker};
+use core::time::Duration;
+use slab::Slab;
+use std::rc::Rc;
+use tokio::time::Instant;
+
+const NEVER: u64 = u64::MAX;
+
+/// This part of a tick a tick may be late, and the next one none the less come when it is due. It is as much as timers are
+/// late that have no better resolution than the runtime's.
+const LATE_PART: u32 = 4;
+
+/// The deadlines of one worker, and its coarse clock.
+#[derive(Debug)]
+pub struct Deadlines {
+    tick: Duration,
+    /// Ticks since [`Deadlines::run`] began: the coarse time.
+    now: Cell<u64>,
+    waits: RefCell<Slab<Wait>>,
+}
+
+#[derive(Debug)]
+struct Wait {
+    passes_at: u64,
+    waker: Option<Waker>,
+}
+
+impl Deadlines {
+    /// An empty table for deadlines of which the shortest is `shortest`: a tick is an eighth of that, between 5 ms and
+    /// 1 s.
+    pub fn new(shortest: Duration) -> Rc<Self> {
+        let tick = (shortest / 8).clamp(Duration::from_millis(5), Duration::from_secs(1));
+        Rc::new(Self {
+            tick,
+            now: Cell::new(0),
+            waits: RefCell::new(Slab::new()),
+        })
+    }
+
+    /// Lets time pass, for ever; calls `on_tick` at each tick. Without this running no deadline passes.
+    pub async fn run(&self, on_tick: impl Fn()) {
+        let mut due = Instant::now();
+        loop {
+            due += self.tick;
+            tokio::time::sleep_until(due).await;
+            // What this is late beyond what is allowed for, all that follow are.
+            due += due.elapsed().saturating_sub(self.late_max());
+            self.now.set(self.now.get() + 1);
+            self.wake_passed();
+            on_tick();
+        }
+    }
+
+    /// Wakes everyone who waits, for a reason of their own to look at.
+    pub(crate) fn wake_all(&self) {
+        // Outside of the borrow: a waker may drop a task, and with it a deadline.
+        let wakers: Vec<Waker> = {
+            let mut waits = self.waits.borrow_mut();
+            waits
+                .iter_mut()
+                .filter_map(|(_, wait)| wait.waker.take())
+                .collect()
+        };
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    /// The coarse time, in ticks.
+    pub(crate) fn now(&self) -> u64 {
+        self.now.get()
+    }
+
+    fn late_max(&self) -> Duration {
+        self.tick / LATE_PART
+    }
+
+    /// How many ticks last at least `span`, whenever in a tick it begins.
+    pub(crate) fn ticks(&self, span: Duration) -> u64 {
+        // It may begin as late as the next tick is itself, and end with one that is not late.
+        let span = span.saturating_add(self.late_max());
+        let ticks = span.as_nanos().div_ceil(self.tick.as_nanos());
+        u64::try_from(ticks).map_or(NEVER - 1, |ticks| ticks.saturating_add(1))
+    }
+
+    /// A new deadline, not armed yet.
+    pub(crate) fn add(self: &Rc<Self>) -> Deadline {
+        let key = self.waits.borrow_mut().insert(Wait {
+            passes_at: NEVER,
+            waker: None,
+        });
+        Deadline {
+            deadlines: Rc::clone(self),
+            key,
+        }
+    }
+
+    fn wake_passed(&self) {
+        let now = self.now.get();
+        let wakers: Vec<Waker> = {
+            let mut waits = self.waits.borrow_mut();
+            waits
+                .iter_mut()
+                .filter(|(_, wait)| wait.passes_at <= now)
+                .filter_map(|(_, wait)| wait.waker.take())
+                .collect()
+        };
+        wakers.into_iter().for_each(Waker::wake);
+    }
+}
+
+/// One deadline; forgotten when dropped.
+#[derive(Debug)]
+pub(crate) struct Deadline {
+    deadlines: Rc<Deadlines>,
+    key: usize,
+}
+
+impl Deadline {
+    /// The table that it is in.
+    pub(crate) fn deadlines(&self) -> &Deadlines {
+        &self.deadlines
+    }
+
+    /// Passes after so many ticks from now, in place of whatever it was set to.
+    pub(crate) fn arm(&self, ticks: u64) {
+        let now = self.deadlines.now.get();
+        self.set(now.saturating_add(ticks).min(NEVER - 1));
+    }
+
+    /// Never passes, until armed again.
+    pub(crate) fn disarm(&self) {
+        self.set(NEVER);
+    }
+
+    /// Ready once it has passed; until then the task is woken when it does.
+    pub(crate) fn poll_passed(&self, cx: &Context<'_>) -> Poll<()> {
+        let now = self.deadlines.now.get();
+        let mut waits = self.deadlines.waits.borrow_mut();
+        let Some(wait) = waits.get_mut(self.key) else {
+            return Poll::Pending;
+        };
+        if wait.passes_at <= now {
+            return Poll::Ready(());
+        }
+        match &mut wait.waker {
+            Some(waker) => waker.clone_from(cx.waker()),
+            none => *none = Some(cx.waker().clone()),
+        }
+        Poll::Pending
+    }
+
+    fn set(&self, passes_at: u64) {
+        if let Some(wait) = self.deadlines.waits.borrow_mut().get_mut(self.key) {
+            wait.passes_at = passes_at;
+        }
+    }
+}
+
+impl Drop for Deadline {
+    fn drop(&mut self) {
+        // Bound to a name: the waker must go after the borrow ends.
+        let _wait = self.deadlines.waits.borrow_mut().try_remove(self.key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::future::poll_fn;
+    use futures_util::FutureExt;
+
+    /// Runs `body` beside a running table, in paused time.
+    fn with_deadlines<F: Future<Output = ()>>(
+        shortest: Duration,
+        body: impl FnOnce(Rc<Deadlines>) -> F,
+    ) {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .start_paused(true)
+            .build()
+            .expect("a runtime");
+        let deadlines = Deadlines::new(shortest);
+        runtime.block_on(async {
+            tokio::select! {
+                biased;
+                () = deadlines.run(|| ()) => (),
+                () = body(Rc::clone(&deadlines)) => (),
+            }
+        });
+    }
+
+    #[test]
+    fn a_deadline_passes_soon_and_never_early() {
+        let span = Duration::from_millis(800);
+        with_deadlines(span, async |deadlines: Rc<Deadlines>| {
+            for offset_ms in [0, 1, 50, 99] {
+                tokio::time::sleep(Duration::from_millis(offset_ms)).await;
+                let began = Instant::now();
+                let deadline = deadlines.add();
+                deadline.arm(deadlines.ticks(span));
+                poll_fn(|cx| deadline.poll_passed(cx)).await;
+                let took = began.elapsed();
+                assert!(took >= span, "early: {took:?}");
+                assert!(took <= span + Duration::from_millis(201), "late: {took:?}");
+            }
+        });
+    }
+
+    /// Lets time pass in which nobody gets a turn.
+    fn hold_up(span: Duration) {
+        // The first poll moves the clock; the others only let the rest have their turns.
+        assert!(tokio::time::advance(span).now_or_never().is_none());
+    }
+
+    #[test]
+    fn a_deadline_armed_by_a_worker_that_was_held_up_is_not_early() {
+        let span = Duration::from_millis(800);
+        with_deadlines(span, async |deadlines: Rc<Deadlines>| {
+            for held_ms in [1, 90, 120, 124, 130, 180, 250, 799, 5000] {
+                let (first, second) = (deadlines.add(), deadlines.add());
+                first.arm(deadlines.ticks(span));
+                let noted = deadlines.now();
+                poll_fn(|cx| first.poll_passed(cx)).await;
+                // As soon as there was a tick.
+                hold_up(Duration::from_millis(held_ms));
+                let began = Instant::now();
+                second.arm(deadlines.ticks(span));
+                let noted_again = deadlines.now();
+                assert_eq!(noted_again - noted, deadlines.ticks(span), "{held_ms}");
+                poll_fn(|cx| second.poll_passed(cx)).await;
+                let took = began.elapsed();
+                assert!(took >= span, "{held_ms}: early: {took:?}");
+                assert!(
+                    took <= span + Duration::from_millis(251),
+                    "{held_ms}: late: {took:?}"
+                );
+            }
+        });
+    }
+
+    #[test]
+    fn time_in_which_a_worker_was_held_up_does_not_count() {
+        let span = Duration::from_millis(800);
+        with_deadlines(span, async |deadlines: Rc<Deadlines>| {
+            let deadline = deadlines.add();
+            deadline.arm(deadlines.ticks(span));
+            hold_up(Duration::from_mins(1));
+            let began = Instant::now();
+            poll_fn(|cx| deadline.poll_passed(cx)).await;
+            let left = began.elapsed();
+            assert!(left >= Duration::from_millis(700), "{left:?}");
+        });
+    }
+
+    #[test]
+    fn ticks_that_are_a_little_late_delay_no_others() {
+        with_deadlines(
+            Duration::from_millis(800),
+            async |deadlines: Rc<Deadlines>| {
+                for _ in 0..100 {
+                    // Ticks are due every 100 ms, and 20, 10 or 0 ms late.
+                    hold_up(Duration::from_millis(30));
+                    tokio::task::yield_now().await;
+                }
+                assert_eq!(deadlines.now(), 30);
+            },
+        );
+    }
+
+    #[test]
+    fn arming_again_moves_it_and_disarming_stops_it() {
+        let span = Duration::from_millis(80);
+        with_deadlines(span, async |deadlines: Rc<Deadlines>| {
+            let moved = deadlines.add();
+            let stopped = deadlines.add();
+            moved.arm(deadlines.ticks(span));
+            stopped.arm(deadlines.ticks(span));
+            stopped.disarm();
+            let began = Instant::now();
+            moved.arm(deadlines.ticks(span * 4));
+            tokio::select! {
+                () = poll_fn(|cx| stopped.poll_passed(cx)) => panic!("a disarmed deadline passed"),
+                () = poll_fn(|cx| moved.poll_passed(cx)) => assert!(began.elapsed() >= span * 4),
+            }
+        });
+    }
+
+    #[test]
+    fn dropped_deadlines_leave_nothing_behind() {
+        let deadlines = Deadlines::new(Duration::from_secs(8));
+        let many: Vec<Deadline> = (0..100).map(|_| deadlines.add()).collect();
+        assert_eq!(deadlines.waits.borrow().len(), 100);
+        drop(many);
+        assert_eq!(deadlines.waits.borrow().len(), 0);
+    }
+
+    #[test]
+    fn ticks_stay_in_range_whatever_the_span() {
+        let brief = Deadlines::new(Duration::ZERO);
+        assert_eq!(brief.tick, Duration::from_millis(5));
+        let long = Deadlines::new(Duration::MAX);
+        assert_eq!(long.tick, Duration::from_secs(1));
+        let deadline = long.add();
+        deadline.arm(long.ticks(Duration::MAX));
+        deadline.arm(u64::MAX);
+    }
+}

@@ -1,0 +1,169 @@
+//! Memory that a worker lends to its connections, so that an idle one holds none.
+//!
+//! Everything is read into one buffer of the worker. What is short is copied out of it; what is long takes the buffer
+//! along and the worker gets another one, so that large bodies are never copied. What is written comes from a stock, and
+//! so do header maps, whose tables cost more to make than to clear. All of it belongs to the worker's thread and is lent
+//! within one poll, so it is kept in thread-locals.
+
+use bytes::{BufMut, Bytes, BytesMut};
+use core::cell::RefCell;
+use core::pin::Pin;
+use core::task::{Context, Poll, ready};
+use http::HeaderMap;
+use std::io;
+use tokio::io::AsyncRead;
+use tokio_util::io::poll_read_buf;
+
+/// Read at once, at most: a body of 64 KiB with its head. Bodies of just that size are common, and one that takes another read
+/// for its last octets takes another write for them, too.
+pub(crate) const READ_BYTES: usize = 72 << 10;
+
+/// What is longer is handed on as it is: above this a copy costs more than another buffer.
+const COPIED_BYTES_MAX: usize = 8 << 10;
+
+/// Room for a usual head and a short body.
+const TEXT_BYTES: usize = 4 << 10;
+
+/// Larger buffers are not kept.
+const KEPT_BYTES_MAX: usize = 32 << 10;
+
+/// Kept of each kind, at most.
+const KEPT_MAX: usize = 64;
+
+/// Fields for which a header map that is kept has room, at most.
+const KEPT_FIELDS_MAX: usize = 128;
+
+thread_local! {
+    static READING: RefCell<BytesMut> = RefCell::default();
+    static TEXTS: RefCell<Vec<BytesMut>> = const { RefCell::new(Vec::new()) };
+    static HEADERS: RefCell<Vec<HeaderMap>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Reads what is there; nothing, if the other side has ended.
+pub(crate) fn poll_read<S>(stream: &mut S, cx: &mut Context<'_>) -> Poll<io::Result<Bytes>>
+where
+    S: AsyncRead + Unpin,
+{
+    poll_read_some(stream, cx, READ_BYTES)
+}
+
+/// The same, but so many octets at most.
+pub(crate) fn poll_read_some<S>(
+    stream: &mut S,
+    cx: &mut Context<'_>,
+    bytes_max: usize,
+) -> Poll<io::Result<Bytes>>
+where
+    S: AsyncRead + Unpin,
+{
+    READING.with_borrow_mut(|reading| {
+        reading.reserve(READ_BYTES);
+        let mut room = reading.limit(bytes_max);
+        let read = ready!(poll_read_buf(Pin::new(stream), cx, &mut room))?;
+        if read > COPIED_BYTES_MAX {
+            return Poll::Ready(Ok(core::mem::take(reading).freeze()));
+        }
+        let bytes = Bytes::copy_from_slice(reading);
+        reading.clear();
+        Poll::Ready(Ok(bytes))
+    })
+}
+
+/// An empty buffer for what is to be written.
+pub(super) fn lend_text() -> BytesMut {
+    let kept = TEXTS.with_borrow_mut(Vec::pop);
+    kept.unwrap_or_else(|| BytesMut::with_capacity(TEXT_BYTES))
+}
+
+/// Takes a buffer back.
+pub(super) fn take_text_back(mut text: BytesMut) {
+    let is_fit = (TEXT_BYTES..=KEPT_BYTES_MAX).contains(&text.capacity());
+    TEXTS.with_borrow_mut(|texts| {
+        if is_fit && texts.len() < KEPT_MAX {
+            text.clear();
+            texts.push(text);
+        }
+    });
+}
+
+/// An empty header map.
+pub(crate) fn lend_headers() -> HeaderMap {
+    HEADERS.with_borrow_mut(Vec::pop).unwrap_or_default()
+}
+
+/// Takes a header map back.
+pub(crate) fn take_headers_back(mut headers: HeaderMap) {
+    if headers.capacity() == 0 || headers.capacity() > KEPT_FIELDS_MAX {
+        return;
+    }
+    // Outside of the borrow: values may be anybody's.
+    headers.clear();
+    HEADERS.with_borrow_mut(|kept| {
+        if kept.len() < KEPT_MAX {
+            kept.push(headers);
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::task::Waker;
+    use http::HeaderValue;
+
+    fn read(mut wire: &[u8]) -> Bytes {
+        let mut cx = Context::from_waker(Waker::noop());
+        match poll_read(&mut wire, &mut cx) {
+            Poll::Ready(Ok(bytes)) => bytes,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn what_is_read_is_what_was_sent_short_or_long() {
+        for length in [0, 1, COPIED_BYTES_MAX, COPIED_BYTES_MAX + 1, READ_BYTES] {
+            let wire: Vec<u8> = (0_u8..=255).cycle().take(length).collect();
+            assert_eq!(read(&wire), wire, "{length}");
+        }
+        assert_eq!(read(&vec![1; READ_BYTES + 1]).len(), READ_BYTES);
+    }
+
+    #[test]
+    fn no_more_is_read_than_is_wanted() {
+        let mut wire: &[u8] = &[1; 100];
+        let mut cx = Context::from_waker(Waker::noop());
+        for expected in [60, 40, 0] {
+            let read = poll_read_some(&mut wire, &mut cx, 60);
+            assert!(matches!(read, Poll::Ready(Ok(bytes)) if bytes.len() == expected));
+        }
+    }
+
+    #[test]
+    fn short_reads_use_the_same_buffer_again() {
+        let kept = |()| READING.with_borrow(|reading| reading.as_ptr());
+        read(b"first");
+        let before = kept(());
+        assert_eq!(read(b"second"), "second");
+        assert_eq!(kept(()), before);
+    }
+
+    #[test]
+    fn what_comes_back_is_empty_and_is_lent_again() {
+        let mut text = lend_text();
+        text.extend_from_slice(b"a secret");
+        let at = text.as_ptr();
+        take_text_back(text);
+        let text = lend_text();
+        assert!(text.is_empty() && text.as_ptr() == at);
+        take_text_back(BytesMut::with_capacity(KEPT_BYTES_MAX + 1));
+        assert!(lend_text().capacity() <= KEPT_BYTES_MAX);
+
+        let mut headers = HeaderMap::with_capacity(16);
+        headers.insert("cookie", HeaderValue::from_static("a secret"));
+        take_headers_back(headers);
+        let headers = lend_headers();
+        assert!(headers.is_empty() && headers.capacity() >= 16);
+        take_headers_back(HeaderMap::with_capacity(KEPT_FIELDS_MAX * 2));
+        assert_eq!(lend_headers().capacity(), 0);
+    }
+}

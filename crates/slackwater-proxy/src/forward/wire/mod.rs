@@ -1,0 +1,27 @@
+//! The bytes of a connection, to a client or to a replica: what is read, what is written, and how much of either may wait
+//! in memory.
+//!
+//! | | file |
+//! |---|---|
+//! | the socket, plain or TLS | `stream` |
+//! | HTTP/1.1: what is to be written, and a body on its way out | `out`, `sender` |
+//! | HTTP/2: the socket of a connection; reader and writer of one stream | `http2_wire`, `http2_body` |
+//! | memory for what is read, and how much of bodies may wait in it | `buffers`, `budget` |
+//! | when a task yields to others | `turn` |
+
+mod budget;
+pub(crate) mod buffers;
+mod http2_body;
+mod http2_wire;
+mod out;
+mod sender;
+mod stream;
+pub(crate) mod turn;
+
+pub use budget::Memory;
+pub(crate) use budget::{Budget, Loan, WINDOW_FIRST_BYTES, WINDOW_MAX_BYTES, beyond_first};
+pub(crate) use http2_body::{Incoming, Outgoing, StreamReader, StreamWriter, Unsent, owners};
+pub(crate) use http2_wire::{Notes, SharedConnection, Wire};
+pub(crate) use out::Out;
+pub(crate) use sender::{BodySender, Fill, SendError};
+pub(crate) use stream::Stream;

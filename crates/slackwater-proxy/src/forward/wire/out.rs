@@ -1,0 +1,169 @@
+//! What is to be written to a connection: text that frames a message, and at most one large piece of a body.
+//!
+//! Small pieces are copied behind the text, so that a head and a short body leave in one write; a large one is written
+//! from where it is, together with the text around it.
+
+use super::buffers;
+use super::stream::Stream;
+use bytes::{Buf, Bytes, BytesMut};
+use core::pin::Pin;
+use core::task::{Context, Poll, ready};
+use std::io::{self, IoSlice};
+use tokio::io::AsyncWrite;
+
+/// Up to this a copy is cheaper than a write in several parts.
+const COPIED_BYTES_MAX: usize = 4 << 10;
+
+/// Text after which no more is put in before some is written.
+const TEXT_BYTES_MAX: usize = 16 << 10;
+
+/// What is to be written, in this order: `text`, `data`, `after`.
+#[derive(Debug, Default)]
+pub(crate) struct Out {
+    text: BytesMut,
+    data: Bytes,
+    after: &'static [u8],
+    /// Since it was last asked.
+    has_moved: bool,
+}
+
+impl Out {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.text.is_empty() && self.data.is_empty() && self.after.is_empty()
+    }
+
+    /// Whether more has to wait until this is written.
+    pub(crate) fn is_full(&self) -> bool {
+        !self.data.is_empty() || !self.after.is_empty() || self.text.len() >= TEXT_BYTES_MAX
+    }
+
+    /// Where text is put; only while it is not full.
+    pub(crate) fn text(&mut self) -> &mut BytesMut {
+        debug_assert!(self.data.is_empty(), "text would overtake data");
+        if self.text.capacity() == 0 {
+            self.text = buffers::lend_text();
+        }
+        &mut self.text
+    }
+
+    /// Puts in a piece of a body, and what follows it; only while it is not full.
+    pub(crate) fn push(&mut self, data: Bytes, after: &'static [u8]) {
+        if data.len() <= COPIED_BYTES_MAX {
+            let text = self.text();
+            text.extend_from_slice(&data);
+            text.extend_from_slice(after);
+        } else {
+            self.data = data;
+            self.after = after;
+        }
+    }
+
+    /// Whether any byte was written since the last call.
+    pub(crate) fn take_moved(&mut self) -> bool {
+        core::mem::take(&mut self.has_moved)
+    }
+
+    /// Writes all of it.
+    pub(crate) fn poll_flush(
+        &mut self,
+        stream: &mut Stream,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<()>> {
+        while !self.is_empty() {
+            let written = if self.data.is_empty() && self.after.is_empty() {
+                ready!(Pin::new(&mut *stream).poll_write(cx, &self.text))?
+            } else {
+                let slices = [
+                    IoSlice::new(&self.text),
+                    IoSlice::new(&self.data),
+                    IoSlice::new(self.after),
+                ];
+                let from = usize::from(self.text.is_empty());
+                ready!(Pin::new(&mut *stream).poll_write_vectored(cx, &slices[from..]))?
+            };
+            if written == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            }
+            self.has_moved = true;
+            self.advance(written);
+        }
+        // Nothing to do but for streams that buffer, as TLS does.
+        Pin::new(stream).poll_flush(cx)
+    }
+
+    fn advance(&mut self, written: usize) {
+        let from_text = written.min(self.text.len());
+        if from_text == self.text.len() {
+            if self.text.capacity() > 0 {
+                buffers::take_text_back(core::mem::take(&mut self.text));
+            }
+        } else {
+            self.text.advance(from_text);
+        }
+        let written = written - from_text;
+        let from_data = written.min(self.data.len());
+        if from_data == self.data.len() {
+            self.data = Bytes::new();
+        } else {
+            self.data.advance(from_data);
+        }
+        self.after = &self.after[written - from_data..];
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::future::poll_fn;
+    use tokio::io::AsyncReadExt;
+    use tokio::net::UnixStream;
+
+    #[test]
+    fn a_partial_write_leaves_the_rest() {
+        let data = Bytes::from(vec![b'd'; COPIED_BYTES_MAX + 1]);
+        let whole = |out: &Out| [&out.text[..], &out.data[..], out.after].concat();
+        let mut out = Out::default();
+        out.text().extend_from_slice(b"head");
+        out.push(data, b"\r\n");
+        assert!(out.is_full());
+        let mut left = whole(&out);
+        for written in [1, 2, 5, COPIED_BYTES_MAX - 4, 1, 1] {
+            out.advance(written);
+            left.drain(..written);
+            assert_eq!(whole(&out), left, "{written}");
+        }
+        out.advance(left.len());
+        assert!(out.is_empty() && !out.is_full());
+    }
+
+    #[test]
+    fn short_pieces_leave_with_the_text() {
+        let mut out = Out::default();
+        out.text().extend_from_slice(b"head");
+        out.push(Bytes::from_static(b"body"), b"\r\n");
+        assert!(!out.is_full());
+        assert_eq!(out.text, "headbody\r\n");
+    }
+
+    #[tokio::test]
+    async fn all_of_it_arrives_in_its_order() {
+        let (ours, mut theirs) = UnixStream::pair().expect("a pair");
+        let mut stream = Stream::Unix(ours);
+        let data = vec![b'd'; 1 << 20];
+        let mut out = Out::default();
+        out.text().extend_from_slice(b"head");
+        out.push(Bytes::from(data.clone()), b"\r\n");
+        let mut read = Vec::new();
+        let writing = async {
+            poll_fn(|cx| out.poll_flush(&mut stream, cx))
+                .await
+                .expect("written");
+            assert!(out.take_moved() && !out.take_moved());
+            drop(stream);
+        };
+        let reading = theirs.read_to_end(&mut read);
+        let ((), reading) = tokio::join!(writing, reading);
+        reading.expect("read");
+        assert!(read == [b"head", &data[..], b"\r\n"].concat());
+    }
+}

@@ -1,0 +1,331 @@
+//! Handles on a record, for whoever carries the request and its attempts.
+
+use super::attempt::{AttemptEnd, AttemptKind, AttemptRecord};
+use super::record::{Directory, Ended, RequestRecord, SecondCopy};
+use super::recorder::{Detail, Marks};
+use crate::forward::{Progress, X_SLACKWATER_ERROR};
+use core::cell::{Cell, RefCell};
+use core::time::Duration;
+use http::{HeaderMap, Response, StatusCode};
+use http_body::Body;
+use slackwater_config::ReplicaAddress;
+use slackwater_config::routes::Route;
+use slackwater_core::Instant as CoreInstant;
+use slackwater_core::policy::{Explanation, Outcome};
+use slackwater_telemetry::facts::ResponseClass;
+use slackwater_tower::client::PickView;
+use slackwater_tower::response::GrpcStatus;
+use std::rc::Rc;
+
+/// A record that is being made.
+#[derive(Debug)]
+struct SharedRecord {
+    detail: Detail,
+    marks: Marks,
+    /// Handles of the request itself; those of its attempts may outlive them.
+    handles: Cell<usize>,
+    record: RefCell<RequestRecord>,
+}
+
+impl Drop for SharedRecord {
+    fn drop(&mut self) {
+        let record = self.record.borrow();
+        (record.recorder()).notify(self.marks, |consumer, mark| {
+            consumer.finished(&record, mark);
+        });
+        record.recorder().trace(&record);
+        if let Some(directory) = &record.directory
+            && let Some(reference) = record.reference()
+        {
+            directory.exemplify(&record, reference);
+        }
+    }
+}
+
+/// A handle on a request's record; where nobody wants one there is none, and nothing happens. When the last one is dropped the
+/// request is over. If it was not told how the request ended, then the client was cut off, or else it left.
+#[derive(Debug, Default)]
+pub(crate) struct RecordHandle(Option<Rc<SharedRecord>>);
+
+impl Clone for RecordHandle {
+    fn clone(&self) -> Self {
+        if let Some(shared) = &self.0 {
+            shared.handles.set(shared.handles.get() + 1);
+        }
+        Self(self.0.clone())
+    }
+}
+
+impl Drop for RecordHandle {
+    fn drop(&mut self) {
+        let Some(shared) = &self.0 else {
+            return;
+        };
+        shared.handles.set(shared.handles.get() - 1);
+        if shared.handles.get() > 0 {
+            return;
+        }
+        let mut record = shared.record.borrow_mut();
+        record.total = Some(record.began.elapsed());
+        drop(record);
+        let record = shared.record.borrow();
+        record.recorder().notify(shared.marks, |consumer, mark| {
+            consumer.over(&record, mark);
+        });
+    }
+}
+
+impl RecordHandle {
+    pub(super) fn begin(record: RequestRecord, detail: Detail, marks: Marks) -> Self {
+        Self(Some(Rc::new(SharedRecord {
+            detail,
+            marks,
+            handles: Cell::new(1),
+            record: RefCell::new(record),
+        })))
+    }
+
+    /// The service that the request goes to, and who knows it.
+    pub(crate) fn route(&self, service: &Rc<str>, directory: &Rc<impl Directory + 'static>) {
+        self.note(|record| {
+            record.service = Some(Rc::clone(service));
+            record.directory = Some(Rc::clone(directory) as Rc<dyn Directory>);
+        });
+    }
+
+    /// The request, or a second copy of it, is sent to a replica, which was chosen so. Of several attempts the last one is told.
+    pub(crate) fn attempt(
+        &self,
+        kind: AttemptKind,
+        replica: &str,
+        pick: &PickView,
+        upload: Option<Rc<Progress>>,
+    ) {
+        self.note(|record| {
+            record.attempts += 1;
+            let sent = record.began.elapsed();
+            if let Some(kind) = kind.copy() {
+                record.copy = Some(Box::new(SecondCopy {
+                    kind,
+                    won: false,
+                    replica: replica.into(),
+                    pick: *pick,
+                    sent,
+                    connect: None,
+                }));
+                return;
+            }
+            record.replica = Some(replica.into());
+            record.pick = Some(*pick);
+            record.leading = record.attempt_records.len().checked_sub(1);
+            record.queue = Some(sent);
+            record.upload = upload;
+            record.connect = None;
+        });
+    }
+
+    /// A replica was picked for it at that time.
+    pub(crate) fn picked(&self, at: CoreInstant) {
+        self.note(|record| {
+            record.first_picked.get_or_insert(at);
+        });
+    }
+
+    /// A copy of it is sent to that replica, which is out, to see how it does.
+    pub(crate) fn tried_out(&self, replica: &str) {
+        self.note(|record| {
+            record.attempts += 1;
+            record.shadow = Some(replica.into());
+        });
+    }
+
+    /// A new connection was made for that attempt, which took so long.
+    pub(crate) fn connected(&self, kind: AttemptKind, took: Duration) {
+        self.note(|record| match (kind.copy(), &mut record.copy) {
+            (Some(_), Some(copy)) => copy.connect = Some(took),
+            _ => record.connect = Some(took),
+        });
+    }
+
+    /// The client gets the response of that attempt, which is the last one or the second copy. Of a gRPC call its head may
+    /// say how it ended.
+    pub(crate) fn pass_on(&self, kind: AttemptKind, grpc_status: Option<GrpcStatus>) {
+        self.note(|record| {
+            if kind.copy().is_some() {
+                record.lead_by_copy();
+            }
+            record.is_passed_on = true;
+            record.grpc_status = grpc_status;
+        });
+    }
+
+    /// The trailers of that response say how a gRPC call ended.
+    pub(crate) fn grpc_ended(&self, status: GrpcStatus) {
+        self.note(|record| record.grpc_status = Some(status));
+    }
+
+    /// This goes back to the client: if it is no replica's response but one of our own, it is complete with that.
+    /// `stands_for` is its status without gRPC, which has statuses of its own.
+    pub(crate) fn answer<B: Body>(&self, stands_for: StatusCode, response: &Response<B>) {
+        self.note(|record| {
+            record.status = Some(response.status());
+            if record.is_passed_on {
+                record.first_byte = Some(record.began.elapsed());
+                return;
+            }
+            record.is_own_failure = stands_for.is_server_error();
+            record.grpc_status = GrpcStatus::of(response.headers());
+            record.bytes_out = response.body().size_hint().exact().unwrap_or_default();
+            record.error = response.headers().get(X_SLACKWATER_ERROR).cloned();
+            record.ended = Some(Ended::Complete);
+        });
+    }
+
+    /// Bytes of the response's body went to the client.
+    pub(crate) fn passed(&self, bytes: usize) {
+        // A usize has at most 64 bits.
+        self.note(|record| record.bytes_out += bytes as u64);
+    }
+
+    /// A histogram of times to heads has counted it so.
+    pub(crate) fn first_byte_counted(&self, class: ResponseClass, took: Duration) {
+        self.note(|record| record.counted.first_byte = Some((class, took)));
+    }
+
+    /// And one of times to ends.
+    pub(crate) fn total_counted(&self, class: ResponseClass, took: Duration) {
+        self.note(|record| record.counted.total = Some((class, took)));
+    }
+
+    /// As if it had begun so much earlier.
+    #[cfg(test)]
+    pub(crate) fn goes_on_for(&self, span: Duration) {
+        self.note(|record| record.began -= span);
+    }
+
+    /// How it ended.
+    pub(crate) fn end(&self, ended: Ended) {
+        self.note(|record| record.ended = Some(ended));
+    }
+
+    /// Room for what the next choice is made from, if that may be wanted.
+    pub(crate) fn explanation(&self) -> Option<Box<Explanation>> {
+        let shared = self.0.as_ref()?;
+        (shared.detail >= Detail::Choices).then(|| Box::new(Explanation::new()))
+    }
+
+    /// It goes by this route.
+    pub(crate) fn matched(&self, route: &Route) {
+        self.note(|record| {
+            if record.traced.is_some() {
+                let path = route.when.path.as_ref();
+                record.path_of_route = path.map(ToString::to_string);
+            }
+        });
+    }
+
+    /// An attempt sets out; where attempts are not noted, nothing happens.
+    pub(crate) fn begin_attempt(
+        &self,
+        kind: AttemptKind,
+        replica: &str,
+        pick: &PickView,
+        explanation: Option<Box<Explanation>>,
+    ) -> AttemptHandle {
+        let shared = self.0.as_ref();
+        let Some(shared) = shared.filter(|shared| shared.detail >= Detail::Attempts) else {
+            return AttemptHandle::default();
+        };
+        let mut record = shared.record.borrow_mut();
+        let sent = record.began.elapsed();
+        let place = record.attempt_records.len();
+        record.attempt_records.push(AttemptRecord {
+            kind,
+            replica: replica.into(),
+            span: None,
+            pick: *pick,
+            explanation,
+            due_after: None,
+            sent,
+            connect: None,
+            head: None,
+            status: None,
+            grpc_status: None,
+            end: None,
+        });
+        drop(record);
+        AttemptHandle(Some((Rc::clone(shared), place)))
+    }
+
+    fn note(&self, note: impl FnOnce(&mut RequestRecord)) {
+        if let Some(shared) = &self.0 {
+            note(&mut shared.record.borrow_mut());
+        }
+    }
+}
+
+/// A handle on one attempt of a request, which may outlive the request.
+#[derive(Debug, Default)]
+pub(crate) struct AttemptHandle(Option<(Rc<SharedRecord>, usize)>);
+
+impl AttemptHandle {
+    /// It goes to that address with these fields, which say by which span, if its request is traced.
+    pub(crate) fn mark(&self, address: &ReplicaAddress, headers: &mut HeaderMap) {
+        let Some((shared, place)) = &self.0 else {
+            return;
+        };
+        let record = &mut *shared.record.borrow_mut();
+        if let (Some(traced), Some(attempt)) =
+            (&record.traced, record.attempt_records.get_mut(*place))
+        {
+            let span = traced.begin_attempt(headers);
+            attempt.span = Some((span, address.to_string().into()));
+        }
+    }
+
+    /// A new connection was made for it, which took so long.
+    pub(crate) fn connected(&self, took: Duration) {
+        self.note(|attempt, _| attempt.connect = Some(took));
+    }
+
+    /// It is a second copy, which was due so long after the first.
+    pub(crate) fn due_after(&self, span: Duration) {
+        self.note(|attempt, _| attempt.due_after = Some(span));
+    }
+
+    /// The head of its response is here. Of a gRPC call it may say how that ended.
+    pub(crate) fn head(&self, status: StatusCode, grpc_status: Option<GrpcStatus>) {
+        self.note(|attempt, now| {
+            attempt.head = Some(now);
+            attempt.status = Some(status);
+            attempt.grpc_status = grpc_status;
+        });
+    }
+
+    /// The trailers of its response say how a gRPC call ended.
+    pub(crate) fn grpc_ended(&self, status: GrpcStatus) {
+        self.note(|attempt, _| attempt.grpc_status = Some(status));
+    }
+
+    /// It has ended, and that is all that is noted of it.
+    pub(crate) fn end(&mut self, outcome: Outcome, cause: impl FnOnce() -> Option<Box<str>>) {
+        self.note(|attempt, at| {
+            attempt.end = Some(AttemptEnd {
+                at,
+                outcome,
+                cause: cause(),
+            });
+        });
+        self.0 = None;
+    }
+
+    fn note(&self, note: impl FnOnce(&mut AttemptRecord, Duration)) {
+        if let Some((shared, place)) = &self.0 {
+            let record = &mut *shared.record.borrow_mut();
+            let now = record.began.elapsed();
+            if let Some(attempt) = record.attempt_records.get_mut(*place) {
+                note(attempt, now);
+            }
+        }
+    }
+}

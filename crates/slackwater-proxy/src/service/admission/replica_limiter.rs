@@ -1,0 +1,208 @@
+//! The limit of requests in flight at each replica of a service, each on a connection of its own.
+//!
+//! A request that gets no permit at one replica goes to another. Where no replica has any, it waits for the first one
+//! that becomes free, first in, first out, for as long as a connection may take. Each worker has its share of the limit.
+
+use super::counts::ServiceCounts;
+use super::wait_queue::WaitQueue;
+use core::cell::Cell;
+use core::net::SocketAddr;
+use core::time::Duration;
+use std::rc::Rc;
+use std::sync::Arc;
+use tokio::time::Instant;
+
+/// Requests that wait in one worker, at most.
+const WAITING_MAX: usize = 4096;
+
+/// The limits of all replicas of a service.
+#[derive(Debug)]
+pub(crate) struct ReplicaLimiters {
+    /// Requests at each replica.
+    requests_max: u32,
+    wait_max: Duration,
+    queue: WaitQueue<ReplicaPermit>,
+    counts: Arc<ServiceCounts>,
+}
+
+/// The limit of one replica.
+#[derive(Debug)]
+pub(crate) struct ReplicaLimiter {
+    address: SocketAddr,
+    in_flight: Cell<u32>,
+    limiters: Rc<ReplicaLimiters>,
+}
+
+/// The right to run at a replica, until dropped.
+#[derive(Debug)]
+pub(crate) struct ReplicaPermit {
+    limiter: Rc<ReplicaLimiter>,
+    /// It is not granted to a waiting request when it becomes free.
+    is_quiet: bool,
+}
+
+impl ReplicaLimiters {
+    pub(crate) fn new(
+        requests_max: u32,
+        wait_max: Duration,
+        counts: &Arc<ServiceCounts>,
+    ) -> Rc<Self> {
+        Rc::new(Self {
+            requests_max,
+            wait_max,
+            queue: WaitQueue::default(),
+            counts: Arc::clone(counts),
+        })
+    }
+
+    /// The limiter of the replica at that address.
+    pub(crate) fn limiter(self: &Rc<Self>, address: SocketAddr) -> Rc<ReplicaLimiter> {
+        Rc::new(ReplicaLimiter {
+            address,
+            in_flight: Cell::new(0),
+            limiters: Rc::clone(self),
+        })
+    }
+
+    /// Until when a request that comes now may wait.
+    pub(crate) fn deadline(&self) -> Instant {
+        Instant::now() + self.wait_max
+    }
+
+    /// Waits for a permit at any replica. `None`, which is counted: there was none in time, or too many wait already.
+    pub(crate) async fn wait(&self, deadline: Instant) -> Option<ReplicaPermit> {
+        let waited = if self.queue.len() < WAITING_MAX {
+            let entry = self.queue.join(Instant::now());
+            tokio::time::timeout_at(deadline, entry.granted())
+                .await
+                .ok()
+        } else {
+            None
+        };
+        if waited.is_none() {
+            self.counts.shed_replicas_full.add_one();
+        }
+        waited
+    }
+}
+
+impl ReplicaLimiter {
+    /// A permit, if one is free.
+    pub(crate) fn try_acquire(self: &Rc<Self>) -> Option<ReplicaPermit> {
+        if self.in_flight.get() >= self.limiters.requests_max {
+            return None;
+        }
+        self.in_flight.set(self.in_flight.get() + 1);
+        Some(ReplicaPermit {
+            limiter: Rc::clone(self),
+            is_quiet: false,
+        })
+    }
+
+    fn release(&self) {
+        self.in_flight.set(self.in_flight.get() - 1);
+    }
+
+    /// Gives a free permit to the request that has waited longest.
+    fn grant_next(self: &Rc<Self>) {
+        self.limiters.queue.grant_first(|| self.try_acquire());
+    }
+}
+
+impl ReplicaPermit {
+    /// Address of its replica.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.limiter.address
+    }
+
+    /// Gives it back without granting it to a waiting request: the replica is not to be chosen now.
+    pub(crate) fn forget(mut self) {
+        self.is_quiet = true;
+    }
+}
+
+impl Drop for ReplicaPermit {
+    fn drop(&mut self) {
+        self.limiter.release();
+        if !self.is_quiet {
+            self.limiter.grant_next();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::service::admission::wait_queue::testing::{in_paused_time, now};
+    use core::pin::pin;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn limiters(requests_max: u32) -> Rc<ReplicaLimiters> {
+        ReplicaLimiters::new(requests_max, SECOND, &Arc::default())
+    }
+
+    fn address(port: u16) -> SocketAddr {
+        ([10, 0, 0, 1], port).into()
+    }
+
+    #[test]
+    fn a_free_permit_goes_to_the_first_in_the_queue_with_its_address() {
+        in_paused_time(async {
+            let limiters = limiters(2);
+            let (one, other) = (limiters.limiter(address(1)), limiters.limiter(address(2)));
+            let mut in_flight = [
+                one.try_acquire(),
+                one.try_acquire(),
+                other.try_acquire(),
+                other.try_acquire(),
+            ];
+            assert!(in_flight.iter().all(Option::is_some));
+            assert!(one.try_acquire().is_none() && other.try_acquire().is_none());
+            let mut first = pin!(limiters.wait(limiters.deadline()));
+            let mut second = pin!(limiters.wait(limiters.deadline()));
+            assert!(now(first.as_mut()).is_none() && now(second.as_mut()).is_none());
+            in_flight[2] = None;
+            assert!(other.try_acquire().is_none(), "it has been given away");
+            assert!(now(second.as_mut()).is_none());
+            let permit = now(first.as_mut()).expect("granted").expect("a permit");
+            assert_eq!(permit.address(), address(2));
+            drop(permit);
+            let permit = now(second.as_mut()).expect("granted").expect("a permit");
+            permit.forget();
+            assert_eq!(other.in_flight.get(), 1);
+        });
+    }
+
+    #[test]
+    fn a_wait_ends_and_leaves_nothing_behind() {
+        in_paused_time(async {
+            let limiters = limiters(1);
+            let limiter = limiters.limiter(address(1));
+            let in_flight = limiter.try_acquire();
+            let began = Instant::now();
+            assert!(limiters.wait(limiters.deadline()).await.is_none());
+            assert_eq!(began.elapsed(), SECOND);
+            assert_eq!(limiters.counts.shed_replicas_full.read(), 1);
+            assert!(limiters.queue.is_empty());
+            drop(in_flight);
+            assert_eq!(limiter.in_flight.get(), 0);
+        });
+    }
+
+    #[test]
+    fn a_permit_that_is_granted_too_late_goes_to_the_next() {
+        in_paused_time(async {
+            let limiters = limiters(1);
+            let limiter = limiters.limiter(address(1));
+            let in_flight = limiter.try_acquire();
+            let mut leaves = Box::pin(limiters.wait(limiters.deadline()));
+            let mut waits = pin!(limiters.wait(limiters.deadline()));
+            assert!(now(leaves.as_mut()).is_none() && now(waits.as_mut()).is_none());
+            drop(in_flight);
+            drop(leaves);
+            let permit = now(waits.as_mut()).expect("granted");
+            assert!(permit.is_some());
+        });
+    }
+}

@@ -1,0 +1,78 @@
+//! Which policies learn from what replicas say of their load with their responses, and from which form of it.
+//!
+//! What is learned from is taken out of the response: clients are not told how loaded a replica is. What cannot be read is taken
+//! out, too, and as if it had not been said. For other policies nothing is even looked for.
+
+use crate::orca;
+use http::HeaderMap;
+use slackwater_core::LoadReport;
+use slackwater_core::policy::Carried;
+use slackwater_tower::wire::carried::take_carried_report;
+
+/// Takes out of a response's head or trailers what is said there and a policy learns from.
+pub(crate) fn take_report(carried: Carried, headers: &mut HeaderMap) -> Option<LoadReport> {
+    match carried {
+        Carried::Nothing => None,
+        Carried::Rates => orca::take(headers)?.of_rates(),
+        // By a report's own fields, or else by what an ORCA report says of it.
+        Carried::Capacity => {
+            let said = orca::take(headers);
+            let own = take_carried_report(headers).and_then(Result::ok);
+            own.or_else(|| said?.of_capacity())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::HeaderValue;
+    use http::header::HeaderName;
+
+    const ORCA: (&str, &str) = (
+        "endpoint-load-metrics",
+        "TEXT cpu_utilization=0.5, rps_fractional=4, named_metrics.slackwater.rif=2, \
+         named_metrics.slackwater.capacity=3.5, named_metrics.slackwater.cost_seconds=0.001",
+    );
+    const LOAD: (&str, &str) = ("x-slackwater-load", "7;;");
+
+    /// What is learned, and how many fields are left.
+    fn taken(
+        carried: Carried,
+        fields: &[(&'static str, &'static str)],
+    ) -> (Option<LoadReport>, usize) {
+        let field = |&(name, value)| {
+            let name: HeaderName = HeaderName::from_static(name);
+            (name, HeaderValue::from_static(value))
+        };
+        let mut headers: HeaderMap = fields.iter().map(field).collect();
+        (take_report(carried, &mut headers), headers.len())
+    }
+
+    #[test]
+    fn each_policy_takes_what_it_learns_from() {
+        let nothing = Carried::Nothing;
+        assert_eq!(taken(nothing, &[ORCA, LOAD]), (None, 2));
+        let rates = Carried::Rates;
+        let (report, left) = taken(rates, &[ORCA, LOAD]);
+        assert_eq!(report.unwrap().cpu_millionths, Some(500_000));
+        assert_eq!(left, 1, "a field that nobody looks for");
+        let capacity = Carried::Capacity;
+        let (report, left) = taken(capacity, &[ORCA]);
+        let report = report.unwrap();
+        assert_eq!((report.rif.count(), left), (2, 0));
+        assert_eq!(report.capacity_millirif, Some(3_500));
+        let (report, left) = taken(capacity, &[ORCA, LOAD]);
+        let report = report.unwrap();
+        assert_eq!((report.rif.count(), left), (7, 0), "its own fields win");
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_taken_out_and_not_believed() {
+        let capacity = Carried::Capacity;
+        let bad = [("x-slackwater-load", "many")];
+        assert_eq!(taken(capacity, &bad), (None, 0));
+        let orca = [("endpoint-load-metrics", "TEXT cpu_utilization=0.5")];
+        assert_eq!(taken(capacity, &orca), (None, 0));
+    }
+}

@@ -1,0 +1,502 @@
+//! One attempt at a request: a permit taken at a replica, which is given back exactly once, at the end of the response's
+//! body, with an error, or by being dropped when the client leaves.
+//!
+//! | | file |
+//! |---|---|
+//! | how long requests take, as their clients see it | `latency` |
+//! | what policies learn from load reports in responses | `learning` |
+//! | whether and when there may be another attempt | `retries` |
+
+mod latency;
+mod learning;
+mod retries;
+
+pub(crate) use latency::{LatencyMeter, RequestTimer, ServiceLatency};
+pub(crate) use retries::{Hint, Retries, RetryPermit, follow};
+
+use crate::forward::{
+    AttemptTimeouts, Cause, End, Failure, Reply, RequestBody, ResponseBody, Watch, drain,
+};
+use crate::request_record::{AttemptHandle, AttemptKind, Ended, RecordHandle};
+use crate::service::admission::{Permit, ReplicaPermit};
+use crate::service::fleet::FleetReplica;
+use core::cell::Cell;
+use core::time::Duration;
+use http::{HeaderMap, Request, Response, StatusCode};
+use learning::take_report;
+use slackwater_config::routes::RetryRules;
+use slackwater_core::overload::Shed;
+use slackwater_core::policy::{Carried, Explanation, Outcome};
+use slackwater_core::{Instant as CoreInstant, ReplicaId};
+use slackwater_tower::client::Lease;
+use slackwater_tower::response::{GrpcStatus, Said, read_head, read_trailers};
+use slackwater_tower::wire::asks::set_time_left;
+use std::rc::Rc;
+use tokio::time::Instant;
+
+/// What is noted of a response that was given up for another one.
+const NOT_PASSED_ON: &str = "not passed on";
+
+/// One attempt at a request.
+#[derive(Debug)]
+pub(crate) struct Attempt {
+    /// There until it ends.
+    lease: Option<Lease>,
+    replica: Rc<FleetReplica>,
+    /// What it is to its request.
+    kind: AttemptKind,
+    /// What the response's head or its trailers say.
+    outcome: Outcome,
+    /// How a gRPC call ended, as far as it is told.
+    grpc_status: Option<GrpcStatus>,
+    /// Another attempt has taken its place.
+    is_discarded: bool,
+    /// What the policy learns from of what a response says of its replica's load.
+    learning: Carried,
+    /// The request's permit at the service.
+    permit: Option<Permit>,
+    /// Its permit at the replica.
+    replica_permit: Option<ReplicaPermit>,
+    /// Of its request, while its response is the request's.
+    record: RecordHandle,
+    /// What becomes of itself.
+    notes: AttemptHandle,
+    /// What the choice was made from, until it sets out.
+    pub(crate) explanation: Option<Box<Explanation>>,
+    /// When the head of its response was there, on the balancer's clock.
+    head_at: Option<CoreInstant>,
+    /// The request's, once its response is the one that is passed on.
+    timer: Option<RequestTimer>,
+    /// Set for one of two copies of a request: whether one of them has won.
+    pair_decided: Option<Rc<Cell<bool>>>,
+}
+
+/// An attempt that gave the client nothing.
+#[derive(Debug)]
+pub(crate) enum AttemptError {
+    /// There is no response.
+    Failed(Failure),
+    /// There is one that the rules do not take for an answer while there may be another attempt.
+    Rejected(Box<RejectedResponse>),
+}
+
+impl AttemptError {
+    /// A replica dropped it, for its other copy had begun.
+    pub(crate) const fn is_superseded(&self) -> bool {
+        matches!(
+            self,
+            Self::Failed(Failure {
+                cause: Cause::Shed(Shed::TwinStarted),
+                ..
+            })
+        )
+    }
+
+    /// Whether [`Self::take_request`] would give the request.
+    pub(crate) fn has_request(&self) -> bool {
+        match self {
+            Self::Failed(failure) => failure.request.is_some(),
+            Self::Rejected(rejected) => rejected.reply.has_request(),
+        }
+    }
+
+    /// No replica has had anything of the request.
+    pub(crate) fn is_unsent(&self) -> bool {
+        matches!(self, Self::Failed(failure) if failure.is_unsent)
+    }
+
+    /// Nobody was there to take the request.
+    pub(crate) fn is_unreached(&self) -> bool {
+        matches!(self, Self::Failed(failure) if failure.is_unsent && !matches!(failure.cause, Cause::Shed(_)))
+    }
+
+    /// A replica has had it all the same, as another copy.
+    pub(crate) fn mark_received(&mut self) {
+        if let Self::Failed(failure) = self {
+            failure.is_unsent = false;
+        }
+    }
+
+    /// The request, for another attempt.
+    pub(crate) fn take_request(&mut self) -> Option<Box<Request<RequestBody>>> {
+        match self {
+            Self::Failed(failure) => failure.request.take(),
+            Self::Rejected(rejected) => rejected.reply.take_request(),
+        }
+    }
+}
+
+/// A response that will be passed on only for want of a better one.
+#[derive(Debug)]
+pub(crate) struct RejectedResponse {
+    reply: Reply,
+    attempt: Box<Attempt>,
+}
+
+impl RejectedResponse {
+    /// When the replica would be tried again.
+    pub(crate) fn hint(&self) -> Hint {
+        Hint::of(self.reply.response().headers())
+    }
+
+    /// For want of a better one it is the request's.
+    pub(crate) fn pass_on(mut self, record: &RecordHandle) -> Response<ResponseBody<Box<Attempt>>> {
+        self.attempt.pass_on(record);
+        self.reply.into_response(self.attempt)
+    }
+
+    /// Gives it up.
+    pub(crate) fn discard(mut self) {
+        self.attempt.is_discarded = true;
+        discard(self.reply.into_response(self.attempt));
+    }
+}
+
+/// Reads a response that is not passed on to its end, if that is near, so that its connection can be used again.
+pub(crate) fn discard(response: Response<ResponseBody<Box<Attempt>>>) {
+    let mut body = response.into_body();
+    let Some(attempt) = body.watch_mut() else {
+        return;
+    };
+    attempt.is_discarded = true;
+    drain(body);
+}
+
+impl Attempt {
+    pub(crate) fn new(lease: Lease, replica: Rc<FleetReplica>, learning: Carried) -> Self {
+        Self {
+            lease: Some(lease),
+            replica,
+            kind: AttemptKind::First,
+            outcome: Outcome::Success,
+            grpc_status: None,
+            is_discarded: false,
+            learning,
+            permit: None,
+            replica_permit: None,
+            record: RecordHandle::default(),
+            notes: AttemptHandle::default(),
+            explanation: None,
+            head_at: None,
+            timer: None,
+            pair_decided: None,
+        }
+    }
+
+    /// There may be another copy of the request.
+    pub(crate) fn join_pair(&mut self, is_decided: &Rc<Cell<bool>>) {
+        self.pair_decided = Some(Rc::clone(is_decided));
+    }
+
+    /// It sets out for this request, which notes what becomes of it.
+    pub(crate) fn begin(&mut self, kind: AttemptKind, record: &RecordHandle) {
+        self.kind = kind;
+        if let Some(lease) = &self.lease {
+            let (name, explanation) = (&self.replica.config.name, self.explanation.take());
+            self.notes = record.begin_attempt(kind, name, lease.view(), explanation);
+        }
+    }
+
+    /// As a second copy, which was due so long after the first.
+    pub(crate) fn begin_copy(
+        &mut self,
+        kind: AttemptKind,
+        due_after: Duration,
+        record: &RecordHandle,
+    ) {
+        self.begin(kind, record);
+        self.notes.due_after(due_after);
+    }
+
+    /// Its response is the one that the client gets.
+    pub(crate) fn pass_on(&mut self, record: &RecordHandle) {
+        record.pass_on(self.kind, self.grpc_status);
+        self.record = record.clone();
+        self.pair_decided = None;
+    }
+
+    /// Keeps the request's permit at the service to the end of the response.
+    pub(crate) fn hold(&mut self, permit: Permit) {
+        self.permit = Some(permit);
+    }
+
+    /// Ends an attempt that was never made.
+    pub(crate) fn cancel(mut self: Box<Self>) {
+        self.end(Outcome::Dropped);
+    }
+
+    pub(crate) fn replica(&self) -> &Rc<FleetReplica> {
+        &self.replica
+    }
+
+    /// What the policy calls the part of the replica that it has chosen; `None` once the attempt has ended.
+    pub(crate) fn part(&self) -> Option<ReplicaId> {
+        self.lease.as_ref().map(Lease::replica)
+    }
+
+    /// Takes a permit at the replica; `false`, and counted, if there is none.
+    pub(crate) fn try_acquire(&mut self) -> bool {
+        let Some(replica_limiter) = &self.replica.replica_limiter else {
+            return true;
+        };
+        self.replica_permit = replica_limiter.try_acquire();
+        if self.replica_permit.is_none() {
+            self.replica.counts().full.add_one();
+        }
+        self.replica_permit.is_some()
+    }
+
+    /// Takes over a permit that is taken already.
+    pub(crate) fn hold_replica_permit(&mut self, replica_permit: ReplicaPermit) {
+        self.replica_permit = Some(replica_permit);
+    }
+
+    /// Sends the request and waits for the head of the response, as long as one may take or as `timeouts` says
+    /// instead. A response that `rules` reject is an error, if the request can be had again.
+    pub(crate) async fn send(
+        mut self: Box<Self>,
+        mut request: Box<Request<RequestBody>>,
+        timeouts: AttemptTimeouts,
+        rules: Option<&RetryRules>,
+        record: &RecordHandle,
+    ) -> Result<Response<ResponseBody<Box<Self>>>, AttemptError> {
+        self.replica.counts().sent.add_one();
+        if let Some(lease) = &self.lease {
+            let upload = request.body().progress();
+            record.attempt(self.kind, &self.replica.config.name, lease.view(), upload);
+            record.picked(lease.picked_at());
+        }
+        if let Some(wanted) = timeouts.wanted {
+            let left = wanted.saturating_duration_since(Instant::now());
+            set_time_left(request.headers_mut(), left);
+        }
+        let target = self.replica.connections.target();
+        self.notes.mark(target, request.headers_mut());
+        match self.replica.connections.exchange(request, timeouts).await {
+            Ok(mut reply) => {
+                let status = reply.status();
+                if let Some(took) = reply.connect_took() {
+                    record.connected(self.kind, took);
+                    self.notes.connected(took);
+                    self.replica.counts().connections.add_one();
+                }
+                let said = read_head(status, reply.headers());
+                self.notes.head(status, said.grpc_status);
+                self.note(said);
+                self.learn(reply.headers_mut());
+                self.head_ready();
+                self.replica.counts().count_response(status);
+                let is_refused = rules.is_some_and(|rules| rules.refuse(reply.response()));
+                if is_refused && reply.has_request() {
+                    let rejected = RejectedResponse {
+                        reply,
+                        attempt: self,
+                    };
+                    return Err(AttemptError::Rejected(Box::new(rejected)));
+                }
+                // Of two copies neither is the request's before it has won.
+                if self.pair_decided.is_none() {
+                    self.pass_on(record);
+                }
+                Ok(reply.into_response(self))
+            }
+            Err(failure) => {
+                self.fail(&failure);
+                Err(AttemptError::Failed(failure))
+            }
+        }
+    }
+
+    fn head_ready(&mut self) {
+        if let Some(lease) = &mut self.lease {
+            let at = lease.head_ready(self.outcome);
+            let latency = at.saturating_since(lease.picked_at());
+            self.replica.counts().heads.add(latency);
+            self.head_at = Some(at);
+        }
+    }
+
+    /// Its response is the request's, and is not complete yet.
+    pub(crate) fn keep(&mut self, mut timer: RequestTimer, status: StatusCode) {
+        if let Some(at) = self.head_at {
+            timer.head(status, at);
+        }
+        self.timer = Some(timer);
+    }
+
+    /// Tells the policy what the replica says of its load, here and not to the client.
+    fn learn(&self, headers: &mut HeaderMap) {
+        if let Some(report) = take_report(self.learning, headers)
+            && let Some(lease) = &self.lease
+        {
+            self.replica.counts().reports_carried.add_one();
+            lease.handle_carried_report(&report);
+        }
+    }
+
+    /// Its response says that of its query, and perhaps how a gRPC call ended.
+    fn note(&mut self, said: Said) {
+        self.outcome = said.outcome;
+        self.grpc_status = said.grpc_status.or(self.grpc_status);
+        if said.grpc_status.is_some_and(GrpcStatus::blames_server) {
+            self.replica.counts().grpc_failures.add_one();
+        }
+    }
+
+    fn fail(&mut self, failure: &Failure) {
+        let counts = self.replica.counts();
+        let outcome = match &failure.cause {
+            Cause::Unreachable(_) => {
+                counts.connect_failures.add_one();
+                Outcome::Unreachable
+            }
+            // Its connections are full, perhaps of what clients do not take: that says nothing of the replica.
+            Cause::Full => {
+                counts.full.add_one();
+                Outcome::Dropped
+            }
+            Cause::Broken(_) if failure.is_unsent => {
+                counts.broken.add_one();
+                Outcome::Unreachable
+            }
+            Cause::Shed(Shed::TwinStarted) => {
+                counts.superseded.add_one();
+                Outcome::Dropped
+            }
+            Cause::Shed(shed) => {
+                counts.count_response(StatusCode::SERVICE_UNAVAILABLE);
+                counts.shed.add_one();
+                match shed {
+                    // Its client had left it too little time: that says nothing of the replica's load.
+                    Shed::Deadline => Outcome::Dropped,
+                    _ => Outcome::PushedBack,
+                }
+            }
+            Cause::Withdrawn => {
+                counts.count_response(StatusCode::SERVICE_UNAVAILABLE);
+                Outcome::Unreachable
+            }
+            Cause::Broken(_) | Cause::Coding | Cause::HeadTooLarge | Cause::Switched => {
+                counts.broken.add_one();
+                Outcome::Broken
+            }
+            Cause::FirstByte => {
+                counts.timeouts.add_one();
+                Outcome::TimedOut
+            }
+            Cause::ClientStalled | Cause::ClientBroken | Cause::TooLarge => {
+                counts.client_gone.add_one();
+                Outcome::Dropped
+            }
+        };
+        tracing::debug!(
+            replica = self.replica.config.name,
+            target = %self.replica.connections.target(),
+            cause = %failure.cause,
+            "a request failed"
+        );
+        self.end_because(outcome, || Some(failure.cause.to_string().into()));
+    }
+
+    /// The rest of the response is not read, which tells nothing of the replica.
+    pub(crate) fn settle(&mut self) {
+        self.end(self.outcome);
+    }
+
+    fn end(&mut self, outcome: Outcome) {
+        self.end_because(outcome, || None);
+    }
+
+    fn end_because(&mut self, outcome: Outcome, cause: impl FnOnce() -> Option<Box<str>>) {
+        self.end_with(outcome, RequestTimer::leave, cause);
+    }
+
+    /// `close`s the request's timer, if it has one, with the moment that the policy hears of.
+    fn end_with(
+        &mut self,
+        outcome: Outcome,
+        close: fn(RequestTimer, CoreInstant),
+        cause: impl FnOnce() -> Option<Box<str>>,
+    ) {
+        if let Some(lease) = self.lease.take() {
+            let at = lease.finish(outcome);
+            if let Some(timer) = self.timer.take() {
+                close(timer, at);
+            }
+            self.notes.end(outcome, cause);
+        }
+    }
+}
+
+impl Watch for Box<Attempt> {
+    fn passed(&self, bytes: usize) {
+        self.record.passed(bytes);
+    }
+
+    fn trailers(&mut self, trailers: &mut HeaderMap) {
+        let said = read_trailers(trailers, self.outcome);
+        if let Some(status) = said.grpc_status {
+            self.record.grpc_ended(status);
+            self.notes.grpc_ended(status);
+        }
+        self.note(said);
+        self.learn(trailers);
+    }
+
+    fn finish(mut self, end: End) {
+        self.record.end(match end {
+            End::Complete => Ended::Complete,
+            End::Broken => Ended::Broken,
+            End::Stalled | End::TunnelIdle => Ended::Stalled,
+        });
+        let is_discarded = self.is_discarded;
+        let has_failed_in_grpc = self.grpc_status.is_some_and(GrpcStatus::blames_server);
+        let outcome = match end {
+            End::Complete => self.outcome,
+            End::TunnelIdle => Outcome::Success,
+            End::Broken => {
+                self.replica.counts().broken.add_one();
+                Outcome::Broken
+            }
+            End::Stalled => {
+                self.replica.counts().timeouts.add_one();
+                Outcome::TimedOut
+            }
+        };
+        self.end_with(
+            outcome,
+            match end {
+                End::Complete if has_failed_in_grpc => RequestTimer::complete_as_failed,
+                End::Complete | End::TunnelIdle => RequestTimer::complete,
+                End::Broken | End::Stalled => RequestTimer::break_off,
+            },
+            || is_discarded.then(|| NOT_PASSED_ON.into()),
+        );
+    }
+}
+
+impl Drop for Attempt {
+    fn drop(&mut self) {
+        if self.lease.is_none() {
+            return;
+        }
+        if self.is_discarded {
+            // What it was refused for may be no failure of itself.
+            let outcome = match self.outcome {
+                Outcome::Success => Outcome::Failed,
+                outcome => outcome,
+            };
+            self.end_because(outcome, || Some(NOT_PASSED_ON.into()));
+        } else if self
+            .pair_decided
+            .as_ref()
+            .is_some_and(|pair_decided| pair_decided.get())
+        {
+            self.replica.counts().superseded.add_one();
+            self.end_because(Outcome::Dropped, || Some("the other copy won".into()));
+        } else {
+            self.replica.counts().client_gone.add_one();
+            self.end_because(Outcome::Dropped, || Some("given up".into()));
+        }
+    }
+}

@@ -1,0 +1,360 @@
+//! One request and its attempts, each on another replica, until there is a response to pass on or a reason to stop.
+//!
+//! What the client hears is the last attempt's response, or why the last attempt has none. Whether there may be another attempt is
+//! the rules' business (`retries`), on which replica is the policy's.
+
+use super::Service;
+use super::hedged_pair::FailedAttempts;
+use crate::forward::{AttemptTimeouts, Cause, RequestBody, ResponseBody, answer, replicas_full};
+use crate::request_record::{AttemptKind, RecordHandle};
+use crate::service::attempt::{
+    Attempt, AttemptError, Hint, RejectedResponse, RequestTimer, RetryPermit, follow,
+};
+use core::cell::Cell;
+use core::net::IpAddr;
+use core::time::Duration;
+use http::{Request, Response};
+use http_body::Body;
+use slackwater_config::routes::RetryRules;
+use slackwater_core::policy::Query;
+use slackwater_core::{Instant as CoreInstant, ReplicaId};
+use slackwater_tower::response::grpc_failed;
+use slackwater_tower::wire::tie::TIE;
+use std::rc::Rc;
+use tokio::time::Instant;
+
+pub(crate) type AttemptResponse = Response<ResponseBody<Box<Attempt>>>;
+
+/// How a request is tried.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct DispatchOptions<'r> {
+    /// The request's own.
+    pub(crate) timeouts: AttemptTimeouts,
+    /// When it is tried again, if not as the service's rules say.
+    pub(crate) rules: Option<&'r RetryRules>,
+    /// By which route it comes, as its place among them; `None`: it is not sent twice, however late it is.
+    pub(crate) route: Option<usize>,
+}
+
+/// What all attempts of a request share.
+pub(crate) struct Attempts<'s> {
+    pub(crate) service: &'s Service,
+    pub(crate) record: &'s RecordHandle,
+    /// Who gave the response that is passed on.
+    pub(crate) served: &'s Cell<Option<ReplicaId>>,
+    rules: &'s RetryRules,
+    may_repeat: bool,
+    /// Whether the body can be had again, as far as its length is known.
+    is_kept: bool,
+    pub(crate) began: CoreInstant,
+    /// From then to the head of the response, all tries together. While nobody is reached it does not pass.
+    first_byte: Duration,
+    /// Whether that is less than each attempt may take anyway.
+    is_own: bool,
+    ends: Option<Instant>,
+    /// Until when the client wants the answer.
+    wanted: Option<Instant>,
+}
+
+impl Service {
+    /// The response of the replica that the policy chose, or of another one after that, to a request that was made fit
+    /// for [`Self::protocol`].
+    /// `client` is whom it comes from, where [`Self::client`] asked for that.
+    pub(crate) async fn handle(
+        &self,
+        request: Box<Request<RequestBody>>,
+        client: Option<IpAddr>,
+        record: &RecordHandle,
+        options: DispatchOptions<'_>,
+    ) -> AttemptResponse {
+        let mut began = self.balancer.now();
+        let timer = RequestTimer::open(&self.latency_meter, began, record);
+        let permit = match &self.limiter {
+            None => None,
+            Some(limiter) => match limiter.acquire(options.timeouts.ends).await {
+                Ok(permit) => {
+                    began = self.balancer.now();
+                    Some(permit)
+                }
+                Err(shed) => {
+                    let response = shed.answer();
+                    self.settle(timer, &response);
+                    return response;
+                }
+            },
+        };
+        let pinned = (self.sticky.as_ref()).and_then(|it| it.find(request.headers(), client));
+        let served = Cell::new(None);
+        let attempt = self.attempt(request, pinned, &served, (record, options, began));
+        let mut response = attempt.await;
+        if let (Some(sticky), Some(replica)) = (&self.sticky, served.get()) {
+            sticky.mark(response.headers_mut(), pinned, replica);
+        }
+        let status = response.status();
+        match response.body_mut().watch_mut() {
+            Some(attempt) => {
+                attempt.keep(timer, status);
+                if let Some(permit) = permit {
+                    attempt.hold(permit);
+                }
+            }
+            // An answer of our own, or one that is complete, holds no permit any more.
+            None => self.settle(timer, &response),
+        }
+        response
+    }
+
+    /// An answer of our own to a request that is for this service, and counts as its.
+    pub(crate) fn refused(
+        &self,
+        answer: AttemptResponse,
+        record: &RecordHandle,
+    ) -> AttemptResponse {
+        let timer = RequestTimer::open(&self.latency_meter, self.balancer.now(), record);
+        self.settle(timer, &answer);
+        answer
+    }
+
+    /// A request's response is here, and complete.
+    fn settle(&self, mut timer: RequestTimer, response: &AttemptResponse) {
+        let now = self.balancer.now();
+        timer.head(response.status(), now);
+        if grpc_failed(response.headers()) {
+            timer.complete_as_failed(now);
+        } else {
+            timer.complete(now);
+        }
+    }
+
+    async fn attempt(
+        &self,
+        mut request: Box<Request<RequestBody>>,
+        pinned: Option<ReplicaId>,
+        served: &Cell<Option<ReplicaId>>,
+        (record, options, began): (&RecordHandle, DispatchOptions<'_>, CoreInstant),
+    ) -> AttemptResponse {
+        let (timeouts, route) = (options.timeouts, options.route);
+        let rules = options.rules.unwrap_or(self.retries.rules());
+        let _awaited = self.retries.await_response();
+        let attempts = Attempts {
+            service: self,
+            record,
+            served,
+            rules,
+            may_repeat: rules.may_repeat(&request),
+            is_kept: request.body().size_hint().lower() <= u64::from(rules.body_bytes_max),
+            began,
+            first_byte: timeouts.first_byte.unwrap_or(self.first_byte),
+            is_own: timeouts.first_byte.is_some(),
+            ends: timeouts.ends,
+            wanted: timeouts.wanted,
+        };
+        // Also of one that may not be repeated: it may turn out that no replica has had it.
+        if rules.may_follow(&request) {
+            request.body_mut().keep(rules.body_bytes_max as usize);
+        }
+        let query = pinned.map_or_else(Query::first, Query::pinned);
+        let Some(mut first) = self.pick_at(began, query, record).await else {
+            return answer(None);
+        };
+        if !first.try_acquire() {
+            let Some(other) = Box::pin(self.wait_for_replica(first, record)).await else {
+                return replicas_full();
+            };
+            first = other;
+        }
+        // A second copy would leave the replica that the request belongs to.
+        let route = route.filter(|_| attempts.may_repeat && pinned.is_none());
+        let copy = route.and_then(|_| self.copy_for_trial(&request));
+        let response = self.begin(attempts, first, request, route).await;
+        if let Some(copy) = copy
+            && !response.status().is_server_error()
+        {
+            self.try_out(&copy, record);
+        }
+        response
+    }
+
+    /// The first attempt, and those that follow it. `route` of a request that may be sent twice.
+    async fn begin(
+        &self,
+        attempts: Attempts<'_>,
+        mut first: Box<Attempt>,
+        request: Box<Request<RequestBody>>,
+        route: Option<usize>,
+    ) -> AttemptResponse {
+        first.begin(AttemptKind::First, attempts.record);
+        if let Some(copy_plan) =
+            route.and_then(|route| self.copy_plan(route, &first, &request, attempts.record))
+        {
+            let sent = Box::pin(attempts.send_pair(copy_plan, first, request)).await;
+            return match sent {
+                Ok(response) => response,
+                Err(failed) => Box::pin(attempts.go_on(failed)).await,
+            };
+        }
+        let (part, replica) = (first.part(), Rc::clone(first.replica()));
+        let rules = attempts.rules(1);
+        match first
+            .send(request, attempts.timeouts(1), rules, attempts.record)
+            .await
+        {
+            Ok(response) => {
+                attempts.served.set(part);
+                response
+            }
+            Err(error) => {
+                let failed = FailedAttempts {
+                    error,
+                    tried: replica.parts.clone(),
+                    attempts: 1,
+                };
+                Box::pin(attempts.go_on(failed)).await
+            }
+        }
+    }
+}
+
+impl<'s> Attempts<'s> {
+    /// The rules by which a response may be refused; none if there can be no attempt after number `attempt`, from 1.
+    pub(crate) fn rules(&self, attempt: u32) -> Option<&'s RetryRules> {
+        let is_last = attempt >= self.rules.attempts_max;
+        (self.may_repeat && !is_last).then_some(self.rules)
+    }
+
+    pub(crate) fn now(&self) -> CoreInstant {
+        self.service.balancer.now()
+    }
+
+    /// The time left for all tries together.
+    fn left(&self) -> Duration {
+        let left = self
+            .first_byte
+            .saturating_sub(self.now().saturating_since(self.began));
+        let to_the_end = |ends: Instant| ends.saturating_duration_since(Instant::now());
+        self.ends.map_or(left, |ends| left.min(to_the_end(ends)))
+    }
+
+    /// How long attempt number `attempt`, from 1, may take to the response's head.
+    pub(crate) fn timeouts(&self, attempt: u32) -> AttemptTimeouts {
+        let may_be_followed = || {
+            let has_other = self.service.fleet.count() > attempt as usize;
+            self.rules.on.timeout && self.is_kept && has_other && self.rules(attempt).is_some()
+        };
+        let own = self.rules.attempt_timeout.filter(|_| may_be_followed());
+        let first_byte = if attempt == 1 && !self.is_own {
+            // As long as one alone might.
+            own
+        } else {
+            Some(own.map_or(self.left(), |own| own.min(self.left())))
+        };
+        AttemptTimeouts {
+            first_byte,
+            client: Some(self.first_byte),
+            ends: self.ends,
+            wanted: self.wanted,
+        }
+    }
+
+    /// The further attempts, after the first one, or both of its copies, failed.
+    async fn go_on(mut self, failed: FailedAttempts) -> AttemptResponse {
+        let FailedAttempts {
+            mut error,
+            mut tried,
+            attempts: mut attempt,
+        } = failed;
+        let mut waits = 0;
+        let mut sent_at = self.began;
+        loop {
+            if error.is_unreached() {
+                self.began += self.now().saturating_since(sent_at);
+            }
+            // Without another replica there is nothing to wait for.
+            let has_other = attempt < self.service.fleet.count();
+            attempt += 1;
+            let number = u32::try_from(attempt).unwrap_or(u32::MAX);
+            let wait = has_other.then(|| self.wait(&error, number, waits));
+            let Some(wait) = wait.flatten() else {
+                return self.give_up(error);
+            };
+            let _permit = match wait {
+                RetryWait::None => None,
+                RetryWait::First(permit, span) => {
+                    waits += 1;
+                    if !span.is_zero() {
+                        tokio::time::sleep(span).await;
+                    }
+                    Some(permit)
+                }
+            };
+            let Some(mut next) = self.service.pick_free(&tried, self.record).await else {
+                return self.give_up(error);
+            };
+            let Some(mut request) = error.take_request() else {
+                next.cancel();
+                return self.give_up(error);
+            };
+            // From here on it is not tied.
+            request.headers_mut().remove(TIE);
+            if let AttemptError::Rejected(rejected) = error {
+                rejected.discard();
+            }
+            let part = next.part();
+            tried.extend(&next.replica().parts);
+            next.replica().counts().retries.add_one();
+            let (timeouts, rules) = (self.timeouts(number), self.rules(number));
+            sent_at = self.now();
+            next.begin(AttemptKind::Retry, self.record);
+            let sent = next.send(request, timeouts, rules, self.record);
+            match sent.await {
+                Ok(response) => {
+                    self.served.set(part);
+                    return response;
+                }
+                Err(another) => error = another,
+            }
+        }
+    }
+
+    /// The response to a request that is not tried again.
+    fn give_up(&self, error: AttemptError) -> AttemptResponse {
+        match error {
+            AttemptError::Failed(failure) => {
+                if let Cause::Full = failure.cause {
+                    self.service.counts().shed_replicas_full.add_one();
+                }
+                answer(Some(&failure.cause))
+            }
+            AttemptError::Rejected(rejected) => RejectedResponse::pass_on(*rejected, self.record),
+        }
+    }
+
+    /// What comes before attempt number `attempt`; `None` if there is none.
+    fn wait(&self, error: &AttemptError, attempt: u32, waits: u32) -> Option<RetryWait<'s>> {
+        let retries = &self.service.retries;
+        if attempt > self.rules.attempts_max || !error.has_request() {
+            return None;
+        }
+        let hint = match error {
+            // Without time for an answer it would be work for nobody.
+            _ if error.is_unsent() => return (!self.left().is_zero()).then_some(RetryWait::None),
+            AttemptError::Failed(failure)
+                if self.may_repeat && follow(self.rules, &failure.cause) =>
+            {
+                Hint::None
+            }
+            AttemptError::Failed(_) => return None,
+            AttemptError::Rejected(rejected) => rejected.hint(),
+        };
+        let wait = retries.wait(waits, hint, self.left())?;
+        Some(RetryWait::First(retries.acquire_permit()?, wait))
+    }
+}
+
+/// What comes before another attempt.
+enum RetryWait<'r> {
+    /// Nothing.
+    None,
+    /// A wait, and a permit out of the budget until the attempt has ended.
+    First(RetryPermit<'r>, Duration),
+}

@@ -1,0 +1,93 @@
+//! A replica with a free permit, in place of one that is full.
+//!
+//! A policy knows how busy replicas are and not how many connections may be opened to them. So it is asked again, a few
+//! times, for anybody else; a replica that is not to be chosen is not taken in place of a full one.
+
+use super::Service;
+use crate::request_record::RecordHandle;
+use crate::service::attempt::Attempt;
+use slackwater_core::ReplicaId;
+use slackwater_core::policy::Query;
+
+/// Why a replica was passed over: all the connections are taken that there may be.
+const FULL: &str = "full";
+
+/// So often the policy is asked for another replica.
+const ASKED_MAX: usize = 8;
+
+impl Service {
+    /// A replica with a free permit for a request that has been at `tried`, if there is one now.
+    pub(super) async fn pick_free(
+        &self,
+        tried: &[ReplicaId],
+        record: &RecordHandle,
+    ) -> Option<Box<Attempt>> {
+        let mut next = self.pick(Query::retry(tried), record).await?;
+        if next.try_acquire() {
+            return Some(next);
+        }
+        self.pick_another(next, tried, record).await
+    }
+
+    /// A replica with room in place of one that is full, at once or as soon as there is one; `None`, and counted, if there
+    /// is none in time.
+    pub(super) async fn wait_for_replica(
+        &self,
+        full: Box<Attempt>,
+        record: &RecordHandle,
+    ) -> Option<Box<Attempt>> {
+        if let Some(other) = self.pick_another(full, &[], record).await {
+            return Some(other);
+        }
+        let replica_limiters = self.replica_limiters.as_ref()?;
+        let deadline = replica_limiters.deadline();
+        loop {
+            let replica_permit = replica_limiters.wait(deadline).await?;
+            let part = self.fleet.part_at(replica_permit.address());
+            let query = part.map_or(Query::retry(&[]), Query::with_room);
+            let Some(mut attempt) = self.pick(query, record).await else {
+                replica_permit.forget();
+                return None;
+            };
+            if attempt.replica().config.address == replica_permit.address() {
+                attempt.hold_replica_permit(replica_permit);
+                return Some(attempt);
+            }
+            // The replica with the free permit is not to be chosen.
+            replica_permit.forget();
+            if attempt.try_acquire() {
+                return Some(attempt);
+            }
+            attempt.cancel();
+        }
+    }
+
+    async fn pick_another(
+        &self,
+        full: Box<Attempt>,
+        tried: &[ReplicaId],
+        record: &RecordHandle,
+    ) -> Option<Box<Attempt>> {
+        let mut avoid = tried.to_vec();
+        let mut last = full;
+        for _ in 0..ASKED_MAX {
+            avoid.extend(&last.replica().parts);
+            last.cancel();
+            let mut next = self.pick(Query::retry(&avoid), record).await?;
+            if !self.fleet.may_choose(next.replica()) {
+                last = next;
+                break;
+            }
+            if next.try_acquire() {
+                if let Some(explanation) = &mut next.explanation {
+                    let full = avoid[tried.len()..].iter();
+                    full.for_each(|&part| explanation.pass_over(part, FULL));
+                }
+                return Some(next);
+            }
+            last = next;
+        }
+        last.cancel();
+        None
+    }
+}

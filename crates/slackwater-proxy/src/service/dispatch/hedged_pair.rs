@@ -1,0 +1,311 @@
+//! Two copies of one request: the first good head wins, and the other copy is cancelled where it is.
+//!
+//! Why and when there is a second, and who gets it, is not decided here (`copy_plan`). A copy that fails leaves the request to
+//! the other one; only when both have failed does the request go on as one that failed. Whoever loses is dropped, which
+//! closes its connection, or resets its stream. A copy that a replica dropped because the other had begun is no failure, and
+//! no attempt.
+
+use super::attempts::{AttemptResponse, Attempts};
+use super::second_copy::{CopyPlan, CopyTarget};
+use crate::forward::{RequestBody, RequestTemplate};
+use crate::request_record::{AttemptKind, Ended};
+use crate::service::attempt::{Attempt, AttemptError, discard};
+use crate::service::fleet::FleetReplica;
+use core::cell::Cell;
+use core::future::pending;
+use core::pin::pin;
+use core::time::Duration;
+use http::{HeaderName, HeaderValue, Request, StatusCode};
+use slackwater_core::ReplicaId;
+use slackwater_core::policy::Outcome;
+use slackwater_core::tail::WatchEnd;
+use slackwater_tower::response::{GrpcStatus, head_outcome};
+use std::rc::Rc;
+use tokio::time::{Instant, sleep_until};
+
+/// Which copy of a request that was sent twice the response is of: `1` or `2`.
+const X_SLACKWATER_ATTEMPT: HeaderName = HeaderName::from_static("x-slackwater-attempt");
+
+/// A request of which no copy was answered.
+pub(crate) struct FailedAttempts {
+    pub(super) error: AttemptError,
+    /// All parts of the replicas that had it.
+    pub(crate) tried: Vec<ReplicaId>,
+    /// How many had it.
+    pub(crate) attempts: usize,
+}
+
+/// A second copy that was sent, and what came of it.
+struct Second {
+    replica: Rc<FleetReplica>,
+    part: Option<ReplicaId>,
+    kind: AttemptKind,
+    sent: Result<AttemptResponse, AttemptError>,
+}
+
+impl Attempts<'_> {
+    /// Sends the request by `first`, and a second copy of it if there is to be one.
+    pub(crate) async fn send_pair(
+        &self,
+        mut copy_plan: CopyPlan<'_>,
+        mut first: Box<Attempt>,
+        mut request: Box<Request<RequestBody>>,
+    ) -> Result<AttemptResponse, FailedAttempts> {
+        let mut due_at = copy_plan.due_at();
+        let template = due_at.and_then(|_| RequestTemplate::of(&request));
+        if template.is_some() {
+            copy_plan.begin(&mut request);
+        }
+        let mut pair = HedgedPair::new(&first);
+        let part = first.part();
+        first.join_pair(&pair.is_decided);
+        let mut first = pin!(first.send(request, self.timeouts(1), self.rules(1), self.record));
+        let (next, copy) = loop {
+            let in_time = tokio::select! {
+                biased;
+                sent = first.as_mut() => Some(sent),
+                () = until(due_at) => None,
+            };
+            if let Some(sent) = in_time {
+                copy_plan.unsent();
+                return match sent {
+                    Ok(reply) => Ok(self.first_won(reply, part, copy_plan)),
+                    Err(error) => {
+                        pair.first_failed(&error, &mut copy_plan);
+                        Err(pair.with(error))
+                    }
+                };
+            }
+            let template = template.as_ref().filter(|_| copy_plan.is_to_be_copied());
+            let copy = template.and_then(RequestTemplate::request);
+            let next = copy.and_then(|mut copy| Some((copy_plan.next(&mut copy)?, copy)));
+            if let Some(next) = next {
+                break next;
+            }
+            // Who waits longest has what is saved until then.
+            due_at = copy_plan.again_at();
+        };
+        let (avoid, is_decided) = (pair.tried.clone(), Rc::clone(&pair.is_decided));
+        // On two clocks, of which neither knows the other's beginning.
+        let late = due_at.map_or(Duration::ZERO, |due_at| due_at.elapsed());
+        let due_after = self.now().saturating_since(self.began).saturating_sub(late);
+        let is_copied = Cell::new(false);
+        let mut second =
+            pin!(self.second(copy, next, &avoid, due_after, (&is_decided, &is_copied)));
+        let mut is_second_out = true;
+        loop {
+            tokio::select! {
+                biased;
+                sent = first.as_mut(), if pair.first.is_none() => {
+                    let is_answer = matches!(&sent, Ok(reply) if is_answer(reply));
+                    if let Err(error) = &sent {
+                        pair.first_failed(error, &mut copy_plan);
+                    }
+                    pair.first = Some(sent);
+                    if !is_answer && is_second_out {
+                        continue;
+                    }
+                }
+                second = second.as_mut(), if is_second_out => {
+                    is_second_out = false;
+                    // That the first was dropped says nothing of the request: what becomes of the other does.
+                    let is_alone = pair.is_first_dropped();
+                    match second {
+                        None => copy_plan.unsent(),
+                        Some(Second { part, kind, sent: Ok(reply), .. })
+                            if is_alone || is_answer(&reply) =>
+                        {
+                            is_decided.set(true);
+                            if let Some(rejected) = pair.first.take() {
+                                discard_sent(rejected);
+                            }
+                            copy_plan.end(WatchEnd::Superseded);
+                            self.served.set(part);
+                            return Ok(self.second_won(reply, kind));
+                        }
+                        Some(Second { replica, sent: Err(error), .. }) if is_alone => {
+                            pair.second_failed(&error, &replica, &mut copy_plan);
+                            return Err(pair.with(error));
+                        }
+                        Some(Second { replica, sent, .. }) => {
+                            match &sent {
+                                Ok(_) => pair.count(&replica),
+                                Err(error) => pair.second_failed(error, &replica, &mut copy_plan),
+                            }
+                            pair.is_second_received =
+                                !matches!(&sent, Err(error) if error.is_unsent());
+                            discard_sent(sent);
+                        }
+                    }
+                }
+            }
+            match pair.first.take() {
+                None => (),
+                Some(Ok(reply)) => {
+                    is_decided.set(true);
+                    let mut reply = self.first_won(reply, part, copy_plan);
+                    if is_copied.get() {
+                        mark(&mut reply, "1");
+                    }
+                    return Ok(reply);
+                }
+                Some(Err(error)) => return Err(pair.with(error)),
+            }
+        }
+    }
+
+    /// The second copy; `None`: there is nowhere to send it to.
+    async fn second(
+        &self,
+        request: Box<Request<RequestBody>>,
+        next: CopyTarget<'_>,
+        avoid: &[ReplicaId],
+        due_after: Duration,
+        (is_decided, is_copied): (&Rc<Cell<bool>>, &Cell<bool>),
+    ) -> Option<Second> {
+        let kind = AttemptKind::from(next.kind());
+        let mut next = next.attempt(self.service, avoid, self.record).await?;
+        let (replica, part) = (Rc::clone(next.replica()), next.part());
+        is_copied.set(true);
+        next.begin_copy(kind, due_after, self.record);
+        next.join_pair(is_decided);
+        let timeouts = self.timeouts(2);
+        let sent = next.send(request, timeouts, self.rules(1), self.record);
+        Some(Second {
+            replica,
+            part,
+            kind,
+            sent: sent.await,
+        })
+    }
+
+    fn first_won(
+        &self,
+        mut reply: AttemptResponse,
+        part: Option<ReplicaId>,
+        copy_plan: CopyPlan<'_>,
+    ) -> AttemptResponse {
+        self.served.set(part);
+        // An error may come sooner than an answer would.
+        let is_answer = is_answer(&reply);
+        self.pass_on(&mut reply, AttemptKind::First);
+        if is_answer {
+            copy_plan.answered(reply.headers());
+        } else {
+            copy_plan.end(WatchEnd::Failed);
+        }
+        reply
+    }
+
+    fn second_won(&self, mut reply: AttemptResponse, kind: AttemptKind) -> AttemptResponse {
+        self.pass_on(&mut reply, kind);
+        mark(&mut reply, "2");
+        reply
+    }
+
+    /// The client gets this response, of the attempt of that kind.
+    fn pass_on(&self, reply: &mut AttemptResponse, kind: AttemptKind) {
+        if let Some(attempt) = reply.body_mut().watch_mut() {
+            return attempt.pass_on(self.record);
+        }
+        // It has no body, and nobody is left who would say so.
+        self.record.pass_on(kind, GrpcStatus::of(reply.headers()));
+        self.record.end(Ended::Complete);
+    }
+}
+
+/// Two copies of a request, while neither has won.
+struct HedgedPair {
+    /// One of both has won; the other is dropped.
+    is_decided: Rc<Cell<bool>>,
+    /// What has come of the first copy, if that is no answer.
+    first: Option<Result<AttemptResponse, AttemptError>>,
+    /// A replica has had the second copy.
+    is_second_received: bool,
+    tried: Vec<ReplicaId>,
+    attempts: usize,
+}
+
+impl HedgedPair {
+    fn new(first: &Attempt) -> Self {
+        Self {
+            is_decided: Rc::default(),
+            first: None,
+            is_second_received: false,
+            tried: first.replica().parts.clone(),
+            attempts: 1,
+        }
+    }
+
+    /// A replica dropped the first copy, for the second had begun.
+    fn is_first_dropped(&self) -> bool {
+        matches!(&self.first, Some(Err(error)) if error.is_superseded())
+    }
+
+    fn first_failed(&mut self, error: &AttemptError, copy_plan: &mut CopyPlan<'_>) {
+        if error.is_superseded() {
+            copy_plan.dropped();
+            // It was no attempt, and its replica is as good as any.
+            self.attempts -= 1;
+            self.tried.clear();
+        }
+    }
+
+    fn second_failed(
+        &mut self,
+        error: &AttemptError,
+        replica: &FleetReplica,
+        copy_plan: &mut CopyPlan<'_>,
+    ) {
+        if error.is_superseded() {
+            copy_plan.dropped();
+        } else {
+            self.count(replica);
+        }
+    }
+
+    /// The second copy was an attempt.
+    fn count(&mut self, replica: &FleetReplica) {
+        self.attempts += 1;
+        self.tried.extend(&replica.parts);
+    }
+
+    fn with(self, mut error: AttemptError) -> FailedAttempts {
+        if self.is_second_received {
+            error.mark_received();
+        }
+        FailedAttempts {
+            error,
+            tried: self.tried,
+            attempts: self.attempts,
+        }
+    }
+}
+
+async fn until(due_at: Option<Instant>) {
+    match due_at {
+        Some(due_at) => sleep_until(due_at).await,
+        None => pending().await,
+    }
+}
+
+/// Whether a response wins: one that blames its replica does not, nor one that asks to come later. The other copy may do
+/// better.
+fn is_answer(reply: &AttemptResponse) -> bool {
+    reply.status() != StatusCode::TOO_MANY_REQUESTS
+        && head_outcome(reply.status(), reply.headers()) == Outcome::Success
+}
+
+/// A copy of which nothing is wanted any more.
+fn discard_sent(sent: Result<AttemptResponse, AttemptError>) {
+    match sent {
+        Ok(reply) => discard(reply),
+        Err(AttemptError::Rejected(rejected)) => rejected.discard(),
+        Err(AttemptError::Failed(_)) => (),
+    }
+}
+
+fn mark(reply: &mut AttemptResponse, attempt: &'static str) {
+    let attempt = HeaderValue::from_static(attempt);
+    reply.headers_mut().insert(X_SLACKWATER_ATTEMPT, attempt);
+}

@@ -1,0 +1,327 @@
+//! Which requests of a service are late, and whether a second copy of one is sent: the core's hedger, on a worker's clock.
+//!
+//! What is expected of a request depends on what it asks for. A gRPC call's class is its method, once a replica has
+//! answered one, for anybody can call what there is not; any other request's is its route. There is room for a bounded
+//! number of classes; those that come when it is full share the last one.
+
+use crate::forward::{RequestBody, is_grpc_call};
+use crate::service::admission::ServiceCounts;
+use core::cell::RefCell;
+use http::{HeaderMap, Request};
+use slackwater_config::HedgingSettings;
+use slackwater_core::tail::{Hedger, Watch, WatchEnd};
+use std::collections::HashMap;
+use std::sync::Arc;
+use tokio::time::Instant;
+
+/// The longest path that is a class of its own.
+const METHOD_BYTES_MAX: usize = 256;
+
+/// A worker's second copies of one service's requests.
+#[derive(Debug)]
+pub(crate) struct Hedging {
+    settings: HedgingSettings,
+    hedger: RefCell<Hedger>,
+    classes: RefCell<Classes>,
+    /// The hedger's time is counted from then.
+    began: Instant,
+    counts: Arc<ServiceCounts>,
+}
+
+impl Hedging {
+    /// `None`: no request is sent twice.
+    pub(crate) fn new(settings: &HedgingSettings, counts: &Arc<ServiceCounts>) -> Option<Self> {
+        let classes_max = settings.classes_max as usize;
+        settings.enabled.then(|| Self {
+            hedger: RefCell::new(Hedger::new(settings.rules.clone(), classes_max)),
+            classes: RefCell::new(Classes::new(classes_max)),
+            began: Instant::now(),
+            counts: Arc::clone(counts),
+            settings: settings.clone(),
+        })
+    }
+
+    /// A request of that route is sent for the first time.
+    pub(crate) fn begin(&self, route: usize, request: &Request<RequestBody>) -> HedgeWatch<'_> {
+        let class = self.classes.borrow_mut().of(route, request);
+        let (watch, new_method) = match class {
+            Class::Number(class) => {
+                let watch = self.hedger.borrow_mut().begin(self.now(), class);
+                self.publish_saved();
+                (Some(watch), None)
+            }
+            Class::New(method) => (None, Some(method)),
+        };
+        if watch.as_ref().is_none_or(|watch| watch.due_at().is_none()) {
+            self.counts.hedges_unknown.add_one();
+        }
+        HedgeWatch {
+            hedging: self,
+            watch,
+            new_method,
+        }
+    }
+
+    /// The routes are others: what was learned by their places is of no use.
+    pub(super) fn begin_anew(&self) {
+        let classes_max = self.settings.classes_max as usize;
+        self.classes.replace(Classes::new(classes_max));
+        let hedger = Hedger::new(self.settings.rules.clone(), classes_max);
+        self.hedger.replace(hedger);
+        self.publish_saved();
+    }
+
+    /// A second copy is on its way.
+    pub(crate) fn sent(&self) {
+        self.counts.hedges.add_one();
+    }
+
+    fn publish_saved(&self) {
+        let saved = self.hedger.borrow().saved_millionths();
+        self.counts.hedges_saved.set(saved);
+    }
+
+    fn now(&self) -> slackwater_core::Instant {
+        slackwater_core::Instant::EPOCH + self.began.elapsed()
+    }
+}
+
+/// A request's first copy that is out. Dropped, it has been given up.
+#[derive(Debug)]
+pub(crate) struct HedgeWatch<'h> {
+    hedging: &'h Hedging,
+    /// `None`: it has no class yet.
+    watch: Option<Watch>,
+    /// What it calls, which is to be a class of its own once it is answered.
+    new_method: Option<Box<str>>,
+}
+
+impl<'h> HedgeWatch<'h> {
+    pub(super) const fn hedging(&self) -> &'h Hedging {
+        self.hedging
+    }
+
+    /// When to ask [`Self::is_to_be_copied`]; `None`: never.
+    pub(super) fn due_at(&self) -> Option<Instant> {
+        let due_at = self.watch.as_ref()?.due_at()?;
+        let epoch = slackwater_core::Instant::EPOCH;
+        Some(self.hedging.began + due_at.saturating_since(epoch))
+    }
+
+    /// Whether to send a second copy now; it is paid for.
+    pub(super) fn is_to_be_copied(&mut self) -> bool {
+        let Some(watch) = &mut self.watch else {
+            return false;
+        };
+        let mut hedger = self.hedging.hedger.borrow_mut();
+        let before = hedger.counters();
+        let is_to_be = hedger.handle_due(self.hedging.now(), watch);
+        let after = hedger.counters();
+        drop(hedger);
+        self.hedging.publish_saved();
+        let counts = &self.hedging.counts;
+        if after.withheld_budget > before.withheld_budget {
+            counts.hedges_over_budget.add_one();
+        }
+        if after.withheld_slow > before.withheld_slow {
+            counts.hedges_while_slow.add_one();
+        }
+        is_to_be
+    }
+
+    /// There was nowhere to send it to.
+    pub(crate) fn unsent(&mut self) {
+        if let Some(watch) = &mut self.watch {
+            self.hedging.hedger.borrow_mut().handle_unsent(watch);
+            self.hedging.publish_saved();
+        }
+    }
+
+    /// It was answered, with these fields.
+    pub(crate) fn answered(mut self, headers: &HeaderMap) {
+        if let Some(method) = self.new_method.take().filter(|_| is_grpc_call(headers)) {
+            self.hedging.classes.borrow_mut().add_method(method);
+        }
+        self.end(WatchEnd::Answered);
+    }
+
+    pub(crate) fn end(mut self, end: WatchEnd) {
+        if end == WatchEnd::Superseded {
+            self.hedging.counts.hedges_won.add_one();
+        }
+        self.finish(end);
+    }
+
+    fn finish(&mut self, end: WatchEnd) {
+        if let Some(watch) = self.watch.take() {
+            let now = self.hedging.now();
+            self.hedging.hedger.borrow_mut().end(now, watch, end);
+        }
+    }
+}
+
+impl Drop for HedgeWatch<'_> {
+    fn drop(&mut self) {
+        self.finish(WatchEnd::Failed);
+    }
+}
+
+/// Classes by what they are of, in the order in which they were first seen.
+#[derive(Debug)]
+struct Classes {
+    methods: HashMap<Box<str>, usize>,
+    routes: HashMap<usize, usize>,
+    max: usize,
+}
+
+impl Classes {
+    fn new(max: usize) -> Self {
+        Self {
+            methods: HashMap::new(),
+            routes: HashMap::new(),
+            max,
+        }
+    }
+
+    fn of<B>(&mut self, route: usize, request: &Request<B>) -> Class {
+        let path = request.uri().path();
+        let has_free_permit = self.next() < self.last();
+        if is_grpc_call(request.headers()) {
+            return match self.methods.get(path) {
+                Some(&class) => Class::Number(class),
+                None if has_free_permit && path.len() <= METHOD_BYTES_MAX => {
+                    Class::New(path.into())
+                }
+                None => Class::Number(self.last()),
+            };
+        }
+        if let Some(&class) = self.routes.get(&route) {
+            return Class::Number(class);
+        }
+        let class = self.next().min(self.last());
+        if has_free_permit {
+            self.routes.insert(route, class);
+        }
+        Class::Number(class)
+    }
+
+    fn add_method(&mut self, method: Box<str>) {
+        let class = self.next();
+        if class < self.last() {
+            self.methods.entry(method).or_insert(class);
+        }
+    }
+
+    fn next(&self) -> usize {
+        self.methods.len() + self.routes.len()
+    }
+
+    fn last(&self) -> usize {
+        self.max.saturating_sub(1)
+    }
+}
+
+/// Which requests a request is like.
+#[derive(Debug, PartialEq)]
+enum Class {
+    Number(usize),
+    /// Nobody has answered this method yet.
+    New(Box<str>),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::{HeaderValue, header};
+
+    fn request(path: &str, is_grpc: bool) -> Request<()> {
+        let mut request = Request::new(());
+        *request.uri_mut() = path.parse().expect("a path");
+        if is_grpc {
+            let grpc = HeaderValue::from_static("application/grpc");
+            request.headers_mut().insert(header::CONTENT_TYPE, grpc);
+        }
+        request
+    }
+
+    fn class(classes: &mut Classes, route: usize, path: &str, is_grpc: bool) -> Class {
+        classes.of(route, &request(path, is_grpc))
+    }
+
+    /// The class of a method once it was answered.
+    fn answered(classes: &mut Classes, path: &str) -> Class {
+        match class(classes, 0, path, true) {
+            Class::New(method) => {
+                assert_eq!(&*method, path);
+                classes.add_method(method);
+                class(classes, 0, path, true)
+            }
+            known @ Class::Number(_) => known,
+        }
+    }
+
+    #[test]
+    fn a_route_is_a_class_whatever_the_path_and_a_grpc_method_is_one_wherever_it_goes() {
+        let mut classes = Classes::new(10);
+        assert_eq!(class(&mut classes, 3, "/a", false), Class::Number(0));
+        assert_eq!(class(&mut classes, 3, "/b", false), Class::Number(0));
+        assert_eq!(class(&mut classes, 4, "/a", false), Class::Number(1));
+        assert_eq!(answered(&mut classes, "/shop.Cart/Get"), Class::Number(2));
+        assert_eq!(
+            class(&mut classes, 4, "/shop.Cart/Get", true),
+            Class::Number(2)
+        );
+        assert_eq!(answered(&mut classes, "/shop.Cart/Put"), Class::Number(3));
+        assert_eq!(
+            class(&mut classes, 3, "/shop.Cart/Get", false),
+            Class::Number(0)
+        );
+    }
+
+    #[test]
+    fn classes_are_bounded_and_the_late_share_the_last() {
+        let mut classes = Classes::new(3);
+        for number in 0..1000 {
+            let path = format!("/shop.Cart/Get{number}");
+            let class = Class::Number(number.min(2));
+            assert_eq!(answered(&mut classes, &path), class, "{path}");
+        }
+        assert_eq!(classes.methods.len(), 2);
+        assert_eq!(class(&mut classes, 7, "/", false), Class::Number(2));
+        assert_eq!(
+            class(&mut classes, 0, "/shop.Cart/Get1", true),
+            Class::Number(1)
+        );
+        // Nor is a path of any length kept.
+        let mut classes = Classes::new(10);
+        let long = format!("/{}", "x".repeat(METHOD_BYTES_MAX));
+        assert_eq!(answered(&mut classes, &long), Class::Number(9));
+        assert!(classes.methods.is_empty());
+        assert_eq!(class(&mut Classes::new(1), 5, "/", false), Class::Number(0));
+    }
+
+    #[test]
+    fn what_nobody_answers_is_no_class() {
+        let mut classes = Classes::new(10);
+        for number in 0..1000 {
+            let path = format!("/made.Up/Method{number}");
+            let class = class(&mut classes, 0, &path, true);
+            assert_eq!(class, Class::New(path.into()));
+        }
+        assert_eq!(answered(&mut classes, "/shop.Cart/Get"), Class::Number(0));
+        // Two calls of a method may be answered before it is known.
+        classes.add_method("/shop.Cart/Get".into());
+        assert_eq!(answered(&mut classes, "/shop.Cart/Put"), Class::Number(1));
+    }
+
+    #[test]
+    fn without_the_key_there_are_no_second_copies() {
+        let off = HedgingSettings::default();
+        assert!(Hedging::new(&off, &Arc::default()).is_none());
+        let on = HedgingSettings {
+            enabled: true,
+            ..off
+        };
+        assert!(Hedging::new(&on, &Arc::default()).is_some());
+    }
+}

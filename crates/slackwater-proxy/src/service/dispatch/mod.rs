@@ -1,0 +1,458 @@
+//! A service at work: where a request goes, one attempt after another or two at once, until there is a response.
+//!
+//! | | file |
+//! |---|---|
+//! | a request's attempts, one after another | `attempts` |
+//! | a replica with a free permit, in place of one that is full | `free_replica` |
+//! | two copies of a request at once: why and when, and which of them wins | `second_copy`, `hedged_pair` |
+//! | late requests; tied requests | `hedging`; `tying` |
+//! | copies for replicas that are ejected | `shadow_trials` |
+
+mod attempts;
+mod free_replica;
+mod hedged_pair;
+mod hedging;
+mod second_copy;
+mod shadow_trials;
+mod tying;
+
+pub(crate) use attempts::DispatchOptions;
+
+use crate::discovery::Fleet;
+use crate::forward::{Deadlines, Origin, ReplicaCounts, ReplicaEnds, ReplicaOptions, RequestBody};
+use crate::health::Health;
+use crate::record::Recorder;
+use crate::request_record::{Directory, RecordHandle, RequestRecord};
+use crate::seed::draw_seed;
+use crate::service::admission::{
+    Budgets, Limiter, ReplicaLimiters, ServiceCounts, WorkerIndex, share,
+};
+use crate::service::attempt::{Attempt, LatencyMeter, Retries, ServiceLatency};
+use crate::service::fleet::orders::Orders;
+use crate::service::fleet::{Availability, Roster, Sticky, TierInUse, WorkerFleet, lock, prober};
+use bytes::Bytes;
+use core::future::poll_fn;
+use core::net::IpAddr;
+use core::time::Duration;
+use hedging::Hedging;
+use http::{HeaderMap, Request};
+use slackwater_config::Fault;
+use slackwater_config::tls::Client;
+use slackwater_config::{Limits, ReplicaProtocol, ServiceConfig};
+use slackwater_core::health::build;
+use slackwater_core::policy::{Carried, Explanation, Query};
+use slackwater_core::{Instant as CoreInstant, ReplicaId};
+use slackwater_recording::Stream;
+use slackwater_telemetry::exemplars::Reference;
+use slackwater_telemetry::facts::WorkerFacts;
+use slackwater_telemetry::latency_histogram::Latencies;
+use slackwater_tower::client::{Balancer, DriveGuard, Lease, Picked, Round};
+use std::rc::Rc;
+use std::sync::Arc;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tying::Tying;
+
+/// What the admin server may look at of one worker's part of a service.
+#[derive(Clone, Debug)]
+pub(crate) struct ServiceView {
+    pub(crate) balancer: Balancer,
+    roster: Roster,
+    tier: Arc<TierInUse>,
+    admission: Arc<ServiceCounts>,
+    budgets: Budgets,
+    ends: Arc<ReplicaEnds>,
+    latency: Arc<ServiceLatency>,
+    /// Not everybody may come in.
+    has_queue: bool,
+}
+
+impl ServiceView {
+    /// What the worker knows, in the order of `fleet`. It may not have heard of all of them yet.
+    pub(crate) fn facts(&self, fleet: &Fleet) -> WorkerFacts {
+        let overview = self.balancer.overview();
+        // The worker wants it only when its fleet changes.
+        let roster = lock(&self.roster);
+        let entries = fleet.replicas().iter();
+        let entries: Vec<_> = entries
+            .map(|replica| roster.get(&replica.address))
+            .collect();
+        let requests = |counts: &Arc<ReplicaCounts>| counts.read();
+        WorkerFacts {
+            ids: (entries.iter())
+                .map(|entry| entry.map_or_else(Vec::new, |entry| entry.ids.clone()))
+                .collect(),
+            requests: (entries.iter())
+                .map(|entry| entry.map_or_else(Default::default, |entry| requests(&entry.counts)))
+                .collect(),
+            tier: self.tier.read(),
+            admission: self.admission.read(),
+            line: self.has_queue.then(|| self.admission.queue()),
+            waits: self.admission.waits.read(),
+            budgets: self.budgets.facts(&self.admission),
+            replica_ends: self.ends.read(),
+            exemplars: self.latency.exemplars(),
+            latency: Box::new(self.latency.read()),
+            heads: (entries.iter())
+                .map(|entry| {
+                    entry.map_or_else(Latencies::default, |entry| entry.counts.heads.read())
+                })
+                .collect(),
+            reported: overview.reported,
+            counters: overview.counters,
+            snapshot: overview.snapshot,
+        }
+    }
+}
+
+/// What a worker's part of a service follows while it is there.
+#[derive(Debug)]
+pub(crate) struct ServiceUpdates {
+    pub(crate) fleets: watch::Receiver<Arc<Fleet>>,
+    /// What checks of its replicas found.
+    pub(crate) health: watch::Receiver<Health>,
+    /// What its operator wants of them.
+    pub(crate) orders: watch::Receiver<Arc<Orders>>,
+}
+
+/// What a service and its replicas are called.
+#[derive(Debug)]
+pub(crate) struct ServiceDirectory {
+    policy: &'static str,
+    fleet: Rc<WorkerFleet>,
+    latency: Arc<ServiceLatency>,
+}
+
+impl Directory for ServiceDirectory {
+    fn policy(&self) -> &'static str {
+        self.policy
+    }
+
+    fn name(&self, part: ReplicaId) -> Option<Box<str>> {
+        let replica = self.fleet.find(part)?;
+        Some(replica.config.name.as_str().into())
+    }
+
+    fn part(&self, part: ReplicaId) -> Option<(usize, usize)> {
+        let replica = self.fleet.find(part)?;
+        let place = replica.parts.iter().position(|&other| other == part)?;
+        (replica.parts.len() > 1).then_some((place + 1, replica.parts.len()))
+    }
+
+    fn recording(&self) -> Option<&Stream> {
+        self.fleet.recording()
+    }
+
+    fn exemplify(&self, record: &RequestRecord, reference: Reference) {
+        self.latency.exemplify(record, reference);
+    }
+}
+
+/// A worker's part of a service.
+#[derive(Debug)]
+pub(crate) struct Service {
+    name: Rc<str>,
+    balancer: Balancer,
+    fleet: Rc<WorkerFleet>,
+    /// For those who tell of its requests.
+    directory: Rc<ServiceDirectory>,
+    protocol: ReplicaProtocol,
+    /// Replicas hear by a PROXY header whose connection a request came by.
+    forwards_ends: bool,
+    /// Absent: requests in flight are not limited.
+    limiter: Option<Rc<Limiter>>,
+    /// Absent: requests in flight at single replicas are not limited.
+    replica_limiters: Option<Rc<ReplicaLimiters>>,
+    retries: Retries,
+    /// Absent: no request is watched for being late.
+    hedging: Option<Hedging>,
+    /// Absent: no request is tied.
+    tying: Option<Tying>,
+    /// The policy learns from what responses say of their replicas' load.
+    learning: Carried,
+    /// Replicas that are out are tried with copies of requests.
+    sends_shadow_trials: bool,
+    /// Absent: each request stands for itself.
+    sticky: Option<Rc<Sticky>>,
+    admission: Arc<ServiceCounts>,
+    budgets: Budgets,
+    ends: Arc<ReplicaEnds>,
+    latency_meter: Rc<LatencyMeter>,
+    /// From a request's dispatch to the head of its response, all tries together.
+    first_byte: Duration,
+    /// Takes replicas that are down out of the choice.
+    _availability: Availability,
+    /// Sends probes as long as it is there.
+    _drive: DriveGuard,
+    following: JoinHandle<()>,
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        self.following.abort();
+    }
+}
+
+impl Service {
+    /// A service at work, on the current runtime; its fleet is always the newest of `fleets`.
+    ///
+    /// # Errors
+    ///
+    /// The system gives no socket for probes, or the probes' key cannot be used.
+    pub(crate) fn start(
+        config: &ServiceConfig,
+        limits: &Limits,
+        deadlines: &Rc<Deadlines>,
+        tls: Option<watch::Receiver<Client>>,
+        worker: WorkerIndex,
+        followed: ServiceUpdates,
+        recorder: Option<&Recorder>,
+    ) -> Result<Self, Fault> {
+        let ServiceUpdates {
+            mut fleets,
+            health,
+            mut orders,
+        } = followed;
+        let mut policy = build(
+            config.policy,
+            &config.policy_settings,
+            &config.passive_health,
+        );
+        let mut recording = None;
+        if let Some(recorder) = recorder {
+            let stream;
+            (policy, stream) = recorder.record(policy, config, worker.index);
+            recording = Some(stream);
+        }
+        let balancer = Balancer::new(policy, prober::new(config, tls.as_ref(), &fleets)?);
+        let admission = Arc::<ServiceCounts>::default();
+        let mut options = ReplicaOptions::new(&config.replica, &config.timeouts, limits);
+        let ends = Arc::clone(&options.ends);
+        let connections_max =
+            (config.replica.connections_max).map(|max| share(max, worker.index, worker.workers));
+        if let Some(max) = connections_max {
+            options.connections_max = max as usize;
+        }
+        // Over HTTP/2 a connection takes many requests.
+        let replica_limiters =
+            connections_max.filter(|_| config.replica.protocol == ReplicaProtocol::Http1);
+        let replica_limiters = replica_limiters
+            .map(|max| ReplicaLimiters::new(max, config.timeouts.connect, &admission));
+        let fleet = Rc::new(WorkerFleet::new(
+            balancer.clone(),
+            options,
+            deadlines,
+            (health.clone(), orders.clone()),
+            tls,
+            replica_limiters.clone(),
+            recording,
+        ));
+        // To begin with, all are equally new.
+        orders.mark_unchanged();
+        fleet.apply(&fleets.borrow_and_update());
+        fleet.set_warm_up(config.clock_warm_up());
+        let sticky = Sticky::new(&config.sticky, fleet.homes()).map(Rc::new);
+        let following = follow((fleets, orders), Rc::clone(&fleet), sticky.clone());
+        let (homes, homeless) = (Rc::clone(&fleet), sticky.clone());
+        let tier_changed = move || {
+            if let Some(sticky) = &homeless {
+                sticky.set_homes(homes.homes());
+            }
+        };
+        let latency_meter = LatencyMeter::new(balancer.clock());
+        Ok(Self {
+            name: config.name.as_str().into(),
+            directory: Rc::new(ServiceDirectory {
+                policy: config.policy.name,
+                fleet: Rc::clone(&fleet),
+                latency: Arc::clone(&latency_meter.latency),
+            }),
+            learning: config.policy.carried,
+            sends_shadow_trials: config.passive_health.shadow_trials,
+            sticky,
+            protocol: config.replica.protocol,
+            replica_limiters,
+            forwards_ends: config.replica.proxy_protocol.is_some(),
+            limiter: Limiter::new(&config.queue, worker, &admission),
+            hedging: Hedging::new(&config.hedge, &admission),
+            tying: Tying::new(&config.tie, &admission),
+            retries: Retries::new(&config.retries, draw_seed(), &admission),
+            admission,
+            budgets: Budgets::new(config),
+            ends,
+            latency_meter,
+            first_byte: config.timeouts.first_byte,
+            _availability: Availability::follow(health, Rc::clone(&fleet), tier_changed),
+            _drive: balancer.spawn_drive(),
+            following: tokio::task::spawn_local(following),
+            balancer,
+            fleet,
+        })
+    }
+
+    /// For the admin server.
+    pub(crate) fn view(&self) -> ServiceView {
+        ServiceView {
+            balancer: self.balancer.clone(),
+            roster: self.fleet.roster(),
+            tier: self.fleet.tier(),
+            admission: Arc::clone(&self.admission),
+            budgets: self.budgets.clone(),
+            ends: Arc::clone(&self.ends),
+            latency: Arc::clone(&self.latency_meter.latency),
+            has_queue: self.limiter.is_some(),
+        }
+    }
+
+    /// What the configuration calls it.
+    pub(crate) const fn name(&self) -> &Rc<str> {
+        &self.name
+    }
+
+    /// For those who tell of its requests.
+    pub(crate) const fn directory(&self) -> &Rc<ServiceDirectory> {
+        &self.directory
+    }
+
+    /// What happened to its requests before a replica had them.
+    pub(crate) fn counts(&self) -> &ServiceCounts {
+        &self.admission
+    }
+
+    /// What its replicas speak.
+    pub(crate) const fn protocol(&self) -> ReplicaProtocol {
+        self.protocol
+    }
+
+    /// Whom a request comes from, where that decides who gets it. To be asked before the request is made fit.
+    pub(crate) fn client(&self, headers: &HeaderMap, origin: &Origin) -> Option<IpAddr> {
+        let asks = self.sticky.as_ref().is_some_and(|it| it.is_by_address());
+        asks.then(|| origin.client(headers))
+    }
+
+    /// Makes known to replicas whose connection a request came by, where they are told.
+    pub(crate) fn forward_ends(&self, request: &mut Request<RequestBody>, origin: &Origin) {
+        if self.forwards_ends
+            && let Some(ends) = origin.ends()
+        {
+            request.extensions_mut().insert(Arc::clone(ends));
+        }
+    }
+
+    /// Replicas that join from now on warm up by the clock for so long.
+    pub(crate) fn set_warm_up(&self, span: Duration) {
+        self.fleet.set_warm_up(span);
+    }
+
+    /// The routes by which requests come are others.
+    pub(crate) fn routes_changed(&self) {
+        if let Some(hedging) = &self.hedging {
+            hedging.begin_anew();
+        }
+    }
+
+    /// Another one has taken its place: what still runs ends, and keeps no connection.
+    pub(crate) fn retire(&self) {
+        self.fleet.retire();
+    }
+
+    /// Closes connections to replicas that have been idle for too long.
+    pub(crate) fn sweep(&self) {
+        self.fleet.sweep();
+    }
+
+    async fn pick(&self, query: Query<'_>, record: &RecordHandle) -> Option<Box<Attempt>> {
+        self.pick_at(self.balancer.now(), query, record).await
+    }
+
+    /// The same, at a moment that has just been read.
+    async fn pick_at(
+        &self,
+        now: CoreInstant,
+        query: Query<'_>,
+        record: &RecordHandle,
+    ) -> Option<Box<Attempt>> {
+        let attempt = self.pick_any(now, query, record).await?;
+        if self.fleet.is_drained(&attempt.replica().config) {
+            attempt.cancel();
+            return Box::pin(self.pick_undrained(query, record)).await;
+        }
+        Some(attempt)
+    }
+
+    async fn pick_any(
+        &self,
+        now: CoreInstant,
+        query: Query<'_>,
+        record: &RecordHandle,
+    ) -> Option<Box<Attempt>> {
+        let mut explanation = record.explanation();
+        let explained = explanation.as_deref_mut();
+        let lease = match self.balancer.pick_explained(now, query, explained) {
+            Picked::Ready(lease) => lease,
+            Picked::NoReplica => return None,
+            // In a box, so that the others do not carry its size around.
+            Picked::Probing(round) => {
+                Box::pin(ask(round, query, explanation.as_deref_mut())).await?
+            }
+        };
+        let replica = self.fleet.find(lease.replica())?;
+        let mut attempt = Box::new(Attempt::new(lease, replica, self.learning));
+        if let Some(explanation) = &mut explanation {
+            self.fleet.explain_absent(explanation);
+        }
+        attempt.explanation = explanation;
+        Some(attempt)
+    }
+
+    /// Somebody who is not drained. A policy that finds nobody who may be chosen chooses from all, since somebody may be up
+    /// that seems not to be; whom the operator has drained is none of them. `[A8]`
+    async fn pick_undrained(
+        &self,
+        query: Query<'_>,
+        record: &RecordHandle,
+    ) -> Option<Box<Attempt>> {
+        let mut avoid = query.avoid.to_vec();
+        avoid.extend(self.fleet.drained_parts());
+        let now = self.balancer.now();
+        let attempt = self.pick_any(now, Query::retry(&avoid), record).await?;
+        if self.fleet.is_drained(&attempt.replica().config) {
+            attempt.cancel();
+            return None;
+        }
+        Some(attempt)
+    }
+}
+
+/// Takes each fleet that comes, and what is wanted of it, until there will be no more.
+async fn follow(
+    (mut fleets, mut orders): (watch::Receiver<Arc<Fleet>>, watch::Receiver<Arc<Orders>>),
+    fleet: Rc<WorkerFleet>,
+    sticky: Option<Rc<Sticky>>,
+) {
+    loop {
+        let heard = tokio::select! {
+            heard = fleets.changed() => heard,
+            heard = orders.changed() => heard,
+        };
+        if heard.is_err() {
+            return;
+        }
+        let next = Arc::clone(&fleets.borrow_and_update());
+        fleet.apply(&next);
+        if let Some(sticky) = &sticky {
+            sticky.set_homes(fleet.homes());
+        }
+    }
+}
+
+/// Waits for the answers of a synchronous round.
+async fn ask(
+    mut round: Round,
+    query: Query<'_>,
+    explanation: Option<&mut Explanation>,
+) -> Option<Lease> {
+    round.send(&Bytes::new());
+    poll_fn(|cx| round.poll_ready(cx)).await;
+    round.finish_explained(query, explanation)
+}

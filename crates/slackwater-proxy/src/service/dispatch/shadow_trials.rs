@@ -1,0 +1,67 @@
+//! Trials that no client waits for: copies of requests, sent to replicas that are out to see how they do.
+//!
+//! A copy is made of a request that may be repeated, and is sent when that one has been answered, and well: what has brought
+//! one replica down is not taken to another. Its answer is read and thrown away, and tells the policy what any trial does.
+
+use super::Service;
+use crate::forward::{
+    AttemptTimeouts, COPY_BYTES_MAX, COPY_TIME_MAX, RequestBody, RequestTemplate, drain_up_to,
+};
+use crate::request_record::{AttemptKind, RecordHandle};
+use crate::service::attempt::Attempt;
+use http::Request;
+use slackwater_core::overload::Priority;
+use slackwater_tower::wire::asks::set_priority;
+
+impl Service {
+    /// A copy of a request that is about to be sent, if somebody waits for a trial now and it can be copied.
+    pub(super) fn copy_for_trial(
+        &self,
+        request: &Request<RequestBody>,
+    ) -> Option<Box<RequestTemplate>> {
+        let is_wanted = self.sends_shadow_trials && self.balancer.wants_trial();
+        is_wanted
+            .then(|| RequestTemplate::of(request).map(Box::new))
+            .flatten()
+    }
+
+    /// Sends a copy to whoever waits for a trial still. It takes no permit of the service: there are no more at a time than
+    /// replicas that are out.
+    pub(super) fn try_out(&self, copy: &RequestTemplate, record: &RecordHandle) {
+        let Some(mut request) = copy.request() else {
+            return;
+        };
+        let Some(lease) = self.balancer.pick_trial() else {
+            return;
+        };
+        let Some(replica) = self.fleet.find(lease.replica()) else {
+            return;
+        };
+        let mut attempt = Box::new(Attempt::new(lease, replica, self.learning));
+        if !attempt.try_acquire() {
+            return attempt.cancel();
+        }
+        self.admission.shadow_trials.add_one();
+        record.tried_out(&attempt.replica().config.name);
+        attempt.begin(AttemptKind::Trial, record);
+        set_priority(request.headers_mut(), Priority::Shadow);
+        tokio::task::spawn_local(async move {
+            let carried = carry(attempt, request);
+            let _ = tokio::time::timeout(COPY_TIME_MAX, carried).await;
+        });
+    }
+}
+
+async fn carry(attempt: Box<Attempt>, request: Box<Request<RequestBody>>) {
+    // It is no part of what the client gets.
+    let record = RecordHandle::default();
+    let sent = attempt.send(request, AttemptTimeouts::default(), None, &record);
+    if let Ok(mut reply) = sent.await {
+        let body = reply.body_mut();
+        if !drain_up_to(body, COPY_BYTES_MAX).await
+            && let Some(attempt) = body.watch_mut()
+        {
+            attempt.settle();
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! Whom this worker has taken out of its policy's choice, and why: to the policy they are all alike.
+
+use slackwater_core::ReplicaId;
+use slackwater_core::policy::Explanation;
+
+/// Of a replica that is neither down nor drained and still is out: its tier is not in use.
+const NOT_IN_USE: &str = "not_in_use";
+
+/// Parts of replicas that are out, with the reason in a word.
+#[derive(Debug, Default)]
+pub(crate) struct AbsentReplicas {
+    /// As many as an explanation has room for.
+    reasons: Vec<(ReplicaId, &'static str)>,
+    /// There are more.
+    is_cut: bool,
+}
+
+impl AbsentReplicas {
+    pub(crate) fn clear(&mut self) {
+        self.reasons.clear();
+        self.is_cut = false;
+    }
+
+    /// A replica with these parts is out for that reason, or is not.
+    pub(crate) fn add(&mut self, parts: &[ReplicaId], why: Option<&'static str>) {
+        let Some(why) = why else {
+            return;
+        };
+        let room = Explanation::OUTS_MAX - self.reasons.len();
+        self.is_cut |= parts.len() > room;
+        let parts = parts.iter().take(room);
+        self.reasons.extend(parts.map(|&part| (part, why)));
+    }
+
+    /// Says so of each that could not be chosen. While nobody is out it says nothing.
+    pub(crate) fn explain(&self, explanation: &mut Explanation) {
+        for &(part, why) in &self.reasons {
+            explanation.say_why(part, why);
+        }
+        if !self.is_cut {
+            explanation.say_of_others(NOT_IN_USE);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use slackwater_core::ReplicaIds;
+    use slackwater_core::policy::{Decision, Event, Policy, Query, RoundRobin};
+    use slackwater_core::{Instant, NoDraw, SplitMix64};
+
+    /// What is told of those at these places, of so many replicas of which the first `out` are taken out.
+    fn explained(
+        replicas: usize,
+        out: usize,
+        absent: &[(usize, &'static str)],
+    ) -> Vec<(usize, &'static str)> {
+        let (mut ids, mut policy) = (ReplicaIds::new(), RoundRobin::new());
+        let replicas: Vec<_> = (0..replicas).filter_map(|_| ids.allocate()).collect();
+        for (place, &replica) in replicas.iter().enumerate() {
+            policy.handle(Instant::EPOCH, Event::Added(replica), &mut NoDraw);
+            policy.handle(
+                Instant::EPOCH,
+                Event::Available(replica, place >= out),
+                &mut NoDraw,
+            );
+        }
+        let mut reasons = AbsentReplicas::default();
+        for &(place, why) in absent {
+            reasons.add(&replicas[place..=place], Some(why));
+        }
+        reasons.add(&replicas, None);
+        let mut explanation = Explanation::new();
+        let (query, mut draw) = (Query::first(), SplitMix64::new(1));
+        let explained = Some(&mut explanation);
+        let decision = policy.choose(Instant::EPOCH, query, &mut draw, explained);
+        assert!(matches!(decision, Decision::Pick(_)));
+        reasons.explain(&mut explanation);
+        assert_eq!(explanation.out() as usize, out);
+        let outs = explanation.outs().iter();
+        let mut outs: Vec<_> = outs
+            .map(|out| (out.replica.index(), out.why.as_str()))
+            .collect();
+        outs.sort_unstable();
+        outs
+    }
+
+    #[test]
+    fn whoever_is_neither_down_nor_drained_is_not_in_use() {
+        let found = explained(5, 3, &[(0, "down"), (2, "drained")]);
+        assert_eq!(found, [(0, "down"), (1, NOT_IN_USE), (2, "drained")]);
+        assert_eq!(explained(3, 0, &[]), []);
+        let many = explained(40, 30, &[(29, "drained")]);
+        assert_eq!(many.len(), Explanation::OUTS_MAX);
+        assert!(many.contains(&(29, "drained")));
+        let others = many.iter().filter(|(_, why)| *why == NOT_IN_USE);
+        assert_eq!(others.count(), Explanation::OUTS_MAX - 1);
+    }
+
+    #[test]
+    fn of_too_many_nothing_is_said_that_may_be_wrong() {
+        let down: Vec<_> = (0..20).map(|place| (place, "down")).collect();
+        let found = explained(40, 30, &down);
+        assert!(found.iter().all(|(_, why)| *why == "down"), "{found:?}");
+        let mut absent = AbsentReplicas::default();
+        let mut ids = ReplicaIds::new();
+        let parts: Vec<_> = (0..=Explanation::OUTS_MAX)
+            .filter_map(|_| ids.allocate())
+            .collect();
+        absent.add(&parts, Some("down"));
+        assert!(absent.is_cut, "of the last it is not known");
+        absent.clear();
+        assert!(!absent.is_cut && absent.reasons.is_empty());
+    }
+}

@@ -1,0 +1,508 @@
+//! The replicas of a service as one worker knows them: which ones the policy may choose, and what happens when one joins
+//! or leaves.
+//!
+//! A replica that leaves is not chosen any more from that moment on. Its requests run to their end on their connections,
+//! idle connections are closed, and its memory is freed with the last request. A replica that joins warms up, unless it
+//! left a moment ago: then it takes up its counts again, and all of its share. One whose probe address alone changes keeps
+//! its connections; to the policy it is new. One whose certificate is to be for another name keeps all but the
+//! connections that were made under the old one.
+//!
+//! To the policy a replica is as many as its weight says (`weights`), and none at all with a weight of 0; another weight
+//! adds or removes some, and the others stay what they were. Of several tiers one is in use (`tiers`).
+//!
+//! | | file |
+//! |---|---|
+//! | one replica | `replica` |
+//! | weights, tiers | `weights`, `tiers` |
+//! | orders of the operator: drained, another weight | `orders` |
+//! | which replicas may be chosen, and why others may not | `availability`, `absent` |
+//! | requests that belong to one replica | `sticky` |
+//! | what carries probes | `prober` |
+
+mod absent;
+mod availability;
+pub mod orders;
+pub(crate) mod prober;
+mod replica;
+mod sticky;
+mod tiers;
+mod weights;
+
+pub(crate) use availability::Availability;
+pub(crate) use replica::FleetReplica;
+pub(crate) use sticky::Sticky;
+pub(crate) use tiers::TierInUse;
+
+use crate::discovery::Fleet;
+use crate::forward::{Deadlines, Replica, ReplicaCounts, ReplicaOptions, Target};
+use crate::health::{Health, Verdict};
+use crate::service::admission::ReplicaLimiters;
+use crate::tls::Connector;
+use absent::AbsentReplicas;
+use core::cell::{Cell, RefCell};
+use core::net::SocketAddr;
+use core::num::NonZeroU32;
+use core::time::Duration;
+use orders::Orders;
+use slackwater_config::ReplicaAddress;
+use slackwater_config::ReplicaConfig;
+use slackwater_config::tls::Client;
+use slackwater_core::ReplicaId;
+use slackwater_core::policy::Explanation;
+use slackwater_recording::Stream;
+use slackwater_tower::client::{Balancer, ReplicaAddrs};
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, PoisonError};
+use tiers::TierCandidate;
+use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
+
+/// A replica that comes back within this time is no new one.
+const RETURN_MAX: Duration = Duration::from_mins(1);
+
+/// What the admin server may know of the replicas: looked at and changed only when somebody asks, or the fleet changes.
+pub(crate) type Roster = Arc<Mutex<BTreeMap<SocketAddr, RosterEntry>>>;
+
+/// A replica, as the admin server sees it.
+#[derive(Clone, Debug)]
+pub(crate) struct RosterEntry {
+    /// What the policy calls its parts.
+    pub(crate) ids: Vec<ReplicaId>,
+    pub(crate) counts: Arc<ReplicaCounts>,
+}
+
+/// A part's name, and whose part it is.
+type Named = Option<(ReplicaId, Rc<FleetReplica>)>;
+
+/// Where requests that belong together may go.
+#[derive(Clone, Debug)]
+pub(crate) struct StickyTarget {
+    pub(crate) address: SocketAddr,
+    /// What the policy calls its parts; at least one.
+    pub(crate) parts: Vec<ReplicaId>,
+    /// It is of the tier in use, and not drained.
+    is_in_use: bool,
+}
+
+/// The replicas of a worker's part of a service.
+#[derive(Debug)]
+pub(crate) struct WorkerFleet {
+    balancer: Balancer,
+    options: Rc<ReplicaOptions>,
+    deadlines: Rc<Deadlines>,
+    warm_up: Cell<Duration>,
+    by_address: RefCell<BTreeMap<SocketAddr, Rc<FleetReplica>>>,
+    /// By the index of their parts.
+    by_index: RefCell<Vec<Named>>,
+    roster: Roster,
+    health: watch::Receiver<Health>,
+    orders: watch::Receiver<Arc<Orders>>,
+    /// Anybody in the fleet is drained.
+    any_drained: Cell<bool>,
+    /// `None`: replicas are spoken to in the clear.
+    tls: Option<watch::Receiver<Client>>,
+    /// Those that left a moment ago, and when.
+    left: RefCell<BTreeMap<SocketAddr, (Instant, Arc<ReplicaCounts>)>>,
+    /// `None`: requests at single replicas are not limited.
+    replica_limiters: Option<Rc<ReplicaLimiters>>,
+    /// What is told of the parts is written down there.
+    recording: Option<Stream>,
+    /// The highest tier that there is.
+    tier_max: Cell<u8>,
+    /// When that may have changed.
+    tiers_changed: Notify,
+    /// The tier in use; `None`: any.
+    tier: Arc<TierInUse>,
+    /// Those that are down or drained, for whoever asks why a replica was picked.
+    absent: RefCell<AbsentReplicas>,
+}
+
+impl WorkerFleet {
+    /// None yet.
+    pub(crate) fn new(
+        balancer: Balancer,
+        options: ReplicaOptions,
+        deadlines: &Rc<Deadlines>,
+        (health, orders): (watch::Receiver<Health>, watch::Receiver<Arc<Orders>>),
+        tls: Option<watch::Receiver<Client>>,
+        replica_limiters: Option<Rc<ReplicaLimiters>>,
+        recording: Option<Stream>,
+    ) -> Self {
+        Self {
+            balancer,
+            options: Rc::new(options),
+            deadlines: Rc::clone(deadlines),
+            warm_up: Cell::default(),
+            by_address: RefCell::default(),
+            by_index: RefCell::default(),
+            roster: Roster::default(),
+            health,
+            orders,
+            any_drained: Cell::default(),
+            tls,
+            left: RefCell::default(),
+            replica_limiters,
+            recording,
+            tier_max: Cell::default(),
+            tiers_changed: Notify::new(),
+            tier: Arc::default(),
+            absent: RefCell::default(),
+        }
+    }
+
+    pub(crate) fn roster(&self) -> Roster {
+        Arc::clone(&self.roster)
+    }
+
+    pub(crate) fn tier(&self) -> Arc<TierInUse> {
+        Arc::clone(&self.tier)
+    }
+
+    /// What is told of the parts is written down there.
+    pub(crate) const fn recording(&self) -> Option<&Stream> {
+        self.recording.as_ref()
+    }
+
+    /// For whoever joins from now on.
+    pub(crate) fn set_warm_up(&self, span: Duration) {
+        self.warm_up.set(span);
+    }
+
+    /// The replica that has a part with that id, while it is in the fleet.
+    #[inline]
+    pub(crate) fn find(&self, id: ReplicaId) -> Option<Rc<FleetReplica>> {
+        let by_index = self.by_index.borrow();
+        let (named, replica) = by_index.get(id.index())?.as_ref()?;
+        (*named == id).then(|| Rc::clone(replica))
+    }
+
+    /// Id of a part of the replica at that address, for the policy.
+    pub(crate) fn part_at(&self, address: SocketAddr) -> Option<ReplicaId> {
+        let by_address = self.by_address.borrow();
+        by_address.get(&address)?.parts.first().copied()
+    }
+
+    /// Nobody is chosen any more.
+    pub(crate) fn retire(&self) {
+        for replica in self.by_address.borrow().values() {
+            replica.connections.retire();
+        }
+    }
+
+    /// Takes those that are down, or of a tier that is not in use, out of the choice, and the others back into it. Whether
+    /// another tier is in use now.
+    pub(crate) fn update_availability(&self) -> bool {
+        let is_new = self.choose_tier();
+        self.settle_all();
+        is_new
+    }
+
+    /// Whether another tier is in use now, because of what replicas say or don't say.
+    fn look_at_tiers(&self) -> bool {
+        let is_new = self.choose_tier();
+        if is_new {
+            self.settle_all();
+        }
+        is_new
+    }
+
+    /// Waits until there are several tiers.
+    async fn several_tiers(&self) {
+        while self.tier_max.get() == 0 {
+            self.tiers_changed.notified().await;
+        }
+    }
+
+    fn settle_all(&self) {
+        let by_address = self.by_address.borrow();
+        let mut absent = self.absent.borrow_mut();
+        absent.clear();
+        for replica in by_address.values() {
+            self.settle(replica);
+            absent.add(&replica.parts, self.why_absent(&replica.config));
+        }
+    }
+
+    /// Why the operator, or a check, has taken a replica out of the choice; `None` if neither has.
+    fn why_absent(&self, config: &ReplicaConfig) -> Option<&'static str> {
+        if is_down(&self.health.borrow(), config.address) {
+            Some("down")
+        } else {
+            self.is_drained(config).then_some("drained")
+        }
+    }
+
+    /// Adds to an explanation why replicas were taken out of the choice here.
+    pub(crate) fn explain_absent(&self, explanation: &mut Explanation) {
+        self.absent.borrow().explain(explanation);
+    }
+
+    fn settle(&self, replica: &FleetReplica) {
+        let may_be_chosen = self.may_choose(replica);
+        for &part in &replica.parts {
+            self.balancer.set_available(part, may_be_chosen);
+        }
+    }
+
+    /// Whether it is none of those that nobody is to be sent to.
+    pub(crate) fn may_choose(&self, replica: &FleetReplica) -> bool {
+        let tier = self.tier.read();
+        let is_in_use = tier.is_none_or(|tier| tier == replica.config.tier);
+        is_in_use && self.why_absent(&replica.config).is_none()
+    }
+
+    /// Whether the operator wants it to get no new requests. While nobody is drained this is a look at a flag.
+    #[inline]
+    pub(crate) fn is_drained(&self, config: &ReplicaConfig) -> bool {
+        self.any_drained.get() && self.orders.borrow().is_drained(config)
+    }
+
+    /// What the policy calls the parts of those that are drained.
+    pub(crate) fn drained_parts(&self) -> Vec<ReplicaId> {
+        let by_address = self.by_address.borrow();
+        let drained = by_address
+            .values()
+            .filter(|replica| self.is_drained(&replica.config));
+        drained.flat_map(|replica| replica.parts.clone()).collect()
+    }
+
+    /// Whether another tier is in use now.
+    fn choose_tier(&self) -> bool {
+        if self.tier_max.get() == 0 {
+            return self.tier.set(Some(0));
+        }
+        let snapshot = self.balancer.snapshot();
+        let views: BTreeMap<_, _> = (snapshot.replicas.iter())
+            .map(|view| (view.replica, view))
+            .collect();
+        let health = self.health.borrow();
+        let by_address = self.by_address.borrow();
+        let weighted = by_address.values().filter(|it| !it.parts.is_empty());
+        let standings: Vec<_> = weighted
+            .map(|replica| {
+                let views = || replica.parts.iter().filter_map(|part| views.get(part));
+                TierCandidate {
+                    tier: replica.config.tier,
+                    is_down: is_down(&health, replica.config.address),
+                    is_draining: self.is_drained(&replica.config)
+                        || views().any(|view| view.draining),
+                    is_lost: views().all(|view| view.lost),
+                }
+            })
+            .collect();
+        self.tier.set(tiers::active(&standings))
+    }
+
+    /// Each that has a weight, in the order of their addresses.
+    pub(crate) fn homes(&self) -> Vec<StickyTarget> {
+        let by_address = self.by_address.borrow();
+        let weighted = by_address.values().filter(|it| !it.parts.is_empty());
+        let tier = self.tier.read();
+        weighted
+            .map(|replica| StickyTarget {
+                address: replica.config.address,
+                parts: replica.parts.clone(),
+                is_in_use: tier.is_none_or(|tier| tier == replica.config.tier)
+                    && !self.is_drained(&replica.config),
+            })
+            .collect()
+    }
+
+    /// How many there are now that have a weight.
+    pub(crate) fn count(&self) -> usize {
+        let by_address = self.by_address.borrow();
+        by_address
+            .values()
+            .filter(|it| !it.parts.is_empty())
+            .count()
+    }
+
+    /// Closes connections that have been idle for too long.
+    pub(crate) fn sweep(&self) {
+        for replica in self.by_address.borrow().values() {
+            replica.connections.sweep();
+        }
+    }
+
+    /// Takes the replicas of `next`, as the operator wants them.
+    pub(crate) fn apply(&self, next: &Fleet) {
+        let now = Instant::now();
+        let mut left = self.left.borrow_mut();
+        left.retain(|_, (since, _)| now.saturating_duration_since(*since) < RETURN_MAX);
+        let orders = Arc::clone(&self.orders.borrow());
+        let replicas = orders.weighted(next);
+        let is_drained = |config: &ReplicaConfig| orders.is_drained(config);
+        self.any_drained.set(replicas.iter().any(is_drained));
+        let kept: BTreeSet<_> = replicas.iter().map(|config| config.address).collect();
+        let gone = self.by_address.borrow().keys().copied().collect::<Vec<_>>();
+        for address in gone.into_iter().filter(|address| !kept.contains(address)) {
+            if let Some(replica) = self.by_address.borrow_mut().remove(&address) {
+                self.set_parts(&replica, 0, Duration::ZERO);
+                lock(&self.roster).remove(&address);
+                replica.connections.retire();
+                left.insert(address, (now, Arc::clone(&replica.counts)));
+            }
+        }
+        let weights: Vec<_> = replicas.iter().map(|config| config.weight).collect();
+        for (config, parts) in replicas.iter().zip(weights::parts(&weights)) {
+            let before = self.by_address.borrow().get(&config.address).map(Rc::clone);
+            match before {
+                Some(replica) => self.alter(&replica, config, parts, now),
+                None => self.join(config, parts, left.remove(&config.address)),
+            }
+        }
+        let tiers = replicas.iter().filter(|config| config.weight > 0);
+        self.tier_max
+            .set(tiers.map(|config| config.tier).max().unwrap_or(0));
+        self.tiers_changed.notify_one();
+        self.update_availability();
+    }
+
+    fn join(
+        &self,
+        config: &ReplicaConfig,
+        parts: u32,
+        returned: Option<(Instant, Arc<ReplicaCounts>)>,
+    ) {
+        let (warm_up, counts) = match returned {
+            Some((_, counts)) => (Duration::ZERO, counts),
+            None => (self.warm_up.get(), Arc::default()),
+        };
+        let replica = FleetReplica {
+            config: config.clone(),
+            parts: Vec::new(),
+            connections: self.connections(config),
+            counts,
+            replica_limiter: (self.replica_limiters.as_ref())
+                .map(|replica_limiters| replica_limiters.limiter(config.address)),
+            resting_since: None,
+        };
+        let parts = self.set_parts(&replica, parts, warm_up);
+        self.publish(FleetReplica { parts, ..replica });
+    }
+
+    /// What is known of it is kept, but for what is not the same replica to the policy any more.
+    fn alter(&self, before: &Rc<FleetReplica>, config: &ReplicaConfig, parts: u32, now: Instant) {
+        if before.config == *config && before.parts.len() == parts as usize {
+            return;
+        }
+        // What was made under another name would go on trusting that one.
+        let is_same = self.tls.is_none() || before.config.server_name == config.server_name;
+        let connections = if is_same {
+            Rc::clone(&before.connections)
+        } else {
+            before.connections.retire();
+            self.connections(config)
+        };
+        let mut replica = FleetReplica {
+            config: config.clone(),
+            parts: before.parts.clone(),
+            connections,
+            counts: Arc::clone(&before.counts),
+            replica_limiter: before.replica_limiter.clone(),
+            resting_since: before.resting_since,
+        };
+        if before.config.probe_address != config.probe_address {
+            replica.parts = self.set_parts(&replica, 0, Duration::ZERO);
+        }
+        // One that had no weight for a moment only need not warm up again.
+        let warm_up = match before.resting_since {
+            Some(since) if now.saturating_duration_since(since) >= RETURN_MAX => self.warm_up.get(),
+            _ => Duration::ZERO,
+        };
+        replica.parts = self.set_parts(&replica, parts, warm_up);
+        let rests = replica.parts.is_empty();
+        replica.resting_since = rests.then(|| before.resting_since.unwrap_or(now));
+        self.publish(replica);
+    }
+
+    /// None yet, to a replica.
+    fn connections(&self, config: &ReplicaConfig) -> Rc<Replica> {
+        let target = self.target(config);
+        Rc::new(Replica::new(target, &self.options, &self.deadlines))
+    }
+
+    /// Where a replica is, and what is spoken there: TLS under the name that its certificate is to be for.
+    fn target(&self, config: &ReplicaConfig) -> Target {
+        let connector = self.tls.as_ref().map(|client| {
+            let alpn = self.options.protocol.alpn();
+            Connector::new(client.clone(), config.server_name.clone(), alpn)
+        });
+        Target::new(ReplicaAddress::Tcp(config.address), connector)
+            .with_proxy_protocol(self.options.proxy_protocol)
+    }
+
+    /// Makes the replica one of so many parts to the policy; all of them.
+    fn set_parts(&self, replica: &FleetReplica, wanted: u32, warm_up: Duration) -> Vec<ReplicaId> {
+        let before = &replica.parts;
+        let parts = match (NonZeroU32::new(wanted), before.first()) {
+            (Some(wanted), _) if before.len() == wanted.get() as usize => return before.clone(),
+            (Some(wanted), Some(&part)) => self.balancer.set_weight(part, wanted),
+            (Some(wanted), None) => {
+                let addrs = ReplicaAddrs {
+                    query: replica.config.address,
+                    probe: replica.config.probe_address,
+                };
+                let added = self.balancer.insert_warming(addrs, wanted, warm_up);
+                // A fleet has no address twice, and is smaller than what a balancer takes.
+                added
+                    .inspect_err(|error| tracing::error!(%error, "a replica is left out"))
+                    .ok()
+            }
+            (None, _) => {
+                for &part in before {
+                    self.balancer.remove(part);
+                }
+                Some(Vec::new())
+            }
+        };
+        let parts = parts.unwrap_or_else(|| before.clone());
+        let mut by_index = self.by_index.borrow_mut();
+        for gone in before.iter().filter(|part| !parts.contains(part)) {
+            // Its place may have been given to another one already.
+            if let Some(place) = by_index.get_mut(gone.index())
+                && place.as_ref().is_some_and(|(id, _)| id == gone)
+            {
+                *place = None;
+            }
+        }
+        parts
+    }
+
+    /// From now on this is what is found.
+    fn publish(&self, replica: FleetReplica) {
+        let (address, replica) = (replica.config.address, Rc::new(replica));
+        let mut by_index = self.by_index.borrow_mut();
+        for &part in &replica.parts {
+            if by_index.len() <= part.index() {
+                by_index.resize_with(part.index() + 1, || None);
+            }
+            let before = by_index[part.index()].as_ref();
+            if let Some(stream) = &self.recording
+                && before.is_none_or(|(id, _)| *id != part)
+            {
+                stream.name(part, &replica.config.name);
+            }
+            by_index[part.index()] = Some((part, Rc::clone(&replica)));
+        }
+        let publish = RosterEntry {
+            ids: replica.parts.clone(),
+            counts: Arc::clone(&replica.counts),
+        };
+        lock(&self.roster).insert(address, publish);
+        self.by_address.borrow_mut().insert(address, replica);
+    }
+}
+
+fn is_down(health: &Health, address: SocketAddr) -> bool {
+    let found = health.get(&address);
+    found.is_some_and(|found| found.verdict == Verdict::Down)
+}
+
+/// A panic while it was held leaves it as good as it was.
+pub(crate) fn lock(
+    roster: &Mutex<BTreeMap<SocketAddr, RosterEntry>>,
+) -> std::sync::MutexGuard<'_, BTreeMap<SocketAddr, RosterEntry>> {
+    roster.lock().unwrap_or_else(PoisonError::into_inner)
+}

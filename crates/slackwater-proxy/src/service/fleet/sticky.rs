@@ -1,0 +1,399 @@
+//! Requests that belong together, and the replica that they go to.
+//!
+//! Two ways. A cookie of ours names the replica that answered first; its value is a hash, so that clients learn no
+//! address, and two proxies, or one after a restart, read each other's. Or a value of the request is hashed together with
+//! each replica, and the highest hash wins (rendezvous hashing: D. Thaler, C. Ravishankar, 1998), where a larger weight makes
+//! it higher: when a replica leaves, or its weight changes, only what was or becomes its own moves. Where the replica cannot be chosen the policy chooses, as it does for everybody else; so a
+//! replica that is down loses its sessions to whoever has room, and not all to the same one.
+
+use super::StickyTarget;
+use core::cell::{Cell, RefCell};
+use core::fmt::Write;
+use core::net::IpAddr;
+use http::header::{COOKIE, HeaderMap, HeaderName, HeaderValue, SET_COOKIE};
+use sha2::{Digest, Sha256};
+use slackwater_config::{StickyBy, StickySettings};
+use slackwater_core::ReplicaId;
+
+/// A worker's rule of which requests belong to which replica.
+#[derive(Debug)]
+pub(crate) struct Sticky {
+    by: By,
+    homes: RefCell<Vec<Known>>,
+}
+
+#[derive(Debug)]
+enum By {
+    Cookie { name: String, attributes: String },
+    Header(HeaderName),
+    Address,
+}
+
+/// A replica that requests may belong to, with what stands for it.
+#[derive(Debug)]
+struct Known {
+    home: StickyTarget,
+    /// What stands for it in a cookie: 32 hexadecimal digits.
+    token: String,
+    hash: u64,
+    /// Whose turn it is of its parts, which share what belongs to the whole.
+    turn: Cell<usize>,
+}
+
+impl Sticky {
+    /// The rule for these replicas; `None` if each request stands for itself.
+    pub(crate) fn new(
+        settings: &StickySettings,
+        replicas: impl IntoIterator<Item = StickyTarget>,
+    ) -> Option<Self> {
+        let by = match (settings.by, &settings.header) {
+            (StickyBy::Cookie, _) => By::Cookie {
+                name: settings.cookie.clone(),
+                attributes: attributes(settings),
+            },
+            (StickyBy::Header, Some(header)) => By::Header(header.clone()),
+            (StickyBy::Address, _) => By::Address,
+            (StickyBy::None, _) | (StickyBy::Header, None) => return None,
+        };
+        let sticky = Self {
+            by,
+            homes: RefCell::default(),
+        };
+        sticky.set_homes(replicas);
+        Some(sticky)
+    }
+
+    /// These are the replicas from now on.
+    pub(crate) fn set_homes(&self, replicas: impl IntoIterator<Item = StickyTarget>) {
+        let homes = replicas.into_iter().map(Known::new);
+        self.homes.replace(homes.collect());
+    }
+
+    /// Whether it asks for the client's address.
+    pub(crate) const fn is_by_address(&self) -> bool {
+        matches!(self.by, By::Address)
+    }
+
+    /// The replica that a request belongs to, if it belongs to any.
+    pub(crate) fn find(&self, headers: &HeaderMap, client: Option<IpAddr>) -> Option<ReplicaId> {
+        match &self.by {
+            By::Cookie { name, .. } => {
+                let token = cookie(headers, name)?;
+                let homes = self.homes.borrow();
+                let home = homes.iter().find(|home| home.token == token)?;
+                home.next_part()
+            }
+            By::Header(name) => self.highest(headers.get(name)?.as_bytes()),
+            By::Address => match client? {
+                IpAddr::V4(address) => self.highest(&address.octets()),
+                IpAddr::V6(address) => self.highest(&address.octets()),
+            },
+        }
+    }
+
+    fn highest(&self, key: &[u8]) -> Option<ReplicaId> {
+        let key = first_eight(&Sha256::digest(key));
+        let homes = self.homes.borrow();
+        // Those of other tiers would only lead to the policy.
+        let in_use = homes.iter().filter(|known| known.home.is_in_use);
+        let highest = in_use.max_by(|a, b| f64::total_cmp(&a.score(key), &b.score(key)))?;
+        highest.next_part()
+    }
+
+    /// Tells the client to come back to `replica`, unless its request said that already.
+    pub(crate) fn mark(
+        &self,
+        headers: &mut HeaderMap,
+        asked: Option<ReplicaId>,
+        replica: ReplicaId,
+    ) {
+        let By::Cookie { name, attributes } = &self.by else {
+            return;
+        };
+        let homes = self.homes.borrow();
+        let home = homes.iter().find(|home| home.has(replica));
+        if let Some(home) = home
+            && !asked.is_some_and(|asked| home.has(asked))
+            && let Ok(cookie) = HeaderValue::from_maybe_shared(bytes::Bytes::from(format!(
+                "{name}={}{attributes}",
+                home.token
+            )))
+        {
+            headers.append(SET_COOKIE, cookie);
+        }
+    }
+}
+
+impl Known {
+    fn new(home: StickyTarget) -> Self {
+        let mut hash = Sha256::new();
+        hash.update(b"slackwater sticky 1 ");
+        hash.update(home.address.to_string());
+        let digest = hash.finalize();
+        let token = digest
+            .iter()
+            .take(16)
+            .fold(String::new(), |mut token, byte| {
+                // Writing to a string does not fail.
+                let _ = write!(token, "{byte:02x}");
+                token
+            });
+        Self {
+            home,
+            token,
+            hash: first_eight(&digest),
+            turn: Cell::default(),
+        }
+    }
+
+    fn has(&self, replica: ReplicaId) -> bool {
+        self.home.parts.contains(&replica)
+    }
+
+    fn next_part(&self) -> Option<ReplicaId> {
+        let turn = self.turn.get();
+        self.turn.set(turn.wrapping_add(1));
+        let parts = &self.home.parts;
+        parts.get(turn % parts.len().max(1)).copied()
+    }
+
+    /// For a key, the highest wins: each replica does for a share of the keys that is its weight's. Without weights it is
+    /// the one with the highest hash.
+    fn score(&self, key: u64) -> f64 {
+        // 53 bits are what a float holds; and half of one more, so that it is neither 0 nor 1.
+        let bits = mix(self.hash ^ key) >> 11;
+        #[expect(clippy::cast_precision_loss, reason = "it has 53 bits, and few parts")]
+        let (drawn, parts) = (bits as f64, self.home.parts.len() as f64);
+        let uniform = (drawn + 0.5) / 9_007_199_254_740_992.0;
+        -parts / uniform.ln()
+    }
+}
+
+fn first_eight(digest: &[u8]) -> u64 {
+    let bytes = digest.first_chunk().copied().unwrap_or_default();
+    u64::from_be_bytes(bytes)
+}
+
+/// The finalizer of `SplitMix64`: one bit that differs changes half of the result's.
+const fn mix(mut z: u64) -> u64 {
+    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ (z >> 31)
+}
+
+fn attributes(settings: &StickySettings) -> String {
+    let same_site = settings.cookie_same_site.as_str();
+    let mut attributes = format!("; Path=/; HttpOnly; SameSite={same_site}");
+    if settings.cookie_secure {
+        attributes += "; Secure";
+    }
+    if let Some(age) = settings.cookie_age {
+        // Writing to a string does not fail.
+        let _ = write!(attributes, "; Max-Age={}", age.as_secs());
+    }
+    attributes
+}
+
+/// The value of a cookie, the first of that name.
+fn cookie<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
+    let fields = headers.get_all(COOKIE).iter();
+    let mut pairs = fields
+        .filter_map(|field| field.to_str().ok())
+        .flat_map(|field| field.split(';'));
+    pairs.find_map(|pair| {
+        let (own, value) = pair.trim_matches(' ').split_once('=')?;
+        (own == name).then_some(value)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::net::SocketAddr;
+    use core::time::Duration;
+    use slackwater_config::SameSite;
+    use slackwater_core::ReplicaIds;
+
+    /// Replicas with these weights.
+    fn weighted(weights: &[usize]) -> Vec<StickyTarget> {
+        let mut ids = ReplicaIds::new();
+        let homes = weights.iter().zip(8000..);
+        homes
+            .map(|(&weight, port)| StickyTarget {
+                address: SocketAddr::from(([10, 0, 0, 1], port)),
+                parts: (0..weight).filter_map(|_| ids.allocate()).collect(),
+                is_in_use: true,
+            })
+            .collect()
+    }
+
+    fn fleet(replicas: usize) -> Vec<StickyTarget> {
+        weighted(&vec![1; replicas])
+    }
+
+    fn sticky(by: StickyBy, fleet: &[StickyTarget]) -> Sticky {
+        let settings = StickySettings {
+            by,
+            header: Some(HeaderName::from_static("x-user")),
+            ..StickySettings::default()
+        };
+        Sticky::new(&settings, fleet.iter().cloned()).expect("some rule")
+    }
+
+    fn headers(name: &'static str, value: &str) -> HeaderMap {
+        let value = HeaderValue::try_from(value).expect("a value");
+        HeaderMap::from_iter([(HeaderName::from_static(name), value)])
+    }
+
+    #[test]
+    fn by_default_each_request_stands_for_itself() {
+        let settings = StickySettings::default();
+        assert!(Sticky::new(&settings, fleet(2).into_iter()).is_none());
+    }
+
+    #[test]
+    fn the_cookie_leads_back_to_who_set_it_also_through_another_proxy() {
+        let fleet = fleet(4);
+        let [one, other] = [(); 2].map(|()| sticky(StickyBy::Cookie, &fleet));
+        for home in &fleet {
+            let (replica, address) = (home.parts[0], home.address);
+            let mut told = HeaderMap::new();
+            one.mark(&mut told, None, replica);
+            let cookie = told[SET_COOKIE].to_str().expect("text");
+            let (pair, attributes) = cookie.split_once(';').expect("attributes");
+            assert_eq!(attributes, " Path=/; HttpOnly; SameSite=Lax");
+            let (_, token) = pair.split_once('=').expect("a pair");
+            assert!(token.len() == 32 && token.bytes().all(|byte| byte.is_ascii_hexdigit()));
+            let IpAddr::V4(ip) = address.ip() else {
+                panic!("{address}");
+            };
+            let shown = format!("{:08x}", u32::from(ip));
+            assert!(!token.contains(&shown), "{token} shows {address}");
+            let asks = headers("cookie", &format!("a=b; {pair} ;c=d"));
+            assert_eq!(other.find(&asks, None), Some(replica));
+            let mut again = HeaderMap::new();
+            other.mark(&mut again, Some(replica), replica);
+            assert!(again.is_empty(), "it has that cookie");
+            other.mark(&mut again, Some(fleet[0].parts[0]), replica);
+            assert_eq!(again.is_empty(), replica == fleet[0].parts[0], "it moved");
+        }
+    }
+
+    #[test]
+    fn a_cookie_of_nobody_is_none() {
+        let sticky = sticky(StickyBy::Cookie, &fleet(2));
+        for cookie in [
+            "slackwater=",
+            "slackwater=x",
+            "slackwaters=1",
+            "slackwater",
+            "",
+        ] {
+            assert_eq!(
+                sticky.find(&headers("cookie", cookie), None),
+                None,
+                "{cookie}"
+            );
+        }
+        assert_eq!(sticky.find(&HeaderMap::new(), None), None);
+    }
+
+    #[test]
+    fn attributes_are_as_configured() {
+        let settings = StickySettings {
+            by: StickyBy::Cookie,
+            cookie_age: Some(Duration::from_mins(10)),
+            cookie_secure: true,
+            cookie_same_site: SameSite::None,
+            ..StickySettings::default()
+        };
+        let told = attributes(&settings);
+        assert_eq!(
+            told,
+            "; Path=/; HttpOnly; SameSite=None; Secure; Max-Age=600"
+        );
+    }
+
+    #[test]
+    fn keys_are_spread_evenly_and_only_those_of_who_leaves_move() {
+        let fleet = fleet(5);
+        let all = sticky(StickyBy::Header, &fleet);
+        let fewer = sticky(StickyBy::Header, &fleet[..4]);
+        let mut counts = [0_i32; 5];
+        for key in 0..10_000 {
+            let asks = headers("x-user", &key.to_string());
+            let home = all.find(&asks, None).expect("a key has a home");
+            let index = place(&fleet, home);
+            counts[index] += 1;
+            if index < 4 {
+                assert_eq!(fewer.find(&asks, None), Some(home), "it need not move");
+            }
+        }
+        // Binomial: mean 2,000, standard deviation 40; six of them.
+        assert!(
+            counts.iter().all(|count| (count - 2000).abs() < 240),
+            "{counts:?}"
+        );
+        assert_eq!(all.find(&HeaderMap::new(), None), None, "without the field");
+    }
+
+    fn place(fleet: &[StickyTarget], part: ReplicaId) -> usize {
+        let mut fleet = fleet.iter();
+        fleet
+            .position(|home| home.parts.contains(&part))
+            .expect("known")
+    }
+
+    #[test]
+    fn weights_are_shares_of_the_keys_and_a_change_moves_no_others() {
+        let (before, after) = (weighted(&[1, 3, 1]), weighted(&[1, 5, 1]));
+        let [lighter, heavier] = [&before, &after].map(|fleet| sticky(StickyBy::Header, fleet));
+        let mut counts = [0_i32; 3];
+        let mut parts = std::collections::BTreeSet::new();
+        for key in 0..10_000 {
+            let asks = headers("x-user", &key.to_string());
+            let part = lighter.find(&asks, None).expect("a home");
+            let index = place(&before, part);
+            counts[index] += 1;
+            parts.insert(part);
+            let then = place(&after, heavier.find(&asks, None).expect("a home"));
+            assert!(then == index || then == 1, "from {index} to {then}");
+        }
+        // Binomial: a fifth and three of 10,000; standard deviations 40 and 49, six of them.
+        assert!((counts[0] - 2000).abs() < 240, "{counts:?}");
+        assert!((counts[1] - 6000).abs() < 294, "{counts:?}");
+        assert_eq!(parts.len(), 5, "all parts have their turn");
+    }
+
+    #[test]
+    fn keys_belong_to_the_tier_in_use_and_cookies_to_whoever_set_them() {
+        let mut fleet = fleet(3);
+        fleet[1].is_in_use = false;
+        let by_key = sticky(StickyBy::Header, &fleet);
+        for key in 0..1000 {
+            let found = by_key.find(&headers("x-user", &key.to_string()), None);
+            assert_ne!(place(&fleet, found.expect("a home")), 1);
+        }
+        let by_cookie = sticky(StickyBy::Cookie, &fleet);
+        let mut told = HeaderMap::new();
+        let standby = fleet[1].parts[0];
+        by_cookie.mark(&mut told, None, standby);
+        let cookie = told[SET_COOKIE].to_str().expect("text");
+        let (pair, _) = cookie.split_once(';').expect("attributes");
+        assert_eq!(
+            by_cookie.find(&headers("cookie", pair), None),
+            Some(standby)
+        );
+    }
+
+    #[test]
+    fn addresses_are_keys_too() {
+        let sticky = sticky(StickyBy::Address, &fleet(50));
+        let [a, b] = ["192.0.2.1", "192.0.2.2"].map(|text| text.parse().ok());
+        let none = HeaderMap::new();
+        assert_eq!(sticky.find(&none, a), sticky.find(&none, a));
+        assert_ne!(sticky.find(&none, a), sticky.find(&none, b));
+        assert_eq!(sticky.find(&none, None), None);
+        assert!(sticky.is_by_address());
+    }
+}

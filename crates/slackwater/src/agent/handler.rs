@@ -1,0 +1,313 @@
+//! What becomes of a request: a probe is answered, a request goes to the server and counts on its way.
+//!
+//! A query is in flight from the moment that it is sent on to the last byte of its response, by a guard that the
+//! response's body holds. What the agent answers itself is no sign of how the server does: probes, refusals, and requests
+//! turned away while withdrawn don't count at all; a request that found no server counts as failed. `[T1]`
+//!
+//! Where there is a queue, a request waits in it for its turn, and is in flight from the moment that it comes: what waits is
+//! load, too. One that is turned away then was never sent, and ends as if it had been given up. So does the copy of a tied
+//! request whose other copy has begun elsewhere. `[H2]`
+
+use super::presence::Presence;
+use bytes::Bytes;
+use http::{HeaderMap, Method, Request, Response, StatusCode};
+use slackwater_config::Connect;
+use slackwater_config::OrcaReports;
+use slackwater_proxy::forward::{
+    AttemptTimeouts, Cause, End as Ending, Failure, Handler, Origin, Replica, ReplicaCounts, Reply,
+    RequestBody, ResponseBody, UnreadableCounts, Watch, answer, convert_to_grpc, is_grpc_call,
+    prepare_request, refuse, turned_away,
+};
+use slackwater_proxy::orca::{wanted, write_trailers};
+use slackwater_telemetry::latency_histogram::LatencyHistogram;
+use slackwater_tower::response::grpc_failed;
+use slackwater_tower::server::admission::{Admission, Entry, Permit, Shed, Waiting};
+use slackwater_tower::server::{
+    End, Load, QueryInFlight, end_by_head, end_by_trailers, respond_http,
+};
+use slackwater_tower::wire::ProbeKey;
+use slackwater_tower::wire::asks::take_time;
+use slackwater_tower::wire::carried::{CarriedField, LOAD};
+use slackwater_tower::wire::tie::Tie;
+use std::io;
+use std::sync::Arc;
+use tokio::time::Instant;
+
+/// One worker's way to the server.
+#[derive(Debug)]
+pub(super) struct AgentHandler {
+    pub(super) server: Replica,
+    pub(super) presence: Presence,
+    pub(super) load: Load,
+    /// `None`: the server has all at once.
+    pub(super) admission: Option<Admission>,
+    pub(super) probe_path: Box<str>,
+    /// Signs HTTP probes and their answers; `None`: anybody may ask.
+    pub(super) probe_key: Option<ProbeKey>,
+    pub(super) counts: Arc<ReplicaCounts>,
+    /// Of those who stood in the queue, however that ended.
+    pub(super) waits: Arc<LatencyHistogram>,
+    pub(super) unreadable: Arc<UnreadableCounts>,
+    /// What becomes of CONNECT.
+    pub(super) connect: Connect,
+    /// Which responses say how loaded the server is.
+    pub(super) orca: OrcaReports,
+    /// All responses of the server say how loaded it is, in fields of our own.
+    pub(super) reports: bool,
+}
+
+type Answer = Response<ResponseBody<Passing>>;
+
+impl Handler for AgentHandler {
+    type Watch = Passing;
+
+    async fn handle(&self, request: Box<Request<RequestBody>>, origin: &Origin) -> Answer {
+        let is_grpc_call = is_grpc_call(request.headers());
+        let mut answer = self.answer(request, origin).await;
+        if is_grpc_call {
+            convert_to_grpc(&mut answer);
+        }
+        answer
+    }
+
+    fn unreadable(&self, answer: &Answer, origin: &Origin) {
+        self.unreadable.add_one(answer.status());
+        let client = origin.client(&HeaderMap::new());
+        tracing::debug!(%client, status = answer.status().as_u16(), "a request that cannot be read");
+    }
+}
+
+impl AgentHandler {
+    async fn answer(&self, mut request: Box<Request<RequestBody>>, origin: &Origin) -> Answer {
+        if self.is_probe(&request) {
+            return respond_http(&self.load, request.headers(), self.probe_key.as_ref())
+                .map(|()| ResponseBody::own(Bytes::new()));
+        }
+        if self.presence.is_withdrawn() {
+            self.presence.count_refused();
+            return answer(Some(&Cause::Withdrawn));
+        }
+        // What is said of a tie is for this agent alone.
+        let tie = (self.admission.as_ref()).and_then(|it| it.tie(request.headers()));
+        let protocol = self.server.protocol();
+        let prepared = prepare_request(&mut request, protocol, self.connect, origin);
+        if let Err(refusal) = prepared {
+            return refuse(refusal);
+        }
+        self.pass_on(request, tie).await
+    }
+
+    fn is_probe(&self, request: &Request<RequestBody>) -> bool {
+        request.uri().path() == &*self.probe_path && request.method() == Method::GET
+    }
+
+    async fn pass_on(&self, mut request: Box<Request<RequestBody>>, tie: Option<Tie>) -> Answer {
+        let mut passing = Passing {
+            query: Some(self.load.arrive()),
+            permit: None,
+            counts: Arc::clone(&self.counts),
+            has_failed: false,
+            tells: None,
+        };
+        if let Some(admission) = &self.admission {
+            let admitted = match admission.arrive(admission.asks(request.headers()), tie) {
+                Entry::Begin(permit) => Ok(permit),
+                Entry::Shed(why) => Err(why),
+                Entry::Wait(waiting) => self.wait(waiting, &mut request).await,
+            };
+            match admitted {
+                Ok(_) if self.presence.is_withdrawn() => {
+                    // While it waited: nothing tries to connect on its behalf.
+                    self.presence.count_refused();
+                    passing.end(End::Cancelled);
+                    return answer(Some(&Cause::Withdrawn));
+                }
+                Ok(permit) => passing.permit = Some(permit),
+                Err(why) => {
+                    passing.end(End::Cancelled);
+                    return turned_away(why);
+                }
+            }
+        }
+        self.counts.sent.add_one();
+        let wanted = wanted(self.orca, request.headers_mut());
+        let is_connect = *request.method() == Method::CONNECT;
+        match self
+            .server
+            .exchange(request, AttemptTimeouts::default())
+            .await
+        {
+            Ok(mut reply) => {
+                self.presence.hear();
+                self.counts.count_response(reply.status());
+                if reply.connect_took().is_some() {
+                    self.counts.connections.add_one();
+                }
+                if grpc_failed(reply.headers()) {
+                    self.counts.grpc_failures.add_one();
+                }
+                passing.head_ready(end_by_head(reply.response()));
+                let status = reply.status();
+                if status == StatusCode::SWITCHING_PROTOCOLS || is_connect && status.is_success() {
+                    // A tunnel lasts for hours and may carry nothing.
+                    passing.permit = None;
+                }
+                let load = self.load_of(&passing, &mut reply);
+                if let Some(wanted) = wanted
+                    && wanted.write_head(reply.headers_mut(), || self.load.report(None))
+                {
+                    passing.tells = Some(self.load.clone());
+                }
+                let mut response = reply.into_response(passing);
+                response.body_mut().load = load;
+                response
+            }
+            Err(Failure { cause, .. }) => self.fail(passing, &cause),
+        }
+    }
+
+    /// What a response's head is to say of the load, if anything; then not what the server says of itself.
+    fn load_of(&self, passing: &Passing, reply: &mut Reply) -> Option<CarriedField> {
+        let query = passing.query.as_ref().filter(|_| self.reports)?;
+        // A look at each name is cheaper than to look it up.
+        if reply.headers().keys().any(|name| *name == LOAD) {
+            reply.headers_mut().remove(LOAD);
+        }
+        Some(query.carried_field())
+    }
+
+    /// Waits for its turn; the server is told what is left of the time that the request had.
+    async fn wait(
+        &self,
+        waiting: Waiting,
+        request: &mut Request<RequestBody>,
+    ) -> Result<Permit, Shed> {
+        let standing = Standing {
+            since: Instant::now(),
+            waits: &self.waits,
+        };
+        let permit = waiting.await?;
+        take_time(request.headers_mut(), standing.since.elapsed());
+        Ok(permit)
+    }
+
+    fn fail(&self, passing: Passing, cause: &Cause) -> Answer {
+        match cause {
+            Cause::Unreachable(error) => {
+                self.counts.connect_failures.add_one();
+                passing.end(End::Failed);
+                return self.withdraw(error);
+            }
+            Cause::Broken(error) => {
+                tracing::debug!(%error, "the server broke off before it answered");
+                self.counts.broken.add_one();
+                passing.end(End::Failed);
+            }
+            Cause::Withdrawn | Cause::Shed(_) => {
+                self.counts.count_response(StatusCode::SERVICE_UNAVAILABLE);
+                passing.end(End::Failed);
+            }
+            Cause::Coding | Cause::HeadTooLarge | Cause::Switched => {
+                self.counts.broken.add_one();
+                passing.end(End::Failed);
+            }
+            Cause::FirstByte => {
+                self.counts.timeouts.add_one();
+                passing.end(End::Failed);
+            }
+            Cause::Full | Cause::ClientStalled | Cause::ClientBroken | Cause::TooLarge => {
+                drop(passing);
+            }
+        }
+        answer(Some(cause))
+    }
+
+    /// Nothing of the request reached the server, so whoever sent it may send it elsewhere.
+    fn withdraw(&self, error: &io::Error) -> Answer {
+        self.presence.lose(error);
+        self.presence.count_refused();
+        answer(Some(&Cause::Withdrawn))
+    }
+}
+
+/// Stands in the queue.
+struct Standing<'w> {
+    since: Instant,
+    waits: &'w LatencyHistogram,
+}
+
+impl Drop for Standing<'_> {
+    fn drop(&mut self) {
+        self.waits.add(self.since.elapsed());
+    }
+}
+
+/// A request on its way, to the end of its response. Dropped before that: its client has left.
+#[derive(Debug)]
+pub(super) struct Passing {
+    /// `None` once ended.
+    query: Option<QueryInFlight>,
+    /// Its place at the server.
+    permit: Option<Permit>,
+    counts: Arc<ReplicaCounts>,
+    /// The trailers blame the server.
+    has_failed: bool,
+    /// What the trailers are to say.
+    tells: Option<Load>,
+}
+
+impl Passing {
+    fn head_ready(&mut self, end: End) {
+        if let Some(query) = &mut self.query {
+            query.head_ready(end);
+            if let Some(latency) = query.latency() {
+                self.counts.heads.add(latency);
+            }
+        }
+        if let Some(permit) = &mut self.permit {
+            permit.head_ready(end);
+        }
+    }
+
+    fn end(mut self, end: End) {
+        // Where the head came first, this says nothing new.
+        if let Some(permit) = &mut self.permit {
+            permit.head_ready(end);
+        }
+        if let Some(query) = self.query.take() {
+            query.finish(end);
+        }
+    }
+}
+
+impl Watch for Passing {
+    fn trailers(&mut self, trailers: &mut HeaderMap) {
+        if grpc_failed(trailers) {
+            self.counts.grpc_failures.add_one();
+            self.has_failed = end_by_trailers(trailers) == End::Failed;
+        }
+        if let Some(load) = &self.tells {
+            write_trailers(trailers, &load.report(None));
+        }
+    }
+
+    fn finish(self, ending: Ending) {
+        match ending {
+            Ending::Complete if self.has_failed => self.end(End::Failed),
+            Ending::Complete | Ending::TunnelIdle => self.end(End::Success),
+            Ending::Broken | Ending::Stalled => {
+                self.counts.broken.add_one();
+                self.end(End::Failed);
+            }
+        }
+    }
+}
+
+impl Drop for Passing {
+    fn drop(&mut self) {
+        // The query, dropped, ends as cancelled.
+        if self.query.is_some() {
+            self.counts.client_gone.add_one();
+        }
+    }
+}
