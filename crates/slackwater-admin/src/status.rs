@@ -1,23 +1,24 @@
 //! The status as JSON: what `GET /status` answers, field by field. `docs/admin.md` documents each, and a test keeps the two
 //! in step. Fields are only ever added; unknown ones are to be ignored by readers.
 
-use super::standing::{StandingCounts, StandingStatus, standings};
+use super::standing::{StandingCounts, StandingStatus};
 use core::ops::AddAssign;
 use core::time::Duration;
 use serde::{Deserialize, Serialize};
-use slackwater_core::policy::{Counters, PooledView, ReplicaView, Reports, Score, policy_named};
+use slackwater_core::LoadReport;
+use slackwater_core::policy::{Counters, PooledView, Score};
 use slackwater_core::tracker::CapacitySource;
-use slackwater_core::{LoadReport, ReplicaId};
 use slackwater_telemetry::facts::SourceState;
 use slackwater_telemetry::facts::latency::{
     LatencyFacts, LatencyStatus, QuantileStatus, latency_status, quantiles,
 };
 use slackwater_telemetry::facts::{
     AdmissionCounts, CertificateFacts, ConnectionFacts, Facts, HandshakeFacts, HealthFacts,
-    LineFacts, OverrideFacts, Phase, ReloadFacts, RequestCounts, ServiceFacts, StatusCount,
-    UnroutedFacts, WorkerFacts,
+    LineFacts, OverrideFacts, Phase, ReloadFacts, ReplicaFacts, RequestCounts, ServiceFacts,
+    StatusCount, UnroutedFacts, WorkerFacts,
 };
 use slackwater_telemetry::latency_histogram::Latencies;
+use slackwater_telemetry::replica_state::ReplicaState;
 use slackwater_telemetry::trace::SpanCounts;
 use slackwater_tower::client::Reported;
 use slackwater_tower::server::admission::{AdmissionView, Priority, Shed, TieCounts};
@@ -117,6 +118,10 @@ pub(crate) struct ReplicaStatus {
     pub(crate) fleet_weight: u32,
     pub(crate) drained: bool,
     pub(crate) tier: u8,
+    pub(crate) state: String,
+    pub(crate) since_ms: Option<u64>,
+    pub(crate) why: Option<String>,
+    pub(crate) share_percent: Option<u32>,
     pub(crate) available: bool,
     pub(crate) draining: bool,
     pub(crate) silent: bool,
@@ -293,47 +298,14 @@ fn tier(workers: &[WorkerFacts]) -> Option<u8> {
     tiers?.into_iter().max()
 }
 
-/// A service's fleet over all workers: a replica may be chosen if every worker may choose it, is draining, silent or lost if any
-/// worker found it so, and has in flight what all of them sent.
+/// A service's fleet over all workers: each replica with its standing, and the counts of all workers.
 fn replicas(service: &ServiceFacts) -> Vec<ReplicaStatus> {
-    let standings = standings(&service.workers, service.replicas.len());
-    let mut replicas: Vec<_> = (service.replicas.iter().zip(standings))
-        .map(|(replica, standing)| ReplicaStatus {
-            service: service.name.clone(),
-            name: replica.name.clone(),
-            address: replica.address.clone(),
-            probe_address: replica.probe_address.clone(),
-            weight: replica.weight,
-            fleet_weight: replica.fleet_weight,
-            drained: replica.drained,
-            tier: replica.tier,
-            available: replica.weight > 0 && replica.behind.is_none_or(|it| it.is_there),
-            draining: false,
-            silent: false,
-            lost: false,
-            health: replica.health.clone(),
-            standing,
-            note: None,
-            reported: None,
-            head_us: None,
-            in_flight: replica.behind.map_or(0, |it| it.in_flight),
-            requests: RequestCounts::default(),
-        })
+    let mut replicas: Vec<_> = (service.replicas.iter())
+        .map(|replica| ReplicaStatus::new(replica, &service.name))
         .collect();
     let mut reports = vec![None; replicas.len()];
     let mut heads = vec![Latencies::default(); replicas.len()];
     for worker in &service.workers {
-        let views = by_id(&worker.snapshot.replicas);
-        for (replica, parts) in replicas.iter_mut().zip(&worker.ids) {
-            let views: Vec<_> = parts.iter().filter_map(|part| views.get(part)).collect();
-            replica.available &= views.iter().all(|view| view.available);
-            replica.draining |= views.iter().any(|view| view.draining);
-            // Parts are probed each by itself, and a late answer of one speaks for all.
-            replica.silent |= !views.is_empty() && views.iter().all(|view| view.silent);
-            replica.lost |= !views.is_empty() && views.iter().all(|view| view.lost);
-            let in_flight = views.iter().map(|view| u64::from(view.in_flight));
-            replica.in_flight += in_flight.sum::<u64>();
-        }
         let reported: BTreeMap<_, _> = (worker.reported.iter())
             .map(|it| (it.replica, it))
             .collect();
@@ -351,13 +323,45 @@ fn replicas(service: &ServiceFacts) -> Vec<ReplicaStatus> {
     for (replica, (reported, heads)) in replicas.iter_mut().zip(reports.iter().zip(&heads)) {
         replica.reported = reported.map(ReportedStatus::from);
         replica.head_us = quantiles(heads);
-        replica.note = if replica.lost {
-            Some(LOST_NOTE.to_owned())
-        } else {
-            (replica.silent).then(|| silent_note(service.policy).to_owned())
-        };
     }
     replicas
+}
+
+impl ReplicaStatus {
+    fn new(replica: &ReplicaFacts, service: &str) -> Self {
+        let standing = &replica.standing;
+        let signs = &standing.signs;
+        Self {
+            service: service.to_owned(),
+            name: replica.name.clone(),
+            address: replica.address.clone(),
+            probe_address: replica.probe_address.clone(),
+            weight: replica.weight,
+            fleet_weight: replica.fleet_weight,
+            drained: replica.drained,
+            tier: replica.tier,
+            state: standing.state.as_str().to_owned(),
+            since_ms: standing.since.map(since_epoch_ms),
+            why: standing.why(),
+            share_percent: standing.share_percent(),
+            available: signs.available,
+            draining: signs.draining,
+            silent: signs.unprobed,
+            lost: signs.unreachable,
+            health: replica.health.clone(),
+            standing: signs.health.as_ref().map(StandingStatus::from),
+            note: standing.why(),
+            reported: None,
+            head_us: None,
+            in_flight: signs.in_flight,
+            requests: RequestCounts::default(),
+        }
+    }
+
+    /// Its state.
+    pub(crate) fn state(&self) -> ReplicaState {
+        ReplicaState::named(&self.state).unwrap_or_default()
+    }
 }
 
 impl From<&Reported> for ReportedStatus {
@@ -370,24 +374,6 @@ impl From<&Reported> for ReportedStatus {
             age_ms: whole(reported.age.as_millis()),
         }
     }
-}
-
-/// Said of a replica that has stopped answering probes, by whatever policy.
-pub const LOST_NOTE: &str =
-    "answers no probes any more, while others do: gets no requests while there is another";
-
-/// Said of a replica that answers no probes, where this policy chooses. `[A13]` What is polled has nothing of this proxy's own
-/// to put in the place of a report: such a replica counts as a mean one.
-pub fn silent_note(policy: &str) -> &'static str {
-    if policy_named(policy).is_some_and(|entry| entry.reports == Reports::Polled) {
-        "answers no probes: the policy does without its reports"
-    } else {
-        "answers no probes: balanced by what this proxy sees itself"
-    }
-}
-
-fn by_id(views: &[ReplicaView]) -> BTreeMap<ReplicaId, &ReplicaView> {
-    views.iter().map(|view| (view.replica, view)).collect()
 }
 
 impl WorkerStatus {

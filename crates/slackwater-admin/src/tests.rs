@@ -6,7 +6,7 @@ mod events;
 mod exposition;
 mod text_formats;
 
-use super::status::{PolicyCounts, Status, silent_note};
+use super::status::{PolicyCounts, ReplicaStatus, Status};
 use super::*;
 use core::net::SocketAddr;
 use core::num::NonZeroU32;
@@ -14,7 +14,7 @@ use core::num::NonZeroU128;
 use core::time::Duration;
 use slackwater_core::health::{HealthSettings, build};
 use slackwater_core::policy::{
-    Decision, Event, Outcome, POLICIES, PolicyEntry, PolicySettings, Query, Settings, policy_named,
+    Decision, Event, Outcome, PolicySettings, Query, Settings, policy_named,
 };
 use slackwater_core::tracker::CapacitySource;
 use slackwater_core::{Instant, LoadReport, NoDraw, Rate, ReplicaId, ReplicaIds, Rif, SplitMix64};
@@ -27,6 +27,8 @@ use slackwater_telemetry::facts::{
     StatusSource, UnroutedFacts, WorkerFacts,
 };
 use slackwater_telemetry::latency_histogram::{Latencies, LatencyHistogram};
+use slackwater_telemetry::replica_state::Standing;
+use slackwater_telemetry::state_tracker::StateTracker;
 use slackwater_telemetry::trace::{SpanCounts, TraceId};
 use slackwater_tower::client::Reported;
 use slackwater_tower::server::admission::{Admission, ConcurrencyLimit, QueueConfig, TieCounts};
@@ -41,7 +43,23 @@ pub(crate) struct Board(pub(crate) Arc<Mutex<Facts>>);
 
 impl StatusSource for Board {
     fn facts(&self) -> Facts {
-        self.0.lock().expect("no test panics with it").clone()
+        noted(&self.0.lock().expect("no test panics with it"))
+    }
+}
+
+/// The same with the state of each replica, as a source fills it in. The last replica had no weight a second before.
+pub(crate) fn noted(facts: &Facts) -> Facts {
+    let tracker = StateTracker::default();
+    tracker.observe(SystemTime::UNIX_EPOCH, || {
+        let mut services = facts.services.clone();
+        let replicas = services.iter_mut().filter_map(|it| it.replicas.last_mut());
+        replicas.for_each(|replica| replica.weight = 0);
+        services
+    });
+    let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1);
+    Facts {
+        services: tracker.observe(now, || facts.services.clone()),
+        ..facts.clone()
     }
 }
 
@@ -82,6 +100,7 @@ pub(crate) fn facts() -> Facts {
                         last_failure: Some("status 503".to_owned()),
                     }),
                     behind: None,
+                    standing: Standing::default(),
                 })
                 .collect(),
             workers: vec![worker(&ids, 1), worker(&ids, 2)],
@@ -308,13 +327,17 @@ fn status_comes_back_as_it_was_told() {
     status.uptime_ms = 0;
     assert_eq!(
         status,
-        Status::new(&facts(), Phase::Serving, Duration::ZERO)
+        Status::new(&noted(&facts()), Phase::Serving, Duration::ZERO)
     );
 }
 
 #[test]
 fn status_adds_the_workers_up() {
-    let status = Status::new(&facts(), Phase::Serving, Duration::from_millis(1500));
+    let status = Status::new(
+        &noted(&facts()),
+        Phase::Serving,
+        Duration::from_millis(1500),
+    );
     assert_eq!(status.uptime_ms, 1500);
     assert_eq!(status.workers.len(), 2);
     assert_eq!(status.counts.picks.values().sum::<u64>(), 40);
@@ -360,7 +383,7 @@ fn services_are_told_apart_and_their_counts_added_up() {
     };
     facts.services.push(second);
     facts.services[1].workers.pop();
-    let status = Status::new(&facts, Phase::Serving, Duration::ZERO);
+    let status = Status::new(&noted(&facts), Phase::Serving, Duration::ZERO);
     let services: Vec<_> = (status.services.iter())
         .map(|service| (service.name.as_str(), service.policy.as_str()))
         .collect();
@@ -386,7 +409,7 @@ fn services_are_told_apart_and_their_counts_added_up() {
 
 #[test]
 fn latencies_are_told_by_what_became_of_requests() {
-    let status = Status::new(&facts(), Phase::Serving, Duration::ZERO);
+    let status = Status::new(&noted(&facts()), Phase::Serving, Duration::ZERO);
     let told: Vec<_> = (status.services[0].latency.iter())
         .map(|it| (it.class.as_str(), it.requests, it.first_byte_us.is_some()))
         .collect();
@@ -406,7 +429,7 @@ fn latencies_are_told_by_what_became_of_requests() {
 fn of_each_replica_the_newest_report_is_told_whoever_heard_it() {
     let mut facts = facts();
     let reported = |facts: &Facts| {
-        let status = Status::new(facts, Phase::Serving, Duration::ZERO);
+        let status = Status::new(&noted(facts), Phase::Serving, Duration::ZERO);
         assert_eq!(status.replicas[0].reported, None);
         let last = status.replicas[1].reported.as_ref();
         last.map(|it| {
@@ -441,76 +464,67 @@ fn of_each_replica_the_newest_report_is_told_whoever_heard_it() {
 }
 
 #[test]
-fn a_silent_replica_is_told_in_words() {
+fn a_replica_is_told_with_its_state_since_when_and_why() {
     let mut facts = facts();
     facts.services[0].workers[1].snapshot.replicas[2].silent = true;
     facts.services[0].workers[0].snapshot.replicas[3].draining = true;
-    let status = Status::new(&facts, Phase::Serving, Duration::ZERO);
-    let silent: Vec<_> = status
-        .replicas
-        .iter()
-        .map(|replica| replica.silent)
-        .collect();
+    let of = |facts: &Facts| {
+        let status = Status::new(&noted(facts), Phase::Serving, Duration::ZERO);
+        let of = |it: &ReplicaStatus| (it.state.clone(), it.why.clone().unwrap_or_default());
+        let told: Vec<_> = status.replicas.iter().map(of).collect();
+        let told = told
+            .into_iter()
+            .map(|(state, why)| format!("{state} {why}"));
+        (status, told.collect::<Vec<_>>())
+    };
+    let (status, told) = of(&facts);
+    let expected = [
+        "available ",
+        "available ",
+        "unprobed no probe answered: local measurements are used",
+        "draining the replica reports that it drains",
+        "available backup: its tier is not in use",
+    ];
+    assert_eq!(told, expected);
+    // As it was told before there was one word for a state.
+    let silent = status.replicas.iter().map(|replica| replica.silent);
+    let silent: Vec<_> = silent.collect();
     assert_eq!(silent, [false, false, true, false, false]);
-    let note = status.replicas[2].note.as_deref();
-    assert_eq!(
-        note,
-        Some("answers no probes: balanced by what this proxy sees itself")
-    );
-    assert_eq!(status.replicas[1].note, None);
-    assert!(status.replicas[3].draining);
+    assert_eq!(status.replicas[2].note, status.replicas[2].why);
+    assert!(status.replicas[3].draining && !status.replicas[4].available);
 
     facts.services[0].policy = "weighted_round_robin";
-    let status = Status::new(&facts, Phase::Serving, Duration::ZERO);
-    let note = status.replicas[2].note.as_deref();
+    let (_, told) = of(&facts);
     assert_eq!(
-        note,
-        Some("answers no probes: the policy does without its reports")
+        told[2],
+        "unprobed no probe answered: it counts as an average replica"
     );
     facts.services[0].workers[1].snapshot.replicas[2].lost = true;
-    let status = Status::new(&facts, Phase::Serving, Duration::ZERO);
-    let note = status.replicas[2].note.as_deref().unwrap_or_default();
-    assert!(status.replicas[2].lost && note.contains("gets no requests"));
-    assert!(!status.replicas[1].lost);
-}
-
-/// What a policy does about a fleet of which nobody answers: whether it calls them silent, and whether it answers probes
-/// from its own counts.
-fn when_nobody_answers(entry: &PolicyEntry) -> (bool, bool) {
-    let mut policy = (entry.build)(&PolicySettings::default());
-    let (mut ids, mut draw) = (ReplicaIds::new(), SplitMix64::new(1));
-    let mut now = Instant::EPOCH;
-    for _ in 0..3 {
-        policy.handle(
-            now,
-            Event::Added(ids.allocate().expect("room")),
-            &mut NoDraw,
-        );
-    }
-    for _ in 0..1_000 {
-        now += Duration::from_millis(10);
-        if let Decision::Pick(pick) = policy.choose(now, Query::first(), &mut draw, None) {
-            policy.handle_query_done(now, pick.ticket, Outcome::Success);
-        }
-        while policy.poll_probe(now, &mut draw).is_some() {}
-        policy.handle(now, Event::Timeout, &mut draw);
-    }
-    let silent = policy.snapshot(now).replicas.iter().all(|r| r.silent);
-    (silent, policy.counters().probes_local > 0)
+    let (status, told) = of(&facts);
+    assert_eq!(
+        told[2],
+        "unreachable probes time out, while other replicas answer"
+    );
+    assert!(status.replicas[2].lost && !status.replicas[1].lost);
 }
 
 #[test]
-fn what_is_said_of_silent_replicas_is_what_the_policy_does() {
-    let mut told = 0;
-    for entry in POLICIES {
-        let (silent, local) = when_nobody_answers(entry);
-        if silent {
-            let note = silent_note(entry.name);
-            assert_eq!(note.contains("sees itself"), local, "{}", entry.name);
-            told += 1;
-        }
-    }
-    assert!(told >= 6, "four that probe, two that poll");
+fn a_state_is_told_with_the_moment_that_it_began() {
+    let tracker = StateTracker::default();
+    let mut facts = facts();
+    let see = |facts: &Facts, seconds| {
+        let at = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
+        let services = tracker.observe(at, || facts.services.clone());
+        let facts = Facts {
+            services,
+            ..facts.clone()
+        };
+        let status = Status::new(&facts, Phase::Serving, Duration::ZERO);
+        status.replicas[1].since_ms
+    };
+    assert_eq!(see(&facts, 1), None, "since the start");
+    facts.services[0].replicas[1].drained = true;
+    assert_eq!((see(&facts, 7), see(&facts, 9)), (Some(7_000), Some(7_000)));
 }
 
 #[test]

@@ -55,6 +55,5 @@ mod counting_allocator;
 pub use seed::draw_seed;
 pub use service::orders;
 pub use serving::{
-    OpenSockets, OpenedAnew, Outside, Proxy, Reloaded, ServiceParts, UnprobedKey, UnprobedReplica,
-    Workers, find, lists,
+    OpenSockets, OpenedAnew, Outside, Proxy, Reloaded, ServiceParts, Workers, find, lists,
 };

@@ -12,4 +12,6 @@ pub mod exemplars;
 pub mod facts;
 pub mod latency_histogram;
 pub mod policy;
+pub mod replica_state;
+pub mod state_tracker;
 pub mod trace;

@@ -164,15 +164,7 @@ fn agrees_with_status(tab: &mut Tab, admin: SocketAddr, replicas: usize) -> Resu
         source.addEventListener('fleet', (event) => { ({ states } = JSON.parse(event.data)); }); \
         source.addEventListener('tick', (event) => { const said = document.querySelector('.fleet .summary').textContent; source.close(); \
           done({ said, states: JSON.parse(event.data).services[0].replicas.state.map((code) => states[code]) }); }); })";
-    const OUT: [&str; 7] = [
-        "out",
-        "down",
-        "draining",
-        "lost",
-        "on_probation",
-        "ejected",
-        "unavailable",
-    ];
+    const OUT: [&str; 5] = ["disabled", "down", "draining", "unreachable", "ejected"];
     let whole = http::get_json(admin, "/status")?;
     let told = whole["replicas"].as_array().map_or(0, Vec::len);
     if told != replicas {

@@ -14,7 +14,7 @@ const KEYS = {
   full: (replica) => replica.full ?? -1,
   latency: (replica) => replica.latency ?? -1,
   share: (replica) => replica.share,
-  state: (replica) => stateOf(replica.state).grave + (replica.hot ? 0.5 : 0) + (troubleText(replica.trouble) ? 10 : 0),
+  state: (replica) => stateOf(replica.state).severity + (replica.hot ? 0.5 : 0) + (troubleText(replica.trouble) ? 10 : 0),
 };
 
 /** Numbers in names as numbers. */

@@ -61,7 +61,8 @@ export function paint(draw, width, scene) {
   label(draw, carried ? "Each replica: how much of what it can carry is in flight; full: all of it" : legendText(limit, frame.limit, full), 0, HEADING + skyline + 15, colours.soft);
   replicas.forEach((replica, place) => {
     const [x, y, wide, high] = boxOf(place);
-    const { out, sign } = stateOf(replica.state);
+    const { out } = replica;
+    const { sign } = stateOf(replica.state);
     const troubled = troubleText(replica.trouble) !== "";
     const height = Math.round(Math.min(1, carried ? (replica.full ?? 0) : replica.rif / full) * high);
     draw.fillStyle = colours.well;

@@ -98,7 +98,7 @@ export function paint(draw, width, scene) {
 
   replicas.forEach((replica, place) => {
     const x = middle(place);
-    const out = stateOf(replica.state).out;
+    const { out } = replica;
     draw.fillStyle = heatColour(replica);
     draw.globalAlpha = out ? 0.35 : 0.85;
     draw.fillRect(x - bar / 2, rifBase - rif(replica.rif), bar, rif(replica.rif));
@@ -184,7 +184,7 @@ export const limitText = (limit) => (limit === 0 ? "the limit is 0: next to noth
 export function heatColour(replica) {
   const colours = theme();
   const idle = replica.hot && replica.rif === 0;
-  return stateOf(replica.state).out || replica.hot === null || idle ? colours.second : replica.hot ? colours.hot : colours.cold;
+  return replica.out || replica.hot === null || idle ? colours.second : replica.hot ? colours.hot : colours.cold;
 }
 
 /**

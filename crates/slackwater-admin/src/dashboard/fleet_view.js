@@ -96,7 +96,7 @@ export class FleetView {
     this.service = service;
     this.frame = frame;
     this.shown = arranged(service.replicas, shared.sort, shared.filter);
-    const out = service.replicas.filter((replica) => stateOf(replica.state).out).length;
+    const out = service.replicas.filter((replica) => replica.out).length;
     const all = service.replicas.length;
     this.table.classList.toggle("no-capacity", !tellsCapacity(service));
     setText(this.summary, `${plural(all - out, "replica")} of ${count(all)} may be chosen${roomText(service)}`);
@@ -169,7 +169,7 @@ export class FleetView {
         span(replica.p99), percent(replica.share), rate(replica.rate), count(replica.failed), troubleText(replica.trouble),
       ];
       texts.forEach((text, i) => setText(made.cells[i + 1], text));
-      made.classList.toggle("out", stateOf(replica.state).out);
+      made.classList.toggle("out", replica.out);
     });
     setText(this.more, shown.length > ROWS_MAX ? `The first ${ROWS_MAX} of ${count(shown.length)}; a filter finds the others.` : "");
   }
@@ -185,7 +185,7 @@ const makeKey = () => element("li", "", element("i", "key"), element("span"));
  */
 export function keysOf({ limit, replicas }, asCells) {
   const reported = replicas.some((replica) => replica.reported);
-  const out = replicas.some((replica) => stateOf(replica.state).out);
+  const out = replicas.some((replica) => replica.out);
   const troubled = out || replicas.some((replica) => troubleText(replica.trouble));
   /** @type {[string, string, string][]} */
   const keys = [];
@@ -212,22 +212,28 @@ export const heatText = (replica) => (replica.hot === null ? "–" : replica.hot
 /** @param {import("./model.js").Service} service */
 function roomText(service) {
   const { limit } = service;
-  const able = service.replicas.filter((replica) => !stateOf(replica.state).out);
+  const able = service.replicas.filter((replica) => !replica.out);
   if (policyOf(service.policy).carried === "capacity" && able.length && able.every((replica) => replica.capacity !== null)) {
     const carried = able.reduce((sum, replica) => sum + Math.max(0, (replica.capacity ?? 0) - replica.rif), 0);
     return `; room for ${plural(Math.floor(carried), "request")} by what they can carry`;
   }
   // At a limit of 0 nobody has room, and everybody has.
   if (!limit) return "";
-  const room = service.replicas.reduce((sum, replica) => sum + (stateOf(replica.state).out ? 0 : Math.max(0, limit - replica.rif)), 0);
+  const room = service.replicas.reduce((sum, replica) => sum + (replica.out ? 0 : Math.max(0, limit - replica.rif)), 0);
   return `; room for ${plural(room, "request")} below the limit`;
+}
+
+/** Its state, with the share where it is not all, and why. @param {import("./model.js").Replica} replica */
+export function standingText({ state, allowed, why }) {
+  const { sign, text, takes_requests: takes } = stateOf(state);
+  const share = takes && allowed < 1 ? ` ${percent(allowed)}` : "";
+  return `${sign} ${text}${share}${why ? `: ${why}` : ""}`.trim();
 }
 
 /** @param {import("./model.js").Replica} replica @param {number | null} limit */
 export function replicaText(replica, limit) {
   const parts = [replica.name];
-  const { text, sign } = stateOf(replica.state);
-  parts.push(sign ? `${sign} ${text}` : text);
+  parts.push(standingText(replica));
   const trouble = troubleText(replica.trouble);
   if (trouble) parts.push(`▲ ${trouble}`);
   const heat = replica.hot === null ? "" : replica.hot ? `, hot (limit ${limit})` : limit === null ? ", cold" : `, cold (limit ${limit})`;

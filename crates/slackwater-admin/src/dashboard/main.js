@@ -13,7 +13,7 @@ import { onShared, share, shared } from "./shared.js";
 import { Side } from "./side.js";
 import { Stream } from "./stream.js";
 import { DemoTrends, ServiceTrends } from "./trends_view.js";
-import { clock, count, percent, plural, rate, span, stateOf } from "./words.js";
+import { clock, count, percent, plural, rate, span } from "./words.js";
 
 const SPEAK_EVERY_MS = 20_000;
 const HISTORY_EVERY_MS = 5_000;
@@ -185,7 +185,7 @@ function speak(services) {
   if (model.isDemo) setText(byId("spoken"), spokenDemo(model.tick.demo));
   else if (services[0]?.tick) {
     const { name, tick, replicas } = services[0];
-    const out = replicas.filter((replica) => stateOf(replica.state).out).length;
+    const out = replicas.filter((replica) => replica.out).length;
     const failed = tick.requests ? tick.failed / tick.requests : 0;
     setText(byId("spoken"), `${name}: ${rate(tick.rate)} requests per second, ${percent(failed)} errors, p99 ${span(tick.latency_10s?.p99_us)}; ${count(out)} of ${plural(replicas.length, "replica")} out.`);
   }

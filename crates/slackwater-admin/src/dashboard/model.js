@@ -3,7 +3,7 @@
 
 import { Recent } from "./recent.js";
 import { Series } from "./series.js";
-import { learnPolicies, shortNames } from "./words.js";
+import { learnPolicies, learnStates, shortNames, stateOf } from "./words.js";
 
 /** Time that is kept and shown. */
 export const WINDOW_MS = 300_000;
@@ -15,6 +15,9 @@ export const WINDOW_MS = 300_000;
  * @property {string} short its name where there is little room
  * @property {string} address
  * @property {string} state
+ * @property {boolean} out whether it gets no requests: by its state, or because its tier is not in use
+ * @property {number | null} since ms since 1970 at which its state began; `null` where it has been so since the start
+ * @property {string} why it is in that state; empty where there is nothing to say
  * @property {number} rif requests in flight, as it reported last; ours where it never did
  * @property {number} ours requests of this process that are there now
  * @property {boolean} reported whether it ever reported
@@ -101,6 +104,7 @@ export class Model {
     const places = Math.ceil(WINDOW_MS / Math.max(100, fleet.interval_ms));
     this.fleet = fleet;
     learnPolicies(fleet.policies);
+    learnStates(fleet.replica_states);
     this.services = fleet.services.map((/** @type {any} */ told, /** @type {number} */ index) => {
       // A side of the demo keeps its place, and its past, when its policy has another name.
       const known = fleet.role === "demo" ? before[index] : before.find((service) => service.name === told.name);
@@ -223,13 +227,17 @@ function replicasOf(fleet, service, tick) {
   const columns = service.tick.replicas;
   const { sent, failed, seconds } = service.recent;
   const all = sent.reduce((sum, of) => sum + of, 0);
+  const standings = new Map((service.tick.standings ?? []).map((/** @type {any} */ it) => [it.replica, it]));
   return service.told.replicas.map((/** @type {any} */ told, /** @type {number} */ i) => {
     const [rif, ours] = [columns.rif[i], columns.in_flight[i]];
     // Columns that nobody says anything of are left out.
     const millirif = columns.capacity_millirif?.[i] ?? null;
+    const state = fleet.states[columns.state[i]] ?? "available";
+    const standing = standings.get(i);
     return {
       index: i, name: told.name, short: service.short?.[i] ?? told.name, address: told.address,
-      state: fleet.states[columns.state[i]] ?? "available",
+      state, out: !stateOf(state).takes_requests || told.tier > (service.tick.tier ?? told.tier),
+      since: standing?.since_ms ?? null, why: standing?.why ?? "",
       rif: rif ?? ours, ours, reported: rif !== null,
       latency: columns.latency_us[i] ?? columns.p50_us[i], p50: columns.p50_us[i], p99: columns.p99_us[i],
       capacity: millirif === null ? null : millirif / 1000, cost: columns.cost_us?.[i] ?? null, full: rif !== null && millirif ? (rif * 1000) / millirif : null,

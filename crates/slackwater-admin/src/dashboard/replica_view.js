@@ -2,10 +2,10 @@
 
 import { Chart } from "./chart.js";
 import { attributes, button, element, fetchJson, fillList, row, setShown, setText } from "./dom.js";
-import { heatText, milli } from "./fleet_view.js";
+import { heatText, milli, standingText } from "./fleet_view.js";
 import { Series } from "./series.js";
 import { TroubleKnobs } from "./trouble.js";
-import { carries, cost, count, percent, rate, shortCount, span, spanMark, stateOf } from "./words.js";
+import { carries, clock, cost, count, percent, rate, shortCount, span, spanMark } from "./words.js";
 import { WINDOW_MS, troubleText } from "./model.js";
 
 const PLACES = 1_000;
@@ -110,7 +110,8 @@ export class ReplicaView {
     setText(this.title, replica.name);
     const facts = [
       ["service", service.name], ["address", replica.address],
-      ["state", `${stateOf(replica.state).sign} ${stateOf(replica.state).text}`.trim()],
+      ["state", standingText(replica)],
+      ["in that state", replica.since === null ? "since the start" : `for ${clock(Math.max(0, Date.now() - replica.since))}`],
       ["hot or cold", limit === null ? heatText(replica) : `${heatText(replica)}; hot from ${limit} on`],
       ["reported", replica.reported ? `${span((replica.age ?? 0) * 1000)} ago` : "never"],
       ["share of requests", percent(replica.share)],

@@ -3,7 +3,7 @@
 import { attributes, element, fillList, setText } from "./dom.js";
 import { FleetView } from "./fleet_view.js";
 import { WhyView } from "./why_view.js";
-import { count, percent, policyOf, rate, span, stateOf } from "./words.js";
+import { count, percent, policyOf, rate, span } from "./words.js";
 
 export class Side {
   /**
@@ -71,7 +71,7 @@ function figures(service) {
     ["p99.9", span(recent?.p999_us), "99.9 % of the requests of the last 10 s took less"],
     ["in flight", count(inFlight), "Requests of this process that are at replicas now"],
   ];
-  const able = service.replicas.filter((replica) => !stateOf(replica.state).out);
+  const able = service.replicas.filter((replica) => !replica.out);
   if (able.length && able.every((replica) => replica.full !== null)) {
     const [rif, capacity] = able.reduce(([rif, capacity], replica) => [rif + replica.rif, capacity + (replica.capacity ?? 0)], [0, 0]);
     found.push(["full", percent(rif / capacity), "Of what the replicas that may be chosen say that they can carry, so much is in flight"]);

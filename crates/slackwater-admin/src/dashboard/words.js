@@ -63,25 +63,28 @@ export function clock(ms) {
   return `${Math.floor(s / 86_400)} d ${Math.floor(s / 3600) % 24} h`;
 }
 
-/** Where a replica stands: its sign in pictures, its words, whether it may be chosen, and how grave it is for sorting. */
-const STATES = {
-  available: { sign: "", text: "available", out: false, grave: 0 },
-  warming_up: { sign: "▴", text: "warming up", out: false, grave: 2 },
-  returning: { sign: "▴", text: "returning", out: false, grave: 2 },
-  silent: { sign: "?", text: "answers no probes", out: false, grave: 1 },
-  pushing_back: { sign: "▾", text: "pushing back", out: false, grave: 3 },
-  held_back: { sign: "▾", text: "held back", out: false, grave: 4 },
-  on_probation: { sign: "!", text: "on probation", out: true, grave: 5 },
-  draining: { sign: "↓", text: "draining", out: true, grave: 5 },
-  out: { sign: "·", text: "not in use: its weight is 0", out: true, grave: 1 },
-  unavailable: { sign: "✕", text: "cannot be chosen", out: true, grave: 5 },
-  lost: { sign: "∅", text: "lost: answers no probes any more", out: true, grave: 6 },
-  ejected: { sign: "✕", text: "ejected for its failures", out: true, grave: 7 },
-  down: { sign: "✕", text: "down by its health checks", out: true, grave: 8 },
-};
+/**
+ * @typedef {object} State what the server says of a replica's state, as `docs/live.md` has it
+ * @property {string} name
+ * @property {string} meaning
+ * @property {string} sign
+ * @property {boolean} takes_requests
+ */
 
-/** @param {string} code @returns {{sign: string, text: string, out: boolean, grave: number}} */
-export const stateOf = (code) => STATES[/** @type {keyof STATES} */ (code)] ?? { sign: "?", text: code.replaceAll("_", " "), out: false, grave: 1 };
+/** @type {State[]} from the least severe to the worst */
+let states = [];
+
+/** @param {State[] | undefined} told every state, as the server orders them */
+export function learnStates(told) {
+  states = told ?? [];
+}
+
+/** A state, its words, and how severe it is, for sorting. @param {string} name @returns {State & {text: string, severity: number}} */
+export function stateOf(name) {
+  const severity = states.findIndex((state) => state.name === name);
+  const state = states[severity] ?? { name, meaning: "", sign: "?", takes_requests: true };
+  return { ...state, text: name.replaceAll("_", " "), severity };
+}
 
 /** What decided, for legends, and as the end of "chosen because …". */
 const REASONS = {

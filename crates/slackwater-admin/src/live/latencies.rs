@@ -229,6 +229,7 @@ mod tests {
             interval_ms: 1_000,
             policies: Vec::new(),
             states: Vec::new(),
+            replica_states: Vec::new(),
             services: services.collect(),
             demo: None,
         }

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use slackwater_telemetry::facts::Phase;
 use slackwater_telemetry::policy::PolicyFacts;
+use slackwater_telemetry::replica_state::StateFacts;
 use std::collections::BTreeMap;
 
 /// Counts by name; what did not occur is left out.
@@ -25,6 +26,7 @@ pub struct Fleet {
     pub process: u32,
     pub interval_ms: u64,
     pub states: Vec<String>,
+    pub replica_states: Vec<StateFacts>,
     pub policies: Vec<PolicyFacts>,
     pub services: Vec<FleetService>,
     pub demo: Option<Value>,
@@ -92,6 +94,20 @@ pub struct ServiceTick {
     pub rif_limit: Option<RifLimit>,
     pub pool: Vec<PooledReport>,
     pub replicas: Columns,
+    /// Of those that have changed their state, or of whose state there is something to say.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub standings: Vec<StandingTick>,
+}
+
+/// Since when a replica has been in its state, and why.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(test, serde(deny_unknown_fields))]
+#[cfg_attr(not(test), serde(default), cfg_attr(feature = "schema", schemars(!default)))]
+pub struct StandingTick {
+    pub replica: usize,
+    pub since_ms: Option<u64>,
+    pub why: Option<String>,
 }
 
 /// Requests by what was answered.

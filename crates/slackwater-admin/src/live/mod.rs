@@ -10,7 +10,6 @@ mod history;
 mod latencies;
 pub mod messages;
 mod sampler;
-mod state;
 
 use super::hub::Hub;
 use super::query::Query;

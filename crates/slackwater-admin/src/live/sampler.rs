@@ -4,9 +4,8 @@ use super::difference::{Ended, all_risen, named, risen};
 use super::latencies::{Histograms, Window, micros, told};
 use super::messages::{
     Classes, Columns, Counts, Fleet, FleetReplica, FleetService, PooledReport, RifLimit,
-    ServiceTick, Tick,
+    ServiceTick, StandingTick, Tick,
 };
-use super::state::State;
 use crate::Status;
 use crate::status::{PooledStatus, ReplicaStatus, ServiceStatus, WorkerStatus};
 use core::time::Duration;
@@ -15,6 +14,7 @@ use slackwater_core::policy::POLICIES;
 use slackwater_telemetry::facts::ResponseClass;
 use slackwater_telemetry::facts::{Facts, Phase, RequestCounts};
 use slackwater_telemetry::policy::PolicyFacts;
+use slackwater_telemetry::replica_state::{ReplicaState, StateFacts};
 use std::collections::HashMap;
 
 /// The status at one moment, in parts: each service with its replicas.
@@ -74,14 +74,15 @@ impl Look {
             policy: part.service.policy.clone(),
             replicas: part.replicas.iter().map(replica).collect(),
         };
-        let states = State::ALL.into_iter().map(State::as_str);
+        let states = ReplicaState::ALL.into_iter();
         Fleet {
             revision: 1,
             role: self.status.role.clone(),
             version: self.status.version.clone(),
             process: self.status.process,
             interval_ms: u64::try_from(interval.as_millis()).unwrap_or(u64::MAX),
-            states: states.map(str::to_owned).collect(),
+            states: (states.clone().map(|state| state.as_str().to_owned())).collect(),
+            replica_states: states.map(StateFacts::from).collect(),
             policies: POLICIES.iter().map(PolicyFacts::from).collect(),
             services: self.parts().map(service).collect(),
             demo,
@@ -172,7 +173,20 @@ fn service_tick(
         rif_limit,
         pool: pool(workers, now.replicas),
         replicas: columns(now, begun, &ended, rif_limit),
+        standings: standings(now.replicas),
     }
+}
+
+/// Of the replicas that there is something to say of.
+fn standings(replicas: &[ReplicaStatus]) -> Vec<StandingTick> {
+    let told = |(place, replica): (usize, &ReplicaStatus)| {
+        (replica.since_ms.is_some() || replica.why.is_some()).then(|| StandingTick {
+            replica: place,
+            since_ms: replica.since_ms,
+            why: replica.why.clone(),
+        })
+    };
+    replicas.iter().enumerate().filter_map(told).collect()
 }
 
 /// As clients saw it.
@@ -244,7 +258,7 @@ fn columns(
     for (place, (replica, ended)) in now.replicas.iter().zip(ended).enumerate() {
         let reported = replica.reported.as_ref();
         let is_hot = |rif| limit.is_some_and(|limit| rif >= limit.median);
-        columns.state.push(State::of(replica).code());
+        columns.state.push(replica.state().code());
         columns.rif.push(reported.map(|it| it.rif));
         columns
             .latency_us

@@ -5,6 +5,7 @@ use super::registry::{Family, Label, OF_REPLICA, REPLICA, SERVICE};
 use super::scrape::Scrape;
 use super::text::Samples;
 use slackwater_telemetry::facts::RequestCounts;
+use slackwater_telemetry::replica_state::ReplicaState;
 
 /// Of each that has series of its own.
 fn each(it: &Scrape<'_>, out: &mut Samples<'_>, value: fn(&ReplicaStatus) -> u64) {
@@ -54,10 +55,54 @@ const TROUBLES: [(&str, Trouble); 5] = [
     }),
 ];
 
+/// What a replica's state is called.
+const STATE: Label = Label {
+    name: "state",
+    meaning: "`available`, `disabled`, `unprobed`, `warming_up`, `limited`, `draining`, `ejected`, `unreachable` or `down` \
+              ([states](live.md#states))",
+};
+
 pub(super) const FAMILIES: &[Family] = &[
     Family::gauge(
+        "slackwater_replica_state",
+        "1 for the state that the replica is in; absent for all others.",
+        &[SERVICE, REPLICA, STATE],
+        |it: &Scrape<'_>, out| {
+            for (row, replica) in it.each_replica() {
+                out.count(&[row.service, row.name, &replica.state], 1);
+            }
+        },
+    ),
+    Family::gauge(
+        "slackwater_replica_state_timestamp_seconds",
+        "When that state began, in seconds from 1970; absent if it has held since the process first saw the replica.",
+        OF_REPLICA,
+        |it: &Scrape<'_>, out| {
+            for (row, replica) in it.each_replica() {
+                if let Some(since_ms) = replica.since_ms {
+                    out.number(&row.labels(), since_ms as f64 / 1e3);
+                }
+            }
+        },
+    ),
+    Family::gauge(
+        "slackwater_replicas_in_state",
+        "Replicas of the service by their state, also those without series of their own.",
+        &[SERVICE, STATE],
+        |it: &Scrape<'_>, out| {
+            for service in &it.status.services {
+                for state in ReplicaState::ALL {
+                    let replicas = it.status.replicas.iter();
+                    let own = replicas
+                        .filter(|it| it.service == service.name && it.state == state.as_str());
+                    out.count(&[&service.name, state.as_str()], own.count() as u64);
+                }
+            }
+        },
+    ),
+    Family::gauge(
         "slackwater_replicas_troubled",
-        "Replicas of the service of which that is so, also those without series of their own.",
+        "Deprecated: read `slackwater_replicas_in_state`. Replicas of the service of which that is so.",
         &[
             SERVICE,
             Label {
@@ -95,25 +140,25 @@ pub(super) const FAMILIES: &[Family] = &[
     ),
     Family::gauge(
         "slackwater_replica_drained",
-        "1 if an operator wants the replica to get no new requests.",
+        "Deprecated: read `slackwater_replica_state`. 1 if an operator wants the replica to get no new requests.",
         OF_REPLICA,
         |it, out| each(it, out, |replica| replica.drained.into()),
     ),
     Family::gauge(
         "slackwater_replica_draining",
-        "1 if the replica said that it wants no queries.",
+        "Deprecated: read `slackwater_replica_state`. 1 if the replica said that it wants no queries.",
         OF_REPLICA,
         |it, out| each(it, out, |replica| replica.draining.into()),
     ),
     Family::gauge(
         "slackwater_replica_silent",
-        "1 if the replica answers no probes.",
+        "Deprecated: read `slackwater_replica_state`. 1 if the replica answers no probes.",
         OF_REPLICA,
         |it, out| each(it, out, |replica| replica.silent.into()),
     ),
     Family::gauge(
         "slackwater_replica_lost",
-        "1 if the replica has stopped answering probes, while others answer theirs.",
+        "Deprecated: read `slackwater_replica_state`. 1 if the replica has stopped answering probes, while others answer theirs.",
         OF_REPLICA,
         |it, out| each(it, out, |replica| replica.lost.into()),
     ),

@@ -38,7 +38,8 @@ fn states(it: &Scrape<'_>, out: &mut Samples<'_>) {
 pub(super) const FAMILIES: &[Family] = &[
     Family::gauge(
         "slackwater_replicas",
-        "Replicas by where they stand with the worker that thinks the worst of them; absent where nobody watches.",
+        "Deprecated: read `slackwater_replicas_in_state`. Replicas by how requests to them went, at the worker that judges them \
+         worst; absent where no worker watches.",
         &[
             SERVICE,
             Label {

@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 pub(super) fn scraped(facts: &Facts, replicas_max: usize, format: Format) -> String {
-    let status = Status::new(facts, Phase::Serving, Duration::ZERO);
+    let status = Status::new(&super::noted(facts), Phase::Serving, Duration::ZERO);
     let mut folding = Folding::new(replicas_max);
     render(&Scrape::new(facts, &status, &mut folding), format)
 }
@@ -79,7 +79,7 @@ fn metrics_agree_with_the_status() {
     let content_type = "content-type: application/openmetrics-text; version=1.0.0";
     assert!(answer.head.contains(content_type), "{}", answer.head);
     let families = parse_metrics(&answer.body, Format::OpenMetrics);
-    let status = Status::new(&facts(), Phase::Serving, Duration::ZERO);
+    let status = Status::new(&super::noted(&facts()), Phase::Serving, Duration::ZERO);
     let sum = |name: &str| {
         let samples = families[&format!("slackwater_{name}")].samples.iter();
         samples.map(|(_, value)| value).sum::<f64>()
@@ -247,7 +247,7 @@ fn replicas_beyond_the_bound_are_told_together() {
 
 /// The sum of what all others of `web` were sent, and how many series of their own there are, scrape after scrape.
 fn told(folding: &mut Folding, facts: &Facts) -> (Option<f64>, usize) {
-    let status = Status::new(facts, Phase::Serving, Duration::ZERO);
+    let status = Status::new(&super::noted(facts), Phase::Serving, Duration::ZERO);
     let text = render(&Scrape::new(facts, &status, folding), Format::OpenMetrics);
     let found = parse_metrics(&text, Format::OpenMetrics);
     let sent = &found["slackwater_requests"].samples;
@@ -462,7 +462,7 @@ fn paths(value: &serde_json::Value, path: &str, found: &mut BTreeSet<String>) {
 
 #[test]
 fn the_documentation_has_every_field_of_the_status_and_no_other() {
-    let status = Status::new(&facts(), Phase::Serving, Duration::ZERO);
+    let status = Status::new(&super::noted(&facts()), Phase::Serving, Duration::ZERO);
     let value = serde_json::to_value(&status).expect("JSON");
     let mut fields = BTreeSet::new();
     paths(&value, "", &mut fields);

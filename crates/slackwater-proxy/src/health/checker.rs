@@ -167,25 +167,19 @@ impl Checker {
             }
             has_changed
         });
-        if has_changed {
-            self.log_verdict(replica, verdict, failure);
+        if has_changed && verdict == Verdict::Down {
+            self.warn_if_all_are_down();
         }
     }
 
-    fn log_verdict(&self, replica: &Checked, verdict: Verdict, failure: Option<&String>) {
-        let (service, name) = (&self.service, &replica.name);
-        if verdict == Verdict::Up {
-            tracing::info!(service, replica = name, "is up by its health checks");
-            return;
-        }
-        let why = failure.map_or("", String::as_str);
-        tracing::warn!(service, replica = name, why, "is down by its health checks");
+    /// That one of them is down is in the log as a change of its state.
+    fn warn_if_all_are_down(&self) {
         let is_down = |health: &ReplicaHealth| health.verdict == Verdict::Down;
         let verdicts = self.verdicts.borrow();
         // Those that have not been checked yet count as up.
         if verdicts.len() == self.count.get() && verdicts.values().all(is_down) {
             tracing::warn!(
-                service,
+                service = self.service,
                 "all replicas are down by their health checks; requests go to any of them"
             );
         }

@@ -11,7 +11,7 @@ mod worker;
 
 pub use reload::Reloaded;
 pub use sources::{find, lists};
-pub use status::{ServiceParts, UnprobedKey, UnprobedReplica, Workers};
+pub use status::{ServiceParts, Workers};
 
 use crate::access_log::Switch;
 use crate::decisions::Archive;

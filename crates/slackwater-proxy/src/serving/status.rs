@@ -13,14 +13,13 @@ use crate::routing::{ListenerCounts, UnroutedCounts};
 use crate::service::ServiceView;
 use crate::service::orders::Orders;
 use crate::traces;
-use core::net::SocketAddr;
 use slackwater_config::{Config, HealthCheck, ProbeTransport, ReplicaConfig, ServiceConfig};
-use slackwater_core::policy::ReplicaView;
 use slackwater_telemetry::facts::{
     Facts, HealthFacts, ReloadFacts, ReplicaFacts, ServiceFacts, StatusSource,
 };
 use slackwater_telemetry::latency_histogram::Latencies;
-use std::collections::{BTreeMap, BTreeSet};
+use slackwater_telemetry::replica_state::Standing;
+use slackwater_telemetry::state_tracker::{StateChange, StateTracker};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 use tokio::sync::watch;
@@ -54,6 +53,7 @@ pub struct Workers {
     spans: Option<traces::Switch>,
     /// `None`: nothing is recorded.
     recorder: Option<Recorder>,
+    states: StateTracker,
 }
 
 impl Workers {
@@ -120,9 +120,23 @@ impl Workers {
     }
 }
 
+impl Workers {
+    /// The facts of each service, with the state of each replica.
+    fn service_facts(&self) -> Vec<ServiceFacts> {
+        self.states.observe(SystemTime::now(), || {
+            self.services().iter().map(ServiceParts::facts).collect()
+        })
+    }
+
+    /// The replicas whose state is another one than when this was last called.
+    pub fn state_changes(&self) -> Vec<StateChange> {
+        self.service_facts();
+        self.states.take_changes()
+    }
+}
+
 impl StatusSource for Workers {
     fn facts(&self) -> Facts {
-        let services = self.services();
         let tls = self
             .tls
             .lock()
@@ -131,7 +145,7 @@ impl StatusSource for Workers {
         let unreadable: Vec<_> = self.counts.iter().map(|it| &*it.unreadable).collect();
         Facts {
             role: "serve",
-            services: services.iter().map(ServiceParts::facts).collect(),
+            services: self.service_facts(),
             certificates: tls
                 .as_ref()
                 .map_or_else(Vec::new, |(tls, _)| tls.certificates()),
@@ -158,22 +172,6 @@ impl StatusSource for Workers {
             recording: self.recorder.as_ref().map(Recorder::is_running),
         }
     }
-}
-
-/// A replica: its service's name and its address.
-pub type UnprobedKey = (String, SocketAddr);
-
-/// A replica that answers no probes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnprobedReplica {
-    /// What its fleet calls it.
-    pub name: String,
-    /// Where probes go.
-    pub probe_address: SocketAddr,
-    /// The policy that sends them.
-    pub policy: &'static str,
-    /// It answered before, and others still do.
-    pub is_lost: bool,
 }
 
 impl ServiceParts {
@@ -210,6 +208,7 @@ impl ServiceParts {
                 tier: replica.tier,
                 health: found(replica),
                 behind: None,
+                standing: Standing::default(),
             })
             .collect()
     }
@@ -223,43 +222,5 @@ fn facts(health: &ReplicaHealth) -> HealthFacts {
         went_down: health.went_down,
         came_back: health.came_back,
         last_failure: health.last_failure.clone(),
-    }
-}
-
-impl Workers {
-    /// The replicas of which a worker that probes them gets no answers, and all that are known.
-    pub fn unprobed(&self) -> (Vec<(UnprobedKey, UnprobedReplica)>, BTreeSet<UnprobedKey>) {
-        let (mut unprobed, mut known) = (Vec::new(), BTreeSet::new());
-        for service in self.services().iter() {
-            let fleet = service.discovery.fleet();
-            let key = |address| (service.config.name.clone(), address);
-            known.extend(fleet.replicas().iter().map(|replica| key(replica.address)));
-            for view in &service.views {
-                let facts = view.facts(&fleet);
-                if facts.counters.probes_sent == 0 {
-                    continue;
-                }
-                let views: BTreeMap<_, _> = (facts.snapshot.replicas.iter())
-                    .map(|view| (view.replica, view))
-                    .collect();
-                for (replica, parts) in fleet.replicas().iter().zip(&facts.ids) {
-                    let all_are = |what: fn(&ReplicaView) -> bool| {
-                        let is_so = |part| views.get(part).is_some_and(|view| what(view));
-                        !parts.is_empty() && parts.iter().all(is_so)
-                    };
-                    let is_lost = all_are(|view| view.lost);
-                    if is_lost || all_are(|view| view.silent) {
-                        let said = UnprobedReplica {
-                            name: replica.name.clone(),
-                            probe_address: replica.probe_address,
-                            policy: service.config.policy.name,
-                            is_lost,
-                        };
-                        unprobed.push((key(replica.address), said));
-                    }
-                }
-            }
-        }
-        (unprobed, known)
     }
 }

@@ -8,6 +8,7 @@ pub mod latency;
 pub use latency::{LatencyFacts, RESPONSE_CLASSES, ResponseClass, ServiceExemplars};
 
 use crate::latency_histogram::Latencies;
+use crate::replica_state::Standing;
 use crate::trace::SpanCounts;
 use core::ops::AddAssign;
 use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -258,6 +259,8 @@ pub struct ReplicaFacts {
     pub health: Option<HealthFacts>,
     /// What is known of it where no policy chooses: by an agent, of the server behind it.
     pub behind: Option<BehindFacts>,
+    /// Its state, which a [`StateTracker`](crate::state_tracker::StateTracker) fills in from all of this.
+    pub standing: Standing,
 }
 
 /// What an agent knows of the server behind it.

@@ -46,19 +46,16 @@ struct Service {
 }
 
 #[derive(Debug, Deserialize)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each holds or not, whatever the others do"
-)]
 pub(super) struct Replica {
     service: String,
     name: String,
     address: String,
     weight: u32,
-    drained: bool,
-    available: bool,
-    draining: bool,
-    lost: bool,
+    /// This and the next are absent from versions that have no one word for it.
+    state: Option<String>,
+    since_ms: Option<u64>,
+    why: Option<String>,
+    share_percent: Option<u32>,
     in_flight: u64,
 }
 
@@ -74,15 +71,12 @@ impl Replica {
         self.in_flight
     }
 
-    const fn state(&self) -> &'static str {
-        match self {
-            Self { drained: true, .. } => "drained",
-            Self { draining: true, .. } => "draining",
-            Self { lost: true, .. } => "lost",
-            Self {
-                available: true, ..
-            } => "available",
-            _ => "unavailable",
+    /// Its state, with the share where it is not all.
+    fn state(&self) -> String {
+        let state = shown(self.state.as_ref());
+        match self.share_percent {
+            Some(percent @ 1..100) => format!("{state} {percent} %"),
+            _ => state,
         }
     }
 }
@@ -131,13 +125,23 @@ pub(super) fn status(status: &Status, address: &str) -> String {
             [
                 clean(&it.name),
                 clean(&it.address),
-                it.state().to_owned(),
+                it.state(),
+                date(it.since_ms),
+                shown(it.why.as_ref()),
                 count(it.weight.into()),
                 count(it.in_flight),
             ]
         });
-        let heads = ["REPLICA", "ADDRESS", "STATE", "WEIGHT", "IN FLIGHT"];
-        text += &text_table(heads, rows, 3);
+        let heads = [
+            "REPLICA",
+            "ADDRESS",
+            "STATE",
+            "SINCE",
+            "WHY",
+            "WEIGHT",
+            "IN FLIGHT",
+        ];
+        text += &text_table(heads, rows, 5);
     }
     text
 }
@@ -167,6 +171,11 @@ fn weight(told: &ReplicaOverridden) -> String {
     weight.unwrap_or_else(|| "as its fleet says".to_owned())
 }
 
+/// What is said, if anything is.
+fn shown(text: Option<&String>) -> String {
+    text.map_or(NOTHING.to_owned(), |text| clean(text))
+}
+
 /// What other settings mean.
 pub(super) fn settings(told: &SettingsChanged) -> String {
     let mut text = preface(told.dry_run);
@@ -174,8 +183,7 @@ pub(super) fn settings(told: &SettingsChanged) -> String {
         text += "that is in force already\n";
     }
     for changed in &told.changed {
-        let shown = |value: &Option<String>| value.as_deref().map_or(NOTHING.to_owned(), clean);
-        let (from, to) = (shown(&changed.from), shown(&changed.to));
+        let (from, to) = (shown(changed.from.as_ref()), shown(changed.to.as_ref()));
         let _ = writeln!(text, "{}: {from} → {to}", clean(&changed.key));
     }
     text + &meaning(&told.meaning)
@@ -350,10 +358,10 @@ mod tests {
                 name: nasty.clone(),
                 address: nasty.clone(),
                 weight: 1,
-                drained: false,
-                available: true,
-                draining: false,
-                lost: false,
+                state: Some(nasty.clone()),
+                since_ms: Some(1_500),
+                why: Some(nasty.clone()),
+                share_percent: Some(12),
                 in_flight: 3,
             }],
         };

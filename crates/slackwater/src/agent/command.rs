@@ -24,6 +24,7 @@ use slackwater_proxy::forward::{
 use slackwater_proxy::worker_threads::WorkerThreads;
 use slackwater_telemetry::facts::Lifecycle;
 use slackwater_telemetry::latency_histogram::LatencyHistogram;
+use slackwater_telemetry::state_tracker::StateTracker;
 use slackwater_tower::server::admission::{Admission, Peers};
 use slackwater_tower::server::{Load, TrackerConfig, respond_udp, respond_udp_tied};
 use slackwater_tower::wire::ProbeKey;
@@ -120,6 +121,7 @@ async fn serve(config: Arc<AgentConfig>) -> Result<(), Fault> {
         unreadable: workers.unreadable.clone(),
         connections: workers.connections.clone(),
         tls,
+        states: StateTracker::default(),
     };
     let mut admin = (sockets.admin)
         .map(|listener| serve_admin(listener, status, &lifecycle, &config))

@@ -10,9 +10,12 @@ use slackwater_telemetry::facts::{
     BehindFacts, Facts, ReplicaFacts, ServiceFacts, StatusSource, UnroutedFacts, WorkerFacts,
 };
 use slackwater_telemetry::latency_histogram::{Latencies, LatencyHistogram};
+use slackwater_telemetry::replica_state::Standing;
+use slackwater_telemetry::state_tracker::StateTracker;
 use slackwater_tower::server::Load;
 use slackwater_tower::server::admission::Admission;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 /// What an agent's one service is called: as no service can be named, so that nobody adds an agent's counts to those of a proxy,
 /// which has sent the same requests.
@@ -37,6 +40,7 @@ pub(super) struct AgentStatus {
     /// The same.
     pub(super) connections: Vec<Arc<ConnectionCounts>>,
     pub(super) tls: Tls,
+    pub(super) states: StateTracker,
 }
 
 impl StatusSource for AgentStatus {
@@ -53,29 +57,31 @@ impl StatusSource for AgentStatus {
             own_waits += &waits.read();
         }
         let unreadable: Vec<_> = self.unreadable.iter().map(|it| &**it).collect();
+        let service = || ServiceFacts {
+            name: AGENT.to_owned(),
+            number: 0,
+            policy: "none",
+            discovery: None,
+            replicas: vec![ReplicaFacts {
+                name: self.server.clone(),
+                address: self.server.clone(),
+                probe_address: None,
+                weight: 1,
+                fleet_weight: 1,
+                drained: false,
+                tier: 0,
+                health: None,
+                behind: Some(BehindFacts {
+                    is_there: !self.presence.is_withdrawn(),
+                    in_flight: load.rif.count().into(),
+                }),
+                standing: Standing::default(),
+            }],
+            workers: self.counts.iter().zip(&self.ends).map(worker).collect(),
+        };
         Facts {
             role: "agent",
-            services: vec![ServiceFacts {
-                name: AGENT.to_owned(),
-                number: 0,
-                policy: "none",
-                discovery: None,
-                replicas: vec![ReplicaFacts {
-                    name: self.server.clone(),
-                    address: self.server.clone(),
-                    probe_address: None,
-                    weight: 1,
-                    fleet_weight: 1,
-                    drained: false,
-                    tier: 0,
-                    health: None,
-                    behind: Some(BehindFacts {
-                        is_there: !self.presence.is_withdrawn(),
-                        in_flight: load.rif.count().into(),
-                    }),
-                }],
-                workers: self.counts.iter().zip(&self.ends).map(worker).collect(),
-            }],
+            services: (self.states).observe(SystemTime::now(), || vec![service()]),
             certificates: self.tls.certificates(),
             handshakes: self.tls.handshakes(),
             client_connections: ConnectionCounts::sum(self.connections.iter().map(|it| &**it)),

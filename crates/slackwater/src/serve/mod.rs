@@ -6,7 +6,7 @@
 mod control;
 mod handed_over;
 mod running;
-mod silence;
+mod states;
 mod status;
 mod written;
 
@@ -139,7 +139,7 @@ async fn serve(
         Some(announce) => announce.serving(),
         None => supervisor::ready("serving"),
     }
-    tokio::spawn(silence::watch(Arc::downgrade(running.proxy.status())));
+    tokio::spawn(states::watch(Arc::downgrade(running.proxy.status())));
     tokio::spawn(supervisor::watch(watchdog));
 
     let mut upgrade = Upgrade::default();

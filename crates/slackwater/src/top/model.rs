@@ -5,6 +5,7 @@ use super::trend::Trend;
 use core::fmt;
 use serde::Deserialize;
 use serde_json::Value;
+use slackwater_telemetry::replica_state::ReplicaState;
 
 /// All that is known.
 #[derive(Debug, Default)]
@@ -34,6 +35,10 @@ pub(super) struct Row<'a> {
     pub(super) state: &'a str,
     /// The higher, the worse; 0: nothing is wrong with it.
     pub(super) state_rank: usize,
+    /// Why it is in that state; empty where there is nothing to say.
+    pub(super) why: &'a str,
+    /// For how long, in ms; `None` since the process first saw it.
+    pub(super) state_age_ms: Option<u64>,
     /// As it reported last.
     pub(super) rif: Option<u64>,
     pub(super) is_hot: Option<bool>,
@@ -57,6 +62,12 @@ pub(super) struct Row<'a> {
     pub(super) trouble: Option<Trouble<'a>>,
 }
 
+/// Whether there is nothing wrong with a replica in the state of that name. One that this version does not know is taken for trouble.
+pub(super) fn is_well(state: &str) -> bool {
+    use ReplicaState::{Available, Unprobed};
+    state.is_empty() || matches!(ReplicaState::named(state), Some(Available | Unprobed))
+}
+
 impl Row<'_> {
     /// What its bar shows: what it reported, or what this process has there.
     pub(super) fn rif_or_own(&self) -> u64 {
@@ -71,7 +82,7 @@ impl Row<'_> {
 
     /// Nothing is wrong with it.
     pub(super) fn is_well(&self) -> bool {
-        matches!(self.state, "" | "available" | "silent")
+        is_well(self.state)
     }
 }
 
@@ -223,6 +234,9 @@ impl Model {
         let no_columns = Columns::default();
         let columns = columns.unwrap_or(&no_columns);
         let state = columns.state.get(index).copied();
+        let standings = self.service(service).map(|service| &service.standings);
+        let now_ms = self.tick.as_ref().map(|tick| tick.at_ms);
+        let standing = standings.and_then(|all| all.iter().find(|it| it.replica == index));
         let state_name = state.map_or("", |state| self.state_name(state));
         let trend = self.trends.get(service);
         let (rate, failing) = trend.map_or((0.0, 0.0), |trend| trend.rates(index));
@@ -234,6 +248,8 @@ impl Model {
             weight: replica.weight,
             state: state_name,
             state_rank: state.map_or(0, usize::from),
+            why: standing.and_then(|it| it.why.as_deref()).unwrap_or(""),
+            state_age_ms: standing.and_then(|it| Some(now_ms?.saturating_sub(it.since_ms?))),
             rif: value(&columns.rif, index),
             is_hot: value(&columns.hot, index).map(|hot| hot != 0),
             latency_us: value(&columns.latency_us, index),
@@ -313,7 +329,9 @@ mod tests {
         assert!((row.load - 1.0 / 692.0).abs() < 1e-9, "{}", row.load);
         assert!(row.is_well());
         let ejected = model.row(0, 5).unwrap();
-        assert_eq!((ejected.state, ejected.state_rank), ("ejected", 7));
+        assert_eq!((ejected.state, ejected.state_rank), ("ejected", 6));
+        assert_eq!(ejected.why, "too many failures");
+        assert_eq!(ejected.state_age_ms, Some(12_000));
         assert_eq!((ejected.share, ejected.failing), (Some(0), 2.0));
         assert!(!ejected.is_well());
         assert_eq!(model.rows(0).len(), 20);

@@ -125,11 +125,11 @@ mod tests {
         );
         assert_eq!(
             lines[3],
-            "REPLICA         STATE       RIF  LATENCY     AGE  HERE   LOAD  REQ/S  FAIL/S     P99"
+            "REPLICA         STATE        RIF  LATENCY     AGE  HERE   LOAD  REQ/S  FAIL/S     P99"
         );
         assert_eq!(
             lines[9],
-            "10.0.0.6:8080   ejected       4    21 ms   49 ms     3  0.0 %      0     2.0       –"
+            "10.0.0.6:8080   ejected        4    21 ms   49 ms     3  0.0 %      0     2.0       –"
         );
     }
 

@@ -151,7 +151,7 @@ mod tests {
         assert_eq!(order(Column::Name, false), (0..20).collect::<Vec<_>>());
         assert_eq!(order(Column::Rif, false)[..5], [4, 5, 8, 10, 19]);
         assert_eq!(order(Column::Rif, true)[..3], [3, 6, 9]);
-        assert_eq!(order(Column::State, false)[..4], [13, 9, 5, 11]);
+        assert_eq!(order(Column::State, false)[..4], [9, 5, 11, 13]);
         assert_eq!(order(Column::Failing, false)[..3], [5, 9, 0]);
         assert_eq!(order(Column::Load, false)[0], 3);
         assert_eq!(order(Column::Age, false)[0], 12);
@@ -176,7 +176,7 @@ mod tests {
         };
         assert_eq!(matching("").len(), 20);
         assert_eq!(matching("  EJECT "), [5]);
-        assert_eq!(matching("10.0.1. out"), [13]);
+        assert_eq!(matching("10.0.1. disabled"), [13]);
         assert_eq!(matching("hot"), [4]);
         assert_eq!(matching("hot ejected"), [0_usize; 0]);
         assert_eq!(matching("10.0.0.10"), [9]);

@@ -150,7 +150,7 @@ fn a_replica_stalls_or_fails_on_both_sides_until_all_is_reset() {
         states[usize::try_from(code).unwrap()].clone()
     };
     live.wait("tick", |tick| {
-        ["lost", "on_probation", "ejected"]
+        ["unreachable", "ejected"]
             .iter()
             .any(|it| state(tick) == *it)
     });

@@ -71,7 +71,7 @@ async fn a_replica_that_fails_its_checks_gets_nothing_until_it_passes_them() {
     verdicts(&proxy, &["up", "down"]).await;
     assert!(
         proxy
-            .log_line("is down by its health checks")
+            .log_line("replica down: health checks failed")
             .contains("status 503")
     );
     until("the worker has heard of it", async || {
@@ -80,7 +80,7 @@ async fn a_replica_that_fails_its_checks_gets_nothing_until_it_passes_them() {
     .await;
     status.store(204, Ordering::SeqCst);
     verdicts(&proxy, &["up", "up"]).await;
-    proxy.log_line("is up by its health checks");
+    proxy.log_line("replica available");
     until("the worker has heard of it", async || {
         (names(&proxy).await == ["one", "two"]).then_some(())
     })
@@ -131,13 +131,13 @@ async fn all_are_down_only_when_all_have_been_checked() {
     let proxy = Proxy::start(&[quick.address, late.address], HTTP);
     verdicts(&proxy, &["up", "unknown"]).await;
     status.store(500, Ordering::SeqCst);
-    let one_is_down = proxy.log_line(" down by ");
-    assert!(one_is_down.contains(&quick.address.to_string()));
+    let one_is_down = proxy.log_line(" down");
+    assert!(one_is_down.contains(&format!("replica=\"{}\"", quick.address)));
     go_on.notify_one();
-    let both_are_down = proxy.log_line(" down by ");
+    proxy.log_line("all replicas are down by their health checks");
+    let both_are_down = proxy.log_line("replica down");
     let late = late.address.to_string();
     assert!(both_are_down.contains(&late), "{late}: {both_are_down}");
-    proxy.log_line("all replicas are down by their health checks");
 }
 
 #[tokio::test]
@@ -161,7 +161,7 @@ async fn a_tcp_check_asks_only_for_a_connection() {
     verdicts(&proxy, &["up", "down"]).await;
     assert!(
         proxy
-            .log_line("is down by its health checks")
+            .log_line("replica down: health checks failed")
             .contains("no connection")
     );
 }
@@ -177,7 +177,7 @@ async fn a_check_has_a_deadline() {
     verdicts(&proxy, &["down", "up"]).await;
     assert!(
         proxy
-            .log_line("is down by its health checks")
+            .log_line("replica down: health checks failed")
             .contains("no answer within 1s")
     );
     assert!(get(proxy.address, "/").await.text().starts_with("well\n"));
@@ -214,7 +214,7 @@ async fn grpc_servers_say_themselves_whether_they_serve() {
     let proxy = Proxy::start(&replicas, toml);
     verdicts(&proxy, &["up", "down", "down"]).await;
     let told = [(); 2]
-        .map(|()| proxy.log_line("is down by its health checks"))
+        .map(|()| proxy.log_line("replica down: health checks failed"))
         .join("\n");
     assert!(
         told.contains("NOT_SERVING") && told.contains("NOT_FOUND"),

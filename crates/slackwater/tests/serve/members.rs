@@ -316,11 +316,12 @@ async fn a_replica_that_hangs_is_not_chosen_while_others_answer_probes() {
         .await;
         let shown = status(&proxy).await;
         assert_eq!(shown["replicas"][0]["available"], false, "{policy}");
+        assert_eq!(shown["replicas"][0]["state"], "unreachable", "{policy}");
         assert_eq!(shown["replicas"][1]["lost"], false, "{policy}");
         for _ in 0..200 {
             let answer = get(proxy.address, "/").await;
             assert!(answer.text().starts_with("two"), "{policy}");
         }
-        proxy.log_line("answers no probes any more, while others do");
+        proxy.log_line("replica unreachable: probes time out");
     }
 }

@@ -394,8 +394,11 @@ async fn a_replica_that_answers_no_probes_is_said_to_once() {
         silent(&proxy.admin_page("/status").await).then_some(())
     })
     .await;
+    let said = [(); 2].map(|()| proxy.log_line("replica unprobed: no probe answered"));
     for address in addresses {
-        proxy.log_line(&format!("replica=\"{address}\""));
+        let own = format!("replica=\"{address}\"");
+        let of_it = said.iter().filter(|line| line.contains(&own));
+        assert_eq!(of_it.count(), 1, "{said:?}");
     }
 }
 

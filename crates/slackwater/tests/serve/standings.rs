@@ -29,23 +29,25 @@ async fn the_log_says_who_is_out_and_by_which_figures_and_who_is_back() {
     let proxy = Proxy::start(&addresses, EAGER);
     let mut client = Client::connect(proxy.address).await;
     stands(&proxy, &mut client, 0, "ejected").await;
-    let out = proxy.log_line("is out, for its failures");
+    let out = proxy.log_line("replica ejected: too many failures");
     for part in [
         " WARN ".to_owned(),
         "service=\"default\"".to_owned(),
         format!("replica=\"{}\"", addresses[0]),
-        "worker=0 state=\"ejected\" share=0.0 success=0.".to_owned(),
-        "middle_success=1.0".to_owned(),
-        "middle_latency=".to_owned(),
+        "from=\"available\" to=\"ejected\" why=\"too many failures\"".to_owned(),
+        "share_percent=0 success=0.".to_owned(),
+        "median_success=1.0".to_owned(),
+        "median_latency=".to_owned(),
+        "remedy=\"see the replica's own log".to_owned(),
     ] {
         assert!(out.contains(&part), "{part}: {out}");
     }
     bad.store(200, Ordering::SeqCst);
     stands(&proxy, &mut client, 0, "sound").await;
     // It may have been back with a part of its share in between.
-    let back = proxy.log_line("has its whole share");
+    let back = proxy.log_line("replica available");
     assert!(
-        back.contains(" INFO ") && back.contains("state=\"sound\" share=1.0"),
+        back.contains(" INFO ") && back.contains("to=\"available\" why=\"\" share_percent=100"),
         "{back}"
     );
     assert!(
@@ -69,11 +71,11 @@ async fn many_changes_at_once_have_few_lines() {
     proxy.signal("HUP");
     let mut news = 0;
     let more = loop {
-        let line = proxy.log_line("worker=0");
+        let line = proxy.log_line("replica");
         if line.contains("more replicas") {
             break line;
         }
-        news += u32::from(line.contains("is new") && line.contains("warming_up"));
+        news += u32::from(line.contains("replica warming_up: new or restarted"));
     };
     assert_eq!(news, 10);
     assert!(more.contains("more=2"), "{more}");
@@ -132,7 +134,7 @@ async fn who_has_restarted_by_its_reports_warms_up() {
         |place: usize| restarted["replicas"][place]["standing"]["share_millionths"].clone();
     assert_eq!((shares(0), shares(1)), (1_000_000.into(), 100_000.into()));
     assert_eq!(count(&restarted, "warm_ups"), 1);
-    let new = proxy.log_line("is new, and has to show what it can");
+    let new = proxy.log_line("replica warming_up: new or restarted");
     assert!(
         new.contains(&format!("replica=\"{}\"", addresses[1])),
         "{new}"

@@ -86,7 +86,7 @@ fn ask(site: &Site<'_>, path: &str, arguments: &[&str]) -> Result<Answer, String
     })
 }
 
-/// Each replica has a report of its own in a pool, and none is silent.
+/// Each replica has a report of its own in a pool, and none is unprobed.
 fn is_probed(status: &Value) -> bool {
     let replicas = status["replicas"].as_array().map_or(&[][..], Vec::as_slice);
     let is_probed = |replica| has_own_report(status, replica);
@@ -96,7 +96,7 @@ fn is_probed(status: &Value) -> bool {
 fn probing(status: &Value) -> String {
     let probes = &status["counts"]["probes"];
     format!(
-        "reports of all {REPLICAS} pooled, none silent; probes sent {}, answered {}, lost {}",
+        "reports of all {REPLICAS} pooled, none unprobed; probes sent {}, answered {}, lost {}",
         probes["sent"], probes["answered"], probes["lost"]
     )
 }

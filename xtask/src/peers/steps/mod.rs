@@ -54,7 +54,7 @@ fn has_own_report(status: &Value, replica: &Value) -> bool {
     let mut pooled = workers.flat_map(|worker| worker["pool"].as_array().into_iter().flatten());
     replica["probe_address"].is_string()
         && replica["available"] == true
-        && replica["silent"] == false
-        && replica["draining"] == false
+        && replica["state"] != "unprobed"
+        && replica["state"] != "draining"
         && pooled.any(|pooled| pooled["replica"] == replica["name"] && pooled["local"] == false)
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::live::messages::{Latency, ReplicaHistory, ServiceHistory};
-use crate::tests::facts;
+use crate::tests::{facts, noted};
 use core::fmt::Debug;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -15,7 +15,7 @@ use tokio::time::Instant;
 const SECOND: Duration = Duration::from_secs(1);
 
 fn look(facts: &Facts) -> Look {
-    Look::new(facts, Phase::Serving, SECOND)
+    Look::new(&noted(facts), Phase::Serving, SECOND)
 }
 
 /// As an agent is: how long requests took, nobody says.
@@ -321,8 +321,11 @@ fn the_samples_are_messages_and_their_columns_fit_the_fleet() {
     ] {
         let fleet: Fleet = is_a_sample_of(fleet);
         let tick: Tick = is_a_sample_of(tick);
-        let states: Vec<_> = State::ALL.into_iter().map(State::as_str).collect();
-        assert_eq!(fleet.states, states);
+        let states = ReplicaState::ALL.into_iter();
+        let names: Vec<_> = states.clone().map(ReplicaState::as_str).collect();
+        assert_eq!(fleet.states, names);
+        let states: Vec<_> = states.map(StateFacts::from).collect();
+        assert_eq!(fleet.replica_states, states);
         assert_eq!(fleet.revision, tick.revision);
         for (service, said) in fleet.services.iter().zip(&tick.services) {
             let columns = serde_json::to_value(&said.replicas).expect("JSON");

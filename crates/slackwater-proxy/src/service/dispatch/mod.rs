@@ -29,9 +29,7 @@ use crate::service::admission::{
 };
 use crate::service::attempt::{Attempt, LatencyMeter, Retries, ServiceLatency};
 use crate::service::fleet::orders::Orders;
-use crate::service::fleet::{
-    Availability, Roster, Standings, Sticky, TierInUse, WorkerFleet, lock, prober,
-};
+use crate::service::fleet::{Availability, Roster, Sticky, TierInUse, WorkerFleet, lock, prober};
 use bytes::Bytes;
 use core::future::poll_fn;
 use core::net::IpAddr;
@@ -180,8 +178,6 @@ pub(crate) struct Service {
     budgets: Budgets,
     ends: Arc<ReplicaEnds>,
     latency_meter: Rc<LatencyMeter>,
-    /// Absent: nobody watches how requests go.
-    standings: Option<Standings>,
     /// From a request's dispatch to the head of its response, all tries together.
     first_byte: Duration,
     /// Takes replicas that are down out of the choice.
@@ -285,7 +281,6 @@ impl Service {
             budgets: Budgets::new(config),
             ends,
             latency_meter,
-            standings: (!config.passive_health.is_off()).then(|| Standings::new(worker.index)),
             first_byte: config.timeouts.first_byte,
             _availability: Availability::follow(health, Rc::clone(&fleet), tier_changed),
             _drive: balancer.spawn_drive(),
@@ -361,17 +356,9 @@ impl Service {
         self.fleet.retire();
     }
 
-    /// Closes connections to replicas that have been idle for too long, and logs who is out or back.
+    /// Closes connections to replicas that have been idle for too long.
     pub(crate) fn sweep(&self) {
         self.fleet.sweep();
-        self.log_standings();
-    }
-
-    /// Logs which of its replicas stand otherwise than a moment ago.
-    fn log_standings(&self) {
-        if let Some(standings) = &self.standings {
-            standings.look(&self.name, &self.balancer, &self.fleet);
-        }
     }
 
     async fn pick(&self, query: Query<'_>, record: &RecordHandle) -> Option<Box<Attempt>> {

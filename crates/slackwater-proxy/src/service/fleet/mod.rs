@@ -18,21 +18,18 @@
 //! | which replicas may be chosen, and why others may not | `availability`, `absent` |
 //! | requests that belong to one replica | `sticky` |
 //! | what carries probes | `prober` |
-//! | log lines about ejected and returning replicas | `standings` |
 
 mod absent;
 mod availability;
 pub mod orders;
 pub(crate) mod prober;
 mod replica;
-mod standings;
 mod sticky;
 mod tiers;
 mod weights;
 
 pub(crate) use availability::Availability;
 pub(crate) use replica::FleetReplica;
-pub(crate) use standings::Standings;
 pub(crate) use sticky::Sticky;
 pub(crate) use tiers::TierInUse;
 
@@ -319,11 +316,6 @@ impl WorkerFleet {
             .values()
             .filter(|it| !it.parts.is_empty())
             .count()
-    }
-
-    /// Each, in the order of their addresses.
-    pub(crate) fn all(&self) -> Vec<Rc<FleetReplica>> {
-        self.by_address.borrow().values().map(Rc::clone).collect()
     }
 
     /// Closes connections that have been idle for too long.

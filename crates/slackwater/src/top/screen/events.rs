@@ -3,6 +3,7 @@
 
 use super::super::app::App;
 use super::super::message::{Counts, RifLimit, ServiceTick, sum};
+use super::super::model::is_well;
 use super::super::words::{percent_of, plural};
 use super::canvas::Canvas;
 use super::{bar, pool};
@@ -120,22 +121,24 @@ pub(super) fn states(app: &App) -> Line {
     let all = words::count(rows.len() as u64);
     let noun = plural("replica", rows.len());
     let mut line = Line::default().with(Ink::Plain, format!(" {all} {noun}"));
+    if hot > 0 {
+        let text = format!(", {} hot", words::count(hot));
+        line = line.with(Ink::Second, text);
+    }
     let mut is_first = true;
+    // The worst first: the end may find no room.
     let known = counts.iter().filter(|((_, state), _)| !state.is_empty());
-    for ((_, state), count) in known {
+    for ((_, state), count) in known.rev() {
         let text = format!("{} {}", words::count(*count), state);
-        let ink = match *state {
-            "available" | "silent" => Ink::Plain,
-            _ => Ink::Alarm,
+        let ink = if is_well(state) {
+            Ink::Plain
+        } else {
+            Ink::Alarm
         };
         line = line
             .with(Ink::Plain, if is_first { ": " } else { ", " })
             .with(ink, text);
         is_first = false;
-    }
-    if hot > 0 {
-        let text = format!("; {} hot", words::count(hot));
-        line = line.with(Ink::Second, text);
     }
     line
 }

@@ -47,7 +47,13 @@ pub(super) fn draw(app: &App, canvas: &mut Canvas<'_>) {
 }
 
 fn facts(app: &App, row: &Row<'_>, canvas: &mut Canvas<'_>) {
-    let (ink, state) = state(row);
+    let (ink, mut state) = state(row);
+    if let Some(ms) = row.state_age_ms {
+        state = format!("{state} for {}", age(ms));
+    }
+    if !row.why.is_empty() {
+        state = format!("{state}: {}", row.why);
+    }
     let mut line = Line::default()
         .with(Ink::Strong, format!(" {}", row.name))
         .with(ink, format!("  {state}"));

@@ -107,7 +107,13 @@ async fn ordered(moved: &Moved) {
     let drained = json!({ "replica": name, "drained": true });
     done(&proxy, "/replica", &drained).await;
     watched
-        .moves(&["slackwater_replica_drained", "slackwater_overrides"])
+        .moves(&[
+            "slackwater_replica_drained",
+            "slackwater_overrides",
+            "slackwater_replica_state",
+            "slackwater_replica_state_timestamp_seconds",
+            "slackwater_replicas_in_state",
+        ])
         .await;
     assert_eq!(send(&proxy, "POST /reload", "", "{}").await.0, 401);
     watched.moves(&["slackwater_overrides_refused_total"]).await;

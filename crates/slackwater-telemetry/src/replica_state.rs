@@ -1,0 +1,295 @@
+//! The state of a replica: one word, with since when and why, for every place that shows it.
+//!
+//! `top`, the dashboard, `slackwater admin status`, `/status`, the metrics and the log all read the same [`Standing`]. It is made here
+//! alone: [`StateTracker`](crate::state_tracker::StateTracker) merges the facts of all workers and remembers since when, and
+//! [`Signs::state`] decides.
+
+mod signs;
+
+pub use signs::{HealthSigns, Signs};
+
+use core::fmt;
+use serde::{Deserialize, Serialize};
+use std::time::SystemTime;
+
+/// The state of a replica. The order is that of severity, the worst last.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ReplicaState {
+    /// It takes its share of the requests.
+    #[default]
+    Available,
+    /// Its weight is 0.
+    Disabled,
+    /// It has never answered a probe; local measurements are used.
+    Unprobed,
+    /// It takes a growing share.
+    WarmingUp,
+    /// It takes less than its share, for failures or pushback.
+    Limited,
+    /// It takes no new requests, on purpose.
+    Draining,
+    /// It is taken out for failures.
+    Ejected,
+    /// Probes of it time out.
+    Unreachable,
+    /// Its health checks failed.
+    Down,
+}
+
+impl ReplicaState {
+    /// Every state; the place of each is its [`code`](Self::code).
+    pub const ALL: [Self; 9] = [
+        Self::Available,
+        Self::Disabled,
+        Self::Unprobed,
+        Self::WarmingUp,
+        Self::Limited,
+        Self::Draining,
+        Self::Ejected,
+        Self::Unreachable,
+        Self::Down,
+    ];
+
+    /// The name for programs.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Available => "available",
+            Self::Disabled => "disabled",
+            Self::Unprobed => "unprobed",
+            Self::WarmingUp => "warming_up",
+            Self::Limited => "limited",
+            Self::Draining => "draining",
+            Self::Ejected => "ejected",
+            Self::Unreachable => "unreachable",
+            Self::Down => "down",
+        }
+    }
+
+    /// The state of that name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|state| state.as_str() == name)
+    }
+
+    /// What it means, as a sentence for people.
+    pub const fn meaning(self) -> &'static str {
+        match self {
+            Self::Available => "It takes its share of the requests.",
+            Self::Disabled => "Its weight is 0.",
+            Self::Unprobed => "It has never answered a probe; local measurements are used.",
+            Self::WarmingUp => "It takes a growing share of the requests.",
+            Self::Limited => "It takes less than its share, for failures or pushback.",
+            Self::Draining => "It takes no new requests, on purpose.",
+            Self::Ejected => "It is taken out for failures.",
+            Self::Unreachable => "Probes of it time out.",
+            Self::Down => "Its health checks failed.",
+        }
+    }
+
+    /// A sign for pictures; empty for a replica that is well.
+    pub const fn sign(self) -> &'static str {
+        match self {
+            Self::Available => "",
+            Self::Disabled => "·",
+            Self::Unprobed => "?",
+            Self::WarmingUp => "▴",
+            Self::Limited => "▾",
+            Self::Draining => "↓",
+            Self::Unreachable => "∅",
+            Self::Ejected | Self::Down => "✕",
+        }
+    }
+
+    /// Its number in live data.
+    pub const fn code(self) -> u8 {
+        self as u8
+    }
+
+    /// Whether the policy may choose it.
+    pub const fn takes_requests(self) -> bool {
+        matches!(
+            self,
+            Self::Available | Self::Unprobed | Self::WarmingUp | Self::Limited
+        )
+    }
+
+    /// Whether an operator has to know of it: the log has it as a warning.
+    pub const fn is_alarming(self) -> bool {
+        matches!(self, Self::Ejected | Self::Unreachable | Self::Down)
+    }
+
+    /// Whether it is so because somebody wanted it.
+    pub const fn is_on_purpose(self) -> bool {
+        matches!(self, Self::Draining | Self::Disabled)
+    }
+}
+
+impl fmt::Display for ReplicaState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// Why a replica is in its state.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Why {
+    /// There is nothing to explain.
+    #[default]
+    Nothing,
+    /// Its tier is not in use.
+    Backup,
+    /// Its weight is 0.
+    NoWeight,
+    /// Its health checks failed; the last failure, if it is known.
+    ChecksFailed(Option<String>),
+    /// The server behind an agent cannot be connected to.
+    NotConnectable,
+    /// An operator drained it.
+    Drained,
+    /// It reports that it takes no new requests.
+    ReportsDraining,
+    /// Probes time out, while other replicas answer theirs.
+    ProbesTimeOut,
+    /// It failed too often.
+    Failures,
+    /// It was too slow, or stopped responding.
+    Slowness,
+    /// It fails more often than others, or is slower.
+    HeldBack,
+    /// It pushes requests back.
+    Pushback,
+    /// It was ejected, and its share grows again.
+    Returning,
+    /// It is new, or has restarted.
+    New,
+    /// It has never answered a probe: the policy goes by local measurements.
+    NoReport,
+    /// The same, where the policy takes it for an average replica.
+    NoReportPolled,
+}
+
+impl Why {
+    /// What an operator can do about it; empty where there is nothing to do.
+    pub const fn remedy(&self) -> &'static str {
+        match self {
+            Self::ChecksFailed(_) | Self::NotConnectable => {
+                "see whether it runs and answers its check"
+            }
+            Self::ProbesTimeOut => {
+                "see whether the replica and its agent run, and whether the probe port is open"
+            }
+            Self::Failures => "see the replica's own log for errors; compare what was deployed",
+            Self::Slowness => "look at the replica's machine; compare it with the others",
+            _ => "",
+        }
+    }
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Nothing => "",
+            Self::Backup => "backup: its tier is not in use",
+            Self::NoWeight => "its weight is 0",
+            Self::ChecksFailed(None) => "health checks failed",
+            Self::ChecksFailed(Some(failure)) => {
+                return write!(f, "health checks failed: {failure}");
+            }
+            Self::NotConnectable => "the server cannot be connected to",
+            Self::Drained => "drained by an operator",
+            Self::ReportsDraining => "the replica reports that it drains",
+            Self::ProbesTimeOut => "probes time out, while other replicas answer",
+            Self::Failures => "too many failures",
+            Self::Slowness => "too slow, or stopped responding",
+            Self::HeldBack => "fails more often than others, or is slower",
+            Self::Pushback => "pushes requests back",
+            Self::Returning => "back from ejection",
+            Self::New => "new or restarted",
+            Self::NoReport => "no probe answered: local measurements are used",
+            Self::NoReportPolled => "no probe answered: it counts as an average replica",
+        })
+    }
+}
+
+/// The state of a replica, since when it has been in it, and why.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Standing {
+    /// Its state.
+    pub state: ReplicaState,
+    /// When that began; `None` if it has been so since the process first saw the replica.
+    pub since: Option<SystemTime>,
+    /// Why.
+    pub why: Why,
+    /// The part of its requests that it takes, in millionths, as the mean over workers; `None` where no worker limits it.
+    pub share_millionths: Option<u32>,
+    /// The facts that this was decided by.
+    pub signs: Signs,
+}
+
+impl Standing {
+    /// The part of its requests that it takes, in percent, rounded; at least 1 if there is any.
+    pub fn share_percent(&self) -> Option<u32> {
+        let share = self.share_millionths?;
+        Some((share.saturating_add(5_000) / 10_000).max(u32::from(share > 0)))
+    }
+
+    /// Why, in words; `None` if there is nothing to explain.
+    pub fn why(&self) -> Option<String> {
+        (self.why != Why::Nothing).then(|| self.why.to_string())
+    }
+}
+
+/// What is told of a state, so that no reader has to know states by their names; `docs/live.md` documents each field.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct StateFacts {
+    /// The name for programs.
+    pub name: String,
+    /// What it means, as a sentence.
+    pub meaning: String,
+    /// A sign for pictures; empty for a replica that is well.
+    pub sign: String,
+    /// Whether replicas in this state take requests.
+    pub takes_requests: bool,
+}
+
+impl From<ReplicaState> for StateFacts {
+    fn from(state: ReplicaState) -> Self {
+        Self {
+            name: state.as_str().to_owned(),
+            meaning: state.meaning().to_owned(),
+            sign: state.sign().to_owned(),
+            takes_requests: state.takes_requests(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_code_is_a_place_and_a_name_finds_its_state() {
+        for (place, state) in ReplicaState::ALL.into_iter().enumerate() {
+            assert_eq!(usize::from(state.code()), place);
+            assert_eq!(ReplicaState::named(state.as_str()), Some(state));
+        }
+        assert!(ReplicaState::ALL.is_sorted());
+        assert_eq!(ReplicaState::named("lost"), None);
+    }
+
+    #[test]
+    fn a_share_is_in_percent_and_never_nothing_where_there_is_some() {
+        let percent = |share_millionths| {
+            Standing {
+                share_millionths,
+                ..Standing::default()
+            }
+            .share_percent()
+        };
+        assert_eq!(percent(None), None);
+        assert_eq!(percent(Some(0)), Some(0));
+        assert_eq!(percent(Some(1)), Some(1));
+        assert_eq!(percent(Some(125_000)), Some(13));
+        assert_eq!(percent(Some(1_000_000)), Some(100));
+    }
+}

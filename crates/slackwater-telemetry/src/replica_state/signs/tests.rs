@@ -1,0 +1,69 @@
+//! Which state wins.
+
+use super::*;
+use std::collections::BTreeSet;
+
+/// Every combination of signs against the documented order, which is written down a second time here.
+#[test]
+fn of_all_combinations_the_first_in_the_documented_order_wins() {
+    let bit = |bits: u32, place: u32| bits & (1 << place) != 0;
+    let mut seen = BTreeSet::new();
+    let healths = HealthState::ALL.map(Some).into_iter().chain([None]);
+    for health in healths {
+        for bits in 0..1 << 10 {
+            let signs = Signs {
+                disabled: bit(bits, 0),
+                down: bit(bits, 1).then(|| Some("refused".to_owned())),
+                not_connectable: bit(bits, 2),
+                drained: bit(bits, 3),
+                draining: bit(bits, 4),
+                unreachable: bit(bits, 5),
+                unprobed: bit(bits, 6),
+                polled: bit(bits, 7),
+                available: bit(bits, 8),
+                probed: bit(bits, 9),
+                health: health.map(|state| HealthSigns {
+                    state,
+                    share_millionths: 0,
+                    success_millionths: 0,
+                    latency: None,
+                    median_success_millionths: 0,
+                    median_latency: None,
+                }),
+                in_flight: 0,
+            };
+            let is = |states: &[HealthState]| health.is_some_and(|it| states.contains(&it));
+            let order = [
+                (ReplicaState::Disabled, signs.disabled),
+                (
+                    ReplicaState::Down,
+                    signs.down.is_some() || signs.not_connectable,
+                ),
+                (ReplicaState::Draining, signs.drained || signs.draining),
+                (ReplicaState::Unreachable, signs.unreachable),
+                (
+                    ReplicaState::Ejected,
+                    is(&[HealthState::Ejected, HealthState::OnProbation]),
+                ),
+                (
+                    ReplicaState::Limited,
+                    is(&[HealthState::HeldBack, HealthState::PushingBack]),
+                ),
+                (
+                    ReplicaState::WarmingUp,
+                    is(&[HealthState::Returning, HealthState::WarmingUp]),
+                ),
+                (ReplicaState::Unprobed, signs.probed && signs.unprobed),
+                (ReplicaState::Available, true),
+            ];
+            let expected = order.iter().find(|(_, holds)| *holds).map(|(it, _)| *it);
+            let (state, why) = signs.state();
+            assert_eq!(Some(state), expected, "{signs:?}");
+            let explains = why != Why::Nothing;
+            let is_well = state == ReplicaState::Available && signs.available;
+            assert_eq!(explains, !is_well, "{signs:?}");
+            seen.insert(state);
+        }
+    }
+    assert_eq!(seen.len(), ReplicaState::ALL.len(), "each occurs");
+}

@@ -1,0 +1,128 @@
+//! The facts that decide replicas' states, merged over workers: a sign holds as soon as one worker finds it so, numbers are means.
+
+use crate::facts::{ReplicaFacts, ServiceFacts, WorkerFacts};
+use crate::replica_state::{HealthSigns, Signs};
+use core::time::Duration;
+use slackwater_core::ReplicaId;
+use slackwater_core::policy::{HealthView, ReplicaView, Reports, policy_named};
+use std::collections::BTreeMap;
+
+/// The signs of each replica of a service.
+pub(super) fn signs(service: &ServiceFacts) -> Vec<Signs> {
+    let polled = policy_named(service.policy).is_some_and(|entry| entry.reports == Reports::Polled);
+    let probed = (service.workers.iter()).any(|worker| worker.counters.probes_sent > 0);
+    let mut all: Vec<_> = (service.replicas.iter())
+        .map(|replica| Signs {
+            probed,
+            polled,
+            ..of_fleet(replica)
+        })
+        .collect();
+    let mut healths = vec![Vec::new(); all.len()];
+    for worker in &service.workers {
+        let parts = Parts::of(worker);
+        for ((signs, healths), ids) in all.iter_mut().zip(&mut healths).zip(&worker.ids) {
+            let views: Vec<_> = parts.views(ids).collect();
+            let all_are = |what: fn(&ReplicaView) -> bool| {
+                !views.is_empty() && views.iter().all(|view| what(view))
+            };
+            signs.available &= views.iter().all(|view| view.available);
+            signs.draining |= views.iter().any(|view| view.draining);
+            // Parts are probed each by itself, and a late answer of one speaks for all.
+            signs.unprobed |= all_are(|view| view.silent);
+            signs.unreachable |= all_are(|view| view.lost);
+            let in_flight = views.iter().map(|view| u64::from(view.in_flight));
+            signs.in_flight += in_flight.sum::<u64>();
+            healths.extend(parts.healths(ids));
+        }
+    }
+    for (signs, healths) in all.iter_mut().zip(&healths) {
+        signs.health = health(healths);
+    }
+    let healths = || all.iter().filter_map(|signs| signs.health.as_ref());
+    let success = median(healths().map(|it| it.success_millionths)).unwrap_or(0);
+    let latency = median(healths().filter_map(|it| it.latency));
+    for health in all.iter_mut().filter_map(|signs| signs.health.as_mut()) {
+        health.median_success_millionths = success;
+        health.median_latency = latency;
+    }
+    all
+}
+
+/// What is known without any worker.
+fn of_fleet(replica: &ReplicaFacts) -> Signs {
+    let checks = replica.health.as_ref().filter(|it| it.verdict == "down");
+    let is_there = replica.behind.is_none_or(|behind| behind.is_there);
+    Signs {
+        disabled: replica.weight == 0,
+        down: checks.map(|checks| checks.last_failure.clone()),
+        not_connectable: !is_there,
+        drained: replica.drained,
+        available: replica.weight > 0 && is_there,
+        in_flight: replica.behind.map_or(0, |behind| behind.in_flight),
+        ..Signs::default()
+    }
+}
+
+fn health(views: &[&HealthView]) -> Option<HealthSigns> {
+    // They are in the order of their severity.
+    let state = views.iter().map(|view| view.state).max()?;
+    let millionths = |of: fn(&HealthView) -> u32| {
+        let mean = mean(views.iter().map(|view| u128::from(of(view))));
+        u32::try_from(mean.unwrap_or(0)).unwrap_or(u32::MAX)
+    };
+    let latencies = views.iter().filter_map(|view| view.latency);
+    let latency = mean(latencies.map(|latency| latency.as_nanos()));
+    Some(HealthSigns {
+        state,
+        share_millionths: millionths(|view| view.share_millionths),
+        success_millionths: millionths(|view| view.success_millionths),
+        latency: latency.and_then(|it| Some(Duration::from_nanos(it.try_into().ok()?))),
+        median_success_millionths: 0,
+        median_latency: None,
+    })
+}
+
+fn mean(values: impl Iterator<Item = u128>) -> Option<u128> {
+    let (count, sum) = values.fold((0_u128, 0_u128), |(count, sum), value| {
+        (count + 1, sum.saturating_add(value))
+    });
+    sum.checked_div(count)
+}
+
+fn median<T: Ord + Copy>(values: impl Iterator<Item = T>) -> Option<T> {
+    let mut values: Vec<T> = values.collect();
+    values.sort_unstable();
+    values.get(values.len() / 2).copied()
+}
+
+/// What one worker's policy knows of each part of a replica.
+struct Parts<'f> {
+    views: BTreeMap<ReplicaId, &'f ReplicaView>,
+    healths: BTreeMap<ReplicaId, &'f HealthView>,
+}
+
+impl<'f> Parts<'f> {
+    fn of(worker: &'f WorkerFacts) -> Self {
+        let snapshot = &worker.snapshot;
+        Self {
+            views: (snapshot.replicas.iter())
+                .map(|view| (view.replica, view))
+                .collect(),
+            healths: (snapshot.health.iter())
+                .map(|view| (view.replica, view))
+                .collect(),
+        }
+    }
+
+    fn views(&self, ids: &[ReplicaId]) -> impl Iterator<Item = &'f ReplicaView> {
+        ids.iter().filter_map(|id| self.views.get(id).copied())
+    }
+
+    fn healths(&self, ids: &[ReplicaId]) -> impl Iterator<Item = &'f HealthView> {
+        ids.iter().filter_map(|id| self.healths.get(id).copied())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,161 @@
+//! Signs of replicas by what workers know.
+
+use super::*;
+use crate::facts::{BehindFacts, HealthFacts};
+use crate::replica_state::{ReplicaState, Why};
+use slackwater_core::health::{HealthSettings, build};
+use slackwater_core::policy::HealthState;
+use slackwater_core::policy::{
+    Decision, Event, Outcome, POLICIES, PolicyEntry, PolicySettings, Query, Settings,
+};
+use slackwater_core::{Instant, NoDraw, ReplicaIds, SplitMix64};
+
+/// What a worker knows after some requests, of which those to `bad` fail.
+fn worker(ids: &[ReplicaId], bad: Option<ReplicaId>) -> WorkerFacts {
+    let config = HealthSettings::default().validate();
+    let entry = policy_named("round_robin").expect("the policy");
+    let settings = PolicySettings::default();
+    let mut policy = build(entry, &settings, &config.expect("defaults"));
+    let (mut now, mut draw) = (Instant::EPOCH, SplitMix64::new(1));
+    for &id in ids {
+        policy.handle(now, Event::Added(id), &mut NoDraw);
+    }
+    for _ in 0..200 {
+        let Decision::Pick(pick) = policy.choose(now, Query::first(), &mut draw, None) else {
+            panic!("there are replicas");
+        };
+        now += Duration::from_millis(2);
+        let outcome = if bad == Some(pick.ticket.replica()) {
+            Outcome::Failed
+        } else {
+            Outcome::Success
+        };
+        policy.handle_query_done(now, pick.ticket, outcome);
+    }
+    WorkerFacts {
+        // The last replica has two parts.
+        ids: vec![vec![ids[0]], vec![ids[1]], ids[2..].to_vec()],
+        counters: policy.counters(),
+        snapshot: policy.snapshot(now),
+        ..WorkerFacts::default()
+    }
+}
+
+fn service(replicas: usize, workers: Vec<WorkerFacts>) -> ServiceFacts {
+    let replica = ReplicaFacts {
+        weight: 1,
+        ..ReplicaFacts::default()
+    };
+    ServiceFacts {
+        policy: "round_robin",
+        replicas: vec![replica; replicas],
+        workers,
+        ..ServiceFacts::default()
+    }
+}
+
+#[test]
+fn the_worst_state_and_the_mean_share_of_workers_and_parts() {
+    let mut ids = ReplicaIds::new();
+    let ids: Vec<_> = (0..4).filter_map(|_| ids.allocate()).collect();
+    let workers = vec![worker(&ids, Some(ids[3])), worker(&ids, None)];
+    let all = signs(&service(4, workers));
+    let healths: Vec<_> = all.iter().filter_map(|it| it.health.as_ref()).collect();
+    let found: Vec<_> = (healths.iter())
+        .map(|it| (it.state, it.share_millionths))
+        .collect();
+    let sound = (HealthState::Sound, 1_000_000);
+    assert_eq!(found, [sound, sound, (HealthState::Ejected, 750_000)]);
+    assert_eq!(all[3].health, None, "no worker knows it");
+    assert_eq!(healths[0].success_millionths, 1_000_000);
+    assert!(healths[2].success_millionths < 1_000_000);
+    assert_eq!(healths[0].latency, Some(Duration::from_millis(2)));
+    assert_eq!(healths[2].median_success_millionths, 1_000_000);
+    assert_eq!(healths[2].median_latency, healths[0].latency);
+    assert_eq!(all[2].state(), (ReplicaState::Ejected, Why::Failures));
+    assert!(!all[2].available && all[1].available);
+}
+
+#[test]
+fn where_no_worker_watches_there_is_no_health() {
+    let all = signs(&service(2, vec![WorkerFacts::default()]));
+    assert!(all.iter().all(|it| it.health.is_none() && it.available));
+}
+
+#[test]
+fn what_is_known_without_a_worker() {
+    let mut fleet = service(4, Vec::new());
+    fleet.replicas[0].weight = 0;
+    fleet.replicas[1].drained = true;
+    fleet.replicas[2].health = Some(HealthFacts {
+        verdict: "down".to_owned(),
+        ..HealthFacts::default()
+    });
+    fleet.replicas[3].behind = Some(BehindFacts {
+        is_there: false,
+        in_flight: 3,
+    });
+    let all = signs(&fleet);
+    let found: Vec<_> = all.iter().map(Signs::state).collect();
+    let expected = [
+        (ReplicaState::Disabled, Why::NoWeight),
+        (ReplicaState::Draining, Why::Drained),
+        (ReplicaState::Down, Why::ChecksFailed(None)),
+        (ReplicaState::Down, Why::NotConnectable),
+    ];
+    assert_eq!(found, expected);
+    assert_eq!(all[3].in_flight, 3);
+}
+
+/// What a policy does about a fleet of which no replica answers: whether it has them as silent, and whether it answers probes
+/// from its own counts.
+fn when_none_answers(entry: &PolicyEntry) -> (WorkerFacts, bool) {
+    let mut policy = (entry.build)(&PolicySettings::default());
+    let (mut ids, mut draw) = (ReplicaIds::new(), SplitMix64::new(1));
+    let mut now = Instant::EPOCH;
+    let ids: Vec<_> = (0..3).filter_map(|_| ids.allocate()).collect();
+    for &id in &ids {
+        policy.handle(now, Event::Added(id), &mut NoDraw);
+    }
+    for _ in 0..1_000 {
+        now += Duration::from_millis(10);
+        if let Decision::Pick(pick) = policy.choose(now, Query::first(), &mut draw, None) {
+            policy.handle_query_done(now, pick.ticket, Outcome::Success);
+        }
+        while policy.poll_probe(now, &mut draw).is_some() {}
+        policy.handle(now, Event::Timeout, &mut draw);
+    }
+    let worker = WorkerFacts {
+        ids: ids.into_iter().map(|id| vec![id]).collect(),
+        counters: policy.counters(),
+        snapshot: policy.snapshot(now),
+        ..WorkerFacts::default()
+    };
+    (worker, policy.counters().probes_local > 0)
+}
+
+#[test]
+fn what_is_said_of_unprobed_replicas_is_what_the_policy_does() {
+    let mut told = 0;
+    for entry in POLICIES {
+        let (worker, local) = when_none_answers(entry);
+        let service = ServiceFacts {
+            policy: entry.name,
+            ..service(3, vec![worker])
+        };
+        let all: Vec<_> = signs(&service).iter().map(Signs::state).collect();
+        if all
+            .iter()
+            .all(|(state, _)| *state == ReplicaState::Unprobed)
+        {
+            let why = if local {
+                Why::NoReport
+            } else {
+                Why::NoReportPolled
+            };
+            assert_eq!(all[0].1, why, "{}", entry.name);
+            told += 1;
+        }
+    }
+    assert!(told >= 6, "four that probe, two that poll");
+}
