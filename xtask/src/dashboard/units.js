@@ -76,7 +76,7 @@
   same("grouped counts", grouped({ sent: 3, skipped_cap: 1, skipped_interval: 4 }), { sent: 3, skipped: 5 });
   same("grouped columns", grouped({ skipped_cap: [1, 2], skipped_interval: [3, 4] }), { skipped: [4, 6] });
   const told = (name) => ({ name, address: `${name}:80`, tier: 0, weight: 100 });
-  const fleet = { revision: 1, role: "serve", version: "1", process: 1, interval_ms: 1000, states: ["available", "down"], services: [{ name: "web", policy: "pooling", replicas: [told("a"), told("b")] }], demo: null };
+  const fleet = { revision: 1, role: "serve", version: "1", process: 1, interval_ms: 1000, states: ["available", "down"], replica_states: [{ name: "available", meaning: "It takes its share.", sign: "", takes_requests: true }, { name: "down", meaning: "Its health checks failed.", sign: "✕", takes_requests: false }], services: [{ name: "web", policy: "pooling", replicas: [told("a"), told("b")] }], demo: null };
   const columns = { state: [0, 1], rif: [3, null], latency_us: [5, null], report_age_ms: [1, null], hot: [1, null], in_flight: [4, 2], sent: [6, 2], failed: [0, 1], p50_us: [7, 8], p99_us: [9, 9], share: [1000, 500] };
   const tick = (at_ms, revision = 1) => ({ revision, at_ms, interval_ms: 500, demo: null, services: [{ requests: 8, failed: 2, rate: 16, latency: null, picks: { cold: 8 }, probes: {}, admission: {}, rif_limit: { min: 2, median: 3, max: 3 }, pool: [{ worker: 1 }, { worker: 0 }], replicas: columns }] });
   const model = new Model();
