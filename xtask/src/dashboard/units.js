@@ -165,7 +165,7 @@
   same("cells are found where they are drawn", boxes.findIndex(([x, y, wide, high], place) => cells.placeAt(x + wide / 2, y + high / 2) !== place), -1);
   same("cells are in the picture", boxes.some(([x, y, wide, high]) => x + wide > 500 || y + high > cells.height), false);
   const { keysOf } = await from("fleet_view");
-  const looks = (limit, hot, state = "available") => keysOf({ limit, replicas: [{ reported: hot !== null, hot, state, trouble: null }] }, false).map(([, , text]) => text);
+  const looks = (limit, hot, state = "available") => keysOf({ limit, replicas: [{ reported: hot !== null, hot, state, out: state === "down", trouble: null }] }, false).map(([, , text]) => text);
   same("the picture's key", [looks(3, true)[1], looks(null, null)[0], looks(3, false, "down").includes("cannot be chosen"), looks(3, false).includes("cannot be chosen")], ["hot: in flight, by its last report", "ours in flight; they report nothing", true, false]);
   const { windowOf } = await from("trend");
   const drawn = new Series(9);
