@@ -47,12 +47,12 @@ const EXAMPLES: &[(bool, &str, &str)] = &[
     (
         cfg!(feature = "top"),
         "top",
-        "the fleet of a running serve or demo, in this terminal",
+        "the fleet of a running serve, in this terminal",
     ),
     (
         true,
         "admin drain 10.0.0.1:80 --wait 30s",
-        "no new requests for a replica of a running serve",
+        "no new requests for a replica of a serve",
     ),
     (true, "check slackwater.toml", ""),
 ];
