@@ -52,7 +52,6 @@ pub mod worker_threads;
 #[path = "../../slackwater-core/tests/support/counting_allocator.rs"]
 mod counting_allocator;
 
-pub use seed::draw_seed;
 pub use service::orders;
 pub use serving::{
     OpenSockets, OpenedAnew, Outside, Proxy, Reloaded, ServiceParts, Workers, find, lists,

@@ -10,61 +10,36 @@ pub use signs::{HealthSigns, Signs};
 
 use core::fmt;
 use serde::{Deserialize, Serialize};
+use slackwater_core::named;
 use std::time::SystemTime;
 
-/// The state of a replica. The order is that of severity, the worst last.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum ReplicaState {
-    /// It takes its share of the requests.
-    #[default]
-    Available,
-    /// Its weight is 0.
-    Disabled,
-    /// It has never answered a probe; local measurements are used.
-    Unprobed,
-    /// It takes a growing share.
-    WarmingUp,
-    /// It takes less than its share, for failures or pushback.
-    Limited,
-    /// It takes no new requests, on purpose.
-    Draining,
-    /// It is taken out for failures.
-    Ejected,
-    /// Probes of it time out.
-    Unreachable,
-    /// Its health checks failed.
-    Down,
+named! {
+    /// The state of a replica. The order is that of severity, the worst last; the place of each is its [`code`](Self::code).
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum ReplicaState by as_str {
+        /// It takes its share of the requests.
+        #[default]
+        Available = "available",
+        /// Its weight is 0.
+        Disabled = "disabled",
+        /// It has never answered a probe; local measurements are used.
+        Unprobed = "unprobed",
+        /// It takes a growing share.
+        WarmingUp = "warming_up",
+        /// It takes less than its share, for failures or pushback.
+        Limited = "limited",
+        /// It takes no new requests, on purpose.
+        Draining = "draining",
+        /// It is taken out for failures.
+        Ejected = "ejected",
+        /// Probes of it time out.
+        Unreachable = "unreachable",
+        /// Its health checks failed.
+        Down = "down",
+    }
 }
 
 impl ReplicaState {
-    /// Every state; the place of each is its [`code`](Self::code).
-    pub const ALL: [Self; 9] = [
-        Self::Available,
-        Self::Disabled,
-        Self::Unprobed,
-        Self::WarmingUp,
-        Self::Limited,
-        Self::Draining,
-        Self::Ejected,
-        Self::Unreachable,
-        Self::Down,
-    ];
-
-    /// The name for programs.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Available => "available",
-            Self::Disabled => "disabled",
-            Self::Unprobed => "unprobed",
-            Self::WarmingUp => "warming_up",
-            Self::Limited => "limited",
-            Self::Draining => "draining",
-            Self::Ejected => "ejected",
-            Self::Unreachable => "unreachable",
-            Self::Down => "down",
-        }
-    }
-
     /// The state of that name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|state| state.as_str() == name)

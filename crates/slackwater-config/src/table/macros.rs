@@ -119,18 +119,15 @@ macro_rules! named {
     ($(#[$meta:meta])* pub enum $name:ident {
         $($(#[$of:meta])* $value:ident = $text:literal,)*
     }) => {
-        $(#[$meta])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum $name { $($(#[$of])* $value,)* }
+        ::slackwater_core::named! {
+            $(#[$meta])*
+            #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+            pub enum $name by as_str { $($(#[$of])* $value = $text,)* }
+        }
 
         impl $name {
             /// The names that there are.
             pub(crate) const NAMES: &'static [(&'static str, Self)] = &[$(($text, Self::$value),)*];
-
-            /// Its name in the configuration.
-            pub const fn as_str(self) -> &'static str {
-                match self { $(Self::$value => $text,)* }
-            }
         }
     };
 }

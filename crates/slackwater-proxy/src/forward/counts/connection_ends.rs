@@ -2,59 +2,45 @@
 
 use super::Count;
 use core::array::from_fn;
+use slackwater_core::named;
 use std::io;
 
-/// Why a client's connection ended. Where there are several reasons the first one counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ClientEnd {
-    /// The client closed it, or stopped taking what it had asked for.
-    Client,
-    /// It failed.
-    Failed,
-    /// After an answer, as the client had asked, or as the rest of its request was not read.
-    Answered,
-    /// It carried nothing for too long.
-    Idle,
-    /// A request's head did not come in time.
-    HeadLate,
-    /// The client took nothing for too long.
-    Stalled,
-    /// The client took back too many requests.
-    Resets,
-    /// What came is no HTTP.
-    Protocol,
-    /// The replica broke off in the midst of a response, and there is no other way to say so.
-    Broken,
-    /// A tunnel ended.
-    Tunnel,
-    /// There was no TLS to be had with the client, or not in time.
-    Handshake,
-    /// The PROXY header that it had to begin with did not come, or may not come from there.
-    ProxyHeader,
-    /// The process ends, or the worker does; in order.
-    Drain,
-    /// The time for that was over.
-    CutOff,
+named! {
+    /// Why a client's connection ended. Where there are several reasons the first one counts.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub(crate) enum ClientEnd by as_str {
+        /// The client closed it, or stopped taking what it had asked for.
+        Client = "client",
+        /// It failed.
+        Failed = "failed",
+        /// After an answer, as the client had asked, or as the rest of its request was not read.
+        Answered = "answered",
+        /// It carried nothing for too long.
+        Idle = "idle",
+        /// A request's head did not come in time.
+        HeadLate = "head_late",
+        /// The client took nothing for too long.
+        Stalled = "stalled",
+        /// The client took back too many requests.
+        Resets = "resets",
+        /// What came is no HTTP.
+        Protocol = "protocol",
+        /// The replica broke off in the midst of a response, and there is no other way to say so.
+        Broken = "broken",
+        /// A tunnel ended.
+        Tunnel = "tunnel",
+        /// There was no TLS to be had with the client, or not in time.
+        Handshake = "handshake",
+        /// The PROXY header that it had to begin with did not come, or may not come from there.
+        ProxyHeader = "proxy_header",
+        /// The process ends, or the worker does; in order.
+        Drain = "drain",
+        /// The time for that was over.
+        CutOff = "cut_off",
+    }
 }
 
 impl ClientEnd {
-    pub(crate) const ALL: [Self; 14] = [
-        Self::Client,
-        Self::Failed,
-        Self::Answered,
-        Self::Idle,
-        Self::HeadLate,
-        Self::Stalled,
-        Self::Resets,
-        Self::Protocol,
-        Self::Broken,
-        Self::Tunnel,
-        Self::Handshake,
-        Self::ProxyHeader,
-        Self::Drain,
-        Self::CutOff,
-    ];
-
     /// Of a connection that there is nothing more to be read from.
     pub(crate) const fn of_read(read: &io::Result<bool>) -> Self {
         match read {
@@ -62,76 +48,31 @@ impl ClientEnd {
             Err(_) => Self::Failed,
         }
     }
-
-    pub(crate) const fn as_str(self) -> &'static str {
-        match self {
-            Self::Client => "client",
-            Self::Failed => "failed",
-            Self::Answered => "answered",
-            Self::Idle => "idle",
-            Self::HeadLate => "head_late",
-            Self::Stalled => "stalled",
-            Self::Resets => "resets",
-            Self::Protocol => "protocol",
-            Self::Broken => "broken",
-            Self::Tunnel => "tunnel",
-            Self::Handshake => "handshake",
-            Self::ProxyHeader => "proxy_header",
-            Self::Drain => "drain",
-            Self::CutOff => "cut_off",
-        }
-    }
 }
 
-/// Why a connection to a replica ended.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum ReplicaEnd {
-    /// It carried nothing for too long.
-    Idle,
-    /// Enough were kept that carried nothing.
-    Surplus,
-    /// The replica closed it, or sent something unasked, while it carried nothing.
-    Closed,
-    /// After a response, as the replica had asked, or as either side of the exchange was not complete.
-    Answered,
-    /// It failed, or what came was no response.
-    Failed,
-    /// The replica was silent for too long.
-    Late,
-    /// What it carried was not wanted any more.
-    #[default]
-    GivenUp,
-    /// A tunnel ended.
-    Tunnel,
-    /// The replica left the fleet, or the service its place.
-    Retired,
-}
-
-impl ReplicaEnd {
-    pub(crate) const ALL: [Self; 9] = [
-        Self::Idle,
-        Self::Surplus,
-        Self::Closed,
-        Self::Answered,
-        Self::Failed,
-        Self::Late,
-        Self::GivenUp,
-        Self::Tunnel,
-        Self::Retired,
-    ];
-
-    pub(crate) const fn as_str(self) -> &'static str {
-        match self {
-            Self::Idle => "idle",
-            Self::Surplus => "surplus",
-            Self::Closed => "closed",
-            Self::Answered => "answered",
-            Self::Failed => "failed",
-            Self::Late => "late",
-            Self::GivenUp => "given_up",
-            Self::Tunnel => "tunnel",
-            Self::Retired => "retired",
-        }
+named! {
+    /// Why a connection to a replica ended.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub(crate) enum ReplicaEnd by as_str {
+        /// It carried nothing for too long.
+        Idle = "idle",
+        /// Enough were kept that carried nothing.
+        Surplus = "surplus",
+        /// The replica closed it, or sent something unasked, while it carried nothing.
+        Closed = "closed",
+        /// After a response, as the replica had asked, or as either side of the exchange was not complete.
+        Answered = "answered",
+        /// It failed, or what came was no response.
+        Failed = "failed",
+        /// The replica was silent for too long.
+        Late = "late",
+        /// What it carried was not wanted any more.
+        #[default]
+        GivenUp = "given_up",
+        /// A tunnel ended.
+        Tunnel = "tunnel",
+        /// The replica left the fleet, or the service its place.
+        Retired = "retired",
     }
 }
 
