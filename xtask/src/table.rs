@@ -1,4 +1,4 @@
-//! Tables in Markdown, whose columns stand below each other also where nobody renders them.
+//! Tables in Markdown, with columns that line up in plain text, too.
 
 use core::fmt::Write as _;
 

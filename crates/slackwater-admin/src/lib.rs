@@ -1,12 +1,14 @@
-//! The admin server: status as JSON, metrics for Prometheus, live data, and whether the process lives and is ready.
+//! The admin server: status as JSON, metrics for Prometheus, live data, and whether the process
+//! lives and is ready.
 //!
-//! It has a thread of its own, so it answers while the workers are busy, and it is bounded: so many connections, so much
-//! time for a head, short bodies. Whoever carries requests is a [`StatusSource`](slackwater_telemetry::facts::StatusSource); this module knows
-//! nothing of how.
-//! The fields are documented in `docs/admin.md` and `docs/live.md`.
+//! It has a thread of its own, so it answers while the workers are busy, and it is bounded: so many
+//! connections, so much time for a head, short bodies. It serves any
+//! [`StatusSource`](slackwater_telemetry::facts::StatusSource). `docs/admin.md` and `docs/live.md`
+//! document the fields.
 //!
-//! **Absent on purpose**: what requests are, and who answers them. Whoever can be changed at run time says how
-//! ([`Controlled`]); whoever tells more at a path of its own adds that path ([`AdminServer::get`]).
+//! **Absent on purpose**: what requests are, and who answers them. A process that can be changed at
+//! run time implements [`Controlled`]; a command with an answer of its own adds a path for it
+//! ([`AdminServer::get`]).
 
 mod asset;
 mod control;

@@ -1,5 +1,7 @@
-//! Descriptors that the admin server keeps back, so that `/healthz` is answered when clients have all the others: a probe
-//! that finds nobody would have the process killed, and every client's request with it.
+//! Descriptors that the admin server keeps back, so that `/healthz` is answered when clients have
+//! all the others.
+//!
+//! A supervisor whose probe is not answered kills the process, and every client's request with it.
 
 use rustix::io::Errno;
 use std::fs::File;

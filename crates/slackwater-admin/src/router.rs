@@ -1,7 +1,7 @@
-//! Which path of the admin server is answered by whom.
+//! Which handler answers each path of the admin server.
 //!
-//! Whoever reads needs GET (or HEAD) and no body; whoever changes something comes with POST, a body of bounded length,
-//! and has to be let in by its own handler.
+//! A request that reads is GET (or HEAD) and has no body. A request that changes something is POST,
+//! has a body of bounded length, and its handler decides whether the client may do that.
 
 use super::asset::{Asset, Tagged};
 use super::guard::is_for_this_machine;

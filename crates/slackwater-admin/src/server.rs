@@ -188,7 +188,8 @@ impl AdminServer {
         self
     }
 
-    /// Adds the dashboard: a page at `/`, and its files. A build without the feature `dashboard` has none.
+    /// Adds the dashboard: a page at `/`, and its files. A build without the feature `dashboard`
+    /// has none.
     #[must_use]
     pub fn dashboard(self) -> Self {
         ASSETS

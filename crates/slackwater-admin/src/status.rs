@@ -298,7 +298,8 @@ fn tier(workers: &[WorkerFacts]) -> Option<u8> {
     tiers?.into_iter().max()
 }
 
-/// A service's fleet over all workers: each replica with its standing, and the counts of all workers.
+/// A service's fleet over all workers: each replica with its standing, and the counts of all
+/// workers.
 fn replicas(service: &ServiceFacts) -> Vec<ReplicaStatus> {
     let mut replicas: Vec<_> = (service.replicas.iter())
         .map(|replica| ReplicaStatus::new(replica, &service.name))

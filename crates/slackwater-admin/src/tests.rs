@@ -47,7 +47,8 @@ impl StatusSource for Board {
     }
 }
 
-/// The same with the state of each replica, as a source fills it in. The last replica had no weight a second before.
+/// The same with the state of each replica, as a source fills it in. The last replica had no weight
+/// a second before.
 pub(crate) fn noted(facts: &Facts) -> Facts {
     let tracker = StateTracker::default();
     tracker.observe(SystemTime::UNIX_EPOCH, || {

@@ -17,8 +17,8 @@ impl<F: FnMut() -> u64> Draw for F {
     }
 }
 
-/// No draws, for [events](crate::policy::Event) of which no policy draws. A draw from it is a mistake: it gives 0, and
-/// panics in debug builds.
+/// No draws, for [events](crate::policy::Event) of which no policy draws. A draw from it is a
+/// mistake: it gives 0, and panics in debug builds.
 #[derive(Clone, Copy, Debug)]
 pub struct NoDraw;
 

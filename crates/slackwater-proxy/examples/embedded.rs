@@ -1,4 +1,5 @@
-//! A proxy inside a program: two servers, and Slackwater before them. `cargo run -p slackwater-proxy --example embedded`
+//! A proxy inside a program: two servers, and Slackwater before them. `cargo run -p
+//! slackwater-proxy --example embedded`
 #![expect(clippy::print_stdout, reason = "it shows what it does")]
 
 use core::net::SocketAddr;

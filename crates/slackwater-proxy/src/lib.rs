@@ -1,7 +1,9 @@
-//! The data plane of Slackwater as a library: HTTP/1.1 and HTTP/2 in, and out to the replica that has room for it.
+//! The data plane of Slackwater as a library: HTTP/1.1 and HTTP/2 in, and out to the replica that
+//! has room for it.
 //!
-//! [`Proxy`] is what `slackwater serve` runs, without a process around it: no command line, no signals, no admin server, no
-//! log of its own. It has threads of its own, one for each worker, which share nothing that a request touches.
+//! [`Proxy`] is what `slackwater serve` runs, without a process around it: no command line, no
+//! signals, no admin server, no log of its own. It has threads of its own, one for each worker,
+//! which share nothing that a request touches.
 //!
 //! ```no_run
 //! # async fn embedded() -> Result<(), slackwater_config::Fault> {
@@ -21,12 +23,14 @@
 //! # }
 //! ```
 //!
-//! What a program does with it besides: [`Proxy::reload`] goes over to another configuration while requests run,
-//! [`Proxy::status`] has all that is counted, [`Outside`] takes where requests are told of ([`access_log`], [`traces`],
-//! [`record`]), [`decisions`] says why replicas were picked. [`forward`] and [`tls`] are what its connections are made of, for
-//! a proxy before a single server, as `slackwater agent` is one.
+//! What a program does with it besides: [`Proxy::reload`] goes over to another configuration while
+//! requests run, [`Proxy::status`] has all that is counted, [`Outside`] takes where requests are
+//! told of ([`access_log`], [`traces`], [`record`]), [`decisions`] says why replicas were picked.
+//! [`forward`] and [`tls`] are what its connections are made of, for a proxy before a single
+//! server, as `slackwater agent` is one.
 //!
-//! **Absent on purpose**: a runtime of many threads (each worker has its own), middleware, plug-ins.
+//! **Absent on purpose**: a runtime of many threads (each worker has its own), middleware,
+//! plug-ins.
 
 pub mod access_log;
 pub mod decisions;

@@ -1,5 +1,5 @@
-//! Signs of life of the workers, for a watchdog of the process: a heartbeat of the main thread alone would say nothing of those
-//! that carry requests.
+//! Signs of life of the workers, for a watchdog of the process: a heartbeat of the main thread
+//! alone would say nothing of those that carry requests.
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use core::time::Duration;
@@ -36,8 +36,8 @@ impl Watchdog {
         self.period
     }
 
-    /// A worker's own: to be polled on its runtime for as long as it works. Beats twice in a period, and ends at once where
-    /// nobody looks.
+    /// A worker's own: to be polled on its runtime for as long as it works. Beats twice in a
+    /// period, and ends at once where nobody looks.
     pub fn heartbeat(&self) -> impl Future<Output = ()> + 'static {
         let period = self.period;
         let beats = self.begin();

@@ -1,4 +1,5 @@
-//! A policy as those read it who show how it chooses, so that none of them has to know policies by their names.
+//! A policy as those read it who show how it chooses, so that none of them has to know policies by
+//! their names.
 
 use serde::{Deserialize, Serialize};
 use slackwater_core::policy::PolicyEntry;
@@ -22,7 +23,8 @@ pub struct PolicyFacts {
     pub formula: String,
     /// What decides between equals, as a clause; empty where chance does.
     pub tie: String,
-    /// Why the hot-cold rule decided, for a policy that as a rule compares a score; empty for others.
+    /// Why the hot-cold rule decided, for a policy that as a rule compares a score; empty for
+    /// others.
     pub why_hot_cold: String,
 }
 

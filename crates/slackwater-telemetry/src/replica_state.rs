@@ -1,8 +1,8 @@
 //! The state of a replica: one word, with since when and why, for every place that shows it.
 //!
-//! `top`, the dashboard, `slackwater admin status`, `/status`, the metrics and the log all read the same [`Standing`]. It is made here
-//! alone: [`StateTracker`](crate::state_tracker::StateTracker) merges the facts of all workers and remembers since when, and
-//! [`Signs::state`] decides.
+//! `top`, the dashboard, `slackwater admin status`, `/status`, the metrics and the log all read the
+//! same [`Standing`]. It is made here alone: [`StateTracker`](crate::state_tracker::StateTracker)
+//! merges the facts of all workers and remembers since when, and [`Signs::state`] decides.
 
 mod signs;
 
@@ -14,7 +14,8 @@ use slackwater_core::named;
 use std::time::SystemTime;
 
 named! {
-    /// The state of a replica. The order is that of severity, the worst last; the place of each is its [`code`](Self::code).
+    /// The state of a replica. The order is that of severity, the worst last; the place of each is
+    /// its [`code`](Self::code).
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
     pub enum ReplicaState by as_str {
         /// It takes its share of the requests.
@@ -194,7 +195,8 @@ pub struct Standing {
     pub since: Option<SystemTime>,
     /// Why.
     pub why: Why,
-    /// The part of its requests that it takes, in millionths, as the mean over workers; `None` where no worker limits it.
+    /// The part of its requests that it takes, in millionths, as the mean over workers; `None`
+    /// where no worker limits it.
     pub share_millionths: Option<u32>,
     /// The facts that this was decided by.
     pub signs: Signs,
@@ -213,7 +215,8 @@ impl Standing {
     }
 }
 
-/// What is told of a state, so that no reader has to know states by their names; `docs/live.md` documents each field.
+/// What is told of a state, so that no reader has to know states by their names; `docs/live.md`
+/// documents each field.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StateFacts {

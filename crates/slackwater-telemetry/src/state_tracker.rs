@@ -1,4 +1,4 @@
-//! Since when each replica has been in its state, and which changes nobody has been told of yet.
+//! Since when each replica has been in its state, and which changes of state are not reported yet.
 
 mod merge;
 
@@ -29,7 +29,8 @@ pub struct StateChange {
 struct Known {
     name: String,
     standing: Standing,
-    /// As changes were last taken, or as it was expected of a new one; `None` if it is new and not as expected.
+    /// As changes were last taken, or as it was expected of a new one; `None` if it is new and not
+    /// as expected.
     taken: Option<ReplicaState>,
 }
 
@@ -38,7 +39,8 @@ struct Known {
 pub struct StateTracker(Mutex<BTreeMap<Key, Known>>);
 
 impl StateTracker {
-    /// The facts that `gather` finds, with the standing of each replica filled in. A replica that is not among them is forgotten.
+    /// The facts that `gather` finds, with the standing of each replica filled in. A replica that
+    /// is not among them is forgotten.
     pub fn observe(
         &self,
         now: SystemTime,
@@ -78,8 +80,8 @@ impl StateTracker {
         services
     }
 
-    /// What has changed since this was last called. A replica that is first seen in a state that was configured, or that pushes
-    /// requests back for a moment, is not among it.
+    /// What has changed since this was last called. A replica that is first seen in a state that
+    /// was configured, or that pushes requests back for a moment, is not among it.
     pub fn take_changes(&self) -> Vec<StateChange> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut changes = Vec::new();

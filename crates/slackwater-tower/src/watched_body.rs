@@ -1,7 +1,9 @@
-//! A response body with something beside it that has to know how the body ends: a query in flight, a permit, a lease.
+//! A response body with something beside it that has to know how the body ends: a query in flight,
+//! a permit, a lease.
 //!
-//! Servers stop polling a body in many ways: at its end, at the announced length, when `is_end_stream` says so, at an
-//! error, when the client has left. A [`Watch`] sees every frame, and is dropped with the body.
+//! Servers stop polling a body in many ways: at its end, at the announced length, when
+//! `is_end_stream` says so, at an error, when the client has left. A [`Watch`] sees every frame,
+//! and is dropped with the body.
 
 use bytes::Buf;
 use core::fmt;

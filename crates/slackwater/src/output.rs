@@ -1,4 +1,4 @@
-//! Text on standard output, for whoever reads it there.
+//! Text on standard output.
 //!
 //! A reader that has seen enough (`slackwater check f | head -1`) closes the pipe, which is its choice and no failure. Any
 //! other error is one: a full disk must not look like a success.

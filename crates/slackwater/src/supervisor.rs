@@ -1,8 +1,9 @@
-//! What a supervisor hears of the process: `sd_notify(3)`, where `NOTIFY_SOCKET` names whom to tell. Without one, nothing
-//! is said.
+//! What the process reports to its supervisor by `sd_notify(3)`, at the socket that `NOTIFY_SOCKET`
+//! names.
 //!
-//! The watchdog is told that all is well only while every worker shows a sign of life: a heart that beats on the main
-//! thread alone would say nothing of those that carry requests.
+//! Without that variable it reports nothing. The watchdog hears that all is well only while every
+//! worker shows a sign of life: a heartbeat of the main thread alone would say nothing of the
+//! workers, which carry the requests.
 
 use core::time::Duration;
 use sd_notify::NotifyState;
@@ -45,8 +46,8 @@ pub(crate) fn watchdog() -> Watchdog {
     look_period().map_or_else(Watchdog::default, Watchdog::new)
 }
 
-/// Tells the supervisor's watchdog that all is well, while every heart beats, and often enough that it bears to miss that now
-/// and then.
+/// Tells the supervisor's watchdog that all is well, while every heart beats, and often enough that
+/// it bears to miss that now and then.
 pub(crate) async fn watch(watchdog: Watchdog) {
     let Some(period) = watchdog.period() else {
         return;

@@ -1,7 +1,8 @@
-//! The code map of ARCHITECTURE.md: a table for each crate, made from the first sentence of each of its modules.
+//! The code map of ARCHITECTURE.md: a table for each crate, made from the first sentence of each of
+//! its modules.
 //!
-//! A table stands between `<!-- modules of FOLDER -->` and `<!-- end -->`; `cargo xtask tidy --map` writes all of them anew.
-//! Other rows name a path in their first column, which has to be there.
+//! A table stands between `<!-- modules of FOLDER -->` and `<!-- end -->`; `cargo xtask tidy --map`
+//! writes all of them anew. Other rows name a path in their first column, which has to be there.
 
 use crate::tidy::tree::{names, read};
 use core::fmt::Write as _;

@@ -1,4 +1,5 @@
-//! What a crate has to have before others can use it: a sentence, words to find it by, a page, its licences.
+//! What a crate has to have before others can use it: a sentence, words to find it by, a page, its
+//! licences.
 
 use std::path::Path;
 

@@ -1,9 +1,9 @@
 //! Live data: what a dashboard draws, as a stream of events, and the last minutes of it.
 //!
-//! One task on the admin server's thread looks at the status once in an interval. Two looks make a tick ([`sampler`]), which goes
-//! into the [`history`] and, while somebody listens, to all readers as the same bytes (`hub`). How long things took comes from
-//! histograms ([`latencies`]). What is said is in
-//! [`messages`] and documented in `docs/live.md`.
+//! One task on the admin server's thread looks at the status once in an interval. Two looks make a
+//! tick ([`sampler`]), which goes into the [`history`] and, while somebody listens, to all readers
+//! as the same bytes (`hub`). How long things took comes from histograms ([`latencies`]). What is
+//! said is in [`messages`] and documented in `docs/live.md`.
 
 mod difference;
 mod history;

@@ -325,7 +325,8 @@ fn pool(workers: &[&WorkerStatus], replicas: &[ReplicaStatus]) -> Vec<PooledRepo
         })
     };
     let reports = |worker: &&WorkerStatus| -> Vec<_> {
-        // Where reports decide, those without a rank are not looked at: of a large fleet, most of what is kept.
+        // Where reports decide, those without a rank are not looked at: of a large fleet, most of
+        // what is kept.
         let is_ranked = worker.pool.iter().any(|report| report.rank.is_some());
         let looked_at = |report: &&PooledStatus| !is_ranked || report.rank.is_some();
         let pool = worker.pool.iter().filter(looked_at);

@@ -64,26 +64,30 @@ pub enum OrcaReports {
 settings! {
     /// The keys at the top of the file that are no list and no address.
     pub(super) struct AgentKeys in "" {
-        /// Threads that carry requests. One carries tens of thousands of small requests a second, and the machine is mostly
-        /// the server's.
+        /// Threads that carry requests. One carries tens of thousands of small requests a second,
+        /// and the machine is mostly the server's.
         workers: NonZeroU16 = NonZeroU16::MIN, Workers("");
         /// Silence after which the agent goes to see whether the server is there.
         check_interval: Duration = SECOND, Within(Span, Duration::from_millis(50)..=MINUTE);
-        /// Latencies as old as this are not reported any more; without one balancers take the replica for average and go by
-        /// requests in flight. `[T3]` `[Decision 0004]`
+        /// Latencies as old as this are not reported any more; without one balancers take the
+        /// replica for average and go by requests in flight. `[T3]` `[Decision 0004]`
         sample_age_max: Duration = TrackerConfig::default().sample_age_max, Within(Span, MS..=HOUR);
-        /// Which responses carry an [ORCA report](agent.md#orca-reports) of the server's load: `"none"`, `"asked"` (requests
-        /// with `endpoint-load-metrics-format`), or all, in this form.
+        /// Which responses carry an [ORCA report](agent.md#orca-reports) of the server's load:
+        /// `"none"`, `"asked"` (requests with `endpoint-load-metrics-format`), or all, in this
+        /// form.
         orca: OrcaReports = OrcaReports::Never, Choice(&ORCA);
         /// Whether every response of the server says how loaded it is, for balancers with
         /// [`policy = "capacity"`](agent.md#capacity).
         report_with_responses: bool = false, Boolean;
-        /// From SIGTERM, when probes begin to say so, until listeners close. At least as long as balancers keep a report.
+        /// From SIGTERM, when probes begin to say so, until listeners close. At least as long as
+        /// balancers keep a report.
         drain_delay: Duration = SECOND, Within(Span, Duration::ZERO..=MINUTE);
     } then {
-        /// Where clients connect, in place of the server. Port 0: the system chooses one that is free for UDP, too.
+        /// Where clients connect, in place of the server. Port 0: the system chooses one that is
+        /// free for UDP, too.
         listen: Described("an address, or a list of 1 to 64", LIST), "required";
-        /// The server: `"host:port"`, or `"unix:/absolute/path"` of a Unix socket. A host name must have one address.
+        /// The server: `"host:port"`, or `"unix:/absolute/path"` of a Unix socket. A host name must
+        /// have one address.
         to: Described("an address, or a socket", STRING), "required";
     }
 }
@@ -93,15 +97,16 @@ settings! {
 pub(super) struct AgentRows;
 
 keys! { AgentRows in "" {
-    /// Where UDP probes are answered. Not a wildcard on a machine with several addresses: a reply has to leave from the
-    /// address that was asked.
+    /// Where UDP probes are answered. Not a wildcard on a machine with several addresses: a reply
+    /// has to leave from the address that was asked.
     probe_listen as "probe.listen": Described("an address", STRING), "as `listen`";
-    /// A file with the server's process id and nothing else, for [what it can carry](agent.md#capacity). Not beside
-    /// `replica.cgroup`.
+    /// A file with the server's process id and nothing else, for [what it can
+    /// carry](agent.md#capacity). Not beside `replica.cgroup`.
     pid_file as "replica.pid_file": FILE, "none";
     /// The directory of the server's cgroup, from the root, with all that are in it.
     cgroup as "replica.cgroup": Described("a directory", STRING), "none";
-    /// The networks of other agents with which [tied requests](tying.md) are shared. None: every copy that comes is served.
+    /// The networks of other agents with which [tied requests](tying.md) are shared. None: every
+    /// copy that comes is served.
     peers as "tie.peers": Described("a list of up to 256 networks", LIST), "`[]`";
 } }
 
@@ -190,27 +195,32 @@ flags! {
     } values {
         /// The server that requests go to, as HOST:PORT or unix:/path [key: to]
         to "--to" "SERVER" => "to";
-        /// Where UDP probes are answered [key: probe.listen; default: addresses and ports of --listen]
+        /// Where UDP probes are answered [key: probe.listen; default: addresses and ports of
+        /// --listen]
         probe_listen "--probe-listen" "ADDR:PORT" => "probe.listen";
         /// Where HTTP probes are answered [key: probe.path; default: /prequal/probe]
         probe_path "--probe-path" "PATH" => "probe.path";
         /// File with the key of probes, 32 to 128 hexadecimal digits [key: probe.key_file]
         key_file "--key-file" "FILE" => "probe.key_file";
-        /// What the server speaks: http1, h2c, or h2 with [replica.tls] in the file [key: replica.protocol; default: http1]
+        /// What the server speaks: http1, h2c, or h2 with [replica.tls] in the file [key:
+        /// replica.protocol; default: http1]
         protocol "--protocol" "PROTOCOL" => "replica.protocol";
         /// Threads that carry requests, 1 to 1024 [key: workers; default: 1]
         workers "--workers" "N" => "workers", allow_negative_numbers = true;
         /// Where status and metrics are served, or "none" [key: admin.listen; default: none]
         admin "--admin" "ADDR:PORT" => "admin.listen";
-        /// Silence of the server after which a connection is tried, 50ms to 1m [key: check_interval; default: 1s]
+        /// Silence of the server after which a connection is tried, 50ms to 1m [key:
+        /// check_interval; default: 1s]
         check_interval "--check-interval" "TIME" => "check_interval", allow_hyphen_values = true;
-        /// From SIGTERM, when probes begin to say so, until listeners close, 0 to 1m [key: drain_delay; default: 1s]
+        /// From SIGTERM, when probes begin to say so, until listeners close, 0 to 1m [key:
+        /// drain_delay; default: 1s]
         drain_delay "--drain-delay" "TIME" => "drain_delay", allow_hyphen_values = true;
         /// From then on, for requests still running, 0 to 24h [key: timeouts.drain; default: 30s]
         drain_timeout "--drain-timeout" "TIME" => "timeouts.drain", allow_hyphen_values = true;
         /// To a connection to the server, 1ms to 1m [key: timeouts.connect; default: 1s]
         connect_timeout "--connect-timeout" "TIME" => "timeouts.connect", allow_hyphen_values = true;
-        /// From a request to the head of the server's response, 1ms to 24h [key: timeouts.first_byte; default: 60s]
+        /// From a request to the head of the server's response, 1ms to 24h [key:
+        /// timeouts.first_byte; default: 60s]
         first_byte_timeout "--first-byte-timeout" "TIME" => "timeouts.first_byte", allow_hyphen_values = true;
         /// For connections that carry nothing, 1ms to 24h [key: timeouts.idle; default: 60s]
         idle_timeout "--idle-timeout" "TIME" => "timeouts.idle", allow_hyphen_values = true;

@@ -81,8 +81,8 @@ pub struct AgentQueue {
 }
 
 keys! { AgentQueue in "queue" {
-    /// Requests that the server has at a time, over all workers. `"adaptive"`: learned. `"none"`: no limit and no
-    /// [queue](agent.md#the-queue).
+    /// Requests that the server has at a time, over all workers. `"adaptive"`: learned. `"none"`:
+    /// no limit and no [queue](agent.md#the-queue).
     requests_max at requests_max: Limit;
     /// Requests that wait at most. 0: nobody waits.
     waiting_max of queue.waiting_max: Within(Number, 0..=LIMIT_MOST);
@@ -103,8 +103,8 @@ keys! { GradientSettings in "limit" {
     min at limit_min: Within(Number, 1..=LIMIT_MOST);
     /// The greatest limit.
     max at limit_max: Within(Number, 1..=LIMIT_MOST);
-    /// How much longer than the least latency is no reason to lower it, as a share of the least: more would let a queue
-    /// grow with each measurement.
+    /// How much longer than the least latency is no reason to lower it, as a share of the least:
+    /// more would let a queue grow with each measurement.
     tolerance at tolerance: Within(PerQuery, Rate::ZERO..=Rate::ONE);
     /// The shortest time between two changes.
     window at window: Within(Span, MS..=HOUR);

@@ -11,7 +11,8 @@ use crate::toml_reader::{Format, Mistake, Mistakes, Place, Reader, Source};
 use core::num::NonZeroU16;
 use std::path::Path;
 
-/// The largest file that is read, in MiB: [`REPLICAS_MAX`](crate::REPLICAS_MAX) replicas and to spare.
+/// The largest file that is read, in MiB: [`REPLICAS_MAX`](crate::REPLICAS_MAX) replicas and to
+/// spare.
 const FILE_MIB_MAX: u32 = 16;
 
 /// The replicas in a file. `probe_port` is for those that name no place for probes, and `own` are no replicas. Host names are resolved, which may

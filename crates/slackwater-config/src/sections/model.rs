@@ -201,7 +201,8 @@ named! {
         Udp = "udp",
         /// A request on a connection that is kept.
         Http = "http",
-        /// Nothing: each worker goes by what it sees itself. Sets `local_only` of the Prequal settings. `[A13]`
+        /// Nothing: each worker goes by what it sees itself. Sets `local_only` of the Prequal
+        /// settings. `[A13]`
         None = "none",
     }
 }

@@ -7,8 +7,8 @@ use super::otel_variables::Variables;
 use crate::toml_reader::Flag;
 use toml::de::DeValue;
 
-/// Declares flags that stand for keys: lists, and then single values, each with its help, its field, its name, what it calls
-/// its value, and its key.
+/// Declares flags that stand for keys: lists, and then single values, each with its help, its
+/// field, its name, what it calls its value, and its key.
 macro_rules! flags {
     ($(#[$meta:meta])* pub struct $name:ident lists {
         $($(#[doc = $list_doc:literal])+ $list:ident $list_flag:literal $list_value:literal => $list_key:literal;)*
@@ -62,13 +62,15 @@ flags! {
         workers "--workers" "N" => "workers", allow_negative_numbers = true;
         /// What carries probes: udp, http or none [key: probe.transport; default: udp]
         probe "--probe" "TRANSPORT" => "probe.transport";
-        /// Where status and metrics are served, or "none" [key: admin.listen; default: 127.0.0.1:9900]
+        /// Where status and metrics are served, or "none" [key: admin.listen; default:
+        /// 127.0.0.1:9900]
         admin "--admin" "ADDR:PORT" => "admin.listen";
         /// What is logged: error, warn, info, debug or trace [key: log.level; default: info]
         log_level "--log-level" "LEVEL" => "log.level";
         /// What a line of the log looks like: text or json [key: log.format; default: text]
         log_format "--log-format" "FORMAT" => "log.format";
-        /// Where a line for each request goes: none, stdout, stderr or a file [key: access_log.to; default: none]
+        /// Where a line for each request goes: none, stdout, stderr or a file [key: access_log.to;
+        /// default: none]
         access_log "--access-log" "WHERE" => "access_log.to";
     } also {
         /// What stands in for keys of `[tracing]`; whoever serves asks the environment.

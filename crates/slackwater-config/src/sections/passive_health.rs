@@ -17,7 +17,8 @@ use slackwater_core::health::{
 };
 use slackwater_core::policy::{PolicyEntry, Settings};
 
-// The core's `HealthSettings` are, but for its mechanisms, what error aversion and latency probation have in common.
+// The core's `HealthSettings` are, but for its mechanisms, what error aversion and latency
+// probation have in common.
 keys! { HealthSettings in "ejection" {
     /// The largest share of the replicas that may be out at a time, of those that health checks and
     /// tiers leave; rounded down. 0: nobody is ever out, and the bad get a sixteenth of their

@@ -158,8 +158,8 @@ pub(super) fn read_key_file(
     })
 }
 
-/// What `parse` makes of what is in the file that `field` names, blanks around it left out; and what is to be remarked if
-/// everybody can read that file.
+/// What `parse` makes of what is in the file that `field` names, blanks around it left out; and
+/// what is to be remarked if everybody can read that file.
 pub(super) fn read_secret<T>(
     reader: &mut Reader<'_>,
     field: &str,

@@ -117,7 +117,8 @@ pub(super) fn identity_keys(files: &IdentityFiles) -> [(&'static str, String); 2
     ]
 }
 
-/// A listener's section, which `prefix` stands before; `None` where there is none, or after mistakes.
+/// A listener's section, which `prefix` stands before; `None` where there is none, or after
+/// mistakes.
 pub(super) fn read_listener_tls(
     reader: &mut Reader<'_>,
     prefix: &str,
@@ -160,8 +161,8 @@ pub(super) fn read_listener_tls(
     })
 }
 
-/// What the keys `tickets` and `sessions_max` come to. A resumed session is not verified again, so clients that prove
-/// themselves have none: a certificate would be good beyond its end.
+/// What the keys `tickets` and `sessions_max` come to. A resumed session is not verified again, so
+/// clients that prove themselves have none: a certificate would be good beyond its end.
 fn resumption(
     reader: &mut Reader<'_>,
     section: &str,
@@ -384,7 +385,8 @@ pub(super) fn write_replica_tls(to: &mut String, prefix: &str, tls: &ClientTls) 
     );
 }
 
-/// The section for replicas of the service that `prefix` names; `None` where there is none, or after mistakes.
+/// The section for replicas of the service that `prefix` names; `None` where there is none, or
+/// after mistakes.
 pub(super) fn read_replica_tls(
     reader: &mut Reader<'_>,
     prefix: &str,

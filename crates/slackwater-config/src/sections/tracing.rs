@@ -41,26 +41,27 @@ settings! {
         /// The share of requests that are sampled, drawn at random, of those that come without a
         /// parent.
         sample: Quantile = millionths(10_000), Any(Share);
-        /// What counts of a client's `traceparent`. `"follow"`: its trace goes on, and is sampled if it
-        /// says so. `"ignore"`: nothing, and it is taken out with `tracestate`: for clients that are
-        /// strangers.
+        /// What counts of a client's `traceparent`. `"follow"`: its trace goes on, and is sampled
+        /// if it says so. `"ignore"`: nothing, and it is taken out with `tracestate`: for clients
+        /// that are strangers.
         parent: ParentRule = ParentRule::Follow, Choice(ParentRule::NAMES);
         /// The name of this process in traces.
         service_name: String = "slackwater".to_owned(), SERVICE_NAME, fixed;
         /// How long an export may take. It is tried again up to 4 times.
         timeout: Duration = Duration::from_secs(10), Within(Span, Duration::from_millis(10)..=MINUTE), fixed;
     } then {
-        /// Fields for the collector, such as a token: `name: value` on each line; `#` begins a comment.
-        /// Read for each export, never shown or logged. Keep it at mode 600.
+        /// Fields for the collector, such as a token: `name: value` on each line; `#` begins a
+        /// comment. Read for each export, never shown or logged. Keep it at mode 600.
         headers_file: FILE, "none", fixed;
-        /// In PEM: the authorities that the collector's certificate must be from, where the endpoint is
-        /// `https`.
+        /// In PEM: the authorities that the collector's certificate must be from, where the
+        /// endpoint is `https`.
         ca: FILE, "the system's authorities", fixed;
         /// In PEM: what is shown to a collector that asks. Together with `tracing.key`.
         certificate: FILE, "none", fixed;
         /// In PEM, without a passphrase: its key.
         key: FILE, "none", fixed;
-        /// What else is said of this process, such as `{ "deployment.environment.name" = "staging" }`.
+        /// What else is said of this process, such as `{ "deployment.environment.name" = "staging"
+        /// }`.
         resource: Described("a table of texts, at most 64", RESOURCE_SCHEMA), "`{}`", fixed;
     } also {
         /// The collector; `None`: nothing is traced, and requests go on as they came.
@@ -69,7 +70,8 @@ settings! {
         resource: Vec<(String, String)> = Vec::new();
         /// Fields that are sent to the collector.
         headers: CollectorHeaders = CollectorHeaders::None;
-        /// Whom to believe that it is the collector, and what is shown to it, where the endpoint is spoken to by TLS.
+        /// Whom to believe that it is the collector, and what is shown to it, where the endpoint is
+        /// spoken to by TLS.
         tls: ClientTls = ClientTls::default();
     }
 }
@@ -217,8 +219,8 @@ fn doubts(
 
 /// Reads `[tracing]`.
 ///
-/// A mistake of the file is one. What is wrong in the environment, which is often everybody's in a pod, is told and left aside,
-/// as OpenTelemetry asks of whoever reads it.
+/// A mistake of the file is one. What is wrong in the environment, which is often everybody's in a
+/// pod, is told and left aside, as OpenTelemetry asks of whoever reads it.
 pub(super) fn read_tracing<'s>(
     reader: &mut Reader<'s>,
     variables: &'s Variables,

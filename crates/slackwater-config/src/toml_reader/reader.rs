@@ -244,7 +244,8 @@ impl<'s> Reader<'s> {
         }
     }
 
-    /// The file that `item` names as `written`: a relative name in a configuration file starts from that file's own directory.
+    /// The file that `item` names as `written`: a relative name in a configuration file starts from
+    /// that file's own directory.
     pub(crate) fn path_of(&self, item: &Item<'_>, written: &str) -> PathBuf {
         let source = self
             .source

@@ -47,7 +47,8 @@ impl Guarded {
         }
     }
 
-    /// Notes whether the driver offers a replica; gives whether the policy may choose it, which it may not while it is out.
+    /// Notes whether the driver offers a replica; gives whether the policy may choose it, which it
+    /// may not while it is out.
     fn offer(&mut self, replica: ReplicaId, available: bool) -> bool {
         let Some(record) = self.records.find_mut(replica) else {
             return available;

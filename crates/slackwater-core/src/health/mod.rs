@@ -1,9 +1,10 @@
 //! Who may be chosen, and for what share: around any policy, by what a client sees of its own queries.
 //!
-//! A policy says who is best; health says who may be asked at all. [`build`] puts it around a policy as one more policy. It
-//! sees each pick, head, end and report, and has two means that every policy honours already: a replica is taken *out* of
-//! the choice ([`Event::Available`]), or has a *share*: a query avoids it with a probability of one less its share.
-//! A third is a *trial*: a query sent to a replica that is out, to see how it does.
+//! A policy says who is best; health says who may be asked at all. [`build`] puts it around a
+//! policy as one more policy. It sees each pick, head, end and report, and has two means that every
+//! policy honours already: a replica is taken *out* of the choice ([`Event::Available`]), or has a
+//! *share*: a query avoids it with a probability of one less its share. A third is a *trial*: a
+//! query sent to a replica that is out, to see how it does.
 //!
 //! - **Error aversion** `[E1]` to `[E5]`: success rates over a window of time, relative to the others', turned into an
 //!   expected cost that counts what a failure costs whoever has to try again. A replica that costs more than the others do

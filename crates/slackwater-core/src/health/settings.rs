@@ -24,9 +24,10 @@ pub struct HealthSettings {
     /// well: 0 to 1, default 0.003. At 0 nobody
     /// comes back but when the others get as bad, or too few are left.
     pub trials: Quantile,
-    /// Trials are copies of queries, which the driver [asks for](crate::policy::Query::trial), so that no client waits
-    /// for a replica that is out. While a driver has none to copy for as long as `back_off_max`, a query is a trial all the
-    /// same. Default false: trials are queries. `[H4]`
+    /// Trials are copies of queries, which the driver [asks for](crate::policy::Query::trial), so
+    /// that no client waits for a replica that is out. While a driver has none to copy for as long
+    /// as `back_off_max`, a query is a trial all the same. Default false: trials are queries.
+    /// `[H4]`
     pub shadow_trials: bool,
     /// How long a replica is out before its first trial: above 0 to 1 hour, default 1 s. Doubles with each trial that fails,
     /// and with each return that does not last.

@@ -30,7 +30,8 @@ use crate::named;
 use core::fmt;
 
 named! {
-    /// How urgent a query is. A higher one starts first; where there is no room, a lower one goes first.
+    /// How urgent a query is. A higher one starts first; where there is no room, a lower one goes
+    /// first.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
     pub enum Priority by name {
         /// Somebody waits for the answer.
@@ -59,7 +60,8 @@ named! {
     /// Why a query was turned away unstarted.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub enum Shed by name {
-        /// All places are taken, and so is all room to wait; or one of a higher priority took its room.
+        /// All places are taken, and so is all room to wait; or one of a higher priority took its
+        /// room.
         Full = "full",
         /// Its deadline passed.
         Deadline = "deadline",

@@ -1,10 +1,12 @@
-//! What is known of a policy without making one: for the list of policies, configuration, and whoever shows people how it chooses.
+//! What is known of a policy without making one: for the list of policies, configuration, and
+//! whoever shows people how it chooses.
 
 use crate::named;
 use crate::policy::{Policy, PolicySettings};
 use alloc::boxed::Box;
 
-/// A policy that users can select, and all that others need to know of it. Nothing outside the core decides by a policy's name.
+/// A policy that users can select, and all that others need to know of it. Nothing outside the core
+/// decides by a policy's name.
 #[derive(Clone, Copy, Debug)]
 pub struct PolicyEntry {
     /// The name to select it by.
@@ -23,7 +25,8 @@ pub struct PolicyEntry {
     pub carried: Carried,
     /// What it compares of its own.
     pub score: ScoreWords,
-    /// Why the hot-cold rule decided, for a policy that as a rule compares a score; empty for others.
+    /// Why the hot-cold rule decided, for a policy that as a rule compares a score; empty for
+    /// others.
     pub why_hot_cold: &'static str,
     /// The section and the key by which failures count. Error aversion takes its place.
     pub failure_penalty: Option<(&'static str, &'static str)>,
@@ -114,7 +117,8 @@ impl PolicyEntry {
         self.sections.contains(&section)
     }
 
-    /// Whether it reads the key of the section. The section `prequal` is read by several policies, not by each of them all.
+    /// Whether it reads the key of the section. The section `prequal` is read by several policies,
+    /// not by each of them all.
     pub fn reads_key(&self, section: &str, key: &str) -> bool {
         if section != "prequal" {
             return self.reads(section);

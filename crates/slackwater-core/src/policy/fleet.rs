@@ -243,8 +243,9 @@ impl Fleet {
         self.standings.find(replica).is_some()
     }
 
-    /// Whether a replica may be chosen: it is known, the driver has not taken it out of the choice, it does not drain by its
-    /// own report, and it has not stopped answering probes while others go on. In a panic, false of all. `[Decision 0007]`
+    /// Whether a replica may be chosen: it is known, the driver has not taken it out of the choice,
+    /// it does not drain by its own report, and it has not stopped answering probes while others go
+    /// on. In a panic, false of all. `[Decision 0007]`
     pub fn is_available(&self, replica: ReplicaId) -> bool {
         let may_be =
             |standing: &Standing| standing.is_present() || (self.present == 0 && standing.is_fit());

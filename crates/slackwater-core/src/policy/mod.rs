@@ -1,8 +1,9 @@
 //! Policies: who gets the next query.
 //!
-//! Every policy is a value behind one trait. A driver passes it what has happened ([`Event`]), has it choose, polls what is to
-//! be done (`poll_…`) and looks at it (`fleet`, `counters`, `snapshot`). Completion is part of the trait: each pick carries a
-//! [`Ticket`], which the driver hands back with the query's [`Outcome`], also when the query was dropped.
+//! Every policy is a value behind one trait. A driver passes it what has happened ([`Event`]), has
+//! it choose, polls what is to be done (`poll_…`) and looks at it (`fleet`, `counters`,
+//! `snapshot`). Completion is part of the trait: each pick carries a [`Ticket`], which the driver
+//! hands back with the query's [`Outcome`], also when the query was dropped.
 //!
 //! Adding a policy is one file in `policies/` and its lines in `policies/mod.rs`.
 
@@ -55,23 +56,26 @@ use core::fmt::Debug;
 
 /// A way to choose replicas.
 ///
-/// Choosing never waits, never does I/O and never allocates `[A1]`. `now` should not step back; where it does, the policy
-/// keeps the latest time that it has seen. No method has a default: a policy around a policy that leaves one out does not
-/// compile, and a new [`Event`] passes through it.
+/// Choosing never waits, never does I/O and never allocates `[A1]`. `now` should not step back;
+/// where it does, the policy keeps the latest time that it has seen. No method has a default: a
+/// policy around a policy that leaves one out does not compile, and a new [`Event`] passes through
+/// it.
 pub trait Policy: Debug + Send {
     /// The name by which users select it, as in [`POLICIES`].
     fn name(&self) -> &'static str;
 
-    /// Handles what has happened. Draws are made for reports and timeouts alone: with any other event,
-    /// [`NoDraw`](crate::draw::NoDraw) will do.
+    /// Handles what has happened. Draws are made for reports and timeouts alone: with any other
+    /// event, [`NoDraw`](crate::draw::NoDraw) will do.
     fn handle(&mut self, now: Instant, event: Event<'_>, draw: &mut dyn Draw);
 
-    /// Chooses a replica for a query, and charges the choice in the same step. A query that is [pinned](Query::pinned)
-    /// goes where it is pinned to, if that replica may be chosen, and is charged alike. One whose
-    /// [probing round](Query::round) ends is chosen by the answers. One for a [trial](Attempt::Trial) goes to a replica
-    /// that health has taken out of the choice, or nowhere. `[S1]` `[S2]` `[H4]`
+    /// Chooses a replica for a query, and charges the choice in the same step. A query that is
+    /// [pinned](Query::pinned) goes where it is pinned to, if that replica may be chosen, and is
+    /// charged alike. One whose [probing round](Query::round) ends is chosen by the answers. One
+    /// for a [trial](Attempt::Trial) goes to a replica that health has taken out of the choice, or
+    /// nowhere. `[S1]` `[S2]` `[H4]`
     ///
-    /// An `explanation` is overwritten with what the choice was made from; it changes nothing of the choice.
+    /// An `explanation` is overwritten with what the choice was made from; it changes nothing of
+    /// the choice.
     fn choose(
         &mut self,
         now: Instant,
@@ -96,8 +100,8 @@ pub trait Policy: Debug + Send {
     /// When the policy next wants an [`Event::Timeout`], if at all.
     fn poll_timeout(&self) -> Option<Instant>;
 
-    /// Whether a [trial](Attempt::Trial) would go anywhere now, as of the last event. Only health wants trials, and only
-    /// with [`shadow_trials`](crate::health::HealthSettings::shadow_trials).
+    /// Whether a [trial](Attempt::Trial) would go anywhere now, as of the last event. Only health
+    /// wants trials, and only with [`shadow_trials`](crate::health::HealthSettings::shadow_trials).
     fn wants_trial(&self) -> bool;
 
     /// The replicas that it knows, and which of them may be chosen.

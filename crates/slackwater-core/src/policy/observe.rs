@@ -150,11 +150,13 @@ pub struct Snapshot {
     pub replicas: Vec<ReplicaView>,
     /// The pool, or whatever else is kept of reports, oldest first; empty for policies that keep none.
     pub pool: Vec<PooledView>,
-    /// Whose reports of [`pool`](Self::pool) the next query's choice compares, the best first and of equals the older, and what of
-    /// each, for policies that compare something of their own. Empty where reports decide nothing, such as too few of them.
+    /// Whose reports of [`pool`](Self::pool) the next query's choice compares, the best first and
+    /// of equals the older, and what of each, for policies that compare something of their own.
+    /// Empty where reports decide nothing, such as too few of them.
     pub order: Vec<(ReplicaId, Option<Score>)>,
-    /// The first of [`order`](Self::order), to which the next query goes if it may go to any. `None` where it has an equal, so that
-    /// chance decides, and where there is no order. Under `shortest_expected_delay` the last turn of each decides between equals.
+    /// The first of [`order`](Self::order), to which the next query goes if it may go to any.
+    /// `None` where it has an equal, so that chance decides, and where there is no order. Under
+    /// `shortest_expected_delay` the last turn of each decides between equals.
     pub next: Option<ReplicaId>,
     /// The RIF limit now; `None` where nothing is hot.
     pub rif_limit: Option<Rif>,

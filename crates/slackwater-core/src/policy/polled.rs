@@ -119,7 +119,8 @@ impl<C: ChoosePolled> Policy for Polled<C> {
                     self.poll_lost(now, replica);
                 }
             }
-            // The replica is asked again when its next poll is due, and not before: the sender is full.
+            // The replica is asked again when its next poll is due, and not before: the sender is
+            // full.
             Event::ProbeUnsent(probe) => {
                 if self.polling.end(probe).is_some() {
                     self.choosing.counters.probes_unsent += 1;

@@ -22,8 +22,9 @@ pub enum Attempt {
     Retry,
     /// Another one while the first is still out.
     Hedge,
-    /// A copy of a query whose answer no client waits for, to see how a replica does that is out of the choice. It is
-    /// charged as any other, and its ticket comes back. Only health sends any, and no more than there may be trials. `[H4]`
+    /// A copy of a query whose answer no client waits for, to see how a replica does that is out of
+    /// the choice. It is charged as any other, and its ticket comes back. Only health sends any,
+    /// and no more than there may be trials. `[H4]`
     Trial,
 }
 
@@ -43,8 +44,8 @@ pub struct Query<'a> {
     pub pinned: Option<ReplicaId>,
     /// It is pinned to that one because it has waited for room, and there it is: no session and no key belongs there.
     pub has_room: bool,
-    /// The round that a [`Decision::Probe`] began for it, which ends with the answers that it has: the choice is made now.
-    /// Policies that begin no rounds choose as ever. `[S1]` `[S2]`
+    /// The round that a [`Decision::Probe`] began for it, which ends with the answers that it has:
+    /// the choice is made now. Policies that begin no rounds choose as ever. `[S1]` `[S2]`
     pub round: Option<&'a ProbeRound>,
 }
 
@@ -143,8 +144,8 @@ pub enum Decision {
     Pick(Pick),
     /// Ask these replicas first, then choose again with the [round](Query::round).
     Probe(ProbeRound),
-    /// No replica is known, or the query has been at all of them, or, for a second copy, at all that may be chosen. For a
-    /// trial: none is due.
+    /// No replica is known, or the query has been at all of them, or, for a second copy, at all
+    /// that may be chosen. For a trial: none is due.
     NoReplica,
 }
 
@@ -205,7 +206,8 @@ named! {
         LowestScore = "lowest_score",
         /// Fewer than two reports were usable: a random replica. `[A8]`
         Fallback = "fallback",
-        /// No replica may be chosen, so all may be: one of them by chance, or as the policy compares them. `[A8]`
+        /// No replica may be chosen, so all may be: one of them by chance, or as the policy
+        /// compares them. `[A8]`
         Panic = "panic",
         /// It was the only one that answered a synchronous probe. `[S2]`
         SoleAnswer = "sole_answer",
@@ -217,7 +219,8 @@ named! {
         LeastLoaded = "least_loaded",
         /// Of those drawn, its latency times the queries in flight there was the lowest.
         LowestCost = "lowest_cost",
-        /// Of those drawn, it had the lowest RIF by its last report; without one it ranks as an estimate.
+        /// Of those drawn, it had the lowest RIF by its last report; without one it ranks as an
+        /// estimate.
         LowestRif = "lowest_rif",
         /// Chance, in proportion to weights.
         Weighted = "weighted",
@@ -225,7 +228,8 @@ named! {
         Pinned = "pinned",
         /// It is out of the choice, and the query is to show how it does.
         Trial = "trial",
-        /// It may not be chosen. But all that may be have had the query, and one that may not is better than none.
+        /// It may not be chosen. But all that may be have had the query, and one that may not is
+        /// better than none.
         LastResort = "last_resort",
         /// All were full, and it was the first to have room for the query.
         Room = "room",
@@ -329,15 +333,17 @@ named! {
     pub enum Outcome by as_str {
         /// The replica answered it.
         Success = "success",
-        /// The replica answered with an error: a status of 500 or more, a gRPC status that blames the server.
+        /// The replica answered with an error: a status of 500 or more, a gRPC status that blames
+        /// the server.
         Failed = "failed",
         /// The replica did not answer in the time that it had.
         TimedOut = "timed_out",
         /// The replica broke off: a reset, a connection closed before the response was whole.
         Broken = "broken",
-        /// The replica wants less: a response that refuses the query and says that it may be tried again later. It tells of load,
-        /// not of failure. Its latency is no sample, and to a policy's rank it counts as a failure does: who refuses at once is
-        /// not therefore fast. `[E5]`
+        /// The replica wants less: a response that refuses the query and says that it may be tried
+        /// again later. It tells of load, not of failure. Its latency is no sample, and to a
+        /// policy's rank it counts as a failure does: who refuses at once is not therefore fast.
+        /// `[E5]`
         PushedBack = "pushed_back",
         /// The replica could not be reached, and never saw the query.
         Unreachable = "unreachable",

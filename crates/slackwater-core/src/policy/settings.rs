@@ -75,8 +75,8 @@ pub enum Kind<S> {
     U32(fn(&mut S) -> &mut u32),
 }
 
-/// Declares a section's table: `key in Kind: field;`, with a text behind that where the default does not say what holds without
-/// the key. Its doc is what the key does.
+/// Declares a section's table: `key in Kind: field;`, with a text behind that where the default
+/// does not say what holds without the key. Its doc is what the key does.
 macro_rules! section {
     (@unsaid) => { None };
     (@unsaid $unsaid:literal) => { Some($unsaid) };

@@ -1,4 +1,5 @@
-//! A request's record as it is kept and shown: names in place of numbers, and nothing that belongs to a worker.
+//! A request's record as it is kept and shown: names in place of numbers, and nothing that belongs
+//! to a worker.
 
 use super::absent::Absent;
 use crate::request_record::{AttemptKind, AttemptRecord, Directory, RequestRecord};

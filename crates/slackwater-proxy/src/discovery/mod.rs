@@ -1,8 +1,9 @@
 //! Where fleets come from: lists that change while requests run.
 //!
-//! A `Source` says, again and again, who is in a fleet: always the whole of it, or why it cannot say. [`Discovery`]
-//! follows one source for the whole process, believes what a `guard` believes, and passes fleets on as values; workers take
-//! them when they come, and never wait for one. A source that fails changes nothing: the last good fleet stays.
+//! A `Source` says, again and again, who is in a fleet: always the whole of it, or why it cannot
+//! say. [`Discovery`] follows one source for the whole process, believes what a `guard` believes,
+//! and passes fleets on as values; workers take them when they come, and never wait for one. A
+//! source that fails changes nothing: the last good fleet stays.
 //!
 //! | | file |
 //! |---|---|

@@ -1,7 +1,9 @@
-//! HTTP forwarding: a request's way from a client's connection to a replica's and back, for `serve` and `agent`.
+//! HTTP forwarding: a request's way from a client's connection to a replica's and back, for `serve`
+//! and `agent`.
 //!
-//! Everything here belongs to one worker thread and is shared within it by `Rc`: no lock and no atomic on a request's
-//! path. Which replica gets the request is not decided here; the sub-command's [`Handler`] does that.
+//! Everything here belongs to one worker thread and is shared within it by `Rc`: no lock and no
+//! atomic on a request's path. Which replica gets the request is not decided here; the
+//! sub-command's [`Handler`] does that.
 //!
 //! Each folder uses those above it in this table and none below it:
 //!

@@ -1,4 +1,5 @@
-//! One attempt of a request at one replica: why it was sent there, what the policy knew, and what became of it.
+//! One attempt of a request at one replica: why it was sent there, what the policy knew, and what
+//! became of it.
 
 use super::record::CopyKind;
 use core::time::Duration;

@@ -1,7 +1,8 @@
 //! The proxy at work: its listeners, its workers, and what they work by.
 //!
-//! [`Proxy::start`] is the proxy without any state of the process, so that a program can run several. How it comes from one
-//! configuration to another is in `reload`, where its fleets come from in `sources`, what is told of it in `status`.
+//! [`Proxy::start`] is the proxy without any state of the process, so that a program can run
+//! several. How it comes from one configuration to another is in `reload`, where its fleets come
+//! from in `sources`, what is told of it in `status`.
 
 mod reload;
 mod sources;
@@ -71,7 +72,8 @@ pub struct Outside {
     pub recorder: Option<Recorder>,
     /// What is wanted of single replicas from the start on, by service.
     pub orders: BTreeMap<String, Orders>,
-    /// Whether decisions are kept though the configuration has no admin server: somebody else asks for them.
+    /// Whether decisions are kept though the configuration has no admin server: somebody else asks
+    /// for them.
     pub is_told_of: bool,
 }
 
@@ -86,7 +88,8 @@ impl Outside {
 
 /// Sockets that listen already, such as those that a process hands to its successor.
 pub trait OpenSockets {
-    /// Those at `address`, shared out to so many workers, each at least one; `None`: there are none, and they are opened.
+    /// Those at `address`, shared out to so many workers, each at least one; `None`: there are
+    /// none, and they are opened.
     ///
     /// # Errors
     ///
@@ -118,13 +121,15 @@ struct ServiceSource {
     orders: watch::Sender<Arc<Orders>>,
 }
 
-/// What the next service that begins is known by, in the whole process: `demo` has two proxies in it.
+/// What the next service that begins is known by, in the whole process: `demo` has two proxies in
+/// it.
 fn next_number() -> u64 {
     static BEGUN: AtomicU64 = AtomicU64::new(0);
     BEGUN.fetch_add(1, Relaxed)
 }
 
-/// The services as the status has them; `views` are those of each worker, in the order of the configuration.
+/// The services as the status has them; `views` are those of each worker, in the order of the
+/// configuration.
 fn parts(
     config: &Config,
     sources: Vec<ServiceSource>,
@@ -145,8 +150,9 @@ fn parts(
 }
 
 impl Proxy {
-    /// Starts the proxy: when this returns, it takes connections. `fleets` are those of the configuration's services, in its
-    /// order: [`find`] finds them. To be called in a runtime of tokio, which follows fleets that change.
+    /// Starts the proxy: when this returns, it takes connections. `fleets` are those of the
+    /// configuration's services, in its order: [`find`] finds them. To be called in a runtime of
+    /// tokio, which follows fleets that change.
     ///
     /// # Errors
     ///
@@ -252,7 +258,8 @@ impl Proxy {
             .map_err(|_| Fault::runtime("a worker ended before it began"))?
     }
 
-    /// Checks whoever is in a service's fleet, if that is to be done, as long as anybody wants to know.
+    /// Checks whoever is in a service's fleet, if that is to be done, as long as anybody wants to
+    /// know.
     fn check(
         &mut self,
         service: &ServiceConfig,
@@ -296,13 +303,15 @@ impl Proxy {
         &self.config
     }
 
-    /// Waits for the first worker that ends though nobody asked for it; why it did. The others go on, without its share of the
-    /// clients: end the process, so that whoever supervises it starts it anew.
+    /// Waits for the first worker that ends though nobody asked for it; why it did. The others go
+    /// on, without its share of the clients: end the process, so that whoever supervises it starts
+    /// it anew.
     pub async fn unasked_end(&mut self) -> Fault {
         self.threads.unasked_end().await
     }
 
-    /// Waits until every worker has ended, as they do after [`drain`](Self::drain) or [`stop`](Self::stop).
+    /// Waits until every worker has ended, as they do after [`drain`](Self::drain) or
+    /// [`stop`](Self::stop).
     ///
     /// # Errors
     ///
@@ -360,8 +369,8 @@ struct Listener {
     config: ListenerConfig,
     /// The port is the one that the system chose, where it was to choose.
     address: SocketAddr,
-    /// Those of each worker. Kept for a successor, and so that other settings do not take another socket; connections wait
-    /// in it as long as anybody has it.
+    /// Those of each worker. Kept for a successor, and so that other settings do not take another
+    /// socket; connections wait in it as long as anybody has it.
     sockets: Vec<Vec<TcpListener>>,
     phase: watch::Sender<Phase>,
 }
@@ -467,7 +476,8 @@ impl Listeners {
         }
     }
 
-    /// Routes with the numbers of listeners in place of their places in the configuration, which is that of `open`.
+    /// Routes with the numbers of listeners in place of their places in the configuration, which is
+    /// that of `open`.
     fn routes(&self, routes: &[Route]) -> Vec<Route> {
         numbered(routes, &self.open)
     }

@@ -1,9 +1,9 @@
 //! From one configuration to another while requests run, all of it or nothing.
 //!
-//! Whatever can fail comes first, and changes nothing: sockets are bound, sources of fleets are opened, workers make new
-//! services. Then every worker takes the new routes, services and listeners between two requests. A service whose settings
-//! are as they were stays, with all that its policy has learned, and so do its replicas. Requests that run keep what they
-//! began with.
+//! Whatever can fail comes first, and changes nothing: sockets are bound, sources of fleets are
+//! opened, workers make new services. Then every worker takes the new routes, services and
+//! listeners between two requests. A service whose settings are as they were stays, with all that
+//! its policy has learned, and so do its replicas. Requests that run keep what they began with.
 
 use super::sources::{Opened, Sources, wait_for_fleets};
 use super::status::ServiceParts;

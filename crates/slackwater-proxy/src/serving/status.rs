@@ -1,7 +1,7 @@
 //! What the admin server hears from the workers.
 //!
-//! Facts are read straight from each worker's balancers (a short lock, taken now and then) and counts; no worker has to
-//! answer anything, so the status comes also when workers are busy.
+//! Facts are read straight from each worker's balancers (a short lock, taken now and then) and
+//! counts; no worker has to answer anything, so the status comes also when workers are busy.
 
 use super::tls::Tls;
 use crate::access_log::Switch;

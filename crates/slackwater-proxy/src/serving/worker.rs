@@ -1,8 +1,9 @@
 //! A worker: one thread with a runtime, listeners, services and connections of its own.
 //!
-//! Workers share nothing that a request touches; what the admin server wants to know it reads from each. Each listener has
-//! an [`AcceptLoop`] of its own; the worker ends with the last of them. A new configuration comes in two steps: it
-//! is prepared, which may fail and changes nothing, and then taken, which cannot.
+//! Workers share nothing that a request touches; what the admin server wants to know it reads from
+//! each. Each listener has an [`AcceptLoop`] of its own; the worker ends with the last of them. A
+//! new configuration comes in two steps: it is prepared, which may fail and changes nothing, and
+//! then taken, which cannot.
 
 use super::tls::Tls;
 use crate::access_log::Switch;

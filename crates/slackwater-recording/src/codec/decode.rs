@@ -1,4 +1,5 @@
-//! Bytes to entries. What was written by nobody is refused: nothing panics, and nothing grows beyond what was read.
+//! Bytes to entries. What was written by nobody is refused: nothing panics, and nothing grows
+//! beyond what was read.
 
 use super::{Context, STRANGER, kind, report, request, said};
 use crate::bytes::{Bytes, Malformed};

@@ -1,8 +1,8 @@
-//! Entries as bytes. What both sides keep: the time, who is in the fleet, and reports' rarer fields and requests' texts that were
-//! seen lately.
+//! Entries as bytes. What both sides keep: the time, who is in the fleet, and reports' rarer fields
+//! and requests' texts that were seen lately.
 //!
-//! An entry is a byte that says which it is, the time since the one before, and its fields. Both sides keep the same
-//! [`Context`], so that what was said once is not said again.
+//! An entry is a byte that says which it is, the time since the one before, and its fields. Both
+//! sides keep the same [`Context`], so that what was said once is not said again.
 
 mod decode;
 mod encode;

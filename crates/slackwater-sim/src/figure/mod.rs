@@ -102,7 +102,8 @@ pub struct Words {
     pub name: &'static str,
     /// What it shows, in a line.
     pub title: &'static str,
-    /// What the experiment is, where it comes from, and how ours may differ: a few sentences for the report.
+    /// What the experiment is, where it comes from, and how ours may differ: a few sentences for
+    /// the report.
     pub about: &'static str,
 }
 

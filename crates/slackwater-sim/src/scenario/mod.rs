@@ -60,8 +60,8 @@ impl Scenario {
     /// The most clients.
     pub const CLIENTS_MAX: usize = 10_000;
 
-    /// Nothing but a load on a fleet, for a minute: no neighbours, no network, no events, no warm-up, and clients that wait for
-    /// 5 s.
+    /// Nothing but a load on a fleet, for a minute: no neighbours, no network, no events, no
+    /// warm-up, and clients that wait for 5 s.
     pub fn plain(load: Load, cost: Cost, fleet: Vec<Group>) -> Self {
         Self {
             load,

@@ -1,4 +1,4 @@
-//! What whoever carries requests tells of it: plain facts, gathered when somebody asks.
+//! What a process that carries requests knows of them: plain facts, gathered on demand.
 //!
 //! `serve`, `agent` and `demo` each implement [`StatusSource`]. The facts are in the core's own terms (counters, snapshots,
 //! replica ids of each worker); `admin` turns them into what people and programs read.
@@ -259,7 +259,8 @@ pub struct ReplicaFacts {
     pub health: Option<HealthFacts>,
     /// What is known of it where no policy chooses: by an agent, of the server behind it.
     pub behind: Option<BehindFacts>,
-    /// Its state, which a [`StateTracker`](crate::state_tracker::StateTracker) fills in from all of this.
+    /// Its state, which a [`StateTracker`](crate::state_tracker::StateTracker) fills in from all of
+    /// this.
     pub standing: Standing,
 }
 

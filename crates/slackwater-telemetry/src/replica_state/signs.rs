@@ -4,8 +4,8 @@ use super::{ReplicaState, Why};
 use core::time::Duration;
 use slackwater_core::policy::HealthState;
 
-/// What is known of a replica, over all workers. Each of it holds as soon as one worker finds it so, but for
-/// [`available`](Self::available), which takes all of them.
+/// What is known of a replica, over all workers. Each of it holds as soon as one worker finds it
+/// so, but for [`available`](Self::available), which takes all of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -38,7 +38,8 @@ pub struct Signs {
     pub in_flight: u64,
 }
 
-/// How requests to a replica went: the most severe state that any worker has it in, and the means over workers.
+/// How requests to a replica went: the most severe state that any worker has it in, and the means
+/// over workers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HealthSigns {
     /// Its state.
@@ -56,8 +57,8 @@ pub struct HealthSigns {
 }
 
 impl Signs {
-    /// The state, and why. Of several the first in this order wins: `disabled`, `down`, `draining`, `unreachable`, `ejected`, `limited`,
-    /// `warming_up`, `unprobed`, `available`.
+    /// The state, and why. Of several the first in this order wins: `disabled`, `down`, `draining`,
+    /// `unreachable`, `ejected`, `limited`, `warming_up`, `unprobed`, `available`.
     pub fn state(&self) -> (ReplicaState, Why) {
         use ReplicaState::{
             Available, Disabled, Down, Draining, Ejected, Limited, Unprobed, Unreachable, WarmingUp,

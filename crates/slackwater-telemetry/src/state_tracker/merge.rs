@@ -1,4 +1,5 @@
-//! The facts that decide replicas' states, merged over workers: a sign holds as soon as one worker finds it so, numbers are means.
+//! The facts that decide replicas' states, merged over workers: a sign holds as soon as one worker
+//! finds it so, numbers are means.
 
 use crate::facts::{ReplicaFacts, ServiceFacts, WorkerFacts};
 use crate::replica_state::{HealthSigns, Signs};

@@ -8,8 +8,8 @@ use bytes::Buf;
 use http_body::{Body, Frame};
 use slackwater_core::tracker::End;
 
-/// A response body `B` whose query is in flight until it ends, fails or is dropped; or the empty body of a probe's
-/// answer, or any other to a query that has ended.
+/// A response body `B` whose query is in flight until it ends, fails or is dropped; or the empty
+/// body of a probe's answer, or any other to a query that has ended.
 pub type TrackedBody<B> = WatchedBody<B, Tracking>;
 
 /// The query that a body answers.

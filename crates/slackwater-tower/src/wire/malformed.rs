@@ -6,8 +6,8 @@
 use slackwater_core::named;
 
 named! {
-    /// Why a datagram is refused. The same checks in the same order on both sides, so a datagram has one verdict. Refusing is
-    /// silent on the wire; count these.
+    /// Why a datagram is refused. The same checks in the same order on both sides, so a datagram
+    /// has one verdict. Refusing is silent on the wire; count these.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
     #[non_exhaustive]
     pub enum Malformed by name {

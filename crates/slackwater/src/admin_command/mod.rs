@@ -1,5 +1,8 @@
-//! The sub-command `slackwater admin`: what the admin server of a running `serve` offers to whoever has the process in hand, from
-//! a shell. Each command is one request, and `docs/admin.md` says what it does; here is how it is asked for, and told.
+//! The sub-command `slackwater admin`: an operator inspects and changes a running `serve` from a
+//! shell.
+//!
+//! Each command is one request to the admin server, and `docs/admin.md` says what it does. This
+//! module reads the arguments and prints the answer.
 
 mod setting;
 mod token;

@@ -16,7 +16,8 @@ named! {
     pub(crate) enum ErrorKind by name {
         /// No connection could be opened: refused, unreachable, out of ports or file descriptors.
         Connect = "connect",
-        /// The answer's last byte had not come when the timeout, counted from the intended start, was over.
+        /// The answer's last byte had not come when the timeout, counted from the intended start,
+        /// was over.
         Timeout = "timeout",
         /// The connection or stream was closed or reset before the whole answer had come.
         Closed = "closed",

@@ -119,7 +119,8 @@ impl Schemas {
 
     /// All that were made.
     fn into_definitions(mut self) -> Map<String, Value> {
-        // The admin server knows only that whoever runs it may add something to live data; of the demo we know what.
+        // The admin server knows only that whoever runs it may add something to live data; of the
+        // demo we know what.
         let demo = [
             ("Fleet", self.sent.subschema_for::<Option<DemoFleet>>()),
             ("Tick", self.sent.subschema_for::<Option<DemoTick>>()),

@@ -1,7 +1,7 @@
 //! The sub-command `slackwater serve`: a balancing proxy for HTTP/1.1 and HTTP/2.
 //!
-//! [`run`] is the command: configuration, signals, exit code; [`slackwater_proxy`] is the proxy itself. What is changed at run
-//! time is in `control`, a successor's part of it in `handed_over`.
+//! [`run`] is the command: configuration, signals, exit code; [`slackwater_proxy`] is the proxy
+//! itself. What is changed at run time is in `control`, a successor's part of it in `handed_over`.
 
 mod control;
 mod handed_over;
@@ -209,7 +209,8 @@ async fn finish(running: &mut Running, signals: &mut Signals) -> Result<(), Faul
     running.proxy.ended().await
 }
 
-/// Says that the process ends, and waits for `drain_delay`; whether somebody wants it to end at once.
+/// Says that the process ends, and waits for `drain_delay`; whether somebody wants it to end at
+/// once.
 async fn announce_end(
     running: &mut Running,
     signals: &mut Signals,

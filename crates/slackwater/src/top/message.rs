@@ -1,7 +1,8 @@
 //! What the admin server says, as far as it is shown here: `docs/live.md`, read.
 //!
-//! The messages are the admin server's own, and here is what else it says. Lenient: what is missing is empty, what is unknown
-//! is skipped, columns may be shorter than the fleet. The process on the other side may be older or newer than this one.
+//! The messages are the admin server's own, and here is what else it says. Lenient: what is missing
+//! is empty, what is unknown is skipped, columns may be shorter than the fleet. The process on the
+//! other side may be older or newer than this one.
 
 use serde::Deserialize;
 pub(super) use slackwater_admin::messages::{

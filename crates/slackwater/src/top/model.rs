@@ -62,7 +62,8 @@ pub(super) struct Row<'a> {
     pub(super) trouble: Option<Trouble<'a>>,
 }
 
-/// Whether there is nothing wrong with a replica in the state of that name. One that this version does not know is taken for trouble.
+/// Whether there is nothing wrong with a replica in the state of that name. One that this version
+/// does not know is taken for trouble.
 pub(super) fn is_well(state: &str) -> bool {
     use ReplicaState::{Available, Unprobed};
     state.is_empty() || matches!(ReplicaState::named(state), Some(Available | Unprobed))

@@ -39,8 +39,9 @@ impl Answer {
     }
 }
 
-/// How many bytes of a socket wait to be acknowledged by the other side, and to be read from it, in the table of
-/// `/proc/net/tcp`. Addresses there are IPv4 as the machine keeps them, and ports are hexadecimal.
+/// How many bytes of a socket wait to be acknowledged by the other side, and to be read from it, in
+/// the table of `/proc/net/tcp`. Addresses there are IPv4 as the machine keeps them, and ports are
+/// hexadecimal.
 fn queued(sockets: &str, from: SocketAddr, to: SocketAddr) -> Option<(u64, u64)> {
     let text = |address: SocketAddr| match address {
         SocketAddr::V4(address) => {

@@ -1,5 +1,5 @@
-//! The policies' sections, `[prequal]`, `[linear]` and so on: the core's tables of their keys, as configurations of `serve` and
-//! scenarios of `sim` have them.
+//! The policies' sections, `[prequal]`, `[linear]` and so on: the core's tables of their keys, as
+//! configurations of `serve` and scenarios of `sim` have them.
 
 mod place;
 
@@ -28,7 +28,8 @@ pub(super) struct SaidSetting {
 }
 
 impl PolicySections {
-    /// Reads all of them, where `prefix` says: nothing for the top of the file, or `services.NAME.`. Mistakes are noted.
+    /// Reads all of them, where `prefix` says: nothing for the top of the file, or
+    /// `services.NAME.`. Mistakes are noted.
     pub fn read(reader: &mut Reader<'_>, prefix: &str) -> Self {
         let mut settings = PolicySettings::default();
         let mut reading = Reading {

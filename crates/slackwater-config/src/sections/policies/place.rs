@@ -1,5 +1,5 @@
-//! The core's keys as places of the table: how each is read, shown and told of. Ranges are the core's, and so are its words for
-//! them.
+//! The core's keys as places of the table: how each is read, shown and told of. Ranges are the
+//! core's, and so are its words for them.
 
 use crate::table::{
     self, Boolean, Core, Factor, Judge, Key, Meaning, Number, PerQuery, Place, Share, Span,

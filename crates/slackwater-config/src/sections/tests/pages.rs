@@ -16,8 +16,8 @@ fn key_of(line: &str) -> Option<&str> {
     key.filter(|key| !key.starts_with("--"))
 }
 
-/// The page with its rows made from the tables: each where it stands, new ones behind the key that is before them in their
-/// table, and none of keys that are gone.
+/// The page with its rows made from the tables: each where it stands, new ones behind the key that
+/// is before them in their table, and none of keys that are gone.
 fn with_rows(page: &str, rows: &[Row]) -> String {
     let mut lines: Vec<String> = page.lines().map(str::to_owned).collect();
     lines.retain(|line| key_of(line).is_none_or(|key| rows.iter().any(|row| row.key == key)));

@@ -41,7 +41,8 @@ use crate::policy::settings::SectionVisitor;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PolicySettings {
-    /// For `prequal` and `prequal_sync`; what concerns probes also for all others that keep reports.
+    /// For `prequal` and `prequal_sync`; what concerns probes also for all others that keep
+    /// reports.
     pub prequal: PrequalConfig,
     /// For `linear`.
     pub linear: LinearConfig,
@@ -82,8 +83,9 @@ impl PolicySettings {
     }
 }
 
-/// Who chooses where nobody names a policy: `shortest_expected_delay`. It asks for no knowledge of the fleet: near the best of
-/// the others in small and large, equal and unequal ones. `[Decision 0013]`
+/// Who chooses where nobody names a policy: `shortest_expected_delay`. It asks for no knowledge of
+/// the fleet: near the best of the others in small and large, equal and unequal ones. `[Decision
+/// 0013]`
 ///
 /// ```
 /// use slackwater_core::policy::{DEFAULT_POLICY, PolicySettings};

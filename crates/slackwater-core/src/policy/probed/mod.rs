@@ -178,7 +178,8 @@ pub trait Keep: Debug + Send {
 pub struct Compared {
     pub(in crate::policy) replica: ReplicaId,
     pub(in crate::policy) place: Place,
-    /// The first part of its place, as people compare it, where that is not the report's own figures.
+    /// The first part of its place, as people compare it, where that is not the report's own
+    /// figures.
     pub(in crate::policy) score: Option<Score>,
 }
 

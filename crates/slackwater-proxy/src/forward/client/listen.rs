@@ -32,7 +32,8 @@ pub fn listen(address: SocketAddr, workers: usize) -> io::Result<Vec<TcpListener
     (0..workers).map(|_| open(address, true)).collect()
 }
 
-/// What to do where a port cannot be had, to be added to the message; `flag` is what chooses another one.
+/// What to do where a port cannot be had, to be added to the message; `flag` is what chooses
+/// another one.
 pub fn advice_on_port(error: &io::Error, flag: &str) -> String {
     match error.kind() {
         io::ErrorKind::AddrInUse => format!("; free the port, or choose another with {flag}"),

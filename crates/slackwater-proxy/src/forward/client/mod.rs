@@ -1,8 +1,8 @@
-//! Clients' connections from accept to close: HTTP/1.1 or HTTP/2 by what the client sends first, with deadlines and a
-//! graceful end.
+//! Clients' connections from accept to close: HTTP/1.1 or HTTP/2 by what the client sends first,
+//! with deadlines and a graceful end.
 //!
-//! A client that closes its sending side over HTTP/1.1 is taken to have left. A request's future is dropped when its
-//! client leaves, and everything that it holds with it.
+//! A client that closes its sending side over HTTP/1.1 is taken to have left. A request's future is
+//! dropped when its client leaves, and everything that it holds with it.
 //!
 //! | | file |
 //! |---|---|
@@ -99,8 +99,8 @@ impl Clients {
     }
 }
 
-/// Whether the client begins as HTTP/2 does: no method of HTTP/1.1 starts with these letters. None if it ends before that
-/// is known.
+/// Whether the client begins as HTTP/2 does: no method of HTTP/1.1 starts with these letters. None
+/// if it ends before that is known.
 async fn speaks_http2(inbound: &Inbound) -> Option<bool> {
     const START: &[u8] = b"PRI";
     poll_fn(|cx| {

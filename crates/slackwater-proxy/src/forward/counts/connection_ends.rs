@@ -60,7 +60,8 @@ named! {
         Surplus = "surplus",
         /// The replica closed it, or sent something unasked, while it carried nothing.
         Closed = "closed",
-        /// After a response, as the replica had asked, or as either side of the exchange was not complete.
+        /// After a response, as the replica had asked, or as either side of the exchange was not
+        /// complete.
         Answered = "answered",
         /// It failed, or what came was no response.
         Failed = "failed",

@@ -1,7 +1,8 @@
-//! Counters of a worker's requests and connections: how they ended, replica by replica, for the admin server.
+//! Counters of a worker's requests and connections: how they ended, replica by replica, for the
+//! admin server.
 //!
-//! Each counter has one writer, the worker that owns it; so a load and a store do, and no request pays for a locked
-//! instruction.
+//! Each counter has one writer, the worker that owns it; so a load and a store do, and no request
+//! pays for a locked instruction.
 
 mod connection_ends;
 mod unreadable;

@@ -1,4 +1,5 @@
-//! One request on one replica: a connection is chosen, the request is sent, and the response's head or a failure returned.
+//! One request on one replica: a connection is chosen, the request is sent, and the response's head
+//! or a failure returned.
 //!
 //! A connection that had been idle may have been closed by the replica at any moment, so a request that fails on one is
 //! sent again on another one when that does no harm; `repeat` says when. A request that is known not to have reached the

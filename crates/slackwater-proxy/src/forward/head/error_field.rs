@@ -1,8 +1,9 @@
-//! `x-slackwater-error`: the kind of an answer of our own, in one word, and what it says of a request that such an answer came
-//! back for.
+//! `x-slackwater-error`: the kind of an answer of our own, in one word, and what it says of a
+//! request that such an answer came back for.
 //!
-//! An agent, or a replica's library, that turns a request away unstarted answers in a form that is recognized here, field
-//! by field, so that the request may go to another replica. Answers are written in `answer`, which stands above this.
+//! An agent, or a replica's library, that turns a request away unstarted answers in a form that is
+//! recognized here, field by field, so that the request may go to another replica. Answers are
+//! written in `answer`, which stands above this.
 
 use http::header::{self, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
@@ -36,10 +37,11 @@ pub(crate) enum Unstarted {
     Shed(Shed),
 }
 
-/// Whether an agent answered in place of its server, or a replica before its application. It takes more than the mark, for
-/// what an agent says makes any request
-/// one that nobody had: the answer has to be an agent's as a whole. A server that passes on what it heard from an agent
-/// before yet another server has had the request; it puts in a field of its own, as a rule, and is not believed.
+/// Whether an agent answered in place of its server, or a replica before its application. It takes
+/// more than the mark, for what an agent says makes any request one that nobody had: the answer has
+/// to be an agent's as a whole. A server that passes on what it heard from an agent before yet
+/// another server has had the request; it puts in a field of its own, as a rule, and is not
+/// believed.
 pub(crate) fn read_unstarted<B>(response: &Response<B>) -> Option<Unstarted> {
     let headers = response.headers();
     // Hardly any response has it.

@@ -41,8 +41,8 @@ pub(crate) const fn not_implemented(reason: &'static str) -> Refusal {
     }
 }
 
-/// Makes the head of a client's request fit for a replica. Whether the client's connection is to change its protocol is
-/// not to be seen in the head; `request` sees to that.
+/// Makes the head of a client's request fit for a replica. Whether the client's connection is to
+/// change its protocol is not to be seen in the head; `request` sees to that.
 pub(crate) fn prepare_request<B>(
     request: &mut Request<B>,
     protocol: ReplicaProtocol,

@@ -1,5 +1,5 @@
-//! Heads of messages: which fields may pass from the client to the replica and back, and what they say of a request's
-//! origin.
+//! Heads of messages: which fields may pass from the client to the replica and back, and what they
+//! say of a request's origin.
 //!
 //! No socket and no body is seen here.
 //!

@@ -36,7 +36,8 @@ impl Liveness {
         self.interval
     }
 
-    /// Looks at `now` at a connection that last received something at `received_at`; `is_busy` while requests are out on it.
+    /// Looks at `now` at a connection that last received something at `received_at`; `is_busy`
+    /// while requests are out on it.
     pub(crate) fn look(&mut self, now: u64, received_at: u64, is_busy: bool) -> LivenessAction {
         if !is_busy {
             self.asked_at = None;

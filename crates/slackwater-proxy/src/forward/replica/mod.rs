@@ -1,4 +1,5 @@
-//! Connections to a replica: made, kept, shared, and what one exchange on one of them looks like in either protocol.
+//! Connections to a replica: made, kept, shared, and what one exchange on one of them looks like in
+//! either protocol.
 //!
 //! | | file |
 //! |---|---|

@@ -70,8 +70,8 @@ pub(crate) struct Multiplex {
     config: Config,
 }
 
-/// Wakes requests that wait for a stream: for any request, and for one with a body, for which there may be none when there is one
-/// for others.
+/// Wakes requests that wait for a stream: for any request, and for one with a body, for which there
+/// may be none when there is one for others.
 #[derive(Debug, Default)]
 struct Freed {
     waiting: Cell<usize>,
@@ -273,7 +273,8 @@ impl Multiplex {
         }
     }
 
-    /// A stream on a connection that is there, or on a new one, or the first that becomes free, for a request with such a body.
+    /// A stream on a connection that is there, or on a new one, or the first that becomes free, for
+    /// a request with such a body.
     pub(crate) async fn find_or_open(
         &self,
         target: &Target,
@@ -326,7 +327,8 @@ impl Multiplex {
         called.map_err(|_| NoStream::Full)
     }
 
-    /// A stream on the least loaded connection that is not full and takes such a body; none where it is to have a new one.
+    /// A stream on the least loaded connection that is not full and takes such a body; none where
+    /// it is to have a new one.
     pub(crate) fn find(&self, body: Length) -> Option<StreamPermit> {
         let permit = self.find_shared(body)?;
         let may_be_another = self.open.borrow().len() < self.connections_max;
@@ -335,7 +337,8 @@ impl Multiplex {
         (!is_to_be_another).then_some(permit)
     }
 
-    /// A stream on the least loaded connection that is not full and takes bodies, if there is one: rather where no other is unread.
+    /// A stream on the least loaded connection that is not full and takes bodies, if there is one:
+    /// rather where no other is unread.
     fn find_shared(&self, body: Length) -> Option<StreamPermit> {
         let mut open = self.open.borrow_mut();
         let before = open.len();

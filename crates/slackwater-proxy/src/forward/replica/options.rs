@@ -1,4 +1,5 @@
-//! How to speak to a replica: what the configuration says of its connections and of one exchange on them.
+//! How to speak to a replica: what the configuration says of its connections and of one exchange on
+//! them.
 
 use super::multiplex;
 use crate::forward::counts::ReplicaEnds;
@@ -33,10 +34,12 @@ pub struct ReplicaOptions {
     pub head_bytes_max: usize,
     /// Fields of a response's head, at most.
     pub head_fields_max: usize,
-    /// Whether it may be an agent, and so is believed when it says that its server is gone. An agent's own server is
-    /// not: the mark is taken out of its responses, so that it can't have a request repeated elsewhere.
+    /// Whether it may be an agent, and so is believed when it says that its server is gone. An
+    /// agent's own server is not: the mark is taken out of its responses, so that it can't have a
+    /// request repeated elsewhere.
     pub may_be_agent: bool,
-    /// The form of the PROXY header that tells it whose a connection is; `None`: there is none. HTTP/1.1 only.
+    /// The form of the PROXY header that tells it whose a connection is; `None`: there is none.
+    /// HTTP/1.1 only.
     pub proxy_protocol: Option<Version>,
     /// Where it is counted why connections end.
     pub ends: Arc<ReplicaEnds>,

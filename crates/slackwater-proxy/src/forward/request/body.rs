@@ -216,8 +216,8 @@ impl RequestBody {
         Self { budget, ..self }
     }
 
-    /// From here on keeps up to `bytes_max` bytes of what is read, for another attempt. A body that is known to be larger
-    /// is left alone. To be called before anything is read.
+    /// From here on keeps up to `bytes_max` bytes of what is read, for another attempt. A body that
+    /// is known to be larger is left alone. To be called before anything is read.
     pub(crate) fn keep(&mut self, bytes_max: usize) {
         if self.is_end_stream() || self.size_hint().lower() > bytes_max as u64 {
             return;

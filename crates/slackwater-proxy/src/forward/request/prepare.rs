@@ -1,5 +1,5 @@
-//! What is done to a client's request before any replica gets it: its head is made fit (`head`), and its connection changes to
-//! another protocol only if the replica's can.
+//! What is done to a client's request before any replica gets it: its head is made fit (`head`),
+//! and its connection changes to another protocol only if the replica's can.
 
 use super::RequestBody;
 use crate::forward::head::Origin;
@@ -18,8 +18,8 @@ pub fn prepare_request(
     hygiene::prepare_request(request, protocol, connect, origin)
 }
 
-/// Makes sure that a protocol that the client asks for, and may have, is one that the replica can be asked for: over HTTP/2
-/// a connection does not change.
+/// Makes sure that a protocol that the client asks for, and may have, is one that the replica can
+/// be asked for: over HTTP/2 a connection does not change.
 fn check_upgrade(body: &RequestBody, protocol: ReplicaProtocol) -> Result<(), Refusal> {
     if protocol == ReplicaProtocol::Http1 || body.upgrade().is_none() {
         return Ok(());

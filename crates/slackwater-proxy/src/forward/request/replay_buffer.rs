@@ -1,8 +1,9 @@
 //! The replay buffer: what has been read of a request's body, kept for another attempt.
 //!
-//! While a request may still be sent a second time, what has been read of its body is kept, up to a bound. A second
-//! reader begins with that and goes on where the first one stopped. A body that outgrows the bound goes on its way, and
-//! only the second attempt is lost. The buffer is freed as soon as no attempt can ask for it any more.
+//! While a request may still be sent a second time, what has been read of its body is kept, up to a
+//! bound. A second reader begins with that and goes on where the first one stopped. A body that
+//! outgrows the bound goes on its way, and only the second attempt is lost. The buffer is freed as
+//! soon as no attempt can ask for it any more.
 
 use bytes::{Bytes, BytesMut};
 use core::cell::{Cell, RefCell};

@@ -1,8 +1,8 @@
 //! Further copies of a request, which may be sent while the first is still in flight.
 //!
-//! The template is made before the first copy is sent, and is cheap where no body is to be kept: names and values are
-//! shared. A body has to be complete, and all of it in the replay buffer, by the time a copy is wanted: the first copy
-//! goes on reading it undisturbed.
+//! The template is made before the first copy is sent, and is cheap where no body is to be kept:
+//! names and values are shared. A body has to be complete, and all of it in the replay buffer, by
+//! the time a copy is wanted: the first copy goes on reading it undisturbed.
 
 use super::body::{BodyTemplate, RequestBody};
 use crate::forward::wire::Budget;

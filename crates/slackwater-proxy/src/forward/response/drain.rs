@@ -1,5 +1,5 @@
-//! Drains responses that no client gets: they are read all the same, within bounds, so that what they report of their
-//! replicas is known and their connections can be used again.
+//! Drains responses that no client gets: they are read all the same, within bounds, so that what
+//! they report of their replicas is known and their connections can be used again.
 
 use super::body::{End, ResponseBody, Watch};
 use bytes::Bytes;
@@ -9,7 +9,8 @@ use core::task::{Context, Waker};
 use core::time::Duration;
 use http_body::Body;
 
-/// Drained of the response to a copy, at most, and the longest time of a copy; then its connection is closed.
+/// Drained of the response to a copy, at most, and the longest time of a copy; then its connection
+/// is closed.
 pub(crate) const COPY_BYTES_MAX: usize = 1 << 20;
 pub(crate) const COPY_TIME_MAX: Duration = Duration::from_mins(5);
 

@@ -1,5 +1,5 @@
-//! All clients of one worker: what holds for each of their connections, how many there are, and where the worker is in its
-//! life.
+//! All clients of one worker: what holds for each of their connections, how many there are, and
+//! where the worker is in its life.
 
 use crate::forward::counts::{ClientEnd, ConnectionCounts};
 use crate::forward::head::{Origin, client_cert};
@@ -15,12 +15,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 use tokio::sync::Notify;
 
-/// What a client may send on one stream, and on a connection, before a replica took it: several streams that are not taken leave
-/// room for others.
+/// What a client may send on one stream, and on a connection, before a replica took it: several
+/// streams that are not taken leave room for others.
 const STREAM_WINDOW_BYTES: u32 = 65_535;
 pub(crate) const CONNECTION_WINDOW_BYTES: u32 = 256 << 10;
 
-/// What a connection may have beyond that once replicas have taken as much, and each of its streams that is read.
+/// What a connection may have beyond that once replicas have taken as much, and each of its streams
+/// that is read.
 pub(crate) const CONNECTION_LOAN_BYTES: u32 = 1 << 20;
 pub(crate) const STREAM_WINDOW_LARGE_BYTES: u32 = 256 << 10;
 
@@ -33,7 +34,8 @@ pub struct ClientSettings {
     pub handshake: Duration,
     /// From the first byte of a head to its last.
     pub head: Duration,
-    /// For which a connection may move no byte in either direction while a response is there for its client.
+    /// For which a connection may move no byte in either direction while a response is there for
+    /// its client.
     pub stall: Duration,
     /// Requests at once on an HTTP/2 connection, at most.
     pub streams_max: u32,
@@ -41,9 +43,11 @@ pub struct ClientSettings {
     pub head_bytes_max: u32,
     /// Fields of a request's head, at most.
     pub head_fields_max: u32,
-    /// Whether replicas are told clients' certificates, by some listener; then nobody else may tell them.
+    /// Whether replicas are told clients' certificates, by some listener; then nobody else may tell
+    /// them.
     pub forwards_certificates: bool,
-    /// Protocols to which an HTTP/1.1 connection may change, by their names in `Upgrade`. Others are not asked for.
+    /// Protocols to which an HTTP/1.1 connection may change, by their names in `Upgrade`. Others
+    /// are not asked for.
     pub upgrades: Box<[HeaderValue]>,
     /// Where they are counted.
     pub counts: Arc<ConnectionCounts>,
@@ -72,8 +76,8 @@ impl ClientSettings {
 pub enum Phase {
     /// It takes requests.
     Serving,
-    /// It takes no connections, and each that is open ends with its next response. Those that carry nothing are kept: a
-    /// request may be on its way to them.
+    /// It takes no connections, and each that is open ends with its next response. Those that carry
+    /// nothing are kept: a request may be on its way to them.
     Leaving,
     /// It finishes what it has; idle connections are closed.
     Draining,
@@ -149,7 +153,8 @@ impl Clients {
         }
     }
 
-    /// Leaves in a request's head the client's certificate as it was verified, and nothing else of that kind.
+    /// Leaves in a request's head the client's certificate as it was verified, and nothing else of
+    /// that kind.
     pub(crate) fn set_certificate(&self, headers: &mut HeaderMap, origin: &Origin) {
         if self.forwards_certificates {
             client_cert::state(headers, origin.certificate.as_ref());

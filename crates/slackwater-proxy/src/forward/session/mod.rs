@@ -1,4 +1,5 @@
-//! A client's connection as its socket and its requests share it: its one deadline, its requests in flight, and why it ends.
+//! A client's connection as its socket and its requests share it: its one deadline, its requests in
+//! flight, and why it ends.
 //!
 //! While it carries no request it may be idle; from the first byte of a head (HTTP/1.1) the head must be complete within
 //! its own time; while a request waits for its client, bytes must move one way or the other. A request that waits for its

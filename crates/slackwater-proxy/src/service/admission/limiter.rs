@@ -1,9 +1,10 @@
-//! The limit of requests in flight at a service: a bounded queue absorbs bursts, and the rest is shed.
+//! The limit of requests in flight at a service: a bounded queue absorbs bursts, and the rest is
+//! shed.
 //!
-//! A fleet that has more requests than it can work on finishes none of them in time. So the number in flight is limited,
-//! and a request that would wait too long is rejected at once, so that its client can try elsewhere. The queue is first
-//! in, first out: a permit that becomes free goes to the request that has waited longest. Each worker has its share of
-//! the limit and of the queue.
+//! A fleet that has more requests than it can work on finishes none of them in time. So the number
+//! in flight is limited, and a request that would wait too long is rejected at once, so that its
+//! client can try elsewhere. The queue is first in, first out: a permit that becomes free goes to
+//! the request that has waited longest. Each worker has its share of the limit and of the queue.
 
 use super::WorkerIndex;
 use super::counts::ServiceCounts;
@@ -74,8 +75,8 @@ impl Drop for WaitGuard<'_> {
     }
 }
 
-/// The share of `total` that worker number `index` of `workers` has: all shares are alike but for one, each is at least 1,
-/// and unless that takes more, together they are `total`.
+/// The share of `total` that worker number `index` of `workers` has: all shares are alike but for
+/// one, each is at least 1, and unless that takes more, together they are `total`.
 pub(crate) fn share(total: u32, index: u16, workers: u16) -> u32 {
     let (index, workers) = (u32::from(index), u32::from(workers.max(1)));
     let even = total / workers;
@@ -105,7 +106,8 @@ impl Limiter {
         }))
     }
 
-    /// A permit, now or after a wait in the queue that is over at `ends` at the latest: by then the request is.
+    /// A permit, now or after a wait in the queue that is over at `ends` at the latest: by then the
+    /// request is.
     pub(crate) async fn acquire(self: &Rc<Self>, ends: Option<Instant>) -> Result<Permit, Shed> {
         if self.queue.is_empty() && self.has_free_permit() {
             return Ok(self.take());

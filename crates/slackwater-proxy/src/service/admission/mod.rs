@@ -1,5 +1,5 @@
-//! Which requests run and which wait: limits of requests at once, of a service and of each of its replicas, with queues before
-//! them; and what was counted of requests before any replica had them.
+//! Which requests run and which wait: limits of requests at once, of a service and of each of its
+//! replicas, with queues before them; and what was counted of requests before any replica had them.
 //!
 //! | | file |
 //! |---|---|

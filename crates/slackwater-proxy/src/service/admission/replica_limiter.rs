@@ -1,7 +1,8 @@
 //! The limit of requests in flight at each replica of a service, each on a connection of its own.
 //!
-//! A request that gets no permit at one replica goes to another. Where no replica has any, it waits for the first one
-//! that becomes free, first in, first out, for as long as a connection may take. Each worker has its share of the limit.
+//! A request that gets no permit at one replica goes to another. Where no replica has any, it waits
+//! for the first one that becomes free, first in, first out, for as long as a connection may take.
+//! Each worker has its share of the limit.
 
 use super::counts::ServiceCounts;
 use super::wait_queue::WaitQueue;
@@ -69,7 +70,8 @@ impl ReplicaLimiters {
         Instant::now() + self.wait_max
     }
 
-    /// Waits for a permit at any replica. `None`, which is counted: there was none in time, or too many wait already.
+    /// Waits for a permit at any replica. `None`, which is counted: there was none in time, or too
+    /// many wait already.
     pub(crate) async fn wait(&self, deadline: Instant) -> Option<ReplicaPermit> {
         let waited = if self.queue.len() < WAITING_MAX {
             let entry = self.queue.join(Instant::now());

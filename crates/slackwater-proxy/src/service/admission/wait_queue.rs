@@ -1,7 +1,8 @@
 //! A queue of requests that wait for a permit: first in, first out.
 //!
-//! A permit is taken for the first in the queue before it wakes up, so that no newcomer can have it. A request that leaves
-//! the queue after that drops the permit, which then goes to the next one.
+//! A permit is taken for the first in the queue before it wakes up, so that no newcomer can have
+//! it. A request that leaves the queue after that drops the permit, which then goes to the next
+//! one.
 
 use core::cell::RefCell;
 use core::future::poll_fn;
@@ -80,7 +81,8 @@ impl<P> WaitQueue<P> {
         }
     }
 
-    /// Grants the first one the permit that `take` gives. `false` if none waits, or if there is none.
+    /// Grants the first one the permit that `take` gives. `false` if none waits, or if there is
+    /// none.
     pub(super) fn grant_first(&self, take: impl FnOnce() -> Option<P>) -> bool {
         if self.is_empty() {
             return false;

@@ -1,8 +1,9 @@
 //! How long requests take as their clients see it, from the request's head to the response's head and to its end.
 //!
-//! A [`RequestTimer`] belongs to one request. It goes with the request to the attempt whose response is passed on, and
-//! stops with that response. A timer that is dropped before belongs to a request whose client has left. Moments that are
-//! read anyway are reused: for most requests the clock is not read once more.
+//! A [`RequestTimer`] belongs to one request. It goes with the request to the attempt whose
+//! response is passed on, and stops with that response. A timer that is dropped before belongs to a
+//! request whose client has left. Moments that are read anyway are reused: for most requests the
+//! clock is not read once more.
 
 use crate::request_record::{RecordHandle, RequestRecord};
 use core::array::from_fn;

@@ -1,5 +1,5 @@
-//! One attempt at a request: a permit taken at a replica, which is given back exactly once, at the end of the response's
-//! body, with an error, or by being dropped when the client leaves.
+//! One attempt at a request: a permit taken at a replica, which is given back exactly once, at the
+//! end of the response's body, with an error, or by being dropped when the client leaves.
 //!
 //! | | file |
 //! |---|---|
@@ -251,8 +251,9 @@ impl Attempt {
         self.replica_permit = Some(replica_permit);
     }
 
-    /// Sends the request and waits for the head of the response, as long as one may take or as `timeouts` says
-    /// instead. A response that `rules` reject is an error, if the request can be had again.
+    /// Sends the request and waits for the head of the response, as long as one may take or as
+    /// `timeouts` says instead. A response that `rules` reject is an error, if the request can be
+    /// had again.
     pub(crate) async fn send(
         mut self: Box<Self>,
         mut request: Box<Request<RequestBody>>,

@@ -1,10 +1,11 @@
 //! Which requests a service tries again, and when.
 //!
-//! A request that certainly reached no application may always be tried again: nothing was done yet, and no replica has
-//! had any work of it. So it costs nothing of the budget and waits for nothing; only the number of attempts is bounded.
-//! Everything else may have had an effect, or may have been too much for the replica: it is tried again if its method is
-//! idempotent, or if somebody says that doing it twice does no harm, if it can be had again, after a wait, and within the
-//! budget. Once a response has begun towards the client there is no other attempt.
+//! A request that certainly reached no application may always be tried again: nothing was done yet,
+//! and no replica has had any work of it. So it costs nothing of the budget and waits for nothing;
+//! only the number of attempts is bounded. Everything else may have had an effect, or may have been
+//! too much for the replica: it is tried again if its method is idempotent, or if somebody says
+//! that doing it twice does no harm, if it can be had again, after a wait, and within the budget.
+//! Once a response has begun towards the client there is no other attempt.
 
 use crate::forward::Cause;
 use crate::service::admission::ServiceCounts;

@@ -1,7 +1,9 @@
-//! One request and its attempts, each on another replica, until there is a response to pass on or a reason to stop.
+//! One request and its attempts, each on another replica, until there is a response to pass on or a
+//! reason to stop.
 //!
-//! What the client hears is the last attempt's response, or why the last attempt has none. Whether there may be another attempt is
-//! the rules' business (`retries`), on which replica is the policy's.
+//! What the client hears is the last attempt's response, or why the last attempt has none. Whether
+//! there may be another attempt is the rules' business (`retries`), on which replica is the
+//! policy's.
 
 use super::Service;
 use super::hedged_pair::FailedAttempts;
@@ -216,7 +218,8 @@ impl Service {
 }
 
 impl<'s> Attempts<'s> {
-    /// The rules by which a response may be refused; none if there can be no attempt after number `attempt`, from 1.
+    /// The rules by which a response may be refused; none if there can be no attempt after number
+    /// `attempt`, from 1.
     pub(crate) fn rules(&self, attempt: u32) -> Option<&'s RetryRules> {
         let is_last = attempt >= self.rules.attempts_max;
         (self.may_repeat && !is_last).then_some(self.rules)

@@ -1,7 +1,8 @@
 //! A replica with a free permit, in place of one that is full.
 //!
-//! A policy knows how busy replicas are and not how many connections may be opened to them. So it is asked again, a few
-//! times, for anybody else; a replica that is not to be chosen is not taken in place of a full one.
+//! A policy knows how busy replicas are and not how many connections may be opened to them. So it
+//! is asked again, a few times, for anybody else; a replica that is not to be chosen is not taken
+//! in place of a full one.
 
 use super::Service;
 use crate::request_record::RecordHandle;
@@ -29,8 +30,8 @@ impl Service {
         self.pick_another(next, tried, record).await
     }
 
-    /// A replica with room in place of one that is full, at once or as soon as there is one; `None`, and counted, if there
-    /// is none in time.
+    /// A replica with room in place of one that is full, at once or as soon as there is one;
+    /// `None`, and counted, if there is none in time.
     pub(super) async fn wait_for_replica(
         &self,
         full: Box<Attempt>,

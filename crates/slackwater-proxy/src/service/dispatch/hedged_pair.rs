@@ -1,9 +1,9 @@
 //! Two copies of one request: the first good head wins, and the other copy is cancelled where it is.
 //!
-//! Why and when there is a second, and who gets it, is not decided here (`copy_plan`). A copy that fails leaves the request to
-//! the other one; only when both have failed does the request go on as one that failed. Whoever loses is dropped, which
-//! closes its connection, or resets its stream. A copy that a replica dropped because the other had begun is no failure, and
-//! no attempt.
+//! Why and when there is a second, and who gets it, is not decided here (`copy_plan`). A copy that
+//! fails leaves the request to the other one; only when both have failed does the request go on as
+//! one that failed. Whoever loses is dropped, which closes its connection, or resets its stream. A
+//! copy that a replica dropped because the other had begun is no failure, and no attempt.
 
 use super::attempts::{AttemptResponse, Attempts};
 use super::second_copy::{CopyPlan, CopyTarget};
@@ -289,8 +289,8 @@ async fn until(due_at: Option<Instant>) {
     }
 }
 
-/// Whether a response wins: one that blames its replica does not, nor one that asks to come later. The other copy may do
-/// better.
+/// Whether a response wins: one that blames its replica does not, nor one that asks to come later.
+/// The other copy may do better.
 fn is_answer(reply: &AttemptResponse) -> bool {
     reply.status() != StatusCode::TOO_MANY_REQUESTS
         && head_outcome(reply.status(), reply.headers()) == Outcome::Success

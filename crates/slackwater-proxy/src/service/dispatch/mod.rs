@@ -1,4 +1,5 @@
-//! A service at work: where a request goes, one attempt after another or two at once, until there is a response.
+//! A service at work: where a request goes, one attempt after another or two at once, until there
+//! is a response.
 //!
 //! | | file |
 //! |---|---|

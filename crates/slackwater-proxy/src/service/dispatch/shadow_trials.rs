@@ -25,8 +25,8 @@ impl Service {
             .flatten()
     }
 
-    /// Sends a copy to whoever waits for a trial still. It takes no permit of the service: there are no more at a time than
-    /// replicas that are out.
+    /// Sends a copy to whoever waits for a trial still. It takes no permit of the service: there
+    /// are no more at a time than replicas that are out.
     pub(super) fn try_out(&self, copy: &RequestTemplate, record: &RecordHandle) {
         let Some(mut request) = copy.request() else {
             return;

@@ -1,14 +1,16 @@
-//! The replicas of a service as one worker knows them: which ones the policy may choose, and what happens when one joins
-//! or leaves.
+//! The replicas of a service as one worker knows them: which ones the policy may choose, and what
+//! happens when one joins or leaves.
 //!
-//! A replica that leaves is not chosen any more from that moment on. Its requests run to their end on their connections,
-//! idle connections are closed, and its memory is freed with the last request. A replica that joins warms up, unless it
-//! left a moment ago: then it takes up its counts again, and all of its share. One whose probe address alone changes keeps
-//! its connections; to the policy it is new. One whose certificate is to be for another name keeps all but the
-//! connections that were made under the old one.
+//! A replica that leaves is not chosen any more from that moment on. Its requests run to their end
+//! on their connections, idle connections are closed, and its memory is freed with the last
+//! request. A replica that joins warms up, unless it left a moment ago: then it takes up its counts
+//! again, and all of its share. One whose probe address alone changes keeps its connections; to the
+//! policy it is new. One whose certificate is to be for another name keeps all but the connections
+//! that were made under the old one.
 //!
-//! To the policy a replica is as many as its weight says (`weights`), and none at all with a weight of 0; another weight
-//! adds or removes some, and the others stay what they were. Of several tiers one is in use (`tiers`).
+//! To the policy a replica is as many as its weight says (`weights`), and none at all with a weight
+//! of 0; another weight adds or removes some, and the others stay what they were. Of several tiers
+//! one is in use (`tiers`).
 //!
 //! | | file |
 //! |---|---|
@@ -61,7 +63,8 @@ use tokio::time::Instant;
 /// A replica that comes back within this time is no new one.
 const RETURN_MAX: Duration = Duration::from_mins(1);
 
-/// What the admin server may know of the replicas: looked at and changed only when somebody asks, or the fleet changes.
+/// What the admin server may know of the replicas: looked at and changed only when somebody asks,
+/// or the fleet changes.
 pub(crate) type Roster = Arc<Mutex<BTreeMap<SocketAddr, RosterEntry>>>;
 
 /// A replica, as the admin server sees it.

@@ -1,9 +1,10 @@
 //! What an operator wants of single replicas: no new requests, or another weight than their fleet says.
 //!
-//! A service's orders are one value, which all of its workers take at once and which outlives its fleets: they say who is
-//! there, and orders what is wanted of whom. An order is for a replica of this name at this address. One that leaves the
-//! fleet and is back within `AWAY_MAX` finds its orders; whoever comes later is taken for somebody else, so that an
-//! address that is given away again does not begin its life without requests.
+//! A service's orders are one value, which all of its workers take at once and which outlives its
+//! fleets: they say who is there, and orders what is wanted of whom. An order is for a replica of
+//! this name at this address. One that leaves the fleet and is back within `AWAY_MAX` finds its
+//! orders; whoever comes later is taken for somebody else, so that an address that is given away
+//! again does not begin its life without requests.
 
 use crate::discovery::Fleet;
 use core::net::SocketAddr;

@@ -3,7 +3,8 @@
 use super::*;
 use std::collections::BTreeSet;
 
-/// Every combination of signs against the documented order, which is written down a second time here.
+/// Every combination of signs against the documented order, which is written down a second time
+/// here.
 #[test]
 fn of_all_combinations_the_first_in_the_documented_order_wins() {
     let bit = |bits: u32, place: u32| bits & (1 << place) != 0;

@@ -107,8 +107,8 @@ fn what_is_known_without_a_worker() {
     assert_eq!(all[3].in_flight, 3);
 }
 
-/// What a policy does about a fleet of which no replica answers: whether it has them as silent, and whether it answers probes
-/// from its own counts.
+/// What a policy does about a fleet of which no replica answers: whether it has them as silent, and
+/// whether it answers probes from its own counts.
 fn when_none_answers(entry: &PolicyEntry) -> (WorkerFacts, bool) {
     let mut policy = (entry.build)(&PolicySettings::default());
     let (mut ids, mut draw) = (ReplicaIds::new(), SplitMix64::new(1));

@@ -10,8 +10,9 @@ use http_body::{Body, Frame};
 use slackwater_core::policy::Outcome;
 use std::sync::Arc;
 
-/// A body that ends its query: with the head's outcome at its end or its announced length, as broken off on an error, as
-/// dropped (or as the head said, if it said that it failed or was pushed back) when it is dropped before.
+/// A body that ends its query: with the head's outcome at its end or its announced length, as
+/// broken off on an error, as dropped (or as the head said, if it said that it failed or was pushed
+/// back) when it is dropped before.
 pub type LeasedBody<B> = WatchedBody<B, Leasing>;
 
 /// The query that a body answers.

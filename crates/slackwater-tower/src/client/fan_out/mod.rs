@@ -1,7 +1,8 @@
 //! One request to every shard of a service, and what came of it.
 //!
-//! A request that needs all of a hundred servers is as slow as the slowest of them, and one that brings servers down brings
-//! down all of them. [`FanOut`] asks many and bounds both, by the means of "The Tail at Scale" (Dean and Barroso, 2013). `[H3]`
+//! A request that needs all of a hundred servers is as slow as the slowest of them, and one that
+//! brings servers down brings down all of them. [`FanOut`] asks many and bounds both, by the means
+//! of "The Tail at Scale" (Dean and Barroso, 2013). `[H3]`
 //!
 //! - **Canary requests.** One or two leaves are asked first, and the rest when one of these has answered well. If none does,
 //!   the rest is not asked at all, and the error says so ([`CanaryError`]). The price is the time of one more answer.

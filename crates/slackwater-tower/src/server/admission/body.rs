@@ -5,8 +5,8 @@ use crate::watched_body::{Watch, WatchedBody};
 use bytes::Buf;
 use http_body::{Body, Frame};
 
-/// A response body `B` whose query holds its place until the body ends, fails or is dropped; or the empty body of an
-/// answer to a query that was turned away.
+/// A response body `B` whose query holds its place until the body ends, fails or is dropped; or the
+/// empty body of an answer to a query that was turned away.
 pub type AdmittedBody<B> = WatchedBody<B, Option<Permit>>;
 
 impl<B: Body> AdmittedBody<B> {

@@ -210,7 +210,8 @@ fn with_kind(line: Line, report: &PooledReport, is_limited: bool) -> Line {
     }
 }
 
-/// The first report of each worker, where reports decide. All that have the lowest score, where chance draws among them.
+/// The first report of each worker, where reports decide. All that have the lowest score, where
+/// chance draws among them.
 fn next_ones(pool: &[PooledReport]) -> Vec<&PooledReport> {
     let of_one_worker = pool.chunk_by(|left, right| left.worker == right.worker);
     let decide = of_one_worker.filter(|reports| reports[0].rank.is_some());
