@@ -39,25 +39,42 @@ impl Answer {
     }
 }
 
-/// How many bytes of a socket wait to be acknowledged by the other side, and to be read from it, in
-/// the table of `/proc/net/tcp`. Addresses there are IPv4 as the machine keeps them, and ports are
-/// hexadecimal.
-fn queued(sockets: &str, from: SocketAddr, to: SocketAddr) -> Option<(u64, u64)> {
-    let text = |address: SocketAddr| match address {
-        SocketAddr::V4(address) => {
-            let ip = u32::from_ne_bytes(address.ip().octets());
-            format!("{ip:08X}:{:04X}", address.port())
-        }
-        SocketAddr::V6(_) => String::new(),
-    };
-    let (from, to) = (text(from), text(to));
-    sockets.lines().find_map(|line| {
-        let mut cells = line.split_whitespace().skip(1);
-        let is_this = cells.next()? == from && cells.next()? == to;
-        let (sending, received) = cells.nth(1)?.split_once(':')?;
-        let bytes = |hexadecimal| u64::from_str_radix(hexadecimal, 16).ok();
-        is_this.then_some((bytes(sending)?, bytes(received)?))
-    })
+/// What the table of `/proc/net/tcp` says of a socket. Addresses there are IPv4 as the machine keeps
+/// them, and ports are hexadecimal.
+struct Socket {
+    /// Bytes that wait to be acknowledged by the other side.
+    sending: u64,
+    /// Bytes that wait to be read.
+    received: u64,
+    /// A process still holds it.
+    is_held: bool,
+}
+
+impl Socket {
+    fn of(from: SocketAddr, to: SocketAddr) -> Option<Self> {
+        let text = |address: SocketAddr| match address {
+            SocketAddr::V4(address) => {
+                let ip = u32::from_ne_bytes(address.ip().octets());
+                format!("{ip:08X}:{:04X}", address.port())
+            }
+            SocketAddr::V6(_) => String::new(),
+        };
+        let (from, to) = (text(from), text(to));
+        let sockets = std::fs::read_to_string("/proc/net/tcp").unwrap();
+        sockets.lines().find_map(|line| {
+            let cells: Vec<_> = line.split_whitespace().collect();
+            let [_, local, remote, _, queues, _, _, _, _, inode, ..] = *cells else {
+                return None;
+            };
+            let (sending, received) = queues.split_once(':')?;
+            let bytes = |hexadecimal| u64::from_str_radix(hexadecimal, 16).ok();
+            (local == from && remote == to).then_some(Self {
+                sending: bytes(sending)?,
+                received: bytes(received)?,
+                is_held: inode != "0",
+            })
+        })
+    }
 }
 
 impl Client {
@@ -81,9 +98,22 @@ impl Client {
         let own = self.stream.local_addr().unwrap();
         let other = self.stream.peer_addr().unwrap();
         until("all that was sent has been read", async || {
-            let sockets = std::fs::read_to_string("/proc/net/tcp").unwrap();
-            let is_empty = |from, to| queued(&sockets, from, to) == Some((0, 0));
+            let is_empty = |from, to| {
+                Socket::of(from, to).is_some_and(|socket| socket.sending + socket.received == 0)
+            };
             (is_empty(own, other) && is_empty(other, own)).then_some(())
+        })
+        .await;
+    }
+
+    /// Leaves, and waits until the other side has closed its socket too.
+    pub(crate) async fn leave(self) {
+        let own = self.stream.local_addr().unwrap();
+        let other = self.stream.peer_addr().unwrap();
+        drop(self);
+        until("the client's socket is closed", async || {
+            let socket = Socket::of(other, own);
+            socket.is_none_or(|socket| !socket.is_held).then_some(())
         })
         .await;
     }
