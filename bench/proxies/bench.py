@@ -597,8 +597,8 @@ def main():
             data["meta"]["versions"][n] = p.version()
             peers.append(p)
         for rep in range(a.reps):
-            # Peers take turns within each test, so that what is compared was measured within seconds; in another order
-            # each time, so that drift of the machine does not favour one.
+            # Peers take turns within each test, so that what is compared was measured within
+            # seconds; in another order each time, so that drift of the machine does not favour one.
             runs = {p.name: {"peer": p.name, "rep": rep, "at": time.strftime("%H:%M:%S"), "tests": {}} for p in peers}
             data["runs"] += runs.values()
             for i, test in enumerate(a.tests.split(",")):

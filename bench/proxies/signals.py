@@ -15,10 +15,12 @@ CONNS, WINDOW_S, PATIENCE_S = 16, 5, 60
 # Until what was learned of late has been learned: readings are a second apart at the most.
 FORGOTTEN_S = 2.5
 RATES = [100, 1000]
-# Requests a second at the most, so that no more than 256 end between two readings, which is what is learned from: under callgrind those of
-# the agent are up to some 200 ms apart. But enough that the server counts as busy.
+# Requests a second at the most, so that no more than 256 end between two readings, which is what is
+# learned from: under callgrind those of the agent are up to some 200 ms apart. But enough that the
+# server counts as busy.
 AGENT_PACE, LAYER_PACE = 500, 2000
-# Whether the server is there an agent finds out by its responses, while it has some: so nothing is to be looked for between requests either.
+# Whether the server is there an agent finds out by its responses, while it has some: so nothing is
+# to be looked for between requests either.
 CHECK = "1m"
 # The agent's thread that reads.
 READER = "server-cpu"
@@ -30,7 +32,8 @@ AGENTS = {
     "cgroup": ("`replica.cgroup`", lambda group: f"[replica]\ncgroup = \"{group}\"\n"),
     "both": ("both", lambda group: f"{REPORTS}[replica]\ncgroup = \"{group}\"\n"),
 }
-# What a request takes a server that works, in microseconds of CPU, and how many a second there are of it.
+# What a request takes a server that works, in microseconds of CPU, and how many a second there are
+# of it.
 WORK_US, WORK_RATE = 2170, 100
 LAYERS = {
     "bare": "hyper alone",

@@ -1,4 +1,5 @@
-//! Header blocks of one connection: any octets are read or refused within their bounds, and what is written is read.
+//! Header blocks of one connection: any octets are read or refused within their bounds, and what is
+//! written is read.
 
 #![no_main]
 

@@ -1,4 +1,5 @@
-//! Octets cut anywhere, as requests, as responses and as chunked bodies: nothing panics, and the cuts change nothing.
+//! Octets cut anywhere, as requests, as responses and as chunked bodies: nothing panics, and the
+//! cuts change nothing.
 
 #![no_main]
 

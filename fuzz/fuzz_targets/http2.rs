@@ -1,5 +1,6 @@
-//! A connection of HTTP/2, as server and as client, with another side that sends anything and owners of streams that do
-//! anything that they may: nothing panics, and nothing is sent beyond what windows and frames may hold.
+//! A connection of HTTP/2, as server and as client, with another side that sends anything and
+//! owners of streams that do anything that they may: nothing panics, and nothing is sent beyond
+//! what windows and frames may hold.
 
 #![no_main]
 

@@ -1,5 +1,5 @@
-//! What a connection may begin with, as a header of the PROXY protocol: nothing panics, what is cut off is unfinished, what
-//! follows changes nothing, and what we write is read back.
+//! What a connection may begin with, as a header of the PROXY protocol: nothing panics, what is cut
+//! off is unfinished, what follows changes nothing, and what we write is read back.
 
 #![no_main]
 

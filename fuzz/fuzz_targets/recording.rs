@@ -1,5 +1,6 @@
-//! What a recording's file may hold: nothing panics, nothing grows beyond what was read, and what is cut off is read as far as it
-//! is whole. Events that can be read are played to a policy, which takes whatever it is told.
+//! What a recording's file may hold: nothing panics, nothing grows beyond what was read, and what
+//! is cut off is read as far as it is whole. Events that can be read are played to a policy, which
+//! takes whatever it is told.
 
 #![no_main]
 

@@ -2,7 +2,8 @@
 
 use core::ops::RangeInclusive;
 
-/// The number that follows an option, if it is in range; a range up to `u64::MAX` has no upper end to speak of.
+/// The number that follows an option, if it is in range; a range up to `u64::MAX` has no upper end
+/// to speak of.
 pub(crate) fn number(
     option: &str,
     value: Option<&str>,

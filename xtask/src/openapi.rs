@@ -1,7 +1,7 @@
 //! `cargo xtask openapi`: what a validator that others have written says of our `OpenAPI` document.
 //!
-//! That the document says what is served, the tests see to; this sees to it that other tools can read it. It is not among what CI
-//! runs, since it takes Python and a package of it.
+//! That the document says what is served, the tests see to; this sees to it that other tools can
+//! read it. It is not among what CI runs, since it takes Python and a package of it.
 
 use crate::command::{first_line, root};
 use crate::output::say;

@@ -1,8 +1,8 @@
 //! `cargo xtask promtool`: what Prometheus's own tool says of our metrics, alerts and rules.
 //!
-//! The rules are checked, and played against series of which it is known what has to come of them; so are the queries of the
-//! dashboard, as far as that they are queries. The metrics are those of a demo at work: a real proxy before replicas, with
-//! requests and probes.
+//! The rules are checked, and played against series of which it is known what has to come of them;
+//! so are the queries of the dashboard, as far as that they are queries. The metrics are those of a
+//! demo at work: a real proxy before replicas, with requests and probes.
 
 use crate::command::{build_slackwater, first_line, root};
 use crate::folder::Folder;
@@ -76,7 +76,8 @@ pub(crate) fn run(options: &[&str]) -> Result<(), String> {
     Ok(())
 }
 
-/// The dashboard's queries as rules, which is the form that they can be checked in; how many there are.
+/// The dashboard's queries as rules, which is the form that they can be checked in; how many there
+/// are.
 fn write_queries(to: &Path) -> Result<usize, String> {
     const DASHBOARD: &str = "deploy/grafana/slackwater.json";
     let wrong = |error: &dyn core::fmt::Display| format!("{DASHBOARD}: {error}");
@@ -124,8 +125,8 @@ fn write_queries(to: &Path) -> Result<usize, String> {
     Ok(count)
 }
 
-/// What is wrong with a query's recorded series, if anything is: each has to be recorded by the rules, and be that of the services
-/// that are picked. They are of all processes.
+/// What is wrong with a query's recorded series, if anything is: each has to be recorded by the
+/// rules, and be that of the services that are picked. They are of all processes.
 fn strange_record(query: &str, rules: &str) -> Option<String> {
     let is_of_name = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | ':');
     let recorded = |name: &str| {

@@ -4,8 +4,8 @@ use crate::command::first_line;
 use std::fs;
 use std::sync::OnceLock;
 
-/// The commit, and whether anything has changed since; as it was when it was first asked for, since people go on working while a
-/// chore runs for an hour.
+/// The commit, and whether anything has changed since; as it was when it was first asked for, since
+/// people go on working while a chore runs for an hour.
 pub(crate) fn commit() -> String {
     static COMMIT: OnceLock<String> = OnceLock::new();
     let look = || {

@@ -1,4 +1,5 @@
-//! What a chore's checks found: a line for each as it is made, and all of them as a page in the end.
+//! What a chore's checks found: a line for each as it is made, and all of them as a page in the
+//! end.
 
 use crate::output::say;
 use crate::provenance::{commit, date, machine};

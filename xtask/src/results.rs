@@ -1,8 +1,9 @@
-//! `cargo xtask results`: the simulator's figures as they are published, each with what it takes to make it again.
+//! `cargo xtask results`: the simulator's figures as they are published, each with what it takes to
+//! make it again.
 //!
-//! The tree has to be committed, so that the commit says what was played; but for `results/sim/` itself, which this writes. A
-//! figure's pages and CSV are the command's own; beside them lies `NAME.md`: command, commit, date, machine, and what the
-//! command said of each claim.
+//! The tree has to be committed, so that the commit says what was played; but for `results/sim/`
+//! itself, which this writes. A figure's pages and CSV are the command's own; beside them lies
+//! `NAME.md`: command, commit, date, machine, and what the command said of each claim.
 
 use crate::arguments::number;
 use crate::command::{build_slackwater, root};
@@ -78,7 +79,8 @@ impl Options {
     }
 }
 
-/// Plays the figures and writes them down. The first that fails ends it; those before it are written.
+/// Plays the figures and writes them down. The first that fails ends it; those before it are
+/// written.
 pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
     let options = Options::parse(arguments)?;
     refuse_changes(&changes()?)?;
@@ -162,11 +164,12 @@ fn play(slackwater: &Path, arguments: &[String]) -> Result<String, String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// What lies beside a figure's pages: where they come from, and what the command said but for tables: the CSV has every cell, the page all of them.
+/// What lies beside a figure's pages: where they come from, and what the command said but for
+/// tables: the CSV has every cell, the page all of them.
 fn note(command: &str, commit: &str, said: &str) -> String {
     let (title, rest) = said.split_once('\n').unwrap_or((said, ""));
-    // How many claims hold, an empty line, the claims; tables follow, each after an empty line and not indented. A figure
-    // without claims begins with its tables.
+    // How many claims hold, an empty line, the claims; tables follow, each after an empty line and
+    // not indented. A figure without claims begins with its tables.
     let mut blocks = rest.split("\n\n");
     let count = blocks.next().filter(|count| !count.starts_with('\n'));
     let claims = blocks.next().filter(|claims| claims.starts_with("  "));

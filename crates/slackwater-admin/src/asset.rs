@@ -1,5 +1,5 @@
-//! Files of the binary's own pages: they need nothing from elsewhere, and a browser that has one asks only whether it is
-//! still the same.
+//! Files of the binary's own pages: they need nothing from elsewhere, and a browser that has one
+//! asks only whether it is still the same.
 
 use super::reply::{Reply, reply};
 use data_encoding::HEXLOWER;

@@ -1,5 +1,6 @@
-//! Who may ask the admin server, and who may change something, as far as headers tell: a program on this side of it, or a page
-//! that came from it. Not a page from elsewhere that has a browser ask in its name, nor one whose name was made to point here.
+//! Who may ask the admin server, and who may change something, as far as headers tell: a program on
+//! this side of it, or a page that came from it. Not a page from elsewhere that has a browser ask
+//! in its name, nor one whose name was made to point here.
 
 use super::reply::{Reply, refusal};
 use core::net::{Ipv4Addr, Ipv6Addr};
@@ -7,10 +8,11 @@ use http::header::{CONTENT_TYPE, HOST, ORIGIN};
 use http::{HeaderMap, HeaderName, StatusCode};
 use rustix::system::uname;
 
-/// Whether a request that came over loopback was meant for this machine. A page of another site can have its own name point to
-/// 127.0.0.1, and would then be taken by the browser for one that came from here; the name that it asked for gives it away.
-/// Names without a dot are let pass: in the DNS of the internet nobody can have one, only in this network's own, where
-/// machines call each other by such names (`lb:9900`). Programs may leave the name out.
+/// Whether a request that came over loopback was meant for this machine. A page of another site can
+/// have its own name point to 127.0.0.1, and would then be taken by the browser for one that came
+/// from here; the name that it asked for gives it away. Names without a dot are let pass: in the
+/// DNS of the internet nobody can have one, only in this network's own, where machines call each
+/// other by such names (`lb:9900`). Programs may leave the name out.
 ///
 /// # Errors
 ///
@@ -60,8 +62,9 @@ pub fn may_change(headers: &HeaderMap) -> Result<(), Reply> {
     says_json(headers)
 }
 
-/// Whether a request with these headers does not come from another site's page: browsers say in `origin` whose page it is, and
-/// that is to be the very host that is asked, by whichever scheme: there may be TLS before this server.
+/// Whether a request with these headers does not come from another site's page: browsers say in
+/// `origin` whose page it is, and that is to be the very host that is asked, by whichever scheme:
+/// there may be TLS before this server.
 ///
 /// # Errors
 ///
@@ -122,7 +125,8 @@ fn is_address_or_localhost(host: &str) -> bool {
     })
 }
 
-/// The name, or the IPv4 address, of a host with or without a port; `None`: it is nothing of the kind.
+/// The name, or the IPv4 address, of a host with or without a port; `None`: it is nothing of the
+/// kind.
 fn name_in(host: &str) -> Option<&str> {
     let (name, rest) = host.split_at(host.find(':').unwrap_or(host.len()));
     let is_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');

@@ -1,4 +1,5 @@
-//! Who listens to the stream of events: so many at a time, each with a few messages waiting at most.
+//! Who listens to the stream of events: so many at a time, each with a few messages waiting at
+//! most.
 
 use bytes::Bytes;
 use core::task::{Context, Poll};

@@ -1,6 +1,8 @@
-//! Connections to the admin server that carry no request: which of them goes when there are too many.
+//! Connections to the admin server that carry no request: which of them goes when there are too
+//! many.
 //!
-//! A probe for `/healthz` must not wait behind connections whose heads never end, or that are kept for later.
+//! A probe for `/healthz` must not wait behind connections whose heads never end, or that are kept
+//! for later.
 
 use super::reply::ReplyBody;
 use bytes::Bytes;

@@ -1,4 +1,5 @@
-//! What the admin server answers: a whole body, one that is made as it is read, or a stream of events.
+//! What the admin server answers: a whole body, one that is made as it is read, or a stream of
+//! events.
 
 use super::hub::Events;
 use bytes::Bytes;
@@ -63,7 +64,8 @@ impl Body for ReplyBody {
     }
 }
 
-/// A large body: no more of it is in memory than a piece, and between two of them it is everybody else's turn.
+/// A large body: no more of it is in memory than a piece, and between two of them it is everybody
+/// else's turn.
 pub struct Pieces {
     pieces: Box<dyn Iterator<Item = Bytes> + Send>,
     is_others_turn: bool,
@@ -86,7 +88,8 @@ impl Pieces {
     }
 }
 
-/// An answer whose body is these pieces, which are made one by one while it is read; a single one is there at once.
+/// An answer whose body is these pieces, which are made one by one while it is read; a single one
+/// is there at once.
 pub fn in_pieces(
     content_type: &'static str,
     mut pieces: impl Iterator<Item = Bytes> + Send + 'static,

@@ -83,7 +83,8 @@ impl fmt::Debug for Router {
 }
 
 impl Router {
-    /// Adds a path, made anew for each request. The first of the same method and path is the one that is asked.
+    /// Adds a path, made anew for each request. The first of the same method and path is the one
+    /// that is asked.
     pub(super) fn add(
         &mut self,
         method: Method,

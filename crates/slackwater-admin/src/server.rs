@@ -1,11 +1,12 @@
 //! The admin server itself: connections over HTTP/1.1, each answered by the [`Router`].
 //!
-//! Health is told whatever else goes on: when there are as many connections as may be, the one that has carried no request for
-//! longest makes room, and a few descriptors are kept back.
+//! Health is told whatever else goes on: when there are as many connections as may be, the one that
+//! has carried no request for longest makes room, and a few descriptors are kept back.
 //!
-//! Everything is bounded: connections at once, those of them that stay for a stream, bytes and time of a head and of a
-//! body, time of a whole connection, and the time that the source may take. A connection carries one request, unless its client asks for
-//! more with `connection: keep-alive` (browsers do).
+//! Everything is bounded: connections at once, those of them that stay for a stream, bytes and time
+//! of a head and of a body, time of a whole connection, and the time that the source may take. A
+//! connection carries one request, unless its client asks for more with `connection: keep-alive`
+//! (browsers do).
 
 use super::asset::Asset;
 use super::dashboard::ASSETS;
@@ -91,8 +92,8 @@ pub fn bind(address: SocketAddr) -> Result<TcpListener, Fault> {
 }
 
 impl AdminServer {
-    /// A server that tells of `source` and `lifecycle`, for `connections_max` (at least 1) connections at once, of which half
-    /// may be streams.
+    /// A server that tells of `source` and `lifecycle`, for `connections_max` (at least 1)
+    /// connections at once, of which half may be streams.
     pub fn new(source: Arc<dyn StatusSource>, lifecycle: Lifecycle, connections_max: u32) -> Self {
         Self::with_extra(source, lifecycle, connections_max, TICK, None)
     }
@@ -159,7 +160,8 @@ impl AdminServer {
         self
     }
 
-    /// Adds a path that is read, made anew for each request. The server's own paths cannot be replaced.
+    /// Adds a path that is read, made anew for each request. The server's own paths cannot be
+    /// replaced.
     #[must_use]
     pub fn get(
         mut self,
@@ -293,8 +295,8 @@ impl AdminServer {
     }
 }
 
-/// Room for one more connection; `None` if there will never be any. Where there is none, the connection that has carried no
-/// request for longest makes room.
+/// Room for one more connection; `None` if there will never be any. Where there is none, the
+/// connection that has carried no request for longest makes room.
 async fn permit(permits: &Arc<Semaphore>, idle: &Idle) -> Option<OwnedSemaphorePermit> {
     if let Ok(permit) = Arc::clone(permits).try_acquire_owned() {
         return Some(permit);
@@ -320,7 +322,8 @@ async fn serve_connection(
     carrying: &Carrying,
     stopping: &CancellationToken,
 ) {
-    // Without it the end of an event waits for the acknowledgement of its beginning; failing, it is only slower.
+    // Without it the end of an event waits for the acknowledgement of its beginning; failing, it is
+    // only slower.
     let _ = stream.set_nodelay(true);
     let connection = Connection {
         peer: stream.peer_addr().ok(),
@@ -424,8 +427,8 @@ fn json(status: &Status) -> Reply {
     }
 }
 
-/// A running admin server. Dropping it stops the server and waits for its thread: for connections that are open, at most a
-/// second.
+/// A running admin server. Dropping it stops the server and waits for its thread: for connections
+/// that are open, at most a second.
 #[derive(Debug)]
 pub struct AdminThread {
     address: SocketAddr,

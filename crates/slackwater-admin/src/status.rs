@@ -1,5 +1,6 @@
-//! The status as JSON: what `GET /status` answers, field by field. `docs/admin.md` documents each, and a test keeps the two
-//! in step. Fields are only ever added; unknown ones are to be ignored by readers.
+//! The status as JSON: what `GET /status` answers, field by field. `docs/admin.md` documents each,
+//! and a test keeps the two in step. Fields are only ever added; unknown ones are to be ignored by
+//! readers.
 
 use super::standing::{StandingCounts, StandingStatus};
 use core::ops::AddAssign;

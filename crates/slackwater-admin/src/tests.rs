@@ -1,5 +1,5 @@
-//! The admin server over real sockets on loopback, and what its status says of a policy that has really worked. Metrics and
-//! the documentation are next door, in `exposition`.
+//! The admin server over real sockets on loopback, and what its status says of a policy that has
+//! really worked. Metrics and the documentation are next door, in `exposition`.
 
 mod connections;
 mod events;

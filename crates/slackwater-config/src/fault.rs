@@ -1,12 +1,13 @@
 //! Why a sub-command ended badly, and the exit code that says so.
 //!
-//! Exit codes are part of the interface (`slackwater --help` lists them): 0 all went well, 1 it failed while running,
-//! 2 what the user asked for makes no sense (arguments, configuration), 130 the user stopped it before its end.
+//! Exit codes are part of the interface (`slackwater --help` lists them): 0 all went well, 1 it
+//! failed while running, 2 what the user asked for makes no sense (arguments, configuration), 130
+//! the user stopped it before its end.
 
 use std::process::ExitCode;
 
-/// The end of a sub-command that did not go well. The message says what was wrong, where, and what to do;
-/// lower-case, no trailing stop.
+/// The end of a sub-command that did not go well. The message says what was wrong, where, and what
+/// to do; lower-case, no trailing stop.
 #[derive(Debug, thiserror::Error)]
 pub enum Fault {
     /// The user's arguments or configuration: nothing was started.

@@ -1,4 +1,5 @@
-//! Finding a request's route neither allocates nor frees, whatever the routes ask for and however odd the request is.
+//! Finding a request's route neither allocates nor frees, whatever the routes ask for and however
+//! odd the request is.
 //!
 //! A test binary of its own, because it counts through the global allocator.
 

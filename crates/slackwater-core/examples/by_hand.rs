@@ -1,8 +1,8 @@
 //! The core without a runtime: a dozen queries, time fed by hand, each decision with its reason.
 //!
-//! Five replicas, the paper's settings. Each query asks one of them how it is (`probe_rate` 1); the answer comes 0.3 ms
-//! later and goes into the pool, from which later queries choose: cold reports (RIF below the limit) by latency, hot ones
-//! by RIF.
+//! Five replicas, the paper's settings. Each query asks one of them how it is (`probe_rate` 1); the
+//! answer comes 0.3 ms later and goes into the pool, from which later queries choose: cold reports
+//! (RIF below the limit) by latency, hot ones by RIF.
 //!
 //! ```text
 //! cargo run -p slackwater-core --example by_hand
@@ -85,8 +85,8 @@ const ROUND_TRIP: Duration = Duration::from_micros(300);
 
 type Loads = [(u32, u64); 5];
 
-/// When a query comes (in milliseconds), and what the replicas r0 to r4 would answer then: RIF, and latency in
-/// milliseconds, 0 for unknown.
+/// When a query comes (in milliseconds), and what the replicas r0 to r4 would answer then: RIF, and
+/// latency in milliseconds, 0 for unknown.
 const STORY: [(u64, &str, Loads); 12] = [
     (0, "nobody has reported yet", CALM),
     (10, "", CALM),

@@ -1,7 +1,8 @@
-//! How many picks are left to chance, in steady state, by size of the fleet and rate of probes. `[A8]` `[A9]` `[A10]`
+//! How many picks are left to chance, in steady state, by size of the fleet and rate of probes.
+//! `[A8]` `[A9]` `[A10]`
 //!
-//! One client, Poisson queries, probes answered after 0.3 ms, default settings but for the rate of probes. The table
-//! is the evidence of Decision 0001; `tests/fallback.rs` asserts it.
+//! One client, Poisson queries, probes answered after 0.3 ms, default settings but for the rate of
+//! probes. The table is the evidence of Decision 0001; `tests/fallback.rs` asserts it.
 //!
 //! ```text
 //! cargo run --release -p slackwater-core --example fallback_share

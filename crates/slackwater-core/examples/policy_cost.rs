@@ -1,4 +1,5 @@
-//! What a pick, a report, and a whole query cost each policy in fleets of any size, to be counted by valgrind:
+//! What a pick, a report, and a whole query cost each policy in fleets of any size, to be counted
+//! by valgrind:
 //!
 //! ```text
 //! cargo build --profile quick -p slackwater-core --example policy_cost
@@ -6,9 +7,10 @@
 //!     target/quick/examples/policy_cost shortest_expected_delay 1000 pick 256
 //! ```
 //!
-//! Of what it collects, a 256th is one pick. Every replica has told its load many times over, its capacity included, and three
-//! more tell theirs before each pick, which comes 100 µs after the last: unless they are counted themselves, that is done beside.
-//! Loads are drawn, so that policies find no equals but by chance. [The numbers](../../../results/policy-cost.md).
+//! Of what it collects, a 256th is one pick. Every replica has told its load many times over, its
+//! capacity included, and three more tell theirs before each pick, which comes 100 µs after the
+//! last: unless they are counted themselves, that is done beside. Loads are drawn, so that policies
+//! find no equals but by chance. [The numbers](../../../results/policy-cost.md).
 
 #![expect(
     clippy::print_stdout,

@@ -1,7 +1,8 @@
 //! Random draws, as arguments.
 //!
-//! The core has no randomness of its own: whoever drives it passes a source of 64-bit draws. The mapping from a draw to
-//! a choice is fixed here, so that another implementation fed with the same draws makes the same choices.
+//! The core has no randomness of its own: whoever drives it passes a source of 64-bit draws. The
+//! mapping from a draw to a choice is fixed here, so that another implementation fed with the same
+//! draws makes the same choices.
 
 /// A source of random 64-bit draws, uniform over all values.
 ///
@@ -29,7 +30,8 @@ impl Draw for NoDraw {
     }
 }
 
-/// A whole number in `0..bound`, as ⌊draw · bound / 2^64⌋. One draw, also for a `bound` of 1; a `bound` of 0 gives 0.
+/// A whole number in `0..bound`, as ⌊draw · bound / 2^64⌋. One draw, also for a `bound` of 1; a
+/// `bound` of 0 gives 0.
 ///
 /// The bias is at most `bound` / 2^64: nothing that a load balancer could notice.
 pub fn below(draw: &mut (impl Draw + ?Sized), bound: u32) -> u32 {
@@ -37,7 +39,8 @@ pub fn below(draw: &mut (impl Draw + ?Sized), bound: u32) -> u32 {
     u32::try_from(product >> 64).unwrap_or(u32::MAX)
 }
 
-/// Sebastiano Vigna's `SplitMix64` (the generator of Java's `SplittableRandom`): one word of state, passes `BigCrush`.
+/// Sebastiano Vigna's `SplitMix64` (the generator of Java's `SplittableRandom`): one word of state,
+/// passes `BigCrush`.
 ///
 /// For drivers, tests and examples; not for secrets. The same seed gives the same draws for ever.
 #[derive(Clone, Debug)]

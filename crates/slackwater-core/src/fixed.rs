@@ -1,7 +1,8 @@
 //! Rates and quantiles in millionths.
 //!
-//! Everything that decides in Prequal is a whole number, so that two implementations agree bit for bit. A rate such as
-//! "0.5 probes a query" is 500,000 millionths, and an accumulator turns it into whole probes without ever drifting.
+//! Everything that decides in Prequal is a whole number, so that two implementations agree bit for
+//! bit. A rate such as "0.5 probes a query" is 500,000 millionths, and an accumulator turns it into
+//! whole probes without ever drifting.
 
 use core::fmt;
 
@@ -84,7 +85,8 @@ impl Quantile {
         self.0
     }
 
-    /// The nearest rank among `len` sorted values, as an index from 0: ⌈q · len⌉ − 1, and 0 for a quantile of 0.
+    /// The nearest rank among `len` sorted values, as an index from 0: ⌈q · len⌉ − 1, and 0 for a
+    /// quantile of 0.
     pub(crate) const fn nearest_rank(self, len: usize) -> usize {
         // The product of a quantile of at most 10^6 and a length of at most 2^44 fits a u64.
         let rank = (self.0 as u64 * len as u64).div_ceil(ONE as u64);
@@ -117,11 +119,11 @@ fn write_millionths(millionths: u32, f: &mut fmt::Formatter<'_>) -> fmt::Result 
     Ok(())
 }
 
-/// Turns a rate for each query into whole events, query by query: each step gives the floor or the ceiling of the rate,
-/// and after any number of steps the total is exactly ⌊steps · rate⌋.
+/// Turns a rate for each query into whole events, query by query: each step gives the floor or the
+/// ceiling of the rate, and after any number of steps the total is exactly ⌊steps · rate⌋.
 ///
-/// [Prequal §4 "Probing rate", footnote 7: "rounding deterministically so as to guarantee `r_probe` probes per query in
-/// the limit"; the same for removal]
+/// [Prequal §4 "Probing rate", footnote 7: "rounding deterministically so as to guarantee `r_probe`
+/// probes per query in the limit"; the same for removal]
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Accumulator {
     /// What is owed beyond the events already given, in millionths; always below one.
@@ -138,8 +140,8 @@ impl Accumulator {
     }
 }
 
-/// What a value counts as where the mean of all is known: as the mean, if it differs from that by no more than so many millionths of
-/// it, so that chance is no difference.
+/// What a value counts as where the mean of all is known: as the mean, if it differs from that by
+/// no more than so many millionths of it, so that chance is no difference.
 pub(crate) fn banded(value: u64, mean: u64, band_millionths: u64) -> u64 {
     if value.abs_diff(mean) > mul_div(mean, band_millionths, ONE.into()) {
         value
@@ -152,7 +154,8 @@ pub(crate) fn banded(value: u64, mean: u64, band_millionths: u64) -> u64 {
 #[inline]
 pub(crate) fn mul_div(a: u64, b: u64, c: u64) -> u64 {
     let c = c.max(1);
-    // Nearly always: a division of 128 bits takes many times as long, and some are made for each query.
+    // Nearly always: a division of 128 bits takes many times as long, and some are made for each
+    // query.
     if let Some(product) = a.checked_mul(b) {
         return product / c;
     }
@@ -165,7 +168,8 @@ fn mul_div_wide(a: u64, b: u64, c: u64) -> u64 {
     u64::try_from(wide).unwrap_or(u64::MAX)
 }
 
-/// A mean over `count` after one more value, or moved to it by one part of so many; a `count` of 0 counts as 1.
+/// A mean over `count` after one more value, or moved to it by one part of so many; a `count` of 0
+/// counts as 1.
 #[inline]
 pub(crate) fn follow(mean: u64, value: u64, count: u64) -> u64 {
     let way = mean.abs_diff(value) / count.max(1);

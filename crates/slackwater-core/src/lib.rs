@@ -1,10 +1,11 @@
 //! Which replica gets the next query, decided as a value.
 //!
-//! This crate is the part of Slackwater that decides. It holds the Prequal policy (Wydrowski, Kleinberg, Rumble, Archer:
-//! "Load is not what you should balance: Introducing Prequal", NSDI 2024), its neighbours, and the tracker by which a
-//! replica knows its own load. It reads no clock, opens no socket, starts no thread and has no randomness of its own:
-//! `now` and random draws are arguments. So the very same code runs in the proxy (real time), in the simulator (virtual
-//! time) and in a test (time fed by hand), and the same inputs always give the same outputs.
+//! This crate is the part of Slackwater that decides. It holds the Prequal policy (Wydrowski,
+//! Kleinberg, Rumble, Archer: "Load is not what you should balance: Introducing Prequal", NSDI
+//! 2024), its neighbours, and the tracker by which a replica knows its own load. It reads no clock,
+//! opens no socket, starts no thread and has no randomness of its own: `now` and random draws are
+//! arguments. So the very same code runs in the proxy (real time), in the simulator (virtual time)
+//! and in a test (time fed by hand), and the same inputs always give the same outputs.
 //!
 //! # The way of a query
 //!
@@ -38,11 +39,13 @@
 //! policy.handle_query_done(now, pick.ticket, Outcome::Success);
 //! ```
 //!
-//! Whoever has no reason to name a policy takes [`DEFAULT_POLICY`](policy::DEFAULT_POLICY), which is not this one.
+//! Whoever has no reason to name a policy takes [`DEFAULT_POLICY`](policy::DEFAULT_POLICY), which
+//! is not this one.
 //!
-//! Call order: any method may follow any other. `now` should never step back; where it does, the policy keeps the latest
-//! time it has seen. Every type here is `Send` and single-threaded, except [`LoadTracker`](tracker::LoadTracker), which
-//! is shared between threads without a lock. Nothing grows without bound.
+//! Call order: any method may follow any other. `now` should never step back; where it does, the
+//! policy keeps the latest time it has seen. Every type here is `Send` and single-threaded, except
+//! [`LoadTracker`](tracker::LoadTracker), which is shared between threads without a lock. Nothing
+//! grows without bound.
 
 #![no_std]
 #![forbid(unsafe_code)]

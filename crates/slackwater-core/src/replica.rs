@@ -1,9 +1,10 @@
 //! Replicas: their names, sets of them that can be sampled, and tables keyed by them.
 //!
-//! A [`ReplicaId`] is a slot and a generation, handed out by [`ReplicaIds`]. It stays the same from the moment a replica
-//! joins until it leaves, and is never used again, so a late event about a replica that is gone cannot be mistaken for
-//! one about its successor. Because slots are dense, sets and tables are plain vectors: constant time at any fleet size,
-//! and an order of iteration that depends on nothing but the history of calls.
+//! A [`ReplicaId`] is a slot and a generation, handed out by [`ReplicaIds`]. It stays the same from
+//! the moment a replica joins until it leaves, and is never used again, so a late event about a
+//! replica that is gone cannot be mistaken for one about its successor. Because slots are dense,
+//! sets and tables are plain vectors: constant time at any fleet size, and an order of iteration
+//! that depends on nothing but the history of calls.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -16,19 +17,20 @@ pub struct ReplicaId {
 }
 
 impl ReplicaId {
-    /// A small number that no other replica of the fleet has at the same time: what a table of one's own can be indexed by.
-    /// Once the replica has left, its successor may have it.
+    /// A small number that no other replica of the fleet has at the same time: what a table of
+    /// one's own can be indexed by. Once the replica has left, its successor may have it.
     pub const fn index(self) -> usize {
         self.slot as usize
     }
 
-    /// The name as a number, for whoever writes it down: the index in the lower half, how often it was given before in the
-    /// upper one.
+    /// The name as a number, for whoever writes it down: the index in the lower half, how often it
+    /// was given before in the upper one.
     pub const fn to_bits(self) -> u64 {
         (self.generation as u64) << u32::BITS | self.slot as u64
     }
 
-    /// The name that was written down as this number. A policy makes its tables as long as the indices that it is told of.
+    /// The name that was written down as this number. A policy makes its tables as long as the
+    /// indices that it is told of.
     pub const fn from_bits(bits: u64) -> Self {
         let [s0, s1, s2, s3, g0, g1, g2, g3] = bits.to_le_bytes();
         Self {
@@ -89,8 +91,8 @@ impl ReplicaIds {
         })
     }
 
-    /// Takes back the name of a replica that left; `false` if it was not in use. Every policy that knows the replica has
-    /// to remove it first: its successor takes its place.
+    /// Takes back the name of a replica that left; `false` if it was not in use. Every policy that
+    /// knows the replica has to remove it first: its successor takes its place.
     pub fn release(&mut self, replica: ReplicaId) -> bool {
         match self.slots.get_mut(replica.index()) {
             Some((generation, taken)) if *taken && *generation == replica.generation => {
@@ -124,7 +126,8 @@ impl<T> ReplicaMap<T> {
         }
     }
 
-    /// Sets the value of `replica`, in place of the one that it, or an earlier owner of its slot, had.
+    /// Sets the value of `replica`, in place of the one that it, or an earlier owner of its slot,
+    /// had.
     pub(crate) fn insert(&mut self, replica: ReplicaId, value: T) {
         self.reserve(replica);
         self.slots[replica.index()] = Some((replica.generation, value));

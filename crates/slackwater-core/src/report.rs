@@ -1,7 +1,8 @@
 //! What a replica says of its own load.
 //!
-//! A [`LoadReport`] is the answer to a probe. Requests in flight and latency decide; everything else is optional, and
-//! absent from replicas that do not know it. How a report travels is the adapters' business (`docs/probe-protocol.md`).
+//! A [`LoadReport`] is the answer to a probe. Requests in flight and latency decide; everything
+//! else is optional, and absent from replicas that do not know it. How a report travels is the
+//! adapters' business (`docs/probe-protocol.md`).
 
 use crate::draw::{Draw, below};
 use core::fmt;
@@ -38,8 +39,8 @@ impl fmt::Display for Rif {
     }
 }
 
-/// By how much a replica scales its load for one query, in 1/1024: 1024 is its true load, 102 looks ten times less
-/// loaded, 2048 twice as loaded. `[S3]` `[Prequal §4 "Synchronous mode"]`
+/// By how much a replica scales its load for one query, in 1/1024: 1024 is its true load, 102 looks
+/// ten times less loaded, 2048 twice as loaded. `[S3]` `[Prequal §4 "Synchronous mode"]`
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LoadScale(u16);
 
@@ -47,7 +48,8 @@ impl LoadScale {
     /// The true load.
     pub const ONE: Self = Self(1024);
 
-    /// A scale of `parts` / 1024, from 1 up; 0 would say "never busy", which no replica is, and counts as 1.
+    /// A scale of `parts` / 1024, from 1 up; 0 would say "never busy", which no replica is, and
+    /// counts as 1.
     pub const fn from_1024ths(parts: u16) -> Self {
         Self(if parts == 0 { 1 } else { parts })
     }
@@ -70,10 +72,12 @@ impl Default for LoadScale {
 pub struct LoadReport {
     /// Requests in flight at this instant.
     pub rif: Rif,
-    /// Estimated latency of the next query; `None` where the replica has no recent sample. Unknown is never zero, and zero
-    /// is never known: no query takes no time, so policies go by [`LoadReport::known_latency`].
+    /// Estimated latency of the next query; `None` where the replica has no recent sample. Unknown
+    /// is never zero, and zero is never known: no query takes no time, so policies go by
+    /// [`LoadReport::known_latency`].
     pub latency: Option<Duration>,
-    /// The replica's wish for this one query; the true load by default. Only synchronous probing looks at it. `[S3]`
+    /// The replica's wish for this one query; the true load by default. Only synchronous probing
+    /// looks at it. `[S3]`
     pub load_scale: LoadScale,
     /// The replica wants no new queries: it shuts down, or the server behind its agent is gone.
     pub draining: bool,
@@ -85,8 +89,9 @@ pub struct LoadReport {
     pub cpu_millionths: Option<u32>,
     /// Finished queries, in thousandths of a query each second.
     pub query_rate_millis: Option<u32>,
-    /// How much the replica can carry, in thousandths of a request in flight: 1 or more. Below 1,000, of a replica that gets less
-    /// than a core, a query takes so much longer than its cost even alone. `[Decision 0009]`
+    /// How much the replica can carry, in thousandths of a request in flight: 1 or more. Below
+    /// 1,000, of a replica that gets less than a core, a query takes so much longer than its cost
+    /// even alone. `[Decision 0009]`
     pub capacity_millirif: Option<u32>,
     /// CPU time for each query.
     pub cost: Option<Duration>,
@@ -109,15 +114,17 @@ impl LoadReport {
         }
     }
 
-    /// The latency, unless it is unknown. Zero is: some replicas report it where they have no sample, or where their clock is
-    /// too coarse, and a policy that multiplies by it would see no difference between an idle replica and a full one.
+    /// The latency, unless it is unknown. Zero is: some replicas report it where they have no
+    /// sample, or where their clock is too coarse, and a policy that multiplies by it would see no
+    /// difference between an idle replica and a full one.
     pub const fn known_latency(&self) -> Option<Duration> {
         known(self.latency)
     }
 
-    /// The report of one of `parts` equal parts of the replica that made this one: a replica of that weight. Each part has
-    /// its share of the queries in flight, rounded by the draw so that the mean holds, of the query rate and of the
-    /// capacity; latency and the share of CPU in use are those of the whole. A replica of one part needs no draw.
+    /// The report of one of `parts` equal parts of the replica that made this one: a replica of
+    /// that weight. Each part has its share of the queries in flight, rounded by the draw so that
+    /// the mean holds, of the query rate and of the capacity; latency and the share of CPU in use
+    /// are those of the whole. A replica of one part needs no draw.
     #[must_use]
     pub fn of_part(&self, parts: NonZeroU32, draw: &mut dyn Draw) -> Self {
         let mut report = self.clone();

@@ -1,17 +1,19 @@
 //! Points in time, as the core sees them.
 //!
-//! The core never reads a clock. Whoever drives it (a proxy, a simulator, a test) says what time it is, in nanoseconds
-//! since an epoch of the driver's own choosing. Spans are [`core::time::Duration`].
+//! The core never reads a clock. Whoever drives it (a proxy, a simulator, a test) says what time it
+//! is, in nanoseconds since an epoch of the driver's own choosing. Spans are
+//! [`core::time::Duration`].
 
 use core::fmt;
 use core::num::NonZeroU64;
 use core::ops::{Add, AddAssign};
 use core::time::Duration;
 
-/// A point on the driver's clock: nanoseconds since the driver's epoch, from 0 to 2^64 − 1 (584 years).
+/// A point on the driver's clock: nanoseconds since the driver's epoch, from 0 to 2^64 − 1 (584
+/// years).
 ///
-/// Arithmetic saturates: a time beyond the end is the end, and the span from a later time to an earlier one is zero.
-/// A clock that steps back is therefore a harmless event, not an error.
+/// Arithmetic saturates: a time beyond the end is the end, and the span from a later time to an
+/// earlier one is zero. A clock that steps back is therefore a harmless event, not an error.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Instant(u64);
 
@@ -29,7 +31,8 @@ impl Instant {
         self.0
     }
 
-    /// As [`Instant::saturating_since`], in nanoseconds: cheaper than a `Duration` where it is only compared.
+    /// As [`Instant::saturating_since`], in nanoseconds: cheaper than a `Duration` where it is only
+    /// compared.
     pub(crate) const fn ns_since(self, earlier: Self) -> u64 {
         self.0.saturating_sub(earlier.0)
     }
@@ -45,7 +48,8 @@ impl Instant {
     }
 }
 
-/// An instant or none, in the room of an instant: for tables that are as long as the fleet. The end of time counts as none.
+/// An instant or none, in the room of an instant: for tables that are as long as the fleet. The end
+/// of time counts as none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct MaybeInstant {
     /// What is missing to the end of time.

@@ -1,8 +1,9 @@
-//! A1, T5: once warm, nothing on a query's way allocates or frees: no pick, no report, no probe, no tracker.
+//! A1, T5: once warm, nothing on a query's way allocates or frees: no pick, no report, no probe, no
+//! tracker.
 //!
-//! A test binary of its own, because it counts through the global allocator. Only what the test's own thread does
-//! between two looks at the count is counted. (What may allocate: a fleet that grows, a snapshot, and a replica that
-//! falls silent, which gets a tracker at the client.)
+//! A test binary of its own, because it counts through the global allocator. Only what the test's
+//! own thread does between two looks at the count is counted. (What may allocate: a fleet that
+//! grows, a snapshot, and a replica that falls silent, which gets a tracker at the client.)
 
 #![expect(clippy::panic, reason = "tests and their helpers")]
 
@@ -37,7 +38,8 @@ fn join(policy: &mut dyn Policy, ids: &mut ReplicaIds, replicas: usize, now: Ins
     }
 }
 
-/// A thousand queries, explained, with retries that are not; probes answered, lost and forgotten, timeouts, and idle spells.
+/// A thousand queries, explained, with retries that are not; probes answered, lost and forgotten,
+/// timeouts, and idle spells.
 fn traffic(
     policy: &mut dyn Policy,
     now: &mut Instant,
@@ -65,7 +67,8 @@ fn traffic(
             let mut report = LoadReport::new(Rif::new(below(draw, 9)), Some(latency));
             report.query_rate_millis = Some(100_000);
             report.cpu_millionths = Some(1 + below(draw, 1_000_000));
-            // Few enough that no replica is lost three times in a row: one that falls silent is given a tracker.
+            // Few enough that no replica is lost three times in a row: one that falls silent is
+            // given a tracker.
             match below(draw, 30) {
                 0 => {}
                 1 => policy.handle(*now, Event::ProbeLost(probe.id), draw),

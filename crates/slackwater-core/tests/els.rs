@@ -1,7 +1,9 @@
-//! The expected latency selector from outside: shares, the relative circuit breaker, and the case that it was made for.
+//! The expected latency selector from outside: shares, the relative circuit breaker, and the case
+//! that it was made for.
 //!
-//! Four replicas, one of which fails half of its queries at once (Spotify, "ELS: latency based load balancer, part 1"):
-//! round robin has 12.5 % errors at any load, least loaded more the higher the load, the selector well below both.
+//! Four replicas, one of which fails half of its queries at once (Spotify, "ELS: latency based load
+//! balancer, part 1"): round robin has 12.5 % errors at any load, least loaded more the higher the
+//! load, the selector well below both.
 
 #![expect(
     clippy::expect_used,
@@ -59,7 +61,8 @@ impl Fleet {
         (place.expect("known"), pick.ticket)
     }
 
-    /// So many queries that go to this replica, because they have been everywhere else, and take so long.
+    /// So many queries that go to this replica, because they have been everywhere else, and take so
+    /// long.
     fn serve(&mut self, place: usize, latency: Duration, outcome: Outcome, queries: u32) {
         let mut avoid = self.replicas.clone();
         avoid.swap_remove(place);
@@ -93,8 +96,8 @@ fn slower_replicas_get_less_in_proportion() {
         }
     }
     let counts = fleet.counts(6_000);
-    // Binomial: standard deviations below 37; six of them is one in 500 million, and what each replica is believed to be
-    // beyond its samples moves a share by less than 2 in 1,000.
+    // Binomial: standard deviations below 37; six of them is one in 500 million, and what each
+    // replica is believed to be beyond its samples moves a share by less than 2 in 1,000.
     for (count, expected) in counts.iter().zip([2_000, 2_000, 1_000, 1_000]) {
         assert!((count - expected).abs() < 225, "{counts:?}");
     }
@@ -155,8 +158,9 @@ fn few_samples_exclude_nobody() {
 /// What is to come: an instant, and the ticket of the query that ends then, with how.
 struct End(Instant, Ticket, Outcome);
 
-/// The share of queries that fail in 200 s, of which the first 20 are not counted: four replicas of four workers that
-/// serve in 20 ms on average, at this share of what they can carry; the last one fails every second query within 2 ms.
+/// The share of queries that fail in 200 s, of which the first 20 are not counted: four replicas of
+/// four workers that serve in 20 ms on average, at this share of what they can carry; the last one
+/// fails every second query within 2 ms.
 fn errors(policy: Box<dyn Policy>, load: f64) -> f64 {
     const WORKERS: usize = 4;
     let mut fleet = Fleet::new(policy, 4);

@@ -1,10 +1,11 @@
-//! Every pool of up to four reports, RIF 0 to 2, latency unknown, 1 or 2 ms, under every limit: the choice, and what is
-//! removed as the worst, by the text of A7 and A10.
+//! Every pool of up to four reports, RIF 0 to 2, latency unknown, 1 or 2 ms, under every limit: the
+//! choice, and what is removed as the worst, by the text of A7 and A10.
 //!
-//! The pool is brought about by reports alone. The limit is brought about by an anchor, a replica that is ejected as
-//! soon as it has responded: its responses stay in the distribution and not in the pool. It answers more often than all others
-//! together, and the limit is the median.
-//! Removal by rate leaves four reports alone, so two more join the pool where it is the worst that is looked for.
+//! The pool is brought about by reports alone. The limit is brought about by an anchor, a replica
+//! that is ejected as soon as it has responded: its responses stay in the distribution and not in
+//! the pool. It answers more often than all others together, and the limit is the median. Removal
+//! by rate leaves four reports alone, so two more join the pool where it is the worst that is
+//! looked for.
 
 #![expect(clippy::panic, clippy::expect_used, reason = "a test with helpers")]
 
@@ -45,7 +46,8 @@ fn report((rif, latency): Load) -> LoadReport {
     )
 }
 
-/// A7, word for word: where these loads are the pool, those that may be chosen, and whether they are hot.
+/// A7, word for word: where these loads are the pool, those that may be chosen, and whether they
+/// are hot.
 fn best(pool: &[Load], limit: Option<u32>) -> (Vec<usize>, bool) {
     let latency = ranked_latency(pool);
     let all: Vec<usize> = (0..pool.len()).collect();

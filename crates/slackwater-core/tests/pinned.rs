@@ -1,4 +1,5 @@
-//! Queries that may not go just anywhere, with every policy: somebody else has chosen already, or they have been elsewhere.
+//! Queries that may not go just anywhere, with every policy: somebody else has chosen already, or
+//! they have been elsewhere.
 
 #![expect(
     clippy::unwrap_used,

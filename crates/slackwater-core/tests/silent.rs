@@ -1,7 +1,8 @@
 //! A13: replicas that answer no probes neither starve nor flood beside others that do.
 //!
-//! Some clients, ten equal replicas of four workers each, first come, first served, at 70 % of their capacity; some of the
-//! replicas answer no probes. Virtual time, a seed or two, the real tracker on the replicas' side.
+//! Some clients, ten equal replicas of four workers each, first come, first served, at 70 % of
+//! their capacity; some of the replicas answer no probes. Virtual time, a seed or two, the real
+//! tracker on the replicas' side.
 
 #![expect(
     clippy::expect_used,
@@ -198,8 +199,8 @@ impl Fleet {
         self.now = until;
     }
 
-    /// Each replica's share of the queries in the time of a thousand on one worker, the silent ones first, after 2 s in which
-    /// they are found out.
+    /// Each replica's share of the queries in the time of a thousand on one worker, the silent ones
+    /// first, after 2 s in which they are found out.
     fn shares(mut self) -> Vec<f64> {
         let found_out = Instant::from_nanos(2_000_000_000);
         self.run(found_out);
@@ -267,8 +268,8 @@ fn a13_a_fleet_that_answers_no_probes_at_all_is_balanced_evenly() {
     }
 }
 
-/// Whom a lone client asks answers at most once a millisecond, or once a round trip where that is longer, and so does
-/// whoever is answered for.
+/// Whom a lone client asks answers at most once a millisecond, or once a round trip where that is
+/// longer, and so does whoever is answered for.
 #[test]
 fn a13_what_costs_no_round_trip_does_not_crowd_the_pool() {
     let paper = || -> Box<dyn Policy> {

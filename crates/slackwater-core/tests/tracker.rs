@@ -78,8 +78,8 @@ fn t5_under_many_threads_rif_returns_to_zero_and_no_report_is_torn() {
 fn t5_the_latency_and_the_age_of_a_sample_belong_to_the_same_query() {
     const SLOW: Duration = Duration::from_millis(8);
     const FAST: Duration = Duration::from_millis(1);
-    // Slow queries of now beside fast ones of an hour ago, which are too old to be believed: a slot read while it is
-    // being written would make a fast one of now.
+    // Slow queries of now beside fast ones of an hour ago, which are too old to be believed: a slot
+    // read while it is being written would make a fast one of now.
     let tracker = LoadTracker::new(&TrackerConfig {
         sample_capacity: 2,
         ..TrackerConfig::default()
@@ -133,7 +133,8 @@ fn t4_a_probe_that_meets_the_first_query_after_a_pause_sees_no_stall() {
             }
         });
         for _ in 0..2_000_000 {
-            // The pause is over; for a moment the tracker is idle, then a query comes and is served.
+            // The pause is over; for a moment the tracker is idle, then a query comes and is
+            // served.
             let now = Instant::from_nanos(clock_ns.load(Ordering::Relaxed)) + PAUSE;
             clock_ns.store(now.as_nanos(), Ordering::Release);
             let arrival = tracker.arrive(now);

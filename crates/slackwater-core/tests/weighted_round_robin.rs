@@ -1,7 +1,8 @@
 //! Weighted round robin from outside: where its weights settle, and what they make of noise.
 //!
-//! A hundred replicas that differ by a factor of two in what a query costs them are polled once a second through noise of
-//! ten percent. All clients of a large fleet see the same, so one stands for them.
+//! A hundred replicas that differ by a factor of two in what a query costs them are polled once a
+//! second through noise of ten percent. All clients of a large fleet see the same, so one stands
+//! for them.
 
 #![expect(
     clippy::expect_used,
@@ -108,7 +109,8 @@ impl Fleet {
     }
 }
 
-/// After the warm-up, over 20 s: the widest spread of CPU, and the most by which a replica's share changed in a second.
+/// After the warm-up, over 20 s: the widest spread of CPU, and the most by which a replica's share
+/// changed in a second.
 fn settled(smoothing: Duration) -> (f64, f64) {
     let mut fleet = Fleet::new(smoothing);
     while fleet.now < Instant::EPOCH + WARM_UP {
@@ -128,9 +130,9 @@ fn settled(smoothing: Duration) -> (f64, f64) {
 
 #[test]
 fn weights_settle_where_cpu_is_even_and_do_not_chase_noise() {
-    // Noise of ±10 % has a standard deviation of 5.8 %, of which sqrt(1/20) is left: 1.3 %. Of a hundred replicas lowest
-    // and highest are some five of these apart, and a poll moves an average by a tenth of what is new in it; a share is
-    // known to one query in 130.
+    // Noise of ±10 % has a standard deviation of 5.8 %, of which sqrt(1/20) is left: 1.3 %. Of a
+    // hundred replicas lowest and highest are some five of these apart, and a poll moves an average
+    // by a tenth of what is new in it; a share is known to one query in 130.
     let (spread, moved) = settled(10 * SECOND);
     assert!(spread < 0.12, "{spread}");
     assert!(moved < 0.04, "{moved}");

@@ -1,7 +1,9 @@
-//! Replicas of different size, with every policy: one of weight w is w replicas to the policy, each with a w-th of its load.
+//! Replicas of different size, with every policy: one of weight w is w replicas to the policy, each
+//! with a w-th of its load.
 //!
-//! A small simulation: each replica serves as many queries at once as its weight, first come first served, with work of
-//! random length; one client, Poisson arrivals. Shares have to follow weights, and so has the load of each.
+//! A small simulation: each replica serves as many queries at once as its weight, first come first
+//! served, with work of random length; one client, Poisson arrivals. Shares have to follow weights,
+//! and so has the load of each.
 
 #![expect(
     clippy::unwrap_used,
@@ -239,8 +241,9 @@ fn shares_follow_weights_with_every_policy() {
         for (index, weight) in WEIGHTS.into_iter().enumerate() {
             let share = world.sent[index] as f64 / 20_000.0;
             let due = f64::from(weight) / f64::from(sum);
-            // One that serves one at a time has longer waits than one that serves four, and policies that go by latency
-            // give it a little less. Without weights these ratios would be 0.5 and 2.
+            // One that serves one at a time has longer waits than one that serves four, and
+            // policies that go by latency give it a little less. Without weights these ratios would
+            // be 0.5 and 2.
             let ratio = share / due;
             assert!(
                 (0.7..1.3).contains(&ratio),

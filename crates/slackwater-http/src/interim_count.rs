@@ -1,10 +1,11 @@
 //! How many responses may come before the final one, in either protocol. RFC 9110 §15.2
 //!
-//! Each costs its reader as much as a head does, and none of them is an end. An exchange with more of them fails, as one whose
-//! response is not HTTP.
+//! Each costs its reader as much as a head does, and none of them is an end. An exchange with more
+//! of them fails, as one whose response is not HTTP.
 
-/// Responses of one exchange before the final one, at most. A replica has few reasons to send more than two (100, then 103);
-/// Go's `net/http` gave up after 5 until Go 1.24, which bounds their octets in place of their number.
+/// Responses of one exchange before the final one, at most. A replica has few reasons to send more
+/// than two (100, then 103); Go's `net/http` gave up after 5 until Go 1.24, which bounds their
+/// octets in place of their number.
 const INTERIM_MAX: u8 = 32;
 
 /// The responses of one exchange so far that are not final.

@@ -1,11 +1,12 @@
 //! HTTP/1.1 and HTTP/2 on the wire, without I/O: octets in, messages out, and back.
 //!
-//! There is no socket, no clock, no thread and no `async` here. Whoever owns the socket hands in what was read, however it was cut,
-//! and writes what gathers. So a codec runs under any runtime, in a test without one, and under a fuzzer.
+//! There is no socket, no clock, no thread and no `async` here. Whoever owns the socket hands in
+//! what was read, however it was cut, and writes what gathers. So a codec runs under any runtime,
+//! in a test without one, and under a fuzzer.
 //!
-//! Made for a proxy, which is both sides at once: what two parsers could read in two ways is refused and never repaired, because one
-//! request could hide in another; every bound is an argument or a constant with its reason; nothing that the other side sends is kept
-//! without one.
+//! Made for a proxy, which is both sides at once: what two parsers could read in two ways is
+//! refused and never repaired, because one request could hide in another; every bound is an
+//! argument or a constant with its reason; nothing that the other side sends is kept without one.
 //!
 //! | | module |
 //! |---|---|
@@ -15,8 +16,8 @@
 //! | the PROXY protocol: headers before a connection's own bytes | [`proxy_protocol`] |
 //! | what both have in common | [`content_length`], [`interim_count`] |
 //!
-//! What is absent on purpose: TLS, pools, timeouts and retries, which a proxy has around it; server push, which browsers gave up;
-//! priorities, which RFC 9113 did.
+//! What is absent on purpose: TLS, pools, timeouts and retries, which a proxy has around it; server
+//! push, which browsers gave up; priorities, which RFC 9113 did.
 //!
 //! ```
 //! use bytes::Bytes;

@@ -1,9 +1,10 @@
-//! Notices that files have changed: written anew, replaced by a rename, or reached by a symlink that was swapped.
+//! Notices that files have changed: written anew, replaced by a rename, or reached by a symlink
+//! that was swapped.
 //!
-//! Each file is looked at once a second (its identity, size and times; links are followed), which works on every file
-//! system, network ones included, where notifications of the kernel do not, and costs one system call for each file. A
-//! change counts only once the file has stood still for a moment, so that a file that is being written in place is not
-//! read half.
+//! Each file is looked at once a second (its identity, size and times; links are followed), which
+//! works on every file system, network ones included, where notifications of the kernel do not, and
+//! costs one system call for each file. A change counts only once the file has stood still for a
+//! moment, so that a file that is being written in place is not read half.
 
 use core::time::Duration;
 use std::path::{Path, PathBuf};
@@ -13,7 +14,8 @@ use std::path::{Path, PathBuf};
 pub(crate) struct Pace {
     /// How often is looked.
     pub(crate) period: Duration,
-    /// How long all files must have stood still: pairs that belong together are seldom written in one step.
+    /// How long all files must have stood still: pairs that belong together are seldom written in
+    /// one step.
     pub(crate) settled: Duration,
 }
 
@@ -26,7 +28,8 @@ impl Default for Pace {
     }
 }
 
-/// What a file looks like from outside; `None` in place of it: it is not there, or must not be looked at.
+/// What a file looks like from outside; `None` in place of it: it is not there, or must not be
+/// looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stamp {
     file: (u64, u64),
@@ -58,8 +61,8 @@ pub struct FileWatch {
 }
 
 impl FileWatch {
-    /// Whatever changes from now on is a change. Make it before the files are read for the first time, so that nothing is
-    /// missed in between.
+    /// Whatever changes from now on is a change. Make it before the files are read for the first
+    /// time, so that nothing is missed in between.
     pub fn new(files: Vec<PathBuf>) -> Self {
         Self::with_pace(files, Pace::default())
     }
@@ -70,9 +73,9 @@ impl FileWatch {
         Self { files, seen, pace }
     }
 
-    /// Waits until any of the files has changed, or has come or gone, and all have stood still since for a moment. A
-    /// change during the wait for that is part of the same change. Cancel safe: what was not told is told by the next
-    /// call.
+    /// Waits until any of the files has changed, or has come or gone, and all have stood still
+    /// since for a moment. A change during the wait for that is part of the same change. Cancel
+    /// safe: what was not told is told by the next call.
     pub async fn changed(&mut self) {
         loop {
             tokio::time::sleep(self.pace.period).await;

@@ -1,7 +1,8 @@
 //! What a request's record tells as spans: one for the request, one for each attempt at it.
 //!
-//! Names and attributes are those of OpenTelemetry's conventions for HTTP where there are some; the others begin with
-//! `slackwater.`. What each means is in docs/tracing.md, and a test compares the two.
+//! Names and attributes are those of OpenTelemetry's conventions for HTTP where there are some; the
+//! others begin with `slackwater.`. What each means is in docs/tracing.md, and a test compares the
+//! two.
 
 use crate::request_record::{AttemptKind, AttemptRecord, Ended, RequestRecord};
 use crate::traces::Traced;
@@ -77,7 +78,8 @@ fn server_span(record: &RequestRecord, traced: &Traced) -> Span {
     }
 }
 
-/// Why a request failed, in one word or as a status; `None` if it did not. What its client did itself is no failure.
+/// Why a request failed, in one word or as a status; `None` if it did not. What its client did
+/// itself is no failure.
 fn failure(record: &RequestRecord) -> Option<String> {
     if !record.failed() {
         return None;

@@ -1,15 +1,18 @@
-//! The threads that carry requests, and how they end: in order, each when it is told to, or by mishap.
+//! The threads that carry requests, and how they end: in order, each when it is told to, or by
+//! mishap.
 //!
-//! A worker that is lost takes its listeners and its share of the clients with it, and the others would go on as if
-//! nothing had happened. So whoever runs workers races [`WorkerThreads::unasked_end`] against the signals, and ends the
-//! process: whoever supervises it starts it anew, whole.
+//! A worker that is lost takes its listeners and its share of the clients with it, and the others
+//! would go on as if nothing had happened. So whoever runs workers races
+//! [`WorkerThreads::unasked_end`] against the signals, and ends the process: whoever supervises it
+//! starts it anew, whole.
 
 use futures_util::future::select_all;
 use slackwater_config::Fault;
 use std::thread::{Builder, JoinHandle};
 use tokio::sync::oneshot;
 
-/// Threads, each with a receiver that hears how it ended. A sender that is dropped unsent is a panic.
+/// Threads, each with a receiver that hears how it ended. A sender that is dropped unsent is a
+/// panic.
 #[derive(Debug, Default)]
 pub struct WorkerThreads {
     ends: Vec<oneshot::Receiver<Result<(), Fault>>>,

@@ -1,4 +1,5 @@
-//! Numbers and texts as bytes: seven bits to a byte, the lowest first, the eighth bit set in all but the last.
+//! Numbers and texts as bytes: seven bits to a byte, the lowest first, the eighth bit set in all
+//! but the last.
 
 /// Bytes that are no recording: what is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -85,7 +85,8 @@ pub enum Entry<'a> {
     },
     /// The head of a response is here.
     Head {
-        /// When its query was picked, in nanoseconds: no two of a stream are picked at the same time.
+        /// When its query was picked, in nanoseconds: no two of a stream are picked at the same
+        /// time.
         sent_at_ns: u64,
         /// What the head says.
         outcome: Outcome,
@@ -133,7 +134,8 @@ pub struct Request {
     pub bytes_in: u64,
     /// Bytes of its response's body that went to the client.
     pub bytes_out: u64,
-    /// What the fields said that are recorded, in the order of the stream's list; of longer ones the beginning; `None`: it had none.
+    /// What the fields said that are recorded, in the order of the stream's list; of longer ones
+    /// the beginning; `None`: it had none.
     pub fields: Vec<Option<String>>,
 }
 

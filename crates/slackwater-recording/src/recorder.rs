@@ -1,8 +1,8 @@
 //! The recorder: a policy around a policy, which passes each call on and writes it down.
 //!
-//! It changes two things, so that what it writes is enough. Draws come from a generator of its own. And picks are at least a
-//! nanosecond apart, so that a query can be told by the time of its pick; a clock that steps back stands still instead, as it
-//! does for policies anyway.
+//! It changes two things, so that what it writes is enough. Draws come from a generator of its own.
+//! And picks are at least a nanosecond apart, so that a query can be told by the time of its pick;
+//! a clock that steps back stands still instead, as it does for policies anyway.
 
 use super::codec::Encoder;
 use super::entry::{Asked, Entry, Request, Said};
@@ -18,7 +18,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Where blocks of events go.
 pub trait Sink: Debug + Send + Sync {
-    /// Takes the next block of a stream, without waiting. `false`: neither it nor any later one is kept.
+    /// Takes the next block of a stream, without waiting. `false`: neither it nor any later one is
+    /// kept.
     fn take(&self, stream: u32, events: Vec<u8>) -> bool;
 }
 
@@ -29,7 +30,8 @@ const SPARE_BYTES: usize = 512;
 /// Or when so much time has passed since its first event: what is lost when the process is killed.
 const BLOCK_SPAN: Duration = Duration::from_secs(1);
 
-/// A policy that is recorded, and its stream: what it draws comes from `seed`, what happens goes to `sink`.
+/// A policy that is recorded, and its stream: what it draws comes from `seed`, what happens goes to
+/// `sink`.
 pub fn record(
     policy: Box<dyn Policy>,
     seed: u64,
@@ -66,7 +68,8 @@ impl Stream {
         tape.put(at, &Entry::Named { replica, name });
     }
 
-    /// Notes what a request was like that is over, and for which a replica was first picked at that time.
+    /// Notes what a request was like that is over, and for which a replica was first picked at that
+    /// time.
     pub fn request(&self, sent_at: Instant, request: &Request) {
         let (sent_at_ns, request) = (sent_at.as_nanos(), Cow::Borrowed(request));
         let mut tape = self.tape();

@@ -1,8 +1,10 @@
 //! What one reading costs: `cargo run --release -p slackwater-signals --example reading_cost`.
 //!
-//! With a directory, of that cgroup; without, of this process with 1, 16, 64 and 256 threads that sleep: CPU time, user and kernel,
-//! so that it does not matter what else the machine does. With `--threads N --readings R` it reads so often and says nothing: two runs under `valgrind --tool=callgrind` that differ
-//! in R give the instructions of a reading, without the kernel's; with `--times R` of one of times alone.
+//! With a directory, of that cgroup; without, of this process with 1, 16, 64 and 256 threads that
+//! sleep: CPU time, user and kernel, so that it does not matter what else the machine does. With
+//! `--threads N --readings R` it reads so often and says nothing: two runs under `valgrind
+//! --tool=callgrind` that differ in R give the instructions of a reading, without the kernel's;
+//! with `--times R` of one of times alone.
 
 #![expect(
     clippy::print_stdout,

@@ -1,4 +1,5 @@
-//! Where figures come from, and why the others are not there: for a line in a log and for a status page.
+//! Where figures come from, and why the others are not there: for a line in a log and for a status
+//! page.
 
 use core::fmt;
 
@@ -8,7 +9,8 @@ use core::fmt;
 pub enum Figure {
     /// [`Reading::used`](crate::Reading::used).
     Used,
-    /// [`Reading::waited`](crate::Reading::waited); from threads, `used_by_watched`, `busiest_thread` and `threads` too.
+    /// [`Reading::waited`](crate::Reading::waited); from threads, `used_by_watched`,
+    /// `busiest_thread` and `threads` too.
     Waited,
     /// The quota in [`Reading::cores_limit`](crate::Reading::cores_limit).
     Quota,
@@ -18,12 +20,13 @@ pub enum Figure {
     Throttled,
     /// [`Reading::stalled`](crate::Reading::stalled).
     Stalled,
-    /// The weight of the cgroup beside its siblings. In no reading, because it means nothing without theirs: its detail tells it as it
-    /// was at the opening.
+    /// The weight of the cgroup beside its siblings. In no reading, because it means nothing
+    /// without theirs: its detail tells it as it was at the opening.
     Weight,
 }
 
-/// Where a figure comes from. It stays the same for as long as a source is open, so that no sum ever jumps.
+/// Where a figure comes from. It stays the same for as long as a source is open, so that no sum
+/// ever jumps.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum Origin {

@@ -1,9 +1,10 @@
-//! What the operating system tells of CPU: how much a process or a cgroup has used, how long its threads have waited for more,
-//! and how much it may have at most.
+//! What the operating system tells of CPU: how much a process or a cgroup has used, how long its
+//! threads have waited for more, and how much it may have at most.
 //!
-//! A [`Source`] is opened once and read often, every 50 ms to a second. Reading never fails and, once warm, never allocates: what a
-//! system does not tell is `None`. [`Source::findings`] says once what was found and why the rest was not. No privilege is needed
-//! beyond reading the files of `/proc` and of the cgroup.
+//! A [`Source`] is opened once and read often, every 50 ms to a second. Reading never fails and,
+//! once warm, never allocates: what a system does not tell is `None`. [`Source::findings`] says
+//! once what was found and why the rest was not. No privilege is needed beyond reading the files of
+//! `/proc` and of the cgroup.
 //!
 //! ```
 //! use slackwater_signals::{Source, Target};
@@ -22,11 +23,11 @@
 //! }
 //! ```
 //!
-//! All times are cumulative and never go back; what they count from has no meaning. So whoever reads takes differences. This crate
-//! makes no estimate of them, and has no clock.
+//! All times are cumulative and never go back; what they count from has no meaning. So whoever
+//! reads takes differences. This crate makes no estimate of them, and has no clock.
 //!
-//! What each figure needs, its pitfalls, and what a reading costs: `docs/signals.md`. On systems other than Linux there is only
-//! the CPU time of this process, and how many CPUs it may use.
+//! What each figure needs, its pitfalls, and what a reading costs: `docs/signals.md`. On systems
+//! other than Linux there is only the CPU time of this process, and how many CPUs it may use.
 
 #![forbid(unsafe_code)]
 

@@ -11,10 +11,11 @@ pub enum Target {
     ThisProcess,
     /// Another process, by its id as this process sees it. Its children are not part of it.
     Process(u32),
-    /// The cgroup that this process is in, with everybody else in it: in a container, usually the container.
+    /// The cgroup that this process is in, with everybody else in it: in a container, usually the
+    /// container.
     OwnCgroup,
-    /// A cgroup by its directory, such as `/sys/fs/cgroup/system.slice/web.service`; where cgroups are of version 1, its directory
-    /// below the `cpu` controller. Groups within it are part of it.
+    /// A cgroup by its directory, such as `/sys/fs/cgroup/system.slice/web.service`; where cgroups
+    /// are of version 1, its directory below the `cpu` controller. Groups within it are part of it.
     Cgroup(PathBuf),
 }
 

@@ -52,7 +52,8 @@ fn threads_that_come_and_go_ask_nothing_either() {
     }
 }
 
-/// Reads while so many more threads wait: how often that asked the heap, and how many threads it saw.
+/// Reads while so many more threads wait: how often that asked the heap, and how many threads it
+/// saw.
 fn read_among(threads: u32, source: &mut Source) -> (u64, Option<Threads>) {
     let sleepers: Vec<_> = (0..threads).map(|_| sleeper()).collect();
     let (calls, with) = calls_of(|| source.read());

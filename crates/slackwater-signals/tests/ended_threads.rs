@@ -1,5 +1,5 @@
-//! Threads that nobody looked at before they had done their work, and that end. A test binary of its own, because the CPU time of all
-//! threads counts.
+//! Threads that nobody looked at before they had done their work, and that end. A test binary of
+//! its own, because the CPU time of all threads counts.
 
 #![cfg(target_os = "linux")]
 #![expect(clippy::expect_used, reason = "tests and their helpers")]

@@ -1,4 +1,5 @@
-//! More threads than files that may be open, and more than are watched. One test, because all threads of the process count.
+//! More threads than files that may be open, and more than are watched. One test, because all
+//! threads of the process count.
 
 #![cfg(target_os = "linux")]
 #![expect(clippy::expect_used, reason = "tests and their helpers")]

@@ -1,5 +1,6 @@
-//! Cgroups of version 1 with real quotas, and what becomes of a busy process in them. Where no groups can be made (no version 1, or no
-//! right to), the tests hold a source to saying why there is nothing.
+//! Cgroups of version 1 with real quotas, and what becomes of a busy process in them. Where no
+//! groups can be made (no version 1, or no right to), the tests hold a source to saying why there
+//! is nothing.
 
 #![cfg(target_os = "linux")]
 #![expect(
@@ -65,8 +66,9 @@ fn name(test: &str) -> String {
     format!("slackwater-signals-{}-{test}", std::process::id())
 }
 
-/// One busy thread with a fifth of a core. All of its time is either used or waited, so the time during which the quota stops it is
-/// in `waited`: this fails on a kernel whose `schedstat` leaves it out.
+/// One busy thread with a fifth of a core. All of its time is either used or waited, so the time
+/// during which the quota stops it is in `waited`: this fails on a kernel whose `schedstat` leaves
+/// it out.
 #[test]
 fn waiting_has_the_time_during_which_a_quota_stops_threads() {
     let Some(group) = Group::new(CPU.as_ref(), &name("quota")) else {
@@ -80,7 +82,8 @@ fn waiting_has_the_time_during_which_a_quota_stops_threads() {
     let mut process = Source::open(&Target::Process(busy.0.id()));
     assert_eq!(source.origin(Figure::Waited), Some(Origin::Threads));
 
-    // From the end of one wait to the end of another, with some stops between: no wait is under way at either.
+    // From the end of one wait to the end of another, with some stops between: no wait is under way
+    // at either.
     let mut last = source.read().waited;
     let mut has_ended = move |reading: &Reading| {
         let before = core::mem::replace(&mut last, reading.waited);
@@ -173,7 +176,8 @@ fn a_reading_of_times_has_the_limit_that_was_read_last() {
     assert_eq!(told(source.read_times_and_limits()), (200, false));
 }
 
-/// Groups of version 1 can have single threads in them. They bring their past along, which is not the group's.
+/// Groups of version 1 can have single threads in them. They bring their past along, which is not
+/// the group's.
 #[test]
 fn a_thread_counts_from_when_it_is_seen_in_a_group() {
     let Some(group) = Group::new(CPU.as_ref(), &name("thread")) else {

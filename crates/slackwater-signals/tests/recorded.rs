@@ -1,7 +1,9 @@
-//! Cgroups as directories of files: version 2 as kernels of several ages write them, version 1 as 6.18 does.
+//! Cgroups as directories of files: version 2 as kernels of several ages write them, version 1 as
+//! 6.18 does.
 //!
-//! Those of version 2 were put together after the kernels' code and published files, not recorded; of version 1, `cpu.stat` and
-//! `cpuacct.usage` were recorded. Threads have the id 0 where they are to be such as cannot be seen from a container.
+//! Those of version 2 were put together after the kernels' code and published files, not recorded;
+//! of version 1, `cpu.stat` and `cpuacct.usage` were recorded. Threads have the id 0 where they are
+//! to be such as cannot be seen from a container.
 
 #![cfg(target_os = "linux")]
 #![expect(clippy::expect_used, reason = "tests and their helpers")]

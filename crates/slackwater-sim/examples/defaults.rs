@@ -1,10 +1,11 @@
-//! The defaults beside their alternatives: the latency estimator, the cap on reuse, and the RIF limit's quantile.
+//! The defaults beside their alternatives: the latency estimator, the cap on reuse, and the RIF
+//! limit's quantile.
 //!
 //! `cargo run --release -p slackwater-sim --example defaults [seeds [first seed [threads]]]`
 //!
-//! Each alternative is played with everything else at its default: on the testbed, on its unequal halves, on 64
-//! single-threaded replicas, on fast web replicas, and on small fleets. Tables go to standard output as Markdown: they are
-//! the evidence of Decisions 0004 and 0005.
+//! Each alternative is played with everything else at its default: on the testbed, on its unequal
+//! halves, on 64 single-threaded replicas, on fast web replicas, and on small fleets. Tables go to
+//! standard output as Markdown: they are the evidence of Decisions 0004 and 0005.
 
 use core::error::Error;
 use core::iter::once;
@@ -26,7 +27,8 @@ use std::sync::Arc;
 const BASE: &str = "least_loaded";
 /// More than this many times its p99 is a runaway.
 const RUNAWAY: f64 = 2.0;
-/// The small fleets that are played: of those of `slackwater sim small-fleets`, these workloads and sizes.
+/// The small fleets that are played: of those of `slackwater sim small-fleets`, these workloads and
+/// sizes.
 const WORKLOADS: [&str; 5] = ["tb1.57", "het1.03", "web0.85", "web0.85hob", "fifo0.75"];
 const REPLICAS: [usize; 4] = [3, 8, 25, 32];
 
@@ -99,7 +101,8 @@ fn default(name: impl Into<String>) -> Alternative {
     }
 }
 
-/// The estimator that a lone reading of the paper gives: whatever is recent, and the two newest where nothing is.
+/// The estimator that a lone reading of the paper gives: whatever is recent, and the two newest
+/// where nothing is.
 fn two_newest() -> TrackerConfig {
     TrackerConfig {
         window_samples_min: 2,

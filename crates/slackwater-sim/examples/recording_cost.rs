@@ -1,15 +1,16 @@
-//! What recording costs each query, to be counted by valgrind: the difference of two runs of different length is without what begins
-//! and ends.
+//! What recording costs each query, to be counted by valgrind: the difference of two runs of
+//! different length is without what begins and ends.
 //!
 //! ```text
 //! cargo build --profile quick -p slackwater-sim --example recording_cost
 //! for queries in 20000 40000; do
-//!   valgrind --tool=callgrind --callgrind-out-file=/dev/null target/quick/examples/recording_cost prequal recorded $queries
+//!   valgrind --tool=callgrind --callgrind-out-file=/dev/null \
+//!     target/quick/examples/recording_cost prequal recorded $queries
 //! done
 //! ```
 //!
-//! Ten replicas, health around the policy, every probe answered. Blocks are counted and dropped: in a process they go by a queue
-//! to a thread that writes them.
+//! Ten replicas, health around the policy, every probe answered. Blocks are counted and dropped: in
+//! a process they go by a queue to a thread that writes them.
 
 #![expect(
     clippy::print_stdout,

@@ -1,10 +1,13 @@
-//! Policies where replicas report RIF and latency alone, no capacity: how far each is from the best of the others.
+//! Policies where replicas report RIF and latency alone, no capacity: how far each is from the best
+//! of the others.
 //!
-//! `cargo run --release -p slackwater-sim --example without_capacity [seeds [first seed [threads]]]`
+//! `cargo run --release -p slackwater-sim --example without_capacity [seeds [first seed
+//! [threads]]]`
 //!
-//! The fleets are those of `slackwater sim beyond`; a run of a large one has 15 s after 10 s of warm-up. A ratio is a policy's
-//! quantile over the lowest of those that were there before, fleet by fleet and seed by seed; errors count as time, a hundredth
-//! of the queries as a fifth. Tables go to standard output as Markdown: they are the evidence of Decision 0010.
+//! The fleets are those of `slackwater sim beyond`; a run of a large one has 15 s after 10 s of
+//! warm-up. A ratio is a policy's quantile over the lowest of those that were there before, fleet
+//! by fleet and seed by seed; errors count as time, a hundredth of the queries as a fifth. Tables
+//! go to standard output as Markdown: they are the evidence of Decision 0010.
 
 use core::error::Error;
 use core::sync::atomic::AtomicBool;

@@ -1,4 +1,5 @@
-//! What the simulation costs: CPU time, which neither a busy machine nor a second thread distorts as they do real time.
+//! What the simulation costs: CPU time, which neither a busy machine nor a second thread distorts
+//! as they do real time.
 
 use core::time::Duration;
 use rustix::time::{ClockId, clock_gettime};

@@ -1,8 +1,9 @@
-//! How often each value came, to three digits: roomy while it is counted into, small once it is packed.
+//! How often each value came, to three digits: roomy while it is counted into, small once it is
+//! packed.
 //!
-//! Values below 2,048 have a place each; above, places are 1/1,024 to 1/2,048 of their values wide. A study keeps thousands of
-//! histograms until its last run has ended, so that each is packed when its own run ends: to the places that were used, two
-//! or three bytes each.
+//! Values below 2,048 have a place each; above, places are 1/1,024 to 1/2,048 of their values wide.
+//! A study keeps thousands of histograms until its last run has ended, so that each is packed when
+//! its own run ends: to the places that were used, two or three bytes each.
 
 /// Values of so many bits have a place each.
 const EXACT_BITS: u32 = 11;
@@ -20,7 +21,8 @@ pub struct Histogram {
 enum Counts {
     /// A count for each place from 0 to the highest used.
     Roomy(Vec<u64>),
-    /// For each place used, in order: how far it is from the one before (from 0 for the first), and its count; as LEB128.
+    /// For each place used, in order: how far it is from the one before (from 0 for the first), and
+    /// its count; as LEB128.
     Packed(Box<[u8]>),
 }
 
@@ -67,7 +69,8 @@ impl Histogram {
         self.total
     }
 
-    /// The value that a share `q`, from 0 to 1, of all did not exceed (nearest rank), as the largest of its place; 0 of none.
+    /// The value that a share `q`, from 0 to 1, of all did not exceed (nearest rank), as the
+    /// largest of its place; 0 of none.
     pub fn quantile(&self, q: f64) -> u64 {
         #[expect(
             clippy::cast_possible_truncation,
@@ -106,7 +109,8 @@ impl Histogram {
         sum / self.total.max(1) as f64
     }
 
-    /// The share of values, from 0 to 1, at most as large as `bound` or in one place with it; 1 of none.
+    /// The share of values, from 0 to 1, at most as large as `bound` or in one place with it; 1 of
+    /// none.
     pub fn share_at_most(&self, bound: u64) -> f64 {
         if self.total == 0 {
             return 1.0;
@@ -223,7 +227,8 @@ mod tests {
     use super::*;
     use slackwater_core::{Draw, SplitMix64};
 
-    /// Of all sizes, few and many of each; and the same in the library that three digits are measured by.
+    /// Of all sizes, few and many of each; and the same in the library that three digits are
+    /// measured by.
     fn both(seed: u64, values: u32) -> (Histogram, hdrhistogram::Histogram<u64>) {
         let mut ours = Histogram::default();
         let mut theirs = hdrhistogram::Histogram::new_with_bounds(1, 1 << 40, 3).unwrap();
@@ -275,7 +280,8 @@ mod tests {
         assert_agree(&ours, &theirs);
     }
 
-    /// Every value lies in its place, and places follow each other without a gap, to the last value of all.
+    /// Every value lies in its place, and places follow each other without a gap, to the last value
+    /// of all.
     #[test]
     fn places_cover_all_values() {
         let last = place_of(u64::MAX);

@@ -1,20 +1,23 @@
 //! What several seeds say together: a mean and how far to trust it.
 //!
-//! One run is one sample. Over n seeds the interval is Student's, with n − 1 degrees of freedom. Two policies that were
-//! played with the same seeds met the same arrivals, costs and neighbours (common random numbers), so they are compared
-//! seed by seed: what the seeds have in common drops out of the difference, and the interval is that of the policies alone.
+//! One run is one sample. Over n seeds the interval is Student's, with n − 1 degrees of freedom.
+//! Two policies that were played with the same seeds met the same arrivals, costs and neighbours
+//! (common random numbers), so they are compared seed by seed: what the seeds have in common drops
+//! out of the difference, and the interval is that of the policies alone.
 
 /// A mean over seeds, and the ends of its 95 % interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
     /// The mean; of ratios, the geometric one.
     pub value: f64,
-    /// The ends of the 95 % interval; `None` of a single seed, which says nothing of its own spread.
+    /// The ends of the 95 % interval; `None` of a single seed, which says nothing of its own
+    /// spread.
     pub interval: Option<(f64, f64)>,
 }
 
 impl Estimate {
-    /// The mean of `samples`, one for each seed; `None` if there are none or one of them is not finite.
+    /// The mean of `samples`, one for each seed; `None` if there are none or one of them is not
+    /// finite.
     pub fn mean(samples: &[f64]) -> Option<Self> {
         if samples.is_empty() || !samples.iter().all(|sample| sample.is_finite()) {
             return None;
@@ -31,7 +34,8 @@ impl Estimate {
         })
     }
 
-    /// By how much `samples` exceed `base`, seed by seed. Only seeds that both have count; `None` if there are none.
+    /// By how much `samples` exceed `base`, seed by seed. Only seeds that both have count; `None`
+    /// if there are none.
     pub fn difference(samples: &[f64], base: &[f64]) -> Option<Self> {
         let pairs = samples.iter().zip(base);
         Self::mean(
@@ -41,8 +45,9 @@ impl Estimate {
         )
     }
 
-    /// How many times `base` the `samples` are, seed by seed: the geometric mean, so that a against b is the inverse of b
-    /// against a. Only seeds that both have count; `None` if there are none or a value is not above 0.
+    /// How many times `base` the `samples` are, seed by seed: the geometric mean, so that a against
+    /// b is the inverse of b against a. Only seeds that both have count; `None` if there are none
+    /// or a value is not above 0.
     pub fn ratio(samples: &[f64], base: &[f64]) -> Option<Self> {
         let pairs = samples.iter().zip(base);
         let logarithms = pairs.map(|(sample, base)| (sample / base).ln());
@@ -74,8 +79,8 @@ const T_975: [f64; 9] = [
 /// The standard normal's quantile at 0.975.
 const Z_975: f64 = 1.959_963_985;
 
-/// Student's t at 0.975; `None` for no degrees of freedom. Above nine: the expansion in powers of 1/n, within 1e-5.
-/// `[Abramowitz & Stegun, 26.7.5]`
+/// Student's t at 0.975; `None` for no degrees of freedom. Above nine: the expansion in powers of
+/// 1/n, within 1e-5. `[Abramowitz & Stegun, 26.7.5]`
 fn t_975(degrees: usize) -> Option<f64> {
     if let Some(t) = T_975.get(degrees.checked_sub(1)?) {
         return Some(*t);
@@ -96,7 +101,8 @@ fn t_975(degrees: usize) -> Option<f64> {
 mod tests {
     use super::*;
 
-    /// P(|T| ≤ t) by Simpson's rule. With t = √n tan θ the density becomes cosⁿ⁻¹ θ, up to a factor that cancels.
+    /// P(|T| ≤ t) by Simpson's rule. With t = √n tan θ the density becomes cosⁿ⁻¹ θ, up to a factor
+    /// that cancels.
     fn probability_within(t: f64, degrees: usize) -> f64 {
         let power = i32::try_from(degrees).unwrap() - 1;
         let integral = |end: f64| {

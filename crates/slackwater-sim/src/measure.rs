@@ -1,7 +1,8 @@
 //! What one run showed: latencies, errors, requests in flight, utilization, probes.
 //!
-//! A run fills one [`Measured`]; runs of the same kind are taken together by [`Measured::merge`], as if they had been one
-//! long run: counts add up and quantiles are those of all queries, not means of quantiles.
+//! A run fills one [`Measured`]; runs of the same kind are taken together by [`Measured::merge`],
+//! as if they had been one long run: counts add up and quantiles are those of all queries, not
+//! means of quantiles.
 
 mod by_second;
 
@@ -19,10 +20,11 @@ pub struct Measured {
     pub errors: u64,
     /// Of `errors`: not answered within the deadline.
     pub timeouts: u64,
-    /// Latency as clients see it, of all `queries` but those that failed or were refused before the deadline; a query that
-    /// ran into its deadline counts with it.
+    /// Latency as clients see it, of all `queries` but those that failed or were refused before the
+    /// deadline; a query that ran into its deadline counts with it.
     pub latency: Latencies,
-    /// The same by the block of time in which a query arrived, where a [`Tape`](crate::scenario::Tape) asks for it.
+    /// The same by the block of time in which a query arrived, where a
+    /// [`Tape`](crate::scenario::Tape) asks for it.
     pub latency_by_block: Vec<Latencies>,
     /// Requests in flight at each replica, sampled every 10 ms over the measured span.
     pub rif: Histogram,
@@ -32,13 +34,16 @@ pub struct Measured {
     pub probes: u64,
     /// Second copies sent within the measured span.
     pub hedges: u64,
-    /// First copies of measured queries that chance sent where it did, as fewer than two reports were usable.
+    /// First copies of measured queries that chance sent where it did, as fewer than two reports
+    /// were usable.
     pub fallbacks: u64,
-    /// First copies of measured queries that were sent to replicas that were out of the choice, to see how they do.
+    /// First copies of measured queries that were sent to replicas that were out of the choice, to
+    /// see how they do.
     pub trials: u64,
     /// What the clients' health did in the whole run, the warm-up included.
     pub health: Health,
-    /// How old the report was that decided, for each measured query's first copy whose replica was chosen by one.
+    /// How old the report was that decided, for each measured query's first copy whose replica was
+    /// chosen by one.
     pub report_age: Latencies,
     /// Measured queries by the replica that they were first sent to.
     pub queries_by_replica: Vec<u64>,
@@ -83,8 +88,9 @@ impl Measured {
         }
     }
 
-    /// Takes `other`, a run of the same kind, together with this one. A smaller fleet's replicas count as the first of the
-    /// larger one's, but for utilization, which is kept only where the fleets are of one size.
+    /// Takes `other`, a run of the same kind, together with this one. A smaller fleet's replicas
+    /// count as the first of the larger one's, but for utilization, which is kept only where the
+    /// fleets are of one size.
     pub fn merge(&mut self, other: &Self) {
         self.queries += other.queries;
         self.errors += other.errors;
@@ -160,12 +166,14 @@ impl Measured {
         ratio(self.probes as f64, self.queries as f64)
     }
 
-    /// The share of queries, from 0 to 1, that chance sent where they went for want of reports; 0 of none.
+    /// The share of queries, from 0 to 1, that chance sent where they went for want of reports; 0
+    /// of none.
     pub fn fallback_share(&self) -> f64 {
         ratio(self.fallbacks as f64, self.queries as f64)
     }
 
-    /// The share of queries, from 0 to 1, that were sent to replicas that were out of the choice; 0 of none.
+    /// The share of queries, from 0 to 1, that were sent to replicas that were out of the choice; 0
+    /// of none.
     pub fn trial_share(&self) -> f64 {
         ratio(self.trials as f64, self.queries as f64)
     }
@@ -248,7 +256,8 @@ impl Latencies {
         self.histogram.count()
     }
 
-    /// The latency that a share `q`, from 0 to 1, of queries did not exceed; within 0.1 %; zero of none.
+    /// The latency that a share `q`, from 0 to 1, of queries did not exceed; within 0.1 %; zero of
+    /// none.
     pub fn quantile(&self, q: f64) -> Duration {
         Duration::from_micros(self.histogram.quantile(q)).min(self.longest)
     }
@@ -259,7 +268,8 @@ impl Latencies {
         Duration::from_nanos(mean_ns.map_or(0, |ns| u64::try_from(ns).unwrap_or(u64::MAX)))
     }
 
-    /// The share of queries, from 0 to 1, that took `bound` or less, within the histogram's 0.1 %; 1 of none.
+    /// The share of queries, from 0 to 1, that took `bound` or less, within the histogram's 0.1 %;
+    /// 1 of none.
     pub fn share_at_most(&self, bound: Duration) -> f64 {
         let us = u64::try_from(bound.as_micros()).unwrap_or(u64::MAX);
         self.histogram.share_at_most(us)
@@ -274,7 +284,8 @@ pub(crate) fn latencies_at(blocks: &mut Vec<Latencies>, block: usize) -> &mut La
     &mut blocks[block]
 }
 
-/// CPU used by each replica in each whole second of the measured span, as a multiple of its allocation.
+/// CPU used by each replica in each whole second of the measured span, as a multiple of its
+/// allocation.
 #[derive(Clone, Debug, Default)]
 pub struct Utilization {
     /// How many replicas there are.
@@ -289,8 +300,8 @@ impl Utilization {
         mean(&self.by_second)
     }
 
-    /// The utilization that a share `q`, from 0 to 1, of replicas and seconds did not exceed (nearest rank); 0 if nothing
-    /// was measured.
+    /// The utilization that a share `q`, from 0 to 1, of replicas and seconds did not exceed
+    /// (nearest rank); 0 if nothing was measured.
     pub fn quantile_1s(&self, q: f64) -> f64 {
         quantile(self.by_second.clone(), q)
     }
@@ -315,8 +326,8 @@ impl Utilization {
         self.by_second.len() / self.replicas.max(1)
     }
 
-    /// Means over windows of so many seconds: window by window, within it replica by replica. Seconds at the end that do
-    /// not fill a window are left out. A window of 0 counts as 1.
+    /// Means over windows of so many seconds: window by window, within it replica by replica.
+    /// Seconds at the end that do not fill a window are left out. A window of 0 counts as 1.
     pub fn averaged(&self, window_seconds: usize) -> Vec<f32> {
         let window = window_seconds.max(1);
         let replicas = self.replicas.max(1);

@@ -1,6 +1,7 @@
 //! Numbers as text, the same on every machine: what is not finite is never printed as a number.
 //!
-//! Files take [`fixed`] and [`at_most`], readers [`shown`], [`significant`] and [`count`] with thousands apart.
+//! Files take [`fixed`] and [`at_most`], readers [`shown`], [`significant`] and [`count`] with
+//! thousands apart.
 
 use core::fmt;
 
@@ -35,7 +36,8 @@ pub(crate) fn shown(value: f64, decimals: usize) -> String {
     fixed(value, decimals).map_or_else(|| NONE.to_owned(), |text| with_thousands(&text))
 }
 
-/// For readers, of any size: four significant digits at least, none of a whole number is dropped; [`NONE`] if not finite.
+/// For readers, of any size: four significant digits at least, none of a whole number is dropped;
+/// [`NONE`] if not finite.
 pub(crate) fn significant(value: f64) -> String {
     if value != 0.0 && value.is_finite() && !(1e-6..1e15).contains(&value.abs()) {
         return format!("{value:.3e}");
@@ -93,7 +95,8 @@ pub fn with_thousands(text: &str) -> String {
     grouped
 }
 
-/// A coordinate of a picture: a tenth of a pixel is enough, and hides the last bits in which machines may differ.
+/// A coordinate of a picture: a tenth of a pixel is enough, and hides the last bits in which
+/// machines may differ.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Px(pub f64);
 

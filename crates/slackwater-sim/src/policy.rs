@@ -43,7 +43,8 @@ named! {
 }
 
 impl PolicyChoice {
-    /// The policy of that name that users can select, with its default settings; `None` if there is none.
+    /// The policy of that name that users can select, with its default settings; `None` if there is
+    /// none.
     pub fn shipped(name: &str) -> Option<Self> {
         Self::with_settings(name, PolicySettings::default())
     }
@@ -61,7 +62,8 @@ impl PolicyChoice {
         })
     }
 
-    /// The same policy among those that are in health, as each client sees it. A clairvoyant knows already.
+    /// The same policy among those that are in health, as each client sees it. A clairvoyant knows
+    /// already.
     #[must_use]
     pub fn guarded(mut self, config: HealthConfig) -> Self {
         if let PolicyKind::Shipped { health, .. } = &mut self.kind {
@@ -78,7 +80,8 @@ impl PolicyChoice {
         }
     }
 
-    /// The policy or clairvoyant of that name, with default settings; `None` if there is none in [`PolicyChoice::names`].
+    /// The policy or clairvoyant of that name, with default settings; `None` if there is none in
+    /// [`PolicyChoice::names`].
     pub fn named(name: &str) -> Option<Self> {
         let clairvoyant = Clairvoyant::ALL
             .into_iter()

@@ -1,11 +1,13 @@
-//! Seeded streams of draws, one for each purpose, so that no two purposes disturb each other: what arrivals draw does not
-//! depend on what a policy draws.
+//! Seeded streams of draws, one for each purpose, so that no two purposes disturb each other: what
+//! arrivals draw does not depend on what a policy draws.
 //!
-//! A stream is the core's [`SplitMix64`], started from seed, purpose and index; what is drawn from it is the same for ever.
+//! A stream is the core's [`SplitMix64`], started from seed, purpose and index; what is drawn from
+//! it is the same for ever.
 
 use slackwater_core::{Draw, SplitMix64};
 
-/// What a stream is drawn for. Each purpose has streams of its own, told apart by an index: the client, the replica.
+/// What a stream is drawn for. Each purpose has streams of its own, told apart by an index: the
+/// client, the replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub enum Purpose {

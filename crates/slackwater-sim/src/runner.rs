@@ -1,12 +1,13 @@
-//! One run with what it cost; many runs on several threads, with results in the order asked for, whatever order they end in.
+//! One run with what it cost; many runs on several threads, with results in the order asked for,
+//! whatever order they end in.
 
 use crate::cpu_time::CpuTime;
 use crate::{Measured, PolicyChoice, Scenario, engine};
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Plays `scenario` once under `policy`, as [`engine::run`] does. The same arguments give the same result, but for
-/// [`Measured::cpu`].
+/// Plays `scenario` once under `policy`, as [`engine::run`] does. The same arguments give the same
+/// result, but for [`Measured::cpu`].
 pub fn run(scenario: &Scenario, policy: &PolicyChoice, seed: u64) -> Measured {
     let never = AtomicBool::new(false);
     let nothing = || Measured::nothing(scenario.replicas());
@@ -64,12 +65,14 @@ struct Results {
     weight: f64,
 }
 
-/// Does all `jobs` on `threads` threads (0 counts as 1), the largest first, and gives the results in the order of the jobs.
-/// They do not depend on the number of threads, but for [`Measured::cpu`].
+/// Does all `jobs` on `threads` threads (0 counts as 1), the largest first, and gives the results
+/// in the order of the jobs. They do not depend on the number of threads, but for
+/// [`Measured::cpu`].
 ///
-/// `progress` is called after each run, one call at a time. Once `stop` is set the runs under way end within a millisecond or so
-/// and count for nothing, no further one begins, and what comes back is what was done before the first job that was not: fewer
-/// results than jobs, unless all were done.
+/// `progress` is called after each run, one call at a time. Once `stop` is set the runs under way
+/// end within a millisecond or so and count for nothing, no further one begins, and what comes back
+/// is what was done before the first job that was not: fewer results than jobs, unless all were
+/// done.
 pub fn run_all(
     jobs: &[Job],
     threads: usize,

@@ -12,7 +12,8 @@ pub struct Seeds {
 }
 
 impl Seeds {
-    /// `count` seeds from `first` on; a count of 0 counts as 1, and there are none beyond the largest number.
+    /// `count` seeds from `first` on; a count of 0 counts as 1, and there are none beyond the
+    /// largest number.
     pub const fn new(first: u64, count: u64) -> Self {
         Self {
             first,

@@ -73,8 +73,8 @@ impl Date {
 
 /// Year, month and day of a day since the first of January 1970.
 fn civil(days: u64) -> (u64, u64, u64) {
-    // 400 years have so many days, and begin on the first of March of the year 0: then the day that leap years add is a
-    // year's last.
+    // 400 years have so many days, and begin on the first of March of the year 0: then the day that
+    // leap years add is a year's last.
     const ERA_DAYS: u64 = 146_097;
     let days = days + 719_468;
     let (era, day_of_era) = (days / ERA_DAYS, days % ERA_DAYS);

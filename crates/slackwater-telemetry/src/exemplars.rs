@@ -1,6 +1,8 @@
-//! Requests that stand for what histograms count: the newest in each bucket, and what it is looked up by.
+//! Requests that stand for what histograms count: the newest in each bucket, and what it is looked
+//! up by.
 //!
-//! Only a request of which somebody tells is one: its spans are exported, or a decision of it is kept. Any other pays nothing.
+//! Only a request of which somebody tells is one: its spans are exported, or a decision of it is
+//! kept. Any other pays nothing.
 
 use crate::latency_histogram::bucket_of;
 use crate::trace::TraceId;
@@ -11,7 +13,8 @@ use std::collections::btree_map::Entry;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-/// The names and values of an exemplar's labels have so many characters together at most, says `OpenMetrics`.
+/// The names and values of an exemplar's labels have so many characters together at most, says
+/// `OpenMetrics`.
 const CHARACTERS_MAX: usize = 128;
 
 const TRACE: &str = "trace_id";
@@ -28,7 +31,8 @@ pub struct Reference {
 }
 
 impl Reference {
-    /// `None` if there is neither. An id that is too long for an exemplar's labels, which only a client's can be, is left out.
+    /// `None` if there is neither. An id that is too long for an exemplar's labels, which only a
+    /// client's can be, is left out.
     pub fn new(trace: Option<TraceId>, id: Option<&str>) -> Option<Self> {
         let trace_characters = trace.map_or(0, |_| TRACE.len() + TRACE_CHARACTERS);
         let room = CHARACTERS_MAX - REQUEST.len() - trace_characters;

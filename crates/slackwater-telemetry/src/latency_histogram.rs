@@ -1,18 +1,21 @@
-//! How long things took, as counts in buckets: cheap to add to, small, and good enough for quantiles.
+//! How long things took, as counts in buckets: cheap to add to, small, and good enough for
+//! quantiles.
 //!
-//! A [`LatencyHistogram`] has one writer, the worker that owns it, and any number of readers; so adding is two loads and two
-//! stores, and no locked instruction. Readers take [`Latencies`], plain values that add up over workers and whose difference
-//! is what came between two readings.
+//! A [`LatencyHistogram`] has one writer, the worker that owns it, and any number of readers; so
+//! adding is two loads and two stores, and no locked instruction. Readers take [`Latencies`], plain
+//! values that add up over workers and whose difference is what came between two readings.
 //!
-//! The buckets are the same everywhere: seven for each power of ten, from 100 µs to 50 s, then 60 s. So each is at most half as
-//! wide again as the one before, and a quantile is off by no more than a quarter of itself.
+//! The buckets are the same everywhere: seven for each power of ten, from 100 µs to 50 s, then 60
+//! s. So each is at most half as wide again as the one before, and a quantile is off by no more
+//! than a quarter of itself.
 
 use core::array::from_fn;
 use core::ops::{AddAssign, Sub};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use core::time::Duration;
 
-/// Up to what each bucket counts, itself included, in µs. What is more than the last is counted after it.
+/// Up to what each bucket counts, itself included, in µs. What is more than the last is counted
+/// after it.
 pub const BOUNDS_US: [u64; 42] = [
     100, 150, 200, 250, 350, 500, 700, // 0.1 ms
     1_000, 1_500, 2_000, 2_500, 3_500, 5_000, 7_000, // 1 ms
@@ -93,7 +96,8 @@ impl LatencyHistogram {
         add(&self.sum_us, latency_us);
     }
 
-    /// What has come so far. While the writer writes, the last of it may be counted in one place and not yet in the other.
+    /// What has come so far. While the writer writes, the last of it may be counted in one place
+    /// and not yet in the other.
     pub fn read(&self) -> Latencies {
         Latencies {
             counts: from_fn(|bucket| self.counts[bucket].load(Relaxed)),
@@ -138,9 +142,9 @@ impl Latencies {
         BOUNDS_US.into_iter().zip(counts)
     }
 
-    /// The latency that such a part of all, from 0 to 1, did not exceed; `None` if there are none. Taken in the middle of its
-    /// bucket, so it is off by at most a quarter of itself over 100 µs and up to 60 s; what is not is said to be 50 µs, what is
-    /// more 60 s.
+    /// The latency that such a part of all, from 0 to 1, did not exceed; `None` if there are none.
+    /// Taken in the middle of its bucket, so it is off by at most a quarter of itself over 100 µs
+    /// and up to 60 s; what is not is said to be 50 µs, what is more 60 s.
     pub fn quantile(&self, part: f64) -> Option<Duration> {
         let count = self.count();
         let rank = (part.clamp(0.0, 1.0) * count as f64).ceil().max(1.0);
@@ -166,8 +170,9 @@ impl AddAssign<&Self> for Latencies {
     }
 }
 
-/// What came after an earlier reading of the same histogram. If any bucket has fallen since, that one was of another, and all
-/// of this one came after it: between two histograms there is no difference, bucket by bucket.
+/// What came after an earlier reading of the same histogram. If any bucket has fallen since, that
+/// one was of another, and all of this one came after it: between two histograms there is no
+/// difference, bucket by bucket.
 impl Sub<&Self> for Latencies {
     type Output = Self;
 

@@ -1,7 +1,8 @@
-//! What a Slackwater process knows of itself, as values: counts, latencies, states, and where each stands in time.
+//! What a Slackwater process knows of itself, as values: counts, latencies, states, and where each
+//! stands in time.
 //!
-//! The data plane fills these values; the admin server, the dashboard and the terminal read them. One type for each
-//! fact, so that none of them has to know the others.
+//! The data plane fills these values; the admin server, the dashboard and the terminal read them.
+//! One type for each fact, so that none of them has to know the others.
 //!
 //! Absent on purpose: sockets, files, threads, and how a fact is shown.
 

@@ -1,7 +1,9 @@
-//! What a query costs in the core: picking, reports, the tracker; at 10 to 100,000 replicas with a full pool of 16.
+//! What a query costs in the core: picking, reports, the tracker; at 10 to 100,000 replicas with a
+//! full pool of 16.
 //!
-//! `cargo bench -p slackwater-tower --bench core`. Targets are in ARCHITECTURE's spirit, not tests: a shared machine is no stopwatch.
-//! That none of these allocates is a test (`tests/allocations.rs`).
+//! `cargo bench -p slackwater-tower --bench core`. Targets are in ARCHITECTURE's spirit, not tests:
+//! a shared machine is no stopwatch. That none of these allocates is a test
+//! (`tests/allocations.rs`).
 
 #![expect(
     clippy::expect_used,
@@ -22,7 +24,8 @@ use slackwater_core::{
 
 const FLEETS: [usize; 4] = [10, 100, 1_000, 100_000];
 
-/// A policy in a steady state: its pool full (or as full as the fleet allows), and nothing outstanding.
+/// A policy in a steady state: its pool full (or as full as the fleet allows), and nothing
+/// outstanding.
 struct Bench {
     policy: Prequal,
     replicas: Vec<ReplicaId>,
@@ -177,7 +180,8 @@ fn whole_query(c: &mut Criterion) {
 /// Reports in a chunk.
 const REPORTS: u64 = 32;
 
-/// Probes that are due, drawn and sent: exactly as many as a chunk answers, and none other is left out.
+/// Probes that are due, drawn and sent: exactly as many as a chunk answers, and none other is left
+/// out.
 fn send(bench: &mut Bench) -> Vec<Probe> {
     let mut probes = Vec::with_capacity(64);
     while (probes.len() as u64) < REPORTS {

@@ -1,7 +1,8 @@
-//! What health around a policy costs: a query beside the same policy alone, and the settling of a fleet, ten times a second.
+//! What health around a policy costs: a query beside the same policy alone, and the settling of a
+//! fleet, ten times a second.
 //!
-//! `cargo bench -p slackwater-tower --bench health`. On a shared machine count instructions: `valgrind --tool=callgrind` of what it builds,
-//! with `--profile-time`, for one of the names.
+//! `cargo bench -p slackwater-tower --bench health`. On a shared machine count instructions:
+//! `valgrind --tool=callgrind` of what it builds, with `--profile-time`, for one of the names.
 
 #![expect(
     clippy::expect_used,

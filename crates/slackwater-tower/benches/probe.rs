@@ -1,9 +1,11 @@
-//! What balancing costs beyond the policy: a pick with its completion, and a probe end to end on loopback.
+//! What balancing costs beyond the policy: a pick with its completion, and a probe end to end on
+//! loopback.
 //!
-//! `cargo bench -p slackwater-tower --bench probe`. Everything is CPU time, as the kernel accounts it to each thread, so a
-//! busy machine disturbs less: criterion measures the thread's clock, and for probes this prints nanoseconds for each, of
-//! the client's thread and of the client's and the replicas' together. On loopback the sender also pays for the delivery
-//! into the receiver's socket, and for waking it; across machines that is the receiver's.
+//! `cargo bench -p slackwater-tower --bench probe`. Everything is CPU time, as the kernel accounts
+//! it to each thread, so a busy machine disturbs less: criterion measures the thread's clock, and
+//! for probes this prints nanoseconds for each, of the client's thread and of the client's and the
+//! replicas' together. On loopback the sender also pays for the delivery into the receiver's
+//! socket, and for waking it; across machines that is the receiver's.
 
 use core::hint::black_box;
 use core::net::{Ipv4Addr, SocketAddr};
@@ -84,7 +86,8 @@ fn fleet(policy: Box<dyn Policy>, prober: impl Prober, replicas: u16) -> Balance
     balancer
 }
 
-/// The policy alone, as a driver would call it, and the balancer around the same policy: the difference is the price.
+/// The policy alone, as a driver would call it, and the balancer around the same policy: the
+/// difference is the price.
 fn picks(c: &mut Criterion) {
     let mut group = c.benchmark_group("pick_and_finish");
     group.bench_function("policy_alone/random", |b| {
@@ -243,7 +246,8 @@ fn balancer_for(
 enum Meanwhile {
     /// It sleeps, so that each reply, or few, wake it: a client with little to do.
     Sleeps,
-    /// It works, and looks at its sockets every 20 µs or so: a proxy under load, where replies find it awake.
+    /// It works, and looks at its sockets every 20 µs or so: a proxy under load, where replies find
+    /// it awake.
     Works,
 }
 
@@ -267,8 +271,9 @@ async fn run(balancer: &Balancer, batches: u32, picks_at_once: u32, meanwhile: M
     }
 }
 
-/// Measures batches of picks with 3 probes each, and takes off what the same picks cost without probes. The larger the
-/// batch, the more probes share a wake-up of the prober's task; a busy proxy sees batches.
+/// Measures batches of picks with 3 probes each, and takes off what the same picks cost without
+/// probes. The larger the batch, the more probes share a wake-up of the prober's task; a busy proxy
+/// sees batches.
 async fn measure(
     name: &str,
     carrier: Carrier,

@@ -1,7 +1,8 @@
-//! A balanced client over three servers, all in this process, and why each query goes where it goes.
+//! A balanced client over three servers, all in this process, and why each query goes where it
+//! goes.
 //!
-//! The servers answer probes by themselves, because [`LoadLayer`] is around them. One is busy with other work, one says
-//! that it drains; the third is where queries should go.
+//! The servers answer probes by themselves, because [`LoadLayer`] is around them. One is busy with
+//! other work, one says that it drains; the third is where queries should go.
 //!
 //! `cargo run -p slackwater-tower --example client` prints (rounds and addresses vary):
 //!
@@ -92,7 +93,8 @@ async fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 
-    // The same balancer as a tower service: the query is chosen for, sent, and over with its last byte.
+    // The same balancer as a tower service: the query is chosen for, sent, and over with its last
+    // byte.
     let response = balance.oneshot(Request::new(Empty::new())).await?;
     let body = response.into_body().collect().await?.to_bytes();
     writeln!(stdout(), "{body:?}", body = String::from_utf8_lossy(&body))?;

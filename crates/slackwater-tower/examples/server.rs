@@ -20,8 +20,9 @@
 //! date: …
 //! ```
 //!
-//! Interrupted, it first tells the clients by its reports that it drains, and serves on for a second. With an address as
-//! argument it listens there. Limits on connections, logs and TLS are absent on purpose: they are hyper's as ever.
+//! Interrupted, it first tells the clients by its reports that it drains, and serves on for a
+//! second. With an address as argument it listens there. Limits on connections, logs and TLS are
+//! absent on purpose: they are hyper's as ever.
 
 use core::convert::Infallible;
 use core::time::Duration;

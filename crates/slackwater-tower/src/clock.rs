@@ -1,12 +1,13 @@
 //! Real time as the core's instants.
 //!
-//! The core takes `now` as an argument; here is where a driver reads it. The clock is tokio's, so that a test with paused
-//! time sees its own time; without tokio's `test-util` feature that is the monotonic clock of the operating system and
-//! nothing more.
+//! The core takes `now` as an argument; here is where a driver reads it. The clock is tokio's, so
+//! that a test with paused time sees its own time; without tokio's `test-util` feature that is the
+//! monotonic clock of the operating system and nothing more.
 
 use slackwater_core::Instant;
 
-/// A monotonic clock that counts from its own creation. Copies share the epoch; instants of two clocks do not compare.
+/// A monotonic clock that counts from its own creation. Copies share the epoch; instants of two
+/// clocks do not compare.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     epoch: tokio::time::Instant,
@@ -20,7 +21,8 @@ impl Clock {
         }
     }
 
-    /// The present instant, in nanoseconds since this clock's epoch; never earlier than an earlier answer.
+    /// The present instant, in nanoseconds since this clock's epoch; never earlier than an earlier
+    /// answer.
     pub fn now(&self) -> Instant {
         let since_epoch = tokio::time::Instant::now().saturating_duration_since(self.epoch);
         // 64 bits suffice for 584 years, and are cheaper here than `Duration::as_nanos`'s 128.

@@ -1,17 +1,19 @@
-//! The core among sockets: tower middleware for clients and servers, and the probe protocol over UDP and HTTP.
+//! The core among sockets: tower middleware for clients and servers, and the probe protocol over
+//! UDP and HTTP.
 //!
 //! # The problem
 //!
-//! Replicas of one service are not equal from one moment to the next: a neighbour takes the processor, a cache is cold, a
-//! collector runs. Prequal (NSDI 2024) sends each query to the replica that has room for it, and learns who has by asking:
-//! small probes, off the query's path, answered by the replicas themselves with their requests in flight and the latency
-//! that the next query would meet. `slackwater-core` decides; this crate carries questions and answers.
+//! Replicas of one service are not equal from one moment to the next: a neighbour takes the
+//! processor, a cache is cold, a collector runs. Prequal (NSDI 2024) sends each query to the
+//! replica that has room for it, and learns who has by asking: small probes, off the query's path,
+//! answered by the replicas themselves with their requests in flight and the latency that the next
+//! query would meet. `slackwater-core` decides; this crate carries questions and answers.
 //!
 //! # A server that answers probes
 //!
-//! Five lines around the service that you have: a [`Load`](server::Load), the [`LoadLayer`](server::LoadLayer) that
-//! counts requests and answers probes over HTTP, and a [responder](server::respond_udp) for the much cheaper probes over
-//! UDP.
+//! Five lines around the service that you have: a [`Load`](server::Load), the
+//! [`LoadLayer`](server::LoadLayer) that counts requests and answers probes over HTTP, and a
+//! [responder](server::respond_udp) for the much cheaper probes over UDP.
 //!
 //! ```
 //! use http_body_util::Full;
@@ -39,13 +41,13 @@
 //! # }
 //! ```
 //!
-//! `examples/server.rs` is a whole server. [`wire`] is the protocol for those who bring their own sockets, and
-//! `docs/probe-protocol.md` its specification for those who bring their own language.
+//! `examples/server.rs` is a whole server. [`wire`] is the protocol for those who bring their own
+//! sockets, and `docs/probe-protocol.md` its specification for those who bring their own language.
 //!
 //! # Time
 //!
-//! The core takes `now` as an argument; a [`Clock`](clock::Clock) reads it. It follows tokio's paused time, so tests of
-//! services behind these layers need not sleep.
+//! The core takes `now` as an argument; a [`Clock`](clock::Clock) reads it. It follows tokio's
+//! paused time, so tests of services behind these layers need not sleep.
 
 pub mod client;
 pub mod clock;

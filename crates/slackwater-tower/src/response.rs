@@ -1,8 +1,8 @@
 //! What an HTTP response says of its query, for both sides: whether it failed, and where it ends.
 //!
-//! A status of 500 or more is a failure, and so is a gRPC status that blames the server; a gRPC response has status 200
-//! whatever became of it. Who sent a bad request is answered just as well as anybody: 4xx and its gRPC counterparts are
-//! successes.
+//! A status of 500 or more is a failure, and so is a gRPC status that blames the server; a gRPC
+//! response has status 200 whatever became of it. Who sent a bad request is answered just as well
+//! as anybody: 4xx and its gRPC counterparts are successes.
 //!
 //! A body need not be polled to its end: servers stop at the announced length.
 
@@ -16,7 +16,8 @@ use slackwater_core::policy::Outcome;
 pub const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 const GRPC_RETRY_PUSHBACK_MS: HeaderName = HeaderName::from_static("grpc-retry-pushback-ms");
 
-/// Whether these are the fields of a gRPC call or of an answer to one, by their `content-type`. gRPC-Web is another protocol.
+/// Whether these are the fields of a gRPC call or of an answer to one, by their `content-type`.
+/// gRPC-Web is another protocol.
 pub fn is_grpc(headers: &HeaderMap) -> bool {
     const GRPC: &[u8] = b"application/grpc";
     let said = headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes);
@@ -77,15 +78,17 @@ impl GrpcStatus {
         self.0 == 0
     }
 
-    /// Whether it says that the server failed: `UNKNOWN` (2), `DEADLINE_EXCEEDED` (4), `RESOURCE_EXHAUSTED` (8),
-    /// `UNIMPLEMENTED` (12), `INTERNAL` (13), `UNAVAILABLE` (14) or `DATA_LOSS` (15). All others, such as `CANCELLED`,
-    /// `NOT_FOUND` or `PERMISSION_DENIED`, are about the caller.
+    /// Whether it says that the server failed: `UNKNOWN` (2), `DEADLINE_EXCEEDED` (4),
+    /// `RESOURCE_EXHAUSTED` (8), `UNIMPLEMENTED` (12), `INTERNAL` (13), `UNAVAILABLE` (14) or
+    /// `DATA_LOSS` (15). All others, such as `CANCELLED`, `NOT_FOUND` or `PERMISSION_DENIED`, are
+    /// about the caller.
     pub const fn blames_server(self) -> bool {
         matches!(self.0, 2 | 4 | 8 | 12..=15)
     }
 }
 
-/// Whether these headers or trailers carry a gRPC status that [blames the server](GrpcStatus::blames_server).
+/// Whether these headers or trailers carry a gRPC status that [blames the
+/// server](GrpcStatus::blames_server).
 pub fn grpc_failed(headers: &HeaderMap) -> bool {
     GrpcStatus::of(headers).is_some_and(GrpcStatus::blames_server)
 }
@@ -139,9 +142,9 @@ pub struct Said {
     pub grpc_status: Option<GrpcStatus>,
 }
 
-/// What a response's head says of its query: a push-back, a failure, or else a success. A refusal for the time being is
-/// status 429 or 503 with `retry-after`, or gRPC's counterpart. A 503 without it may be anything, and is a failure; a 429
-/// without it blames the caller. `[E1]`
+/// What a response's head says of its query: a push-back, a failure, or else a success. A refusal
+/// for the time being is status 429 or 503 with `retry-after`, or gRPC's counterpart. A 503 without
+/// it may be anything, and is a failure; a 429 without it blames the caller. `[E1]`
 pub fn read_head(status: StatusCode, headers: &HeaderMap) -> Said {
     let mut said = read_trailers(headers, Outcome::Success);
     if said.outcome == Outcome::Success && status.is_server_error() {
@@ -157,8 +160,9 @@ pub fn read_head(status: StatusCode, headers: &HeaderMap) -> Said {
     said
 }
 
-/// What a response's trailers say of its query, which `by_head` was as far as the head tells. `RESOURCE_EXHAUSTED` (8),
-/// `UNAVAILABLE` (14) or `DEADLINE_EXCEEDED` (4) with `grpc-retry-pushback-ms`, whatever that says, is a push-back.
+/// What a response's trailers say of its query, which `by_head` was as far as the head tells.
+/// `RESOURCE_EXHAUSTED` (8), `UNAVAILABLE` (14) or `DEADLINE_EXCEEDED` (4) with
+/// `grpc-retry-pushback-ms`, whatever that says, is a push-back.
 pub fn read_trailers(trailers: &HeaderMap, by_head: Outcome) -> Said {
     let grpc_status = GrpcStatus::of(trailers);
     let outcome = match grpc_status {

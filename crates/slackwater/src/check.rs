@@ -1,8 +1,9 @@
-//! The sub-command `slackwater check`: what `serve` or `agent` would make of a configuration, and `sim` of a scenario, without
-//! opening a socket or playing anything.
+//! The sub-command `slackwater check`: what `serve` or `agent` would make of a configuration, and
+//! `sim` of a scenario, without opening a socket or playing anything.
 //!
-//! Host names are resolved and key files read, as at a start. What is in order goes to standard output, mistakes and
-//! remarks go to standard error, in the form of compilers: `file:line:column: field: message`.
+//! Host names are resolved and key files read, as at a start. What is in order goes to standard
+//! output, mistakes and remarks go to standard error, in the form of compilers: `file:line:column:
+//! field: message`.
 
 use crate::output::print;
 #[cfg(feature = "sim")]
@@ -40,7 +41,8 @@ pub(crate) struct Args {
     /// The configurations and scenarios to validate
     #[arg(required_unless_present = "schema", value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Print each configuration in full, with every default, as a file that could be used in its place; not scenarios
+    /// Print each configuration in full, with every default, as a file that could be used in its
+    /// place; not scenarios
     #[arg(long)]
     show: bool,
     /// Print a JSON Schema of what the command reads, for editors, and check nothing

@@ -1,5 +1,5 @@
-//! The command line: the sub-commands, the help that belongs to all of them, and the way from a sub-command's end to an
-//! exit code. Each sub-command's own arguments live in its module.
+//! The command line: the sub-commands, the help that belongs to all of them, and the way from a
+//! sub-command's end to an exit code. Each sub-command's own arguments live in its module.
 
 #[cfg(feature = "demo")]
 use crate::demo;
@@ -91,7 +91,8 @@ enum Command {
     #[cfg(feature = "top")]
     /// See the fleet of a running serve, agent or demo in this terminal
     Top(top::Args),
-    /// Change a running serve at its admin address, or ask it: drain, weights, policy, settings, reload
+    /// Change a running serve at its admin address, or ask it: drain, weights, policy, settings,
+    /// reload
     Admin(admin_command::Args),
     #[cfg(feature = "sim")]
     /// Play policies in virtual time: the papers' figures, or your own fleet

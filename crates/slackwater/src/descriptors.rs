@@ -1,7 +1,9 @@
-//! The process's limit of open files: every connection takes a descriptor, and one that goes on to a replica a second one.
+//! The process's limit of open files: every connection takes a descriptor, and one that goes on to
+//! a replica a second one.
 //!
-//! Many systems start processes with a soft limit of 1,024, for programs that use `select`; whoever doesn't may raise it to
-//! the hard limit. Nothing here fails: where raising is not allowed, what there is has to do.
+//! Many systems start processes with a soft limit of 1,024, for programs that use `select`; whoever
+//! doesn't may raise it to the hard limit. Nothing here fails: where raising is not allowed, what
+//! there is has to do.
 
 use rustix::process::{Resource, getrlimit, setrlimit};
 use slackwater_config::Limits;
@@ -29,8 +31,8 @@ pub(crate) fn raise_limit() -> Option<u64> {
 /// So many connections are enough for whoever has not asked for a number.
 const UNASKED: u32 = 4_096;
 
-/// Says what `connections_max` promises beyond the limit of open files, if it does. Its default is a bound, not a promise:
-/// that is told only where it is far off.
+/// Says what `connections_max` promises beyond the limit of open files, if it does. Its default is
+/// a bound, not a promise: that is told only where it is far off.
 pub(crate) fn remark(limit: Option<u64>, connections_max: u32) -> Option<String> {
     let limit = limit?;
     let carried = limit.saturating_sub(KEPT_BACK) / 2;

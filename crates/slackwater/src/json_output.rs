@@ -1,6 +1,8 @@
-//! Where `--json` goes: a file, or standard output for `-`. Shared by every sub-command that ends with figures.
+//! Where `--json` goes: a file, or standard output for `-`. Shared by every sub-command that ends
+//! with figures.
 //!
-//! The file is opened before the run, so that a bad path costs nobody ten minutes, and written once after it.
+//! The file is opened before the run, so that a bad path costs nobody ten minutes, and written once
+//! after it.
 
 use serde::Serialize;
 use slackwater_config::Fault;

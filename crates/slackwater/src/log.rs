@@ -1,6 +1,8 @@
-//! The process's own log: lines on standard error, as text or JSON, in the manner of the journal where that reads them.
+//! The process's own log: lines on standard error, as text or JSON, in the manner of the journal
+//! where that reads them.
 //!
-//! A thread of its own writes them (`writer`). `RUST_LOG`, where it is set, says what is logged, also by module; else the configuration's level does.
+//! A thread of its own writes them (`writer`). `RUST_LOG`, where it is set, says what is logged,
+//! also by module; else the configuration's level does.
 
 mod writer;
 
@@ -73,7 +75,8 @@ fn is_journal() -> bool {
     std::env::var("JOURNAL_STREAM").is_ok_and(|stream| ours() == Some(stream))
 }
 
-/// Lines without time and level, which the journal keeps itself: the level stands before them as `<6>`.
+/// Lines without time and level, which the journal keeps itself: the level stands before them as
+/// `<6>`.
 struct ForJournal {
     rest: Format<Full, ()>,
 }

@@ -1,4 +1,5 @@
-//! The command `slackwater`: parses the command line, runs one sub-command, maps its end to an exit code.
+//! The command `slackwater`: parses the command line, runs one sub-command, maps its end to an exit
+//! code.
 
 #![cfg_attr(
     not(all(feature = "demo", feature = "sim", feature = "top")),

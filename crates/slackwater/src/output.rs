@@ -1,7 +1,7 @@
 //! Text on standard output.
 //!
-//! A reader that has seen enough (`slackwater check f | head -1`) closes the pipe, which is its choice and no failure. Any
-//! other error is one: a full disk must not look like a success.
+//! A reader that has seen enough (`slackwater check f | head -1`) closes the pipe, which is its
+//! choice and no failure. Any other error is one: a full disk must not look like a success.
 
 use slackwater_config::Fault;
 use std::io::{self, ErrorKind, Write};

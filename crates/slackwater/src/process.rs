@@ -1,4 +1,5 @@
-//! What the sub-commands that serve have in common as processes: the signals that end them, and their log.
+//! What the sub-commands that serve have in common as processes: the signals that end them, and
+//! their log.
 
 use crate::descriptors;
 use crate::log::log_to_stderr;
@@ -91,8 +92,8 @@ pub(crate) fn log_remark(remark: &Remark) {
     }
 }
 
-/// How `serve` and `agent` begin once they are configured: the log, what was remarked, the limit of open files; then
-/// `work` to its end, on this thread.
+/// How `serve` and `agent` begin once they are configured: the log, what was remarked, the limit of
+/// open files; then `work` to its end, on this thread.
 pub(crate) fn run_configured(
     log: &LogSettings,
     remarks: &[Remark],

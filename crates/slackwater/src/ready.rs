@@ -1,5 +1,5 @@
-//! The sub-command `slackwater ready`: asks a running `serve` or `agent` whether it takes requests, for supervisors that run
-//! commands and images that have no other tool.
+//! The sub-command `slackwater ready`: asks a running `serve` or `agent` whether it takes requests,
+//! for supervisors that run commands and images that have no other tool.
 
 use crate::output::print;
 use core::net::SocketAddr;

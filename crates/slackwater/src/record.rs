@@ -13,8 +13,8 @@ use toml::de::DeValue;
 /// Flags of the commands that can be recorded.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct RecordArgs {
-    /// Record what policies are told and which replicas they pick, for `slackwater sim replay`; `serve` leaves a file that is there
-    /// and takes FILE.2, FILE.3…
+    /// Record what policies are told and which replicas they pick, for `slackwater sim replay`;
+    /// `serve` leaves a file that is there and takes FILE.2, FILE.3…
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
     /// The recording ends when the file is this large, from 64KiB to 4095MiB
@@ -23,7 +23,8 @@ pub(crate) struct RecordArgs {
     /// Write the recording over a file that is there already
     #[arg(long, requires = "record")]
     record_force: bool,
-    /// Record of each request its method, its status and how large its body and its response's were, too
+    /// Record of each request its method, its status and how large its body and its response's
+    /// were, too
     #[arg(long, requires = "record")]
     record_requests: bool,
     /// And what it said in this field, up to 64 bytes of it; up to 8 times; none that holds secrets
@@ -67,10 +68,12 @@ fn numbered(path: &Path, number: u32) -> PathBuf {
 pub(crate) enum Existing {
     /// Nothing: it is an error. Somebody is there to name another file.
     Refused,
-    /// It stays as it is, unless it may be written over, and the recording goes into the first of `FILE.2` to `FILE.99` that is not
-    /// there: who is started again, perhaps after a crash, is to serve.
+    /// It stays as it is, unless it may be written over, and the recording goes into the first of
+    /// `FILE.2` to `FILE.99` that is not there: who is started again, perhaps after a crash, is to
+    /// serve.
     Kept,
-    /// The same, and it is not written over: the process that this one takes over from still writes it.
+    /// The same, and it is not written over: the process that this one takes over from still writes
+    /// it.
     InUse,
 }
 
@@ -79,8 +82,8 @@ impl RecordArgs {
     ///
     /// # Errors
     ///
-    /// The file is there already and that is `Refused`, or it cannot be written; more fields are named than are recorded; the system
-    /// gives no thread.
+    /// The file is there already and that is `Refused`, or it cannot be written; more fields are
+    /// named than are recorded; the system gives no thread.
     pub(crate) fn start(&self, existing: Existing) -> Result<Option<Writing>, Fault> {
         let Some(path) = &self.record else {
             return Ok(None);

@@ -16,7 +16,8 @@ pub(crate) fn ready(status: &str) {
 
 /// The configuration is read again. Until the next [`ready`], whoever has asked for that waits.
 pub(crate) fn reloading() {
-    // A supervisor takes it for the answer to its own signal only with the time on it (`Type=notify-reload`).
+    // A supervisor takes it for the answer to its own signal only with the time on it
+    // (`Type=notify-reload`).
     match NotifyState::monotonic_usec_now() {
         Ok(now) => tell(&[NotifyState::Reloading, now]),
         Err(_) => tell(&[NotifyState::Reloading]),
@@ -28,8 +29,8 @@ pub(crate) fn stopping(status: &str) {
     tell(&[NotifyState::Stopping, NotifyState::Status(status)]);
 }
 
-/// Another process carries requests from now on. The watchdog's time begins anew with that, for until now it did not
-/// listen to that process.
+/// Another process carries requests from now on. The watchdog's time begins anew with that, for
+/// until now it did not listen to that process.
 pub(crate) fn succeeded_by(process: u32) {
     tell(&[NotifyState::MainPid(process), NotifyState::Watchdog]);
 }
@@ -66,8 +67,8 @@ pub(crate) async fn watch(watchdog: Watchdog) {
     }
 }
 
-/// A quarter of the time after which the watchdog bites: twice as often as `sd_watchdog_enabled(3)` advises, so that one
-/// look at which somebody was slow does not make it bite.
+/// A quarter of the time after which the watchdog bites: twice as often as `sd_watchdog_enabled(3)`
+/// advises, so that one look at which somebody was slow does not make it bite.
 fn look_period() -> Option<Duration> {
     let look = sd_notify::watchdog_enabled()? / 4;
     (!look.is_zero()).then_some(look)

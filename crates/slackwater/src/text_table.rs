@@ -2,7 +2,8 @@
 
 use core::fmt::Write as _;
 
-/// Lines with these heads and rows; columns from `figures_from` on are figures, which end where their heads end.
+/// Lines with these heads and rows; columns from `figures_from` on are figures, which end where
+/// their heads end.
 pub(crate) fn text_table<const N: usize>(
     heads: [&str; N],
     rows: impl IntoIterator<Item = [String; N]>,

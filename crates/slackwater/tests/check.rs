@@ -1,8 +1,9 @@
 //! `slackwater check` from the outside: exit codes, standard output and standard error.
 //!
-//! Each fixture says in comments what is expected of it: every `#: ` line is the first line of one mistake or remark, less
-//! the file's name, in order. Files in `bad` have mistakes, those in `good` have at most remarks. `BLESS=1` writes what is
-//! found into the fixtures, to be read before it is committed.
+//! Each fixture says in comments what is expected of it: every `#: ` line is the first line of one
+//! mistake or remark, less the file's name, in order. Files in `bad` have mistakes, those in `good`
+//! have at most remarks. `BLESS=1` writes what is found into the fixtures, to be read before it is
+//! committed.
 
 #![expect(
     clippy::expect_used,

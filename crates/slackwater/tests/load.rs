@@ -1,5 +1,6 @@
-//! `slackwater load` as a user runs it: a process against a server on loopback; its table, its JSON, its exit codes.
-//! What the generator makes of each kind of bad target is tested next to it, in `src/load/tests.rs`.
+//! `slackwater load` as a user runs it: a process against a server on loopback; its table, its
+//! JSON, its exit codes. What the generator makes of each kind of bad target is tested next to it,
+//! in `src/load/tests.rs`.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests and their helpers")]
 
@@ -20,7 +21,8 @@ use tokio::runtime::Runtime;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-/// A server for HTTP/1.1 and h2c that answers everything with the status; lives as long as the value.
+/// A server for HTTP/1.1 and h2c that answers everything with the status; lives as long as the
+/// value.
 struct Server {
     runtime: Runtime,
     address: SocketAddr,

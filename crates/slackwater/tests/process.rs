@@ -1,5 +1,5 @@
-//! What `serve` and `agent` do as processes, from the outside: limits of open files, `RUST_LOG`, ports in use, outputs that
-//! cannot be written.
+//! What `serve` and `agent` do as processes, from the outside: limits of open files, `RUST_LOG`,
+//! ports in use, outputs that cannot be written.
 
 #![expect(clippy::unwrap_used, reason = "tests and their helpers")]
 
@@ -14,7 +14,8 @@ const SERVE: &str =
     "serve --listen 127.0.0.1:0 --replicas 127.0.0.1:9 --probe none --admin none --workers 1";
 const AGENT: &str = "agent --listen 127.0.0.1:0 --to 127.0.0.1:9";
 
-/// The log of `slackwater` with these words from its start until it serves; `prelude` runs in the shell before it.
+/// The log of `slackwater` with these words from its start until it serves; `prelude` runs in the
+/// shell before it.
 fn log_of_start(prelude: &str, words: &str) -> String {
     at_start(prelude, words, |_| ()).0
 }

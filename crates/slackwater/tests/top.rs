@@ -1,5 +1,5 @@
-//! `slackwater top` as a user runs it, beside a demo that runs: a plain table, JSON, and the screen of a terminal, which has to
-//! be as it was when the command ends.
+//! `slackwater top` as a user runs it, beside a demo that runs: a plain table, JSON, and the screen
+//! of a terminal, which has to be as it was when the command ends.
 
 #![expect(clippy::unwrap_used, reason = "tests and their helpers")]
 
@@ -210,7 +210,8 @@ fn whoever_is_not_there_is_told_with_an_exit_code() {
     }
 }
 
-/// What a terminal shows that was told this: characters where the cursor was moved to. Colours are left out.
+/// What a terminal shows that was told this: characters where the cursor was moved to. Colours are
+/// left out.
 fn screen(said: &str) -> String {
     let mut cells = vec![vec![' '; usize::from(COLUMNS)]; usize::from(ROWS)];
     let (mut row, mut column) = (0, 0);

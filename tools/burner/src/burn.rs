@@ -1,4 +1,5 @@
-//! Burning CPU by the thread's own clock: a quota that runs out, or a neighbour, makes it take longer, as it does with real work.
+//! Burning CPU by the thread's own clock: a quota that runs out, or a neighbour, makes it take
+//! longer, as it does with real work.
 
 use core::hint::black_box;
 use core::time::Duration;

@@ -1,5 +1,5 @@
-//! What requests cost: CPU time from a normal distribution clipped at zero, its standard deviation equal to its mean, as in the
-//! paper's testbed [Prequal §5.1].
+//! What requests cost: CPU time from a normal distribution clipped at zero, its standard deviation
+//! equal to its mean, as in the paper's testbed [Prequal §5.1].
 
 use core::time::Duration;
 use slackwater_sim::random::{Purpose, Stream};

@@ -1,5 +1,6 @@
-//! What experiments with real processes run beside `slackwater`: replicas whose requests burn CPU, and neighbours that take the
-//! CPU from them. `cargo xtask room` puts both under quotas and shares of the kernel's.
+//! What experiments with real processes run beside `slackwater`: replicas whose requests burn CPU,
+//! and neighbours that take the CPU from them. `cargo xtask room` puts both under quotas and shares
+//! of the kernel's.
 
 mod burn;
 mod costs;
@@ -33,13 +34,15 @@ enum Role {
 struct Replica {
     /// Where to listen
     listen: SocketAddr,
-    /// CPU time of a request in microseconds: mean and standard deviation before it is clipped at 0; 0: free
+    /// CPU time of a request in microseconds: mean and standard deviation before it is clipped at
+    /// 0; 0: free
     #[arg(long, value_name = "US", default_value_t = 2_000)]
     cost_us: u32,
     /// Every request burns so many times as much, as on older hardware; 1 to 100
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
     slower: u32,
-    /// Requests that burn at once, 1 to 512, a thread each; more wait in turn. With 1 the only thread there is carries connections, too
+    /// Requests that burn at once, 1 to 512, a thread each; more wait in turn. With 1 the only
+    /// thread there is carries connections, too
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=512))]
     threads: u16,
     /// For what requests cost

@@ -1,5 +1,5 @@
-//! A replica: HTTP/1.1 on one thread, and requests that burn CPU on a few others, or, as in a server with one event loop, on
-//! the same one.
+//! A replica: HTTP/1.1 on one thread, and requests that burn CPU on a few others, or, as in a
+//! server with one event loop, on the same one.
 
 use crate::burn::burn;
 use crate::costs::Costs;
@@ -56,7 +56,8 @@ struct Replica {
 
 impl Replica {
     async fn carry(self: Rc<Self>, stream: TcpStream) {
-        // A connection without it is slower, and no worse; one whose client leaves is no matter of ours.
+        // A connection without it is slower, and no worse; one whose client leaves is no matter of
+        // ours.
         let _ = stream.set_nodelay(true);
         let service = service_fn(|request| self.answer(request));
         let _ = http1::Builder::new()

@@ -1,7 +1,9 @@
-//! A collector of spans: takes them by OTLP, over gRPC and over HTTP, and keeps them to be looked at.
+//! A collector of spans: takes them by OTLP, over gRPC and over HTTP, and keeps them to be looked
+//! at.
 //!
-//! For tests and for trying things out, so it has no bounds, and its messages and its gRPC are those of OpenTelemetry's own
-//! crates: what it understands, others do. A test can have it refuse exports, or leave them unanswered.
+//! For tests and for trying things out, so it has no bounds, and its messages and its gRPC are
+//! those of OpenTelemetry's own crates: what it understands, others do. A test can have it refuse
+//! exports, or leave them unanswered.
 
 mod json;
 mod span;

@@ -1,4 +1,5 @@
-//! Certificates: an authority of the run's own, and what it issues for a name, one after the other into the same two files.
+//! Certificates: an authority of the run's own, and what it issues for a name, one after the other
+//! into the same two files.
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::RootCertStore;
@@ -69,8 +70,9 @@ impl Certificates {
         Ok(certificates)
     }
 
-    /// Puts a new certificate and a new key in place of the old ones, each file by a rename as tools do that renew them;
-    /// for a moment the two do not belong together. Returns the certificate.
+    /// Puts a new certificate and a new key in place of the old ones, each file by a rename as
+    /// tools do that renew them; for a moment the two do not belong together. Returns the
+    /// certificate.
     pub(super) fn replace(&self) -> Result<CertificateDer<'static>, String> {
         let issue = || -> Result<_, rcgen::Error> {
             let key = KeyPair::generate()?;

@@ -1,4 +1,5 @@
-//! What runs: replicas, an agent before each, `serve` before them all, and streams of load. `serve` speaks TLS to the agents.
+//! What runs: replicas, an agent before each, `serve` before them all, and streams of load. `serve`
+//! speaks TLS to the agents.
 
 use super::certificates::{Authority, Certificates};
 use super::serve::{Agents, Serve};
@@ -97,7 +98,8 @@ impl<'a> Fleet<'a> {
         self.folder.join("agent.toml")
     }
 
-    /// Replaces the certificates of `serve` and of the agents. Connections that were open before go on.
+    /// Replaces the certificates of `serve` and of the agents. Connections that were open before go
+    /// on.
     pub(super) fn replace_certificates(&self) -> Result<(), String> {
         self.agents_certificates.replace()?;
         self.serve.replace_certificate()

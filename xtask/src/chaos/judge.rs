@@ -14,7 +14,8 @@ const SETTLE_MAX: Duration = Duration::from_secs(30);
 /// A process that is killed does not take its connections with it in the same instant.
 const MARGIN: Duration = Duration::from_millis(100);
 
-/// What memory may grow by in the second half of a generation's life, in bytes, and in twentieths of what it was.
+/// What memory may grow by in the second half of a generation's life, in bytes, and in twentieths
+/// of what it was.
 const GROWTH_BYTES: u64 = 4 << 20;
 const GROWTH_TWENTIETHS: u64 = 2;
 
@@ -26,7 +27,8 @@ pub(super) fn judge(fleet: &mut Fleet<'_>, played: &Played, report: &mut Report)
         let ended = fleet.serve.await_predecessors();
         ended.map(|()| format!("{} generations", fleet.serve.generations() - 1))
     });
-    // Before the access log is read, for its last lines are written at the end of the process at the latest.
+    // Before the access log is read, for its last lines are written at the end of the process at
+    // the latest.
     report.add("end", "the last generation ends when it is told to", {
         let ended = fleet.serve.stop();
         ended.map(|()| "after SIGTERM".to_owned())
@@ -76,8 +78,8 @@ fn settle(fleet: &Fleet<'_>) -> Result<String, String> {
     Ok("serve 0, agents 0".to_owned())
 }
 
-/// Every failure in the access log has to have its cause among the faults, and every failure that a client saw has to be
-/// in the access log.
+/// Every failure in the access log has to have its cause among the faults, and every failure that a
+/// client saw has to be in the access log.
 fn losses(fleet: &Fleet<'_>, played: &Played) -> Result<String, String> {
     let lines = fleet.lines()?;
     let agents: Vec<_> = fleet

@@ -11,9 +11,11 @@ pub(super) struct Options {
     pub(super) keep: bool,
     /// Length of the load: 20 to 86,400 s, default 600.
     pub(super) seconds: u64,
-    /// Requests started per second: 10 to 10,000, default half of what the replicas can serve; 100 in the short form.
+    /// Requests started per second: 10 to 10,000, default half of what the replicas can serve; 100
+    /// in the short form.
     pub(super) rate: u64,
-    /// How slackwater is built: as tests build it in the short form, so that nothing has to be built anew.
+    /// How slackwater is built: as tests build it in the short form, so that nothing has to be
+    /// built anew.
     pub(super) profile: &'static str,
     /// A file for the table, as Markdown.
     pub(super) report: Option<PathBuf>,

@@ -1,5 +1,5 @@
-//! What happens when: faults in turn, one at a time, so that the replicas that are left can carry the load; between them
-//! what is done to `serve`.
+//! What happens when: faults in turn, one at a time, so that the replicas that are left can carry
+//! the load; between them what is done to `serve`.
 
 use super::fleet::{Fleet, REPLICAS, Seen};
 use super::options::Options;
@@ -93,7 +93,8 @@ const CALM: Duration = Duration::from_secs(3);
 impl Schedule {
     pub(super) fn new(options: &Options) -> Self {
         let length = options.length();
-        // A fault lasts for less than half of the time until the next one, so what it left is over by then.
+        // A fault lasts for less than half of the time until the next one, so what it left is over
+        // by then.
         let period = (length / 40).clamp(Duration::from_secs(3), Duration::from_secs(12));
         let lasts = period * 2 / 5;
         let mut steps = Vec::new();
@@ -151,7 +152,8 @@ pub(super) fn play(
     let posts = (options.rate / 10).max(1);
     // And a tenth come over TLS.
     let over_tls = posts;
-    // The others over HTTP/1.1 and HTTP/2, to agents over HTTP/1.1 and HTTP/2, in each of four ways.
+    // The others over HTTP/1.1 and HTTP/2, to agents over HTTP/1.1 and HTTP/2, in each of four
+    // ways.
     let rest = options.rate - posts - over_tls;
     let mut loads = vec![fleet.load(("posts", "/"), posts, length, &["--body-bytes", "1000"])?];
     for (name, path, version) in [

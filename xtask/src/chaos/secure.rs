@@ -1,5 +1,5 @@
-//! Clients over TLS: a stream of load that keeps its connections for a while, and single connections whose certificate is
-//! looked at. A request is sent once; whatever comes of it counts.
+//! Clients over TLS: a stream of load that keeps its connections for a while, and single
+//! connections whose certificate is looked at. A request is sent once; whatever comes of it counts.
 
 use super::fleet::Seen;
 use core::net::SocketAddr;
@@ -91,7 +91,8 @@ impl Secure {
                     .collect();
                 let mut all = Tally::default();
                 for client in clients {
-                    // A client that panicked asked nothing that is known of; its trouble is one error.
+                    // A client that panicked asked nothing that is known of; its trouble is one
+                    // error.
                     all.add(client.await.unwrap_or_else(|error| Tally {
                         errors: 1,
                         first: Some(error.to_string()),

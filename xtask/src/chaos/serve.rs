@@ -1,4 +1,5 @@
-//! `serve` under test: its configuration, its reloads, and its successors, which are not our children.
+//! `serve` under test: its configuration, its reloads, and its successors, which are not our
+//! children.
 
 use super::certificates::{Authority, Certificates};
 use super::secure::Secure;
@@ -16,7 +17,8 @@ use std::rc::Rc;
 /// From a signal until it has had its effect.
 const EFFECT_MAX: Duration = Duration::from_secs(40);
 
-/// For a response's head: longer than a replica is ever stopped, so only what a fault takes with it is lost.
+/// For a response's head: longer than a replica is ever stopped, so only what a fault takes with it
+/// is lost.
 const FIRST_BYTE: &str = "15s";
 
 /// A path that `serve` answers itself, so that what is asked there says nothing of replicas.
@@ -170,7 +172,8 @@ impl Serve {
         })
     }
 
-    /// Replaces certificate and key, and waits until handshakes show the new one. A connection that was open before goes on.
+    /// Replaces certificate and key, and waits until handshakes show the new one. A connection that
+    /// was open before goes on.
     pub(super) fn replace_certificate(&self) -> Result<(), String> {
         let mut open = self.secure.hold()?;
         let before = open.shown();
@@ -229,7 +232,8 @@ impl Serve {
         await_ends(&old)
     }
 
-    /// Ends the generation that serves, as an operator does, and waits until it has ended: its log is whole by then.
+    /// Ends the generation that serves, as an operator does, and waits until it has ended: its log
+    /// is whole by then.
     pub(super) fn stop(&self) -> Result<(), String> {
         let current = self.current()?;
         kill_process(current, Signal::TERM).map_err(|error| format!("SIGTERM: {error}"))?;
@@ -269,8 +273,8 @@ fn is_alive(process: Pid) -> bool {
 
 impl Drop for Serve {
     fn drop(&mut self) {
-        // Successors are nobody's but ours to end. The configuration in their arguments tells them from whoever may have
-        // got the number since.
+        // Successors are nobody's but ours to end. The configuration in their arguments tells them
+        // from whoever may have got the number since.
         for process in &self.generations {
             let file = format!("/proc/{}/cmdline", process.as_raw_nonzero());
             let ours = self.file.as_os_str().as_encoded_bytes();

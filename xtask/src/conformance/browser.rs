@@ -1,4 +1,5 @@
-//! Chromium, without a window: a page over TLS that asks for more, in parallel, and listens to events.
+//! Chromium, without a window: a page over TLS that asks for more, in parallel, and listens to
+//! events.
 
 use super::site::{HOST, Site};
 use crate::loopback::http;

@@ -12,7 +12,8 @@ use std::process::Command;
 const STEP: &str = "curl";
 const RUN_MAX: Duration = Duration::from_mins(1);
 
-/// What it is called, curl's flags for it, whether it is encrypted, and what `curl` calls its version.
+/// What it is called, curl's flags for it, whether it is encrypted, and what `curl` calls its
+/// version.
 const PROTOCOLS: [(&str, &str, bool, &str); 5] = [
     ("HTTP/1.0", "--http1.0", false, "1"),
     ("HTTP/1.1", "--http1.1", false, "1.1"),

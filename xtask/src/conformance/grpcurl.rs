@@ -1,4 +1,5 @@
-//! grpcurl against its own test server: which services there are, by reflection, and then a call of each kind.
+//! grpcurl against its own test server: which services there are, by reflection, and then a call of
+//! each kind.
 
 use super::site::{HOST, Site};
 use crate::loopback::processes::wait_for;

@@ -1,4 +1,5 @@
-//! h2spec: every test that it has, against the plain and the TLS listener, and nginx beside them if it is here.
+//! h2spec: every test that it has, against the plain and the TLS listener, and nginx beside them if
+//! it is here.
 
 use super::site::Site;
 use crate::loopback::http;
@@ -109,7 +110,8 @@ fn nginx(site: &Site<'_>, tool: &std::path::Path) -> Outcome {
         let home = site.folder.join("nginx");
         fs::create_dir_all(home.join("html")).map_err(|error| error.to_string())?;
         fs::write(home.join("html/index.html"), "hello\n").map_err(|error| error.to_string())?;
-        // The plain listener of nginx speaks either HTTP/2 or HTTP/1.1, so its status is asked elsewhere.
+        // The plain listener of nginx speaks either HTTP/2 or HTTP/1.1, so its status is asked
+        // elsewhere.
         let status = FreePorts::default().take()?;
         let text = format!(
             "daemon off;\nerror_log stderr;\npid nginx.pid;\nevents {{}}\nhttp {{\n  access_log off;\n  \

@@ -1,7 +1,8 @@
-//! `cargo xtask conformance`: other people's judges of HTTP/2 and gRPC, and other people's clients, through `serve`: in
-//! plain and over TLS.
+//! `cargo xtask conformance`: other people's judges of HTTP/2 and gRPC, and other people's clients,
+//! through `serve`: in plain and over TLS.
 //!
-//! What a judge is not here for is said, and not taken for passed. Failures that are known are listed with their reasons
+//! What a judge is not here for is said, and not taken for passed. Failures that are known are
+//! listed with their reasons
 //!; one that is not listed fails the run, and so does one that is listed and passes.
 
 mod browser;

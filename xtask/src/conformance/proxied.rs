@@ -1,4 +1,5 @@
-//! Replicas of other makes that want a PROXY header: nginx and `HAProxy` tell whom they take for the client.
+//! Replicas of other makes that want a PROXY header: nginx and `HAProxy` tell whom they take for
+//! the client.
 
 use super::site::Site;
 use crate::loopback::ports::FreePorts;

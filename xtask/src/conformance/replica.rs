@@ -1,5 +1,5 @@
-//! A replica for the clients to ask, on threads of its own: just enough of an HTTP/1.1 server to see what arrives, and to
-//! answer in each of the ways that a proxy has to pass on.
+//! A replica for the clients to ask, on threads of its own: just enough of an HTTP/1.1 server to
+//! see what arrives, and to answer in each of the ways that a proxy has to pass on.
 
 use super::websocket;
 use core::fmt::Write as _;

@@ -1,4 +1,5 @@
-//! What is asked: one `serve` with six listeners, plain and TLS, before an HTTP/1.1 replica and two gRPC servers.
+//! What is asked: one `serve` with six listeners, plain and TLS, before an HTTP/1.1 replica and two
+//! gRPC servers.
 
 use super::replica;
 use super::tools::Tools;

@@ -31,11 +31,13 @@ pub(super) struct Browser {
     path: String,
 }
 
-/// Where it is. Where it is missing, and we are root on a system that has `apt-get`, it is installed.
+/// Where it is. Where it is missing, and we are root on a system that has `apt-get`, it is
+/// installed.
 ///
 /// # Errors
 ///
-/// It is not there and cannot be had; says how to get it. A check that is not made is not a check that passes.
+/// It is not there and cannot be had; says how to get it. A check that is not made is not a check
+/// that passes.
 pub(super) fn find(processes: &Processes) -> Result<PathBuf, String> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     if let Some(found) = found_in(&path) {

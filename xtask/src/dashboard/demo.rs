@@ -350,7 +350,8 @@ impl Knobs<'_> {
         Ok(format!("{} refused or cut", after - before))
     }
 
-    /// The first row of the first side's pool is marked, is cold if any is, and of the cold ones the fastest.
+    /// The first row of the first side's pool is marked, is cold if any is, and of the cold ones
+    /// the fastest.
     fn why(&mut self) -> Result<String, String> {
         let found = self.tab.wait(
             "two reports to choose from",

@@ -1,8 +1,9 @@
-//! Chromium's `DevTools` protocol, as much of it as a page needs: commands and their answers, and events that are kept until
-//! somebody asks for them.
+//! Chromium's `DevTools` protocol, as much of it as a page needs: commands and their answers, and
+//! events that are kept until somebody asks for them.
 //!
-//! A client of our own: the crates that drive a browser bring an async runtime's worth of generated types, minutes for
-//! everybody who builds the house's chores, for the dozen commands that are sent here.
+//! A client of our own: the crates that drive a browser bring an async runtime's worth of generated
+//! types, minutes for everybody who builds the house's chores, for the dozen commands that are sent
+//! here.
 
 use core::time::Duration;
 use serde_json::{Value, json};

@@ -1,5 +1,5 @@
-//! Many replicas in one thread, for `serve` to stand before: each takes HTTP/1.1 and answers probes by UDP, and some are in
-//! trouble. A process for each would be more than a small machine carries.
+//! Many replicas in one thread, for `serve` to stand before: each takes HTTP/1.1 and answers probes
+//! by UDP, and some are in trouble. A process for each would be more than a small machine carries.
 
 use core::cell::Cell;
 use core::net::{Ipv4Addr, SocketAddr};
@@ -18,7 +18,8 @@ pub(super) const ROOM: u32 = 4;
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 7\r\n\r\nserved\n";
 const FAILURE: &[u8] = b"HTTP/1.1 500 Internal Server Error\r\ncontent-length: 7\r\n\r\nfailed\n";
 
-/// Of the probe protocol (`docs/probe-protocol.md`): a base of 96 bytes, which begins with this and the version.
+/// Of the probe protocol (`docs/probe-protocol.md`): a base of 96 bytes, which begins with this and
+/// the version.
 const MAGIC: [u8; 5] = *b"SLWP\x01";
 const BASE: usize = 96;
 const REQUEST: u8 = 1;
@@ -43,8 +44,8 @@ struct Kind {
 }
 
 impl Kind {
-    /// Speeds from 12 to 30 ms, `slower` times so much; every ninth is four times slower; one of fifty drains, one of fifty
-    /// fails.
+    /// Speeds from 12 to 30 ms, `slower` times so much; every ninth is four times slower; one of
+    /// fifty drains, one of fifty fails.
     fn of(index: usize, slower: u32) -> Self {
         let spread = u64::try_from(index * 7 % 10).unwrap_or(0);
         let slower = if index % 9 == 4 { 4 * slower } else { slower };
@@ -57,7 +58,8 @@ impl Kind {
 }
 
 impl Fleet {
-    /// Starts `count` replicas on ports of loopback that are free, so slow that `rate` requests per second keep them busy.
+    /// Starts `count` replicas on ports of loopback that are free, so slow that `rate` requests per
+    /// second keep them busy.
     pub(super) fn start(count: usize, rate: u32) -> Result<Self, String> {
         let slower = slower(count, rate);
         let wrong = |error: io::Error| format!("{count} replicas cannot be started: {error}");

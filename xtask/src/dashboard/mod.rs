@@ -1,6 +1,7 @@
-//! `cargo xtask dashboard`: the dashboard in a real browser, of `agent`, `demo` and `serve`, small and with a thousand replicas:
-//! every knob is turned and what changes is asserted, in the page and in what `/status` says; keys, names for screen
-//! readers, contrast; no error in the console, no request to anybody else. And the pictures for the documentation.
+//! `cargo xtask dashboard`: the dashboard in a real browser, of `agent`, `demo` and `serve`, small
+//! and with a thousand replicas: every knob is turned and what changes is asserted, in the page and
+//! in what `/status` says; keys, names for screen readers, contrast; no error in the console, no
+//! request to anybody else. And the pictures for the documentation.
 
 mod access;
 mod agent;

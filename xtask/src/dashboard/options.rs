@@ -9,7 +9,8 @@ pub(super) struct Options {
     pub(super) keep: bool,
     /// Without a thousand replicas.
     pub(super) short: bool,
-    /// A build as tests have it, and as much less load as it carries less. So in the short form, too.
+    /// A build as tests have it, and as much less load as it carries less. So in the short form,
+    /// too.
     pub(super) debug: bool,
     /// Where the pictures go; none are taken without.
     pub(super) shots: Option<PathBuf>,

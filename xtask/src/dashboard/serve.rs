@@ -21,7 +21,8 @@ const fn rate(replicas: usize) -> u32 {
 const SLOW: &str = "100ms";
 const SLOW_US: u64 = 100_000;
 
-/// Of a tick, in bytes: what does not depend on the fleet (counts, the reports that each worker compares), and for each replica.
+/// Of a tick, in bytes: what does not depend on the fleet (counts, the reports that each worker
+/// compares), and for each replica.
 const TICK_BYTES_MAX: [usize; 2] = [5_300, 74];
 
 /// A page is a second behind.
@@ -113,7 +114,8 @@ fn configuration(address: SocketAddr, admin: SocketAddr, replicas: &[SocketAddr]
     )
 }
 
-/// What replicas say that they can carry stands in the picture's key, in the table and beside each, with how much of it is in use.
+/// What replicas say that they can carry stands in the picture's key, in the table and beside each,
+/// with how much of it is in use.
 fn full(tab: &mut Tab) -> Result<String, String> {
     let key = tab.evaluate(
         "[...document.querySelectorAll('.fleet-key li')].map((item) => item.textContent)",
@@ -158,7 +160,8 @@ fn full(tab: &mut Tab) -> Result<String, String> {
     }
 }
 
-/// How many replicas there are, as `/status` has them, and how many of them may be chosen, by the states of a tick.
+/// How many replicas there are, as `/status` has them, and how many of them may be chosen, by the
+/// states of a tick.
 fn agrees_with_status(tab: &mut Tab, admin: SocketAddr, replicas: usize) -> Result<String, String> {
     const SAID: &str = "new Promise((done) => { const source = new EventSource('/events'); let states; \
         source.addEventListener('fleet', (event) => { ({ states } = JSON.parse(event.data)); }); \
@@ -193,8 +196,8 @@ fn with_commas(number: usize) -> String {
     }
 }
 
-/// The first row of the pool is marked, and has the lowest expected delay, by the policy that serves where none is named; the
-/// sentence says so.
+/// The first row of the pool is marked, and has the lowest expected delay, by the policy that
+/// serves where none is named; the sentence says so.
 fn why(tab: &mut Tab) -> Result<String, String> {
     let found = tab.wait(
         "two reports to choose from",
@@ -211,7 +214,8 @@ fn why(tab: &mut Tab) -> Result<String, String> {
     }
 }
 
-/// Over ten ticks of live data. Their size is held to a limit; times depend on what else the machine does, and are told.
+/// Over ten ticks of live data. Their size is held to a limit; times depend on what else the
+/// machine does, and are told.
 fn busy(tab: &mut Tab, replicas: usize) -> Result<String, String> {
     const TICKS: u32 = 10;
     let before = tab.spent()?;

@@ -1,4 +1,5 @@
-//! One page in the browser, used as people use it: by keys and by the mouse; and what it must not do while it is.
+//! One page in the browser, used as people use it: by keys and by the mouse; and what it must not
+//! do while it is.
 
 use super::browser::Browser;
 use super::devtools::DevTools;
@@ -25,8 +26,8 @@ pub(super) struct View {
     pub(super) dark: bool,
 }
 
-/// Seconds that were spent since the start: of CPU in all of the browser's processes, of CPU in the page's own, and in its
-/// script, by the clock.
+/// Seconds that were spent since the start: of CPU in all of the browser's processes, of CPU in the
+/// page's own, and in its script, by the clock.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Spent {
     pub(super) browser: f64,
@@ -228,7 +229,8 @@ impl Tab {
         })
     }
 
-    /// What went wrong so far: errors in the console, exceptions, requests to others, answers that are errors.
+    /// What went wrong so far: errors in the console, exceptions, requests to others, answers that
+    /// are errors.
     pub(super) fn problems(&mut self) -> &[String] {
         let own = format!("http://{}/", self.address);
         for event in self.devtools.take_events() {

@@ -1,4 +1,5 @@
-// What of the page's modules can be tested by itself, run in the page that has them. Comes to a list of what fails.
+// What of the page's modules can be tested by itself, run in the page that has them. Comes to a
+// list of what fails.
 (async () => {
   const failures = [];
   const same = (what, found, expected) => {

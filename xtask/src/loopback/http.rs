@@ -1,5 +1,6 @@
-//! One GET on a connection of its own, so that looking costs a millisecond and not a process. Only for our own answers:
-//! probes, and the admin server's pages. What is to be proved about HTTP is asked by curl.
+//! One GET on a connection of its own, so that looking costs a millisecond and not a process. Only
+//! for our own answers: probes, and the admin server's pages. What is to be proved about HTTP is
+//! asked by curl.
 
 use core::net::SocketAddr;
 use core::time::Duration;

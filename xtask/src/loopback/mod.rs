@@ -1,5 +1,5 @@
-//! What chores share that run real processes on loopback: processes that end with us, free ports, replicas and agents in
-//! pairs, load, and the access log read back.
+//! What chores share that run real processes on loopback: processes that end with us, free ports,
+//! replicas and agents in pairs, load, and the access log read back.
 
 pub(crate) mod access_log;
 pub(crate) mod behaviour;

@@ -65,7 +65,8 @@ impl Pair {
         self.start_replica_as(programs, &mut command, COUNTS)
     }
 
-    /// The same with another program, which listens at [`replica`](Self::replica) and is ready when it answers `path` with 200.
+    /// The same with another program, which listens at [`replica`](Self::replica) and is ready when
+    /// it answers `path` with 200.
     pub(crate) fn start_replica_as(
         &mut self,
         programs: &Programs<'_>,

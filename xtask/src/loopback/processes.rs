@@ -1,5 +1,5 @@
-//! Child processes that end with us: each in a process group of its own, its output in files, ended when its handle is
-//! dropped or when a signal ends this program. Every wait has a limit.
+//! Child processes that end with us: each in a process group of its own, its output in files, ended
+//! when its handle is dropped or when a signal ends this program. Every wait has a limit.
 
 use core::time::Duration;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
@@ -41,7 +41,8 @@ impl Processes {
         })
     }
 
-    /// From now on Ctrl-C and SIGTERM end every process, then this one, and remove `folder` unless it is to be kept.
+    /// From now on Ctrl-C and SIGTERM end every process, then this one, and remove `folder` unless
+    /// it is to be kept.
     pub(crate) fn end_on_signals(&self, folder: PathBuf, keep: bool) -> Result<(), String> {
         self.end_on_signals_and(folder, keep, || ())
     }

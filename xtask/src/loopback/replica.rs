@@ -1,5 +1,6 @@
-//! A replica's process: HTTP/1.1 with a service time and room for a few requests at once, the others wait. SIGUSR1 begins
-//! the trouble that its [`Behaviour`] says, SIGUSR2 ends it. A request whose client leaves is left, wherever it stands.
+//! A replica's process: HTTP/1.1 with a service time and room for a few requests at once, the
+//! others wait. SIGUSR1 begins the trouble that its [`Behaviour`] says, SIGUSR2 ends it. A request
+//! whose client leaves is left, wherever it stands.
 
 use super::behaviour::{Asked, Behaviour, LONG};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};

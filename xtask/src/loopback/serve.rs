@@ -7,7 +7,8 @@ use core::time::Duration;
 use std::path::Path;
 use std::process::Command;
 
-/// Starts `serve` with the configuration in `file`, and waits until its admin server says that it is ready.
+/// Starts `serve` with the configuration in `file`, and waits until its admin server says that it
+/// is ready.
 pub(crate) fn start(
     processes: &Processes,
     slackwater: &Path,

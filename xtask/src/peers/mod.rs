@@ -1,7 +1,9 @@
-//! `cargo xtask peers`: Slackwater between real peers. Three nginx servers, an agent before each, one `serve` before them
-//! all; curl, wrk, h2load and `slackwater load` ask, while servers and agents are killed and come back.
+//! `cargo xtask peers`: Slackwater between real peers. Three nginx servers, an agent before each,
+//! one `serve` before them all; curl, wrk, h2load and `slackwater load` ask, while servers and
+//! agents are killed and come back.
 //!
-//! Everything runs on loopback, in a temporary folder, for a bounded time. Each check prints a line. Nothing here asserts a latency: that is for benchmarks.
+//! Everything runs on loopback, in a temporary folder, for a bounded time. Each check prints a
+//! line. Nothing here asserts a latency: that is for benchmarks.
 
 mod options;
 mod site;

@@ -1,5 +1,5 @@
-//! The site: three servers, an agent before each, and `serve`, from the files in `deploy/examples` with only the ports
-//! exchanged for free ones.
+//! The site: three servers, an agent before each, and `serve`, from the files in `deploy/examples`
+//! with only the ports exchanged for free ones.
 
 use super::tools::Tools;
 use crate::command::root;

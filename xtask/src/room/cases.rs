@@ -26,7 +26,8 @@ pub(super) const PRESENCE: f64 = 0.5;
 /// What a neighbour takes while it is there: its share is as large as the replica's.
 const TAKEN: f64 = 0.5;
 
-/// Replicas: six quotas of a fifth of a core leave four fifths of two cores to whatever is not measured.
+/// Replicas: six quotas of a fifth of a core leave four fifths of two cores to whatever is not
+/// measured.
 const MACHINES: usize = 6;
 
 const PLAIN: Machine = Machine {

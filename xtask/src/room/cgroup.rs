@@ -1,4 +1,5 @@
-//! Groups of processes with a share and a quota of the CPU: the kernel's controller `cpu`, of cgroups' version 1 or 2.
+//! Groups of processes with a share and a quota of the CPU: the kernel's controller `cpu`, of
+//! cgroups' version 1 or 2.
 //!
 //! Everything lies below one group of our own, which goes at the end with all that is in it.
 
@@ -81,8 +82,8 @@ pub(super) struct Cgroups {
 }
 
 impl Cgroups {
-    /// Makes the group, with this share among what else runs, and a group `apparatus` in it for this process and all that it
-    /// starts.
+    /// Makes the group, with this share among what else runs, and a group `apparatus` in it for
+    /// this process and all that it starts.
     ///
     /// # Errors
     ///
@@ -124,7 +125,8 @@ impl Cgroups {
         self.top.group(name)
     }
 
-    /// What removes it all, once every process in it but this one has ended. To be called where nothing is dropped.
+    /// What removes it all, once every process in it but this one has ended. To be called where
+    /// nothing is dropped.
     pub(super) fn ending(&self) -> impl FnOnce() + Send + use<> {
         let (top, home) = (self.top.path.clone(), self.home.clone());
         move || leave(&top, &home)
@@ -139,7 +141,8 @@ impl Drop for Cgroups {
 
 /// Moves this process out and removes what is left.
 fn leave(top: &Path, home: &Path) {
-    // Whoever could make a group and join it can leave and remove it; if not, there is nobody left to be told but the kernel.
+    // Whoever could make a group and join it can leave and remove it; if not, there is nobody left
+    // to be told but the kernel.
     let _ = fs::write(home.join(MEMBERS), getpid().as_raw_pid().to_string());
     let _ = wait_for("groups to go", REMOVE_MAX, || Ok(remove(top).ok()));
 }
@@ -189,8 +192,8 @@ impl Group {
         }
     }
 
-    /// The most CPU that it may use, in hundredths of a core, by periods of so many milliseconds. The kernel wants 1 ms a period
-    /// at the least.
+    /// The most CPU that it may use, in hundredths of a core, by periods of so many milliseconds.
+    /// The kernel wants 1 ms a period at the least.
     pub(super) fn set_quota(&self, percent: u64, period_ms: u64) -> Result<(), String> {
         let period = period_ms * 1_000;
         let quota = period * percent / 100;
@@ -208,7 +211,8 @@ impl Group {
         self.write(MEMBERS, &process.as_raw_pid().to_string())
     }
 
-    /// Periods in which something ran, and those of them in which the quota was used up, since it was made.
+    /// Periods in which something ran, and those of them in which the quota was used up, since it
+    /// was made.
     pub(super) fn periods(&self) -> Result<[u64; 2], String> {
         let file = self.path.join("cpu.stat");
         let text =

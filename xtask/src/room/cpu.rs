@@ -27,7 +27,8 @@ fn ticks(ticks: u64) -> Duration {
     Duration::from_secs_f64(ticks as f64 / clock_ticks_per_second() as f64)
 }
 
-/// In user mode and in the kernel. The second field, the name, may hold anything, also spaces and brackets.
+/// In user mode and in the kernel. The second field, the name, may hold anything, also spaces and
+/// brackets.
 fn process_ticks(stat: &str) -> Option<u64> {
     let (_, fields) = stat.rsplit_once(") ")?;
     // The third field is the first of these; utime is the fourteenth, stime the next.

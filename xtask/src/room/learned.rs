@@ -1,4 +1,5 @@
-//! What agents have learned of their replicas, as a probe is told it: capacity, and what a query costs.
+//! What agents have learned of their replicas, as a probe is told it: capacity, and what a query
+//! costs.
 
 use super::measure::Found;
 use crate::loopback::http;
@@ -81,8 +82,8 @@ pub(super) fn halves(words: &[Vec<Word>]) -> [Half; 2] {
     })
 }
 
-/// What agents learned of the first half and of the second, a row for each policy under which they did, and what machines can
-/// really do. `turns` are those of a policy.
+/// What agents learned of the first half and of the second, a row for each policy under which they
+/// did, and what machines can really do. `turns` are those of a policy.
 pub(super) fn table<'f>(
     policies: &'f [String],
     turns: impl Fn(&'f str) -> Vec<&'f Found>,

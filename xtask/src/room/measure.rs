@@ -1,4 +1,5 @@
-//! What a turn comes to, in numbers: from what the generator saw, and from what had been used and done before and after.
+//! What a turn comes to, in numbers: from what the generator saw, and from what had been used and
+//! done before and after.
 
 use super::learned::{Half, Word, halves};
 use core::time::Duration;
@@ -115,7 +116,8 @@ pub(super) struct Found {
     pub(super) shares: Vec<f64>,
     /// Of each replica, in per cent of what all can do.
     pub(super) capacity_shares: Vec<f64>,
-    /// Requests per second that a replica could answer, in the mean of the first half and of the second.
+    /// Requests per second that a replica could answer, in the mean of the first half and of the
+    /// second.
     pub(super) capacities: [f64; 2],
     /// What agents said of the two.
     pub(super) learned: [Half; 2],
@@ -124,7 +126,8 @@ pub(super) struct Found {
 }
 
 impl Found {
-    /// `capacities` are requests per second that each replica could answer in that time, `words` what their agents said of them.
+    /// `capacities` are requests per second that each replica could answer in that time, `words`
+    /// what their agents said of them.
     pub(super) fn new(
         seen: &Value,
         before: &Sample,

@@ -1,9 +1,11 @@
-//! `cargo xtask room`: whether policies know what room each replica has, between real processes whose CPU really runs out.
+//! `cargo xtask room`: whether policies know what room each replica has, between real processes
+//! whose CPU really runs out.
 //!
-//! Replicas burn CPU for each request, each on a machine of its own: a group of processes with a quota of the kernel's, and on
-//! some of them a neighbour that burns the rest. An agent is before each, `slackwater serve` before them all, `slackwater load`
-//! before it at a fixed rate. Policies take turns, in another order each round. What comes out are numbers; only `--short`,
-//! which CI may run, fails over them, and only if a request failed.
+//! Replicas burn CPU for each request, each on a machine of its own: a group of processes with a
+//! quota of the kernel's, and on some of them a neighbour that burns the rest. An agent is before
+//! each, `slackwater serve` before them all, `slackwater load` before it at a fixed rate. Policies
+//! take turns, in another order each round. What comes out are numbers; only `--short`, which CI
+//! may run, fails over them, and only if a request failed.
 
 mod cases;
 mod cgroup;

@@ -45,9 +45,11 @@ pub(super) struct Options {
     pub(super) cost_us: u64,
     /// Requests that a replica serves at once: 1 to 512, default 16; 1 is an event loop.
     pub(super) threads: u64,
-    /// Workers of `serve`, each of which knows only what it sent itself and what its own probes were told: 1 to 64, default 4.
+    /// Workers of `serve`, each of which knows only what it sent itself and what its own probes
+    /// were told: 1 to 64, default 4.
     pub(super) workers: u64,
-    /// Of quotas, in milliseconds: 10, of which a tenth is the least that the kernel takes, to 1,000; default 100.
+    /// Of quotas, in milliseconds: 10, of which a tenth is the least that the kernel takes, to
+    /// 1,000; default 100.
     pub(super) period_ms: u64,
     /// The command to measure; built if there is none.
     pub(super) slackwater: Option<PathBuf>,
@@ -121,18 +123,20 @@ impl Options {
         Ok(options)
     }
 
-    /// How programs are built: as tests build them in the short form, so that nothing has to be built anew.
+    /// How programs are built: as tests build them in the short form, so that nothing has to be
+    /// built anew.
     pub(super) const fn profile(&self) -> &'static str {
         if self.short { "dev" } else { "quick" }
     }
 
-    /// Load before a run is measured: until pools, averages and quotas are what they are in the long run.
+    /// Load before a run is measured: until pools, averages and quotas are what they are in the
+    /// long run.
     pub(super) const fn warmup(&self) -> Duration {
         Duration::from_secs(if self.short { 1 } else { 3 })
     }
 
-    /// Before the first turn, how long it is measured what machines can do: many periods, so that the one that is cut in two is
-    /// a small part.
+    /// Before the first turn, how long it is measured what machines can do: many periods, so that
+    /// the one that is cut in two is a small part.
     pub(super) const fn calibration(&self) -> Duration {
         Duration::from_secs(if self.short { 1 } else { 3 })
     }

@@ -1,4 +1,5 @@
-//! What was found: a table for each case, on the terminal and as a page, and every turn's numbers as a line of JSON.
+//! What was found: a table for each case, on the terminal and as a page, and every turn's numbers
+//! as a line of JSON.
 
 use super::cases::Case;
 use super::learned;

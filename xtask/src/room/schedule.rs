@@ -12,8 +12,8 @@ pub(super) struct Span {
     pub(super) to: Duration,
 }
 
-/// Seconds for which a neighbour stays or stays away, each time anew: half of the time in the long run, and many requests long, so
-/// that whoever looks can see it.
+/// Seconds for which a neighbour stays or stays away, each time anew: half of the time in the long
+/// run, and many requests long, so that whoever looks can see it.
 const LEAST_S: f64 = 1.0;
 const MOST_S: f64 = 3.0;
 

@@ -1,5 +1,5 @@
-//! What runs for one policy's turn, each in its group: replicas, agents and neighbours, `serve`, load; and what machines can do
-//! before anything else runs.
+//! What runs for one policy's turn, each in its group: replicas, agents and neighbours, `serve`,
+//! load; and what machines can do before anything else runs.
 
 use super::cases::Case;
 use super::cgroup::{Cgroups, Group};
@@ -26,10 +26,12 @@ use std::time::Instant;
 /// From the start of a process until it is ready.
 const START_MAX: Duration = Duration::from_secs(30);
 
-/// From the end of a stream until the generator has ended: longer than any of its requests may take.
+/// From the end of a stream until the generator has ended: longer than any of its requests may
+/// take.
 const LOAD_ENDS_MAX: Duration = Duration::from_mins(1);
 
-/// How often agents are asked what they have learned: some times while a neighbour is there, and rarely beside the load.
+/// How often agents are asked what they have learned: some times while a neighbour is there, and
+/// rarely beside the load.
 const ASK: Duration = Duration::from_millis(250);
 
 /// The groups of one machine.
@@ -222,8 +224,8 @@ struct Site {
 }
 
 impl Site {
-    /// Starts it, if need be again: between the moment at which a port is found to be free and the one at which a process listens
-    /// there, a connection of somebody else's may come to have it.
+    /// Starts it, if need be again: between the moment at which a port is found to be free and the
+    /// one at which a process listens there, a connection of somebody else's may come to have it.
     fn start_with_retries(
         rig: &Rig<'_>,
         policy: &str,
@@ -359,8 +361,9 @@ impl Site {
     }
 }
 
-/// The same whatever the policy, so that all pay for what agents do: the cgroup is the server's own, as a container's would be, and
-/// that the quota is on one around it the agent has to find out.
+/// The same whatever the policy, so that all pay for what agents do: the cgroup is the server's
+/// own, as a container's would be, and that the quota is on one around it the agent has to find
+/// out.
 fn agent_configuration(replica: &Group) -> String {
     let cgroup = replica.path().display().to_string();
     format!("report_with_responses = true\n[replica]\ncgroup = {cgroup:?}\n")

@@ -1,4 +1,5 @@
-//! The proxies under attack: Slackwater, and beside it nginx and `HAProxy`, each with as many workers before the same replicas.
+//! The proxies under attack: Slackwater, and beside it nginx and `HAProxy`, each with as many
+//! workers before the same replicas.
 
 use super::site::Setup;
 use core::fmt::Write as _;

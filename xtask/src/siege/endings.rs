@@ -1,7 +1,7 @@
 //! Messages that were given up must not arrive as complete ones. [RFC 9113 §8.1]
 //!
-//! Node's HTTP/2 gives up with `RST_STREAM(NO_ERROR)`, in requests and in responses, so the code says nothing: without
-//! `END_STREAM` a message is cut off.
+//! Node's HTTP/2 gives up with `RST_STREAM(NO_ERROR)`, in requests and in responses, so the code
+//! says nothing: without `END_STREAM` a message is cut off.
 
 use super::contenders::Protocol;
 use super::scores::{Score, Scores};

@@ -1,4 +1,5 @@
-//! The long form: attacks of every kind, again and again with new seeds, on one process, while innocents keep running.
+//! The long form: attacks of every kind, again and again with new seeds, on one process, while
+//! innocents keep running.
 
 use super::contenders::Protocol;
 use super::floods::{self, FLOODS};

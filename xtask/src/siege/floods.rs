@@ -1,5 +1,5 @@
-//! Floods of clients, each beside innocents: what makes the proxy or replicas work for nothing has to be cut off, and the
-//! rest has to leave room for others.
+//! Floods of clients, each beside innocents: what makes the proxy or replicas work for nothing has
+//! to be cut off, and the rest has to leave room for others.
 
 use super::innocents::{Innocents, Tally};
 use super::meters::{Watch, mib};
@@ -162,7 +162,8 @@ pub(super) fn run(site: &Site<'_>, scores: &mut Scores) -> Result<(), String> {
     super::standstill::run(site, &setup, scores)
 }
 
-/// Plays a flood beside innocents; whether it was cut off before its time, and what the innocents saw.
+/// Plays a flood beside innocents; whether it was cut off before its time, and what the innocents
+/// saw.
 pub(super) fn besiege(
     proxy: SocketAddr,
     flood: &Flood,
@@ -227,7 +228,8 @@ fn for_streams(
     Ok(())
 }
 
-/// As many requests that the proxy refuses by itself as requests that are taken back once a replica has them.
+/// As many requests that the proxy refuses by itself as requests that are taken back once a replica
+/// has them.
 fn paid_with_refusals(connection: &mut http2::Connection, over: &AtomicBool) -> io::Result<()> {
     let mut index = 0;
     while !over.load(Ordering::Relaxed) {

@@ -1,8 +1,8 @@
-//! Fuzzing from end to end: valid conversations of both protocols with bytes changed, before replicas that change their
-//! answers likewise.
+//! Fuzzing from end to end: valid conversations of both protocols with bytes changed, before
+//! replicas that change their answers likewise.
 //!
-//! Nothing is expected of a single connection. Afterwards the process has to run, without a panic in its log, with nothing
-//! in flight, no file left open and no more memory than it had.
+//! Nothing is expected of a single connection. Afterwards the process has to run, without a panic
+//! in its log, with nothing in flight, no file left open and no more memory than it had.
 
 use super::contenders::Protocol;
 use super::draws::Draws;
@@ -27,7 +27,8 @@ const QUIET: Duration = Duration::from_millis(25);
 /// What allocators keep of memory that was used once.
 const SLACK_KIB: u64 = 24 << 10;
 
-/// Files beyond those at the start: the admin connection that counts, and pooled connections to a replica.
+/// Files beyond those at the start: the admin connection that counts, and pooled connections to a
+/// replica.
 const FILES_SLACK: usize = 16;
 
 pub(super) fn run(site: &Site<'_>, scores: &mut Scores) -> Result<(), String> {

@@ -1,5 +1,5 @@
-//! Honest clients beside an attack: requests at a rate, each on a connection of its own, each with a time, each checked
-//! for its own answer.
+//! Honest clients beside an attack: requests at a rate, each on a connection of its own, each with
+//! a time, each checked for its own answer.
 
 use super::wire::http1;
 use core::fmt;

@@ -1,7 +1,8 @@
-//! Uploads that a replica does not read, and what they do to everybody else's uploads to the same replicas.
+//! Uploads that a replica does not read, and what they do to everybody else's uploads to the same
+//! replicas.
 //!
-//! All clients of a worker share connections to an HTTP/2 replica, and with them their windows. A body that is not read
-//! fills the window; unless the proxy sees it, no other body passes.
+//! All clients of a worker share connections to an HTTP/2 replica, and with them their windows. A
+//! body that is not read fills the window; unless the proxy sees it, no other body passes.
 
 use super::contenders::{Contender, Protocol};
 use super::innocents::{Innocents, Tally};

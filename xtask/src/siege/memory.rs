@@ -1,5 +1,5 @@
-//! Memory that clients can make the proxy keep: uploads for a replica that takes nothing of them, twice, and what is left
-//! of it afterwards.
+//! Memory that clients can make the proxy keep: uploads for a replica that takes nothing of them,
+//! twice, and what is left of it afterwards.
 
 use super::contenders::Protocol;
 use super::meters::{Watch, mib};

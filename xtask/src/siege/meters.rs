@@ -11,7 +11,8 @@ use std::thread::JoinHandle;
 /// How often memory is looked at.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// CPU time of all threads of a process since its start, what runs right now included; zero if it has ended.
+/// CPU time of all threads of a process since its start, what runs right now included; zero if it
+/// has ended.
 pub(super) fn cpu_time(process: Pid) -> Duration {
     let pid = nix::unistd::Pid::from_raw(process.as_raw_pid());
     ClockId::pid_cpu_clock_id(pid)

@@ -1,8 +1,10 @@
-//! `cargo xtask siege`: attacks on `slackwater serve` between real servers, beside nginx and `HAProxy`.
+//! `cargo xtask siege`: attacks on `slackwater serve` between real servers, beside nginx and
+//! `HAProxy`.
 //!
-//! Each attack has a bar: how many innocent requests may fail, how much memory and CPU time may be used, what must not
-//! be taken for complete. Attackers write bytes by hand and share no code with the proxy. Everything runs on loopback, in a
-//! temporary folder, with bounded counts and times. No verdict depends on a latency by the clock.
+//! Each attack has a bar: how many innocent requests may fail, how much memory and CPU time may be
+//! used, what must not be taken for complete. Attackers write bytes by hand and share no code with
+//! the proxy. Everything runs on loopback, in a temporary folder, with bounded counts and times. No
+//! verdict depends on a latency by the clock.
 
 mod contenders;
 mod draws;

@@ -11,7 +11,8 @@ pub(super) struct Options {
     pub(super) parts: Vec<&'static str>,
     /// The form for CI: fewer requests, and verdicts that hold on a busy machine.
     pub(super) short: bool,
-    /// How long attacks are repeated with new seeds while innocents keep running: 1 to 1,440; none by default.
+    /// How long attacks are repeated with new seeds while innocents keep running: 1 to 1,440; none
+    /// by default.
     pub(super) minutes: Option<u64>,
     /// What is drawn is drawn from this. Default 1.
     pub(super) seed: u64,

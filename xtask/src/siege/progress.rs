@@ -1,7 +1,7 @@
 //! Responses that their clients do not take, while other frames keep the connection looking alive.
 //!
-//! `timeouts.stall` has to count what is taken of the responses, and nothing else; and what one client leaves lying must
-//! not use up the connections to a replica, nor memory.
+//! `timeouts.stall` has to count what is taken of the responses, and nothing else; and what one
+//! client leaves lying must not use up the connections to a replica, nor memory.
 
 use super::contenders::{Contender, Protocol};
 use super::innocents::{Innocents, Tally};
@@ -18,11 +18,12 @@ use std::time::Instant;
 
 const PART: &str = "progress";
 
-/// Of each connection. Eight connections hold all streams of eight connections to Go, which allows 250 each.
+/// Of each connection. Eight connections hold all streams of eight connections to Go, which allows
+/// 250 each.
 const STREAMS: u32 = 256;
 
-/// Innocents wait for the flooded replica, too: one that serves 3,072 HTTP/1.1 connections at once needs seconds of CPU
-/// time for that, whichever proxy stands before it.
+/// Innocents wait for the flooded replica, too: one that serves 3,072 HTTP/1.1 connections at once
+/// needs seconds of CPU time for that, whichever proxy stands before it.
 const FLOODED_MAX: Duration = Duration::from_secs(10);
 
 /// `timeouts.stall` is 4 s; deadlines pass up to a quarter late, and a busy machine is slow.
@@ -166,8 +167,8 @@ impl Held {
     }
 }
 
-/// [findings 2b and 2c] With a `quiet` replica, innocents of two kinds: those whose requests go there, and those whose
-/// requests go to the flooded one.
+/// [findings 2b and 2c] With a `quiet` replica, innocents of two kinds: those whose requests go
+/// there, and those whose requests go to the flooded one.
 fn hold_all(
     site: &Site<'_>,
     replicas: &[SocketAddr],
@@ -248,8 +249,8 @@ fn hold_all(
     Ok(())
 }
 
-/// A client that asks for `streams` large responses and takes nothing of them; whether all were cut off before `until`,
-/// one by one or with the connection.
+/// A client that asks for `streams` large responses and takes nothing of them; whether all were cut
+/// off before `until`, one by one or with the connection.
 fn hold(proxy: SocketAddr, alive: Alive, streams: u32, until: Instant) -> io::Result<bool> {
     const SECOND: Duration = Duration::from_secs(1);
     let mut connection = http2::Connection::open(proxy, 0, SECOND)?;

@@ -1,5 +1,5 @@
-//! Hostile replicas of one service, and what they do to the clients of another: errors, and CPU time once the client of
-//! the hostile one has left.
+//! Hostile replicas of one service, and what they do to the clients of another: errors, and CPU
+//! time once the client of the hostile one has left.
 
 use super::contenders::Protocol;
 use super::innocents::Innocents;

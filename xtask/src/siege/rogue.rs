@@ -1,4 +1,5 @@
-//! Replicas that break rules, on threads of this process. A function decides what becomes of each connection.
+//! Replicas that break rules, on threads of this process. A function decides what becomes of each
+//! connection.
 
 use crate::siege::wire::frames::{self, frame};
 use core::net::{Ipv4Addr, SocketAddr};
@@ -37,8 +38,9 @@ impl Rogue {
     pub(super) fn start(conduct: Conduct) -> Result<Self, String> {
         let wrong = |error: io::Error| format!("a replica: {error}");
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(wrong)?;
-        // A second call only makes the backlog longer: the default one overflows when attackers open connections by the
-        // thousand, and innocents behind it would wait for a retransmission.
+        // A second call only makes the backlog longer: the default one overflows when attackers
+        // open connections by the thousand, and innocents behind it would wait for a
+        // retransmission.
         rustix::net::listen(&listener, BACKLOG).map_err(|error| wrong(error.into()))?;
         let address = listener.local_addr().map_err(wrong)?;
         let over = Arc::new(AtomicBool::new(false));
@@ -103,7 +105,8 @@ pub(super) fn honest_response(target: &str) -> Vec<u8> {
     format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n{body}").into_bytes()
 }
 
-/// Honest, but for `/drip`, which gets chunks of one byte without end, and `/hang`, which gets nothing.
+/// Honest, but for `/drip`, which gets chunks of one byte without end, and `/hang`, which gets
+/// nothing.
 pub(super) fn honest(stream: TcpStream, _: u64) -> io::Result<()> {
     let mut reader = BufReader::new(stream.try_clone()?);
     let mut stream = stream;
@@ -232,8 +235,8 @@ pub(super) const H2C: &[(&str, Conduct)] = &[
     }),
 ];
 
-/// Speaks enough of HTTP/2 to be asked; each request is answered with what `answer` gives for its stream: bytes that are
-/// written once, and bytes that are repeated.
+/// Speaks enough of HTTP/2 to be asked; each request is answered with what `answer` gives for its
+/// stream: bytes that are written once, and bytes that are repeated.
 fn http2(mut stream: TcpStream, answer: impl Fn(u32) -> (Vec<u8>, Vec<u8>)) -> io::Result<()> {
     let mut reader = BufReader::new(stream.try_clone()?);
     let mut preface = [0; frames::PREFACE.len()];

@@ -1,4 +1,5 @@
-//! Verdicts: a line for each attack as it ends, and all of them as a table, beside nginx and `HAProxy`.
+//! Verdicts: a line for each attack as it ends, and all of them as a table, beside nginx and
+//! `HAProxy`.
 
 use super::contenders::Contender;
 use crate::output::say;

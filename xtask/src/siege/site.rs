@@ -29,7 +29,8 @@ pub(super) struct Setup<'a> {
     pub(super) protocol: Protocol,
     /// More keys of Slackwater's file, for the process.
     pub(super) process: &'a str,
-    /// After this many seconds Slackwater closes connections that carry nothing; 3 by default, so that all is given back soon.
+    /// After this many seconds Slackwater closes connections that carry nothing; 3 by default, so
+    /// that all is given back soon.
     pub(super) idle: u32,
     /// Files that it may open; as many as the system allows by default.
     pub(super) files_max: Option<usize>,
@@ -204,7 +205,8 @@ impl<'a> Site<'a> {
                 command.arg("-p").arg(&home).arg("-c").arg(&file);
                 command.arg("-e").arg(home.join("error.log"));
                 if rustix::process::getuid().is_root() {
-                    // Otherwise its worker runs as the user `nobody`, which may not write into the folder.
+                    // Otherwise its worker runs as the user `nobody`, which may not write into the
+                    // folder.
                     command.args(["-g", "user root;"]);
                 }
                 command
@@ -272,7 +274,8 @@ impl<'a> Site<'a> {
         })
     }
 
-    /// Starts nginx as a server. It reads a request whole before it answers, as it forwards to itself.
+    /// Starts nginx as a server. It reads a request whole before it answers, as it forwards to
+    /// itself.
     pub(super) fn start_nginx_server(&self) -> Result<Servers, String> {
         let nginx = self.tools.get("nginx")?;
         let [inner] = free_ports()?;
@@ -394,7 +397,8 @@ impl Proxy {
         })
     }
 
-    /// Waits until nothing is in flight and no client is connected; what is held then, or after the longest wait.
+    /// Waits until nothing is in flight and no client is connected; what is held then, or after the
+    /// longest wait.
     pub(super) fn settle(&self) -> Result<Held, String> {
         let mut last = Held::default();
         let settled = wait_for("connections to end", SETTLE_MAX, || {

@@ -1,5 +1,5 @@
-//! Clients that do nothing, where something waits for them: the end of the process, the admin server, the last free file
-//! descriptor.
+//! Clients that do nothing, where something waits for them: the end of the process, the admin
+//! server, the last free file descriptor.
 
 use super::floods::PART;
 use super::innocents::Innocents;

@@ -1,9 +1,10 @@
 //! `cargo xtask story`: slow requests under load, explained from the outside.
 //!
-//! Real processes: replicas with agents, one of which is ten times slower than the others, `serve` with the access log,
-//! decisions and tracing, a collector that takes OTLP, load. The slowest request is looked for in the access log, and the slowest
-//! of those that had a second copy; its decision is asked for by its id, its spans by its trace. What the three say is laid side
-//! by side, and has to be the same.
+//! Real processes: replicas with agents, one of which is ten times slower than the others, `serve`
+//! with the access log, decisions and tracing, a collector that takes OTLP, load. The slowest
+//! request is looked for in the access log, and the slowest of those that had a second copy; its
+//! decision is asked for by its id, its spans by its trace. What the three say is laid side by
+//! side, and has to be the same.
 
 mod compare;
 mod site;

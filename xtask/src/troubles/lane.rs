@@ -17,7 +17,8 @@ use std::path::{Path, PathBuf};
 /// From the start of a process until it is ready, or from SIGTERM until it has ended.
 const EFFECT_MAX: Duration = Duration::from_secs(30);
 
-/// From the end of a stream until the generator has ended: longer than any of its requests may take.
+/// From the end of a stream until the generator has ended: longer than any of its requests may
+/// take.
 const LOAD_ENDS_MAX: Duration = Duration::from_mins(1);
 
 /// Of the replica that suffers.
@@ -80,7 +81,8 @@ impl<'a> Lane<'a> {
         Ok(())
     }
 
-    /// One worker, so that all that is learned is in one place, as with any rate that needs one core.
+    /// One worker, so that all that is learned is in one place, as with any rate that needs one
+    /// core.
     fn configuration(&self, variant: &Variant) -> String {
         let replicas: Vec<_> = (self.pairs.iter())
             .map(|pair| pair.agent.to_string())

@@ -1,4 +1,5 @@
-//! What a lane's round comes to, in numbers: from what the generator saw, the access log, and what replicas counted.
+//! What a lane's round comes to, in numbers: from what the generator saw, the access log, and what
+//! replicas counted.
 
 use super::columns::Column;
 use super::plan::{Round, Span};
@@ -214,7 +215,8 @@ mod tests {
             "requests": 200, "errors": 3, "unfinished": 1, "errors_by_kind": {"status_5xx": 2},
             "p50_ms": 1.5, "p99_ms": 2.5, "p999_ms": 3.5, "max_ms": 4.5, "sent_late": {"p99_ms": 0.25},
         });
-        // The trouble begins at 2 s and ends at 12 s; it is looked at from 3 s on, and again from 22 s to 25 s.
+        // The trouble begins at 2 s and ends at 12 s; it is looked at from 3 s on, and again from
+        // 22 s to 25 s.
         let lines = vec![
             line(1_999, "bad", 500),
             line(2_000, "bad", 500),

@@ -1,10 +1,12 @@
-//! `cargo xtask troubles`: replicas that fail at once, hang, restart cold, or stall now and then; `slackwater serve` before them with and
-//! without what it has against that, `slackwater load` before it at a fixed rate.
+//! `cargo xtask troubles`: replicas that fail at once, hang, restart cold, or stall now and then;
+//! `slackwater serve` before them with and without what it has against that, `slackwater load`
+//! before it at a fixed rate.
 //!
-//! Every variant of a case has a *lane* of its own: replicas with an agent each, `serve`, and load, all processes of their
-//! own on loopback. The lanes of a round suffer the same at the same time, side by side, so that whatever else the machine
-//! does befalls all of them. What comes out are numbers and claims held against them; only `--short`, which CI runs,
-//! fails, and only over what is certain on a busy machine.
+//! Every variant of a case has a *lane* of its own: replicas with an agent each, `serve`, and load,
+//! all processes of their own on loopback. The lanes of a round suffer the same at the same time,
+//! side by side, so that whatever else the machine does befalls all of them. What comes out are
+//! numbers and claims held against them; only `--short`, which CI runs, fails, and only over what
+//! is certain on a busy machine.
 
 mod cases;
 mod columns;
@@ -25,7 +27,8 @@ use options::Options;
 use page::Report;
 use results::Results;
 
-/// Runs every case that is asked for. An error says what could not be done, or, in the short form, what does not hold.
+/// Runs every case that is asked for. An error says what could not be done, or, in the short form,
+/// what does not hold.
 pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
     let options = Options::parse(arguments)?;
     let slackwater = if let Some(file) = &options.slackwater {

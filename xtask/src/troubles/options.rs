@@ -19,8 +19,8 @@ pub(super) struct Options {
     pub(super) runs: u64,
     /// The command to measure; built if there is none.
     pub(super) slackwater: Option<PathBuf>,
-    /// Requests per second, of each variant: 4 to 10,000, default 200; 100 in the short form, which a build without
-    /// optimization carries on a busy machine.
+    /// Requests per second, of each variant: 4 to 10,000, default 200; 100 in the short form, which
+    /// a build without optimization carries on a busy machine.
     pub(super) rate: u64,
     /// A file for the page, as Markdown; beside it comes one with every number, as JSON.
     pub(super) report: Option<PathBuf>,
@@ -80,7 +80,8 @@ impl Options {
         Ok(options)
     }
 
-    /// How slackwater is built: as tests build it in the short form, so that nothing has to be built anew.
+    /// How slackwater is built: as tests build it in the short form, so that nothing has to be
+    /// built anew.
     pub(super) const fn profile(&self) -> &'static str {
         if self.short { "dev" } else { "quick" }
     }

@@ -1,4 +1,5 @@
-//! What was found: a section for each case on the terminal, all of them as a page, and every number as JSON.
+//! What was found: a section for each case on the terminal, all of them as a page, and every number
+//! as JSON.
 
 use super::columns::Column;
 use super::plan::{Case, Claim};

@@ -17,8 +17,8 @@ enum Event<'r> {
     Take(&'r Step),
 }
 
-/// Lanes at a time: so many leave two cores room enough not to be what is measured. Even, as variants with and without
-/// something follow each other.
+/// Lanes at a time: so many leave two cores room enough not to be what is measured. Even, as
+/// variants with and without something follow each other.
 const LANES_MAX: usize = 4;
 
 /// Plays a round; what it found, a variant each.

@@ -1,8 +1,9 @@
 //! Requests that change something: who may, what they say, and who carries them out.
 //!
-//! Nobody may unless the configuration names a file with a token (`admin.token_file`), and then whoever says that token. What
-//! is wanted goes to the thread that has the process in hand, one after the other; whoever carries requests is a
-//! [`Controlled`], and this module knows nothing of how.
+//! Nobody may unless the configuration names a file with a token (`admin.token_file`), and then
+//! whoever says that token. What is wanted goes to the thread that has the process in hand, one
+//! after the other; whoever carries requests is a [`Controlled`], and this module knows nothing of
+//! how.
 
 mod wire;
 

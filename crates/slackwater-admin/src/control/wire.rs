@@ -1,4 +1,5 @@
-//! What requests that change something say, and what they are answered: field by field in `docs/admin.md`.
+//! What requests that change something say, and what they are answered: field by field in
+//! `docs/admin.md`.
 
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
@@ -26,7 +27,8 @@ pub struct ReplicaChange {
 pub struct SettingsChange {
     /// May be left out where there is one service only.
     pub service: Option<String>,
-    /// Keys of the service as in the configuration, with their values; `null`: as file and flags say.
+    /// Keys of the service as in the configuration, with their values; `null`: as file and flags
+    /// say.
     pub set: Map<String, Value>,
     /// Nothing is changed: only said what would be.
     #[serde(default)]
@@ -92,7 +94,8 @@ pub struct ReplicaOverridden {
     pub drained: bool,
     /// In place of its fleet's; `null`: as that says.
     pub weight: Option<u16>,
-    /// When that was last changed, in milliseconds since 1970; `null` where nothing is wanted of it.
+    /// When that was last changed, in milliseconds since 1970; `null` where nothing is wanted of
+    /// it.
     pub since_ms: Option<u64>,
 }
 
@@ -136,8 +139,8 @@ pub struct Reloaded {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Meaning {
-    /// Services that begin anew, without what their policies had learned, or for the first time. Requests that run end as
-    /// they began.
+    /// Services that begin anew, without what their policies had learned, or for the first time.
+    /// Requests that run end as they began.
     pub services_started: Vec<String>,
     /// Services that are no more.
     pub services_ended: Vec<String>,

@@ -1,5 +1,5 @@
-// A large fleet: all replicas by requests in flight as a skyline against the limit, and below it each as a cell, at a place
-// that it keeps: how full it is, and whether it may be chosen.
+// A large fleet: all replicas by requests in flight as a skyline against the limit, and below it
+// each as a cell, at a place that it keeps: how full it is, and whether it may be chosen.
 
 import { label, level, theme } from "./canvas.js";
 import { heatColour, limitText } from "./columns.js";
@@ -54,7 +54,8 @@ export function paint(draw, width, scene) {
   const colours = theme();
   const { boxOf, skyline } = layout(width, replicas.length, scene.tall);
   paintSkyline(draw, width, skyline, scene);
-  // A cell is full at the limit; without one at that of the fleet beside it, or else at the most that anybody has.
+  // A cell is full at the limit; without one at that of the fleet beside it, or else at the most
+  // that anybody has.
   const full = Math.max(1, limit ?? frame.limit ?? frame.rifMost);
   // Where all say what they can carry, a cell is full with that.
   const carried = replicas.length > 0 && replicas.every((replica) => replica.full !== null);

@@ -1,4 +1,5 @@
-// A chart over time with its legend, which is a table of what the lines are at: so nothing is in the picture alone.
+// A chart over time with its legend, which is a table of what the lines are at: so nothing is in
+// the picture alone.
 
 import { attributes, element, fillList, headRow, setText, widthOf } from "./dom.js";
 import * as trend from "./trend.js";

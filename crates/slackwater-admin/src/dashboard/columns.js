@@ -1,4 +1,5 @@
-// A fleet as columns, one for each replica: requests in flight against the limit, latency, share of the requests.
+// A fleet as columns, one for each replica: requests in flight against the limit, latency, share of
+// the requests.
 
 import { label, level, theme } from "./canvas.js";
 import { logMarks, logScale, rootMarks, rootScale } from "./scales.js";

@@ -1,4 +1,5 @@
-// Requests whose decisions were kept: a list, and each told as a story. Where nobody keeps any, there is nothing.
+// Requests whose decisions were kept: a list, and each told as a story. Where nobody keeps any,
+// there is nothing.
 
 import { attributes, button, element, fillList, headRow, setShown, setText } from "./dom.js";
 import { tell } from "./story.js";

@@ -1,4 +1,5 @@
-// Elements, made and changed in one way: text goes in as text, and nothing is written that stands there already.
+// Elements, made and changed in one way: text goes in as text, and nothing is written that stands
+// there already.
 
 /** @type {WeakMap<Element, number>} */
 const widths = new WeakMap();

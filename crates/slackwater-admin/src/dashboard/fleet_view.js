@@ -1,5 +1,5 @@
-// The fleet of one service on the page: the picture, what is said of the replica pointed at, the same as a table, and the
-// keys that go through it.
+// The fleet of one service on the page: the picture, what is said of the replica pointed at, the
+// same as a table, and the keys that go through it.
 
 import { ORDERS, arranged } from "./arrange.js";
 import { begin } from "./canvas.js";

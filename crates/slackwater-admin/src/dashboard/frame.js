@@ -1,4 +1,5 @@
-// The scales that all pictures of a page share, so that two sides can be compared: they follow up at once, and down slowly.
+// The scales that all pictures of a page share, so that two sides can be compared: they follow up
+// at once, and down slowly.
 
 import { CalmMost, roundDown } from "./scales.js";
 

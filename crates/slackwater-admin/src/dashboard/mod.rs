@@ -1,8 +1,9 @@
-//! The dashboard: a page of files, written by hand, that come with the binary and need nothing from elsewhere.
+//! The dashboard: a page of files, written by hand, that come with the binary and need nothing from
+//! elsewhere.
 //!
-//! It draws what `/events`, `/history` and `/decisions` say, and in `demo` turns the knobs. Each module has one subject;
-//! `main.js` puts them together, and `model.js` is the only one that knows how messages are written. What it does is tested
-//! in a browser, by `cargo xtask dashboard`.
+//! It draws what `/events`, `/history` and `/decisions` say, and in `demo` turns the knobs. Each
+//! module has one subject; `main.js` puts them together, and `model.js` is the only one that knows
+//! how messages are written. What it does is tested in a browser, by `cargo xtask dashboard`.
 
 use super::asset::Asset;
 
@@ -149,8 +150,8 @@ mod tests {
         0.2126 * channel(1) + 0.7152 * channel(3) + 0.0722 * channel(5)
     }
 
-    /// Rows change their ground when they are pointed at or come next, so that a browser sees some of the pairs only now and
-    /// then.
+    /// Rows change their ground when they are pointed at or come next, so that a browser sees some
+    /// of the pairs only now and then.
     #[test]
     fn every_colour_can_be_read_on_every_ground() {
         let blocks: Vec<_> = include_str!("style.css")

@@ -1,5 +1,5 @@
-// What the page knows: the fleet and the newest tick, put together, and the last minutes of each service.
-// The only place that knows how the messages of `/events` and `/history` are written.
+// What the page knows: the fleet and the newest tick, put together, and the last minutes of each
+// service. The only place that knows how the messages of `/events` and `/history` are written.
 
 import { Recent } from "./recent.js";
 import { Series } from "./series.js";

@@ -1,4 +1,5 @@
-// What an agent says of itself: its own load, which it tells to probes, and the queue before its server.
+// What an agent says of itself: its own load, which it tells to probes, and the queue before its
+// server.
 
 import { attributes, byId, element, fillList, setShown, setText } from "./dom.js";
 import { carries, cost, count, percent, span } from "./words.js";

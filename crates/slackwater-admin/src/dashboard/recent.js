@@ -1,5 +1,5 @@
-// What was sent to each replica lately, and failed there: over a few seconds, since a single interval has too few requests to
-// tell replicas of a large fleet apart.
+// What was sent to each replica lately, and failed there: over a few seconds, since a single
+// interval has too few requests to tell replicas of a large fleet apart.
 
 /** Time that is looked back on. */
 export const RECENT_MS = 5_000;

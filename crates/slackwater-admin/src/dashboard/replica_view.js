@@ -1,4 +1,5 @@
-// One replica, opened: what it is, how it did over the last minutes, its last decisions, and in the demo its troubles.
+// One replica, opened: what it is, how it did over the last minutes, its last decisions, and in the
+// demo its troubles.
 
 import { Chart } from "./chart.js";
 import { attributes, button, element, fetchJson, fillList, row, setShown, setText } from "./dom.js";

@@ -1,4 +1,5 @@
-// What the next pick would take. The server says in which order a policy prefers its reports; this page only draws it.
+// What the next pick would take. The server says in which order a policy prefers its reports; this
+// page only draws it.
 
 import { policyOf } from "./words.js";
 

@@ -1,5 +1,5 @@
-// Where a value stands in a picture. Requests in flight by the square root, so that one at 3 and one at 300 are both
-// seen; latency by its logarithm.
+// Where a value stands in a picture. Requests in flight by the square root, so that one at 3 and
+// one at 300 are both seen; latency by its logarithm.
 
 /**
  * Values from 0 to `most`, by the square root: 0 is 0, `most` is `length`; above, it stays there.

@@ -1,4 +1,5 @@
-// A decision told as a story: what was asked, which tries there were and when, and for each who was compared and why one won.
+// A decision told as a story: what was asked, which tries there were and when, and for each who was
+// compared and why one won.
 
 import { attributes, element, headRow, row, setText } from "./dom.js";
 import { carries, cost, percent, plural, policyOf, reasonText, span } from "./words.js";

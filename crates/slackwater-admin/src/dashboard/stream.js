@@ -54,7 +54,8 @@ export class Stream {
       this.hear.tick(tick);
     });
     source.addEventListener("error", () => {
-      // Whether the browser tries again by itself is its own affair; so that it is the same everywhere, we do.
+      // Whether the browser tries again by itself is its own affair; so that it is the same
+      // everywhere, we do.
       source.close();
       if (this.source !== source) return;
       this.source = null;

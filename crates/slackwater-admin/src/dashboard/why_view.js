@@ -1,4 +1,5 @@
-// Why the next request goes where it goes: the plane of load and latency, the rule in a sentence, and the reports in its order.
+// Why the next request goes where it goes: the plane of load and latency, the rule in a sentence,
+// and the reports in its order.
 
 import { attributes, button, element, fillList, headRow, rove, setShown, setText, widthOf } from "./dom.js";
 import * as plane from "./plane.js";

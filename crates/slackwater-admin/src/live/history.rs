@@ -1,7 +1,7 @@
 //! What the ticks said over the last minutes, in rings of fixed length.
 //!
-//! A service keeps a sample for each tick. Its replicas do, too, as long as there is room for all of them; where there
-//! are many, each keeps fewer.
+//! A service keeps a sample for each tick. Its replicas do, too, as long as there is room for all
+//! of them; where there are many, each keeps fewer.
 
 use super::messages::{Counts, Fleet, FleetService, ReplicaHistory, ServiceHistory, Tick};
 use core::time::Duration;

@@ -1,4 +1,5 @@
-//! How long requests took, in an interval and over the last seconds: differences between readings of histograms.
+//! How long requests took, in an interval and over the last seconds: differences between readings
+//! of histograms.
 
 use super::messages::{Fleet, Latency};
 use core::time::Duration;
@@ -85,7 +86,8 @@ pub(super) fn micros(latency: Duration) -> u64 {
     u64::try_from(latency.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// Readings of the last seconds, by service, all of one service with the same number and of the same replicas.
+/// Readings of the last seconds, by service, all of one service with the same number and of the
+/// same replicas.
 #[derive(Debug, Default)]
 pub(super) struct Window(BTreeMap<String, VecDeque<(Instant, Histograms)>>);
 
@@ -121,7 +123,8 @@ impl Window {
         });
     }
 
-    /// Takes services that have begun anew since the last reading as having had nothing at that moment.
+    /// Takes services that have begun anew since the last reading as having had nothing at that
+    /// moment.
     pub(super) fn begin_anew(&mut self, histograms: &[Histograms]) {
         for service in histograms {
             if let Some(readings) = self.0.get_mut(&service.service)

@@ -89,7 +89,8 @@ impl Look {
         }
     }
 
-    /// What happened since `before`, and how everybody is. `fleet` is the one of this look, and `window` has the last seconds of it.
+    /// What happened since `before`, and how everybody is. `fleet` is the one of this look, and
+    /// `window` has the last seconds of it.
     pub(super) fn tick(
         &self,
         before: &Self,

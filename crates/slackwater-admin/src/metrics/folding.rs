@@ -1,8 +1,9 @@
 //! Which replicas have series of their own, from one scrape to the next.
 //!
-//! Whoever has them keeps them as long as it is there; places that become free go to the first of the others. What those
-//! have counted together never falls, as a reader would take that for a beginning anew and add all of it once more: what
-//! one of them had counted stays in when it leaves, or when it gets series of its own.
+//! Whoever has them keeps them as long as it is there; places that become free go to the first of
+//! the others. What those have counted together never falls, as a reader would take that for a
+//! beginning anew and add all of it once more: what one of them had counted stays in when it
+//! leaves, or when it gets series of its own.
 
 use slackwater_telemetry::facts::{Facts, RequestCounts};
 use slackwater_telemetry::latency_histogram::Latencies;
@@ -103,8 +104,8 @@ impl Folding {
         chosen
     }
 
-    /// What all others of a service have counted: those that are there now, by name, and those that were; `None` if there
-    /// never were any.
+    /// What all others of a service have counted: those that are there now, by name, and those that
+    /// were; `None` if there never were any.
     pub(super) fn fold(
         &mut self,
         service: &str,

@@ -1,4 +1,5 @@
-//! What a process that stands before a replica tells of that one: what it answers to probes, and the queue before it.
+//! What a process that stands before a replica tells of that one: what it answers to probes, and
+//! the queue before it.
 
 use super::super::status::{LoadStatus, QueueStatus};
 use super::registry::{Family, Label};

@@ -1,4 +1,5 @@
-//! Replicas: whether they may be chosen, what they say of themselves, and how requests to them ended.
+//! Replicas: whether they may be chosen, what they say of themselves, and how requests to them
+//! ended.
 
 use super::super::status::{ReplicaStatus, ReportedStatus};
 use super::registry::{Family, Label, OF_REPLICA, REPLICA, SERVICE};

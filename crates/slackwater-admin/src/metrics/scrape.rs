@@ -1,4 +1,5 @@
-//! What metrics are written from: the facts of one moment, the status made of them, and replicas beyond the bound in one.
+//! What metrics are written from: the facts of one moment, the status made of them, and replicas
+//! beyond the bound in one.
 
 use super::super::status::{ReplicaStatus, Status};
 use super::folding::{Counted, Folding};

@@ -1,5 +1,5 @@
-//! The process as its system sees it, under the names that all exporters of Prometheus use. Where a system does not tell (it
-//! is read from `/proc`), there is nothing.
+//! The process as its system sees it, under the names that all exporters of Prometheus use. Where a
+//! system does not tell (it is read from `/proc`), there is nothing.
 
 use super::registry::{Family, Label};
 use super::scrape::Scrape;

@@ -1,4 +1,5 @@
-//! The two text formats, which differ in little: `OpenMetrics` has units, names counters without `_total`, and marks its end.
+//! The two text formats, which differ in little: `OpenMetrics` has units, names counters without
+//! `_total`, and marks its end.
 
 use super::registry::{Family, Kind};
 use super::scrape::Scrape;
@@ -76,8 +77,9 @@ impl Samples<'_> {
         self.sample(suffix, labels, None, value);
     }
 
-    /// Latencies, with a request that stands for those in each bucket where there is one. Also where there are none yet: who reads a count
-    /// for the first time does not know what it was before, and would miss the first ones.
+    /// Latencies, with a request that stands for those in each bucket where there is one. Also
+    /// where there are none yet: who reads a count for the first time does not know what it was
+    /// before, and would miss the first ones.
     pub(super) fn latencies(
         &mut self,
         labels: &[&str],
@@ -178,7 +180,8 @@ impl Samples<'_> {
     }
 }
 
-/// Three bounds of each power of ten are told; with all seven of many replicas a scrape would be long.
+/// Three bounds of each power of ten are told; with all seven of many replicas a scrape would be
+/// long.
 const fn is_told(bound_us: u64) -> bool {
     let mut leading = bound_us;
     while leading >= 100 && leading.is_multiple_of(10) {

@@ -1,4 +1,5 @@
-//! Requests and connections: which are answered, what they are told if not, and how many there may be for how long.
+//! Requests and connections: which are answered, what they are told if not, and how many there may
+//! be for how long.
 
 use super::{Board, exchange, facts, get, server, start};
 use crate::asset::Asset;

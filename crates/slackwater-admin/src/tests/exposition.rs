@@ -1,5 +1,5 @@
-//! The metrics, read back by a strict reader of the text formats, and the documentation of metrics and status, compared
-//! with what is really there.
+//! The metrics, read back by a strict reader of the text formats, and the documentation of metrics
+//! and status, compared with what is really there.
 
 use super::text_formats::parse_metrics;
 use super::{exchange, facts, get, latencies, server, start};
@@ -245,7 +245,8 @@ fn replicas_beyond_the_bound_are_told_together() {
     assert!(!all.contains("(other)"));
 }
 
-/// The sum of what all others of `web` were sent, and how many series of their own there are, scrape after scrape.
+/// The sum of what all others of `web` were sent, and how many series of their own there are,
+/// scrape after scrape.
 fn told(folding: &mut Folding, facts: &Facts) -> (Option<f64>, usize) {
     let status = Status::new(&super::noted(facts), Phase::Serving, Duration::ZERO);
     let text = render(&Scrape::new(facts, &status, folding), Format::OpenMetrics);

@@ -1,5 +1,6 @@
-//! A strict reader of the two text formats: whatever the grammar of `OpenMetrics` 1.0.0 or of Prometheus's own format forbids is
-//! a failure, and so is what a reader of either might stumble over.
+//! A strict reader of the two text formats: whatever the grammar of `OpenMetrics` 1.0.0 or of
+//! Prometheus's own format forbids is a failure, and so is what a reader of either might stumble
+//! over.
 
 use crate::metrics::Format;
 use std::collections::{BTreeMap, BTreeSet};
@@ -99,8 +100,8 @@ fn line(text: &str) -> Line<'_> {
     }
 }
 
-/// Checks the samples of a histogram with one set of labels: bounds that rise, counts that do not fall, exemplars within
-/// their buckets, `+Inf`, sum and count at the end.
+/// Checks the samples of a histogram with one set of labels: bounds that rise, counts that do not
+/// fall, exemplars within their buckets, `+Inf`, sum and count at the end.
 fn check_histogram(name: &str, lines: &[Line<'_>]) {
     let (mut bound, mut count) = (f64::NEG_INFINITY, 0.0);
     let (buckets, ends) = lines.split_at(lines.len() - 2);
@@ -136,8 +137,9 @@ fn check_histogram(name: &str, lines: &[Line<'_>]) {
     );
 }
 
-/// Reads an exposition. HELP, TYPE and UNIT come before samples, and each once; the samples of a family stand together, and
-/// of a histogram those of a set of labels; no sample comes twice; labels are the same and in the same order throughout.
+/// Reads an exposition. HELP, TYPE and UNIT come before samples, and each once; the samples of a
+/// family stand together, and of a histogram those of a set of labels; no sample comes twice;
+/// labels are the same and in the same order throughout.
 pub(super) fn parse_metrics(text: &str, format: Format) -> BTreeMap<String, Family> {
     let body = match format {
         Format::OpenMetrics => text.strip_suffix("# EOF\n").expect("the end is marked"),

@@ -72,8 +72,8 @@ impl Conditions {
         }
     }
 
-    /// Whether one client may send requests for which they hold and others for which `other` does, to one host at one
-    /// listener, as far as can be seen by comparing one by one.
+    /// Whether one client may send requests for which they hold and others for which `other` does,
+    /// to one host at one listener, as far as can be seen by comparing one by one.
     pub fn shares_clients(&self, other: &Self) -> bool {
         let (mine, others) = (&self.listeners, &other.listeners);
         let any_listener = mine.is_empty() || others.is_empty();
@@ -85,7 +85,8 @@ impl Conditions {
             && (self.hosts.is_empty() || other.hosts.is_empty() || self.hosts.iter().any(overlaps))
     }
 
-    /// Whether they hold for every request that `other` holds for, as far as can be seen by comparing one by one.
+    /// Whether they hold for every request that `other` holds for, as far as can be seen by
+    /// comparing one by one.
     pub fn covers(&self, other: &Self) -> bool {
         let any_listener = self.listeners.is_empty();
         let any_method = self.methods.is_empty();

@@ -33,8 +33,8 @@ impl HeaderChanges {
     }
 }
 
-/// Why a field is not for a route to change, if it is not: what frames or addresses a message, and what concerns one
-/// connection only, is the proxy's own.
+/// Why a field is not for a route to change, if it is not: what frames or addresses a message, and
+/// what concerns one connection only, is the proxy's own.
 pub fn why_untouchable(name: &HeaderName) -> Option<&'static str> {
     match *name {
         header::HOST => Some("the host is changed by rewrite.host"),

@@ -1,7 +1,7 @@
 //! The host that a request is for, and what a route says of it.
 //!
-//! Names are compared without regard to case, without a port, and without the dot that may end them (RFC 3986 §3.2.2,
-//! RFC 9110 §4.2.3).
+//! Names are compared without regard to case, without a port, and without the dot that may end them
+//! (RFC 3986 §3.2.2, RFC 9110 §4.2.3).
 
 use http::header::{self, HeaderMap};
 use http::uri::{Authority, Uri};
@@ -49,8 +49,8 @@ impl HostRule {
     }
 }
 
-/// The host that a request is for: that of its target, else of its host field, without port and final dot. `local` stands
-/// in for the one that a request may leave out.
+/// The host that a request is for: that of its target, else of its host field, without port and
+/// final dot. `local` stands in for the one that a request may leave out.
 pub fn host_of<'r>(uri: &'r Uri, headers: &'r HeaderMap, local: &'r Authority) -> &'r str {
     let authority = match uri.authority() {
         Some(authority) => authority.as_str(),

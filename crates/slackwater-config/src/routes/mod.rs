@@ -1,6 +1,8 @@
-//! Routes as values: which requests are meant, and what becomes of them. No clock, no socket; matching does not allocate.
+//! Routes as values: which requests are meant, and what becomes of them. No clock, no socket;
+//! matching does not allocate.
 //!
-//! The configuration makes them, `serve` asks them. The first route that matches decides, in the order of the file.
+//! The configuration makes them, `serve` asks them. The first route that matches decides, in the
+//! order of the file.
 
 mod conditions;
 mod headers;
@@ -121,7 +123,8 @@ pub struct Mirror {
     pub body_bytes_max: u32,
 }
 
-/// How long a request of this route may take, and how much it may be; where nothing is said, as long and as much as any.
+/// How long a request of this route may take, and how much it may be; where nothing is said, as
+/// long and as much as any.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bounds {
     /// From its dispatch to the head of the response, all tries together.

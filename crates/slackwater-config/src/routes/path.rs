@@ -1,11 +1,13 @@
-//! The path of a request, what a route says of it, and paths that two readers could read in two ways.
+//! The path of a request, what a route says of it, and paths that two readers could read in two
+//! ways.
 //!
-//! A route's path is compared with the request's as it was sent, byte by byte and segment by segment: `/api` means `/api` and
-//! `/api/x`, and not `/apix`. Programs behind a proxy may read more into a path than its bytes: `%61` as `a`, `%2F` and `\`
-//! as `/`, `//` as `/`, `;x` as nothing, and `..` as the way back (RFC 3986 §6.2.2). A request whose path matches a route by
-//! such a reading and not by its bytes is [`Reading::Doubtful`], and so is, for every route that asks for a path, one that
-//! goes back: whoever is right, it must not slip past a rule. Of paths without such marks there is one reading, and they are
-//! nearly all.
+//! A route's path is compared with the request's as it was sent, byte by byte and segment by
+//! segment: `/api` means `/api` and `/api/x`, and not `/apix`. Programs behind a proxy may read
+//! more into a path than its bytes: `%61` as `a`, `%2F` and `\` as `/`, `//` as `/`, `;x` as
+//! nothing, and `..` as the way back (RFC 3986 §6.2.2). A request whose path matches a route by
+//! such a reading and not by its bytes is [`Reading::Doubtful`], and so is, for every route that
+//! asks for a path, one that goes back: whoever is right, it must not slip past a rule. Of paths
+//! without such marks there is one reading, and they are nearly all.
 
 use core::fmt;
 use core::iter::from_fn;
@@ -81,7 +83,8 @@ impl PathRule {
         Self::Prefix(path.strip_suffix('/').unwrap_or(path).to_owned())
     }
 
-    /// Whether a rule's path has one reading: an absolute path of unreserved characters and those that separate nothing.
+    /// Whether a rule's path has one reading: an absolute path of unreserved characters and those
+    /// that separate nothing.
     pub fn is_plain(path: &str) -> bool {
         let byte_is_plain =
             |byte: u8| byte.is_ascii_alphanumeric() || b"/-._~!$&'()*+,=:@".contains(&byte);
@@ -131,7 +134,8 @@ impl PathRule {
     }
 }
 
-/// The path as the freest reader has it: decoded once, every kind of separator as one `/`, parameters left out.
+/// The path as the freest reader has it: decoded once, every kind of separator as one `/`,
+/// parameters left out.
 fn freely(path: &[u8]) -> impl Iterator<Item = u8> + '_ {
     let mut bytes = percent_decode(path);
     let mut after_slash = false;

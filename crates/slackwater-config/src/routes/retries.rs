@@ -11,10 +11,11 @@ const GRPC_UNAVAILABLE: &str = "14";
 /// Which requests are tried again, and after what.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RetryRules {
-    /// Tries of one request at most, the first one among them: 1 to 10, default 3. 1: none is tried again, whatever
-    /// happened.
+    /// Tries of one request at most, the first one among them: 1 to 10, default 3. 1: none is tried
+    /// again, whatever happened.
     pub attempts_max: u32,
-    /// The methods whose requests may be tried again after a replica may have heard them; default the idempotent ones.
+    /// The methods whose requests may be tried again after a replica may have heard them; default
+    /// the idempotent ones.
     pub methods: RetryMethods,
     /// A request with this field may be tried again whatever its method; default `idempotency-key`.
     pub mark_header: Option<HeaderName>,
@@ -22,11 +23,13 @@ pub struct RetryRules {
     pub on: RetryCauses,
     /// After which statuses of a response, from 400 to 599; default 502, 503 and 504.
     pub statuses: Vec<StatusCode>,
-    /// From a try's dispatch to its response's head, where another try may follow: 1 ms to 24 hours. Default none:
-    /// a try may take all of `timeouts.first_byte`, and then there is no time for another one.
+    /// From a try's dispatch to its response's head, where another try may follow: 1 ms to 24
+    /// hours. Default none: a try may take all of `timeouts.first_byte`, and then there is no time
+    /// for another one.
     pub attempt_timeout: Option<Duration>,
-    /// Of a request's body so much is kept for another try: 0 to 16 MiB, default 64 KiB. A request with a larger body
-    /// is not tried again once the replica may have had some of it. 0: only requests without a body are.
+    /// Of a request's body so much is kept for another try: 0 to 16 MiB, default 64 KiB. A request
+    /// with a larger body is not tried again once the replica may have had some of it. 0: only
+    /// requests without a body are.
     pub body_bytes_max: u32,
 }
 
@@ -113,8 +116,8 @@ impl RetryRules {
                     .is_some_and(|mark| request.headers().contains_key(mark)))
     }
 
-    /// Whether a request may be tried again at all: whatever it does, if it turns out that nobody had it. A tunnel may
-    /// carry anything.
+    /// Whether a request may be tried again at all: whatever it does, if it turns out that nobody
+    /// had it. A tunnel may carry anything.
     pub fn may_follow<B>(&self, request: &Request<B>) -> bool {
         self.attempts_max > 1 && *request.method() != Method::CONNECT
     }

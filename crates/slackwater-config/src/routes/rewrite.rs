@@ -18,7 +18,8 @@ pub struct Rewrite {
 pub enum PathRewrite {
     /// This one.
     Whole(String),
-    /// The first `length` bytes, which the route's prefix has, become `with`, which ends without a `/`.
+    /// The first `length` bytes, which the route's prefix has, become `with`, which ends without a
+    /// `/`.
     Prefix {
         /// Bytes of the prefix.
         length: usize,
@@ -35,7 +36,8 @@ impl PathRewrite {
                 let rest = path.get(*length..).unwrap_or_default();
                 match (with.is_empty(), rest.is_empty()) {
                     (true, true) => "/".to_owned(),
-                    // To some readers two slashes at the front begin a host, however they are written.
+                    // To some readers two slashes at the front begin a host, however they are
+                    // written.
                     (true, false) => format!("/{}", without_slashes(rest)),
                     (false, _) => format!("{with}{rest}"),
                 }
@@ -44,7 +46,8 @@ impl PathRewrite {
     }
 }
 
-/// What comes after the slashes and backslashes at the front, be they written as such or in percent.
+/// What comes after the slashes and backslashes at the front, be they written as such or in
+/// percent.
 fn without_slashes(path: &str) -> &str {
     const SLASHES: [&str; 6] = ["/", "\\", "%2f", "%2F", "%5c", "%5C"];
     let mut rest = path;
@@ -55,9 +58,11 @@ fn without_slashes(path: &str) -> &str {
 }
 
 impl Rewrite {
-    /// Changes a request that has been made fit for a replica: the host where it stands, in the field or in the target.
+    /// Changes a request that has been made fit for a replica: the host where it stands, in the
+    /// field or in the target.
     ///
-    /// `false` if what came out is no target; what was a path before the change is one after it, so none is refused.
+    /// `false` if what came out is no target; what was a path before the change is one after it, so
+    /// none is refused.
     pub fn apply<B>(&self, request: &mut Request<B>) -> bool {
         if let Some(host) = &self.host {
             if request.headers().contains_key(header::HOST) {

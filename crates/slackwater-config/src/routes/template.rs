@@ -122,8 +122,9 @@ impl Template {
     }
 }
 
-/// Whether a client cannot be sent to a host of somebody else's choice: what the request says comes after a host, or after
-/// a path's first character of our own. `//evil.example` is a host to browsers, and so is `/\evil.example`.
+/// Whether a client cannot be sent to a host of somebody else's choice: what the request says comes
+/// after a host, or after a path's first character of our own. `//evil.example` is a host to
+/// browsers, and so is `/\evil.example`.
 fn leads_somewhere(written: &str) -> bool {
     let after = ["http://", "https://", "{scheme}://"]
         .iter()
@@ -133,7 +134,8 @@ fn leads_somewhere(written: &str) -> bool {
         let end = after.find(['/', '?', '#']).unwrap_or(after.len());
         let host = after[..end].replace("{host}", "h");
         let host = (host.split_once('{')).map_or(host.as_str(), |(host, path)| {
-            // A path begins with a slash, and so does what is behind a prefix; a query begins with a question mark.
+            // A path begins with a slash, and so does what is behind a prefix; a query begins with
+            // a question mark.
             let known = ["path}", "rest}", "query}"]
                 .iter()
                 .any(|name| path.starts_with(name));

@@ -1,8 +1,8 @@
 //! Addresses as users write them: `10.0.0.1:80`, `[::1]:80`, `app.example:80`.
 //!
-//! Literals are read here and nowhere else; what is left is a host name, which the system resolves once, when the
-//! configuration is loaded. Of a name that has IPv4 and IPv6 addresses the IPv4 ones are taken, so that `localhost` means
-//! the same everywhere.
+//! Literals are read here and nowhere else; what is left is a host name, which the system resolves
+//! once, when the configuration is loaded. Of a name that has IPv4 and IPv6 addresses the IPv4 ones
+//! are taken, so that `localhost` means the same everywhere.
 
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -161,8 +161,8 @@ pub(super) fn overlap(one: SocketAddr, other: SocketAddr) -> bool {
         && (one.ip() == other.ip() || one.ip().is_unspecified() || other.ip().is_unspecified())
 }
 
-/// Whether a request to `replica` would come back to a listener at `listen`, as far as can be known without asking the
-/// system for its addresses.
+/// Whether a request to `replica` would come back to a listener at `listen`, as far as can be known
+/// without asking the system for its addresses.
 pub(super) fn loops_back(listen: SocketAddr, replica: SocketAddr) -> bool {
     let (listen, replica) = (normal(listen), normal(replica));
     listen.port() == replica.port()

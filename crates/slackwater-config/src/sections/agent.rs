@@ -1,8 +1,9 @@
-//! The configuration of `slackwater agent`: a TOML file, flags, or both, with the same reader and the same manners as
-//! `serve`'s.
+//! The configuration of `slackwater agent`: a TOML file, flags, or both, with the same reader and
+//! the same manners as `serve`'s.
 //!
-//! Keys that mean the same have the same names. What is an agent's alone is here: the server that it stands before, where
-//! it answers probes, how it finds out that the server is gone, and how long it says so before it leaves itself.
+//! Keys that mean the same have the same names. What is an agent's alone is here: the server that
+//! it stands before, where it answers probes, how it finds out that the server is gone, and how
+//! long it says so before it leaves itself.
 
 use super::address::ReplicaAddress;
 use super::address::{Address, loops_back, unreachable};
@@ -121,7 +122,8 @@ const ORCA: [(&str, OrcaReports); 5] = [
 
 const TO_EXPECTED: &str = "\"host:port\" or \"unix:/path/to/socket\"";
 
-/// The longest path of a Unix socket, in bytes, its final zero not counted: what every system takes.
+/// The longest path of a Unix socket, in bytes, its final zero not counted: what every system
+/// takes.
 const SOCKET_PATH_BYTES_MAX: usize = 103;
 
 /// A valid configuration of `slackwater agent`.
@@ -133,7 +135,8 @@ pub struct AgentConfig {
     pub tls: Option<ListenerTls>,
     /// The server.
     pub to: ReplicaAddress,
-    /// The name that the server's certificate must be for. `None` for a Unix socket, which carries no TLS.
+    /// The name that the server's certificate must be for. `None` for a Unix socket, which carries
+    /// no TLS.
     pub to_name: Option<ServerName<'static>>,
     /// Threads that carry requests: 1 to 1,024, default 1.
     pub workers: NonZeroU16,
@@ -147,22 +150,26 @@ pub struct AgentConfig {
     pub probe_key: Option<ProbeKey>,
     /// The file that it was read from.
     pub probe_key_file: Option<PathBuf>,
-    /// For how long the server may give no sign of life before the agent connects to see whether it is there: 50 ms to
-    /// 1 minute, default 1 s.
+    /// For how long the server may give no sign of life before the agent connects to see whether it
+    /// is there: 50 ms to 1 minute, default 1 s.
     pub check_interval: Duration,
-    /// No latency is reported that is as old as this: 1 ms to 1 hour, default 3 s. `[T3]` `[Decision 0004]`
+    /// No latency is reported that is as old as this: 1 ms to 1 hour, default 3 s. `[T3]`
+    /// `[Decision 0004]`
     pub sample_age_max: Duration,
     /// The queue before the server.
     pub queue: AgentQueue,
-    /// Where the replicas are that it shares tied requests with: 0 to 64 networks. None: it shares none. `[H2]`
+    /// Where the replicas are that it shares tied requests with: 0 to 64 networks. None: it shares
+    /// none. `[H2]`
     pub peers: Vec<Network>,
     /// Which responses say how loaded the server is; default none.
     pub orca: OrcaReports,
     /// Which process or cgroup the server is; by default nobody knows.
     pub server_process: ServerProcess,
-    /// The head of every response of the server says what probes say of RIF, capacity and cost; default no.
+    /// The head of every response of the server says what probes say of RIF, capacity and cost;
+    /// default no.
     pub report_with_responses: bool,
-    /// From the signal to stop, when probes begin to tell, until the listeners close: 0 to 1 minute, default 1 s.
+    /// From the signal to stop, when probes begin to tell, until the listeners close: 0 to 1
+    /// minute, default 1 s.
     pub drain_delay: Duration,
     /// As [`Config::upgrade_protocols`](super::Config::upgrade_protocols).
     pub upgrade_protocols: Vec<HeaderValue>,
@@ -232,8 +239,8 @@ flags! {
 }
 
 impl AgentConfig {
-    /// Reads the file, if there is one, lays the flags over it, and checks the result. A host name in `to` is resolved
-    /// here, once.
+    /// Reads the file, if there is one, lays the flags over it, and checks the result. A host name
+    /// in `to` is resolved here, once.
     ///
     /// # Errors
     ///
@@ -339,8 +346,8 @@ fn read_probe_listen(reader: &mut Reader<'_>) -> Option<Listener> {
     Some((address, Some(item.said)))
 }
 
-/// A socket bound to every address answers from the one that the system prefers, and whoever asked another one takes the
-/// answer for a stranger's.
+/// A socket bound to every address answers from the one that the system prefers, and whoever asked
+/// another one takes the answer for a stranger's.
 fn wildcard_probes(listeners: &[Listener], probe_listen: Option<&Listener>) -> Option<Remark> {
     let mut answering = probe_listen.map_or(listeners, core::slice::from_ref).iter();
     let (address, said) = answering.find(|(address, _)| address.ip().is_unspecified())?;

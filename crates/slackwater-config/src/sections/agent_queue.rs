@@ -1,4 +1,5 @@
-//! An agent's `[queue]` and `[limit]`: how many requests its server works on at a time, and what becomes of the others.
+//! An agent's `[queue]` and `[limit]`: how many requests its server works on at a time, and what
+//! becomes of the others.
 
 use crate::table::{
     self, Choice, HOUR, Judge, Kind, MS, Meaning, Number, PerQuery, Span, Within, keys,
@@ -72,7 +73,8 @@ impl Kind<RequestsMax> for Limit {
 /// An agent's queue before its server.
 #[derive(Clone, Debug, Default)]
 pub struct AgentQueue {
-    /// Requests that the server has at a time, over all workers: 1 to 65,536, or learned; default no limit.
+    /// Requests that the server has at a time, over all workers: 1 to 65,536, or learned; default
+    /// no limit.
     pub requests_max: RequestsMax,
     /// Those that wait.
     pub queue: QueueConfig,

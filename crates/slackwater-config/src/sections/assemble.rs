@@ -1,4 +1,5 @@
-//! The whole configuration, put together from its keys: scalars here, what has rules of its own in the neighbouring files.
+//! The whole configuration, put together from its keys: scalars here, what has rules of its own in
+//! the neighbouring files.
 
 use super::admin::{AdminSettings, read_token_file};
 use super::fleet::{note_admin_collision, read_admin};

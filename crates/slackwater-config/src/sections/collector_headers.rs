@@ -1,4 +1,5 @@
-//! Fields that a collector wants to see, such as a token: secrets, which are neither shown nor logged.
+//! Fields that a collector wants to see, such as a token: secrets, which are neither shown nor
+//! logged.
 
 use crate::toml_reader::read_bounded;
 use http::header::{self, HeaderName, HeaderValue};

@@ -1,4 +1,5 @@
-//! The keys `connect` and `routes[].connect`: what becomes of CONNECT, by which a client asks for a tunnel.
+//! The keys `connect` and `routes[].connect`: what becomes of CONNECT, by which a client asks for a
+//! tunnel.
 
 pub use crate::routes::Connect;
 use crate::table::Choice;

@@ -1,4 +1,5 @@
-//! The sections `[discovery]`, of each service, and `[dns]`: where a fleet comes from that is not a list.
+//! The sections `[discovery]`, of each service, and `[dns]`: where a fleet comes from that is not a
+//! list.
 
 use super::address::{Address, is_host_name};
 use super::show::file_name;
@@ -64,8 +65,8 @@ impl core::fmt::Display for DnsName {
 /// What is believed at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GuardSettings {
-    /// The share of the replicas that must still be in a list for it to be taken at once: 0 to 1, default 0. At 0, every
-    /// list is that has a replica.
+    /// The share of the replicas that must still be in a list for it to be taken at once: 0 to 1,
+    /// default 0. At 0, every list is that has a replica.
     pub keep_share: Quantile,
     /// A list that has lost more waits for so long: 0 to 24 hours, default 1 minute.
     pub keep_time: Duration,
@@ -118,8 +119,8 @@ pub struct DiscoverySettings {
     pub guard: GuardSettings,
     /// For names in the DNS.
     pub ttl: TtlBounds,
-    /// A replica that joins gets less than its share for so long: 0 to 1 hour, default 10 s. At 0 it gets all of it at
-    /// once.
+    /// A replica that joins gets less than its share for so long: 0 to 1 hour, default 10 s. At 0
+    /// it gets all of it at once.
     pub warm_up: Duration,
 }
 
@@ -161,8 +162,8 @@ keys! { DiscoverySettings in "discovery" {
 } }
 
 impl DiscoverySettings {
-    /// The section of the service that `prefix` names, and what is to be remarked on it. A service has either a list or
-    /// one other source; the list itself is read elsewhere.
+    /// The section of the service that `prefix` names, and what is to be remarked on it. A service
+    /// has either a list or one other source; the list itself is read elsewhere.
     pub(super) fn read(reader: &mut Reader<'_>, prefix: &str) -> (Self, Vec<Remark>) {
         let settings = Self {
             source: read_source(reader, prefix),

@@ -1,5 +1,5 @@
-//! Who listens and who is balanced over: the keys `listen`, `admin.listen` and `replicas`, and everything that two
-//! addresses can have against each other.
+//! Who listens and who is balanced over: the keys `listen`, `admin.listen` and `replicas`, and
+//! everything that two addresses can have against each other.
 
 use super::address::{Address, OwnAddresses, normal, overlap, unreachable};
 use super::listeners::LISTENERS_MAX as LISTEN_MAX;
@@ -134,7 +134,8 @@ enum ProbePlace {
     Port(NonZeroU16),
 }
 
-/// The key `replicas` of the service that `prefix` names: at least one, unless mistakes were noted. `probe_port` is for those that name no place for probes.
+/// The key `replicas` of the service that `prefix` names: at least one, unless mistakes were noted.
+/// `probe_port` is for those that name no place for probes.
 pub(super) fn read_replicas(
     reader: &mut Reader<'_>,
     prefix: &str,

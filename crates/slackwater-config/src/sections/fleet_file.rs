@@ -1,7 +1,8 @@
-//! Files that list a service's replicas, for `discovery.file`: TOML, JSON or YAML, by the file's suffix.
+//! Files that list a service's replicas, for `discovery.file`: TOML, JSON or YAML, by the file's
+//! suffix.
 //!
-//! What a replica is written as is what `replicas` takes in the configuration. The file is judged as a whole: one mistake,
-//! and none of it is used.
+//! What a replica is written as is what `replicas` takes in the configuration. The file is judged
+//! as a whole: one mistake, and none of it is used.
 
 use super::OwnAddresses;
 use super::fleet::{note_own, read_replicas};
@@ -15,8 +16,8 @@ use std::path::Path;
 /// spare.
 const FILE_MIB_MAX: u32 = 16;
 
-/// The replicas in a file. `probe_port` is for those that name no place for probes, and `own` are no replicas. Host names are resolved, which may
-/// block.
+/// The replicas in a file. `probe_port` is for those that name no place for probes, and `own` are
+/// no replicas. Host names are resolved, which may block.
 ///
 /// # Errors
 ///

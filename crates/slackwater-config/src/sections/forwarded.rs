@@ -1,4 +1,5 @@
-//! The section `[forwarded]`: whose word on a request's origin is believed, and in which fields ours is given.
+//! The section `[forwarded]`: whose word on a request's origin is believed, and in which fields
+//! ours is given.
 
 use super::network::Network;
 use crate::table::{Choice, Many, Written, settings};
@@ -69,7 +70,8 @@ settings! {
 }
 
 impl ForwardedSettings {
-    /// An agent's, which has to take balancers at their word: they, and not it, know who may be believed.
+    /// An agent's, which has to take balancers at their word: they, and not it, know who may be
+    /// believed.
     pub fn of_agent() -> Self {
         use core::net::{Ipv4Addr, Ipv6Addr};
         Self {

@@ -1,8 +1,9 @@
 //! The configuration: a TOML file, flags, or both, parsed once into valid types.
 //!
-//! [`Config::load_over`], [`AgentConfig::load`] and, for a file of either kind, [`LoadedFile::of`] are the ways in. Each finds as many mistakes as it can before it gives up, and each mistake says where it is
-//! (file, line, column, or the flag), which field, what was wrong and what was expected. What is suspicious but valid
-//! comes back as a [`Remark`] beside the configuration.
+//! [`Config::load_over`], [`AgentConfig::load`] and, for a file of either kind, [`LoadedFile::of`]
+//! are the ways in. Each finds as many mistakes as it can before it gives up, and each mistake says
+//! where it is (file, line, column, or the flag), which field, what was wrong and what was
+//! expected. What is suspicious but valid comes back as a [`Remark`] beside the configuration.
 
 mod address;
 mod admin;
@@ -149,8 +150,8 @@ impl LoadedFile {
 }
 
 impl Config {
-    /// Lays the flags over a file that has been read, if there is one, and what is set at run time over both, and checks the
-    /// result. Host names are resolved here, once.
+    /// Lays the flags over a file that has been read, if there is one, and what is set at run time
+    /// over both, and checks the result. Host names are resolved here, once.
     ///
     /// # Errors
     ///

@@ -1,7 +1,9 @@
-//! The configuration as the rest of the program sees it: every value in its range, every address resolved.
+//! The configuration as the rest of the program sees it: every value in its range, every address
+//! resolved.
 //!
-//! Only [`Config::load_over`](super::Config::load_over) makes these, so nobody has to check them again. Keys, units, ranges and
-//! defaults for users are in `docs/configuration.md`; a test keeps the two in step.
+//! Only [`Config::load_over`](super::Config::load_over) makes these, so nobody has to check them
+//! again. Keys, units, ranges and defaults for users are in `docs/configuration.md`; a test keeps
+//! the two in step.
 
 use super::connect::Connect;
 use super::decisions::DecisionSettings;
@@ -38,22 +40,25 @@ use std::path::PathBuf;
 pub struct Config {
     /// Where clients connect: 1 to 64, no address twice.
     pub listeners: Vec<ListenerConfig>,
-    /// Threads that carry requests, each with its own policies: 1 to 1,024, default one for each core.
+    /// Threads that carry requests, each with its own policies: 1 to 1,024, default one for each
+    /// core.
     pub workers: NonZeroU16,
     /// Fleets with their policies, in the order of the file: 1 to 1,024, no name twice.
     pub services: Vec<ServiceConfig>,
     /// Whom services ask whose fleet is in the DNS.
     pub dns: DnsServers,
-    /// What becomes of a request: the first that matches decides. At least one; their services and listeners are places
-    /// in the lists above.
+    /// What becomes of a request: the first that matches decides. At least one; their services and
+    /// listeners are places in the lists above.
     pub routes: Vec<Route>,
     /// Whose word on a request's origin is believed, and what is said of it.
     pub forwarded: ForwardedSettings,
-    /// Protocols to which a client's HTTP/1.1 connection may change, by their names in `Upgrade`: 0 to 16, default `websocket`.
+    /// Protocols to which a client's HTTP/1.1 connection may change, by their names in `Upgrade`: 0
+    /// to 16, default `websocket`.
     pub upgrade_protocols: Vec<HeaderValue>,
     /// What becomes of CONNECT; default refused. Routes have it already.
     pub connect: Connect,
-    /// From the signal to stop, when readiness begins to tell, until no connection is taken: 0 to 10 minutes, default 0.
+    /// From the signal to stop, when readiness begins to tell, until no connection is taken: 0 to
+    /// 10 minutes, default 0.
     pub drain_delay: Duration,
     /// How long anything may take that is no service's own.
     pub timeouts: Timeouts,
@@ -82,8 +87,8 @@ pub struct ListenerConfig {
     pub address: SocketAddr,
     /// `None`: clients connect without TLS.
     pub tls: Option<ListenerTls>,
-    /// From which networks connections may come, each of which has to begin with a PROXY header: 1 to 256. `None`: such
-    /// headers are not understood.
+    /// From which networks connections may come, each of which has to begin with a PROXY header: 1
+    /// to 256. `None`: such headers are not understood.
     pub proxy_protocol: Option<Vec<Network>>,
 }
 
@@ -123,7 +128,8 @@ pub struct ServiceConfig {
 }
 
 impl ServiceConfig {
-    /// How long a replica that joins warms up by the clock; zero where it does so by evidence, or not at all.
+    /// How long a replica that joins warms up by the clock; zero where it does so by evidence, or
+    /// not at all.
     pub fn clock_warm_up(&self) -> Duration {
         match self.passive_health.warm_up {
             Some(_) => Duration::ZERO,
@@ -146,20 +152,22 @@ impl ServiceConfig {
 /// One replica.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReplicaConfig {
-    /// What users call it: the address as they wrote it. A host name of several addresses makes as many replicas, each
-    /// with its own address as its name.
+    /// What users call it: the address as they wrote it. A host name of several addresses makes as
+    /// many replicas, each with its own address as its name.
     pub name: String,
     /// Where its requests go.
     pub address: SocketAddr,
-    /// The name that its certificate must be for: its own, or else the service's, or else the host as it was written.
-    /// Means nothing without TLS.
+    /// The name that its certificate must be for: its own, or else the service's, or else the host
+    /// as it was written. Means nothing without TLS.
     pub server_name: ServerName<'static>,
     /// Where its probes go, whatever carries them: its own address and port unless told otherwise.
     pub probe_address: SocketAddr,
-    /// Its share of the requests beside the others' weights: 0 to 65,535, default 1; targets of SRV records up to 16 times
-    /// that. 0: it gets no new requests, not even when nobody else is there, and no probes.
+    /// Its share of the requests beside the others' weights: 0 to 65,535, default 1; targets of SRV
+    /// records up to 16 times that. 0: it gets no new requests, not even when nobody else is there,
+    /// and no probes.
     pub weight: u32,
-    /// It gets requests only while no replica of a lower tier is there to take them: 0 to [`Self::TIER_MAX`], default 0.
+    /// It gets requests only while no replica of a lower tier is there to take them: 0 to
+    /// [`Self::TIER_MAX`], default 0.
     pub tier: u8,
 }
 
@@ -181,12 +189,13 @@ impl Config {
 pub struct ProbeSettings {
     /// What carries probes; default UDP.
     pub transport: ProbeTransport,
-    /// The port that probes of every replica go to, where the replica names no address of its own for them. `None`: the
-    /// replica's port. Already part of [`ReplicaConfig::probe_address`].
+    /// The port that probes of every replica go to, where the replica names no address of its own
+    /// for them. `None`: the replica's port. Already part of [`ReplicaConfig::probe_address`].
     pub port: Option<NonZeroU16>,
     /// What HTTP probes ask for; default `/prequal/probe`.
     pub path: PathAndQuery,
-    /// Whether HTTP probes go over TLS: by default if the replicas' requests do, and never without that.
+    /// Whether HTTP probes go over TLS: by default if the replicas' requests do, and never without
+    /// that.
     pub tls: bool,
     /// Signs probes and their answers. `None`: unsigned.
     pub key: Option<ProbeKey>,
@@ -207,7 +216,8 @@ named! {
     }
 }
 
-/// A secret shared with the replicas: 16 to 64 bytes. Its text form says how long it is and nothing else.
+/// A secret shared with the replicas: 16 to 64 bytes. Its text form says how long it is and nothing
+/// else.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ProbeKey(Box<[u8]>);
 

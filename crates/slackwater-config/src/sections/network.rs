@@ -4,8 +4,8 @@ use core::fmt;
 use core::net::IpAddr;
 use core::str::FromStr;
 
-/// A network: an address and how many of its leading bits count. An IPv4 network also has the same addresses written as
-/// IPv6 (`::ffff:10.0.0.1`).
+/// A network: an address and how many of its leading bits count. An IPv4 network also has the same
+/// addresses written as IPv6 (`::ffff:10.0.0.1`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Network {
     address: IpAddr,

@@ -1,7 +1,8 @@
 //! OpenTelemetry's variables of the environment, as far as they stand in for keys of `[tracing]`.
 //!
-//! Their names and forms are the specification's ("Environment Variable Specification", "OTLP Exporter Configuration"). Those
-//! for traces alone go before those for everything; an empty one is as good as none.
+//! Their names and forms are the specification's ("Environment Variable Specification", "OTLP
+//! Exporter Configuration"). Those for traces alone go before those for everything; an empty one is
+//! as good as none.
 
 use super::collector_headers::{CollectorHeaders, read_field};
 use crate::toml_reader::values::{found, quantile};
@@ -232,7 +233,8 @@ fn with_path_for_traces(said: &str) -> String {
     }
 }
 
-/// `key=value,key=value`, values with `%` and two digits for what cannot stand for itself. What has no `=` is nothing.
+/// `key=value,key=value`, values with `%` and two digits for what cannot stand for itself. What has
+/// no `=` is nothing.
 fn pairs(list: &str) -> impl Iterator<Item = (String, String)> {
     list.split(',').filter_map(|pair| {
         let (key, value) = pair.split_once('=')?;

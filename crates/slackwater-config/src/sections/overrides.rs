@@ -1,7 +1,8 @@
 //! What the command line says beside, or in place of, a configuration file.
 //!
-//! Sub-commands that serve flatten [`Overrides`] into their own arguments. A flag that is given wins over the file's key
-//! of the same meaning; lists replace, they do not add. Without a file the flags alone are the configuration.
+//! Sub-commands that serve flatten [`Overrides`] into their own arguments. A flag that is given
+//! wins over the file's key of the same meaning; lists replace, they do not add. Without a file the
+//! flags alone are the configuration.
 
 use super::otel_variables::Variables;
 use crate::toml_reader::Flag;

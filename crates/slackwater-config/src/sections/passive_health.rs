@@ -1,8 +1,8 @@
-//! `[error_aversion]`, `[latency_probation]`, `[ejection]` and `[warm_up]`: who is chosen less, or not at all, by how requests
-//! to it went. What asks replicas is `health`.
+//! `[error_aversion]`, `[latency_probation]`, `[ejection]` and `[warm_up]`: who is chosen less, or
+//! not at all, by how requests to it went. What asks replicas is `health`.
 //!
-//! Each mechanism is on or off by one key. How long a warm-up lasts at most is `discovery.warm_up`, be it by evidence or by the
-//! clock; never both of them act.
+//! Each mechanism is on or off by one key. How long a warm-up lasts at most is `discovery.warm_up`,
+//! be it by evidence or by the clock; never both of them act.
 
 use crate::table::rows::{Row, rows};
 use crate::table::{
@@ -172,8 +172,8 @@ const PLAYED: ByDefault = ByDefault {
     warm_up: false,
 };
 
-/// Reads the sections of the service that `prefix` names, and what is to be remarked on them. `warm_up` is when a replica that
-/// joins has its whole share at the latest; zero: at once.
+/// Reads the sections of the service that `prefix` names, and what is to be remarked on them.
+/// `warm_up` is when a replica that joins has its whole share at the latest; zero: at once.
 pub(super) fn read_passive_health(
     reader: &mut Reader<'_>,
     prefix: &str,
@@ -192,8 +192,8 @@ pub(super) fn read_passive_health(
     (settings.validate().unwrap_or_default(), remarks)
 }
 
-/// Reads the same sections of a scenario that is to be played, where all is off unless it is turned on, and what does nothing is a
-/// mistake; `None` if nothing is on.
+/// Reads the same sections of a scenario that is to be played, where all is off unless it is turned
+/// on, and what does nothing is a mistake; `None` if nothing is on.
 pub fn read_played_health(reader: &mut Reader<'_>) -> Option<HealthConfig> {
     let span_max = WarmUpSettings::default().span_max;
     let (settings, remarks) = read_mechanisms(reader, "", &PLAYED, span_max);

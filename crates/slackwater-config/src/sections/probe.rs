@@ -1,7 +1,7 @@
 //! The section `[probe]`: what carries probes, where they go, and the key that signs them.
 //!
-//! The key is never part of the configuration's text, only the name of a file that holds it, so that a configuration can
-//! be shown, logged and kept under version control.
+//! The key is never part of the configuration's text, only the name of a file that holds it, so
+//! that a configuration can be shown, logged and kept under version control.
 
 use super::model::{ProbeKey, ProbeSettings, ProbeTransport};
 use super::show::file_name;

@@ -1,5 +1,5 @@
-//! The keys of the PROXY protocol: `proxy_protocol` and `proxy_protocol_trust` of a listener, `replica.proxy_protocol` of a
-//! service.
+//! The keys of the PROXY protocol: `proxy_protocol` and `proxy_protocol_trust` of a listener,
+//! `replica.proxy_protocol` of a service.
 
 use super::forwarded::NETWORKS;
 use super::model::ProbeTransport;
@@ -9,9 +9,11 @@ use super::replica::{ReplicaProtocol, ReplicaSettings};
 use crate::toml_reader::Reader;
 use crate::toml_reader::values::one_of;
 
-/// From whom connections with a PROXY header may come; `None` where none is required, or after a mistake.
+/// From whom connections with a PROXY header may come; `None` where none is required, or after a
+/// mistake.
 ///
-/// Whoever may send headers can name any client that he likes, so there is no default for that: it has to be said.
+/// Whoever may send headers can name any client that he likes, so there is no default for that: it
+/// has to be said.
 pub(super) fn read_proxy_protocol(reader: &mut Reader<'_>, prefix: &str) -> Option<Vec<Network>> {
     const NAMES: [(&str, bool); 2] = [("off", false), ("required", true)];
     let field = format!("{prefix}proxy_protocol");
@@ -41,8 +43,8 @@ pub(super) fn read_proxy_protocol(reader: &mut Reader<'_>, prefix: &str) -> Opti
 
 /// What speaks against `replica.proxy_protocol` of the service that `prefix` names.
 ///
-/// A header speaks of the connection as a whole, so there can be none where requests of several clients share one, or where
-/// somebody else than a client asks on it without one.
+/// A header speaks of the connection as a whole, so there can be none where requests of several
+/// clients share one, or where somebody else than a client asks on it without one.
 pub(super) fn note_proxy_protocol_out(
     reader: &mut Reader<'_>,
     prefix: &str,

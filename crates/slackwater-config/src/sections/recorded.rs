@@ -1,5 +1,5 @@
-//! What a recording has to say of a service's policy: which it is and every setting of it, written out as a configuration has
-//! them and read again.
+//! What a recording has to say of a service's policy: which it is and every setting of it, written
+//! out as a configuration has them and read again.
 
 use super::passive_health::{read_passive_health, write_passive_health};
 use super::policies::write_sections;
@@ -40,7 +40,8 @@ impl ServiceConfig {
 ///
 /// # Errors
 ///
-/// There is no such policy, or its settings are not such ones: another version wrote them. The message says what is strange.
+/// There is no such policy, or its settings are not such ones: another version wrote them. The
+/// message says what is strange.
 pub fn read_recorded_policy(name: &str, toml: &str) -> Result<RecordedPolicy, String> {
     let entry = policy_named(name).ok_or_else(|| format!("there is no policy {name:?}"))?;
     let source = Source::new("settings".into(), toml.to_owned());

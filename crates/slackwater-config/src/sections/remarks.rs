@@ -1,5 +1,5 @@
-//! What is valid but probably not meant: settings that do nothing, rates that cannot keep the pool filled, an admin
-//! server that the network can reach.
+//! What is valid but probably not meant: settings that do nothing, rates that cannot keep the pool
+//! filled, an admin server that the network can reach.
 
 use super::health::HealthCheck;
 use super::model::ServiceConfig;
@@ -98,10 +98,12 @@ pub(super) fn unused_probes(reader: &Reader<'_>, prefix: &str) -> Option<Remark>
     ))
 }
 
-/// Rates or a pool that were set so that probing refills the pool no faster than removal by rate drains it. `[A10]`
+/// Rates or a pool that were set so that probing refills the pool no faster than removal by rate
+/// drains it. `[A10]`
 ///
-/// Defaults that come to the same are nobody's mistake and nothing to be told. In a fleet no larger than the pool it is so
-/// whatever the rates are, and the pool then holds a report of every replica anyway.
+/// Defaults that come to the same are nobody's mistake and nothing to be told. In a fleet no larger
+/// than the pool it is so whatever the rates are, and the pool then holds a report of every replica
+/// anyway.
 pub(super) fn refilling(
     policies: &PolicySections,
     config: &PrequalConfig,
@@ -156,7 +158,8 @@ pub(super) fn untold_decisions(said: &Said) -> Remark {
     )
 }
 
-/// A backup that nothing would ever tell from the others that it is needed; `said` is where it was given.
+/// A backup that nothing would ever tell from the others that it is needed; `said` is where it was
+/// given.
 pub(super) fn blind_tiers(service: &ServiceConfig, said: &Said) -> Option<Remark> {
     let is_blind = service.health.check == HealthCheck::None && !service.sends_probes();
     is_blind.then(|| Remark {

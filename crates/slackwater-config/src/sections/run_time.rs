@@ -1,8 +1,10 @@
-//! What is set at run time, in place of what the file and the flags say: keys of services, one by one.
+//! What is set at run time, in place of what the file and the flags say: keys of services, one by
+//! one.
 //!
-//! The keys are those of the configuration, and the same reader reads them over the file and the flags, so that a value that
-//! the file could not have is refused in the same words. What says where requests go and what names files stays the file's
-//! business, and so do the settings of the process.
+//! The keys are those of the configuration, and the same reader reads them over the file and the
+//! flags, so that a value that the file could not have is refused in the same words. What says
+//! where requests go and what names files stays the file's business, and so do the settings of the
+//! process.
 
 use super::assemble::assemble;
 use super::services::DEFAULT;
@@ -49,7 +51,8 @@ impl SettingOverrides {
         self.0.is_empty()
     }
 
-    /// Sets a key of a service; with `null` it is as the file and the flags say again. `before` is what is in force.
+    /// Sets a key of a service; with `null` it is as the file and the flags say again. `before` is
+    /// what is in force.
     ///
     /// # Errors
     ///
@@ -89,7 +92,8 @@ impl SettingOverrides {
         Ok(())
     }
 
-    /// Takes over what was set before, in another process. What it is worth is seen when it is put over the file and the flags.
+    /// Takes over what was set before, in another process. What it is worth is seen when it is put
+    /// over the file and the flags.
     pub fn restore(&mut self, service: String, key: String, set: SettingOverride) {
         self.0.insert((service, key), set);
     }
@@ -116,7 +120,8 @@ impl SettingOverrides {
         gone
     }
 
-    /// Puts them over what the file and the flags say. Those of services that the file does not have do nothing.
+    /// Puts them over what the file and the flags say. Those of services that the file does not
+    /// have do nothing.
     pub(super) fn put_over<'s>(&'s self, reader: &mut Reader<'s>) {
         let is_named = reader.has("services");
         for ((service, key), set) in &self.0 {

@@ -1,5 +1,6 @@
-//! Services: fleets with a policy each. `[services.NAME]` and the sections within it, or, where there is one and it needs no
-//! name, the same keys at the top of the file; that service is called `default`.
+//! Services: fleets with a policy each. `[services.NAME]` and the sections within it, or, where
+//! there is one and it needs no name, the same keys at the top of the file; that service is called
+//! `default`.
 //!
 //! Every key of a service is read with a prefix: nothing, or `services.NAME.`.
 
@@ -68,8 +69,8 @@ impl Kind<&'static PolicyEntry> for PolicyName {
     }
 }
 
-/// All services; what is to be remarked on them goes to `remarks`, who names no policy to `policies_unnamed`. `own` is where this process listens, for clients and for the admin
-/// server.
+/// All services; what is to be remarked on them goes to `remarks`, who names no policy to
+/// `policies_unnamed`. `own` is where this process listens, for clients and for the admin server.
 pub(super) fn read_services(
     reader: &mut Reader<'_>,
     own: (&[Listener], Option<&Listener>),

@@ -1,5 +1,6 @@
-//! The configuration in force, written out as a file: every key in its full form, defaults included, host names as the addresses that they
-//! resolved to. Loading it again gives the same configuration.
+//! The configuration in force, written out as a file: every key in its full form, defaults
+//! included, host names as the addresses that they resolved to. Loading it again gives the same
+//! configuration.
 
 use super::agent::AgentConfig;
 use super::discovery::FleetSource;

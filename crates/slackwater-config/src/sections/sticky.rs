@@ -110,15 +110,16 @@ impl StickySettings {
         (settings, remark)
     }
 
-    /// Whether its clients' cookie is that of `other`, too, so that each would overwrite the other's.
+    /// Whether its clients' cookie is that of `other`, too, so that each would overwrite the
+    /// other's.
     fn shares_cookie(&self, other: &Self) -> bool {
         let by_cookie = |it: &Self| it.by == StickyBy::Cookie;
         by_cookie(self) && by_cookie(other) && self.cookie == other.cookie
     }
 }
 
-/// Services whose cookies have one name, where one client may get to both: at a listener and a host that routes to both of
-/// them have in common.
+/// Services whose cookies have one name, where one client may get to both: at a listener and a host
+/// that routes to both of them have in common.
 pub(super) fn shared_cookies(
     reader: &Reader<'_>,
     services: &[ServiceConfig],

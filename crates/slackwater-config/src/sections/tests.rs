@@ -1,5 +1,6 @@
-//! The configuration from the outside: flags over files, what is shown is what is in force, and the documentation names
-//! every key. Files are in the fixtures of the command, whose `tests/check.rs` drives the broken ones.
+//! The configuration from the outside: flags over files, what is shown is what is in force, and the
+//! documentation names every key. Files are in the fixtures of the command, whose `tests/check.rs`
+//! drives the broken ones.
 
 mod pages;
 mod tracing;
@@ -460,8 +461,8 @@ fn a_key_file_that_all_can_read_is_warned_of_and_never_shown() {
     std::fs::remove_dir_all(&directory).expect("the test's own directory");
 }
 
-/// Every key that the program asks for with a fixture, as `section.key`; of tables in a list, `list[].key`; of a service of
-/// any name, as at the top.
+/// Every key that the program asks for with a fixture, as `section.key`; of tables in a list,
+/// `list[].key`; of a service of any name, as at the top.
 fn fields_of(name: &str) -> BTreeSet<String> {
     let source = Source::read(&fixture(name)).expect("a fixture");
     let reader = Reader::new(Some(&source), Vec::new()).expect("valid TOML");

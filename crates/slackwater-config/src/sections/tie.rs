@@ -1,5 +1,5 @@
-//! `[tie]`: whether requests are sent to two replicas of which one works on them; and, of an agent, with whom it shares such
-//! requests.
+//! `[tie]`: whether requests are sent to two replicas of which one works on them; and, of an agent,
+//! with whom it shares such requests.
 
 use super::forwarded::NETWORKS;
 use super::network::Network;
@@ -94,7 +94,8 @@ impl TyingSettings {
     }
 }
 
-/// Reads `tie.peers`: the networks of the replicas that an agent shares requests with; none, and it shares none.
+/// Reads `tie.peers`: the networks of the replicas that an agent shares requests with; none, and it
+/// shares none.
 pub(super) fn read_peers(
     reader: &mut Reader<'_>,
     has_queue: bool,

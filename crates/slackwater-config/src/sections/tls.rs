@@ -1,7 +1,8 @@
-//! TLS: the section of a listener (`tls`) and that of replicas (`replica.tls`), each read under whatever prefix it has.
+//! TLS: the section of a listener (`tls`) and that of replicas (`replica.tls`), each read under
+//! whatever prefix it has.
 //!
-//! Their files are read here once, to tell mistakes before anything starts. What is served by is read again by `tls`,
-//! which follows them from then on.
+//! Their files are read here once, to tell mistakes before anything starts. What is served by is
+//! read again by `tls`, which follows them from then on.
 
 use super::probe::readable_by_all;
 use super::show::file_name;

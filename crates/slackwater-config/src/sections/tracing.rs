@@ -1,7 +1,8 @@
 //! Distributed tracing: which requests are sampled, and the collector that gets their spans.
 //!
-//! Keys that the file leaves out are taken from OpenTelemetry's variables of the environment, but only if the file has the
-//! section: a proxy does not begin to change requests because of where it runs.
+//! Keys that the file leaves out are taken from OpenTelemetry's variables of the environment, but
+//! only if the file has the section: a proxy does not begin to change requests because of where it
+//! runs.
 
 use super::collector_headers::CollectorHeaders;
 use super::otel_variables::{Variables, said_resource};
@@ -190,7 +191,8 @@ fn warning(about: Mistake) -> Remark {
     }
 }
 
-/// What may be meant otherwise of a collector: another protocol's port, and certificates that are of no use.
+/// What may be meant otherwise of a collector: another protocol's port, and certificates that are
+/// of no use.
 fn doubts(
     endpoint: &Endpoint,
     said: &Said,

@@ -21,7 +21,8 @@ const SESSIONS_MAX: usize = 8;
 pub struct ClientTls {
     /// Whose certificates are believed; `None`: those that the system trusts.
     pub ca: Option<PathBuf>,
-    /// The name that each replica's certificate must be for; `None`: the host that the configuration names it by.
+    /// The name that each replica's certificate must be for; `None`: the host that the
+    /// configuration names it by.
     pub server_name: Option<ServerName<'static>>,
     /// What the proxy shows of itself to those that ask.
     pub identity: Option<IdentityFiles>,
@@ -92,8 +93,8 @@ impl ClientTls {
 }
 
 impl Client {
-    /// What replicas are spoken to by, with room for the sessions of so many. Where they may go by one name, each has to
-    /// have its own: another one could make nothing of its sessions.
+    /// What replicas are spoken to by, with room for the sessions of so many. Where they may go by
+    /// one name, each has to have its own: another one could make nothing of its sessions.
     pub fn with_sessions(&self, protocol: HttpVersion, replicas: usize) -> Arc<ClientConfig> {
         let mut config = self.config.clone();
         config.alpn_protocols = vec![protocol.alpn().to_vec()];

@@ -3,8 +3,8 @@
 use core::fmt;
 use std::path::{Path, PathBuf};
 
-/// A file that cannot be used. The message says what was wrong and what to do; lower-case, no trailing stop. Never holds
-/// anything that the file holds.
+/// A file that cannot be used. The message says what was wrong and what to do; lower-case, no
+/// trailing stop. Never holds anything that the file holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Flaw {
     file: PathBuf,

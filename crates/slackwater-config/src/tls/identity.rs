@@ -49,8 +49,9 @@ impl fmt::Debug for Identity {
 }
 
 impl Identity {
-    /// What should be said about its dates: it has ended, has not begun, or ends soon. Soon is within two weeks, or within
-    /// a third of its whole life where that is shorter, because whoever renews a certificate does so before that.
+    /// What should be said about its dates: it has ended, has not begun, or ends soon. Soon is
+    /// within two weeks, or within a third of its whole life where that is shorter, because whoever
+    /// renews a certificate does so before that.
     pub fn remark(&self, now: SystemTime) -> Option<String> {
         let validity = self.validity?;
         let days = validity.days_left(now);
@@ -80,7 +81,8 @@ impl Identity {
     ///
     /// # Errors
     ///
-    /// One cannot be read or is not PEM; the key is not one that can be used, or not the certificate's.
+    /// One cannot be read or is not PEM; the key is not one that can be used, or not the
+    /// certificate's.
     pub fn read(files: &IdentityFiles) -> Result<Self, Flaw> {
         let IdentityFiles { certificate, key } = files;
         let chain = Pem::read(certificate)?.certificates()?;

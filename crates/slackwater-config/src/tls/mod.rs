@@ -1,7 +1,8 @@
-//! TLS as values, by rustls: certificates, keys and authorities out of files, and what listeners and clients are made of.
+//! TLS as values, by rustls: certificates, keys and authorities out of files, and what listeners
+//! and clients are made of.
 //!
-//! What is read from files is a value, made anew whenever they change. Handshakes, and the files that are followed, are
-//! the data plane's business.
+//! What is read from files is a value, made anew whenever they change. Handshakes, and the files
+//! that are followed, are the data plane's business.
 //!
 //! | | file |
 //! |---|---|
@@ -37,9 +38,9 @@ use rustls::crypto::CryptoProvider;
 use rustls::crypto::aws_lc_rs::default_provider;
 use std::sync::{Arc, LazyLock};
 
-/// The cryptography: aws-lc-rs with what it thinks safe. Key exchange goes by the client's preference where the proxy is
-/// the server, so whoever prefers one that withstands quantum computers (X25519MLKEM768) gets it; to replicas it is
-/// X25519 unless they want the other.
+/// The cryptography: aws-lc-rs with what it thinks safe. Key exchange goes by the client's
+/// preference where the proxy is the server, so whoever prefers one that withstands quantum
+/// computers (X25519MLKEM768) gets it; to replicas it is X25519 unless they want the other.
 pub fn provider() -> &'static Arc<CryptoProvider> {
     static PROVIDER: LazyLock<Arc<CryptoProvider>> = LazyLock::new(|| Arc::new(default_provider()));
     &PROVIDER

@@ -1,9 +1,10 @@
 //! Which certificate a client is shown, by the name that it asks for (SNI, RFC 6066 §3).
 //!
-//! A certificate's names are those in it (subjectAltName). An exact name goes before a wildcard, which stands for exactly
-//! one label: `*.a.test` is for `x.a.test`, and neither for `a.test` nor for `y.x.a.test` (RFC 6125 §6.4.3). Whoever asks
-//! for no name, or for an unknown one, is shown the first. Of several for one name (RSA and ECDSA) it is the first whose
-//! key the client can check.
+//! A certificate's names are those in it (subjectAltName). An exact name goes before a wildcard,
+//! which stands for exactly one label: `*.a.test` is for `x.a.test`, and neither for `a.test` nor
+//! for `y.x.a.test` (RFC 6125 §6.4.3). Whoever asks for no name, or for an unknown one, is shown
+//! the first. Of several for one name (RSA and ECDSA) it is the first whose key the client can
+//! check.
 
 use super::identity::Identity;
 use rustls::SignatureScheme;
@@ -58,8 +59,8 @@ impl Identities {
         let fits = |identity: &&Identity| identity.certified.key.choose_scheme(schemes).is_some();
         let named = (name.map_or(&[][..], |name| self.candidates(name)).iter())
             .filter_map(|position| self.all.get(*position));
-        // With the wrong name rather than with a key that the client cannot check; and where nothing fits, the
-        // handshake's own error says more than none at all.
+        // With the wrong name rather than with a key that the client cannot check; and where
+        // nothing fits, the handshake's own error says more than none at all.
         (named.clone().find(fits))
             .or_else(|| named.clone().next())
             .or_else(|| self.all.iter().find(fits))

@@ -1,6 +1,8 @@
-//! PEM files: certificates, and private keys in each of their three forms (PKCS#8, SEC1, PKCS#1). RFC 7468
+//! PEM files: certificates, and private keys in each of their three forms (PKCS#8, SEC1, PKCS#1).
+//! RFC 7468
 //!
-//! Text between blocks is ignored, and so are blocks of other kinds: a file may hold a chain and its key together.
+//! Text between blocks is ignored, and so are blocks of other kinds: a file may hold a chain and
+//! its key together.
 
 use super::flaw::Flaw;
 use crate::toml_reader::read_bounded;

@@ -69,11 +69,12 @@ impl HttpVersion {
     }
 }
 
-/// How clients that come back save most of a handshake. Those that prove themselves by certificates never do, whatever this
-/// says: a resumed session is not verified again.
+/// How clients that come back save most of a handshake. Those that prove themselves by certificates
+/// never do, whatever this says: a resumed session is not verified again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Resumption {
-    /// Whether the client keeps the session, under a key of ours that changes every six hours and lives for twelve.
+    /// Whether the client keeps the session, under a key of ours that changes every six hours and
+    /// lives for twelve.
     pub tickets: bool,
     /// Sessions kept here, for all workers together; 0 keeps none.
     pub sessions_max: usize,
@@ -105,8 +106,9 @@ impl core::fmt::Debug for Sessions {
 }
 
 impl Sessions {
-    /// None at all where clients show certificates: rustls takes a chain from a session as it was when it was verified, and
-    /// hands out new tickets for it, so that one that has expired since would be good for ever.
+    /// None at all where clients show certificates: rustls takes a chain from a session as it was
+    /// when it was verified, and hands out new tickets for it, so that one that has expired since
+    /// would be good for ever.
     pub fn new(settings: &ServerTls) -> Result<Self, rustls::Error> {
         let resumption = match settings.clients {
             None => settings.resumption,
@@ -185,7 +187,8 @@ impl ServerTls {
         config.session_storage = Arc::clone(&sessions.kept);
         match &sessions.tickets {
             Some(tickets) => config.ticketer = Arc::clone(tickets),
-            // TLS 1.3 resumes by tickets alone; without a cache behind them they would be for nothing.
+            // TLS 1.3 resumes by tickets alone; without a cache behind them they would be for
+            // nothing.
             None if !sessions.kept.can_cache() => config.send_tls13_tickets = 0,
             None => (),
         }

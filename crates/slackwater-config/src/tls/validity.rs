@@ -1,8 +1,8 @@
 //! From when until when a certificate is valid. RFC 5280 §4.1.2.5
 //!
-//! Verification is webpki's, which keeps these to itself; whoever serves a certificate wants to be told before it ends.
-//! So the few bytes are read here, and nothing is decided by them: a certificate whose dates cannot be read is served all
-//! the same.
+//! Verification is webpki's, which keeps these to itself; whoever serves a certificate wants to be
+//! told before it ends. So the few bytes are read here, and nothing is decided by them: a
+//! certificate whose dates cannot be read is served all the same.
 
 use core::time::Duration;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -89,7 +89,8 @@ fn element(der: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     Some((tag, content, rest))
 }
 
-/// A time in one of the two forms, and what follows. Both end in Z, and years of two digits are from 1950 on.
+/// A time in one of the two forms, and what follows. Both end in Z, and years of two digits are
+/// from 1950 on.
 fn time(der: &[u8]) -> Option<(i64, &[u8])> {
     let (tag, digits, rest) = element(der)?;
     let digits = digits.strip_suffix(b"Z")?;
@@ -117,7 +118,8 @@ fn pair(digits: &[u8]) -> Option<i64> {
     Some(digit(tens)? * 10 + digit(ones)?)
 }
 
-/// In the calendar that has always been Gregorian. Counted in years that begin in March, so that the odd day is the last.
+/// In the calendar that has always been Gregorian. Counted in years that begin in March, so that
+/// the odd day is the last.
 fn days_from_1970(year: i64, month: i64, day: i64) -> Option<i64> {
     if !(1..=12).contains(&month) || !(1..=31).contains(&day) {
         return None;

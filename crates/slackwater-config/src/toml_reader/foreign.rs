@@ -1,8 +1,8 @@
 //! JSON and YAML documents, made into what a TOML document is read as, places included.
 //!
-//! JSON is read by the YAML parser, which knows where every value stands, once the JSON parser has found it to be JSON. A
-//! list at the top stands for a document with the one key that the caller names. How deep and how large a document may be
-//! is bounded by the YAML parser's own limits.
+//! JSON is read by the YAML parser, which knows where every value stands, once the JSON parser has
+//! found it to be JSON. A list at the top stands for a document with the one key that the caller
+//! names. How deep and how large a document may be is bounded by the YAML parser's own limits.
 
 use super::mistake::{Mistake, Mistakes};
 use super::source::Source;
@@ -36,7 +36,8 @@ impl Format {
     }
 }
 
-/// A value of any kind. What a number says is left to the place where it stands, so that no digit is lost.
+/// A value of any kind. What a number says is left to the place where it stands, so that no digit
+/// is lost.
 #[derive(Debug)]
 enum Node {
     Null,

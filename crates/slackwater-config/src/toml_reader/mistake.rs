@@ -1,7 +1,8 @@
 //! What is wrong, or strange, in a configuration, and how it is told to people.
 //!
-//! In one line it is `file:line:column: field: message`, as compilers and editors know it; that is what logs take. The
-//! alternate form (`{:#}`) adds the source line and a caret under the offending part.
+//! In one line it is `file:line:column: field: message`, as compilers and editors know it; that is
+//! what logs take. The alternate form (`{:#}`) adds the source line and a caret under the offending
+//! part.
 
 use crate::fault::Fault;
 use core::error::Error;
@@ -49,7 +50,8 @@ impl Excerpt {
     const BEFORE: usize = 60;
     const SHOWN: usize = 100;
 
-    /// What to show of `line`, in which the offending part begins at byte `at`, a character's first.
+    /// What to show of `line`, in which the offending part begins at byte `at`, a character's
+    /// first.
     pub fn new(line: &str, at: usize) -> Self {
         let (before, rest) = line.split_at_checked(at).unwrap_or((line, ""));
         let kept: Vec<_> = before.chars().rev().take(Self::BEFORE).collect();

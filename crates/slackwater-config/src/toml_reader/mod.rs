@@ -1,8 +1,9 @@
-//! TOML documents of users (and JSON and YAML, read alike), key by key: every mistake is found, and each names file, line, column and field.
+//! TOML documents of users (and JSON and YAML, read alike), key by key: every mistake is found, and
+//! each names file, line, column and field.
 //!
-//! [`Reader`] walks a document; [`values`] makes values of what it finds; [`Mistake`] and [`Remark`] say what is wrong
-//! or strange, and where. What the keys are is their readers' business: `config` for `serve` and `agent`, `sim` for
-//! scenarios.
+//! [`Reader`] walks a document; [`values`] makes values of what it finds; [`Mistake`] and
+//! [`Remark`] say what is wrong or strange, and where. What the keys are is their readers'
+//! business: `config` for `serve` and `agent`, `sim` for scenarios.
 
 mod foreign;
 mod mistake;

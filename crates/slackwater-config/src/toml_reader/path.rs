@@ -1,7 +1,7 @@
 //! Paths to fields: `load.rate`, `fleet[1].stall.every`.
 //!
-//! A path with its numbers taken out is a pattern (`fleet[].stall.every`): the name of the field, whichever element of the
-//! list it is in.
+//! A path with its numbers taken out is a pattern (`fleet[].stall.every`): the name of the field,
+//! whichever element of the list it is in.
 
 use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
@@ -40,8 +40,8 @@ pub(super) fn find_key<'d, 's>(
     table.get_key_value(key).map(|(key, _)| key)
 }
 
-/// Puts `value` in the place of what `path`, of keys alone, leads to. Tables that are missing on the way are made, and stand
-/// where the value does.
+/// Puts `value` in the place of what `path`, of keys alone, leads to. Tables that are missing on
+/// the way are made, and stand where the value does.
 ///
 /// # Errors
 ///

@@ -1,8 +1,9 @@
 //! A TOML document, read key by key, with every mistake collected and every key accounted for.
 //!
-//! The document is walked by hand and not through serde's derive, which stops at the first mistake and loses a value's
-//! place once it is converted. What a [`Reader`] is asked for is what exists: a key that nobody asks for is unknown, and
-//! the list of all keys, which the documentation is tested against, is the list of questions.
+//! The document is walked by hand and not through serde's derive, which stops at the first mistake
+//! and loses a value's place once it is converted. What a [`Reader`] is asked for is what exists: a
+//! key that nobody asks for is unknown, and the list of all keys, which the documentation is tested
+//! against, is the list of questions.
 
 use super::foreign::{self, Format};
 use super::mistake::{Mistake, Mistakes, Place};
@@ -263,7 +264,8 @@ impl<'s> Reader<'s> {
         })
     }
 
-    /// What was said of `field` (`listen`, `probe.port`, `fleet[0].cores`), by a flag or else in the file.
+    /// What was said of `field` (`listen`, `probe.port`, `fleet[0].cores`), by a flag or else in
+    /// the file.
     pub fn take(&mut self, field: &str) -> Option<Item<'s>> {
         self.asked.insert(pattern(field));
         if let Some(flag) = self.flags.iter().find(|flag| flag.field == field)
@@ -298,8 +300,8 @@ impl<'s> Reader<'s> {
         self.mistakes.extract_if(.., is_variable)
     }
 
-    /// How many tables the list of tables `[[field]]` has; their keys are then `field[0].key` and so on. What is no such
-    /// list is told at the end.
+    /// How many tables the list of tables `[[field]]` has; their keys are then `field[0].key` and
+    /// so on. What is no such list is told at the end.
     pub fn count_tables(&mut self, field: &str) -> usize {
         self.asked.insert(format!("{}[]", pattern(field)));
         find(&self.document, field)
@@ -320,8 +322,8 @@ impl<'s> Reader<'s> {
         })
     }
 
-    /// The names of the tables that the section `field` has, in the order of the file: `[services.web]` is `web` of
-    /// `services`. What is no table is told at the end.
+    /// The names of the tables that the section `field` has, in the order of the file:
+    /// `[services.web]` is `web` of `services`. What is no table is told at the end.
     pub fn take_tables(&mut self, field: &str) -> Vec<(String, Said)> {
         self.asked.insert(format!("{}.*", pattern(field)));
         let Some(tables) = find(&self.document, field).and_then(|value| value.get_ref().as_table())
@@ -340,8 +342,8 @@ impl<'s> Reader<'s> {
         tables.collect()
     }
 
-    /// What was said within the table `field`, whose keys are the user's own, in the order of the file; `None` if nothing
-    /// was. What is no table is noted.
+    /// What was said within the table `field`, whose keys are the user's own, in the order of the
+    /// file; `None` if nothing was. What is no table is noted.
     pub fn take_map(&mut self, field: &str, expected: &str) -> Option<Vec<Entry<'s>>> {
         let item = self.take(field)?;
         let DeValue::Table(table) = &item.value else {
@@ -411,7 +413,8 @@ impl<'s> Reader<'s> {
         Some(items.collect())
     }
 
-    /// What was said of `field`, or its default. A mistake is noted and leaves the default, so that reading goes on.
+    /// What was said of `field`, or its default. A mistake is noted and leaves the default, so that
+    /// reading goes on.
     pub fn setting<T>(
         &mut self,
         field: &str,
@@ -428,7 +431,8 @@ impl<'s> Reader<'s> {
         }
     }
 
-    /// Ends the reading: keys and flags that nobody asked for are mistakes. Gives every field asked for, and all mistakes.
+    /// Ends the reading: keys and flags that nobody asked for are mistakes. Gives every field asked
+    /// for, and all mistakes.
     pub fn finish(mut self) -> (Vec<String>, Vec<Mistake>) {
         let mut unknowns = Vec::new();
         self.note_unknowns("", &self.document, &mut unknowns);
@@ -437,7 +441,8 @@ impl<'s> Reader<'s> {
         (self.asked.into_iter().collect(), self.mistakes)
     }
 
-    /// A flag stands for one key; where the file has other keys in its place, nobody knows for which.
+    /// A flag stands for one key; where the file has other keys in its place, nobody knows for
+    /// which.
     fn note_unread_flags(&self, unknowns: &mut Vec<Mistake>) {
         let given = self.flags.iter().filter(|flag| !flag.values.is_empty());
         for flag in given.filter(|flag| !self.asked.contains(flag.field)) {

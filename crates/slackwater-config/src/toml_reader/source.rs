@@ -1,7 +1,7 @@
 //! A configuration file's text, and the way from a byte in it to a line and a column.
 //!
-//! Reading is bounded: 1 MiB is far beyond any sensible configuration, and a device or a log given by mistake must not be
-//! read to its end.
+//! Reading is bounded: 1 MiB is far beyond any sensible configuration, and a device or a log given
+//! by mistake must not be read to its end.
 
 use super::mistake::{Excerpt, Mistake, Place};
 use core::ops::Range;
@@ -83,7 +83,8 @@ impl Source {
         &self.file
     }
 
-    /// The line and column of a span of bytes. One that runs over several lines is cut at the end of its first.
+    /// The line and column of a span of bytes. One that runs over several lines is cut at the end
+    /// of its first.
     pub fn place(&self, span: Range<usize>) -> Place {
         let start = self.floor(span.start);
         let end = self.floor(span.end).max(start);

@@ -1,6 +1,7 @@
 //! "Did you mean": the known name nearest to one that is not known.
 
-/// The nearest of `names`, if it is near enough to be meant: at most a third of its letters differ, and at least one may.
+/// The nearest of `names`, if it is near enough to be meant: at most a third of its letters differ,
+/// and at least one may.
 pub fn nearest<'n>(name: &str, names: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
     names
         .into_iter()

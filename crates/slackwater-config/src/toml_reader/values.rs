@@ -1,8 +1,8 @@
 //! From a TOML value to a value in its range: durations, sizes, rates, whole numbers, names.
 //!
-//! Rates and quantiles are read from their decimal digits, never through a float, so that `0.1` is exactly 100,000
-//! millionths. A value of the right kind that is too large for its type, or negative, comes back as [`Unfit::Range`]; the
-//! caller knows the range and tells it.
+//! Rates and quantiles are read from their decimal digits, never through a float, so that `0.1` is
+//! exactly 100,000 millionths. A value of the right kind that is too large for its type, or
+//! negative, comes back as [`Unfit::Range`]; the caller knows the range and tells it.
 
 use core::num::NonZeroU16;
 use core::ops::RangeInclusive;
@@ -142,7 +142,8 @@ fn scaled_decimal(digits: &str, places: usize) -> Result<Option<i64>, Unfit> {
 
 const DURATION_EXPECTED: &str = "a duration such as \"50ms\", \"1.5s\" or \"2m\"";
 
-/// A time span with its unit: ns, us, ms, s, m, h, also several in a row ("1m30s"). 0 needs no unit.
+/// A time span with its unit: ns, us, ms, s, m, h, also several in a row ("1m30s"). 0 needs no
+/// unit.
 pub fn duration(value: &DeValue<'_>) -> Result<Duration, Unfit> {
     match value {
         DeValue::Integer(_) if whole(value) == Ok(0_u8) => Ok(Duration::ZERO),
@@ -153,7 +154,8 @@ pub fn duration(value: &DeValue<'_>) -> Result<Duration, Unfit> {
     }
 }
 
-/// `None` if the text is no duration; the inner error is for one that is negative or beyond all bounds.
+/// `None` if the text is no duration; the inner error is for one that is negative or beyond all
+/// bounds.
 pub fn parse_duration(text: &str) -> Option<Result<Duration, Unfit>> {
     let text = text.trim();
     if text == "0" {

@@ -1,4 +1,5 @@
-//! One client of `replicas` healthy replicas, in virtual time: queries come at random, probes are answered soon.
+//! One client of `replicas` healthy replicas, in virtual time: queries come at random, probes are
+//! answered soon.
 
 use core::time::Duration;
 use slackwater_core::draw::below;

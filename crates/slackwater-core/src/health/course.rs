@@ -12,9 +12,11 @@ const RETURN_SHARE: u32 = WHOLE / 8;
 const SPARED_SHARE: u32 = WHOLE / 16;
 /// A share below this is none: the replica is out.
 const SHARE_MIN: u32 = WHOLE / 64;
-/// A share also doubles after so long without a bad answer: where there are few queries, answers are long in coming.
+/// A share also doubles after so long without a bad answer: where there are few queries, answers
+/// are long in coming.
 const STEP_NS: u64 = 1_000_000_000;
-/// A share that did not double for so long does so all the same: who is slower than the others by nature.
+/// A share that did not double for so long does so all the same: who is slower than the others by
+/// nature.
 const RETURN_NS_MAX: u64 = 60_000_000_000;
 /// What a share rises by in a tick while a replica is worth more than it costs.
 const RISE: u32 = WHOLE / 50;
@@ -71,7 +73,8 @@ pub(super) struct Course {
     returned_at: Instant,
     passed: u8,
     is_tried: bool,
-    /// The number of the last trial, and since when its good head has been here, which took so long.
+    /// The number of the last trial, and since when its good head has been here, which took so
+    /// long.
     trial: u32,
     stands: Option<(Instant, u64)>,
     /// The last trial told nothing: the next one is paid for, also after others that went well.
@@ -203,7 +206,8 @@ impl Course {
         self.share < SHARE_MIN
     }
 
-    /// An answer came while it has less than its whole share. A good one that took long takes back one: who was down is cold.
+    /// An answer came while it has less than its whole share. A good one that took long takes back
+    /// one: who was down is cold.
     pub(super) const fn answered(&mut self, now: Instant, is_good: bool, is_near: bool) {
         if is_good && is_near {
             self.good = self.good.saturating_add(1);
@@ -213,7 +217,8 @@ impl Course {
         }
     }
 
-    /// Nothing is wrong with it: its share doubles if enough answers were good, or none was bad for long.
+    /// Nothing is wrong with it: its share doubles if enough answers were good, or none was bad for
+    /// long.
     pub(super) fn climb(&mut self, now: Instant) {
         let is_shown = self.good >= STEP_ANSWERS
             || now.ns_since(self.unbroken_since) >= STEP_NS
@@ -229,7 +234,8 @@ impl Course {
         }
     }
 
-    /// Whether a trial may be sent; `in_a_hurry` if the others have no room, so that its back-off does not matter.
+    /// Whether a trial may be sent; `in_a_hurry` if the others have no room, so that its back-off
+    /// does not matter.
     pub(super) fn wants_trial(&self, now: Instant, in_a_hurry: bool) -> bool {
         self.is_out() && !self.is_tried && (in_a_hurry || now >= self.next_trial_at)
     }
@@ -263,7 +269,8 @@ impl Course {
         }
     }
 
-    /// What the head of a trial took whose response goes on and on: it has passed. What is to come may take hours.
+    /// What the head of a trial took whose response goes on and on: it has passed. What is to come
+    /// may take hours.
     pub(super) fn standing(&self, now: Instant) -> Option<u64> {
         let (since, latency_ns) = self.stands.filter(|_| self.is_tried)?;
         (now.ns_since(since) >= STANDS_NS).then_some(latency_ns)

@@ -1,8 +1,10 @@
-//! How sure it is that a replica fails more often than the others do, and not by chance. `[E3]` `[E4]`
+//! How sure it is that a replica fails more often than the others do, and not by chance. `[E3]`
+//! `[E4]`
 //!
-//! If it were as good as they are, each failure of the fleet would be its own with a probability of its part of the queries,
-//! whatever the rate at which all of them fail. How unlikely then is it that so many are? Both sides count, so a single failure
-//! is no proof where the others have had a few dozen queries, and many are none where the others fail as well.
+//! If it were as good as they are, each failure of the fleet would be its own with a probability of
+//! its part of the queries, whatever the rate at which all of them fail. How unlikely then is it
+//! that so many are? Both sides count, so a single failure is no proof where the others have had a
+//! few dozen queries, and many are none where the others fail as well.
 
 /// Binary places of a logarithm.
 const PLACES: u32 = 24;
@@ -29,8 +31,9 @@ impl Sample {
     }
 }
 
-/// So many bits of evidence: that `own` has so many of the failures would come about by chance less than once in 2 to this
-/// power (Chernoff's bound for draws with fixed odds). 0 where it has no more than its part of them.
+/// So many bits of evidence: that `own` has so many of the failures would come about by chance less
+/// than once in 2 to this power (Chernoff's bound for draws with fixed odds). 0 where it has no
+/// more than its part of them.
 pub(super) fn bits(own: Sample, others: Sample) -> u64 {
     let queries = own.queries.saturating_add(others.queries);
     let failures = own.failures.saturating_add(others.failures);

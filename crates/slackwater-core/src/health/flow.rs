@@ -74,8 +74,9 @@ impl Guarded {
         }
     }
 
-    /// Adds who is out, and who has less than its share, to what the policy has told. Whoever may not be chosen anyway, for
-    /// health or for any other reason, is among those that it has counted.
+    /// Adds who is out, and who has less than its share, to what the policy has told. Whoever may
+    /// not be chosen anyway, for health or for any other reason, is among those that it has
+    /// counted.
     fn explain(&self, explanation: Option<&mut Explanation>) {
         let Some(explanation) = explanation else {
             return;

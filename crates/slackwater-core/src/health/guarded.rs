@@ -30,8 +30,9 @@ pub fn guard(policy: Box<dyn Policy>, config: &HealthConfig) -> Box<dyn Policy> 
     }
 }
 
-/// The policy of that entry with health around it. With error aversion, `peak_ewma` has no penalty of its own for failures: what
-/// keeps it away from a replica for a minute would keep the replica away that has healed.
+/// The policy of that entry with health around it. With error aversion, `peak_ewma` has no penalty
+/// of its own for failures: what keeps it away from a replica for a minute would keep the replica
+/// away that has healed.
 pub fn build(
     entry: &PolicyEntry,
     settings: &PolicySettings,
@@ -78,8 +79,9 @@ pub struct Guarded {
     pub(super) peaks: Others<u64>,
     pub(super) unhurried: Unhurried,
     pub(super) unhurried_ns: u64,
-    /// The part of queries that succeeds with the middle one of those in the choice, the better one of two: what is taken of
-    /// who has shown nothing yet. The worse one of two could be that one itself.
+    /// The part of queries that succeeds with the middle one of those in the choice, the better one
+    /// of two: what is taken of who has shown nothing yet. The worse one of two could be that one
+    /// itself.
     pub(super) fleet_success: u32,
     pub(super) latest: Instant,
     pub(super) tick_at: Instant,

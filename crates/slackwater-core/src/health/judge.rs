@@ -19,7 +19,8 @@ const DEVIATIONS: u64 = 5;
 const EVIDENCE: u64 = 22;
 /// And those to send one back that has less than its share already: it is not above suspicion.
 const EVIDENCE_AGAIN: u64 = 10;
-/// So many failures in a row are no chance if they would come about by it less than once in so many.
+/// So many failures in a row are no chance if they would come about by it less than once in so
+/// many.
 const ONCE_IN: u64 = 1_000_000_000;
 
 /// What is to become of a replica.
@@ -58,7 +59,8 @@ pub(super) fn judge(
     if settings.errors.is_some() && is_bad(record, others) {
         return judge_bad(record, Why::Errors);
     }
-    // Who warms up is slow for a reason, and spared already. Where the others are busy, who is slow is so, too, and is needed.
+    // Who warms up is slow for a reason, and spared already. Where the others are busy, who is slow
+    // is so, too, and is needed.
     let is_slow = settings.probation.is_some() && record.is_slow();
     if is_slow && !record.is_warming_up() && !is_slower(others, BUSY) {
         return judge_bad(record, Why::Slowness);
@@ -101,8 +103,9 @@ fn slow_from_ns(probation: &ProbationSettings, others_ns: Option<u64>) -> u64 {
     })
 }
 
-/// Whether queries wait there and none is answered, for many times longer than others take, and for longer than anything
-/// takes there as a rule: in a queue a single long query holds up all behind it. `[H4]`
+/// Whether queries wait there and none is answered, for many times longer than others take, and for
+/// longer than anything takes there as a rule: in a queue a single long query holds up all behind
+/// it. `[H4]`
 fn is_silent(
     now: Instant,
     record: &Record,
@@ -114,8 +117,8 @@ fn is_silent(
     record.without_progress_ns(now) > usual_ns.max(longest_ns)
 }
 
-/// So many failures in a row would not come about by chance where this part succeeds, in millionths: the setting, or as many
-/// as make them rarer than once in a billion.
+/// So many failures in a row would not come about by chance where this part succeeds, in
+/// millionths: the setting, or as many as make them rarer than once in a billion.
 pub(super) fn failures_max(success: u32, errors: &ErrorSettings) -> u32 {
     let failing = u64::from(WHOLE - success.min(WHOLE));
     let (mut left, mut count) = (ONCE_IN * ONCE_IN, 0);
@@ -172,9 +175,10 @@ fn expected_ns(record: &Record, latency_ns: u64) -> u64 {
     u64::try_from(u128::from(latency_ns) + failures_ns).unwrap_or(u64::MAX)
 }
 
-/// It fails more often than the others, or is slow: its share falls while it costs more than they do, and rises while they
-/// cost more. Step by step for slowness, too: a replica that is slow for having a queue is fast again with half of its
-/// queries, and the others may be slow in turn without it. `[E2]` `[H4]`
+/// It fails more often than the others, or is slow: its share falls while it costs more than they
+/// do, and rises while they cost more. Step by step for slowness, too: a replica that is slow for
+/// having a queue is fast again with half of its queries, and the others may be slow in turn
+/// without it. `[E2]` `[H4]`
 pub(super) fn judge_bad(record: &mut Record, why: Why) -> Verdict {
     let Some(others_ns) = record.others_ns else {
         return Verdict::Stay;
@@ -195,7 +199,8 @@ pub(super) fn judge_bad(record: &mut Record, why: Why) -> Verdict {
     Verdict::Stay
 }
 
-/// Whether a failure that has just come sends back whom trials had brought: it need not wait for the next tick.
+/// Whether a failure that has just come sends back whom trials had brought: it need not wait for
+/// the next tick.
 pub(super) fn judge_returning(
     now: Instant,
     bucket: u64,

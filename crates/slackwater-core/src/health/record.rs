@@ -1,4 +1,5 @@
-//! What a client knows of one replica's health: how its queries ended, what they took, what it says of itself.
+//! What a client knows of one replica's health: how its queries ended, what they took, what it says
+//! of itself.
 
 mod compared;
 
@@ -17,7 +18,8 @@ use core::time::Duration;
 
 /// Of so many answers the newest decide.
 pub(super) const ENOUGH: u32 = 200;
-/// So many queries count as if they had gone as the fleet's do, so that two failures of two are not all.
+/// So many queries count as if they had gone as the fleet's do, so that two failures of two are not
+/// all.
 const PSEUDO_QUERIES: u64 = 5;
 /// Answers that weigh as much as all that was known before.
 const LATENCY_SMOOTHING: u64 = 8;
@@ -64,7 +66,8 @@ pub(super) struct Record {
     pub(super) is_fleet_hurried: bool,
     /// The newest good answers, a bit for each, the newest lowest: 1 is slow.
     slow: u16,
-    /// Answers beyond this latency are slow, and up to that near the others', by what was known at the last tick.
+    /// Answers beyond this latency are slow, and up to that near the others', by what was known at
+    /// the last tick.
     pub(super) near_ns: u64,
     pub(super) warm_ns: u64,
     warm_up: Option<WarmUp>,
@@ -177,7 +180,8 @@ impl Record {
         self.tick_latency_ns = self.tick_latency_ns.saturating_add(latency_ns);
     }
 
-    /// If it was silent, and out for that, it is back: `true`. What is still to come from before tells of the silence.
+    /// If it was silent, and out for that, it is back: `true`. What is still to come from before
+    /// tells of the silence.
     pub(super) fn wake(&mut self, now: Instant) -> bool {
         let wakes = self.course.wake(now);
         if wakes {
@@ -209,8 +213,8 @@ impl Record {
         self.in_flight = self.in_flight.saturating_sub(1);
     }
 
-    /// A response that had begun well in the bucket `began` ended badly: it was no good one after all. `run` is how many
-    /// failures in a row there were before it.
+    /// A response that had begun well in the bucket `began` ended badly: it was no good one after
+    /// all. `run` is how many failures in a row there were before it.
     pub(super) fn broke(&mut self, bucket: u64, began: u64, run: u32, took_ns: u64, how: Outcome) {
         if !self.tells(how) {
             return;
@@ -228,7 +232,8 @@ impl Record {
         outcome != Outcome::Dropped && !(outcome == Outcome::TimedOut && self.is_fleet_hurried)
     }
 
-    /// How a query went is known: by its head, or by its end if it had none. How many failures in a row there were before.
+    /// How a query went is known: by its head, or by its end if it had none. How many failures in a
+    /// row there were before.
     pub(super) fn booked(&mut self, bucket: u64, took_ns: u64, outcome: Outcome) -> u32 {
         let run = self.failures_in_a_row;
         if !self.tells(outcome) {
@@ -251,8 +256,8 @@ impl Record {
         run
     }
 
-    /// If it has failed so often in a row that by the last tick it is no chance: how often. Not for each failure: whoever asks
-    /// looks at the others then.
+    /// If it has failed so often in a row that by the last tick it is no chance: how often. Not for
+    /// each failure: whoever asks looks at the others then.
     pub(super) const fn run(&self) -> Option<u32> {
         let run = self.failures_in_a_row;
         if run >= self.failures_max && (run - self.failures_max).is_multiple_of(LOOK_EVERY) {
@@ -267,8 +272,8 @@ impl Record {
         (self.history & 0xFF).count_ones()
     }
 
-    /// The part of its queries that succeeded before they began to fail in a row. What comes in a row is not to be
-    /// explained by itself.
+    /// The part of its queries that succeeded before they began to fail in a row. What comes in a
+    /// row is not to be explained by itself.
     pub(super) fn success_before_run(&self, tally: &Tally) -> u32 {
         let before = Tally {
             bad: tally.bad.saturating_sub(self.failures_in_a_row),
@@ -277,8 +282,8 @@ impl Record {
         success(&before, WHOLE)
     }
 
-    /// What it says of itself. `true` if it has restarted: how fast it was is forgotten. How often it failed is not, as one
-    /// that fails could clear itself by that.
+    /// What it says of itself. `true` if it has restarted: how fast it was is forgotten. How often
+    /// it failed is not, as one that fails could clear itself by that.
     pub(super) fn reported(&mut self, now: Instant, report: &LoadReport) -> bool {
         self.reported_at = now.into();
         self.reported_failures = report.error_millionths.unwrap_or(0).min(WHOLE);
@@ -355,7 +360,8 @@ impl Record {
         self.tally
     }
 
-    /// Estimates the part of its queries that succeed: its own, or what it reports, if that is worse. `[E1]`
+    /// Estimates the part of its queries that succeed: its own, or what it reports, if that is
+    /// worse. `[E1]`
     pub(super) fn estimate(&mut self, now: Instant, bucket: u64, fleet: u32) {
         self.tally = self.window.recent(bucket, ENOUGH);
         let tally = self.tally;
@@ -376,7 +382,8 @@ impl Record {
             };
         self.success = own.min(reported);
         self.is_known = tally.count() > 0 || is_reported;
-        // How many queries a report is about it does not say: it counts as if it were about those that were sent from here.
+        // How many queries a report is about it does not say: it counts as if it were about those
+        // that were sent from here.
         let queries = u64::from(tally.count());
         let reported = queries * u64::from(WHOLE - reported) / u64::from(WHOLE);
         self.shown = Sample {
@@ -390,7 +397,8 @@ impl Record {
         self.shown
     }
 
-    /// It was out for its failures, and no trial has cleared it: that it fails need not be shown again.
+    /// It was out for its failures, and no trial has cleared it: that it fails need not be shown
+    /// again.
     pub(super) const fn is_convicted(&self) -> bool {
         self.remembered.is_some()
     }
@@ -399,8 +407,9 @@ impl Record {
         self.is_offered && !self.course.is_out()
     }
 
-    /// Remembers how it did, for as long as it is out. After a sudden end it is not what came before that counts: unless it
-    /// had failed often in the 64 queries before, too, it is taken to fail all.
+    /// Remembers how it did, for as long as it is out. After a sudden end it is not what came
+    /// before that counts: unless it had failed often in the 64 queries before, too, it is taken to
+    /// fail all.
     pub(super) fn remember(&mut self, is_sudden: bool) {
         let failed = self.history.count_zeros();
         let run = self.failures_in_a_row.min(64);
@@ -442,7 +451,8 @@ impl Record {
         self.slow.count_ones() >= u16::BITS / 2
     }
 
-    /// For how long it has kept two queries or more waiting without any answer. One may be a slow one.
+    /// For how long it has kept two queries or more waiting without any answer. One may be a slow
+    /// one.
     pub(super) fn without_progress_ns(&self, now: Instant) -> u64 {
         if self.waiting >= 2 {
             now.ns_since(self.progress_at.max(self.pair_at))
@@ -456,7 +466,8 @@ impl Record {
         self.in_flight == 0
     }
 
-    /// Whether its probes speak against a trial: it has answered some before, and none since `span_ns`, or says that it is slow.
+    /// Whether its probes speak against a trial: it has answered some before, and none since
+    /// `span_ns`, or says that it is slow.
     pub(super) fn reports_against(&self, now: Instant, span_ns: u64) -> bool {
         self.reported_at.get().is_some_and(|at| {
             now.ns_since(at) > span_ns

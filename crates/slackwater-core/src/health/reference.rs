@@ -1,4 +1,5 @@
-//! What a replica is compared with: the others. Medians with one left out, and how fast the fleet is when it is not busy.
+//! What a replica is compared with: the others. Medians with one left out, and how fast the fleet
+//! is when it is not busy.
 
 use super::evidence::Sample;
 use crate::time::Instant;
@@ -13,7 +14,8 @@ pub(super) struct Reference {
     pub(super) shown: Sample,
     /// What their good answers take of late.
     pub(super) latency_ns: Option<u64>,
-    /// The same, or for how long they have kept queries waiting without an answer, if that is longer.
+    /// The same, or for how long they have kept queries waiting without an answer, if that is
+    /// longer.
     pub(super) pace_ns: Option<u64>,
     /// The longest that a good answer of theirs took of late.
     pub(super) peak_ns: Option<u64>,
@@ -21,7 +23,8 @@ pub(super) struct Reference {
     pub(super) unhurried_ns: u64,
 }
 
-/// Values of all replicas, from which each is left out in turn. All that is asked for lies in the middle, so nothing is sorted.
+/// Values of all replicas, from which each is left out in turn. All that is asked for lies in the
+/// middle, so nothing is sorted.
 #[derive(Clone, Debug)]
 pub(super) struct Others<T> {
     values: Vec<T>,
@@ -82,7 +85,8 @@ impl<T: Copy + Ord> Others<T> {
         self.without.map_or(self.median, |[high, _]| Some(high))
     }
 
-    /// The median of all without one that has this value, or of all if that is `None`; the lower one of two.
+    /// The median of all without one that has this value, or of all if that is `None`; the lower
+    /// one of two.
     pub(super) fn median_without(&self, own: Option<T>) -> Option<T> {
         let Some(own) = own else {
             return self.median;
@@ -103,8 +107,9 @@ const SLOTS: usize = 6;
 /// So many looks make a mean: those of a second.
 const LOOKS: u64 = 10;
 
-/// The fleet's latency when it was least busy within the last minute: what a failure costs is counted in it, so that a busy
-/// fleet does not make failures dear. The least of means over a second: the least of all looks would be a matter of luck.
+/// The fleet's latency when it was least busy within the last minute: what a failure costs is
+/// counted in it, so that a busy fleet does not make failures dear. The least of means over a
+/// second: the least of all looks would be a matter of luck.
 #[derive(Clone, Debug)]
 pub(super) struct Unhurried {
     /// The least of each slot, the present one first.

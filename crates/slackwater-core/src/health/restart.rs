@@ -8,7 +8,8 @@ const APART_NS: u64 = 5_000_000_000;
 /// The incarnations that a replica's reports have named.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Incarnations {
-    /// The last two, the newer first: two processes that answer at one address by turns do not restart.
+    /// The last two, the newer first: two processes that answer at one address by turns do not
+    /// restart.
     known: [Option<u64>; 2],
     restarted_at: MaybeInstant,
 }

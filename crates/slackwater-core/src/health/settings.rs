@@ -17,22 +17,24 @@ pub struct HealthSettings {
     pub probation: Option<ProbationSettings>,
     /// Warm-up by evidence. `None`: who joins or restarts has its whole share at once.
     pub warm_up: Option<WarmUpSettings>,
-    /// The largest part of the replicas that may be out at a time, of those that the driver has not taken out itself: 0 to 1,
-    /// default 0.5, rounded down: of three replicas one. At 0 nobody is ever out, and the bad have a sixteenth of their share.
+    /// The largest part of the replicas that may be out at a time, of those that the driver has not
+    /// taken out itself: 0 to 1, default 0.5, rounded down: of three replicas one. At 0 nobody is
+    /// ever out, and the bad have a sixteenth of their share.
     pub out_max: Quantile,
-    /// Queries sent as trials to replicas that are out, as a part of all first tries, besides the two that follow one that went
-    /// well: 0 to 1, default 0.003. At 0 nobody
-    /// comes back but when the others get as bad, or too few are left.
+    /// Queries sent as trials to replicas that are out, as a part of all first tries, besides the
+    /// two that follow one that went well: 0 to 1, default 0.003. At 0 nobody comes back but when
+    /// the others get as bad, or too few are left.
     pub trials: Quantile,
     /// Trials are copies of queries, which the driver [asks for](crate::policy::Query::trial), so
     /// that no client waits for a replica that is out. While a driver has none to copy for as long
     /// as `back_off_max`, a query is a trial all the same. Default false: trials are queries.
     /// `[H4]`
     pub shadow_trials: bool,
-    /// How long a replica is out before its first trial: above 0 to 1 hour, default 1 s. Doubles with each trial that fails,
-    /// and with each return that does not last.
+    /// How long a replica is out before its first trial: above 0 to 1 hour, default 1 s. Doubles
+    /// with each trial that fails, and with each return that does not last.
     pub back_off: Duration,
-    /// What it doubles to at most: above 0 to 1 hour, default 4 s. Less than `back_off`: it does not double.
+    /// What it doubles to at most: above 0 to 1 hour, default 4 s. Less than `back_off`: it does
+    /// not double.
     pub back_off_max: Duration,
 }
 
@@ -40,14 +42,15 @@ pub struct HealthSettings {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ErrorSettings {
-    /// What is older is forgotten: 1 s to 1 hour, default 10 s. Where there are many queries, the newest 200 decide.
+    /// What is older is forgotten: 1 s to 1 hour, default 10 s. Where there are many queries, the
+    /// newest 200 decide.
     pub window: Duration,
-    /// So many failures in a row eject at once, unless the others fail, too: 1 to 1,000, default 5. More are asked for where
-    /// so many would come about by chance.
+    /// So many failures in a row eject at once, unless the others fail, too: 1 to 1,000, default 5.
+    /// More are asked for where so many would come about by chance.
     pub failures_in_a_row: u32,
-    /// What a failure costs, in latencies of a fleet that is not busy: 0 to 1,000, default 20. So many times slower may the
-    /// others be than they were at best before a replica that fails every other query gets any on purpose. At 0 a failure
-    /// costs the time that it took.
+    /// What a failure costs, in latencies of a fleet that is not busy: 0 to 1,000, default 20. So
+    /// many times slower may the others be than they were at best before a replica that fails every
+    /// other query gets any on purpose. At 0 a failure costs the time that it took.
     pub failure_cost: u32,
 }
 
@@ -55,8 +58,8 @@ pub struct ErrorSettings {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ProbationSettings {
-    /// So many times slower than the others makes slow: 2 to 1,000, default 4. Replicas of unequal make are up to twice as
-    /// slow as others without harm.
+    /// So many times slower than the others makes slow: 2 to 1,000, default 4. Replicas of unequal
+    /// make are up to twice as slow as others without harm.
     pub factor: u32,
     /// And slower than this: above 0 to 1 hour, default 100 ms.
     pub latency_min: Duration,

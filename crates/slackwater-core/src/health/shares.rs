@@ -6,8 +6,8 @@ use crate::policy::{Policy, Query};
 use crate::replica::ReplicaId;
 use alloc::vec::Vec;
 
-/// With more than so many that have less than their share, those with the smallest are spared, and of them those that are held
-/// back before those that are new: each query compares with all.
+/// With more than so many that have less than their share, those with the smallest are spared, and
+/// of them those that are held back before those that are new: each query compares with all.
 const SPARED_MAX: usize = 64;
 
 /// A query avoids no more than so many.
@@ -90,10 +90,11 @@ impl Shares {
         self.less.iter().map(|spared| spared.replica)
     }
 
-    /// Whom a query must not go to: those that it has tried, and others as the draws will have it; one draw for each that has
-    /// less than its share. `None`: nobody but those tried. It is nobody where nobody else would be left who may be chosen, as
-    /// a bad replica is better than one that is down; and not the one that the query is pinned to, as what it comes for is
-    /// there and nowhere else.
+    /// Whom a query must not go to: those that it has tried, and others as the draws will have it;
+    /// one draw for each that has less than its share. `None`: nobody but those tried. It is nobody
+    /// where nobody else would be left who may be chosen, as a bad replica is better than one that
+    /// is down; and not the one that the query is pinned to, as what it comes for is there and
+    /// nowhere else.
     pub(super) fn avoid(
         &mut self,
         policy: &dyn Policy,

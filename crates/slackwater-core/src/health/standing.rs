@@ -48,7 +48,8 @@ impl Guarded {
             self.pass_on(Event::Available(replica, true));
             // Who is lost or drains stays so.
             if is_idle && self.policy.fleet().is_available(replica) {
-                // What the policy has learned of it was learned when it was bad: some take minutes to unlearn it.
+                // What the policy has learned of it was learned when it was bad: some take minutes
+                // to unlearn it.
                 self.pass_on(Event::Removed(replica));
                 self.pass_on(Event::Added(replica));
             }
@@ -90,7 +91,8 @@ impl Guarded {
         usize::try_from(max).unwrap_or(usize::MAX)
     }
 
-    /// While too many are out, or nobody is left, the least bad of them are in again with little. `[A8]`
+    /// While too many are out, or nobody is left, the least bad of them are in again with little.
+    /// `[A8]`
     pub(super) fn enforce_limit(&mut self) {
         if self.out.is_empty() {
             return;
@@ -112,16 +114,17 @@ impl Guarded {
         }
     }
 
-    /// As [`Self::enforce_limit`], where nobody was taken out, offered or withdrawn since, but the policy may have nobody left to
-    /// choose: a report or a lost probe can do that. It comes with each report, so it looks at no replica while somebody is left.
+    /// As [`Self::enforce_limit`], where nobody was taken out, offered or withdrawn since, but the
+    /// policy may have nobody left to choose: a report or a lost probe can do that. It comes with
+    /// each report, so it looks at no replica while somebody is left.
     pub(super) fn keep_somebody(&mut self) {
         if self.policy.fleet().available().is_empty() {
             self.enforce_limit();
         }
     }
 
-    /// Notes who has less than its whole share. Who warms up or pushes back is not spared where half of those in the choice
-    /// do: the others could not carry what they would not.
+    /// Notes who has less than its whole share. Who warms up or pushes back is not spared where
+    /// half of those in the choice do: the others could not carry what they would not.
     pub(super) fn refresh(&mut self) {
         self.has_changed = false;
         self.shares.clear();
@@ -169,8 +172,8 @@ impl Guarded {
         }
     }
 
-    /// Whether so many failures in a row are none where the others fail as they do just now: in their last eight queries each.
-    /// The last tick may have been before it began.
+    /// Whether so many failures in a row are none where the others fail as they do just now: in
+    /// their last eight queries each. The last tick may have been before it began.
     pub(super) fn is_no_chance(&self, replica: ReplicaId, run: u32) -> bool {
         let Some(errors) = &self.config.errors else {
             return false;

@@ -41,11 +41,13 @@ impl Guarded {
             }
             let is_slow = record.course.why() != Why::Errors;
             let waited_ns = record.course.since_trial_was_due(now);
-            // Probes cost no query: while they speak against it there is none, unless they have done so for very long.
+            // Probes cost no query: while they speak against it there is none, unless they have
+            // done so for very long.
             let is_told_off = is_slow
                 && waited_ns < back_off_max_ns.saturating_mul(2)
                 && record.reports_against(now, 10 * TICK_NS);
-            // Whoever has copies to send spends what there is before a second trial could be paid for.
+            // Whoever has copies to send spends what there is before a second trial could be paid
+            // for.
             let may_be_copied = waited_ns < back_off_max_ns || !self.trials.has(2);
             let waits_for_copy = self.config.shadow_trials && !is_copy && may_be_copied;
             if waits_for_copy || is_told_off {

@@ -1,7 +1,8 @@
 //! How queries ended of late: counts in a ring of buckets, each for a part of a window of time.
 //!
-//! It heals with time: what is older than the window is gone, whether anything came after it or not. Where much is known,
-//! the newest decide alone, so that who has changed is found out sooner. `[E1]`
+//! It heals with time: what is older than the window is gone, whether anything came after it or
+//! not. Where much is known, the newest decide alone, so that who has changed is found out sooner.
+//! `[E1]`
 
 use crate::time::Instant;
 

@@ -1,7 +1,8 @@
-//! The queue and the limit together: who comes is started, waits, or is turned away; who ends makes room.
+//! The queue and the limit together: who comes is started, waits, or is turned away; who ends makes
+//! room.
 //!
-//! Whoever drives it calls [`Admission::poll`] until there is nobody left to be told, after each call that may have made
-//! room, and at [`Admission::poll_timeout`].
+//! Whoever drives it calls [`Admission::poll`] until there is nobody left to be told, after each
+//! call that may have made room, and at [`Admission::poll_timeout`].
 
 use super::limit::ConcurrencyLimit;
 use super::queue::{Asks, Place, Queue, QueueConfig, Refused, Taken, Waits};
@@ -109,8 +110,8 @@ impl<T> Admission<T> {
         may.then(|| self.start(now))
     }
 
-    /// Who leaves the queue now: those whose time is over, and, as long as there is room, the next ones. `None`: all others
-    /// wait on.
+    /// Who leaves the queue now: those whose time is over, and, as long as there is room, the next
+    /// ones. `None`: all others wait on.
     pub fn poll(&mut self, now: Instant) -> Option<Left<T>> {
         let taken = if self.has_room() {
             self.queue.take(now)?
@@ -131,8 +132,9 @@ impl<T> Admission<T> {
         self.queue.poll_timeout()
     }
 
-    /// The head of a query's answer is ready: its latency ends here, though it keeps its place. Only the first call counts.
-    /// `true` if the limit has risen by it, so that there may be room for the next ones.
+    /// The head of a query's answer is ready: its latency ends here, though it keeps its place.
+    /// Only the first call counts. `true` if the limit has risen by it, so that there may be room
+    /// for the next ones.
     pub fn head_ready(&mut self, now: Instant, started: &mut Started, end: End) -> bool {
         let before = self.limit.limit();
         if !core::mem::replace(&mut started.is_answered, true) {
@@ -152,7 +154,8 @@ impl<T> Admission<T> {
         self.queue.remove(place)
     }
 
-    /// The other copy of a query that waits there has been started elsewhere; gives it back if it still waited. `[H2]`
+    /// The other copy of a query that waits there has been started elsewhere; gives it back if it
+    /// still waited. `[H2]`
     pub fn twin_started(&mut self, place: Place) -> Option<T> {
         let value = self.queue.remove(place)?;
         self.count(Shed::TwinStarted);

@@ -1,4 +1,5 @@
-//! Whose time is over first: a binary heap of slots that knows where each one is, so that any can leave.
+//! Whose time is over first: a binary heap of slots that knows where each one is, so that any can
+//! leave.
 
 use crate::time::Instant;
 use alloc::vec::Vec;

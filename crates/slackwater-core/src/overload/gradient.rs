@@ -1,23 +1,27 @@
-//! A limit that is learned: as many queries at a time as the application can work on before they wait for each other.
+//! A limit that is learned: as many queries at a time as the application can work on before they
+//! wait for each other.
 //!
-//! Where queries share what is scarce, more of them at a time finish no sooner, they only take longer. So the limit follows
-//! the latency: each window compares its own with the least that there was, and
+//! Where queries share what is scarce, more of them at a time finish no sooner, they only take
+//! longer. So the limit follows the latency: each window compares its own with the least that there
+//! was, and
 //!
-//! > limit' = limit · gradient + √limit, with gradient = least · (1 + tolerance) / recent, from 1/2 to 1
+//! > limit' = limit · gradient + √limit, gradient = least · (1 + tolerance) / recent, from 1/2 to 1
 //!
-//! The gradient brings the limit down where queries take longer than the tolerance has it, the root is room to try for
-//! more, which shrinks beside a large limit (Netflix's concurrency-limits, "Gradient"; Envoy's `adaptive_concurrency`). Three
-//! things differ from those:
+//! The gradient brings the limit down where queries take longer than the tolerance has it, the root
+//! is room to try for more, which shrinks beside a large limit (Netflix's concurrency-limits,
+//! "Gradient"; Envoy's `adaptive_concurrency`). Three things differ from those:
 //!
-//! - A window counts only queries that were *started in it*, and is over when about as many of them have ended as the
-//!   limit lets in: a change of the limit is seen by its effect before there is another one, however slow queries are.
-//! - The least latency grows old. Envoy lets in three queries at a time to measure it anew; here the limit is halved for
-//!   one window, which begins when so many have ended, and then it is what it was. Only the very first window is played at
-//!   the least limit.
-//! - A query that failed or was given up can bring the limit down, if it took long, and never up. `[E5]`
+//! - A window counts only queries that were *started in it*, and is over when about as many of them
+//!   have ended as the limit lets in: a change of the limit is seen by its effect before there is
+//!   another one, however slow queries are.
+//! - The least latency grows old. Envoy lets in three queries at a time to measure it anew; here
+//!   the limit is halved for one window, which begins when so many have ended, and then it is what
+//!   it was. Only the very first window is played at the least limit.
+//! - A query that failed or was given up can bring the limit down, if it took long, and never up.
+//!   `[E5]`
 //!
-//! The latency of a window is the mean of the middle half of its samples: single stragglers do not move it, and where there
-//! are two kinds of queries it moves evenly with their shares.
+//! The latency of a window is the mean of the middle half of its samples: single stragglers do not
+//! move it, and where there are two kinds of queries it moves evenly with their shares.
 
 use crate::fixed::{ONE, Rate};
 use crate::policy::{ConfigError, Settings, Valid, require};
@@ -35,15 +39,17 @@ const UNIT: u64 = 1024;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct GradientSettings {
-    /// The limit after the first measurement, for which it is `limit_min`: `limit_min` to `limit_max`, default 20.
+    /// The limit after the first measurement, for which it is `limit_min`: `limit_min` to
+    /// `limit_max`, default 20.
     pub limit_start: u32,
     /// The least limit: 1 to 65,536, default 4.
     pub limit_min: u32,
     /// The greatest limit: `limit_min` to 65,536, default 1,024.
     pub limit_max: u32,
-    /// How much longer than the least a latency may be and leave the limit alone, as a share of the least: 0 to 1, default
-    /// 0.5. 0: any wait at all is too much. No more than 1, as the least is measured at half of the limit: what a queue twice
-    /// as long adds must not be tolerated, or the limit rises with each measurement.
+    /// How much longer than the least a latency may be and leave the limit alone, as a share of the
+    /// least: 0 to 1, default 0.5. 0: any wait at all is too much. No more than 1, as the least is
+    /// measured at half of the limit: what a queue twice as long adds must not be tolerated, or the
+    /// limit rises with each measurement.
     pub tolerance: Rate,
     /// The shortest window: 1 ms to 1 hour, default 100 ms.
     pub window: Duration,
@@ -176,7 +182,8 @@ impl Gradient {
         let latency_ns = now.ns_since(started_at);
         let is_sample = match end {
             End::Success => true,
-            // It would have taken at least this long. While the least is being measured it says nothing of that.
+            // It would have taken at least this long. While the least is being measured it says
+            // nothing of that.
             End::Failed | End::Cancelled => {
                 self.phase == Phase::Following
                     && self.tolerated_ns().is_some_and(|most| latency_ns > most)

@@ -1,4 +1,5 @@
-//! How many queries an application works on at a time: a number that is said, or one that is learned.
+//! How many queries an application works on at a time: a number that is said, or one that is
+//! learned.
 
 use super::gradient::{Gradient, GradientConfig};
 use crate::time::Instant;
@@ -50,8 +51,8 @@ impl ConcurrencyLimit {
         }
     }
 
-    /// A query that was started at `started_at` has been answered, or has ended in another way: to be called once for
-    /// each, when the head of its answer is ready.
+    /// A query that was started at `started_at` has been answered, or has ended in another way: to
+    /// be called once for each, when the head of its answer is ready.
     pub fn finish(&mut self, now: Instant, started_at: Instant, end: End) {
         if let Kind::Gradient(gradient) = &mut self.0 {
             gradient.finish(now, started_at, end);

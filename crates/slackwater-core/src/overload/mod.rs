@@ -1,8 +1,10 @@
-//! A replica that is asked for more than it can do: who starts, who waits, and who is turned away at once.
+//! A replica that is asked for more than it can do: who starts, who waits, and who is turned away
+//! at once.
 //!
-//! [`ConcurrencyLimit`] says how many queries the application works on at a time, [`Queue`] holds those that wait for a
-//! place, and [`Admission`] is both together. A server that takes in more than it can finish finishes nothing in time, so
-//! whatever waits has an end, a query whose deadline has passed is never started, and who is turned away hears why.
+//! [`ConcurrencyLimit`] says how many queries the application works on at a time, [`Queue`] holds
+//! those that wait for a place, and [`Admission`] is both together. A server that takes in more
+//! than it can finish finishes nothing in time, so whatever waits has an end, a query whose
+//! deadline has passed is never started, and who is turned away hears why.
 //!
 //! | | file |
 //! |---|---|

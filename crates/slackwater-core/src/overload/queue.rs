@@ -1,10 +1,12 @@
 //! The queue before an application: bounded, by priority, and with an end to every wait.
 //!
-//! There is a line for each priority, and the highest that is not empty is served. Where there is no room for another
-//! one, whoever would be served last goes: that may be the one that comes. In which order a line is served, and who is
-//! dropped from one that has stood for too long, is its [`Discipline`]. Nobody is started whose end has passed.
+//! There is a line for each priority, and the highest that is not empty is served. Where there is
+//! no room for another one, whoever would be served last goes: that may be the one that comes. In
+//! which order a line is served, and who is dropped from one that has stood for too long, is its
+//! [`Discipline`]. Nobody is started whose end has passed.
 //!
-//! All memory is taken at construction. Taking, adding and leaving cost O(log n) of those that wait.
+//! All memory is taken at construction. Taking, adding and leaving cost O(log n) of those that
+//! wait.
 
 use super::ends::Ends;
 use super::standing::Standing;
@@ -24,12 +26,14 @@ pub enum Discipline {
     /// First come, first served, whatever happens.
     #[default]
     OldestFirst,
-    /// First come, first served, until the line is standing: the oldest has been waiting for more than the target, for a
-    /// whole interval. Then last come, first served, so that some are answered in time while the old ones, whose clients
-    /// may have given up, run into their ends ("adaptive LIFO": B. Maurer, "Fail at Scale", ACM Queue 13(8), 2015).
+    /// First come, first served, until the line is standing: the oldest has been waiting for more
+    /// than the target, for a whole interval. Then last come, first served, so that some are
+    /// answered in time while the old ones, whose clients may have given up, run into their ends
+    /// ("adaptive LIFO": B. Maurer, "Fail at Scale", ACM Queue 13(8), 2015).
     NewestFirst,
-    /// First come, first served, and while the line is standing, whoever has waited for more than twice the target when
-    /// its turn comes is turned away (controlled delay for queries: Maurer 2015; the bound is that of Facebook's folly).
+    /// First come, first served, and while the line is standing, whoever has waited for more than
+    /// twice the target when its turn comes is turned away (controlled delay for queries: Maurer
+    /// 2015; the bound is that of Facebook's folly).
     ControlledDelay,
 }
 
@@ -37,16 +41,19 @@ pub enum Discipline {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct QueueSettings {
-    /// Queries that wait at most, of all priorities together: 0 to 65,536, default 1,024. 0: nobody waits.
+    /// Queries that wait at most, of all priorities together: 0 to 65,536, default 1,024. 0: nobody
+    /// waits.
     pub waiting_max: u32,
-    /// For which a query waits at most: above 0 to 1 hour, default 1 s. Its own deadline may be earlier.
+    /// For which a query waits at most: above 0 to 1 hour, default 1 s. Its own deadline may be
+    /// earlier.
     pub wait_max: Duration,
     /// Default [`Discipline::OldestFirst`].
     pub discipline: Discipline,
-    /// A line whose oldest has waited for no longer than this is not standing: above 0 to 1 hour, default 5 ms. `[RFC
-    /// 8289 §3.2]`
+    /// A line whose oldest has waited for no longer than this is not standing: above 0 to 1 hour,
+    /// default 5 ms. `[RFC 8289 §3.2]`
     pub target: Duration,
-    /// For so long the oldest has to be above the target: above 0 to 1 hour, default 100 ms. `[RFC 8289 §3.2]`
+    /// For so long the oldest has to be above the target: above 0 to 1 hour, default 100 ms. `[RFC
+    /// 8289 §3.2]`
     pub interval: Duration,
 }
 
@@ -211,8 +218,8 @@ impl<T> Queue<T> {
     ///
     /// # Errors
     ///
-    /// The query, where it is the one that goes: its deadline has passed, or there is no room, and none of those that
-    /// wait would be served after it.
+    /// The query, where it is the one that goes: its deadline has passed, or there is no room, and
+    /// none of those that wait would be served after it.
     pub fn push(&mut self, now: Instant, asks: Asks, value: T) -> Result<Waits<T>, Refused<T>> {
         let refused = |value, shed| Err(Refused { value, shed });
         if asks.deadline.is_some_and(|deadline| deadline <= now) {

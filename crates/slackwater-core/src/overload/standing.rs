@@ -1,9 +1,10 @@
-//! Whether a line has stood for too long: a queue that takes up a burst and empties is a good one, one that stays is a delay
-//! for everybody and helps nobody.
+//! Whether a line has stood for too long: a queue that takes up a burst and empties is a good one,
+//! one that stays is a delay for everybody and helps nobody.
 //!
-//! The measure is the age of the oldest one in line. Where that stays above a target for a whole interval the line is
-//! *standing*, until the age is back at the target or the line is empty (K. Nichols and V. Jacobson, "Controlling Queue
-//! Delay", ACM Queue 10(5), 2012; RFC 8289 §3.1 and §3.2, with their target of 5 ms and interval of 100 ms).
+//! The measure is the age of the oldest one in line. Where that stays above a target for a whole
+//! interval the line is *standing*, until the age is back at the target or the line is empty (K.
+//! Nichols and V. Jacobson, "Controlling Queue Delay", ACM Queue 10(5), 2012; RFC 8289 §3.1 and
+//! §3.2, with their target of 5 ms and interval of 100 ms).
 
 use crate::time::Instant;
 use core::time::Duration;

@@ -1,4 +1,5 @@
-//! What a rule of choice may look at: the replicas that a query may go to, and ways to draw among them.
+//! What a rule of choice may look at: the replicas that a query may go to, and ways to draw among
+//! them.
 
 use crate::draw::{Draw, below};
 use crate::policy::explanation::{Candidate, Explanation, Score};
@@ -48,14 +49,14 @@ impl<'a> Candidates<'a> {
         }
     }
 
-    /// Whether anybody wants to know what is looked at. Whoever compares replicas then tells of each by
-    /// [`Candidates::consider`].
+    /// Whether anybody wants to know what is looked at. Whoever compares replicas then tells of
+    /// each by [`Candidates::consider`].
     pub const fn is_explained(&self) -> bool {
         self.explanation.is_some()
     }
 
-    /// A replica is looked at; `compared` says by what: where it stands, the lowest being the best, and the figure to be
-    /// shown, where that is not what this client has in flight there.
+    /// A replica is looked at; `compared` says by what: where it stands, the lowest being the best,
+    /// and the figure to be shown, where that is not what this client has in flight there.
     pub fn consider(&self, replica: ReplicaId, compared: impl FnOnce() -> (u64, Option<Score>)) {
         if let Some(explanation) = self.explanation {
             let candidate = self.candidate(replica, compared());
@@ -63,7 +64,8 @@ impl<'a> Candidates<'a> {
         }
     }
 
-    /// Of those that were looked at this one is chosen, though it need not be the best: of very many it is told, too.
+    /// Of those that were looked at this one is chosen, though it need not be the best: of very
+    /// many it is told, too.
     pub fn keep(&self, replica: ReplicaId, compared: impl FnOnce() -> (u64, Option<Score>)) {
         if let Some(explanation) = self.explanation {
             let candidate = self.candidate(replica, compared());
@@ -85,8 +87,8 @@ impl<'a> Candidates<'a> {
         self.now
     }
 
-    /// The replicas to choose from, the same order from call to call while the fleet stays the same. Some of them may
-    /// have had the query already: see [`Candidates::allows`].
+    /// The replicas to choose from, the same order from call to call while the fleet stays the
+    /// same. Some of them may have had the query already: see [`Candidates::allows`].
     pub fn replicas(&self) -> &'a [ReplicaId] {
         self.fleet.choice()
     }
@@ -106,8 +108,8 @@ impl<'a> Candidates<'a> {
         self.fleet.in_flight(replica)
     }
 
-    /// For how long queries of this client's have waited there without any answer coming; zero if none waits. What a
-    /// replica that has stopped shows, and its latencies do not.
+    /// For how long queries of this client's have waited there without any answer coming; zero if
+    /// none waits. What a replica that has stopped shows, and its latencies do not.
     pub fn without_progress(&self, replica: ReplicaId) -> Duration {
         Duration::from_nanos(self.waits.without_progress_ns(self.now, replica))
     }
@@ -117,8 +119,9 @@ impl<'a> Candidates<'a> {
         self.fleet.random_choice(self.query, draw)
     }
 
-    /// Draws `choices` distinct replicas that the query may go to, uniformly (all of them, if there are not more, and
-    /// never more than 16); of these the one with the lowest load, of equals the first drawn.
+    /// Draws `choices` distinct replicas that the query may go to, uniformly (all of them, if there
+    /// are not more, and never more than 16); of these the one with the lowest load, of equals the
+    /// first drawn.
     ///
     /// One draw each. Takes time in proportion to the fleet only for a query that avoids somebody.
     pub fn best_of_drawn<L: PartialOrd>(
@@ -167,8 +170,9 @@ struct DistinctIndexes {
 }
 
 impl DistinctIndexes {
-    /// Another index below `count`, drawn among those that are left and then moved past those that are gone. Robert
-    /// Floyd's algorithm would rarely draw the last index first, and the first drawn wins ties.
+    /// Another index below `count`, drawn among those that are left and then moved past those that
+    /// are gone. Robert Floyd's algorithm would rarely draw the last index first, and the first
+    /// drawn wins ties.
     fn next(&mut self, count: u32, draw: &mut dyn Draw) -> u32 {
         let gone = u32::try_from(self.len).unwrap_or(u32::MAX);
         let mut index = below(draw, count.saturating_sub(gone));

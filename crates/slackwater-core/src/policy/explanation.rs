@@ -1,8 +1,10 @@
-//! What a choice was made from: the candidates as the policy saw them, and who could not be chosen, and why.
+//! What a choice was made from: the candidates as the policy saw them, and who could not be chosen,
+//! and why.
 //!
-//! A caller that wants to know hands an [`Explanation`] in with the query; it is filled while the choice is made, so that it
-//! shows what the policy knew before this query was charged to anything. All its room is taken when it is made: to be filled
-//! allocates nothing, and costs time in proportion to what is noted. Without one, a choice costs what it always did.
+//! A caller that wants to know hands an [`Explanation`] in with the query; it is filled while the
+//! choice is made, so that it shows what the policy knew before this query was charged to anything.
+//! All its room is taken when it is made: to be filled allocates nothing, and costs time in
+//! proportion to what is noted. Without one, a choice costs what it always did.
 
 use crate::policy::health_view::HealthState;
 use crate::policy::observe::PooledView;
@@ -40,12 +42,13 @@ pub struct Candidate {
     pub in_flight: u32,
     /// What was compared, for policies that compare something of their own.
     pub score: Option<Score>,
-    /// What it can carry by its last report, in thousandths of a request in flight, for policies that go by that; `None` where
-    /// it reports none.
+    /// What it can carry by its last report, in thousandths of a request in flight, for policies
+    /// that go by that; `None` where it reports none.
     pub capacity_millirif: Option<u32>,
     /// What a query costs there by its last report, as above.
     pub cost: Option<Duration>,
-    /// It was not to have this query: it had had it, was full, or was spared for being new or held back.
+    /// It was not to have this query: it had had it, was full, or was spared for being new or held
+    /// back.
     pub avoided: bool,
     /// Where it stands among the others, as the policy compares them: the lower the better.
     pub(in crate::policy) place: (u64, u64),
@@ -57,12 +60,14 @@ pub struct Candidate {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Score {
-    /// A latency, weighted as the policy does, in nanoseconds: the lowest wins. Of `peak_ewma` its cost, of `linear`, `c3` and
-    /// `capacity` their scores, of `shortest_expected_delay` RIF plus one times the mean latency.
+    /// A latency, weighted as the policy does, in nanoseconds: the lowest wins. Of `peak_ewma` its
+    /// cost, of `linear`, `c3` and `capacity` their scores, of `shortest_expected_delay` RIF plus
+    /// one times the mean latency.
     Nanoseconds(i64),
     /// The RIF that it reported when it was last polled: the lowest wins.
     Rif(u32),
-    /// Its part of the chances: in millionths of all for `els`, in 65,535ths of the largest for `weighted_round_robin`.
+    /// Its part of the chances: in millionths of all for `els`, in 65,535ths of the largest for
+    /// `weighted_round_robin`.
     Weight(u32),
 }
 
@@ -81,7 +86,8 @@ pub struct Out {
     pub replica: ReplicaId,
     /// Why.
     pub why: OutReason,
-    /// The part of the queries that may go there, in millionths; 0 of one that cannot be chosen at all.
+    /// The part of the queries that may go there, in millionths; 0 of one that cannot be chosen at
+    /// all.
     pub share_millionths: u32,
 }
 
@@ -114,7 +120,8 @@ impl OutReason {
     }
 }
 
-/// How good a candidate is, the lower the better: not avoided, its place, and of equals whoever was looked at first.
+/// How good a candidate is, the lower the better: not avoided, its place, and of equals whoever was
+/// looked at first.
 type Rank = (bool, (u64, u64), u32);
 
 impl Candidate {
@@ -145,7 +152,8 @@ impl Candidate {
 impl Explanation {
     /// Candidates that are noted; of more, the best, and the one that was chosen.
     pub const CANDIDATES_MAX: usize = 32;
-    /// Replicas that are noted as out; of more, those of which more is known than that their driver took them out.
+    /// Replicas that are noted as out; of more, those of which more is known than that their driver
+    /// took them out.
     pub const OUTS_MAX: usize = 16;
 
     /// An empty one, with all the room that it will ever take.
@@ -172,8 +180,8 @@ impl Explanation {
         };
     }
 
-    /// The replicas that were looked at, the best first, and last those that were not to have the query; at most
-    /// [`Self::CANDIDATES_MAX`]. Empty where chance or turns decide alone.
+    /// The replicas that were looked at, the best first, and last those that were not to have the
+    /// query; at most [`Self::CANDIDATES_MAX`]. Empty where chance or turns decide alone.
     pub fn candidates(&self) -> &[Candidate] {
         &self.candidates
     }
@@ -183,8 +191,8 @@ impl Explanation {
         self.considered
     }
 
-    /// How many of those that could have the query had a report that was cold. For policies that know no limit, all that had
-    /// one.
+    /// How many of those that could have the query had a report that was cold. For policies that
+    /// know no limit, all that had one.
     pub const fn cold(&self) -> u32 {
         self.cold
     }
@@ -194,8 +202,9 @@ impl Explanation {
         self.hot
     }
 
-    /// The rule by which one was chosen, also where the reason says that it was for want of others: in a panic the policy's
-    /// own rule may decide among all, or chance. `None` where nobody chose: the query was pinned.
+    /// The rule by which one was chosen, also where the reason says that it was for want of others:
+    /// in a panic the policy's own rule may decide among all, or chance. `None` where nobody chose:
+    /// the query was pinned.
     pub const fn rule(&self) -> Option<PickReason> {
         self.rule
     }
@@ -225,8 +234,9 @@ impl Explanation {
         self.available
     }
 
-    /// Its driver knows why this one could not be chosen, and says it in a word. That holds whatever else is known of it, and
-    /// is told in any case while there is room or somebody told of whom less is known.
+    /// Its driver knows why this one could not be chosen, and says it in a word. That holds
+    /// whatever else is known of it, and is told in any case while there is room or somebody told
+    /// of whom less is known.
     pub fn say_why(&mut self, replica: ReplicaId, why: &'static str) {
         let out = Out {
             replica,
@@ -248,7 +258,8 @@ impl Explanation {
         }
     }
 
-    /// Its driver passed this one over, though the policy would have chosen it, and says why in a word.
+    /// Its driver passed this one over, though the policy would have chosen it, and says why in a
+    /// word.
     pub fn pass_over(&mut self, replica: ReplicaId, why: &'static str) {
         let mut noted = self.outs.iter();
         if noted.all(|other| other.replica != replica) {
@@ -312,7 +323,8 @@ impl Explanation {
         }
     }
 
-    /// That one was chosen by this rule. The runner-up is found here where the policy does not know it.
+    /// That one was chosen by this rule. The runner-up is found here where the policy does not know
+    /// it.
     pub(crate) fn choose(
         &mut self,
         chosen: Candidate,
@@ -349,8 +361,8 @@ impl Explanation {
         self.chosen = Some(replica);
     }
 
-    /// Tells of a replica that is counted among those that are out. Of whom nothing is told but that it was taken out gives
-    /// way; what is known better stands.
+    /// Tells of a replica that is counted among those that are out. Of whom nothing is told but
+    /// that it was taken out gives way; what is known better stands.
     pub(crate) fn tell_out(&mut self, out: Out) {
         let is_full = self.outs.len() == Self::OUTS_MAX;
         if is_full && out.why == OutReason::TakenOut {
@@ -373,7 +385,8 @@ impl Explanation {
         }
     }
 
-    /// Counts, and tells of, a replica that the policy could choose and that health keeps out, or gives less than its share.
+    /// Counts, and tells of, a replica that the policy could choose and that health keeps out, or
+    /// gives less than its share.
     pub(crate) fn add_out(&mut self, out: Out) {
         self.out = self.out.saturating_add(1);
         self.tell_out(out);

@@ -1,8 +1,9 @@
 //! The replicas that a policy knows, and which of them may be chosen.
 //!
-//! A replica that has answered probes and stops to, while others go on answering theirs, is *lost*: it is gone, or hangs, and
-//! is not chosen until it answers again. Where nobody answers any more it is the probes that are broken, and nobody is
-//! lost. Being lost never leaves nobody to choose. `[Decision 0007]`
+//! A replica that has answered probes and stops to, while others go on answering theirs, is *lost*:
+//! it is gone, or hangs, and is not chosen until it answers again. Where nobody answers any more it
+//! is the probes that are broken, and nobody is lost. Being lost never leaves nobody to choose.
+//! `[Decision 0007]`
 
 use crate::draw::{Draw, below};
 use crate::policy::explanation::{Explanation, Out, OutReason};
@@ -17,7 +18,8 @@ use core::time::Duration;
 
 /// So many probes in a row without an answer make a replica silent, and may make it lost.
 pub(in crate::policy) const LOST_IN_A_ROW: u8 = 3;
-/// A replica is lost after so long without an answer, at the earliest: a pause of its own is shorter, as a rule.
+/// A replica is lost after so long without an answer, at the earliest: a pause of its own is
+/// shorter, as a rule.
 const LOST_AFTER: Duration = Duration::from_millis(500);
 
 /// What holds for one replica.
@@ -74,8 +76,8 @@ pub(in crate::policy) enum Changed {
 pub struct Fleet {
     known: ReplicaSet,
     available: ReplicaSet,
-    /// Of everyone known. What is asked of one replica is all answered from here: with many replicas each table that is
-    /// looked into is a miss of the cache, for each report.
+    /// Of everyone known. What is asked of one replica is all answered from here: with many
+    /// replicas each table that is looked into is a miss of the cache, for each report.
     standings: ReplicaMap<Standing>,
     /// How many could be chosen even if those that are lost never were.
     present: usize,
@@ -138,8 +140,9 @@ impl Fleet {
         }
     }
 
-    /// The fewest requests in flight that the replica can have had when it answered its last probe: those of this client's that
-    /// were sent before the probe, and have not ended though its answer is here. `[Decision 0015]`
+    /// The fewest requests in flight that the replica can have had when it answered its last probe:
+    /// those of this client's that were sent before the probe, and have not ended though its answer
+    /// is here. `[Decision 0015]`
     pub(crate) fn rif_min(&self, replica: ReplicaId) -> Rif {
         let standing = self.standings.find(replica);
         Rif::new(standing.map_or(0, |standing| standing.out_since_probe))
@@ -282,7 +285,8 @@ impl Fleet {
         self.available.len() == 0 && self.known.len() > 0
     }
 
-    /// Why a replica is chosen: for `reason`, unless it is for want of any that may be, or of any other.
+    /// Why a replica is chosen: for `reason`, unless it is for want of any that may be, or of any
+    /// other.
     pub(crate) fn reason_for(&self, replica: ReplicaId, reason: PickReason) -> PickReason {
         if self.in_panic() {
             PickReason::Panic
@@ -302,8 +306,8 @@ impl Fleet {
         }
     }
 
-    /// What `of` finds for the query among those to choose from. If all of them have had it, among all that are known, where
-    /// that is better than none.
+    /// What `of` finds for the query among those to choose from. If all of them have had it, among
+    /// all that are known, where that is better than none.
     pub(crate) fn find_for<T>(
         &self,
         query: Query<'_>,
@@ -371,7 +375,8 @@ impl Fleet {
     pub(crate) fn query_done(&mut self, replica: ReplicaId) {
         if let Some(standing) = self.standings.find_mut(replica) {
             standing.in_flight = standing.in_flight.saturating_sub(1);
-            // Any of those that end may be older than the probe: so that no honest report is corrected, all are taken to be.
+            // Any of those that end may be older than the probe: so that no honest report is
+            // corrected, all are taken to be.
             standing.out_since_probe = standing.out_since_probe.saturating_sub(1);
         }
     }
@@ -411,7 +416,8 @@ impl Fleet {
     }
 }
 
-/// A uniformly random member that the query allows. Counts rather than collects: no allocation, one draw.
+/// A uniformly random member that the query allows. Counts rather than collects: no allocation, one
+/// draw.
 fn random_of(replicas: &[ReplicaId], query: Query<'_>, draw: &mut dyn Draw) -> Option<ReplicaId> {
     if query.avoid.is_empty() {
         let index = below(draw, u32::try_from(replicas.len()).ok()?);

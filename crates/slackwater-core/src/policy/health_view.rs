@@ -43,8 +43,8 @@ pub struct HealthView {
     pub state: HealthState,
     /// The part of the queries that may go there, in millionths; 0 of one that is out.
     pub share_millionths: u32,
-    /// The part of its queries that succeed, in millionths, as it was estimated last: its own answers and its report, of
-    /// which the worse counts.
+    /// The part of its queries that succeed, in millionths, as it was estimated last: its own
+    /// answers and its report, of which the worse counts.
     pub success_millionths: u32,
     /// What its good answers took of late; `None` if there were none.
     pub latency: Option<Duration>,

@@ -1,17 +1,20 @@
 //! The latest report of every replica, whatever the rule of choice.
 //!
-//! Where the pool of Prequal would hold half the fleet or more, its choice herds: what it knows is used again and again,
-//! and what once looked slow gets no traffic by which to look fast. [`LatestReports`] keeps one report of each replica, for as
-//! long as it is fresh, and corrects it at each pick: RIF is what *others* had in flight there when it reported, plus what
-//! this client has now, so that queries that have ended count no more, either. A [`LatestRule`] decides among them.
+//! Where the pool of Prequal would hold half the fleet or more, its choice herds: what it knows is
+//! used again and again, and what once looked slow gets no traffic by which to look fast.
+//! [`LatestReports`] keeps one report of each replica, for as long as it is fresh, and corrects it
+//! at each pick: RIF is what *others* had in flight there when it reported, plus what this client
+//! has now, so that queries that have ended count no more, either. A [`LatestRule`] decides among
+//! them.
 //!
-//! Replicas that answer no probes cannot be compared with others: one report is what a replica has at the moment, the other
-//! an estimate of what it has as a rule, and whoever looks for the lowest finds it among the former. While any replica is
-//! silent that may be chosen, all count with this client's own counts and round trips. `[A13]` `[Decision 0002]`
+//! Replicas that answer no probes cannot be compared with others: one report is what a replica has
+//! at the moment, the other an estimate of what it has as a rule, and whoever looks for the lowest
+//! finds it among the former. While any replica is silent that may be chosen, all count with this
+//! client's own counts and round trips. `[A13]` `[Decision 0002]`
 //!
-//! With `local_only` it sends no probes and goes by the client's own counts and round trips, which for a single client is
-//! about as good. A pick looks at every report: its time is in proportion to the fleet, but for a rule that compares the newest
-//! alone, which are found without.
+//! With `local_only` it sends no probes and goes by the client's own counts and round trips, which
+//! for a single client is about as good. A pick looks at every report: its time is in proportion to
+//! the fleet, but for a rule that compares the newest alone, which are found without.
 
 mod by_age;
 mod rule;
@@ -35,13 +38,15 @@ use alloc::vec::Vec;
 use by_age::ByAge;
 use core::fmt::Debug;
 
-/// Ranks among a whole fleet, which has at most [`ReplicaIds::MAX`](crate::ReplicaIds::MAX) replicas.
+/// Ranks among a whole fleet, which has at most [`ReplicaIds::MAX`](crate::ReplicaIds::MAX)
+/// replicas.
 type FleetRank = Rank<20>;
 
 /// The latest report of a replica.
 #[derive(Clone, Copy, Debug)]
 struct Latest {
-    /// Queries of other clients' in flight there: the RIF reported less what this client had in flight.
+    /// Queries of other clients' in flight there: the RIF reported less what this client had in
+    /// flight.
     others: u32,
     latency_ns: Option<u64>,
     received_at: Instant,
@@ -66,7 +71,8 @@ struct Survey {
     since: Instant,
     /// For rules that tell hot from cold.
     rif_limit: Option<Rif>,
-    /// For such a rule the median of the latencies that are known stands for one that is not. `[A7]`
+    /// For such a rule the median of the latencies that are known stands for one that is not.
+    /// `[A7]`
     stand_in_ns: u64,
 }
 
@@ -76,9 +82,11 @@ pub struct LatestReports<R> {
     rule: R,
     latest: ByAge<Latest>,
     report_age_max_ns: u64,
-    /// Some replica is silent that may be chosen, and so all count with what this client has in flight there. `[A13]`
+    /// Some replica is silent that may be chosen, and so all count with what this client has in
+    /// flight there. `[A13]`
     own_only: bool,
-    /// Where those are among the available whose reports are compared for the query in hand; empty where it takes a look at all.
+    /// Where those are among the available whose reports are compared for the query in hand; empty
+    /// where it takes a look at all.
     places: Vec<u32>,
     /// Room to find a median in, for rules that go by one.
     scratch_ns: Vec<u64>,
@@ -106,8 +114,9 @@ impl<R: LatestRule> LatestReports<R> {
         }
     }
 
-    /// Those to choose from, whose reports came at `since` or later. A replica of which nothing fresh is known is none of
-    /// them, as long as there is another: what answers no probes, and is not silent yet, may be gone.
+    /// Those to choose from, whose reports came at `since` or later. A replica of which nothing
+    /// fresh is known is none of them, as long as there is another: what answers no probes, and is
+    /// not silent yet, may be gone.
     fn candidates<'a>(
         &'a self,
         query: Query<'a>,
@@ -181,8 +190,9 @@ impl<R: LatestRule> LatestReports<R> {
         self.rule.place(load, survey.rif_limit)
     }
 
-    /// Since when reports came that are among the newest, as many as the rule compares and all that came with the last of them.
-    /// Of a larger fleet they are put into `places`, so that nobody has to look at the others.
+    /// Since when reports came that are among the newest, as many as the rule compares and all that
+    /// came with the last of them. Of a larger fleet they are put into `places`, so that nobody has
+    /// to look at the others.
     fn newest_since(&self, query: Query<'_>, fleet: &Fleet, places: &mut Vec<u32>) -> Instant {
         places.clear();
         if fleet.available().len() <= R::NEWEST_MAX {
@@ -282,7 +292,8 @@ impl<R: LatestRule> LatestReports<R> {
     }
 }
 
-/// How many candidates there are, and the lowest RIF among them; their latencies, as far as they are known, go into `known_ns`.
+/// How many candidates there are, and the lowest RIF among them; their latencies, as far as they
+/// are known, go into `known_ns`.
 fn look_at<'a>(
     candidates: impl Iterator<Item = Candidate<'a>>,
     known_ns: &mut Vec<u64>,
@@ -296,8 +307,8 @@ fn look_at<'a>(
     (count, lowest)
 }
 
-/// Where no report helps: a replica at which this client has the fewest in flight, equals by chance; those that are silent
-/// and out of reach come last. `[A13]`
+/// Where no report helps: a replica at which this client has the fewest in flight, equals by
+/// chance; those that are silent and out of reach come last. `[A13]`
 fn fewest_in_flight(
     now: Instant,
     client: &Client,

@@ -61,8 +61,8 @@ impl Mark {
         matches!(self.head, Some((_, Outcome::Success)))
     }
 
-    /// How the query ended: what its head said, unless it broke off after a good one. One given up after a good head is a
-    /// success: the replica did what it was to do.
+    /// How the query ended: what its head said, unless it broke off after a good one. One given up
+    /// after a good head is a success: the replica did what it was to do.
     pub(crate) fn outcome(self, outcome: Outcome) -> Outcome {
         match self.head.map(|(_, head)| head) {
             Some(Outcome::Success) if outcome == Outcome::Dropped => Outcome::Success,

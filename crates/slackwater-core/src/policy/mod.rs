@@ -84,17 +84,17 @@ pub trait Policy: Debug + Send {
         explanation: Option<&mut Explanation>,
     ) -> Decision;
 
-    /// The head of a query's response is here: its latency ends now, while it stays in flight to its last byte.
-    /// `outcome` is what the head says: [`Outcome::Success`], [`Outcome::Failed`] or
-    /// [`Outcome::PushedBack`]. Only the first call for a ticket
-    /// counts; without one, latency ends with the query. A policy that measures no latency ignores it. `[T1]` `[T4]`
+    /// The head of a query's response is here: its latency ends now, while it stays in flight to
+    /// its last byte. `outcome` is what the head says: [`Outcome::Success`], [`Outcome::Failed`] or
+    /// [`Outcome::PushedBack`]. Only the first call for a ticket counts; without one, latency ends
+    /// with the query. A policy that measures no latency ignores it. `[T1]` `[T4]`
     fn handle_head(&mut self, now: Instant, ticket: &mut Ticket, outcome: Outcome);
 
     /// The end of a query, however it ended. Each ticket comes back exactly once.
     fn handle_query_done(&mut self, now: Instant, ticket: Ticket, outcome: Outcome);
 
-    /// The next probe to send, if one is due. Call it after each event until it gives `None`; send what it gives, and
-    /// hand the answer back as [`Event::Report`].
+    /// The next probe to send, if one is due. Call it after each event until it gives `None`; send
+    /// what it gives, and hand the answer back as [`Event::Report`].
     fn poll_probe(&mut self, now: Instant, draw: &mut dyn Draw) -> Option<Probe>;
 
     /// When the policy next wants an [`Event::Timeout`], if at all.

@@ -58,12 +58,13 @@ pub struct Counters {
     pub probes_answered: u64,
     /// Probes that failed, or whose deadline passed.
     pub probes_lost: u64,
-    /// Answers that came after their probe's deadline; each of these probes is counted as lost, too. In a synchronous
-    /// round: answers that the choice did not wait for.
+    /// Answers that came after their probe's deadline; each of these probes is counted as lost,
+    /// too. In a synchronous round: answers that the choice did not wait for.
     pub reports_late: u64,
     /// Answers from replicas that had left the fleet.
     pub reports_unknown: u64,
-    /// Probes not sent because the replica was probed less than `probe_interval_min` ago; or, if it is silent, answered for.
+    /// Probes not sent because the replica was probed less than `probe_interval_min` ago; or, if it
+    /// is silent, answered for.
     pub probes_skipped_interval: u64,
     /// Probes not sent because one to the same replica was outstanding.
     pub probes_skipped_outstanding: u64,
@@ -104,9 +105,9 @@ pub struct Counters {
 pub struct PooledView {
     /// Whose report it is.
     pub replica: ReplicaId,
-    /// The RIF that it counts with: as reported, but no less than this client alone had there `[Decision 0015]`, plus one for
-    /// each query that this client sent there since; for `rif_then_latency` and `shortest_expected_delay` also less each that
-    /// ended since.
+    /// The RIF that it counts with: as reported, but no less than this client alone had there
+    /// `[Decision 0015]`, plus one for each query that this client sent there since; for
+    /// `rif_then_latency` and `shortest_expected_delay` also less each that ended since.
     pub rif: Rif,
     /// Estimated latency, if known.
     pub latency: Option<Duration>,
@@ -114,8 +115,8 @@ pub struct PooledView {
     pub age: Duration,
     /// How many more queries it may decide; 2^32 − 1 where uses are not limited.
     pub uses_left: u32,
-    /// Made from this client's own counts, because the replica answers no probes; for `rif_then_latency` and
-    /// `shortest_expected_delay`, because one of the fleet doesn't. `[A13]`
+    /// Made from this client's own counts, because the replica answers no probes; for
+    /// `rif_then_latency` and `shortest_expected_delay`, because one of the fleet doesn't. `[A13]`
     pub local: bool,
     /// Whether its RIF has reached the limit.
     pub hot: bool,
@@ -138,7 +139,8 @@ pub struct ReplicaView {
     pub in_flight: u32,
     /// It answers no probes and is balanced by what this client sees itself. `[A13]`
     pub silent: bool,
-    /// It has answered probes and does not any more, while others do: it is not chosen as long as there are others.
+    /// It has answered probes and does not any more, while others do: it is not chosen as long as
+    /// there are others.
     pub lost: bool,
 }
 
@@ -148,7 +150,8 @@ pub struct ReplicaView {
 pub struct Snapshot {
     /// Every known replica.
     pub replicas: Vec<ReplicaView>,
-    /// The pool, or whatever else is kept of reports, oldest first; empty for policies that keep none.
+    /// The pool, or whatever else is kept of reports, oldest first; empty for policies that keep
+    /// none.
     pub pool: Vec<PooledView>,
     /// Whose reports of [`pool`](Self::pool) the next query's choice compares, the best first and
     /// of equals the older, and what of each, for policies that compare something of their own.
@@ -160,8 +163,9 @@ pub struct Snapshot {
     pub next: Option<ReplicaId>,
     /// The RIF limit now; `None` where nothing is hot.
     pub rif_limit: Option<Rif>,
-    /// Probes that the next query asks for, in the mean: what the policy wants, less what it leaves out while probing shows an
-    /// overload; before `probes_per_second_max`. `None` where queries ask for no probes. `[A2]` `[Decision 0011]`
+    /// Probes that the next query asks for, in the mean: what the policy wants, less what it leaves
+    /// out while probing shows an overload; before `probes_per_second_max`. `None` where queries
+    /// ask for no probes. `[A2]` `[Decision 0011]`
     pub probe_rate: Option<Rate>,
     /// Every known replica's health; empty where nobody watches it.
     pub health: Vec<HealthView>,

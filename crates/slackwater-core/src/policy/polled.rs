@@ -1,10 +1,12 @@
-//! What all policies have in common that ask every replica again and again: when whom, and what becomes of the answers.
+//! What all policies have in common that ask every replica again and again: when whom, and what
+//! becomes of the answers.
 //!
-//! Such a policy is an [`Unprobed`] whose rule of choice also looks at reports: a [`ChoosePolled`]. Each replica is asked
-//! once in every interval, at a phase of its own that is drawn when it joins, so that neither one client's polls nor those
-//! of many go out at once; the first poll goes out when the replica joins. A poll that is not answered within the
-//! interval, or a second if that is shorter, is lost; a replica that loses three in a row is silent, what it said of
-//! itself is forgotten, and if others answer, it is not chosen.
+//! Such a policy is an [`Unprobed`] whose rule of choice also looks at reports: a [`ChoosePolled`].
+//! Each replica is asked once in every interval, at a phase of its own that is drawn when it joins,
+//! so that neither one client's polls nor those of many go out at once; the first poll goes out
+//! when the replica joins. A poll that is not answered within the interval, or a second if that is
+//! shorter, is lost; a replica that loses three in a row is silent, what it said of itself is
+//! forgotten, and if others answer, it is not chosen.
 
 use crate::draw::Draw;
 use crate::policy::Policy;

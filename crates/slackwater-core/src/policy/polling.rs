@@ -1,4 +1,5 @@
-//! Which polls are due, and which are out: once in an interval for each replica, at a phase of its own.
+//! Which polls are due, and which are out: once in an interval for each replica, at a phase of its
+//! own.
 
 use crate::draw::{Draw, below};
 use crate::policy::fleet::{LOST_IN_A_ROW, LostProbes};
@@ -36,10 +37,11 @@ pub(super) struct Polling {
     deadline_ns: u64,
     /// The next poll of each replica that was asked at most once, the earliest first.
     new: BinaryHeap<Reverse<(Instant, ReplicaId)>>,
-    /// And of each other one, in order too. They are an interval apart, so that whoever is asked goes to the end: a queue,
-    /// where a heap would have to find the place each time.
+    /// And of each other one, in order too. They are an interval apart, so that whoever is asked
+    /// goes to the end: a queue, where a heap would have to find the place each time.
     regular: VecDeque<(Instant, ReplicaId)>,
-    /// In the order of their numbers, which is that of their deadlines; the first is out, of the others some have ended.
+    /// In the order of their numbers, which is that of their deadlines; the first is out, of the
+    /// others some have ended.
     out: VecDeque<Option<Out>>,
     /// The number of the first.
     first: u32,
@@ -63,8 +65,8 @@ impl Polling {
         self.hearings.insert(replica, Hearing::default());
         self.new.push(Reverse((now, replica)));
         self.regular.reserve(self.new.len());
-        // While the first is out, everybody else may be asked twice: a replica's first two polls are less than an interval
-        // apart, and so are one that was late and the next.
+        // While the first is out, everybody else may be asked twice: a replica's first two polls
+        // are less than an interval apart, and so are one that was late and the next.
         self.out.reserve(2 * (self.new.len() + self.regular.len()));
     }
 
@@ -102,8 +104,9 @@ impl Polling {
         }
     }
 
-    /// The replica whose poll is the earliest is asked, and asked again an interval after this poll was due, except that its
-    /// first two are a random part of one apart, and that polls missed for longer are not made up for.
+    /// The replica whose poll is the earliest is asked, and asked again an interval after this poll
+    /// was due, except that its first two are a random part of one apart, and that polls missed for
+    /// longer are not made up for.
     fn ask(&mut self, now: Instant, due: Instant, replica: ReplicaId, draw: &mut dyn Draw) {
         if self.regular.front() == Some(&(due, replica)) {
             self.regular.pop_front();
@@ -164,7 +167,8 @@ impl Polling {
         }
     }
 
-    /// A poll of the replica was lost; it and those before it that were, or `None` if the replica has left.
+    /// A poll of the replica was lost; it and those before it that were, or `None` if the replica
+    /// has left.
     pub(super) fn lost(&mut self, now: Instant, replica: ReplicaId) -> Option<LostProbes> {
         let hearing = self.hearings.find_mut(replica)?;
         if hearing.lost_in_a_row == 0 {
@@ -200,7 +204,8 @@ mod tests {
     const MS_NS: u64 = 1_000_000;
     const INTERVAL: Duration = Duration::from_millis(500);
 
-    /// The next poll of a replica: by the words of [`Polling::ask`], with a search where that has queues.
+    /// The next poll of a replica: by the words of [`Polling::ask`], with a search where that has
+    /// queues.
     struct Slow {
         due: Instant,
         replica: ReplicaId,

@@ -13,8 +13,8 @@ pub struct ProbeId {
 }
 
 impl ProbeId {
-    /// The name as a number, for whoever writes it down: where the policy keeps it in the lower half, which one of those that
-    /// it kept there in the upper one.
+    /// The name as a number, for whoever writes it down: where the policy keeps it in the lower
+    /// half, which one of those that it kept there in the upper one.
     pub const fn to_bits(self) -> u64 {
         (self.serial as u64) << u32::BITS | self.slot as u64
     }
@@ -83,8 +83,9 @@ pub(in crate::policy) struct RoundAnswer {
     pub(in crate::policy) draining: bool,
 }
 
-/// A synchronous probing round for one query: d replicas are asked at once, and the choice is made as soon as
-/// max(2, d − 1) have answered, or at the deadline. `[S1]` `[Prequal §4 "Synchronous mode"]`
+/// A synchronous probing round for one query: d replicas are asked at once, and the choice is made
+/// as soon as max(2, d − 1) have answered, or at the deadline. `[S1]` `[Prequal §4 "Synchronous
+/// mode"]`
 #[derive(Clone, Debug)]
 #[must_use = "the query waits for it"]
 pub struct ProbeRound {
@@ -140,8 +141,9 @@ impl ProbeRound {
         self.started_at
     }
 
-    /// What has become of the probes so far, but for those that are still awaited. Told again to a round that asks the same
-    /// replicas ([`Self::handle_report`], [`Self::handle_lost`]), it makes that one equal to this one.
+    /// What has become of the probes so far, but for those that are still awaited. Told again to a
+    /// round that asks the same replicas ([`Self::handle_report`], [`Self::handle_lost`]), it makes
+    /// that one equal to this one.
     pub fn replies(&self) -> impl Iterator<Item = (ReplicaId, RoundReply)> + '_ {
         self.targets.iter().flatten().filter_map(|target| {
             let reply = match target.state {

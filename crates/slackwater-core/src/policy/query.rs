@@ -40,9 +40,11 @@ pub struct Query<'a> {
     pub attempt: Attempt,
     /// Replicas that have had the query already and are not chosen again.
     pub avoid: &'a [ReplicaId],
-    /// The replica that it goes to if that may be chosen and is none of `avoid`; otherwise the policy chooses as ever.
+    /// The replica that it goes to if that may be chosen and is none of `avoid`; otherwise the
+    /// policy chooses as ever.
     pub pinned: Option<ReplicaId>,
-    /// It is pinned to that one because it has waited for room, and there it is: no session and no key belongs there.
+    /// It is pinned to that one because it has waited for room, and there it is: no session and no
+    /// key belongs there.
     pub has_room: bool,
     /// The round that a [`Decision::Probe`] began for it, which ends with the answers that it has:
     /// the choice is made now. Policies that begin no rounds choose as ever. `[S1]` `[S2]`
@@ -61,8 +63,9 @@ impl<'a> Query<'a> {
         }
     }
 
-    /// A query's first try, for which somebody else has chosen already: a session's cookie, a key's hash. The policy
-    /// charges it like a choice of its own, so that what it knows of the replica stays true.
+    /// A query's first try, for which somebody else has chosen already: a session's cookie, a key's
+    /// hash. The policy charges it like a choice of its own, so that what it knows of the replica
+    /// stays true.
     pub const fn pinned(replica: ReplicaId) -> Self {
         Self {
             pinned: Some(replica),
@@ -70,8 +73,9 @@ impl<'a> Query<'a> {
         }
     }
 
-    /// A query that every replica was too full for, and that has waited until this one had room. It triggers nothing that
-    /// a first try does, as that was made before it waited. The policy charges it like a choice of its own.
+    /// A query that every replica was too full for, and that has waited until this one had room. It
+    /// triggers nothing that a first try does, as that was made before it waited. The policy
+    /// charges it like a choice of its own.
     pub const fn with_room(replica: ReplicaId) -> Self {
         Self {
             attempt: Attempt::Retry,
@@ -107,7 +111,8 @@ impl<'a> Query<'a> {
         }
     }
 
-    /// Whether a replica that may not be chosen is better than none. Not for a second copy: the first may still be answered.
+    /// Whether a replica that may not be chosen is better than none. Not for a second copy: the
+    /// first may still be answered.
     pub(crate) fn may_leave_the_choice(&self) -> bool {
         self.attempt != Attempt::Hedge
     }
@@ -237,7 +242,8 @@ named! {
 }
 
 impl PickReason {
-    /// Whether the best of several was chosen, so that one of them came second: not by chance, in turn or for want of others.
+    /// Whether the best of several was chosen, so that one of them came second: not by chance, in
+    /// turn or for want of others.
     pub(crate) const fn is_comparison(self) -> bool {
         matches!(
             self,
@@ -257,8 +263,9 @@ impl fmt::Display for PickReason {
     }
 }
 
-/// A query that is out. Hand it back by [`Policy::handle_query_done`](crate::policy::Policy::handle_query_done); it can
-/// neither be copied nor made up, so each query that was handed out ends at most once.
+/// A query that is out. Hand it back by
+/// [`Policy::handle_query_done`](crate::policy::Policy::handle_query_done); it can neither be
+/// copied nor made up, so each query that was handed out ends at most once.
 #[derive(Debug)]
 #[must_use = "a query that never ends stays in flight for ever"]
 pub struct Ticket {
@@ -299,7 +306,8 @@ impl Ticket {
         }
     }
 
-    /// Notes that latency ends now, with the head of a response or else with the query; `None` if it had ended before.
+    /// Notes that latency ends now, with the head of a response or else with the query; `None` if
+    /// it had ended before.
     pub(in crate::policy) fn end_latency(
         &mut self,
         now: Instant,
@@ -353,7 +361,8 @@ named! {
 }
 
 impl Outcome {
-    /// The query failed, and its replica is to blame. A push-back is no failure, and what the client gave up tells nothing.
+    /// The query failed, and its replica is to blame. A push-back is no failure, and what the
+    /// client gave up tells nothing.
     pub const fn is_failure(self) -> bool {
         matches!(
             self,

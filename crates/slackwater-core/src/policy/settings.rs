@@ -1,7 +1,8 @@
 //! Settings of policies that are checked once and valid from then on.
 //!
-//! A policy's settings are a plain struct that a user may fill in as they like. [`Settings::validate`] makes a
-//! [`Valid`] of it, which is what a policy takes: nothing after that has to check again.
+//! A policy's settings are a plain struct that a user may fill in as they like.
+//! [`Settings::validate`] makes a [`Valid`] of it, which is what a policy takes: nothing after that
+//! has to check again.
 
 use crate::fixed::{Quantile, Rate};
 use core::error::Error;
@@ -182,7 +183,8 @@ pub(crate) fn require_span_or_none(span: Duration, field: &'static str) -> Resul
 #[cfg(test)]
 pub(crate) type Spoil<S> = (&'static str, fn(&mut S));
 
-/// For tests: each way to spoil the defaults is answered with an error that names the field, and the defaults are valid.
+/// For tests: each way to spoil the defaults is answered with an error that names the field, and
+/// the defaults are valid.
 #[cfg(test)]
 pub(crate) fn check_ranges<S: Settings + Default>(spoils: &[Spoil<S>]) {
     assert_eq!(S::default().check(), Ok(()), "the defaults are valid");

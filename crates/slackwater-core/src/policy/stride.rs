@@ -1,9 +1,9 @@
 //! Turns in proportion to weights, without a queue: a static stride.
 //!
-//! As gRPC and Envoy have it for weighted round robin: in round g, replica i is passed over if
-//! (w · g + i · 32767) mod 65535 < 65535 − w, where w is its weight. One of weight 65535 has a turn in every round, one of
-//! half of it in every second; neighbours of the same weight are half a cycle apart, so that they are not passed over
-//! together. All weights being 65535, this is round robin.
+//! As gRPC and Envoy have it for weighted round robin: in round g, replica i is passed over if (w ·
+//! g + i · 32767) mod 65535 < 65535 − w, where w is its weight. One of weight 65535 has a turn in
+//! every round, one of half of it in every second; neighbours of the same weight are half a cycle
+//! apart, so that they are not passed over together. All weights being 65535, this is round robin.
 
 use crate::draw::{Draw, below};
 use crate::policy::candidates::Candidates;
@@ -22,8 +22,8 @@ const ROUNDS_MAX: usize = 8;
 pub(crate) struct StaticStride {
     weights: ReplicaMap<u16>,
     other_weight: u16,
-    /// The next turn to look at; unknown before the first query, and then random, so that many clients do not march in
-    /// step.
+    /// The next turn to look at; unknown before the first query, and then random, so that many
+    /// clients do not march in step.
     next: Option<u64>,
 }
 
@@ -56,15 +56,17 @@ impl StaticStride {
         self.weights.remove(replica);
     }
 
-    /// The next replica that has its turn and that the query may go to. Looks at hardly more than one where the largest
-    /// weight is [`WEIGHT_MAX`] and the others are not far below; at all of them eight times at the most.
+    /// The next replica that has its turn and that the query may go to. Looks at hardly more than
+    /// one where the largest weight is [`WEIGHT_MAX`] and the others are not far below; at all of
+    /// them eight times at the most.
     pub(crate) fn choose(
         &mut self,
         from: Candidates<'_>,
         draw: &mut dyn Draw,
     ) -> Option<ReplicaId> {
         let chosen = self.next_turn(from, draw).or_else(|| {
-            // Those with the largest weights have had the query, and the others hardly ever have a turn.
+            // Those with the largest weights have had the query, and the others hardly ever have a
+            // turn.
             self.largest(from, draw)
         })?;
         if from.is_explained() {
@@ -75,7 +77,8 @@ impl StaticStride {
         Some(chosen)
     }
 
-    /// The largest weight that the query may go to; of equals one at random, as many clients may be at this at once.
+    /// The largest weight that the query may go to; of equals one at random, as many clients may be
+    /// at this at once.
     fn largest(&self, from: Candidates<'_>, draw: &mut dyn Draw) -> Option<ReplicaId> {
         let largest = from.allowed().map(|replica| self.weight(replica)).max()?;
         let equals = || (from.allowed()).filter(|&replica| self.weight(replica) == largest);
@@ -157,12 +160,12 @@ mod tests {
 
     #[test]
     fn turns_by_hand() {
-        // The first has every turn. The second: (32768 · g + 32767) mod 65535 is 32767, 0, 32768, 1, 32769, …, and is not
-        // passed over from 32767 on.
+        // The first has every turn. The second: (32768 · g + 32767) mod 65535 is 32767, 0, 32768,
+        // 1, 32769, …, and is not passed over from 32767 on.
         let found = turns(&[Some(65_535), Some(32_768)], &[], 9);
         assert_eq!(found, places([0, 1, 0, 0, 1, 0, 0, 1, 0]));
-        // 21845 · g mod 65535 is 0, 21845, 43690, 0, …: of the first, every third turn, from 43690 on. The second is
-        // 32767 further: 32767, 54612, 10922, ….
+        // 21845 · g mod 65535 is 0, 21845, 43690, 0, …: of the first, every third turn, from 43690
+        // on. The second is 32767 further: 32767, 54612, 10922, ….
         let found = turns(&[Some(21_845), Some(21_845), Some(65_535)], &[], 10);
         assert_eq!(found, places([2, 1, 2, 0, 2, 2, 1, 2, 0, 2]));
     }

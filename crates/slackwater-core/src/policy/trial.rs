@@ -101,7 +101,8 @@ impl<P: Policy> Trial<P> {
         self.policy.handle_query_done(self.now, ticket, outcome);
     }
 
-    /// A query that goes to the replica at this place, because it has been everywhere else; it ends after `latency`.
+    /// A query that goes to the replica at this place, because it has been everywhere else; it ends
+    /// after `latency`.
     pub(in crate::policy) fn serve(&mut self, place: usize, latency: Duration, outcome: Outcome) {
         let avoid: Vec<_> = (self.replicas.iter().copied())
             .filter(|&replica| replica != self.replicas[place])
@@ -133,8 +134,8 @@ impl<P: Policy> Trial<P> {
         counts
     }
 
-    /// What holds for every policy: nobody is chosen who is avoided, ejected or gone, unless there is nobody else.
-    /// `reason` is why its picks are picked. Wants three replicas or more.
+    /// What holds for every policy: nobody is chosen who is avoided, ejected or gone, unless there
+    /// is nobody else. `reason` is why its picks are picked. Wants three replicas or more.
     pub(in crate::policy) fn check_standing(&mut self, reason: PickReason) {
         let avoid = [self.replicas[0]];
         let ejected = self.replicas[1];

@@ -1,13 +1,15 @@
 //! Who has had more than its turn of this client's queries lately. `[Decision 0014]`
 //!
-//! Reports tell what is in flight, not what has just been done. A replica with a quota of CPU, or with a cache or a
-//! collector that needs time after work, looks idle until it stops; and of replicas that are all idle, the one that is a
-//! little better by what was learned would get everything. So a client remembers to whom it has sent how much lately. In turn,
-//! each replica gets one of as many queries as there are replicas: whoever had more is *ahead*.
+//! Reports tell what is in flight, not what has just been done. A replica with a quota of CPU, or
+//! with a cache or a collector that needs time after work, looks idle until it stops; and of
+//! replicas that are all idle, the one that is a little better by what was learned would get
+//! everything. So a client remembers to whom it has sent how much lately. In turn, each replica
+//! gets one of as many queries as there are replicas: whoever had more is *ahead*.
 //!
-//! Whatever is sent there counts, also retries, second copies and pinned queries. A replica that a query avoids for its share of
-//! them, as it is new or fails, has its turn pass: else it would make up for what it is spared. One that joins, or comes
-//! back, stands as if it had just had its turn, so that not every client begins with it.
+//! Whatever is sent there counts, also retries, second copies and pinned queries. A replica that a
+//! query avoids for its share of them, as it is new or fails, has its turn pass: else it would make
+//! up for what it is spared. One that joins, or comes back, stands as if it had just had its turn,
+//! so that not every client begins with it.
 
 /// Queries, and what is compared with them, are counted in so many parts.
 pub(in crate::policy) const FINE: u64 = 1 << FINE_BITS;
@@ -22,8 +24,8 @@ const AHEAD_MAX: u64 = 2 * FINE;
 pub(in crate::policy) struct Turns {
     /// The number of the query that last went there, the first of all being 1; 0 before any.
     last: u64,
-    /// What it had lately when that query had gone there, in 1/1024. When d more queries have been sent, n / (n + d + 1) of that
-    /// counts, of n replicas.
+    /// What it had lately when that query had gone there, in 1/1024. When d more queries have been
+    /// sent, n / (n + d + 1) of that counts, of n replicas.
     lately: u64,
 }
 
@@ -32,13 +34,14 @@ pub(in crate::policy) struct Turns {
 pub(in crate::policy) struct Turn {
     /// The number of the query that last went there; the lower, the longer ago its last turn was.
     pub(in crate::policy) last: u64,
-    /// For how many more queries in flight it counts, having had more than its turn lately; in 1/1024, and 2 at the most.
+    /// For how many more queries in flight it counts, having had more than its turn lately; in
+    /// 1/1024, and 2 at the most.
     pub(in crate::policy) ahead: u64,
 }
 
 impl Turns {
-    /// Of a replica that joins, or comes back, when `sent` queries had been sent: as if it had just had its turn, as it has each.
-    /// Before the first query nobody has had any.
+    /// Of a replica that joins, or comes back, when `sent` queries had been sent: as if it had just
+    /// had its turn, as it has each. Before the first query nobody has had any.
     pub(in crate::policy) fn since(sent: u64) -> Self {
         if sent == 0 {
             return Self::default();

@@ -1,7 +1,9 @@
-//! What all policies that send no probes have in common: a fleet, counts, and the way in and out of a query.
+//! What all policies that send no probes have in common: a fleet, counts, and the way in and out of
+//! a query.
 //!
-//! Such a policy is nothing but its rule of choice, a [`Choose`]; [`Unprobed`] makes a [`Policy`] of it. A rule that
-//! learns from the client's own queries is told of replicas that come and go, of latencies, and of how queries end.
+//! Such a policy is nothing but its rule of choice, a [`Choose`]; [`Unprobed`] makes a [`Policy`]
+//! of it. A rule that learns from the client's own queries is told of replicas that come and go, of
+//! latencies, and of how queries end.
 
 use crate::draw::Draw;
 use crate::policy::Policy;
@@ -21,8 +23,9 @@ use core::time::Duration;
 
 /// A rule of choice that looks at nothing but the fleet and what the client sees itself.
 ///
-/// What a rule is told never steps back in time. It may concern a replica that has left, or come back under another
-/// name; a rule knows only those that were added and not removed. By default a rule learns nothing.
+/// What a rule is told never steps back in time. It may concern a replica that has left, or come
+/// back under another name; a rule knows only those that were added and not removed. By default a
+/// rule learns nothing.
 pub trait Choose: Debug + Send {
     /// The policy's name.
     const NAME: &'static str;
@@ -47,7 +50,8 @@ pub trait Choose: Debug + Send {
         let _ = replica;
     }
 
-    /// The latency of a good answer is known: at the head of the response or, where no head was told of, at its end.
+    /// The latency of a good answer is known: at the head of the response or, where no head was
+    /// told of, at its end.
     fn handle_latency(&mut self, now: Instant, replica: ReplicaId, latency: Duration) {
         let _ = (now, replica, latency);
     }
@@ -65,8 +69,8 @@ pub struct QueryEnd {
     pub replica: ReplicaId,
     /// From the pick to the head of the response, or to the end of a query without one.
     pub latency: Duration,
-    /// What the head said, unless it broke off after a good head: then it failed. A query given up after a good head is
-    /// a success: the replica did what it was to do.
+    /// What the head said, unless it broke off after a good head: then it failed. A query given up
+    /// after a good head is a success: the replica did what it was to do.
     pub outcome: Outcome,
     /// Queries of this client's that are still in flight there.
     pub in_flight: u32,
@@ -184,7 +188,8 @@ impl<C: Choose> Policy for Unprobed<C> {
             }
             Some(explanation) => self.choose_explained(now, query, draw, explanation),
         };
-        // All available replicas may have had the query; one that is not available is better than none.
+        // All available replicas may have had the query; one that is not available is better than
+        // none.
         let Some(replica) = choice.or_else(|| self.fleet.random(query, draw)) else {
             self.counters.no_replica += 1;
             return Decision::NoReplica;

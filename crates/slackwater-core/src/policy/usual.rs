@@ -1,13 +1,13 @@
 //! What reports say as a rule, and how an old one that says less returns to it. `[Decision 0012]`
 //!
-//! A report is of a moment. A replica that had little to do then has been found by others since, or will be; and the older the
-//! report is, the more of them. One that had more than others is another thing: a queue stays for as long as what has made
-//! it, and to forget it early would feed it.
+//! A report is of a moment. A replica that had little to do then has been found by others since, or
+//! will be; and the older the report is, the more of them. One that had more than others is another
+//! thing: a queue stays for as long as what has made it, and to forget it early would feed it.
 
 use crate::policy::probed::recent_mean::RecentMean;
 
-/// Of a report, half is believed after so many times the latency that is usual: by then those that were in flight have ended,
-/// and others have come.
+/// Of a report, half is believed after so many times the latency that is usual: by then those that
+/// were in flight have ended, and others have come.
 const BELIEVED_LATENCIES: u64 = 2;
 
 /// The means of the newest 64 reports, of any replicas. `Default` is of none.

@@ -1,10 +1,11 @@
 //! For how long a replica has kept this client's queries waiting without a sign of life.
 //!
-//! What a client learns from answers it cannot learn of a replica that has stopped: its last answers were good, and no
-//! others come. The same rule as for a replica's own tracker, seen from the client `[T4]` `[Decision 0003]`: while a query
-//! waits for the head of its response, the time since the last progress counts. Progress is an answer, good or bad; for a
-//! replica from which nothing was awaited it begins with the query that is sent. To give up is no progress, and a query
-//! whose head is here waits no more.
+//! What a client learns from answers it cannot learn of a replica that has stopped: its last
+//! answers were good, and no others come. The same rule as for a replica's own tracker, seen from
+//! the client `[T4]` `[Decision 0003]`: while a query waits for the head of its response, the time
+//! since the last progress counts. Progress is an answer, good or bad; for a replica from which
+//! nothing was awaited it begins with the query that is sent. To give up is no progress, and a
+//! query whose head is here waits no more.
 
 use crate::replica::{ReplicaId, ReplicaMap};
 use crate::time::Instant;

@@ -1,14 +1,18 @@
-//! How many further tries there may be: of retries so many at once, of second copies a share of all queries.
+//! How many further tries there may be: of retries so many at once, of second copies a share of all
+//! queries.
 //!
-//! A fleet that is overloaded fails queries; if each failure became another query, the load would grow by as much as the
-//! fleet falls behind, and it would not come back. So retries may be a share of the queries in flight and no more. A share
-//! of a few queries would be none at all, so a few retries are always allowed. Envoy's clusters have the same rule and the
-//! same two numbers (`retry_budget`: 20 %, at least 3); Finagle and Linkerd pay 20 % of queries into a bucket of tokens
-//! instead, which bounds the ratio exactly but needs a clock and a rate at which an idle client still may retry.
+//! A fleet that is overloaded fails queries; if each failure became another query, the load would
+//! grow by as much as the fleet falls behind, and it would not come back. So retries may be a share
+//! of the queries in flight and no more. A share of a few queries would be none at all, so a few
+//! retries are always allowed. Envoy's clusters have the same rule and the same two numbers
+//! (`retry_budget`: 20 %, at least 3); Finagle and Linkerd pay 20 % of queries into a bucket of
+//! tokens instead, which bounds the ratio exactly but needs a clock and a rate at which an idle
+//! client still may retry.
 //!
-//! Second copies, and trials of replicas that are out, are paid for in that other way ([`Tokens`]): they answer no failure, so
-//! that nothing is lost where there are none, and what they may cost is promised as a share of the load. Such a share in
-//! flight would not bound it: a copy that is soon over makes room for the next one.
+//! Second copies, and trials of replicas that are out, are paid for in that other way ([`Tokens`]):
+//! they answer no failure, so that nothing is lost where there are none, and what they may cost is
+//! promised as a share of the load. Such a share in flight would not bound it: a copy that is soon
+//! over makes room for the next one.
 
 use crate::fixed::{ONE, Quantile};
 use crate::policy::{ConfigError, Settings, Valid};
@@ -17,17 +21,17 @@ use crate::policy::{ConfigError, Settings, Valid};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RetryBudgetSettings {
-    /// Retries at once, as a share of the queries in flight: 0 to 1, default 0.2. At 0 only `retries_min` counts, at 1
-    /// every query may be out for its second time.
+    /// Retries at once, as a share of the queries in flight: 0 to 1, default 0.2. At 0 only
+    /// `retries_min` counts, at 1 every query may be out for its second time.
     pub share: Quantile,
-    /// Retries that there may be at once however few queries are in flight: 0 to 1,024, default 3. 0 with a share of 0:
-    /// no retries at all.
+    /// Retries that there may be at once however few queries are in flight: 0 to 1,024, default 3.
+    /// 0 with a share of 0: no retries at all.
     pub retries_min: u32,
 }
 
 impl RetryBudgetSettings {
-    /// Retries that there may be at once while so many queries are in flight whose response has not begun:
-    /// ⌊`share` · `queries`⌋ or, if that is less, `retries_min`.
+    /// Retries that there may be at once while so many queries are in flight whose response has not
+    /// begun: ⌊`share` · `queries`⌋ or, if that is less, `retries_min`.
     pub fn retries_max(&self, queries: u32) -> u32 {
         let share = u64::from(queries) * u64::from(self.share.millionths()) / u64::from(ONE);
         // No more than the queries, as a share is at most 1.
@@ -67,8 +71,9 @@ impl RetryBudget {
     }
 
     /// Takes a place for a retry, if there is one: fewer retries are out than
-    /// [`RetryBudgetSettings::retries_max`]. `queries` are those in flight whose response has not begun, the one that is to be retried
-    /// among them. Whoever got a place gives it back by [`RetryBudget::end`].
+    /// [`RetryBudgetSettings::retries_max`]. `queries` are those in flight whose response has not
+    /// begun, the one that is to be retried among them. Whoever got a place gives it back by
+    /// [`RetryBudget::end`].
     #[must_use = "a place that is taken has to be given back"]
     pub fn begin(&mut self, queries: u32) -> bool {
         let has_room = self.retries < self.config.retries_max(queries);
@@ -89,15 +94,18 @@ impl RetryBudget {
     }
 }
 
-/// Keeps count of the second copies that no replica drops, though they are tied: they are work done twice. `[H2]`
+/// Keeps count of the second copies that no replica drops, though they are tied: they are work done
+/// twice. `[H2]`
 ///
-/// Each copy is paid for as it goes out, and what it cost comes back when either copy is dropped. So where replicas keep
-/// their side, as many queries as wait may have a second copy; where they know nothing of ties, the load hardly grows.
+/// Each copy is paid for as it goes out, and what it cost comes back when either copy is dropped.
+/// So where replicas keep their side, as many queries as wait may have a second copy; where they
+/// know nothing of ties, the load hardly grows.
 #[derive(Clone, Debug)]
 pub struct TieBudget(Tokens);
 
 impl TieBudget {
-    /// A budget of `share` of the queries, with enough for `saved_max` copies to begin with, and never more.
+    /// A budget of `share` of the queries, with enough for `saved_max` copies to begin with, and
+    /// never more.
     pub fn new(share: Quantile, saved_max: u32) -> Self {
         let mut tokens = Tokens::new(share, saved_max);
         tokens.saved = tokens.max;
@@ -171,7 +179,8 @@ impl Tokens {
         self.saved = self.saved.saturating_sub(u64::from(ONE));
     }
 
-    /// Pays for a copy; `false` if there is not enough. So there are never more than ⌊`share` · queries⌋ copies.
+    /// Pays for a copy; `false` if there is not enough. So there are never more than ⌊`share` ·
+    /// queries⌋ copies.
     #[must_use]
     pub(super) fn pay(&mut self) -> bool {
         let is_enough = self.has_one();

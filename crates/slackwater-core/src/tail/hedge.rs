@@ -1,26 +1,32 @@
 //! When further copies of a query go out while the first is still awaited.
 //!
-//! [The Tail at Scale, "Hedged requests": "defer sending a secondary request until the first request has been outstanding
-//! for more than the 95th-percentile expected latency for this class of requests"] `[H1]`
+//! [The Tail at Scale, "Hedged requests": "defer sending a secondary request until the first
+//! request has been outstanding for more than the 95th-percentile expected latency for this class
+//! of requests"] `[H1]`
 //!
-//! The expected latency is a quantile of what first copies took lately, class by class. Each first copy counts once. One
-//! that was left for another copy's answer counts by the time that it had been out: all that is known is that it would
-//! have taken longer, and as it had been out for longer than the quantile already, that is all the quantile needs. So the
-//! same is done with one that failed or was given up, if it was out for longer than the quantile; a failure that comes fast
-//! tells nothing of the time that an answer takes. Further copies do not count: there are only those of late queries, and of
-//! these only the fast ones are seen to their end, so they would draw the quantile down.
+//! The expected latency is a quantile of what first copies took lately, class by class. Each first
+//! copy counts once. One that was left for another copy's answer counts by the time that it had
+//! been out: all that is known is that it would have taken longer, and as it had been out for
+//! longer than the quantile already, that is all the quantile needs. So the same is done with one
+//! that failed or was given up, if it was out for longer than the quantile; a failure that comes
+//! fast tells nothing of the time that an answer takes. Further copies do not count: there are only
+//! those of late queries, and of these only the fast ones are seen to their end, so they would draw
+//! the quantile down.
 //!
-//! A budget that pays for fewer copies than there are late queries would be gone when those come that need it most: of those
-//! that the quantile finds late, most are over a little later. So where the budget is the smaller of the two, it says when a
-//! query is late: of queries with 2 % of copies, the slowest 2 %. And what had no copy, or has one that does not answer, is
-//! looked at again whenever it has been out for twice as long.
+//! A budget that pays for fewer copies than there are late queries would be gone when those come
+//! that need it most: of those that the quantile finds late, most are over a little later. So where
+//! the budget is the smaller of the two, it says when a query is late: of queries with 2 % of
+//! copies, the slowest 2 %. And what had no copy, or has one that does not answer, is looked at
+//! again whenever it has been out for twice as long.
 //!
-//! A second copy helps where the first met trouble that others do not meet. Where everybody is slow it is only load, and it
-//! comes when there is least room for it. Two things keep it away then: copies are paid for by queries, so that they are a
-//! small share of the load whatever happens; and when more than half of a class's last 64 queries were late, being late says
-//! nothing of the replica any more, and no copies are sent until that is over. (Should everybody stay slow, then the quantile
-//! will have followed within a window, and late is again what is late among them.) Finagle's backup requests have the
-//! quantile, the window and the budget; loki #4826 and failsafe-go #106 tell what comes of it without them.
+//! A second copy helps where the first met trouble that others do not meet. Where everybody is slow
+//! it is only load, and it comes when there is least room for it. Two things keep it away then:
+//! copies are paid for by queries, so that they are a small share of the load whatever happens; and
+//! when more than half of a class's last 64 queries were late, being late says nothing of the
+//! replica any more, and no copies are sent until that is over. (Should everybody stay slow, then
+//! the quantile will have followed within a window, and late is again what is late among them.)
+//! Finagle's backup requests have the quantile, the window and the budget; loki #4826 and
+//! failsafe-go #106 tell what comes of it without them.
 
 use super::budget::Tokens;
 use super::window::Window;
@@ -39,9 +45,10 @@ const RECENT: u32 = u64::BITS;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HedgeSettings {
-    /// A second copy is due when the first has been out for longer than this quantile of its class's latencies: 0 to 1,
-    /// default 0.95. The rest, to 1, is the share of queries for which one falls due, if there is a `budget` for so many;
-    /// otherwise the quantile is as much higher. At 1 only what takes longer than all others of the window.
+    /// A second copy is due when the first has been out for longer than this quantile of its
+    /// class's latencies: 0 to 1, default 0.95. The rest, to 1, is the share of queries for which
+    /// one falls due, if there is a `budget` for so many; otherwise the quantile is as much higher.
+    /// At 1 only what takes longer than all others of the window.
     pub quantile: Quantile,
     /// Further copies for each query, at most: 0 to 1, default 0.02. 0: none.
     pub budget: Quantile,
@@ -49,20 +56,23 @@ pub struct HedgeSettings {
     pub burst: u32,
     /// No copy is due sooner than this: 0 to 1 hour, default 1 ms.
     pub delay_min: Duration,
-    /// What is older than this does not count: 3 ms to 1 hour, default 30 s. The quantile follows within a tenth of it.
+    /// What is older than this does not count: 3 ms to 1 hour, default 30 s. The quantile follows
+    /// within a tenth of it.
     pub window: Duration,
-    /// A class with fewer latencies in its window has no quantile, and sends no copies: 1 to 1,000,000, default 64.
+    /// A class with fewer latencies in its window has no quantile, and sends no copies: 1 to
+    /// 1,000,000, default 64.
     pub samples_min: u32,
-    /// No copies while more than this share of a class's last 64 queries was late: 0 to 1, default 0.5. At 0 a single late
-    /// one is enough, at 1 it is never so.
+    /// No copies while more than this share of a class's last 64 queries was late: 0 to 1, default
+    /// 0.5. At 0 a single late one is enough, at 1 it is never so.
     pub slow_share: Quantile,
-    /// Copies of one query, the first among them, at most: 2 to [`COPIES_MAX`], default 2. Each further one is due when the
-    /// query has been out for twice as long as when it was last looked at, and is paid for like the second.
+    /// Copies of one query, the first among them, at most: 2 to [`COPIES_MAX`], default 2. Each
+    /// further one is due when the query has been out for twice as long as when it was last looked
+    /// at, and is paid for like the second.
     pub copies_max: u32,
 }
 
-/// No query has more copies than this, the first among them. Where one copy in a hundred is stuck, all four are once in a
-/// hundred million times.
+/// No query has more copies than this, the first among them. Where one copy in a hundred is stuck,
+/// all four are once in a hundred million times.
 pub const COPIES_MAX: u32 = 4;
 
 /// Settings that make sense.
@@ -85,9 +95,9 @@ impl Default for HedgeSettings {
 }
 
 impl HedgeSettings {
-    /// For the leaves of a fan-out, which waits for the slowest of them: 5 % more queries, and up to three copies. With two, a
-    /// hundred leaves of which one in a hundred is stuck have both copies of one stuck in one request of a hundred; with three
-    /// in one of ten thousand.
+    /// For the leaves of a fan-out, which waits for the slowest of them: 5 % more queries, and up
+    /// to three copies. With two, a hundred leaves of which one in a hundred is stuck have both
+    /// copies of one stuck in one request of a hundred; with three in one of ten thousand.
     pub fn for_fan_out() -> Self {
         Self {
             budget: Quantile::from_millionths(ONE / 20).unwrap_or(Quantile::ZERO),
@@ -134,7 +144,8 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// When [`Hedger::handle_due`] is to be called if the query has not ended before; `None`: never, or not any more.
+    /// When [`Hedger::handle_due`] is to be called if the query has not ended before; `None`:
+    /// never, or not any more.
     pub const fn due_at(&self) -> Option<Instant> {
         if self.copies < self.copies_max {
             self.due_at
@@ -203,7 +214,8 @@ impl Hedger {
         }
     }
 
-    /// A query's first copy is sent. Classes count from 0; whatever is beyond the last belongs to that.
+    /// A query's first copy is sent. Classes count from 0; whatever is beyond the last belongs to
+    /// that.
     pub fn begin(&mut self, now: Instant, class: usize) -> Watch {
         self.counters.queries += 1;
         self.tokens.earn();
@@ -224,11 +236,12 @@ impl Hedger {
         }
     }
 
-    /// The time at which a watch is due is here, and the query has no answer: whether to send another copy now. Whether it is
-    /// or not, the query may be looked at once more at [`Watch::due_at`], which is later then: when it has been out for twice
-    /// as long. So where there is not enough for all, those that are out for longest have it, and a third copy goes out when
-    /// the second has been awaited for as long as the first had been. Before its time, and when there are as many copies as
-    /// there may be, it is `false`.
+    /// The time at which a watch is due is here, and the query has no answer: whether to send
+    /// another copy now. Whether it is or not, the query may be looked at once more at
+    /// [`Watch::due_at`], which is later then: when it has been out for twice as long. So where
+    /// there is not enough for all, those that are out for longest have it, and a third copy goes
+    /// out when the second has been awaited for as long as the first had been. Before its time, and
+    /// when there are as many copies as there may be, it is `false`.
     pub fn handle_due(&mut self, now: Instant, watch: &mut Watch) -> bool {
         let is_due = watch.due_at().is_some_and(|due_at| due_at <= now);
         if !is_due {
@@ -281,7 +294,8 @@ impl Hedger {
         }
     }
 
-    /// How long queries of a class are out before a second copy is due; `None` if that is not known. As of the last query.
+    /// How long queries of a class are out before a second copy is due; `None` if that is not
+    /// known. As of the last query.
     pub fn delay(&self, class: usize) -> Option<Duration> {
         let class = &self.classes[class.min(self.classes.len() - 1)];
         class.delay_ns(&self.config).map(Duration::from_nanos)

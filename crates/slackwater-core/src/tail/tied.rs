@@ -1,16 +1,20 @@
-//! Which of two tied copies of a query a replica serves: at one replica, those that wait, and those whose twin has begun.
+//! Which of two tied copies of a query a replica serves: at one replica, those that wait, and those
+//! whose twin has begun.
 //!
-//! [The Tail at Scale, "Tied requests": "When a request begins execution, it sends a cancellation message to its counterpart.
-//! The corresponding request, if still enqueued in the other server, can be aborted immediately"] `[H2]`
+//! [The Tail at Scale, "Tied requests": "When a request begins execution, it sends a cancellation
+//! message to its counterpart. The corresponding request, if still enqueued in the other server,
+//! can be aborted immediately"] `[H2]`
 //!
-//! Both copies have one name, which the client draws. Whoever keeps a replica's queue says what happens to copies here, and
-//! carries what is to be said to the twin's replica. A cancellation may overtake the copy that it is for: then it is kept
-//! for a while, and the copy dropped when it comes. If it comes too late, as both copies have begun, both are served, and
-//! that is counted: it is work done twice.
+//! Both copies have one name, which the client draws. Whoever keeps a replica's queue says what
+//! happens to copies here, and carries what is to be said to the twin's replica. A cancellation may
+//! overtake the copy that it is for: then it is kept for a while, and the copy dropped when it
+//! comes. If it comes too late, as both copies have begun, both are served, and that is counted: it
+//! is work done twice.
 //!
-//! The table is of fixed size, in sets of eight names. A name that comes when its set is full takes the place of a kept
-//! cancellation, the oldest first; if there is none, its copy is served without a tie. So neither many names nor ill-chosen ones
-//! cost more than a look at eight places, and the worst that they bring about is work done twice.
+//! The table is of fixed size, in sets of eight names. A name that comes when its set is full takes
+//! the place of a kept cancellation, the oldest first; if there is none, its copy is served without
+//! a tie. So neither many names nor ill-chosen ones cost more than a look at eight places, and the
+//! worst that they bring about is work done twice.
 
 use crate::policy::{ConfigError, Settings, Valid, require};
 use crate::time::Instant;
@@ -29,10 +33,11 @@ pub struct TieName(pub u64);
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TiesSettings {
-    /// How many names there is room for: 8 to 1,048,576, default 4,096; rounded up to a power of two.
+    /// How many names there is room for: 8 to 1,048,576, default 4,096; rounded up to a power of
+    /// two.
     pub names_max: u32,
-    /// How long a cancellation waits for its copy: 1 ms to 1 hour, default 1 s. It has to be longer than the client's delay
-    /// before the second copy, and the way here.
+    /// How long a cancellation waits for its copy: 1 ms to 1 hour, default 1 s. It has to be longer
+    /// than the client's delay before the second copy, and the way here.
     pub cancelled_max: Duration,
 }
 
@@ -121,8 +126,8 @@ impl<J: Copy> Ties<J> {
         }
     }
 
-    /// A copy comes. That it is cancelled is said once; one that is tied is nobody's until [`Self::wait`] or
-    /// [`Self::start`] says what becomes of it.
+    /// A copy comes. That it is cancelled is said once; one that is tied is nobody's until
+    /// [`Self::wait`] or [`Self::start`] says what becomes of it.
     #[must_use]
     pub fn come(&mut self, now: Instant, name: TieName) -> Comes {
         match self.find(now, name) {
@@ -150,7 +155,8 @@ impl<J: Copy> Ties<J> {
         self.enter(now, name, State::Begun)
     }
 
-    /// A copy comes, and waits as `job`; `false`: its twin has begun elsewhere, and it is to be dropped.
+    /// A copy comes, and waits as `job`; `false`: its twin has begun elsewhere, and it is to be
+    /// dropped.
     #[must_use]
     pub fn arrive(&mut self, now: Instant, name: TieName, job: J) -> bool {
         let comes = self.come(now, name);
@@ -160,7 +166,8 @@ impl<J: Copy> Ties<J> {
         comes != Comes::Cancelled
     }
 
-    /// A copy that waited begins; `true`: its twin's replica is to be told. Without a tie there is nobody to tell.
+    /// A copy that waited begins; `true`: its twin's replica is to be told. Without a tie there is
+    /// nobody to tell.
     #[must_use]
     pub fn begin(&mut self, now: Instant, name: TieName) -> bool {
         let place = self.find(now, name);
@@ -173,7 +180,8 @@ impl<J: Copy> Ties<J> {
         false
     }
 
-    /// The twin of a copy has begun elsewhere: the copy that is to be taken out of the queue, if it waits here.
+    /// The twin of a copy has begun elsewhere: the copy that is to be taken out of the queue, if it
+    /// waits here.
     #[must_use]
     pub fn cancel(&mut self, now: Instant, name: TieName) -> Option<J> {
         let Some(place) = self.find(now, name) else {
@@ -244,7 +252,8 @@ impl<J: Copy> Ties<J> {
 
     /// Whether there was room.
     fn put(&mut self, now: Instant, name: TieName, state: State<J>) -> bool {
-        // Free places first, then the oldest cancellation, which may be for a copy that never comes.
+        // Free places first, then the oldest cancellation, which may be for a copy that never
+        // comes.
         let age = |place: &Option<Place<J>>| match place {
             None => Some(Duration::MAX),
             Some(Place {

@@ -1,8 +1,9 @@
 //! Latencies of the last while, as counts in buckets, and quantiles of them.
 //!
-//! Buckets are as wide as 1,024 ns up to 32 of them, and from there on a 32nd of the power of two below: a latency is known
-//! to 3.2 %. A window is three slices, and the oldest makes room for the next: what is asked of it is asked of the last two
-//! thirds of the window at least, and of all of it at most. Whatever is counted, the memory stays the same: 8.4 kB.
+//! Buckets are as wide as 1,024 ns up to 32 of them, and from there on a 32nd of the power of two
+//! below: a latency is known to 3.2 %. A window is three slices, and the oldest makes room for the
+//! next: what is asked of it is asked of the last two thirds of the window at least, and of all of
+//! it at most. Whatever is counted, the memory stays the same: 8.4 kB.
 
 use crate::fixed::Quantile;
 use crate::time::Instant;
@@ -71,8 +72,9 @@ impl Window {
         self.totals.iter().map(|&total| u64::from(total)).sum()
     }
 
-    /// The end of the bucket in which the quantile lies, in nanoseconds: no less than the quantile, and at most 3.2 % more
-    /// (or 1,024 ns). `None` of an empty window, and where the quantile is a minute or more.
+    /// The end of the bucket in which the quantile lies, in nanoseconds: no less than the quantile,
+    /// and at most 3.2 % more (or 1,024 ns). `None` of an empty window, and where the quantile is a
+    /// minute or more.
     pub(super) fn quantile_ns(&self, quantile: Quantile) -> Option<u64> {
         let len = self.len();
         let rank = quantile.nearest_rank(usize::try_from(len).unwrap_or(usize::MAX));
@@ -104,7 +106,8 @@ const fn bucket(latency_ns: u64) -> usize {
 /// The first nanosecond that belongs to the next bucket.
 const fn end_ns(bucket: usize) -> u64 {
     let next = bucket as u64 + 1;
-    // The inverse of the above: two groups of 32 are one unit wide, and each further one twice as wide as the last.
+    // The inverse of the above: two groups of 32 are one unit wide, and each further one twice as
+    // wide as the last.
     let power = (next >> SHARE_BITS).saturating_sub(1);
     let place = next - (power << SHARE_BITS);
     place << power << UNIT_BITS

@@ -1,8 +1,10 @@
-//! What a replica knows of itself: its requests in flight and how long the next query would take. `[T1]`–`[T5]`
+//! What a replica knows of itself: its requests in flight and how long the next query would take.
+//! `[T1]`–`[T5]`
 //!
-//! A [`LoadTracker`] is shared by all threads of a server and takes no lock: counts are atomic, and latencies go into a
-//! ring of slots that are each written by at most one thread at a time. It reads no clock; `now` comes with each call.
-//! Queries that this tracker counts are those that the application has; reports are for [`LoadReport`].
+//! A [`LoadTracker`] is shared by all threads of a server and takes no lock: counts are atomic, and
+//! latencies go into a ring of slots that are each written by at most one thread at a time. It
+//! reads no clock; `now` comes with each call. Queries that this tracker counts are those that the
+//! application has; reports are for [`LoadReport`].
 
 mod capacity;
 mod rates;
@@ -23,22 +25,24 @@ use samples::Samples;
 /// Settings of a [`LoadTracker`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrackerConfig {
-    /// Completions as old as this or newer make up the estimate by themselves if there are enough of them. Default 20 ms,
-    /// the paper's "O(1–10) milliseconds" with room for slower services; 0 leaves those of this very instant.
-    /// `[T3]` `[Decision 0004]`
+    /// Completions as old as this or newer make up the estimate by themselves if there are enough
+    /// of them. Default 20 ms, the paper's "O(1–10) milliseconds" with room for slower services; 0
+    /// leaves those of this very instant. `[T3]` `[Decision 0004]`
     pub sample_window: Duration,
-    /// So many completions within the window are enough. Default 5; at 0, as at 1, a single one is. `[T3]`
-    /// `[Decision 0004]`
+    /// So many completions within the window are enough. Default 5; at 0, as at 1, a single one is.
+    /// `[T3]` `[Decision 0004]`
     pub window_samples_min: usize,
-    /// Where there are fewer, so many of the newest completions are asked instead, whatever their age up to
-    /// `sample_age_max`. Default 16; 0 makes latency unknown then. `[T3]` `[Decision 0004]`
+    /// Where there are fewer, so many of the newest completions are asked instead, whatever their
+    /// age up to `sample_age_max`. Default 16; 0 makes latency unknown then. `[T3]` `[Decision
+    /// 0004]`
     pub remembered_samples_max: usize,
-    /// No sample is believed at this age or beyond: a replica that gets no queries becomes unknown, which ranks as the
-    /// median of the others, and so is tried again. Older ones only tell what wait is longer than usual. Default 3 s; 0
-    /// makes latency always unknown. `[T3]` `[Decision 0004]`
+    /// No sample is believed at this age or beyond: a replica that gets no queries becomes unknown,
+    /// which ranks as the median of the others, and so is tried again. Older ones only tell what
+    /// wait is longer than usual. Default 3 s; 0 makes latency always unknown. `[T3]` `[Decision
+    /// 0004]`
     pub sample_age_max: Duration,
-    /// How many latencies are kept, newest first to stay; from 2 to 4,096, default 256. A busier replica bases its
-    /// estimate on fewer milliseconds.
+    /// How many latencies are kept, newest first to stay; from 2 to 4,096, default 256. A busier
+    /// replica bases its estimate on fewer milliseconds.
     pub sample_capacity: usize,
 }
 
@@ -70,7 +74,8 @@ pub enum End {
 #[must_use = "a query that never finishes stays in flight for ever"]
 pub struct Arrival {
     at: Instant,
-    /// The *other* queries in flight at arrival: the tag that predicts what the next one meets. `[T2]`
+    /// The *other* queries in flight at arrival: the tag that predicts what the next one meets.
+    /// `[T2]`
     others: Rif,
     head_ready: bool,
 }
@@ -86,15 +91,18 @@ impl Arrival {
 #[derive(Debug)]
 pub struct LoadTracker {
     rif: AtomicU32,
-    /// The ends of queries less their beginnings, wrapping: what [`LoadTracker::rif_time_ns`] comes from.
+    /// The ends of queries less their beginnings, wrapping: what [`LoadTracker::rif_time_ns`] comes
+    /// from.
     spent_ns: AtomicU64,
-    /// The ends of times with something in flight less their beginnings, wrapping: what [`LoadTracker::busy_ns`] comes from.
+    /// The ends of times with something in flight less their beginnings, wrapping: what
+    /// [`LoadTracker::busy_ns`] comes from.
     busy_ns: AtomicU64,
     /// Queries whose response's head is not yet ready.
     waiting: AtomicU32,
     /// When a query was last answered, or the replica last began to wait for one: nanoseconds.
     progress_at_ns: AtomicU64,
-    /// How long a query had seen no progress when its client gave it up; zero once a query succeeds.
+    /// How long a query had seen no progress when its client gave it up; zero once a query
+    /// succeeds.
     stalled_ns: AtomicU64,
     /// When that was.
     stalled_at_ns: AtomicU64,
@@ -109,7 +117,8 @@ impl Default for LoadTracker {
 }
 
 impl LoadTracker {
-    /// A tracker with nothing in flight and nothing known. Values out of range are brought to the nearest in range.
+    /// A tracker with nothing in flight and nothing known. Values out of range are brought to the
+    /// nearest in range.
     pub fn new(config: &TrackerConfig) -> Self {
         let sample_age_max_ns = span_ns(config.sample_age_max);
         Self {
@@ -133,8 +142,8 @@ impl LoadTracker {
             self.busy_ns.fetch_sub(now.as_nanos(), Relaxed);
         }
         if self.waiting.load(Relaxed) == 0 {
-            // An idle replica makes no progress and is not stalled for it. Before the query counts as waiting, or a
-            // probe that comes in between would take the pause for a stall.
+            // An idle replica makes no progress and is not stalled for it. Before the query counts
+            // as waiting, or a probe that comes in between would take the pause for a stall.
             self.progress_at_ns.fetch_max(now.as_nanos(), Relaxed);
         }
         self.waiting.fetch_add(1, Release);
@@ -145,15 +154,16 @@ impl LoadTracker {
         }
     }
 
-    /// The response's head is ready: latency ends here, though the query stays in flight to the last byte. Only the
-    /// first call counts. `[T1]`
+    /// The response's head is ready: latency ends here, though the query stays in flight to the
+    /// last byte. Only the first call counts. `[T1]`
     pub fn head_ready(&self, now: Instant, arrival: &mut Arrival, end: End) {
         if !core::mem::replace(&mut arrival.head_ready, true) {
             self.answered(now, arrival, end);
         }
     }
 
-    /// The application has handed back the response, or the query is over for another reason. `[T1]`
+    /// The application has handed back the response, or the query is over for another reason.
+    /// `[T1]`
     #[expect(
         clippy::needless_pass_by_value,
         reason = "taking it makes a second end impossible"
@@ -165,8 +175,8 @@ impl LoadTracker {
         self.left(now);
     }
 
-    /// The query never reached the replica, as only its client can tell: neither sample nor sign of life, nor sign of a
-    /// stop. For a tracker that a client keeps of its own queries. `[A13]`
+    /// The query never reached the replica, as only its client can tell: neither sample nor sign of
+    /// life, nor sign of a stop. For a tracker that a client keeps of its own queries. `[A13]`
     #[expect(
         clippy::needless_pass_by_value,
         reason = "taking it makes a second end impossible"
@@ -186,18 +196,19 @@ impl LoadTracker {
         }
     }
 
-    /// Requests in flight summed over time up to now, in nanoseconds: the difference of two, over the time between them, is
-    /// the mean RIF of that time. Beside queries that come or go at this very moment it may be off by as much as these
-    /// take.
+    /// Requests in flight summed over time up to now, in nanoseconds: the difference of two, over
+    /// the time between them, is the mean RIF of that time. Beside queries that come or go at this
+    /// very moment it may be off by as much as these take.
     pub fn rif_time_ns(&self, now: Instant) -> u64 {
         let in_flight = u64::from(self.rif.load(Relaxed));
         let until_now = in_flight.wrapping_mul(now.as_nanos());
         self.spent_ns.load(Relaxed).wrapping_add(until_now)
     }
 
-    /// The time with something in flight, up to now, in nanoseconds: the difference of two, over the time between them, is the
-    /// part of it in which the replica was not idle. Beside a query that comes to an idle replica or leaves it so at this
-    /// very moment it may be off by anything, wrapping: then the difference is no part of the time.
+    /// The time with something in flight, up to now, in nanoseconds: the difference of two, over
+    /// the time between them, is the part of it in which the replica was not idle. Beside a query
+    /// that comes to an idle replica or leaves it so at this very moment it may be off by anything,
+    /// wrapping: then the difference is no part of the time.
     pub fn busy_ns(&self, now: Instant) -> u64 {
         let until_now = match self.rif.load(Relaxed) {
             0 => 0,
@@ -221,8 +232,9 @@ impl LoadTracker {
                 self.progress_at_ns.fetch_max(now.as_nanos(), Relaxed);
             }
             End::Cancelled => {
-                // A query given up is one that takes at least this long: without this, a stopped replica would look
-                // fast again as soon as its clients' deadlines have emptied it. [T4]
+                // A query given up is one that takes at least this long: without this, a stopped
+                // replica would look fast again as soon as its clients' deadlines have emptied it.
+                // [T4]
                 let stalled_ns = self
                     .without_progress_ns(now)
                     .min(span_ns(now.saturating_since(arrival.at)));
@@ -244,8 +256,8 @@ impl LoadTracker {
         Rif::new(self.rif.load(Relaxed))
     }
 
-    /// The answer to a probe: RIF, and the median of recent latencies at or near it. `[T3]` A median of zero, by a clock too
-    /// coarse for the queries, is unknown.
+    /// The answer to a probe: RIF, and the median of recent latencies at or near it. `[T3]` A
+    /// median of zero, by a clock too coarse for the queries, is unknown.
     pub fn report(&self, now: Instant) -> LoadReport {
         let rif = self.rif();
         let floor_ns = self.stall_floor_ns(now);
@@ -258,20 +270,24 @@ impl LoadTracker {
         LoadReport::new(rif, latency_ns.map(Duration::from_nanos))
     }
 
-    /// Whether a lower bound, with no sample to go with it, tells more than that nothing is known. `[T4]` `[Decision 0003]`
+    /// Whether a lower bound, with no sample to go with it, tells more than that nothing is known.
+    /// `[T4]` `[Decision 0003]`
     fn outlasts_the_usual(&self, now: Instant, rif: Rif, floor_ns: u64) -> bool {
         if self.sample_age_max_ns == 0 {
             return false;
         }
         match self.samples.last_known_ns(now, rif) {
-            // Too old to be the estimate, but a wait beyond it is the replica's trouble and not the query's nature.
+            // Too old to be the estimate, but a wait beyond it is the replica's trouble and not the
+            // query's nature.
             Some(usual_ns) => floor_ns > usual_ns,
-            // A new replica: a query that has just begun would make it look fast, and one that takes its time, slow.
+            // A new replica: a query that has just begun would make it look fast, and one that
+            // takes its time, slow.
             None => floor_ns >= self.sample_age_max_ns,
         }
     }
 
-    /// What the estimate may not fall below because the replica seems to have stopped; 0 where it does not. `[T4]`
+    /// What the estimate may not fall below because the replica seems to have stopped; 0 where it
+    /// does not. `[T4]`
     fn stall_floor_ns(&self, now: Instant) -> u64 {
         let waiting = self.waiting.load(Acquire) > 0;
         let current_ns = if waiting {

@@ -1,7 +1,9 @@
-//! How busy a replica has been: queries finished each second, the share that failed, and CPU in use. `[T6]`
+//! How busy a replica has been: queries finished each second, the share that failed, and CPU in
+//! use. `[T6]`
 //!
-//! What weighted round robin weighs by. Whoever holds the replica's running totals hands them over from time to time, off
-//! the query's path; rates are differences of totals over the last [`RecentRates::WINDOW`]. This costs a query nothing.
+//! What weighted round robin weighs by. Whoever holds the replica's running totals hands them over
+//! from time to time, off the query's path; rates are differences of totals over the last
+//! [`RecentRates::WINDOW`]. This costs a query nothing.
 
 use crate::report::LoadReport;
 use crate::time::{Instant, span_ns};
@@ -54,14 +56,15 @@ impl Rates {
 }
 
 impl RecentRates {
-    /// Rates are taken over this much time, or what there is of it: long enough that chance in the cost of queries does not
-    /// show, short enough to follow a neighbour that comes to stay.
+    /// Rates are taken over this much time, or what there is of it: long enough that chance in the
+    /// cost of queries does not show, short enough to follow a neighbour that comes to stay.
     pub const WINDOW: Duration = Duration::from_secs(10);
     /// Totals are read this often at the most.
     pub const STEP: Duration = Duration::from_secs(1);
     const READINGS: usize = 11;
 
-    /// Rates of a replica that is allocated `millicores` / 1,000 cores, what its CPU use is a share of; 0 counts as 1.
+    /// Rates of a replica that is allocated `millicores` / 1,000 cores, what its CPU use is a share
+    /// of; 0 counts as 1.
     pub const fn new(millicores: u32) -> Self {
         const UNREAD: Reading = Reading {
             at: Instant::EPOCH,
@@ -96,8 +99,8 @@ impl RecentRates {
         }
     }
 
-    /// Fills in the report's query rate, error share and CPU use; what is not known is left absent, as everything is until
-    /// the second reading. Of no queries none failed.
+    /// Fills in the report's query rate, error share and CPU use; what is not known is left absent,
+    /// as everything is until the second reading. Of no queries none failed.
     pub fn fill(&self, report: &mut LoadReport) {
         report.query_rate_millis = self.rates.query_rate_millis;
         report.error_millionths = self.rates.error_millionths;
@@ -139,8 +142,8 @@ impl RecentRates {
         Some((self.before(to, |_| true)?, to))
     }
 
-    /// Of the readings of use before the newest, the oldest one within the window: older ones are left over from before a pause.
-    /// Where there was a pause, the last of them.
+    /// Of the readings of use before the newest, the oldest one within the window: older ones are
+    /// left over from before a pause. Where there was a pause, the last of them.
     fn before(&self, newest: &Reading, is_of_use: fn(&Reading) -> bool) -> Option<&Reading> {
         let back = |steps: usize| {
             &self.readings[(self.next + Self::READINGS - 1 - steps) % Self::READINGS]

@@ -1,8 +1,10 @@
-//! Recent latencies, each with the RIF that its query met, and the median near a given RIF. `[T2]` `[T3]` `[T5]`
+//! Recent latencies, each with the RIF that its query met, and the median near a given RIF. `[T2]`
+//! `[T3]` `[T5]`
 //!
-//! A ring that any number of threads write and read without a lock. Each slot has a sequence number, odd while it is
-//! being written; a reader that sees it change ignores the slot, and a writer that finds a slot taken (it would have to
-//! be a whole ring behind) gives up its sample. Nobody ever waits.
+//! A ring that any number of threads write and read without a lock. Each slot has a sequence
+//! number, odd while it is being written; a reader that sees it change ignores the slot, and a
+//! writer that finds a slot taken (it would have to be a whole ring behind) gives up its sample.
+//! Nobody ever waits.
 
 use super::TrackerConfig;
 use crate::report::Rif;
@@ -15,14 +17,17 @@ use core::sync::atomic::{
 };
 use core::time::Duration;
 
-/// Of the samples within the window, at most so many, those nearest in RIF, make up the median. `[T3]`
+/// Of the samples within the window, at most so many, those nearest in RIF, make up the median.
+/// `[T3]`
 const NEAREST_IN_WINDOW: usize = 9;
-/// And of those remembered, where the window has too few: fewer, so that one's RIF says more. `[T3]` `[Decision 0004]`
+/// And of those remembered, where the window has too few: fewer, so that one's RIF says more.
+/// `[T3]` `[Decision 0004]`
 const NEAREST_REMEMBERED: usize = 5;
 const CAPACITY_MIN: usize = 2;
 
-/// The ring is nearly in order of time, but not quite: a thread may be held up between reading the clock and recording, or
-/// between taking a place and filling it. So many old samples in all do not hide newer ones behind them.
+/// The ring is nearly in order of time, but not quite: a thread may be held up between reading the
+/// clock and recording, or between taking a place and filling it. So many old samples in all do not
+/// hide newer ones behind them.
 const PASSED_OVER_MAX: usize = 8;
 
 #[derive(Debug, Default)]
@@ -122,16 +127,18 @@ impl Samples {
         });
     }
 
-    /// The median of recent latencies at or near `rif`: the element ⌈k/2⌉ of the k that count; `None` if none does.
+    /// The median of recent latencies at or near `rif`: the element ⌈k/2⌉ of the k that count;
+    /// `None` if none does.
     ///
-    /// Those within the window count if there are enough of them, for they tell of now. If not, the newest ones do, and
-    /// of a longer time it is those at this RIF that tell of the next query. `[Decision 0004]`
+    /// Those within the window count if there are enough of them, for they tell of now. If not, the
+    /// newest ones do, and of a longer time it is those at this RIF that tell of the next query.
+    /// `[Decision 0004]`
     pub(super) fn median_near_ns(&self, now: Instant, rif: Rif) -> Option<u64> {
         self.median_ns(now, rif, self.remembered_max, self.age_max_ns)
     }
 
-    /// The same of samples of any age, from one remembered on: what was usual when latency was last known; `None` only if
-    /// it never was.
+    /// The same of samples of any age, from one remembered on: what was usual when latency was last
+    /// known; `None` only if it never was.
     pub(super) fn last_known_ns(&self, now: Instant, rif: Rif) -> Option<u64> {
         self.median_ns(now, rif, self.remembered_max.max(1), u64::MAX)
     }
@@ -167,8 +174,9 @@ impl Samples {
         self.next.load(Relaxed)
     }
 
-    /// Of the samples that were recorded when there were `from` and before there were `to`, shows the RIF and the latency of each that
-    /// has finished after `then`, the newest first, as far back as the ring goes.
+    /// Of the samples that were recorded when there were `from` and before there were `to`, shows
+    /// the RIF and the latency of each that has finished after `then`, the newest first, as far
+    /// back as the ring goes.
     #[inline]
     pub(super) fn between(
         &self,
@@ -190,8 +198,9 @@ impl Samples {
         });
     }
 
-    /// Of the `newest_max` newest samples that are wanted the `N` nearest in RIF, nearest first; of equally near ones the
-    /// newer. Each as its distance in RIF, and below that how far back it is, which no two have in common.
+    /// Of the `newest_max` newest samples that are wanted the `N` nearest in RIF, nearest first; of
+    /// equally near ones the newer. Each as its distance in RIF, and below that how far back it is,
+    /// which no two have in common.
     #[inline]
     fn nearest<const N: usize>(
         &self,
@@ -212,7 +221,8 @@ impl Samples {
         nearest
     }
 
-    /// Shows the samples that are wanted, the newest first, and how far back each is, for as long as `show` says.
+    /// Shows the samples that are wanted, the newest first, and how far back each is, for as long
+    /// as `show` says.
     #[inline]
     fn look_back(
         &self,
@@ -247,7 +257,8 @@ impl Samples {
         let mut by_latency = [VACANT; N];
         let mut count = 0_usize;
         for back in nearest.into_iter().filter_map(back_of) {
-            // One that has been written over since counts as what it is now, if that is not too old.
+            // One that has been written over since counts as what it is now, if that is not too
+            // old.
             if let Some(sample) = self.read(next, back).filter(&young) {
                 insert(&mut by_latency, sample.latency_ns);
                 count += 1;
@@ -279,8 +290,8 @@ fn back_of(nearest: u64) -> Option<usize> {
 
 /// Puts a number where it belongs among some in order; the greatest falls out.
 ///
-/// There are a handful of places, and no telling who gets one: to pass all of them costs less than a branch that is guessed
-/// wrong.
+/// There are a handful of places, and no telling who gets one: to pass all of them costs less than
+/// a branch that is guessed wrong.
 #[inline]
 fn insert<const N: usize>(sorted: &mut [u64; N], mut number: u64) {
     for held in sorted {

@@ -1,4 +1,5 @@
-//! Few queries, few replicas: a failure now and then is chance, and one that really fails is found all the same.
+//! Few queries, few replicas: a failure now and then is chance, and one that really fails is found
+//! all the same.
 
 use crate::fleet::{Client, KINDS, MS, Manner, SECOND};
 use core::time::Duration;

@@ -1,4 +1,5 @@
-//! A client with a small fleet whose replicas do as they are told: so long for an answer, so many failures.
+//! A client with a small fleet whose replicas do as they are told: so long for an answer, so many
+//! failures.
 
 use core::cmp::Reverse;
 use core::time::Duration;
@@ -288,7 +289,8 @@ impl Client {
     }
 }
 
-/// One of each kind: by chance, in turn, by own load, by own latency, by probes, by probes for each query.
+/// One of each kind: by chance, in turn, by own load, by own latency, by probes, by probes for each
+/// query.
 pub(crate) const KINDS: [&str; 7] = [
     "random",
     "round_robin",

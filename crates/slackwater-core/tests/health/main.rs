@@ -1,4 +1,5 @@
-//! Health around policies: who is out, who has what share, and what comes of it. Time is fed by hand, draws are seeded.
+//! Health around policies: who is out, who has what share, and what comes of it. Time is fed by
+//! hand, draws are seeded.
 
 #![expect(clippy::panic, clippy::expect_used, reason = "tests and their helpers")]
 

@@ -4,7 +4,8 @@ use crate::fleet::{Client, MS, SECOND};
 use slackwater_core::health::{HealthSettings, HealthState};
 use slackwater_core::{LoadReport, Rif};
 
-/// The second of four fails half and says this of itself in its n-th report. How it stands after half a minute.
+/// The second of four fails half and says this of itself in its n-th report. How it stands after
+/// half a minute.
 fn failing_as(incarnation: impl Fn(u64) -> u64) -> (Client, u32) {
     let mut client = Client::new("random", 4, HealthSettings::default());
     client.run(5 * SECOND);

@@ -4,7 +4,8 @@ use crate::fleet::{Client, KINDS, MS, Manner, SECOND};
 use slackwater_core::Quantile;
 use slackwater_core::health::{HealthSettings, HealthState};
 
-/// Of five replicas the second is out, for failing all or for being slow; `copied` of the queries may be copied, in a hundred.
+/// Of five replicas the second is out, for failing all or for being slow; `copied` of the queries
+/// may be copied, in a hundred.
 fn with_one_out(kind: &str, manner: Manner, copied: u32) -> Client {
     let mut settings = HealthSettings::default();
     settings.shadow_trials = true;

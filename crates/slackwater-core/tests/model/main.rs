@@ -1,9 +1,12 @@
-//! The whole asynchronous policy against a slow, obvious model of it, over random lists of operations.
+//! The whole asynchronous policy against a slow, obvious model of it, over random lists of
+//! operations.
 //!
-//! Both sides get the same operations, the same times and the same draws. After each operation every pick, probe,
-//! counter, pooled report and replica has to agree, and both have to have used the same number of draws.
+//! Both sides get the same operations, the same times and the same draws. After each operation
+//! every pick, probe, counter, pooled report and replica has to agree, and both have to have used
+//! the same number of draws.
 //!
-//! A run that fails prints its seed; `MODEL_SEED=<seed> cargo test -p slackwater-core --test model` replays it alone.
+//! A run that fails prints its seed; `MODEL_SEED=<seed> cargo test -p slackwater-core --test model`
+//! replays it alone.
 
 #![expect(
     clippy::expect_used,

@@ -1,4 +1,5 @@
-//! The policy and the model side by side: one random operation at a time, done to both, and then all compared.
+//! The policy and the model side by side: one random operation at a time, done to both, and then
+//! all compared.
 
 use crate::slow::{SlowPrequal, SlowTicket};
 use crate::{Driver, driver, one_of, settings};

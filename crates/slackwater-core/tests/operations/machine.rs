@@ -1,6 +1,7 @@
 //! Bytes as operations on a policy, and what must hold after each of them whatever they are.
 //!
-//! Shared by the test beside it, which feeds seeded random bytes, and by the fuzz target `core_operations`.
+//! Shared by the test beside it, which feeds seeded random bytes, and by the fuzz target
+//! `core_operations`.
 
 use core::time::Duration;
 use slackwater_core::health::{self, HealthConfig, HealthState};
@@ -105,7 +106,8 @@ fn settings(bytes: &mut Bytes<'_>) -> PrequalSettings {
         .map_or_else(|_| PrequalSettings::default(), |_| settings)
 }
 
-/// Settings of all policies but Prequal; times at a scale of time from far below to far above that of the operations.
+/// Settings of all policies but Prequal; times at a scale of time from far below to far above that
+/// of the operations.
 fn neighbours_settings(byte: u8) -> PolicySettings {
     let span = Duration::from_millis(1) * (1 << (byte % 8 * 2));
     let choices = 2 + byte / 8 % 15;

@@ -1,7 +1,7 @@
 //! Random operations, also nonsensical ones, on every policy: no panic, and what must hold holds.
 //!
-//! The fuzz target `core_operations` plays the same machine with inputs that it searches for; this plays seeded random
-//! ones, so that each change meets some. A failure names its seed.
+//! The fuzz target `core_operations` plays the same machine with inputs that it searches for; this
+//! plays seeded random ones, so that each change meets some. A failure names its seed.
 
 #![expect(clippy::print_stderr, reason = "tests and their helpers")]
 

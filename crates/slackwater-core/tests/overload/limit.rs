@@ -8,8 +8,8 @@ use slackwater_core::policy::Settings;
 use slackwater_core::tracker::End;
 use std::collections::BTreeSet;
 
-/// An application that works on `capacity` queries at a time, first come, first served, for `work` each, under as many
-/// clients as it lets in.
+/// An application that works on `capacity` queries at a time, first come, first served, for `work`
+/// each, under as many clients as it lets in.
 struct Application {
     limit: ConcurrencyLimit,
     capacity: usize,
@@ -82,7 +82,8 @@ fn it_finds_the_capacity_from_below_and_keeps_the_wait_small() {
     for (capacity, work) in [(16, 10), (64, 10), (200, 40), (16, 3_000)] {
         let mut application = Application::new(settings(|_| ()), capacity, ms(work));
         application.run(ms(work * 500 + 2_000));
-        // All of it is in use. The tolerance is half as much again; the rest is the root, and what a window sees late.
+        // All of it is in use. The tolerance is half as much again; the rest is the root, and what
+        // a window sees late.
         let (least, most) = application.range(ms(work * 100));
         let capacity = u32::try_from(capacity).expect("few");
         assert!(least >= capacity * 3 / 4, "{capacity}: {least}");

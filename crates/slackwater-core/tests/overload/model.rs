@@ -1,4 +1,5 @@
-//! The queue beside a slow one that is plain to read, over random operations: what they say is the same.
+//! The queue beside a slow one that is plain to read, over random operations: what they say is the
+//! same.
 
 use super::{at, config};
 use core::time::Duration;

@@ -1,4 +1,5 @@
-//! A2, A4 and Decision 0011: fewer probes while probing shows an overload, and never more than a second may have.
+//! A2, A4 and Decision 0011: fewer probes while probing shows an overload, and never more than a
+//! second may have.
 
 use crate::world::{MS, World, load, rate};
 use core::time::Duration;
@@ -39,7 +40,8 @@ impl Drive {
         }
     }
 
-    /// Plays so many milliseconds; `fate` is told the place of the replica in the fleet, and how many probes there were.
+    /// Plays so many milliseconds; `fate` is told the place of the replica in the fleet, and how
+    /// many probes there were.
     fn play(&mut self, ms: u32, mut fate: impl FnMut(usize, usize) -> Fate) {
         for _ in 0..ms {
             self.world.now += MS;
@@ -109,7 +111,8 @@ fn never_lowered() -> PrequalSettings {
 
 #[test]
 fn a2_without_a_sign_of_overload_nothing_is_another_than_with_a_rate_that_is_never_lowered() {
-    // Round trips that differ, a probe in a hundred lost, one replica that stops to answer, another that comes back.
+    // Round trips that differ, a probe in a hundred lost, one replica that stops to answer, another
+    // that comes back.
     let fate = |place: usize, probes: usize| match (place, probes) {
         (7, 2_000..) | (3, 1_000..1_500) => Fate::Lost,
         (_, probes) if probes.is_multiple_of(100) => Fate::Lost,

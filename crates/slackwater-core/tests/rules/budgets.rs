@@ -158,7 +158,8 @@ fn a9_by_default_a_report_is_used_once_unless_the_pool_would_run_dry() {
     assert_eq!(uses_of_a_report(26, capped(4, 3_000_000)), 4);
     assert_eq!(uses_of_a_report(26, capped(13, 3_000_000)), 13);
     assert_eq!(uses_of_a_report(26, capped(14, 3_000_000)), 13);
-    // At half a probe a query two entries need 2 / (24/26 · 0.5) = 4.33 uses, and no cap takes them.
+    // At half a probe a query two entries need 2 / (24/26 · 0.5) = 4.33 uses, and no cap takes
+    // them.
     assert!((4..=5).contains(&uses_of_a_report(26, capped(1, 500_000))));
 }
 

@@ -28,7 +28,8 @@ fn a_trace_worked_by_hand() {
     );
     let mut world = self::world(3);
 
-    // Without response times, the score is the cube of 1 + own + reported RIF, times latency: 10, 88, 20.
+    // Without response times, the score is the cube of 1 + own + reported RIF, times latency: 10,
+    // 88, 20.
     world.reports(&[(0, 10), (1, 11), (0, 20)]);
     let first = pick(&mut world, 0);
     // 8 · 10, 88, 20
@@ -53,7 +54,8 @@ fn a_trace_worked_by_hand() {
         .handle_query_done(world.now, fourth, Outcome::Failed);
     let seventh = pick(&mut world, 1);
 
-    // 290, 297, 540. RIF 2 is averaged with 0 to 0.6, and 20 ms with 10 to 13: 30 − 13 + 3.6³ · 13 = 624.
+    // 290, 297, 540. RIF 2 is averaged with 0 to 0.6, and 20 ms with 10 to 13: 30 − 13 + 3.6³ · 13
+    // = 624.
     let replica = world.replicas[0];
     world.report(replica, &load(2, 20));
     let eighth = pick(&mut world, 1);
@@ -101,7 +103,8 @@ fn failing_fast_is_no_advantage() {
     world
         .policy
         .handle_query_done(world.now, other, Outcome::Success);
-    // Still 15, and now 13 − 12 + 12. Failures of no time at all would have brought the former to 7.
+    // Still 15, and now 13 − 12 + 12. Failures of no time at all would have brought the former to
+    // 7.
     let _ = pick(&mut world, 1);
 }
 
@@ -128,7 +131,8 @@ fn a_replica_that_was_once_slow_is_tried_again_and_not_before_ten_seconds_have_p
             .policy
             .handle_query_done(world.now, ticket, Outcome::Success);
     }
-    // It says that it is as fast as the other, all the while; its response time, which nothing moves, says 900 ms.
+    // It says that it is as fast as the other, all the while; its response time, which nothing
+    // moves, says 900 ms.
     let mut at_slow = Vec::new();
     let begin = world.now;
     while world.now < begin + 20_000 * MS {

@@ -1,5 +1,5 @@
-//! Capacity: the share of it that is in use decides, times what a query costs; and Prequal does, while anybody reports none.
-//! `[Decision 0009]`
+//! Capacity: the share of it that is in use decides, times what a query costs; and Prequal does,
+//! while anybody reports none. `[Decision 0009]`
 
 use crate::world::{MS, World, load, quiet, quiet_default};
 use core::time::Duration;
@@ -50,7 +50,8 @@ fn next(world: &mut World<Capacity>) -> usize {
 fn the_least_share_in_use_is_chosen_and_grows_with_each_query() {
     let mut world = world(3);
     reports(&mut world, &[room(3, 10, 0), room(9, 40, 0), room(2, 5, 0)]);
-    // With the query itself: 4 of 10, 10 of 40, 3 of 5; then 11 to 15 of 40, until 16 of 40 equal 4 of 10.
+    // With the query itself: 4 of 10, 10 of 40, 3 of 5; then 11 to 15 of 40, until 16 of 40 equal 4
+    // of 10.
     let chosen: Vec<_> = (0..6).map(|_| next(&mut world)).collect();
     assert_eq!(chosen, [1; 6]);
     let pick = world.pick();
@@ -70,7 +71,8 @@ fn a_query_that_costs_half_as_much_is_worth_some_waiting_and_no_more() {
     reports(&mut world, &[room(0, 10, 100), room(0, 10, 200)]);
     let chosen: Vec<_> = (0..10).map(|_| next(&mut world)).collect();
     assert_eq!(chosen[..9], [0; 9], "up to its capacity");
-    // Of 9 that count of 10, the tenth and eleventh make it take longer than the other replica does.
+    // Of 9 that count of 10, the tenth and eleventh make it take longer than the other replica
+    // does.
     assert!(chosen[9] == 1 || next(&mut world) == 1);
 }
 
@@ -92,11 +94,13 @@ fn costs_that_differ_by_less_than_the_band_are_equal() {
 
 #[test]
 fn beyond_capacity_a_query_costs_others_too_but_not_where_there_are_none() {
-    // Ten at a time: the cheaper one at one and a half times its capacity counts as three times as slow.
+    // Ten at a time: the cheaper one at one and a half times its capacity counts as three times as
+    // slow.
     let mut many = world(2);
     reports(&mut many, &[room(13, 10, 100), room(3, 10, 199)]);
     assert_eq!(next(&mut many), 1);
-    // One at a time: with one before it, it takes twice as long, and the other is four times as slow.
+    // One at a time: with one before it, it takes twice as long, and the other is four times as
+    // slow.
     let mut one = world(2);
     reports(&mut one, &[room(1, 1, 100), room(0, 1, 400)]);
     assert_eq!(next(&mut one), 0);
@@ -193,7 +197,8 @@ fn probes_are_few_while_capacities_are_known() {
     };
     let mut world = World::of(20, policy(settings, CapacitySettings::default()));
     let quiet_one = world.replicas[0];
-    // Of 128 queries' probes, all answered, as many responses with reports; who is asked by chance has told by then.
+    // Of 128 queries' probes, all answered, as many responses with reports; who is asked by chance
+    // has told by then.
     let probes =
         |world: &mut World<Capacity>, carries: u32, others: &LoadReport, one: &LoadReport| {
             let mut sent = 0;

@@ -214,7 +214,8 @@ fn a8_a_fallback_pick_probes_like_any_other() {
 
 #[test]
 fn a8_a_fallback_pick_removes_like_any_other() {
-    // Five reports, all but one of which this query cannot use: chance decides, and removal takes the oldest.
+    // Five reports, all but one of which this query cannot use: chance decides, and removal takes
+    // the oldest.
     let settings = PrequalSettings {
         remove_rate: rate(1_000_000),
         ..quiet()

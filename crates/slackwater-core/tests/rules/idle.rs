@@ -6,7 +6,8 @@ use slackwater_core::Instant;
 use slackwater_core::policy::prequal::PrequalSettings;
 use slackwater_core::policy::{Event, PickReason, Policy};
 
-/// Lets the driver do what it is there for until `until`: wake up, probe, bring answers back at once. When it probed.
+/// Lets the driver do what it is there for until `until`: wake up, probe, bring answers back at
+/// once. When it probed.
 fn drive(world: &mut World, until: Instant) -> Vec<Instant> {
     let mut probed_at = Vec::new();
     while let Some(at) = world.policy.poll_timeout().filter(|&at| at <= until) {

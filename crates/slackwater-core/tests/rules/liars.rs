@@ -1,4 +1,5 @@
-//! A replica that says that it has nothing to do and answers at once, and answers no query. `[Decision 0015]`
+//! A replica that says that it has nothing to do and answers at once, and answers no query.
+//! `[Decision 0015]`
 
 use crate::world::{MS, World, load, quiet_default};
 use core::time::Duration;
@@ -26,7 +27,8 @@ struct Out {
     ticket: Ticket,
 }
 
-/// Plays 300 queries a second for 9 s. How many queries go to each replica, and the most that the liar had at a time.
+/// Plays 300 queries a second for 9 s. How many queries go to each replica, and the most that the
+/// liar had at a time.
 fn played<P: Policy>(policy: P) -> (Vec<u32>, usize) {
     let mut world = World::of(REPLICAS, policy);
     let mut out: Vec<Out> = Vec::new();
@@ -82,8 +84,8 @@ fn shipped() -> PrequalSettings {
     }
 }
 
-/// 2,700 queries are 540 for each. The liar gets what it can hold while its clients are patient, and that again each time that
-/// they give up: within 9 s, three times more.
+/// 2,700 queries are 540 for each. The liar gets what it can hold while its clients are patient,
+/// and that again each time that they give up: within 9 s, three times more.
 #[track_caller]
 fn check((sent, held_max): (Vec<u32>, usize), hold: u32) {
     assert!(held_max <= hold as usize, "{held_max} at a time: {sent:?}");
@@ -136,7 +138,8 @@ fn what_was_sent_before_a_probe_and_has_not_ended_is_in_flight_whatever_the_repo
     world.report(replica, &load(7, 5));
     assert_eq!(world.rif_of(replica), Some(7), "and four of others'");
 
-    // What is sent after the probe may be on its way, and counts as any query does: until the report comes.
+    // What is sent after the probe may be on its way, and counts as any query does: until the
+    // report comes.
     let probe = world.probe(replica);
     tickets.push(world.pick_for(Query::retry(&avoid)).ticket);
     world.answer(probe, &load(0, 5));

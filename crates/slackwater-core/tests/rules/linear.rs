@@ -1,4 +1,5 @@
-//! Linear: the weighted sum decides, over the pool and the probes of Prequal. `[Prequal §5.2]` `[Prequal Appendix A]`
+//! Linear: the weighted sum decides, over the pool and the probes of Prequal. `[Prequal §5.2]`
+//! `[Prequal Appendix A]`
 
 use crate::world::{World, load, quantile, quiet, rate};
 use core::time::Duration;
@@ -32,7 +33,8 @@ fn a_trace_worked_by_hand() {
         "nothing is known"
     );
 
-    // Twice the score is 75 · RIF + latency: 165, 200, 210, 165, the unknown latency being 90, the median of the known.
+    // Twice the score is 75 · RIF + latency: 165, 200, 210, 165, the unknown latency being 90, the
+    // median of the known.
     world.reports(&[(1, 90), (0, 200), (2, 60), (1, 0)]);
     let (first, second) = (world.pick(), world.pick());
     let mut places = [&first, &second].map(|pick| place(&world, pick.ticket.replica()));

@@ -15,7 +15,8 @@ fn view<P: Policy>(world: &World<P>, index: usize) -> ReplicaView {
     world.policy.snapshot(world.now).replicas[index]
 }
 
-/// Another probe of the replica is lost, at this moment or, if it takes time to have one, a little later.
+/// Another probe of the replica is lost, at this moment or, if it takes time to have one, a little
+/// later.
 fn lose<P: Policy>(world: &mut World<P>, index: usize, at: Instant) {
     let probe = world.probe(world.replicas[index]);
     world.now = world.now.max(at);
@@ -26,7 +27,8 @@ fn hear<P: Policy>(world: &mut World<P>, index: usize) {
     world.report(world.replicas[index], &load(1, 10));
 }
 
-/// So many probes in a row are lost over this time, from the last answer of the replica; `witness` answers at the end.
+/// So many probes in a row are lost over this time, from the last answer of the replica; `witness`
+/// answers at the end.
 fn fall_out<P: Policy>(world: &mut World<P>, index: usize, witness: usize) {
     hear(world, index);
     let heard_at = world.now;

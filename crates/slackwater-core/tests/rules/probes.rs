@@ -288,8 +288,9 @@ fn a4_batches_that_nobody_polls_are_bounded() {
     assert!(counters.probes_skipped_cap > 2_500);
 }
 
-/// How many of so many queries' probes go to each of twelve replicas, three being asked for with each query, and one query
-/// in every tenth of a second. All that are sent are answered before the next query.
+/// How many of so many queries' probes go to each of twelve replicas, three being asked for with
+/// each query, and one query in every tenth of a second. All that are sent are answered before the
+/// next query.
 fn probes_of(settings: PrequalSettings, queries: u32) -> Vec<i64> {
     let mut world = World::new(12, settings);
     let mut counts = vec![0; 12];
@@ -305,8 +306,8 @@ fn probes_of(settings: PrequalSettings, queries: u32) -> Vec<i64> {
     counts
 }
 
-/// Every replica has its share of the probes but for chance: six standard deviations, for each a bound that one in 500 million
-/// misses.
+/// Every replica has its share of the probes but for chance: six standard deviations, for each a
+/// bound that one in 500 million misses.
 #[track_caller]
 fn check_shares(counts: &[i64], probes: i64) {
     assert_eq!(counts.iter().sum::<i64>(), probes);

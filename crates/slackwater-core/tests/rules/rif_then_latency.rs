@@ -1,5 +1,5 @@
-//! RIF, then latency: the latest report of every replica, others' load and one's own, near-ties, and what stands in for
-//! reports.
+//! RIF, then latency: the latest report of every replica, others' load and one's own, near-ties,
+//! and what stands in for reports.
 
 use crate::silence::fall_silent;
 use crate::world::{MS, World, load, quiet};
@@ -79,7 +79,8 @@ fn a_trace_worked_by_hand() {
     done(&mut world, fifth, Outcome::Failed);
     assert_eq!(rifs(&world), [Some(5), Some(1), Some(7)]);
 
-    // A report that lags behind one's own queries says that the others have none there, not fewer than none.
+    // A report that lags behind one's own queries says that the others have none there, not fewer
+    // than none.
     world.now += MS;
     world.report(world.replicas[0], &load(0, 30));
     assert_eq!(rifs(&world), [Some(1), Some(1), Some(7)]);
@@ -215,7 +216,8 @@ fn reports_grow_old_one_by_one() {
         world.report(replica, &load(1, 1));
         world.now += 400 * MS;
     }
-    // The first is 1.2 s old, the others 0.8 s and 0.4 s, but for the milliseconds that their probes took.
+    // The first is 1.2 s old, the others 0.8 s and 0.4 s, but for the milliseconds that their
+    // probes took.
     for (left, expired) in [(2, 1), (1, 2), (0, 3)] {
         assert_eq!(world.pick().candidates, left);
         assert_eq!(world.policy.counters().removed_expired, expired);

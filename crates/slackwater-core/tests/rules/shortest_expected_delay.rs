@@ -1,5 +1,5 @@
-//! Shortest expected delay: RIF times mean latency, how the mean is learned and when it counts, how reports fade, and what
-//! stands in for them.
+//! Shortest expected delay: RIF times mean latency, how the mean is learned and when it counts, how
+//! reports fade, and what stands in for them.
 
 use crate::silence::fall_silent;
 use crate::world::{MS, World, load, quiet};
@@ -27,7 +27,8 @@ fn world(replicas: usize) -> Fleet {
     world_of(replicas, quiet(), &ShortestExpectedDelayConfig::default())
 }
 
-/// Each replica reports `reports` times, its RIF and latency in milliseconds; the last time all at once.
+/// Each replica reports `reports` times, its RIF and latency in milliseconds; the last time all at
+/// once.
 fn learned(mut world: Fleet, reports: usize, loads: &[(u32, u64)]) -> Fleet {
     for _ in 0..reports {
         world.reports(loads);
@@ -192,7 +193,8 @@ fn a_mean_moves_by_the_time_that_has_passed_and_by_an_eighth_at_most() {
 
 #[test]
 fn until_the_memory_is_full_all_the_time_that_a_replica_was_heard_counts_alike() {
-    // 42 ms in the first eight reports, which come at once, 10 ms in the next, over half of the time that the memory has.
+    // 42 ms in the first eight reports, which come at once, 10 ms in the next, over half of the
+    // time that the memory has.
     for (later, expected) in [(40, 0), (5, 1)] {
         let mut world = learned(world(2), 8, &[(0, 42), (1, 10)]);
         for _ in 0..later {
@@ -209,14 +211,16 @@ fn where_little_is_in_flight_the_memory_is_longer() {
     for (usual, expected) in [(0, 1), (8, 0)] {
         let mut world = settled(world(2), 100, &[(usual, 10), (usual, 10)]);
         world.now += 400 * MS;
-        // Of the 40 ms more that one report says an eighth counts, or 1/14: 15 ms against 10 is beyond the band, 13 is not.
+        // Of the 40 ms more that one report says an eighth counts, or 1/14: 15 ms against 10 is
+        // beyond the band, 13 is not.
         world.report(world.replicas[1], &load(8, 50));
         world.report(world.replicas[0], &load(9, 10));
         assert_eq!(chosen(&mut world), expected, "usually {usual}");
     }
 }
 
-/// After `gap`, the second of two replicas reports 50 ms, having had 10 in the mean: whether that mean is beyond the band then.
+/// After `gap`, the second of two replicas reports 50 ms, having had 10 in the mean: whether that
+/// mean is beyond the band then.
 fn is_moved_beyond_the_band(mut world: Fleet, gap: Duration) -> bool {
     world.now += gap;
     world.report(world.replicas[1], &load(8, 50));
@@ -251,13 +255,15 @@ fn one_latency_that_is_far_from_all_others_counts_as_sixteen_means() {
     let third = world.replicas[2];
     world.report(third, &load(8, 10_000));
     world.handle(Event::Available(third, false));
-    // 440 queries, of 43 ms by then: an eighth still counts. However far it counted, it would be 2,048, and a 37th.
+    // 440 queries, of 43 ms by then: an eighth still counts. However far it counted, it would be
+    // 2,048, and a 37th.
     assert!(is_moved_beyond_the_band(world, 600 * MS));
 }
 
 #[test]
 fn no_memory_is_longer_than_a_minute_for_being_of_unlike_latencies() {
-    // Half a second in the mean, from one to the next 1.6 means: 1,310 queries, four at a time, would be 160 s.
+    // Half a second in the mean, from one to the next 1.6 means: 1,310 queries, four at a time,
+    // would be 160 s.
     let turns = [[100, 900], [900, 100]];
     let mut world = world(2);
     for turn in (0..2).cycle().take(400) {
@@ -440,7 +446,8 @@ fn who_is_forgotten_does_not_count_in_the_mean_of_all() {
     let third = world.replicas[2];
     world.handle(Event::Available(third, false));
     world.handle(Event::Available(third, true));
-    // It counts as that mean, which is what the others have, and the first one's report has faded a little.
+    // It counts as that mean, which is what the others have, and the first one's report has faded a
+    // little.
     world.reports(&[(4, 10), (9, 10), (4, 10)]);
     assert_eq!(chosen(&mut world), 0);
 }
@@ -489,7 +496,8 @@ fn it_goes_by_its_own_counts_and_round_trips_when_told_to() {
     assert!(world.pool().iter().all(|view| view.local));
     let out: Vec<_> = (0..4).map(|_| world.pick()).collect();
     let places: Vec<_> = out.iter().map(|pick| place(&world, pick)).collect();
-    // One and two times 10 ms come before 30 ms; of three times 10 ms and that, the other's last turn is longer ago.
+    // One and two times 10 ms come before 30 ms; of three times 10 ms and that, the other's last
+    // turn is longer ago.
     assert_eq!(places, [0, 0, 1, 0]);
     assert_eq!(world.policy.counters().probes_sent, 0);
 }
@@ -518,8 +526,8 @@ fn a13_while_any_is_silent_all_count_with_what_the_client_sees_itself() {
     assert_eq!(chosen(&mut world), 0);
 }
 
-/// Whether a third replica, which has reported `learned_ms` and then, idle, reports `newest_ms`, is chosen before two others
-/// that have reported 10 ms and have two each.
+/// Whether a third replica, which has reported `learned_ms` and then, idle, reports `newest_ms`, is
+/// chosen before two others that have reported 10 ms and have two each.
 fn is_believed(learned_ms: u64, newest_ms: u64) -> bool {
     let mut world = settled(world(3), 8, &[(2, 10), (2, 10), (2, learned_ms)]);
     world.reports(&[(2, 10), (2, 10), (0, newest_ms)]);

@@ -176,7 +176,8 @@ fn a13_of_five_that_answer_a_single_one_does_not_say_what_is_ordinary() {
     }
 }
 
-/// The RIF that a silent replica counts with, once it is answered for again: however long probes have been out.
+/// The RIF that a silent replica counts with, once it is answered for again: however long probes
+/// have been out.
 fn rif_of_silent(world: &mut World, index: usize) -> Option<u32> {
     world.now += Duration::from_secs(2);
     world.refresh();

@@ -1,4 +1,5 @@
-//! A replica that is stopped for a while, and goes on: how soon it has its share again. `[Decision 0016]`
+//! A replica that is stopped for a while, and goes on: how soon it has its share again. `[Decision
+//! 0016]`
 
 use crate::world::MS;
 use core::time::Duration;

@@ -35,7 +35,8 @@ fn t1_every_end_takes_one_from_rif_and_only_the_first_head_counts() {
         tracker.finish(at_ms(6), arrival, end);
         assert_eq!(tracker.rif(), Rif::new(left));
     }
-    // Samples: 5 ms (a head), 6 ms (finished without one). The failed head and the second one are none.
+    // Samples: 5 ms (a head), 6 ms (finished without one). The failed head and the second one are
+    // none.
     assert_eq!(latency_ms(&tracker, 6), Some(5));
 }
 
@@ -215,8 +216,8 @@ fn t4_a_stall_of_long_ago_does_not_come_back_with_a_later_one() {
     );
 }
 
-/// A replica that answered in 5 ms until 1 s, and has hung since. Its clients give up after 1 s, and send the next query
-/// 10 ms later: at 2,000 and 3,010 ms so far.
+/// A replica that answered in 5 ms until 1 s, and has hung since. Its clients give up after 1 s,
+/// and send the next query 10 ms later: at 2,000 and 3,010 ms so far.
 fn hung_since_1_s(config: &TrackerConfig) -> LoadTracker {
     let tracker = LoadTracker::new(config);
     serve(&tracker, 995, 1_000);
@@ -260,7 +261,8 @@ fn t4_a_wait_longer_than_what_was_usual_counts_however_long_ago_that_was() {
     tracker.finish(at_ms(61_000), stuck, End::Success);
     assert_eq!(latency_ms(&tracker, 61_000), Some(1_000), "a sample");
 
-    // Four seconds are no stall where ten are usual, though they are longer than samples are believed.
+    // Four seconds are no stall where ten are usual, though they are longer than samples are
+    // believed.
     let tracker = LoadTracker::default();
     serve(&tracker, 0, 10_000);
     let slow = tracker.arrive(at_ms(20_000));

@@ -1,5 +1,5 @@
-//! Turns: of replicas that look alike each gets its turn, and one that looks a little better does not get everything.
-//! `[Decision 0014]`
+//! Turns: of replicas that look alike each gets its turn, and one that looks a little better does
+//! not get everything. `[Decision 0014]`
 
 use crate::world::{World, load, quiet};
 use core::time::Duration;
@@ -93,7 +93,8 @@ fn three_queries_in_flight_outweigh_any_turn() {
     assert_ne!(next(&mut world), 0);
 }
 
-/// How many of 2,000 queries the first replica gets, that nine of ten leave out: as one that warms up, or fails now and then.
+/// How many of 2,000 queries the first replica gets, that nine of ten leave out: as one that warms
+/// up, or fails now and then.
 fn had_by_one_that_is_spared<P: Policy>(
     world: &mut World<P>,
     mut before_each: impl FnMut(&mut World<P>),

@@ -175,7 +175,8 @@ fn every_policy_decides_by_a_latency_of_zero_as_by_one_that_is_unknown() {
     }
 }
 
-/// How many of 150 queries, each of them over at once, go to each replica, which report so many in flight and no latency.
+/// How many of 150 queries, each of them over at once, go to each replica, which report so many in
+/// flight and no latency.
 fn shares(rifs: &[u32], latency: impl Fn(usize) -> Duration) -> Vec<usize> {
     let config = quiet_default().validate().expect("in range");
     let policy = ShortestExpectedDelay::new(config, &ShortestExpectedDelayConfig::default());

@@ -1,4 +1,5 @@
-//! A small world around the policy: a fleet of named replicas, a clock, and a driver that probes when told to.
+//! A small world around the policy: a fleet of named replicas, a clock, and a driver that probes
+//! when told to.
 
 use core::time::Duration;
 use slackwater_core::policy::prequal::PrequalSettings;
@@ -24,12 +25,12 @@ pub(crate) fn load(rif: u32, latency_ms: u64) -> LoadReport {
     LoadReport::new(Rif::new(rif), latency)
 }
 
-/// The paper's settings (Q = 2^−0.25, reports are used as often as equation (1) says), but nothing happens by itself: no
-/// probe and no removal by rate, so that a report serves 16 queries. Idle probes, which the tests use to bring reports in,
-/// reach 16 replicas at once.
+/// The paper's settings (Q = 2^−0.25, reports are used as often as equation (1) says), but nothing
+/// happens by itself: no probe and no removal by rate, so that a report serves 16 queries. Idle
+/// probes, which the tests use to bring reports in, reach 16 replicas at once.
 ///
-/// The paper's and not the shipped ones, because the rules' edges are easier to show where a report lasts; what the rules
-/// do at the shipped ones is shown with [`quiet_default`].
+/// The paper's and not the shipped ones, because the rules' edges are easier to show where a report
+/// lasts; what the rules do at the shipped ones is shown with [`quiet_default`].
 pub(crate) fn quiet() -> PrequalSettings {
     quietened(PrequalSettings::paper())
 }

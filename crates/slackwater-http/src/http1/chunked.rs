@@ -1,7 +1,8 @@
 //! The chunked coding. RFC 9112 §7.1
 //!
-//! A size is hexadecimal digits, at most sixteen, and then a semicolon or CR LF: no sign, no prefix, no space. Extensions
-//! are read over, within bounds; trailers are a head without a start line.
+//! A size is hexadecimal digits, at most sixteen, and then a semicolon or CR LF: no sign, no
+//! prefix, no space. Extensions are read over, within bounds; trailers are a head without a start
+//! line.
 
 use super::{BadMessage, Decoded, HeadLimits, fields};
 use bytes::{Buf, Bytes, BytesMut};
@@ -135,7 +136,8 @@ impl Chunked {
         })
     }
 
-    /// The trailers, once their empty line is there. They are collected, because they are rare and may be cut anywhere.
+    /// The trailers, once their empty line is there. They are collected, because they are rare and
+    /// may be cut anywhere.
     fn take_trailers(&mut self, unread: &mut Bytes) -> Result<Option<HeaderMap>, BadMessage> {
         let before = self.trailers.len();
         // One octet more than allowed is enough to know.
@@ -187,8 +189,8 @@ fn parse_trailers(bytes: &Bytes, limits: HeadLimits) -> Result<HeaderMap, BadMes
     }
 }
 
-/// Fields that frame, route or authenticate a message, and so come too late in a trailer: they are left out, so that
-/// nobody who merges trailers into the head is misled. RFC 9110 §6.5.1
+/// Fields that frame, route or authenticate a message, and so come too late in a trailer: they are
+/// left out, so that nobody who merges trailers into the head is misled. RFC 9110 §6.5.1
 pub fn is_of_the_head(name: &str) -> bool {
     [
         "content-length",

@@ -1,7 +1,7 @@
 //! Heads, chunks and trailers to send.
 //!
-//! How a body is framed is written here and nowhere else: `Content-Length` and `Transfer-Encoding` in a header map are
-//! left out, so that a head can never say anything else than what is sent.
+//! How a body is framed is written here and nowhere else: `Content-Length` and `Transfer-Encoding`
+//! in a header map are left out, so that a head can never say anything else than what is sent.
 
 use bytes::{BufMut, BytesMut};
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
@@ -18,11 +18,13 @@ pub const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 pub enum Framing {
     /// There is no body, and no word about it.
     Absent,
-    /// There is no body; a `Content-Length` of the header map tells what it would have been. HEAD and 304
+    /// There is no body; a `Content-Length` of the header map tells what it would have been. HEAD
+    /// and 304
     Described,
     /// So many octets.
     Known(u64),
-    /// In chunks: [`encode_chunk_start`] begins each, [`LAST_CHUNK`] or [`encode_trailers`] ends them.
+    /// In chunks: [`encode_chunk_start`] begins each, [`LAST_CHUNK`] or [`encode_trailers`] ends
+    /// them.
     Chunked,
     /// All until the connection ends.
     UntilClose,

@@ -1,8 +1,9 @@
 //! Fields of a head, and what the codec itself must know of them.
 //!
-//! Values are slices of the head's own buffer, which lives as long as the last of them. The fields that decide how long
-//! a message is are read here in the strictest way that RFC 9112 §6 allows: a repeated `Content-Length` is refused even
-//! if both say the same, because what one recipient joins another takes the first of.
+//! Values are slices of the head's own buffer, which lives as long as the last of them. The fields
+//! that decide how long a message is are read here in the strictest way that RFC 9112 §6 allows: a
+//! repeated `Content-Length` is refused even if both say the same, because what one recipient joins
+//! another takes the first of.
 
 use super::{BadKind, BadMessage};
 use crate::content_length;
@@ -109,7 +110,8 @@ impl Said {
             return Err(BadMessage::malformed("transfer-encoding is empty"));
         }
         for coding in codings {
-            // Chunks frame the message, so they are the last that is done to it, and done once. RFC 9112 §6.3
+            // Chunks frame the message, so they are the last that is done to it, and done once. RFC
+            // 9112 §6.3
             if self.chunked {
                 return Err(BadMessage::malformed("chunked is not the last coding"));
             }

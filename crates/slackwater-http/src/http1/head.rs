@@ -1,7 +1,8 @@
 //! Where a head ends, and which octets no head has.
 //!
-//! Lines end with CR LF and with nothing else. RFC 9112 §2.2 lets a recipient take a bare LF for a line's end; two
-//! recipients that differ in this see two different messages, so here it is refused.
+//! Lines end with CR LF and with nothing else. RFC 9112 §2.2 lets a recipient take a bare LF for a
+//! line's end; two recipients that differ in this see two different messages, so here it is
+//! refused.
 
 use super::{BadMessage, HeadLimits};
 use bytes::{Buf, Bytes};
@@ -42,8 +43,8 @@ impl HeadSearch {
     }
 }
 
-/// Looks at what has been read of a head; the first `searched` octets were looked at before. Beyond `bytes_max` nothing is
-/// looked at, so that it does not matter how much has come at once.
+/// Looks at what has been read of a head; the first `searched` octets were looked at before. Beyond
+/// `bytes_max` nothing is looked at, so that it does not matter how much has come at once.
 fn request_so_far(bytes: &[u8], searched: usize, limits: HeadLimits) -> SoFar {
     if let Some(end) = end_of_head(bytes, searched)
         && end <= limits.bytes_max
@@ -60,8 +61,8 @@ fn request_so_far(bytes: &[u8], searched: usize, limits: HeadLimits) -> SoFar {
     SoFar::Unfinished
 }
 
-/// How long the head at the start of `bytes` is, with its empty line; `None` if it is not complete. The first `searched`
-/// octets were looked at before.
+/// How long the head at the start of `bytes` is, with its empty line; `None` if it is not complete.
+/// The first `searched` octets were looked at before.
 pub fn end_of_head(bytes: &[u8], searched: usize) -> Option<usize> {
     // The end may have been cut.
     let from = searched.saturating_sub(END.len() - 1).min(bytes.len());
@@ -71,7 +72,8 @@ pub fn end_of_head(bytes: &[u8], searched: usize) -> Option<usize> {
         .find(|end| bytes[..*end].ends_with(END))
 }
 
-/// Whether `bytes`, which are not a whole head yet, can still become one: finds early what is not HTTP at all.
+/// Whether `bytes`, which are not a whole head yet, can still become one: finds early what is not
+/// HTTP at all.
 pub fn is_head_so_far(bytes: &[u8]) -> bool {
     let mut before = 0;
     bytes.iter().all(|byte| {

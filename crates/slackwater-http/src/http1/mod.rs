@@ -1,8 +1,9 @@
 //! HTTP/1.1 on the wire, without I/O: heads, how long bodies are, chunks. RFC 9112
 //!
-//! Strict both ways, because whatever two parsers could read in two ways lets one request hide in another: what the
-//! grammar does not allow is refused, never repaired. Tokens are found by `httparse`; what it forgives is refused here.
-//! Nothing here depends on how the bytes were cut on their way.
+//! Strict both ways, because whatever two parsers could read in two ways lets one request hide in
+//! another: what the grammar does not allow is refused, never repaired. Tokens are found by
+//! `httparse`; what it forgives is refused here. Nothing here depends on how the bytes were cut on
+//! their way.
 //!
 //! | | file |
 //! |---|---|

@@ -95,8 +95,8 @@ fn length(said: Said) -> BodyLength {
 }
 
 fn check(said: Said, is_old: bool) -> Result<(), BadMessage> {
-    // Whoever speaks HTTP/1.0 does not know chunks; if the field is there, somebody before us read the message in
-    // another way. RFC 9112 §6.1
+    // Whoever speaks HTTP/1.0 does not know chunks; if the field is there, somebody before us read
+    // the message in another way. RFC 9112 §6.1
     if said.chunked && is_old {
         return Err(BadMessage::malformed("HTTP/1.0 has no transfer codings"));
     }
@@ -107,13 +107,15 @@ fn check(said: Said, is_old: bool) -> Result<(), BadMessage> {
     }
 }
 
-/// The four forms of a target (RFC 9112 §3.2): `/path`, `http://host/path`, `*`, and a host and port for CONNECT alone.
+/// The four forms of a target (RFC 9112 §3.2): `/path`, `http://host/path`, `*`, and a host and
+/// port for CONNECT alone.
 fn parse_target(head: &Bytes, target: &str, method: &Method) -> Result<Uri, BadMessage> {
     // A fragment is never sent, and `Uri` would drop it without a word.
     if memchr::memchr(b'#', target.as_bytes()).is_some() {
         return Err(BadMessage::malformed("a target has no fragment"));
     }
-    // `Uri` takes octets beyond ASCII, which no URI has; readers differ in what they make of them. RFC 3986 §2
+    // `Uri` takes octets beyond ASCII, which no URI has; readers differ in what they make of them.
+    // RFC 3986 §2
     if !target.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Err(BadMessage::malformed(
             "the target has octets that no URI has",

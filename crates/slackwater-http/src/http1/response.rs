@@ -18,13 +18,15 @@ pub struct ResponseHead {
     pub body: BodyLength,
     /// The connection stays open after it.
     pub keep_alive: bool,
-    /// What follows is no message any more: the connection has changed to another protocol, or is a tunnel.
+    /// What follows is no message any more: the connection has changed to another protocol, or is a
+    /// tunnel.
     pub is_tunnel: bool,
     /// The protocol that it changes to, if it says so.
     pub upgrade: Option<HeaderValue>,
 }
 
-/// Reads a whole head, the answer to a request with `method`. `headers` is empty; it may have room left over.
+/// Reads a whole head, the answer to a request with `method`. `headers` is empty; it may have room
+/// left over.
 pub fn parse_response(
     head: &Bytes,
     method: &Method,
@@ -55,7 +57,8 @@ pub fn parse_response(
     } else {
         length(said, status, method)
     };
-    // Whoever announces a body where there can be none may send one, which would then be read as the next response.
+    // Whoever announces a body where there can be none may send one, which would then be read as
+    // the next response.
     let is_doubtful =
         status == StatusCode::NO_CONTENT && (said.chunked || said.length.is_some_and(|it| it > 0));
     let upgrade = (said.upgrade).then(|| headers.get(header::UPGRADE).cloned());
@@ -64,7 +67,8 @@ pub fn parse_response(
         headers.remove(header::CONTENT_LENGTH);
     }
     if opens_tunnel {
-        // They mean nothing here, and whoever believed them would take the tunnel for a body. RFC 9110 §9.3.6
+        // They mean nothing here, and whoever believed them would take the tunnel for a body. RFC
+        // 9110 §9.3.6
         headers.remove(header::CONTENT_LENGTH);
         headers.remove(header::TRANSFER_ENCODING);
     }

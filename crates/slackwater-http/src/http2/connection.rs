@@ -18,11 +18,12 @@ use std::collections::VecDeque;
 /// What a client says first. RFC 9113 §3.4
 pub(super) const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// Nothing more is read before some is written, when so much is to be written: who sends and doesn't read gets no more.
+/// Nothing more is read before some is written, when so much is to be written: who sends and
+/// doesn't read gets no more.
 const OUT_BYTES_MAX: usize = 256 << 10;
 
-/// Streams that we reset or refuse for what came on them, beyond those that ended well, at most; then the connection ends.
-/// (CVE-2025-8671)
+/// Streams that we reset or refuse for what came on them, beyond those that ended well, at most;
+/// then the connection ends. (CVE-2025-8671)
 const FAULTS_MAX: usize = 1024;
 
 /// Streams to a server of which we know nothing yet, at most.
@@ -81,10 +82,12 @@ enum Turn {
     Inside,
 }
 
-/// A connection as a value: octets go in and out, streams are begun, read and written by their keys.
+/// A connection as a value: octets go in and out, streams are begun, read and written by their
+/// keys.
 ///
-/// Whoever owns the socket gives it what was read ([`Self::receive`]) and writes what gathers in [`Self::out`]. A method that takes
-/// a [`Key`] panics if both owners of its stream, the one who reads and the one who writes, have left it.
+/// Whoever owns the socket gives it what was read ([`Self::receive`]) and writes what gathers in
+/// [`Self::out`]. A method that takes a [`Key`] panics if both owners of its stream, the one who
+/// reads and the one who writes, have left it.
 #[derive(Debug)]
 pub struct Connection {
     pub(super) config: Config,
@@ -111,8 +114,8 @@ pub struct Connection {
     faults: usize,
     /// Streams of which more is unread than of a short body.
     pub(super) unread_streams: usize,
-    /// Octets that were written while some of a message was among them, and that were taken by those who read. Nothing else is
-    /// progress.
+    /// Octets that were written while some of a message was among them, and that were taken by
+    /// those who read. Nothing else is progress.
     sent: u64,
     pub(super) taken: u64,
     /// What may come on a stream that is read, where that is more than at first.
@@ -174,7 +177,8 @@ impl Connection {
         }
     }
 
-    /// Takes what was read, as much as one turn may take. The rest is to be given again, in the next turn.
+    /// Takes what was read, as much as one turn may take. The rest is to be given again, in the
+    /// next turn.
     #[must_use]
     pub fn receive(&mut self, octets: Bytes) -> Bytes {
         if let State::Ended(_) = self.state {
@@ -192,7 +196,8 @@ impl Connection {
         rest
     }
 
-    /// Whoever owns the socket begins its turn: until it ends, it needs not be woken for what is to be written.
+    /// Whoever owns the socket begins its turn: until it ends, it needs not be woken for what is to
+    /// be written.
     pub fn enter(&mut self, cx: &Context<'_>) {
         note(&mut self.task, cx);
         self.turn = Turn::Inside;
@@ -239,7 +244,8 @@ impl Connection {
         self.out.len() < OUT_BYTES_MAX
     }
 
-    /// Says that we begin to leave: the other side is to begin no more streams, and those that are under way are taken.
+    /// Says that we begin to leave: the other side is to begin no more streams, and those that are
+    /// under way are taken.
     pub fn announce_leaving(&mut self) {
         if self.state != State::Open {
             return;
@@ -283,8 +289,8 @@ impl Connection {
         self.message_end = self.written + self.out.len() as u64;
     }
 
-    /// Octets of messages that went either way so far: written, or taken by who reads a stream. What the other side only says of
-    /// the connection, or sends and nobody takes, does not count.
+    /// Octets of messages that went either way so far: written, or taken by who reads a stream.
+    /// What the other side only says of the connection, or sends and nobody takes, does not count.
     pub const fn carried(&self) -> u64 {
         self.sent + self.taken
     }
@@ -294,8 +300,8 @@ impl Connection {
         self.taken
     }
 
-    /// Lets so many octets more come on all streams together before they are taken, and as many as `stream_window` on each that is
-    /// read.
+    /// Lets so many octets more come on all streams together before they are taken, and as many as
+    /// `stream_window` on each that is read.
     pub fn widen_all(&mut self, octets: u32, stream_window: u32) {
         if self.ended().is_none() {
             self.wide_window = stream_window;
@@ -403,7 +409,8 @@ impl Connection {
         }
     }
 
-    /// Whoever reads a stream needs no more of it. What was kept is given back, to be dropped when nothing is borrowed.
+    /// Whoever reads a stream needs no more of it. What was kept is given back, to be dropped when
+    /// nothing is borrowed.
     pub fn leave_reading(&mut self, key: Key) -> Option<Waker> {
         let stream = &mut self.streams[key];
         stream.reader = Owner::Left;

@@ -1,4 +1,5 @@
-//! Frames that say something of the connection: settings, signs of life, its end. RFC 9113 §6.5, §6.7, §6.8
+//! Frames that say something of the connection: settings, signs of life, its end. RFC 9113 §6.5,
+//! §6.7, §6.8
 
 use super::connection::{Connection, LEAVING, Role, State};
 use super::frame::{self, FrameHead, flag, kind};
@@ -35,8 +36,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Gives all streams the window that the last of the settings allows. To be called once for all that was read together:
-    /// what other settings allowed in between does not matter.
+    /// Gives all streams the window that the last of the settings allows. To be called once for all
+    /// that was read together: what other settings allowed in between does not matter.
     pub(super) fn apply_window_of_streams(&mut self) -> Result<(), Reason> {
         let before = core::mem::replace(&mut self.stream_window, self.theirs.stream_window);
         let more = i64::from(self.stream_window) - i64::from(before);

@@ -1,4 +1,5 @@
-//! Header blocks as they come: put together, and what they mean on their stream. RFC 9113 §6.2, §6.10, §8.1
+//! Header blocks as they come: put together, and what they mean on their stream. RFC 9113 §6.2,
+//! §6.10, §8.1
 
 use super::connection::{Connection, Role, State};
 use super::frame::{FrameHead, flag, without_padding};
@@ -12,8 +13,8 @@ use super::streams::Key;
 use bytes::BytesMut;
 use http::StatusCode;
 
-/// A block as it is sent may be so many times as long as a head may be: so far it is read, so that what is too large can be
-/// answered. Frames of it, at most, for each KiB of that.
+/// A block as it is sent may be so many times as long as a head may be: so far it is read, so that
+/// what is too large can be answered. Frames of it, at most, for each KiB of that.
 const BLOCK_TIMES_MAX: usize = 4;
 const FRAMES_FREE: usize = 8;
 

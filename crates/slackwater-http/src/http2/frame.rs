@@ -111,7 +111,8 @@ pub(super) fn write_goaway(out: &mut BytesMut, last: u32, reason: u32) {
     out.put_u32(reason);
 }
 
-/// What is left of a payload without its padding; `None` if it is padded with more than there is. RFC 9113 §6.1
+/// What is left of a payload without its padding; `None` if it is padded with more than there is.
+/// RFC 9113 §6.1
 pub(super) fn without_padding(head: FrameHead, payload: &[u8]) -> Option<&[u8]> {
     if !head.has(flag::PADDED) {
         return Some(payload);

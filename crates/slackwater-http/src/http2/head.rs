@@ -1,10 +1,11 @@
 //! Heads and trailers: what a header block says as a message, and back. RFC 9113 §8.1–8.3
 //!
-//! A connection has one [`Decoder`] for what comes and one [`Encoder`] for what goes, and every block passes through them in its
-//! order: a block may name fields of those before it. [`Connection`](super::Connection) does all of this by itself.
+//! A connection has one [`Decoder`] for what comes and one [`Encoder`] for what goes, and every
+//! block passes through them in its order: a block may name fields of those before it.
+//! [`Connection`](super::Connection) does all of this by itself.
 //!
-//! Strict: whatever an HTTP/1.1 replica could read in another way is refused here. Where a request is for is not judged
-//! (see `forward/target`), but only whether there is such a place at all.
+//! Strict: whatever an HTTP/1.1 replica could read in another way is refused here. Where a request
+//! is for is not judged (see `forward/target`), but only whether there is such a place at all.
 
 use super::hpack::{Broken, Fault, Field, Kind};
 use crate::content_length;
@@ -55,8 +56,8 @@ pub struct ResponseHead {
 /// Why a block is no head. Texts are for people: lower-case, no trailing stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadHead {
-    /// Which fields it means can't be known, so nothing after it can be read: the connection ends with
-    /// `COMPRESSION_ERROR`.
+    /// Which fields it means can't be known, so nothing after it can be read: the connection ends
+    /// with `COMPRESSION_ERROR`.
     #[error("{0}")]
     Compression(&'static str),
     /// It has octets that no field has, and that nobody sends by mistake. The table is in step.

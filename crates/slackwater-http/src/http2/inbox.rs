@@ -1,4 +1,5 @@
-//! Data of a stream that has come and nobody has taken yet. Bounded by the stream's window, whatever pieces it comes in.
+//! Data of a stream that has come and nobody has taken yet. Bounded by the stream's window,
+//! whatever pieces it comes in.
 
 use bytes::{Bytes, BytesMut};
 use std::collections::VecDeque;
@@ -6,7 +7,8 @@ use std::collections::VecDeque;
 /// Up to this, pieces that have to wait are put together.
 const JOINED_BYTES_MAX: usize = 512;
 
-/// A frame that waits is worth at least so many octets, beyond [`FRAMES_BYTES_FREE`] of them; who sends less in each means harm.
+/// A frame that waits is worth at least so many octets, beyond [`FRAMES_BYTES_FREE`] of them; who
+/// sends less in each means harm.
 const FRAME_BYTES_WORTH: usize = 4;
 const FRAMES_BYTES_FREE: usize = 64 << 10;
 

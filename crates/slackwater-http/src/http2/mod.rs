@@ -1,12 +1,15 @@
-//! HTTP/2 on the wire, without I/O: a connection as a value that is fed octets and gathers octets. RFC 9113, RFC 7541
+//! HTTP/2 on the wire, without I/O: a connection as a value that is fed octets and gathers octets.
+//! RFC 9113, RFC 7541
 //!
-//! One [`Connection`] for both roles. Whoever owns the socket gives it what was read ([`Connection::receive`]) and writes
-//! what has gathered ([`Connection::out`]); whoever owns a stream reads and writes it by its key, and is woken when it may go
-//! on. A stream keeps at most what its window lets come, and nothing of what is to be sent: it puts frames where they are
+//! One [`Connection`] for both roles. Whoever owns the socket gives it what was read
+//! ([`Connection::receive`]) and writes what has gathered ([`Connection::out`]); whoever owns a
+//! stream reads and writes it by its key, and is woken when it may go on. A stream keeps at most
+//! what its window lets come, and nothing of what is to be sent: it puts frames where they are
 //! written from when there is room for them, and waits for its turn when there is none.
 //!
-//! Nothing that the other side sends is kept without a bound: heads, streams, data by windows, answers that it does not take
-//! (whoever reads stops), and what it does wrong on streams is counted until the connection ends.
+//! Nothing that the other side sends is kept without a bound: heads, streams, data by windows,
+//! answers that it does not take (whoever reads stops), and what it does wrong on streams is
+//! counted until the connection ends.
 //!
 //! | | file |
 //! |---|---|

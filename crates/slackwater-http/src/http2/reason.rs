@@ -90,7 +90,8 @@ pub enum Ended {
 }
 
 impl Lost {
-    /// Whether the other side says, by HTTP/2's own means, that it did not process the request: RFC 9113 §6.8, §8.7.
+    /// Whether the other side says, by HTTP/2's own means, that it did not process the request: RFC
+    /// 9113 §6.8, §8.7.
     pub fn is_turned_away(self) -> bool {
         self == Self::TurnedAway || self == Self::Reset(Reason::REFUSED_STREAM)
     }

@@ -18,21 +18,24 @@ const TAKEN_BACK_MAX: usize = 200;
 /// Up to this, data is copied out of what was read: a share would cost as much.
 const COPIED_BYTES_MAX: usize = 512;
 
-/// A piece that is not copied keeps all of what was read from being given back, and is at least such a part of it.
+/// A piece that is not copied keeps all of what was read from being given back, and is at least
+/// such a part of it.
 const KEPT_TIMES_MAX: usize = 2;
 
-/// Work that one turn does at most: so much of what was read is looked at before others have their turn. A frame is a unit, one
-/// that begins a request or lets a stream send is some more, and so are the octets of header blocks.
+/// Work that one turn does at most: so much of what was read is looked at before others have their
+/// turn. A frame is a unit, one that begins a request or lets a stream send is some more, and so
+/// are the octets of header blocks.
 const TURN_WORK: usize = 128;
 const STREAM_WORK: usize = 4;
 const BLOCK_BYTES_OF_WORK: usize = 64;
 
-/// Frames on streams that have ended, at most, for each that has: what was under way when it ended. A window of 64 KiB holds
-/// as many frames of 16 octets.
+/// Frames on streams that have ended, at most, for each that has: what was under way when it ended.
+/// A window of 64 KiB holds as many frames of 16 octets.
 const LATE_FRAMES: usize = 4096;
 const LATE_FRAMES_MAX: usize = 16 * LATE_FRAMES;
 
-/// Reads that are longer may be parts of a buffer that is larger still, for which this must be worth it.
+/// Reads that are longer may be parts of a buffer that is larger still, for which this must be
+/// worth it.
 const READ_BYTES_EXACT: usize = 8 << 10;
 const SHARED_BYTES_MIN: usize = 12 << 10;
 
@@ -110,7 +113,8 @@ impl Reading {
         self.awaits_settings
     }
 
-    /// What is unread is a part of a frame that is read as a whole. So its octets are gathered, however they come.
+    /// What is unread is a part of a frame that is read as a whole. So its octets are gathered,
+    /// however they come.
     fn is_unread_part(&self) -> bool {
         FrameHead::read(&self.unread).is_none_or(|head| {
             head.kind != kind::DATA
@@ -276,8 +280,8 @@ impl Connection {
         Ok(())
     }
 
-    /// The head of a DATA frame has come, and what follows it at once. How many octets are done with it; `None` if there are
-    /// too few. RFC 9113 §6.1
+    /// The head of a DATA frame has come, and what follows it at once. How many octets are done
+    /// with it; `None` if there are too few. RFC 9113 §6.1
     fn begin_data(&mut self, head: FrameHead, next: Option<u8>) -> Result<Option<usize>, Reason> {
         let (padding, overhead) = if head.has(flag::PADDED) {
             if head.length == 0 {
@@ -362,8 +366,8 @@ impl Connection {
         Ok(true)
     }
 
-    /// Takes what there is of a DATA frame at `at`, and tells how much that is. Pieces from `shared_min` octets on are not
-    /// copied.
+    /// Takes what there is of a DATA frame at `at`, and tells how much that is. Pieces from
+    /// `shared_min` octets on are not copied.
     fn read_data(&mut self, octets: &Bytes, at: usize, shared_min: usize) -> Result<usize, Reason> {
         let Some(mut data) = self.reading.data.take() else {
             return Ok(0);
@@ -488,7 +492,8 @@ impl Connection {
     }
 }
 
-/// What is left of `octets` from `at` on. A short rest keeps none of the large buffer that it may be a part of.
+/// What is left of `octets` from `at` on. A short rest keeps none of the large buffer that it may
+/// be a part of.
 fn rest_of(octets: &Bytes, at: usize) -> Bytes {
     let rest = &octets[at..];
     if rest.len() > READ_BYTES_EXACT {

@@ -23,7 +23,8 @@ const STREAM_MAX: u32 = (1 << 31) - 1;
 const TURN_FRAMES: usize = 2;
 
 impl Connection {
-    /// The next request that has come. Its stream is read and written by the key, until both are left.
+    /// The next request that has come. Its stream is read and written by the key, until both are
+    /// left.
     pub fn next_request(&mut self) -> Option<(Key, RequestHead)> {
         loop {
             let (key, head) = self.requests.pop_front()?;
@@ -64,7 +65,8 @@ impl Connection {
         self.streams.open() < self.streams_max()
     }
 
-    /// Sends the head of a request. Only while [`Self::check`] has nothing against it and [`Self::has_room`].
+    /// Sends the head of a request. Only while [`Self::check`] has nothing against it and
+    /// [`Self::has_room`].
     pub fn begin(&mut self, method: &Method, uri: &Uri, headers: HeaderMap, is_end: bool) -> Key {
         let id = self.next_ours;
         self.next_ours += 2;
@@ -128,7 +130,8 @@ impl Connection {
         self.settle(key);
     }
 
-    /// Sends as much of `piece` as there is room for, and ready when that is all. `is_last`: nothing follows it.
+    /// Sends as much of `piece` as there is room for, and ready when that is all. `is_last`:
+    /// nothing follows it.
     pub fn poll_send(
         &mut self,
         key: Key,
@@ -347,12 +350,14 @@ impl Connection {
         }
     }
 
-    /// Whether streams have sent so much that the other side has not taken that only short bodies have room.
+    /// Whether streams have sent so much that the other side has not taken that only short bodies
+    /// have room.
     pub fn is_short_of_window(&self) -> bool {
         self.sends.room() <= self.kept().room
     }
 
-    /// Whether there is a stream of whose body more is not taken, as far as we know, than of a short one.
+    /// Whether there is a stream of whose body more is not taken, as far as we know, than of a
+    /// short one.
     pub const fn has_unread(&self) -> bool {
         self.unread_streams > 0
     }
@@ -371,8 +376,8 @@ impl Connection {
         }
     }
 
-    /// Wakes as many of those in the line as there is room for; where there is none but what is kept, those that it is kept
-    /// for.
+    /// Wakes as many of those in the line as there is room for; where there is none but what is
+    /// kept, those that it is kept for.
     pub(super) fn give_turns(&mut self) {
         if self.line.is_empty() {
             return;

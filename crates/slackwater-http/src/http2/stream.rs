@@ -74,7 +74,8 @@ pub(super) struct Stream {
     pub(super) left: Option<u64>,
     pub(super) receives: ReceiveWindow,
     pub(super) sends: SendWindow,
-    /// Octets sent that the other side has not given back: what its application has not read, as far as we know.
+    /// Octets sent that the other side has not given back: what its application has not read, as
+    /// far as we know.
     pub(super) unread: usize,
     /// That is more than of a short body.
     pub(super) is_unread: bool,

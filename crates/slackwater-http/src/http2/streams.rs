@@ -6,7 +6,8 @@ use core::ops::{Index, IndexMut};
 use slab::Slab;
 use std::collections::VecDeque;
 
-/// So many streams that we have reset are known as such, at most: what is still under way on them is no mistake.
+/// So many streams that we have reset are known as such, at most: what is still under way on them
+/// is no mistake.
 const RESET_MAX: usize = 256;
 
 /// A stream, as its owner names it.

@@ -41,7 +41,8 @@ impl SendWindow {
         usize::try_from(self.room).unwrap_or(0)
     }
 
-    /// The most that there ever was room for: what the other side takes before it has to have read some.
+    /// The most that there ever was room for: what the other side takes before it has to have read
+    /// some.
     pub(super) fn largest(self) -> usize {
         usize::try_from(self.largest).unwrap_or(0)
     }
@@ -52,11 +53,13 @@ impl SendWindow {
     }
 }
 
-/// The most that is kept of any window, and of what is kept for one stream. There are servers whose window is as large as may be.
+/// The most that is kept of any window, and of what is kept for one stream. There are servers whose
+/// window is as large as may be.
 const KEPT_MAX: usize = 1 << 20;
 const KEPT_OF_STREAM_MAX: usize = 16 << 10;
 
-/// What of a connection's window is kept for short bodies, so that those that nobody reads do not stop them.
+/// What of a connection's window is kept for short bodies, so that those that nobody reads do not
+/// stop them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Kept {
     /// Octets that only streams use which have hardly sent anything yet.
@@ -72,8 +75,9 @@ impl Kept {
         of_stream: 0,
     };
 
-    /// Of a window of so many octets. Receivers give a window back when half of it was read, and some (nginx) when more than three
-    /// quarters of a very large one were: less than that must not be left to long bodies.
+    /// Of a window of so many octets. Receivers give a window back when half of it was read, and
+    /// some (nginx) when more than three quarters of a very large one were: less than that must not
+    /// be left to long bodies.
     pub(super) fn of(window: usize) -> Self {
         Self {
             room: (window / 4).min(KEPT_MAX),
@@ -105,7 +109,8 @@ impl ReceiveWindow {
         self.size - self.left - self.taken
     }
 
-    /// It is as large as this from now on, unless it is larger. By how much more, of which the other side is to be told.
+    /// It is as large as this from now on, unless it is larger. By how much more, of which the
+    /// other side is to be told.
     pub(super) fn widen_to(&mut self, size: u32) -> u32 {
         let more = size.saturating_sub(self.size);
         self.widen(more);
@@ -130,7 +135,8 @@ impl ReceiveWindow {
         }
     }
 
-    /// So many that have come are taken. Gives what the other side is to be told, which is seldom: half of a window at once.
+    /// So many that have come are taken. Gives what the other side is to be told, which is seldom:
+    /// half of a window at once.
     pub(super) fn release(&mut self, octets: usize) -> Option<u32> {
         self.taken += u32::try_from(octets).unwrap_or(0);
         if self.taken < self.size.div_ceil(2) || self.taken == 0 {

@@ -1,7 +1,8 @@
 //! The bytes of a header: which of the first ones on a connection belong to it, and what they say.
 //!
-//! Strict: whoever may send headers can say anything of a client, so what is not exactly one is refused and nothing is
-//! guessed. TLVs are stepped over; of those, only the checksum means something here.
+//! Strict: whoever may send headers can say anything of a client, so what is not exactly one is
+//! refused and nothing is guessed. TLVs are stepped over; of those, only the checksum means
+//! something here.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use core::str::FromStr;
@@ -23,8 +24,8 @@ const TLV_CRC32C: u8 = 3;
 /// What a header says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Told {
-    /// From where and to where the client connected. `None`: the proxy speaks for itself (a health check of its own), or
-    /// can't say.
+    /// From where and to where the client connected. `None`: the proxy speaks for itself (a health
+    /// check of its own), or can't say.
     pub addresses: Option<(SocketAddr, SocketAddr)>,
 }
 

@@ -21,7 +21,8 @@ pub struct Ends {
     pub to: SocketAddr,
 }
 
-/// The header for a client's connection; without `ends`, of a connection that is nobody's but our own.
+/// The header for a client's connection; without `ends`, of a connection that is nobody's but our
+/// own.
 pub fn header(version: Version, ends: Option<&Ends>) -> Vec<u8> {
     let told = ends.map(Ends::alike);
     match version {
@@ -31,8 +32,8 @@ pub fn header(version: Version, ends: Option<&Ends>) -> Vec<u8> {
 }
 
 impl Ends {
-    /// Both of one family, as each form has it. An address that is IPv4 in truth is told as that, unless the other one is
-    /// IPv6.
+    /// Both of one family, as each form has it. An address that is IPv4 in truth is told as that,
+    /// unless the other one is IPv6.
     fn alike(&self) -> [SocketAddr; 2] {
         let ends = [self.from, self.to].map(|end| (end.ip().to_canonical(), end.port()));
         if ends.iter().all(|(ip, _)| ip.is_ipv4()) {

@@ -1,7 +1,7 @@
 //! What a line looks like: text in the manner of web servers, or JSON.
 //!
-//! Whatever a client or a replica sent is escaped: quotes, backslashes, and everything that could end a line or steer a
-//! terminal.
+//! Whatever a client or a replica sent is escaped: quotes, backslashes, and everything that could
+//! end a line or steer a terminal.
 
 use super::lines::Facts;
 use core::fmt::{self, Display};
@@ -248,8 +248,8 @@ impl Display for Json<'_> {
     }
 }
 
-/// What JSON or a terminal would take for its own, and what is not seen or shows the rest in another order; all of it is
-/// below U+10000.
+/// What JSON or a terminal would take for its own, and what is not seen or shows the rest in
+/// another order; all of it is below U+10000.
 const fn is_special(c: char) -> bool {
     matches!(
         c,

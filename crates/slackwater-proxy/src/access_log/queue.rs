@@ -1,12 +1,14 @@
 //! One worker's lines on their way to the writer: a bounded buffer, and what did not fit.
 //!
-//! The lock is between the worker and the writer alone, and the writer holds it only to exchange one buffer for another.
+//! The lock is between the worker and the writer alone, and the writer holds it only to exchange
+//! one buffer for another.
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 use std::thread::Thread;
 
-/// Bytes that may wait to be written: some 3,000 lines, which the writer fetches many times a second.
+/// Bytes that may wait to be written: some 3,000 lines, which the writer fetches many times a
+/// second.
 const BYTES_MAX: usize = 1 << 20;
 
 /// From so many bytes on, the writer is woken before its time.

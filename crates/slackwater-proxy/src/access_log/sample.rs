@@ -1,4 +1,5 @@
-//! Which lines are written: all, or a share of them, drawn at random. Failed and slow requests always are.
+//! Which lines are written: all, or a share of them, drawn at random. Failed and slow requests
+//! always are.
 
 use crate::sampling::Sampling;
 use core::time::Duration;

@@ -1,7 +1,7 @@
 //! Where lines go: a standard stream, or a file that may be moved away at any time.
 //!
-//! A file is opened to append, so several processes may write to it, as they do during an upgrade. When it has been moved
-//! or removed, or somebody asks for it, it is opened anew at its path.
+//! A file is opened to append, so several processes may write to it, as they do during an upgrade.
+//! When it has been moved or removed, or somebody asks for it, it is opened anew at its path.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -75,7 +75,8 @@ impl Sink {
         std::fs::metadata(path).map_or(true, |there| identity(&there) != identity(&ours))
     }
 
-    /// Writes whole lines. What was left of a torn one is ended first, so that it does not spoil another.
+    /// Writes whole lines. What was left of a torn one is ended first, so that it does not spoil
+    /// another.
     pub(super) fn write(&mut self, lines: &[u8]) -> Result<(), Unwritten> {
         write_lines(&mut self.file, lines, &mut self.is_torn)
     }

@@ -1,7 +1,7 @@
 //! The thread that writes the lines of all workers.
 //!
-//! It looks at the workers' queues ten times a second, and earlier when one fills up. What cannot be written is counted
-//! as dropped and said in the log, now and then.
+//! It looks at the workers' queues ten times a second, and earlier when one fills up. What cannot
+//! be written is counted as dropped and said in the log, now and then.
 
 use super::lines::Lines;
 use super::queue::Queue;
@@ -79,8 +79,8 @@ impl Switch {
     }
 }
 
-/// The access log of a process. Dropping it writes what waits and ends the thread; where the log takes no lines, as a pipe
-/// that nobody reads, it is left alone after a second.
+/// The access log of a process. Dropping it writes what waits and ends the thread; where the log
+/// takes no lines, as a pipe that nobody reads, it is left alone after a second.
 #[derive(Debug)]
 pub struct AccessLog {
     switch: Switch,

@@ -12,7 +12,8 @@ use slackwater_core::policy::{Out, OutReason};
 pub(super) struct Absent {
     /// Who it is.
     pub(super) replica: String,
-    /// Why: `down`, `drained`, `draining`, `lost`, `full`, `not_in_use`, `taken_out`, or a state of health.
+    /// Why: `down`, `drained`, `draining`, `lost`, `full`, `not_in_use`, `taken_out`, or a state of
+    /// health.
     pub(super) why: &'static str,
     /// The part of the queries that may go there.
     pub(super) share: f64,
@@ -22,8 +23,8 @@ pub(super) struct Absent {
 }
 
 impl Absent {
-    /// Those that are out before those that have less than their share, and last whoever is out for nothing that it did. Parts
-    /// of one replica that are out for the same reason are one.
+    /// Those that are out before those that have less than their share, and last whoever is out for
+    /// nothing that it did. Parts of one replica that are out for the same reason are one.
     pub(super) fn all(outs: &[Out], directory: Option<&dyn Directory>) -> Vec<Self> {
         let grave = |out: &&Out| match out.why {
             OutReason::TakenOut => 3,

@@ -67,8 +67,8 @@ pub fn answer(
     })
 }
 
-/// An object: how many decisions are in memory, how many of them are what was asked for, and the newest of these on a line
-/// each, newest first.
+/// An object: how many decisions are in memory, how many of them are what was asked for, and the
+/// newest of these on a line each, newest first.
 fn json(
     kept: usize,
     matching: usize,

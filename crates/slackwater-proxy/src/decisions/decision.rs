@@ -55,7 +55,8 @@ pub(super) struct Decision {
     pub(super) error: Option<String>,
     /// How it ended, in a word.
     pub(super) end: &'static str,
-    /// Status 500 and above, a gRPC status that blames the server, or a response that broke off, stalled or was cut off.
+    /// Status 500 and above, a gRPC status that blames the server, or a response that broke off,
+    /// stalled or was cut off.
     pub(super) failed: bool,
     /// Microseconds to the head of the response; absent where there was none.
     #[serde(
@@ -146,7 +147,8 @@ pub(super) struct Tried {
     )]
     #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     pub(super) connect: Option<Duration>,
-    /// Microseconds from the request's head to the head of its response; absent where there was none.
+    /// Microseconds from the request's head to the head of its response; absent where there was
+    /// none.
     #[serde(
         rename = "head_us",
         skip_serializing_if = "Option::is_none",
@@ -179,11 +181,13 @@ pub(super) struct Tried {
     pub(super) available: u32,
     /// How many were looked at.
     pub(super) considered: u32,
-    /// How many of those that could have it had a report that was cold; without a limit, all that had one.
+    /// How many of those that could have it had a report that was cold; without a limit, all that
+    /// had one.
     pub(super) cold: u32,
     /// How many of those that could have it had a report that was hot.
     pub(super) hot: u32,
-    /// What was known of those, the best first: of more than 32 the best, and the one that was chosen.
+    /// What was known of those, the best first: of more than 32 the best, and the one that was
+    /// chosen.
     pub(super) candidates: Vec<Known>,
     /// How many are out, or have less than their share.
     pub(super) out: u32,
@@ -208,11 +212,12 @@ pub(super) struct Known {
     pub(super) report: Option<Report>,
     /// Requests of this worker's that were in flight there.
     pub(super) in_flight: u32,
-    /// What it can carry by its report, in thousandths of a request in flight, where the policy goes by that; absent of one
-    /// that does not say.
+    /// What it can carry by its report, in thousandths of a request in flight, where the policy
+    /// goes by that; absent of one that does not say.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) capacity_millirif: Option<u32>,
-    /// What a request costs there by its report, in microseconds: CPU time, or what stands for it; absent likewise.
+    /// What a request costs there by its report, in microseconds: CPU time, or what stands for it;
+    /// absent likewise.
     #[serde(
         rename = "cost_us",
         skip_serializing_if = "Option::is_none",
@@ -220,16 +225,19 @@ pub(super) struct Known {
     )]
     #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     pub(super) cost: Option<Duration>,
-    /// The share of that capacity that was in use: `rif` of it, without this request; 1 is all. Absent likewise.
+    /// The share of that capacity that was in use: `rif` of it, without this request; 1 is all.
+    /// Absent likewise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) in_use: Option<f64>,
-    /// What `linear`, `c3`, `peak_ewma`, `shortest_expected_delay` and `capacity` compare, in microseconds; the lowest wins.
+    /// What `linear`, `c3`, `peak_ewma`, `shortest_expected_delay` and `capacity` compare, in
+    /// microseconds; the lowest wins.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) score_us: Option<f64>,
     /// What `polled_power_of_d` compares; absent of one that has not reported.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) polled_rif: Option<u32>,
-    /// Its part of the chances: in millionths of all for `els`, in 65,535ths of the largest for `weighted_round_robin`.
+    /// Its part of the chances: in millionths of all for `els`, in 65,535ths of the largest for
+    /// `weighted_round_robin`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) weight: Option<u32>,
     /// It was not to have this request. Absent: it could.
@@ -269,7 +277,8 @@ pub(super) struct Report {
     #[serde(rename = "age_us", serialize_with = "micros")]
     #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     pub(super) age: Duration,
-    /// How many more requests it may decide, this one among them; absent where uses are not limited.
+    /// How many more requests it may decide, this one among them; absent where uses are not
+    /// limited.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) uses_left: Option<u32>,
     /// Its RIF had reached the limit.

@@ -1,4 +1,5 @@
-//! Which requests are kept: a share of all, drawn at random, those that ask for it, and those that fail or are slow.
+//! Which requests are kept: a share of all, drawn at random, those that ask for it, and those that
+//! fail or are slow.
 
 use super::decision::{Decision, Kept};
 use super::ring::Ring;
@@ -10,7 +11,8 @@ use http::{HeaderMap, HeaderName};
 use slackwater_config::DecisionSettings;
 use std::sync::Arc;
 
-/// What a request's mark says: it is kept if it turns out to be slow, or to fail; or in any case, for this reason.
+/// What a request's mark says: it is kept if it turns out to be slow, or to fail; or in any case,
+/// for this reason.
 const MAY_BE: u8 = 0;
 const SAMPLED: u8 = 1;
 const ASKED: u8 = 2;
@@ -40,7 +42,8 @@ impl Keeper {
         }
     }
 
-    /// Why a request is kept whose mark this is, now that it is over and its client has `waited` so long; `None`: it is not.
+    /// Why a request is kept whose mark this is, now that it is over and its client has `waited` so
+    /// long; `None`: it is not.
     fn reason(&self, mark: u8, failed: bool, waited: Duration) -> Option<Kept> {
         if mark == ASKED {
             return Some(Kept::Asked);

@@ -1,8 +1,9 @@
 //! A worker's records: bounded in number and in bytes.
 //!
-//! Where there is no room, whatever is kept for the reason that has taken most of it gives up its oldest. So one reason alone has
-//! all the room, and none can push out what is kept for another one below an equal part: a burst of failures leaves the
-//! sample, and a sample of everything leaves the failures.
+//! Where there is no room, whatever is kept for the reason that has taken most of it gives up its
+//! oldest. So one reason alone has all the room, and none can push out what is kept for another one
+//! below an equal part: a burst of failures leaves the sample, and a sample of everything leaves
+//! the failures.
 
 use super::decision::{Decision, Kept};
 use std::collections::VecDeque;
@@ -85,7 +86,8 @@ impl Ring {
     }
 }
 
-/// Of those that have records the one with most by that measure, of which `more` will come to the one at place `own`.
+/// Of those that have records the one with most by that measure, of which `more` will come to the
+/// one at place `own`.
 fn largest(
     kept: &mut [Records],
     own: usize,

@@ -1,9 +1,10 @@
 //! Fleets in the DNS: every address of a host name, or every target of a service name (SRV).
 //!
-//! As everywhere here, of a host with IPv4 and IPv6 addresses the IPv4 ones are taken. IPv6 is asked for only once the
-//! server has said that there is no IPv4 address: an answer that is late or lost must not turn the whole fleet over.
-//! Likewise one target of a service that cannot be looked up spoils the whole answer, while one that is said to have no
-//! address is merely left out. A service's targets bring their weights, and their priorities are tiers (RFC 2782: the lowest
+//! As everywhere here, of a host with IPv4 and IPv6 addresses the IPv4 ones are taken. IPv6 is
+//! asked for only once the server has said that there is no IPv4 address: an answer that is late or
+//! lost must not turn the whole fleet over. Likewise one target of a service that cannot be looked
+//! up spoils the whole answer, while one that is said to have no address is merely left out. A
+//! service's targets bring their weights, and their priorities are tiers (RFC 2782: the lowest
 //! number is the most urgent). Nothing is cached here but the last fleet.
 
 use super::schedule::Schedule;
@@ -62,7 +63,8 @@ impl Resolver {
         options.timeout = dns.timeout;
         // How long an answer is good for is the schedule's business.
         options.cache_size = 0;
-        // An answer that does not fit a datagram is asked for again by TCP anyway; this is for what loses datagrams.
+        // An answer that does not fit a datagram is asked for again by TCP anyway; this is for what
+        // loses datagrams.
         options.try_tcp_on_error = true;
         builder.build().map(Self).map_err(told)
     }
@@ -147,9 +149,9 @@ pub(crate) struct DnsSource {
 }
 
 impl DnsSource {
-    /// `probe_port` is where probes go; otherwise they go to the replica's own port. `server_name` is what certificates must
-    /// be for, where it is not the host that the address was found for. What is found at `own` is left out. `seed` is for
-    /// when to ask.
+    /// `probe_port` is where probes go; otherwise they go to the replica's own port. `server_name`
+    /// is what certificates must be for, where it is not the host that the address was found for.
+    /// What is found at `own` is left out. `seed` is for when to ask.
     pub(crate) fn new(
         resolver: Resolver,
         name: DnsName,
@@ -186,7 +188,8 @@ impl DnsSource {
                 if addresses.is_empty() {
                     return Err(format!("{} has no addresses", self.name));
                 }
-                // Blocked names are answered so, and who takes it for an address sends requests to itself.
+                // Blocked names are answered so, and who takes it for an address sends requests to
+                // itself.
                 let (usable, left_out) = self.sift(addresses);
                 if usable.is_empty() {
                     return Err(format!("{} has no usable address: {left_out}", self.name));
@@ -321,7 +324,8 @@ impl Target {
 /// A weight of 0 beside others is a sixteenth of 1.
 const SHARES_OF_ONE: u32 = 16;
 
-/// Targets with a weight of 0 beside others are to be chosen hardly ever, and where all have 0 all are alike (RFC 2782).
+/// Targets with a weight of 0 beside others are to be chosen hardly ever, and where all have 0 all
+/// are alike (RFC 2782).
 fn settle_weights(of_one_priority: &mut [Found]) {
     let none = of_one_priority.iter().filter(|found| found.weight == 0);
     let all = of_one_priority.len();
@@ -335,7 +339,8 @@ fn settle_weights(of_one_priority: &mut [Found]) {
     }
 }
 
-/// Every address of all targets. The most urgent priority that has any address is tier 0, the next one tier 1.
+/// Every address of all targets. The most urgent priority that has any address is tier 0, the next
+/// one tier 1.
 async fn service_addresses(
     resolver: &Resolver,
     service: &str,

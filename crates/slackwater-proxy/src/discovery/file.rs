@@ -1,6 +1,7 @@
 //! A fleet in a file, kept up to date by somebody else: a script, a template, a mounted map.
 //!
-//! The file is judged as a whole. One that is missing, empty or mistaken changes nothing, and is said to be so once.
+//! The file is judged as a whole. One that is missing, empty or mistaken changes nothing, and is
+//! said to be so once.
 
 use super::{Fleet, Source};
 use crate::file_watch::FileWatch;
@@ -25,12 +26,13 @@ pub(crate) struct FileSource {
 }
 
 impl FileSource {
-    /// Reads the file for the first time; `probe_port` is for replicas that name no place for probes, `tls` what is spoken
-    /// to them, and `own` are no replicas. May block.
+    /// Reads the file for the first time; `probe_port` is for replicas that name no place for
+    /// probes, `tls` what is spoken to them, and `own` are no replicas. May block.
     ///
     /// # Errors
     ///
-    /// Every mistake in the file: whoever starts hears of it, and not of requests without a replica.
+    /// Every mistake in the file: whoever starts hears of it, and not of requests without a
+    /// replica.
     pub(crate) fn open(
         file: PathBuf,
         probe_port: Option<NonZeroU16>,

@@ -1,6 +1,7 @@
 //! A fleet as a value: who is in it, and what has changed from one to the next.
 //!
-//! Two lists of the same replicas are the same fleet, whatever their order, so that a shuffled answer changes nothing.
+//! Two lists of the same replicas are the same fleet, whatever their order, so that a shuffled
+//! answer changes nothing.
 
 use core::net::SocketAddr;
 use slackwater_config::ReplicaConfig;
@@ -19,7 +20,8 @@ pub(crate) struct FleetChange {
     pub(crate) joined: Vec<usize>,
     /// Addresses of those that are not in the new one.
     pub(crate) left: Vec<SocketAddr>,
-    /// Places in the new fleet of those that take queries where they did, and are otherwise not what they were.
+    /// Places in the new fleet of those that take queries where they did, and are otherwise not
+    /// what they were.
     pub(crate) altered: Vec<usize>,
 }
 

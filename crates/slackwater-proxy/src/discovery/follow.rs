@@ -1,8 +1,8 @@
 //! From a source to whoever wants to know the fleet.
 //!
-//! One task for each service of the process follows its source, whatever the number of workers. What it believes goes out
-//! as a whole new value by a watch channel; what became of the last list is there for the status. The log says each thing
-//! once, however often a source repeats itself.
+//! One task for each service of the process follows its source, whatever the number of workers.
+//! What it believes goes out as a whole new value by a watch channel; what became of the last list
+//! is there for the status. The log says each thing once, however often a source repeats itself.
 
 use super::guard::{Guard, Verdict, replicas};
 use super::{Fleet, Source};
@@ -40,8 +40,8 @@ impl Discovery {
         }
     }
 
-    /// Follows a source from now on; until it says something that is believed, the fleet is the one that is in `fleets`.
-    /// Needs a tokio runtime. `service` is for the log.
+    /// Follows a source from now on; until it says something that is believed, the fleet is the one
+    /// that is in `fleets`. Needs a tokio runtime. `service` is for the log.
     pub(crate) fn follow(
         service: &str,
         source: impl Source,
@@ -82,8 +82,8 @@ impl Discovery {
         self.states.borrow().clone()
     }
 
-    /// Waits until the source has spoken for the first time, be it to say that it does not know; a list has, and a file that could be
-    /// opened.
+    /// Waits until the source has spoken for the first time, be it to say that it does not know; a
+    /// list has, and a file that could be opened.
     pub(crate) async fn spoken(&self) {
         if self.task.is_some() {
             let mut states = self.states.clone();

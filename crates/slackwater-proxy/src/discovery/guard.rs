@@ -1,8 +1,9 @@
 //! Which lists are believed.
 //!
-//! A list of nothing is never taken while there is a better one: sources forget everything when they are restarted, cut
-//! off or mistaken far more often than all replicas of a service are meant to go at once. A list that has lost more than a
-//! share of the replicas waits until the source has stood by it for a while.
+//! A list of nothing is never taken while there is a better one: sources forget everything when
+//! they are restarted, cut off or mistaken far more often than all replicas of a service are meant
+//! to go at once. A list that has lost more than a share of the replicas waits until the source has
+//! stood by it for a while.
 
 use super::fleet::Fleet;
 use slackwater_config::GuardSettings;
@@ -53,7 +54,8 @@ impl Guard {
         if !self.loses_too_many(&next) {
             return self.take(next);
         }
-        // Whoever goes on losing replicas does not begin to wait anew; whoever says something else does.
+        // Whoever goes on losing replicas does not begin to wait anew; whoever says something else
+        // does.
         let since = match self.waiting.take() {
             Some((since, before)) if before.shared(&next) == next.len() => since,
             _ => now,

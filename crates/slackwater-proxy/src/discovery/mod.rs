@@ -13,7 +13,8 @@
 //! | names in the DNS: addresses and services | `dns`, `schedule` |
 //! | a file that somebody keeps up to date | `file` |
 //!
-//! Another kind of source (an orchestrator, a registry) is one file here, and one key in `config/discovery.rs`.
+//! Another kind of source (an orchestrator, a registry) is one file here, and one key in
+//! `config/discovery.rs`.
 
 mod dns;
 mod file;
@@ -42,8 +43,8 @@ pub(crate) trait Source: Send + 'static {
         None
     }
 
-    /// Waits until there is something to say: the whole fleet, or why it is not known now. The first call looks at once,
-    /// unless it has [spoken already](Self::opened_at).
-    /// It is always awaited to its end.
+    /// Waits until there is something to say: the whole fleet, or why it is not known now. The
+    /// first call looks at once, unless it has [spoken already](Self::opened_at). It is always
+    /// awaited to its end.
     fn next(&mut self) -> BoxFuture<'_, Result<Fleet, String>>;
 }

@@ -1,6 +1,8 @@
-//! When a name is asked for again: after its time to live, within bounds, a little earlier by chance.
+//! When a name is asked for again: after its time to live, within bounds, a little earlier by
+//! chance.
 //!
-//! Many processes that were started together would ask together forever; so each asks up to a tenth of the time too early.
+//! Many processes that were started together would ask together forever; so each asks up to a tenth
+//! of the time too early.
 
 use core::time::Duration;
 use slackwater_config::TtlBounds;

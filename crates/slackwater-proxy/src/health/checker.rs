@@ -85,7 +85,8 @@ impl Checker {
         loop {
             let now = fleet.borrow_and_update().clone();
             let now: BTreeMap<_, _> = now.into_iter().map(|it| (it.address, it)).collect();
-            // Whoever is called otherwise, or has another certificate, is asked anew; what was found out holds until then.
+            // Whoever is called otherwise, or has another certificate, is asked anew; what was
+            // found out holds until then.
             loops.retain(|address, it| now.get(address) == Some(&it.replica));
             this.count.set(now.len());
             this.verdicts.send_if_modified(|health| {
@@ -199,7 +200,8 @@ impl Drop for Loop {
     }
 }
 
-/// From nine to eleven tenths of `interval`, so that many processes do not check at the same moments for ever.
+/// From nine to eleven tenths of `interval`, so that many processes do not check at the same
+/// moments for ever.
 fn jittered(interval: Duration, draw: &mut SplitMix64) -> Duration {
     interval * (900 + below(draw, 201)) / 1000
 }

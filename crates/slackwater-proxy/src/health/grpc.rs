@@ -1,6 +1,8 @@
-//! The gRPC health checking protocol, version 1 (`grpc.health.v1.Health/Check`), as far as a client needs it.
+//! The gRPC health checking protocol, version 1 (`grpc.health.v1.Health/Check`), as far as a client
+//! needs it.
 //!
-//! A message on the wire is a byte that says whether it is compressed, its length in four, and the message.
+//! A message on the wire is a byte that says whether it is compressed, its length in four, and the
+//! message.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use prost::Message;

@@ -1,9 +1,9 @@
 //! Active health checks: replicas are asked from time to time whether they serve.
 //!
-//! One checker for the process, on a thread of its own, whatever the number of workers; what it finds reaches them as one
-//! value for each service, which changes only with a verdict. Who gets no requests because of it is not decided here.
-//! Probes tell a dead replica from a living one sooner; a check can ask what no probe knows, such as whether a database is
-//! there.
+//! One checker for the process, on a thread of its own, whatever the number of workers; what it
+//! finds reaches them as one value for each service, which changes only with a verdict. Who gets no
+//! requests because of it is not decided here. Probes tell a dead replica from a living one sooner;
+//! a check can ask what no probe knows, such as whether a database is there.
 
 mod check;
 mod checker;
@@ -53,8 +53,8 @@ pub(crate) struct HealthThread {
 type Order = (ServiceChecks, watch::Sender<Health>);
 
 impl HealthThread {
-    /// Starts the checks of a service, for as long as anybody looks at what they find; of a service that is not to be
-    /// checked nothing is ever found.
+    /// Starts the checks of a service, for as long as anybody looks at what they find; of a service
+    /// that is not to be checked nothing is ever found.
     ///
     /// # Errors
     ///

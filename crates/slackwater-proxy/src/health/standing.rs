@@ -1,7 +1,8 @@
 //! From checks to a verdict: one replica's standing.
 //!
-//! One check that fails may be chance, and one that passes may be too; so it takes several in a row to change a verdict.
-//! The first check of all decides alone: before it nothing is known that it could contradict.
+//! One check that fails may be chance, and one that passes may be too; so it takes several in a row
+//! to change a verdict. The first check of all decides alone: before it nothing is known that it
+//! could contradict.
 
 use slackwater_config::Thresholds;
 

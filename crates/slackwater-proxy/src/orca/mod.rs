@@ -1,10 +1,12 @@
-//! ORCA: what replicas say of their load with their responses: reading it, and writing it for an agent's server.
+//! ORCA: what replicas say of their load with their responses: reading it, and writing it for an
+//! agent's server.
 //!
-//! The message is `xds.data.orca.v3.OrcaLoadReport`; gRPC servers and others send it in a field of the response
-//! (gRPC A51). Read here are those of its fields that a policy of ours learns from: CPU, queries and errors a second, and among
-//! its named metrics a replica's RIF, capacity and cost. Three
-//! forms are in use, each with a field of its own or after its name in `endpoint-load-metrics`: text, JSON, and the
-//! message itself in Base64. What cannot be read, or is not a number that makes sense, is as if it were not there.
+//! The message is `xds.data.orca.v3.OrcaLoadReport`; gRPC servers and others send it in a field of
+//! the response (gRPC A51). Read here are those of its fields that a policy of ours learns from:
+//! CPU, queries and errors a second, and among its named metrics a replica's RIF, capacity and
+//! cost. Three forms are in use, each with a field of its own or after its name in
+//! `endpoint-load-metrics`: text, JSON, and the message itself in Base64. What cannot be read, or
+//! is not a number that makes sense, is as if it were not there.
 //!
 //! A report may come in the head of a response or in its trailers.
 
@@ -25,8 +27,8 @@ const ANY: HeaderName = HeaderName::from_static("endpoint-load-metrics");
 const JSON: HeaderName = HeaderName::from_static("endpoint-load-metrics-json");
 const BIN: HeaderName = HeaderName::from_static("endpoint-load-metrics-bin");
 
-/// Named metrics of our own: requests in flight but for the one that is answered, those that the replica can carry, and the CPU
-/// time that one takes.
+/// Named metrics of our own: requests in flight but for the one that is answered, those that the
+/// replica can carry, and the CPU time that one takes.
 const RIF: &str = "slackwater.rif";
 const CAPACITY: &str = "slackwater.capacity";
 const COST_SECONDS: &str = "slackwater.cost_seconds";
@@ -53,7 +55,8 @@ pub(crate) struct OrcaLoadReport {
 /// Reads one form of a report.
 type Read = fn(&str) -> Option<OrcaLoadReport>;
 
-/// Takes a report out of a response's head or trailers, if there is one: clients are not told how loaded a replica is.
+/// Takes a report out of a response's head or trailers, if there is one: clients are not told how
+/// loaded a replica is.
 pub(crate) fn take(headers: &mut HeaderMap) -> Option<OrcaLoadReport> {
     let forms: [(HeaderName, Read); 3] = [(ANY, read_any), (JSON, read_json), (BIN, read_bin)];
     let mut found = None;
@@ -67,8 +70,8 @@ pub(crate) fn take(headers: &mut HeaderMap) -> Option<OrcaLoadReport> {
 }
 
 impl OrcaLoadReport {
-    /// What it says of CPU and queries. Whatever is not a number above 0 counts as absent (gRPC A114). Without a rate and a
-    /// utilization there is no report.
+    /// What it says of CPU and queries. Whatever is not a number above 0 counts as absent (gRPC
+    /// A114). Without a rate and a utilization there is no report.
     pub(crate) fn of_rates(&self) -> Option<LoadReport> {
         let utilization = if is_some(self.application_utilization) {
             self.application_utilization
@@ -88,8 +91,8 @@ impl OrcaLoadReport {
         Some(report)
     }
 
-    /// What it says of capacity, by names of our own. Without RIF and capacity there is no report; a cost that is not a number
-    /// above 0 counts as absent.
+    /// What it says of capacity, by names of our own. Without RIF and capacity there is no report;
+    /// a cost that is not a number above 0 counts as absent.
     pub(crate) fn of_capacity(&self) -> Option<LoadReport> {
         let named = |name: &str| self.named_metrics.get(name).copied();
         let rif = named(RIF).filter(|rif| rif.is_finite() && *rif >= 0.0)?;
@@ -229,7 +232,8 @@ mod tests {
             r#"{"cpu_utilization":0.3,"rpsFractional":10.5,"eps":2.1,"named_metrics":{"x":1}}"#;
         assert_eq!(read(any, &format!("JSON {json}")), EXPECTED);
         assert_eq!(read("endpoint-load-metrics-json", json), EXPECTED);
-        // cpu_utilization 0.3, mem_utilization 0.8, rps_fractional 10.5, eps 2.1, as protoc encodes them.
+        // cpu_utilization 0.3, mem_utilization 0.8, rps_fractional 10.5, eps 2.1, as protoc encodes
+        // them.
         let bin = "CTMzMzMzM9M/EZqZmZmZmek/MQAAAAAAACVAOc3MzMzMzABA";
         assert_eq!(read("endpoint-load-metrics-bin", bin), EXPECTED);
         assert_eq!(read(any, &format!("BIN {bin}")), EXPECTED);

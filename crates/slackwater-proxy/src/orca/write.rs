@@ -37,8 +37,8 @@ pub fn wanted(reports: OrcaReports, request: &mut HeaderMap) -> Option<Wanted> {
 }
 
 impl Wanted {
-    /// Writes the report into the head of a response, unless the server has written one itself. `true` if it belongs into
-    /// the trailers instead, where gRPC looks for it.
+    /// Writes the report into the head of a response, unless the server has written one itself.
+    /// `true` if it belongs into the trailers instead, where gRPC looks for it.
     pub fn write_head(self, response: &mut HeaderMap, report: impl FnOnce() -> LoadReport) -> bool {
         if is_written(response) {
             return false;
@@ -88,7 +88,8 @@ impl OrcaLoadReport {
             .map_or(0.0, |cpu| f64::from(cpu) / 1e6);
         let rif = report.rif.count();
         let named = [
-            // What is in flight, with the request that is answered, as it has always been, and without.
+            // What is in flight, with the request that is answered, as it has always been, and
+            // without.
             ("rif", Some(f64::from(rif))),
             (RIF, Some(f64::from(rif.saturating_sub(1)))),
             (

@@ -119,7 +119,8 @@ impl Drop for Writing {
             stream.flush();
         }
         shared.end_with(End::Complete);
-        // The thread takes what waits and then looks at why. It has ended already where the file could not be written.
+        // The thread takes what waits and then looks at why. It has ended already where the file
+        // could not be written.
         let _ = shared.blocks.send(Message::Over);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();

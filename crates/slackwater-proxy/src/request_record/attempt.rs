@@ -59,7 +59,8 @@ pub struct AttemptRecord {
     pub(crate) pick: PickView,
     /// What that was chosen from, where that may be wanted.
     pub(crate) explanation: Option<Box<Explanation>>,
-    /// After how long the first copy was late, or how long after it this one was to set out; of a second copy alone.
+    /// After how long the first copy was late, or how long after it this one was to set out; of a
+    /// second copy alone.
     pub(crate) due_after: Option<Duration>,
     /// When it set out.
     pub(crate) sent: Duration,

@@ -42,8 +42,9 @@ impl Drop for SharedRecord {
     }
 }
 
-/// A handle on a request's record; where nobody wants one there is none, and nothing happens. When the last one is dropped the
-/// request is over. If it was not told how the request ended, then the client was cut off, or else it left.
+/// A handle on a request's record; where nobody wants one there is none, and nothing happens. When
+/// the last one is dropped the request is over. If it was not told how the request ended, then the
+/// client was cut off, or else it left.
 #[derive(Debug, Default)]
 pub(crate) struct RecordHandle(Option<Rc<SharedRecord>>);
 
@@ -93,7 +94,8 @@ impl RecordHandle {
         });
     }
 
-    /// The request, or a second copy of it, is sent to a replica, which was chosen so. Of several attempts the last one is told.
+    /// The request, or a second copy of it, is sent to a replica, which was chosen so. Of several
+    /// attempts the last one is told.
     pub(crate) fn attempt(
         &self,
         kind: AttemptKind,
@@ -147,8 +149,8 @@ impl RecordHandle {
         });
     }
 
-    /// The client gets the response of that attempt, which is the last one or the second copy. Of a gRPC call its head may
-    /// say how it ended.
+    /// The client gets the response of that attempt, which is the last one or the second copy. Of a
+    /// gRPC call its head may say how it ended.
     pub(crate) fn pass_on(&self, kind: AttemptKind, grpc_status: Option<GrpcStatus>) {
         self.note(|record| {
             if kind.copy().is_some() {
@@ -164,8 +166,8 @@ impl RecordHandle {
         self.note(|record| record.grpc_status = Some(status));
     }
 
-    /// This goes back to the client: if it is no replica's response but one of our own, it is complete with that.
-    /// `stands_for` is its status without gRPC, which has statuses of its own.
+    /// This goes back to the client: if it is no replica's response but one of our own, it is
+    /// complete with that. `stands_for` is its status without gRPC, which has statuses of its own.
     pub(crate) fn answer<B: Body>(&self, stands_for: StatusCode, response: &Response<B>) {
         self.note(|record| {
             record.status = Some(response.status());
@@ -269,7 +271,8 @@ impl RecordHandle {
 pub(crate) struct AttemptHandle(Option<(Rc<SharedRecord>, usize)>);
 
 impl AttemptHandle {
-    /// It goes to that address with these fields, which say by which span, if its request is traced.
+    /// It goes to that address with these fields, which say by which span, if its request is
+    /// traced.
     pub(crate) fn mark(&self, address: &ReplicaAddress, headers: &mut HeaderMap) {
         let Some((shared, place)) = &self.0 else {
             return;

@@ -1,8 +1,9 @@
 //! What a request is called, in whatever is told of it.
 //!
-//! A request may bring its id, in a header that the configuration names; who has none is given one: 128 random bits, written
-//! as 32 hexadecimal digits. With a header named, replicas get the id in it, and so does the client if it is to. An id that
-//! a client sends is taken as it is, if it is short and printable: anybody may send one, so it proves nothing.
+//! A request may bring its id, in a header that the configuration names; who has none is given one:
+//! 128 random bits, written as 32 hexadecimal digits. With a header named, replicas get the id in
+//! it, and so does the client if it is to. An id that a client sends is taken as it is, if it is
+//! short and printable: anybody may send one, so it proves nothing.
 
 use crate::seed::draw_seed;
 use core::cell::RefCell;
@@ -29,7 +30,8 @@ impl Ids {
         }
     }
 
-    /// The id of a request whose header is `headers`, where requests carry theirs: its own or a new one.
+    /// The id of a request whose header is `headers`, where requests carry theirs: its own or a new
+    /// one.
     pub(crate) fn of(&self, headers: &HeaderMap) -> Option<HeaderValue> {
         let name = self.settings.header.as_ref()?;
         let own = headers.get(name).filter(|own| {

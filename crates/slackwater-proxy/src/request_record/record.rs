@@ -66,8 +66,8 @@ pub(crate) trait Directory: Debug {
     /// What users call the replica that has this part; `None` once it has left.
     fn name(&self, part: ReplicaId) -> Option<Box<str>>;
 
-    /// Which of how many parts of its replica that is, counted from 1; `None` of a replica that is one to its policy, or has
-    /// left.
+    /// Which of how many parts of its replica that is, counted from 1; `None` of a replica that is
+    /// one to its policy, or has left.
     fn part(&self, part: ReplicaId) -> Option<(usize, usize)> {
         let _ = part;
         None
@@ -96,8 +96,9 @@ pub(super) struct SecondCopy {
     pub(super) connect: Option<Duration>,
 }
 
-/// One request. What is told of "the replica" is of the attempt whose response is passed on or, as long as there is none, of
-/// the last one that is no second copy. What the client gets is not known before something is passed on.
+/// One request. What is told of "the replica" is of the attempt whose response is passed on or, as
+/// long as there is none, of the last one that is no second copy. What the client gets is not known
+/// before something is passed on.
 #[derive(Debug)]
 pub(crate) struct RequestRecord {
     recorder: Rc<RequestRecorder>,
@@ -264,8 +265,9 @@ impl RequestRecord {
         })
     }
 
-    /// It failed: a status of 500 and above, a gRPC status that blames the server, or a response that broke off, stalled or was
-    /// cut off. An answer of our own to a gRPC call counts as what it would be without gRPC.
+    /// It failed: a status of 500 and above, a gRPC status that blames the server, or a response
+    /// that broke off, stalled or was cut off. An answer of our own to a gRPC call counts as what
+    /// it would be without gRPC.
     pub(crate) fn failed(&self) -> bool {
         let by_status = if self.is_passed_on {
             self.status.is_some_and(|status| status.is_server_error())
@@ -286,7 +288,8 @@ impl RequestRecord {
         self.first_byte.unwrap_or_else(|| self.total())
     }
 
-    /// The response that is passed on is its second copy's: what is told of the replica is of that one.
+    /// The response that is passed on is its second copy's: what is told of the replica is of that
+    /// one.
     pub(super) fn lead_by_copy(&mut self) {
         let Some(copy) = &mut self.copy else {
             return;
@@ -327,7 +330,8 @@ fn host(uri: &Uri, headers: &HeaderMap) -> Option<HeaderValue> {
     HeaderValue::from_bytes(shown).ok()
 }
 
-/// Without the user's name and password that may stand before a host, though in `Host` they must not.
+/// Without the user's name and password that may stand before a host, though in `Host` they must
+/// not.
 fn without_user(authority: &[u8]) -> &[u8] {
     let user_end = memchr::memrchr(b'@', authority);
     user_end.map_or(authority, |at| &authority[at + 1..])

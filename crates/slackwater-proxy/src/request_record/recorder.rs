@@ -43,7 +43,8 @@ pub(crate) struct Interest {
 
 /// Somebody who tells of requests.
 pub(crate) trait Consumer: Debug {
-    /// What may be wanted of a request, by what it says of itself; `None`: nothing, whatever becomes of it.
+    /// What may be wanted of a request, by what it says of itself; `None`: nothing, whatever
+    /// becomes of it.
     fn wants(&self, headers: &HeaderMap) -> Option<Interest>;
 
     /// Fields whose values it wants in records. At most one consumer wants any.
@@ -126,8 +127,8 @@ impl RequestRecorder {
         values.collect()
     }
 
-    /// A request has come, which is named `id` if it has a name already. `cut` will say at its end whether its connection was
-    /// ended by us.
+    /// A request has come, which is named `id` if it has a name already. `cut` will say at its end
+    /// whether its connection was ended by us.
     pub(crate) fn begin<B>(
         self: &Rc<Self>,
         request: &Request<B>,

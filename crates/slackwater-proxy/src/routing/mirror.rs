@@ -1,7 +1,8 @@
 //! Copies of requests for a service whose answers nobody hears.
 //!
-//! A copy begins when the request itself has been read to its end, goes its way in a task of its own, and leaves no trace but
-//! counts: it neither delays nor fails the request. There is a bound to the size of each and to how many there are at once.
+//! A copy begins when the request itself has been read to its end, goes its way in a task of its
+//! own, and leaves no trace but counts: it neither delays nor fails the request. There is a bound
+//! to the size of each and to how many there are at once.
 
 use super::Table;
 use crate::forward::{
@@ -50,7 +51,8 @@ struct Copy {
 }
 
 impl Mirrors {
-    /// Sends a copy of the request on its way, if the draw says so. To be called before anything is changed in it.
+    /// Sends a copy of the request on its way, if the draw says so. To be called before anything is
+    /// changed in it.
     pub(super) fn send(
         &self,
         mirror: &Mirror,

@@ -1,6 +1,7 @@
 //! From a request to the service that it is for, or to the answer that its route has for it.
 //!
-//! Routes and services together are a [`Table`], a value that does not change: a request keeps the one that it began with.
+//! Routes and services together are a [`Table`], a value that does not change: a request keeps the
+//! one that it began with.
 
 mod counts;
 mod mirror;

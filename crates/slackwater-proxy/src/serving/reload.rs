@@ -45,8 +45,8 @@ pub struct Reloaded {
 enum Feed {
     /// As before.
     Same(Arc<Discovery>),
-    /// From somewhere else, or by other rules, from the moment on at which the configuration is taken. Until then they are
-    /// those of before.
+    /// From somewhere else, or by other rules, from the moment on at which the configuration is
+    /// taken. Until then they are those of before.
     Changed(Box<Opened>, watch::Sender<Arc<Fleet>>),
 }
 
@@ -95,8 +95,8 @@ impl Proxy {
     ///
     /// # Errors
     ///
-    /// Something that it needs cannot be had; then nothing has changed. Dropped before its end, it has changed nothing
-    /// either.
+    /// Something that it needs cannot be had; then nothing has changed. Dropped before its end, it
+    /// has changed nothing either.
     pub async fn reload(&mut self, mut next: Config) -> Result<Reloaded, Fault> {
         let mut reloaded = Reloaded {
             need_restart: hold_fixed(&self.config, &mut next),
@@ -146,7 +146,8 @@ impl Proxy {
         Ok(reloaded)
     }
 
-    /// What going over to another configuration would mean, as far as that can be said without doing it.
+    /// What going over to another configuration would mean, as far as that can be said without
+    /// doing it.
     pub fn would_change(&self, next: &Config) -> Reloaded {
         let mut config = next.clone();
         let before = self.status.services();
@@ -386,7 +387,8 @@ impl Drop for Abandon<'_> {
     }
 }
 
-/// Puts what cannot change while the process runs back to what it is; the names of what that is about.
+/// Puts what cannot change while the process runs back to what it is; the names of what that is
+/// about.
 fn hold_fixed(now: &Config, next: &mut Config) -> Vec<&'static str> {
     let admin = AdminSettings {
         token: next.admin.token.clone(),
@@ -425,8 +427,8 @@ fn hold<T: Clone + PartialEq>(next: &mut T, now: &T, name: &'static str) -> Opti
     is_other.then_some(name)
 }
 
-/// Whether a service's fleet comes from where it came from, and is believed as it was. A list is new each time: whether it is
-/// the same one its followers see.
+/// Whether a service's fleet comes from where it came from, and is believed as it was. A list is
+/// new each time: whether it is the same one its followers see.
 fn has_same_source(old: &ServiceConfig, new: &ServiceConfig) -> bool {
     let rules = |settings: &DiscoverySettings| DiscoverySettings {
         warm_up: core::time::Duration::ZERO,
@@ -453,7 +455,8 @@ fn works_alike(old: &ServiceConfig, new: &ServiceConfig) -> bool {
     with_new_fleet == *new
 }
 
-/// Whether a service's replicas are checked as they were: what has been found out about them still holds.
+/// Whether a service's replicas are checked as they were: what has been found out about them still
+/// holds.
 fn checks_alike(old: &ServiceConfig, new: &ServiceConfig) -> bool {
     old.health == new.health
         && old.replica.protocol == new.replica.protocol
@@ -461,7 +464,8 @@ fn checks_alike(old: &ServiceConfig, new: &ServiceConfig) -> bool {
         && old.replica.tls == new.replica.tls
 }
 
-/// For each of `new` the place in `old` of the one at its address, no place twice: several may be at port 0.
+/// For each of `new` the place in `old` of the one at its address, no place twice: several may be
+/// at port 0.
 pub(crate) fn same_listeners(old: &[ListenerConfig], new: &[ListenerConfig]) -> Vec<Option<usize>> {
     let mut taken = BTreeSet::new();
     let mut place = |new: &ListenerConfig| {

@@ -1,4 +1,5 @@
-//! Where each service's fleet comes from: one source for the whole process, however many workers take its fleets.
+//! Where each service's fleet comes from: one source for the whole process, however many workers
+//! take its fleets.
 
 use crate::discovery::{Discovery, DnsSource, FileSource, Fleet, Resolver};
 use core::hash::{BuildHasher, Hasher};
@@ -11,7 +12,8 @@ use std::hash::RandomState;
 use std::sync::Arc;
 use tokio::sync::watch;
 
-/// For so long a start waits for sources to say something. Without a fleet, requests are answered with 503.
+/// For so long a start waits for sources to say something. Without a fleet, requests are answered
+/// with 503.
 const FIRST_WORD_MAX: Duration = Duration::from_secs(5);
 
 /// Opens the sources of services. The DNS is asked by one resolver, made when it is needed.
@@ -80,7 +82,8 @@ impl<'c> Sources<'c> {
 }
 
 impl Opened {
-    /// Follows it from now on. `fleets` has the fleet until the source knows better; lists and files do so at once.
+    /// Follows it from now on. `fleets` has the fleet until the source knows better; lists and
+    /// files do so at once.
     pub(crate) fn follow(
         self,
         service: &ServiceConfig,
@@ -108,8 +111,8 @@ impl Opened {
     }
 }
 
-/// The fleets of all services, in the order of the configuration. What is asked over the network has been asked once, or
-/// has taken too long.
+/// The fleets of all services, in the order of the configuration. What is asked over the network
+/// has been asked once, or has taken too long.
 ///
 /// # Errors
 ///

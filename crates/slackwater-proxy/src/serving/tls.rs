@@ -34,8 +34,8 @@ pub(crate) struct NextTls {
 }
 
 impl NextTls {
-    /// Follows its files from now on. Says what is wrong with those that have changed and cannot be used; the old ones stay
-    /// in force.
+    /// Follows its files from now on. Says what is wrong with those that have changed and cannot be
+    /// used; the old ones stay in force.
     pub(crate) fn take(self) -> (Tls, Vec<String>) {
         let watcher = self.tls.watcher.as_ref();
         let flaws = watcher.map_or_else(Vec::new, |watcher| watcher.turn_to(self.turn));
@@ -62,9 +62,9 @@ impl Tls {
         Ok(tls)
     }
 
-    /// What TLS is spoken by in `next`, where this is what it is spoken by in `now`. A listener or service with settings as
-    /// they were keeps what it has, whatever becomes of the others: its sessions can be resumed, its connections go on. Only
-    /// the files of the others are read.
+    /// What TLS is spoken by in `next`, where this is what it is spoken by in `now`. A listener or
+    /// service with settings as they were keeps what it has, whatever becomes of the others: its
+    /// sessions can be resumed, its connections go on. Only the files of the others are read.
     ///
     /// # Errors
     ///

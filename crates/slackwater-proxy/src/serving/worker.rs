@@ -201,7 +201,8 @@ fn shortest_timeout(config: &Config) -> Duration {
     of_services.chain(of_routes).fold(own, Duration::min)
 }
 
-/// Whether any listener tells replicas of certificates: then nobody who comes by another one may say that it did.
+/// Whether any listener tells replicas of certificates: then nobody who comes by another one may
+/// say that it did.
 pub(crate) fn forwards_certificates(config: &Config) -> bool {
     let mut tls = config.listeners.iter().filter_map(|it| it.tls.as_ref());
     tls.any(|tls| tls.pass_client_certificate)
@@ -221,8 +222,8 @@ struct Worker {
     memory: Rc<Memory>,
     /// The one of now, for whoever sweeps.
     table: Rc<RefCell<Rc<Table>>>,
-    /// Those that take connections, with their ways to services. One that closes keeps the way that it had, for what is
-    /// still said on its connections.
+    /// Those that take connections, with their ways to services. One that closes keeps the way that
+    /// it had, for what is still said on its connections.
     listeners: Vec<(usize, Rc<Routing>)>,
     accept_loops: FuturesUnordered<Serving>,
 }
@@ -392,7 +393,8 @@ impl Worker {
         let mut prepared = None;
         loop {
             tokio::select! {
-                // Commands first: whoever connects once a change is said to be in force is served by it.
+                // Commands first: whoever connects once a change is said to be in force is served
+                // by it.
                 biased;
                 Some(command) = commands.recv() => match command {
                     Command::Prepare(plan, told) => {

@@ -16,7 +16,8 @@ pub struct Connector {
     spoken: RefCell<Spoken>,
     name: ServerName<'static>,
     protocol: HttpVersion,
-    /// Whether it was told that the replica is not who it should be, since the last time that it was.
+    /// Whether it was told that the replica is not who it should be, since the last time that it
+    /// was.
     is_logged: Cell<bool>,
 }
 
@@ -39,8 +40,8 @@ impl Connector {
     ///
     /// # Errors
     ///
-    /// The replica is not who it should be, does not speak TLS as we do, or not the protocol. Logged when it begins, for
-    /// nobody can be expected to look for that among dead replicas.
+    /// The replica is not who it should be, does not speak TLS as we do, or not the protocol.
+    /// Logged when it begins, for nobody can be expected to look for that among dead replicas.
     pub(crate) async fn connect(&self, stream: TcpStream) -> io::Result<Box<TlsStream<TcpStream>>> {
         let peer = stream.peer_addr();
         let connected = self.handshake(stream).await;
@@ -71,8 +72,8 @@ impl Connector {
     }
 }
 
-/// Carries out one handshake, however long it takes, with whoever must be `name` and agree on `protocol`. No session is
-/// kept.
+/// Carries out one handshake, however long it takes, with whoever must be `name` and agree on
+/// `protocol`. No session is kept.
 ///
 /// # Errors
 ///
@@ -90,8 +91,8 @@ pub(crate) async fn connect_once(
     Ok(connected.into())
 }
 
-/// Whether the other side speaks what it has to, or what to say in its place. A server without ALPN speaks HTTP/1.1, and
-/// nothing else may be assumed of it.
+/// Whether the other side speaks what it has to, or what to say in its place. A server without ALPN
+/// speaks HTTP/1.1, and nothing else may be assumed of it.
 fn check_agreed(protocol: HttpVersion, agreed: Option<&[u8]>, instead: &str) -> io::Result<()> {
     if protocol == HttpVersion::Http2 && agreed != Some(protocol.alpn()) {
         let told = format!("it did not agree on HTTP/2 (ALPN h2), expected {instead}");

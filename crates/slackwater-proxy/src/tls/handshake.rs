@@ -1,8 +1,9 @@
 //! One worker's handshakes at one listener: which are under way, how they ended.
 //!
-//! A handshake costs memory and time before anybody has asked for anything, so there may only be so many at once. One too
-//! many ends the oldest, and not the newest: a handshake that goes on takes a few round trips, so the oldest is the one
-//! that has most likely been abandoned, or never meant to come to an end. Deadlines are the connection's.
+//! A handshake costs memory and time before anybody has asked for anything, so there may only be so
+//! many at once. One too many ends the oldest, and not the newest: a handshake that goes on takes a
+//! few round trips, so the oldest is the one that has most likely been abandoned, or never meant to
+//! come to an end. Deadlines are the connection's.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -28,11 +29,12 @@ const PLAIN_ANSWER: &[u8] =
     b"HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain\r\ncontent-length: 49\r\n\
     connection: close\r\n\r\nthis port speaks HTTPS, the request came by HTTP\n";
 
-/// The most of a plain client's request that is read, so that it reads its answer instead of a reset.
+/// The most of a plain client's request that is read, so that it reads its answer instead of a
+/// reset.
 const PLAIN_BYTES_MAX: usize = 64 << 10;
 
-/// How handshakes ended at one listener; the meaning of each is in [`HandshakeFacts`]. All workers count in one place: a
-/// handshake costs a thousand times as much.
+/// How handshakes ended at one listener; the meaning of each is in [`HandshakeFacts`]. All workers
+/// count in one place: a handshake costs a thousand times as much.
 #[derive(Debug, Default)]
 pub struct HandshakeCounts {
     full: AtomicU64,
@@ -86,12 +88,14 @@ pub struct Secured {
     pub(crate) stream: Box<TlsStream<TcpStream>>,
     /// As agreed by ALPN; HTTP/1.1 without.
     pub(crate) protocol: HttpVersion,
-    /// The client's verified certificate as `Client-Cert` has it (RFC 9440 §2.1), where it is passed on.
+    /// The client's verified certificate as `Client-Cert` has it (RFC 9440 §2.1), where it is
+    /// passed on.
     pub(crate) certificate: Option<HeaderValue>,
 }
 
 impl Handshakes {
-    /// `open_max` handshakes at once, at least one. Clients' certificates are kept for replicas if `passes_certificate`.
+    /// `open_max` handshakes at once, at least one. Clients' certificates are kept for replicas if
+    /// `passes_certificate`.
     pub fn new(
         mut server: watch::Receiver<Server>,
         open_max: usize,
@@ -108,15 +112,16 @@ impl Handshakes {
         }
     }
 
-    /// Carries out one handshake, however long it takes; whoever waits gives it a deadline. `None` if it failed, which
-    /// the client was told as far as it can be told.
+    /// Carries out one handshake, however long it takes; whoever waits gives it a deadline. `None`
+    /// if it failed, which the client was told as far as it can be told.
     pub(crate) async fn accept(&self, mut stream: TcpStream) -> Option<Secured> {
         let mut first = [0];
         if !matches!(stream.peek(&mut first).await, Ok(1)) {
             // It left, or only looked whether the port is open.
             return None;
         }
-        // A client that speaks HTTP begins with a method; TLS with 22, and old forms of it with 128.
+        // A client that speaks HTTP begins with a method; TLS with 22, and old forms of it with
+        // 128.
         if first[0].is_ascii_alphabetic() {
             add_one(&self.counts.plain);
             refuse_plain(&mut stream).await;

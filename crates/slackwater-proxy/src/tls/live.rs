@@ -1,7 +1,9 @@
-//! Values that follow their files: read once at the start, and again when told that the files have changed.
+//! Values that follow their files: read once at the start, and again when told that the files have
+//! changed.
 //!
-//! A new value is published only when all of its files are good; until then the old one stays in force. What a value is
-//! made of beyond its files (sessions to resume) passes from the old one to the new.
+//! A new value is published only when all of its files are good; until then the old one stays in
+//! force. What a value is made of beyond its files (sessions to resume) passes from the old one to
+//! the new.
 
 use super::watch::{Turn, Watcher};
 use core::hash::{Hash, Hasher};
@@ -124,8 +126,9 @@ pub(crate) enum Look {
 }
 
 impl Followed {
-    /// Reads the files if they changed since the last look, or if they were bad then: what kept them from being used may
-    /// have been something else, such as a lack of descriptors. The same flaw is told once.
+    /// Reads the files if they changed since the last look, or if they were bad then: what kept
+    /// them from being used may have been something else, such as a lack of descriptors. The same
+    /// flaw is told once.
     pub(crate) fn look(&mut self) -> Look {
         let fingerprint = fingerprint(&self.files);
         let is_same = fingerprint == self.fingerprint;

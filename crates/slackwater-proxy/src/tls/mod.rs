@@ -1,8 +1,8 @@
 //! TLS at work: handshakes on both sides, and certificates and keys that follow their files.
 //!
-//! What is read from files is a value, made anew whenever they change and swapped between handshakes; a new one that is
-//! bad is told and leaves the old one in force. Nothing here runs on a request's way: a connection pays for its handshake,
-//! and from then on the stream is bytes.
+//! What is read from files is a value, made anew whenever they change and swapped between
+//! handshakes; a new one that is bad is told and leaves the old one in force. Nothing here runs on
+//! a request's way: a connection pays for its handshake, and from then on the stream is bytes.
 //!
 //! | | file |
 //! |---|---|

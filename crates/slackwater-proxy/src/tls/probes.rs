@@ -17,7 +17,8 @@ use tokio_rustls::TlsConnector;
 /// Replicas that sessions are kept for at least: fleets grow.
 const REPLICAS_MIN: usize = 64;
 
-/// Opens connections to where replicas answer probes, as [`Connector`](super::Connector) does for requests.
+/// Opens connections to where replicas answer probes, as [`Connector`](super::Connector) does for
+/// requests.
 #[derive(Debug)]
 pub(crate) struct ProbeConnector {
     fleets: watch::Receiver<Arc<Fleet>>,

@@ -1,4 +1,5 @@
-//! What replicas are spoken to by at the moment: the newest that files say, with the sessions of before where they still hold.
+//! What replicas are spoken to by at the moment: the newest that files say, with the sessions of
+//! before where they still hold.
 
 use rustls::{ClientConfig, HandshakeKind};
 use slackwater_config::tls::Client;
@@ -15,7 +16,8 @@ pub(super) struct Spoken {
     /// Replicas whose sessions are kept.
     replicas: usize,
     config: Arc<ClientConfig>,
-    /// Of the certificates that kept sessions began with, the one that ends first; `None`: there are no sessions.
+    /// Of the certificates that kept sessions began with, the one that ends first; `None`: there
+    /// are no sessions.
     ends_first: Option<Validity>,
 }
 
@@ -54,8 +56,8 @@ impl Spoken {
                 .ends_first
                 .is_some_and(|validity| validity.is_over(now))
         {
-            // Sessions go with the old one: they may be of an identity, or of authorities, that no longer hold, and a
-            // resumed session is not verified again.
+            // Sessions go with the old one: they may be of an identity, or of authorities, that no
+            // longer hold, and a resumed session is not verified again.
             let client = self.client.borrow_and_update();
             self.config = client.with_sessions(self.protocol, self.replicas);
             self.ends_first = None;

@@ -1,4 +1,5 @@
-//! Who notices that files have changed: a thread that looks at them from time to time, as `file_watch` has it.
+//! Who notices that files have changed: a thread that looks at them from time to time, as
+//! `file_watch` has it.
 
 use super::live::{Followed, Look};
 use crate::file_watch::{FileWatch, Pace};
@@ -15,14 +16,15 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 /// Between two looks at which certificates end soon.
 const ENDS_INTERVAL: Duration = Duration::from_hours(1);
 
-/// What the thread is told: these values are to be followed from now on; then somebody wants a look, and to hear what came
-/// of it.
+/// What the thread is told: these values are to be followed from now on; then somebody wants a
+/// look, and to hear what came of it.
 type Word = (Turn, Sender<Vec<String>>);
 
 /// Which values are followed from now on.
 #[derive(Debug, Default)]
 pub struct Turn {
-    /// Of those that are followed: what they were for, and what they are for now. The others are forgotten.
+    /// Of those that are followed: what they were for, and what they are for now. The others are
+    /// forgotten.
     pub(crate) kept: Vec<(String, String)>,
     /// Those that are followed for the first time.
     pub(crate) new: Vec<Followed>,
@@ -76,8 +78,8 @@ impl Watcher {
         })
     }
 
-    /// Follows these values from now on, and looks at all of their files. Says what is wrong with those that have changed
-    /// and cannot be used; these changes are logged, too.
+    /// Follows these values from now on, and looks at all of their files. Says what is wrong with
+    /// those that have changed and cannot be used; these changes are logged, too.
     pub(crate) fn turn_to(&self, turn: Turn) -> Vec<String> {
         let (answer, answered) = mpsc::channel();
         if let Some(words) = &self.words {

@@ -1,7 +1,8 @@
-//! W3C Trace Context, the field `traceparent`: which trace a request belongs to, and by which span it was sent.
+//! W3C Trace Context, the field `traceparent`: which trace a request belongs to, and by which span
+//! it was sent.
 //!
-//! Read strictly, as the recommendation asks: lower-case digits, exact lengths, no id of zeros, no version ff. Of later
-//! versions what this one has is taken from the front.
+//! Read strictly, as the recommendation asks: lower-case digits, exact lengths, no id of zeros, no
+//! version ff. Of later versions what this one has is taken from the front.
 
 use core::num::{NonZeroU64, NonZeroU128};
 use http::header::{HeaderMap, HeaderName, HeaderValue};

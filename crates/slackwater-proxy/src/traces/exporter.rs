@@ -1,8 +1,8 @@
 //! The thread that sends the spans of all workers to a collector.
 //!
-//! It looks at the workers' queues once a second, and earlier when one fills up. What the collector does not take in time
-//! is tried again a few times, while new spans wait, and are dropped and counted when there is no more room. The log says
-//! once a minute at most what is wrong.
+//! It looks at the workers' queues once a second, and earlier when one fills up. What the collector
+//! does not take in time is tried again a few times, while new spans wait, and are dropped and
+//! counted when there is no more room. The log says once a minute at most what is wrong.
 
 use super::messages::{Attributes, Resource, Scope, export_head};
 use super::queue::{Batch, Queue};
@@ -26,8 +26,8 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 /// How long a span may wait for others.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// From so many bytes on, nothing is added to an export. With one queue's more it is still half of what a gRPC server
-/// takes by default.
+/// From so many bytes on, nothing is added to an export. With one queue's more it is still half of
+/// what a gRPC server takes by default.
 const EXPORT_BYTES: usize = 1 << 20;
 
 /// How often an export is tried.
@@ -86,7 +86,8 @@ impl Switch {
     }
 }
 
-/// The exporter of a process. Dropping it sends what waits and ends the thread, which has a second for that.
+/// The exporter of a process. Dropping it sends what waits and ends the thread, which has a second
+/// for that.
 #[derive(Debug)]
 pub struct Exporter {
     switch: Switch,
@@ -245,7 +246,8 @@ impl Sending {
             let pause = refused.after.map_or(wait, |after| after.max(wait));
             tokio::select! {
                 () = sleep(pause) => (),
-                // Then there is one more try, at once; also if it came while this one was under way.
+                // Then there is one more try, at once; also if it came while this one was under
+                // way.
                 _ = self.end.changed() => (),
             }
             (wait, tries) = (wait * 2, tries + 1);
@@ -281,7 +283,8 @@ async fn over(end: &mut watch::Receiver<Option<Instant>>) {
     sleep_until(at.unwrap_or_else(Instant::now) + END_MAX).await;
 }
 
-/// Who sends: the service, this process and its machine, and what the configuration adds or says in their place.
+/// Who sends: the service, this process and its machine, and what the configuration adds or says in
+/// their place.
 fn resource(settings: &TracingSettings) -> Resource {
     let mut attributes = Attributes::default();
     attributes.text("service.name", &settings.service_name);

@@ -1,5 +1,5 @@
-//! OTLP's messages for traces, those parts of them that are sent or read here (opentelemetry-proto 1.x, whose numbers do not
-//! change).
+//! OTLP's messages for traces, those parts of them that are sent or read here (opentelemetry-proto
+//! 1.x, whose numbers do not change).
 
 use super::context::SpanContext;
 use core::time::Duration;
@@ -219,7 +219,8 @@ pub(crate) fn unix_nanos(time: SystemTime) -> u64 {
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// The head of an export of spans that take `length` bytes with their tags: after it come those, and nothing else.
+/// The head of an export of spans that take `length` bytes with their tags: after it come those,
+/// and nothing else.
 pub(crate) fn export_head(resource: &Resource, scope: &Scope, length: usize) -> Vec<u8> {
     use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint, message};
     let scope_length = message::encoded_len(1, scope) + length;

@@ -1,7 +1,9 @@
-//! One worker's spans on their way to the thread that exports them: a bounded buffer of bytes, and what did not fit.
+//! One worker's spans on their way to the thread that exports them: a bounded buffer of bytes, and
+//! what did not fit.
 //!
-//! Spans lie in it as they will be sent, each with its tag and its length, so what waits is bounded in bytes. The lock is
-//! between the worker and the thread alone, and the thread holds it only to take what is there.
+//! Spans lie in it as they will be sent, each with its tag and its length, so what waits is bounded
+//! in bytes. The lock is between the worker and the thread alone, and the thread holds it only to
+//! take what is there.
 
 use super::messages::Span;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};

@@ -1,7 +1,9 @@
-//! W3C Trace Context, the field `tracestate`: what tracing systems on a request's way have to say to each other.
+//! W3C Trace Context, the field `tracestate`: what tracing systems on a request's way have to say
+//! to each other.
 //!
-//! Nothing here is for us: it is passed on. Several fields are one list; a list that is not valid is passed on to nobody,
-//! and one that is longer than everybody has to take is shortened as the recommendation says.
+//! Nothing here is for us: it is passed on. Several fields are one list; a list that is not valid
+//! is passed on to nobody, and one that is longer than everybody has to take is shortened as the
+//! recommendation says.
 
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 

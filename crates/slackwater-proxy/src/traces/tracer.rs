@@ -1,7 +1,7 @@
 //! Which requests are sampled, and the ids of what they become.
 //!
-//! A request whose client says of its trace whether it is sampled goes by that, unless clients are not to be believed; any
-//! other one goes by a draw. One that is not sampled goes on as it came.
+//! A request whose client says of its trace whether it is sampled goes by that, unless clients are
+//! not to be believed; any other one goes by a draw. One that is not sampled goes on as it came.
 
 use super::context::{Flags, SpanContext, TRACEPARENT};
 use super::messages::{Kind, Span};
@@ -46,7 +46,8 @@ struct Sampled {
     state: Option<HeaderValue>,
 }
 
-/// Each of the two has a seed of its own, so a trace's id is one of 2^128 whatever it is drawn from.
+/// Each of the two has a seed of its own, so a trace's id is one of 2^128 whatever it is drawn
+/// from.
 #[derive(Debug)]
 struct Draws {
     high: SplitMix64,
@@ -87,8 +88,9 @@ impl Tracer {
         self.sampling.replace(Sampling::new(settings.sample));
     }
 
-    /// A request has come with these fields, which say by what scheme: whether it is sampled. Then they say that it was sent by its
-    /// own span, which is as near as can be told to whoever is no attempt at it: a mirror.
+    /// A request has come with these fields, which say by what scheme: whether it is sampled. Then
+    /// they say that it was sent by its own span, which is as near as can be told to whoever is no
+    /// attempt at it: a mirror.
     pub(crate) fn begin(
         self: &Rc<Self>,
         headers: &mut HeaderMap,

@@ -1,7 +1,8 @@
-//! One export: over HTTP/1.1, or as a gRPC call over HTTP/2, on a connection that is kept between exports.
+//! One export: over HTTP/1.1, or as a gRPC call over HTTP/2, on a connection that is kept between
+//! exports.
 //!
-//! A collector is asked in plain or by TLS, as its address says. Files with secrets are read where they are used, so
-//! a new token or certificate needs no restart. Deadlines are the exporter's.
+//! A collector is asked in plain or by TLS, as its address says. Files with secrets are read where
+//! they are used, so a new token or certificate needs no restart. Deadlines are the exporter's.
 
 use super::verdict::{Refused, Taken, of_grpc, of_http};
 use crate::tls::connect_once;
@@ -86,7 +87,8 @@ impl Transport {
         }
     }
 
-    /// Sends a message, however long that takes. If it is dropped before the end, the next one goes on a new connection.
+    /// Sends a message, however long that takes. If it is dropped before the end, the next one goes
+    /// on a new connection.
     pub(super) async fn send(&mut self, head: &[u8], spans: &[u8]) -> Result<Taken, Refused> {
         let request = self.request(head, spans)?;
         let mut connection = match self.connection.take().filter(|it| !it.is_closed()) {

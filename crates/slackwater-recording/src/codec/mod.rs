@@ -50,7 +50,8 @@ mod kind {
     pub(super) const PLAIN: u8 = 0x40;
 }
 
-/// What a query was told, in a byte: none, a round, or a pick for the reason of this number less [`said::PICK`].
+/// What a query was told, in a byte: none, a round, or a pick for the reason of this number less
+/// [`said::PICK`].
 mod said {
     pub(super) const NO_REPLICA: u8 = 0;
     pub(super) const PROBE: u8 = 1;

@@ -1,4 +1,5 @@
-//! Any list of events: what is written is read, what is cut off is read as far as it is whole, what was tampered with ends.
+//! Any list of events: what is written is read, what is cut off is read as far as it is whole, what
+//! was tampered with ends.
 
 use super::{Decoder, Encoder, STRANGER};
 use crate::{Asked, Bytes, Entry, Request, Said};

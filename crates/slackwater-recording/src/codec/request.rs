@@ -10,8 +10,8 @@ pub(super) struct Texts(Vec<Option<Box<str>>>);
 /// Places for texts.
 const PLACES: usize = 256;
 
-/// Which text: none; one that follows, and is kept at its place; or the one that is kept at the place of this number less
-/// [`text::KEPT`].
+/// Which text: none; one that follows, and is kept at its place; or the one that is kept at the
+/// place of this number less [`text::KEPT`].
 mod text {
     pub(super) const NONE: u64 = 0;
     pub(super) const NEW: u64 = 1;
@@ -20,7 +20,8 @@ mod text {
 
 impl Texts {
     fn place(text: &str) -> usize {
-        // FNV-1a: texts are short, and a text that meets another one at its place is only written again.
+        // FNV-1a: texts are short, and a text that meets another one at its place is only written
+        // again.
         let hash = text.bytes().fold(0x811c_9dc5_u32, |hash, byte| {
             (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
         });

@@ -1,11 +1,11 @@
-//! The blocks of a recording's file, as bytes: each with its length and a checksum, so that a torn file is known as far as it
-//! is whole.
+//! The blocks of a recording's file, as bytes: each with its length and a checksum, so that a torn
+//! file is known as far as it is whole.
 
 use crate::{Bytes, Malformed, Request, put_text, put_varint};
 use crc32c::crc32c;
 
-/// What a file begins with; the last byte is the version. Of version 1 streams do not say which fields of requests they hold, and
-/// hold no requests.
+/// What a file begins with; the last byte is the version. Of version 1 streams do not say which
+/// fields of requests they hold, and hold no requests.
 pub const MAGIC: [u8; 8] = *b"slkwrec\x02";
 /// The first version that there was.
 pub(super) const VERSION_MIN: u8 = 1;

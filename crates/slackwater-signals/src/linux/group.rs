@@ -49,7 +49,8 @@ impl Quota {
     }
 }
 
-/// The quotas of a group and of those that it is in: the lowest holds. In a container, those above its root cannot be seen.
+/// The quotas of a group and of those that it is in: the lowest holds. In a container, those above
+/// its root cannot be seen.
 #[derive(Debug, Default)]
 pub(super) struct Quotas(Vec<Quota>);
 
@@ -99,7 +100,8 @@ impl Quotas {
     }
 }
 
-/// The `cpu.stat` that tells of throttling: the group's own, or, if it has no quota and a group that it is in has, that one's.
+/// The `cpu.stat` that tells of throttling: the group's own, or, if it has no quota and a group
+/// that it is in has, that one's.
 pub(super) fn throttling(places: &Places) -> Result<(SmallFile, (Origin, String)), String> {
     let has_quota = |group: &&Path| {
         let quota = Quota::open(places.version, group).ok();

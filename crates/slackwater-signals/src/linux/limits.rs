@@ -10,7 +10,8 @@ use crate::parse::cpu_list_count;
 use crate::reading::{CoresLimit, LimitedBy};
 use core::time::Duration;
 
-/// With each so many readings the allowed CPUs are asked for anew: a system call for each thread, for what hardly ever changes.
+/// With each so many readings the allowed CPUs are asked for anew: a system call for each thread,
+/// for what hardly ever changes.
 const CPUS_READINGS: u32 = 64;
 
 #[derive(Debug)]
@@ -26,7 +27,8 @@ pub(super) struct Limits {
 
 #[derive(Debug)]
 enum CpusBy {
-    /// On which at least one of the watched threads may run: a process may pin its first thread and no other.
+    /// On which at least one of the watched threads may run: a process may pin its first thread and
+    /// no other.
     Threads,
     /// Where its threads are not watched: of its first thread.
     Process(u32),

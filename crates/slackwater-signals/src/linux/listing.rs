@@ -14,13 +14,15 @@ const GROUP_READINGS: u32 = 8;
 /// At most so many cgroups within one are looked into.
 const GROUPS_MAX: usize = 64;
 
-/// More ids are not taken from a list: enough for every thread that can be watched to be found, and bounded.
+/// More ids are not taken from a list: enough for every thread that can be watched to be found, and
+/// bounded.
 const LISTED_MAX: usize = 16_384;
 
 /// What a file of ids is read into, piece by piece.
 const PIECE: usize = 4_096;
 
-/// No list is longer than this: the limit is looked at before each piece, and an id takes two bytes of it at the least.
+/// No list is longer than this: the limit is looked at before each piece, and an id takes two bytes
+/// of it at the least.
 pub(super) const LISTED_MOST: usize = LISTED_MAX + PIECE / 2;
 
 /// Where threads are listed.
@@ -110,7 +112,8 @@ impl Listing {
     }
 }
 
-/// The threads of a process: the links of its directory `task`, without `.` and `..`. 0: it has ended.
+/// The threads of a process: the links of its directory `task`, without `.` and `..`. 0: it has
+/// ended.
 pub(super) fn count(task: impl AsFd) -> u32 {
     let links = fstat(task).map_or(0, |stat| u128::from(stat.st_nlink));
     u32::try_from(links.saturating_sub(2)).unwrap_or(u32::MAX)
@@ -123,7 +126,8 @@ pub(super) fn directory(from: impl AsFd, path: impl Arg) -> Result<OwnedFd, Errn
 }
 
 impl GroupListing {
-    /// Of the group itself it is an error not to be listed. Groups within it may be gone by the time they are looked into.
+    /// Of the group itself it is an error not to be listed. Groups within it may be gone by the
+    /// time they are looked into.
     fn list(&mut self, ids: &mut Vec<u32>) -> Result<bool, Errno> {
         let mut whole = ids_in(&self.directory, self.file, ids)?;
         let mut groups = 1;
@@ -152,7 +156,8 @@ impl GroupListing {
     }
 }
 
-/// Adds the ids in a file of a group, and tells whether those are all. It may be longer than any buffer.
+/// Adds the ids in a file of a group, and tells whether those are all. It may be longer than any
+/// buffer.
 fn ids_in(group: impl AsFd, file: &str, ids: &mut Vec<u32>) -> Result<bool, Errno> {
     let file = SmallFile::at(group, file)?;
     let (mut offset, mut partial) = (0, None);

@@ -66,8 +66,9 @@ struct Parts {
 }
 
 impl Source {
-    /// Looks what there is to read. A target that is not there at all reads as nothing, with the reason in
-    /// [`findings`](Self::findings). Whoever expects things to appear later (a controller, pressure, a process) opens again.
+    /// Looks what there is to read. A target that is not there at all reads as nothing, with the
+    /// reason in [`findings`](Self::findings). Whoever expects things to appear later (a
+    /// controller, pressure, a process) opens again.
     pub fn open(target: &Target) -> Self {
         let parts = match target {
             Target::ThisProcess => Parts::of_process(Ok(Process::this()), true),
@@ -133,21 +134,23 @@ impl Source {
         &self.findings
     }
 
-    /// Where a figure comes from; `None`: from nowhere. It does not change while the source is open.
+    /// Where a figure comes from; `None`: from nowhere. It does not change while the source is
+    /// open.
     pub fn origin(&self, figure: Figure) -> Option<Origin> {
         let mut findings = self.findings.iter();
         findings.find(|it| it.figure == figure)?.origin
     }
 
-    /// What the system tells now: some system calls, one for each watched thread among them. Nothing is allocated unless there are
-    /// more threads than ever before.
+    /// What the system tells now: some system calls, one for each watched thread among them.
+    /// Nothing is allocated unless there are more threads than ever before.
     pub fn read(&mut self) -> Reading {
         self.read_these(Which::All)
     }
 
-    /// As [`read`](Self::read), but of what changes all the time alone: CPU time and waiting. Limit and quota period are as `read` had
-    /// them last, and throttling and pressure are left out: half of the system calls where there are few threads. For those
-    /// who read often, and everything once in a while.
+    /// As [`read`](Self::read), but of what changes all the time alone: CPU time and waiting. Limit
+    /// and quota period are as `read` had them last, and throttling and pressure are left out: half
+    /// of the system calls where there are few threads. For those who read often, and everything
+    /// once in a while.
     pub fn read_times(&mut self) -> Reading {
         self.read_these(Which::Times)
     }
@@ -267,7 +270,8 @@ fn threads_of(places: &Places) -> Result<(Watched, String), String> {
     Ok((watched, format!("schedstat of the threads in {list}")))
 }
 
-/// What tells of a group's waiting where its threads cannot be seen: of a single thread for the whole group.
+/// What tells of a group's waiting where its threads cannot be seen: of a single thread for the
+/// whole group.
 fn lower_bound(reason: &str, throttled: &Found, stalled: &Found) -> (Option<Waited>, Found) {
     let at_least = |origin: Origin, detail: &str| {
         let detail = format!("a lower bound by {detail}, because {reason}");

@@ -1,4 +1,5 @@
-//! Where the files of a cgroup are: one directory in version 2, one for each controller in version 1, found by looking.
+//! Where the files of a cgroup are: one directory in version 2, one for each controller in version
+//! 1, found by looking.
 
 use super::listing;
 use crate::parse::{Membership, Mount, memberships, mounts};
@@ -14,7 +15,8 @@ pub(super) struct Places {
     pub(super) cpu: PathBuf,
     /// Version 1: where CPU time is counted.
     pub(super) accounting: Option<PathBuf>,
-    /// Where pressure is told: of the group of the same name in version 2, in systems that have both.
+    /// Where pressure is told: of the group of the same name in version 2, in systems that have
+    /// both.
     pub(super) pressure: Option<PathBuf>,
 }
 
@@ -54,7 +56,8 @@ impl Places {
         let of_cpu = |mount: &&Mount| mount.has("cpu") && directory.starts_with(&mount.point);
         let below = mounts.iter().find(of_cpu);
         let below = below.and_then(|mount| directory.strip_prefix(&mount.point).ok());
-        // The same name below other controllers is the same group by custom alone; that is what everybody's tools go by.
+        // The same name below other controllers is the same group by custom alone; that is what
+        // everybody's tools go by.
         let beside = |mount: Option<&Mount>| {
             let path = mount?.point.join(below?);
             path.is_dir().then_some(path)
@@ -74,8 +77,8 @@ impl Places {
         })
     }
 
-    /// Of the cgroup that a process is in. A container may see but a part of the hierarchies; its own processes are then at the
-    /// root of what it sees (`ours`), and others are nowhere.
+    /// Of the cgroup that a process is in. A container may see but a part of the hierarchies; its
+    /// own processes are then at the root of what it sees (`ours`), and others are nowhere.
     pub(super) fn of_process(id: u32, ours: bool) -> Result<Self, String> {
         let file = if ours {
             PathBuf::from("/proc/self/cgroup")

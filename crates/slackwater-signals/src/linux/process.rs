@@ -121,7 +121,8 @@ fn task(path: &Path) -> Result<OwnedFd, String> {
     directory(CWD, path).map_err(|error| reason(path, error))
 }
 
-/// Whether `/proc` shows the process ids that this process knows: not if it was mounted by somebody in another namespace.
+/// Whether `/proc` shows the process ids that this process knows: not if it was mounted by somebody
+/// in another namespace.
 fn proc_is_ours() -> Result<(), String> {
     let link = std::fs::read_link("/proc/self").map_err(|error| format!("/proc/self: {error}"))?;
     if link == Path::new(&std::process::id().to_string()) {
@@ -133,7 +134,8 @@ fn proc_is_ours() -> Result<(), String> {
     ))
 }
 
-/// Whether the kernel counts how long threads wait: of this process, of which at least one thread has run, it would be known.
+/// Whether the kernel counts how long threads wait: of this process, of which at least one thread
+/// has run, it would be known.
 pub(super) fn waits_are_counted() -> Result<(), String> {
     proc_is_ours()?;
     let (_, run) = kept("/proc/self/schedstat".as_ref(), schedstat).map_err(|reason| {

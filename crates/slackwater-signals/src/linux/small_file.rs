@@ -35,7 +35,8 @@ impl SmallFile {
         Self::at(CWD, path)
     }
 
-    /// What `parse` makes of what is in it now. A file that does not fit is not believed: its last number may be cut.
+    /// What `parse` makes of what is in it now. A file that does not fit is not believed: its last
+    /// number may be cut.
     pub(super) fn read<T>(&self, parse: impl FnOnce(&[u8]) -> Option<T>) -> Result<T, Errno> {
         let mut buffer = BUFFER;
         let (text, room) = pread(&self.0, &mut buffer, 0)?;

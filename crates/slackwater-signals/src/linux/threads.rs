@@ -1,7 +1,7 @@
 //! Threads that are watched: what all of them together have used and waited for.
 //!
-//! Sums never go back: what a thread had done stays when it ends. What it did after its last reading is lost, and threads that
-//! begin and end between two readings are never seen.
+//! Sums never go back: what a thread had done stays when it ends. What it did after its last
+//! reading is lost, and threads that begin and end between two readings are never seen.
 
 use super::listing::{LISTED_MOST, Listing};
 use super::small_file::SmallFile;
@@ -26,7 +26,8 @@ pub(super) struct Watched {
     listing: Listing,
     /// Where a thread's directory is: by its id.
     base: OwnedFd,
-    /// By id, ascending. With room for all from the start, as the next: memory that is not used is none.
+    /// By id, ascending. With room for all from the start, as the next: memory that is not used is
+    /// none.
     threads: Vec<Thread>,
     /// What is listed, until the next time.
     listed: Vec<u32>,
@@ -153,7 +154,8 @@ impl Watched {
         };
         self.listed.sort_unstable();
         self.listed.dedup();
-        // Threads leave a cgroup without an end. They do not leave a process, and its list may lack some while others end.
+        // Threads leave a cgroup without an end. They do not leave a process, and its list may lack
+        // some while others end.
         if whole && !self.listing.is_of_process() {
             let Self { files, listed, .. } = self;
             self.threads.retain(|thread| {
@@ -162,8 +164,9 @@ impl Watched {
                 stays
             });
         }
-        // Whoever was not in the list before has begun since: all that it did is new. But only if the list had everybody in it,
-        // and only in a process: a cgroup can be joined by threads with a past.
+        // Whoever was not in the list before has begun since: all that it did is new. But only if
+        // the list had everybody in it, and only in a process: a cgroup can be joined by threads
+        // with a past.
         let from_birth = self.complete && self.listing.is_of_process();
         let known = self.threads.len();
         self.complete = whole;
@@ -217,7 +220,8 @@ impl Thread {
     /// Adds what it has done since to the sum, and gives what it has used.
     fn advance(&mut self, run: Run, sum: &mut Run) -> u64 {
         let last = core::mem::replace(&mut self.last, run);
-        // Less than before: its id is another thread's now, of which nothing is known but that it is there.
+        // Less than before: its id is another thread's now, of which nothing is known but that it
+        // is there.
         let used = run.used.checked_sub(last.used);
         let waited = run.waited.checked_sub(last.waited);
         let (Some(used), Some(waited)) = (used, waited) else {
@@ -295,7 +299,8 @@ mod tests {
         );
     }
 
-    /// Its id was given to another, which has done less: no sum goes back, and what comes later counts from there.
+    /// Its id was given to another, which has done less: no sum goes back, and what comes later
+    /// counts from there.
     #[test]
     fn an_id_that_another_thread_has_now_adds_nothing() {
         let mut sum = Run::default();

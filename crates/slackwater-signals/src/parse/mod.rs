@@ -1,5 +1,5 @@
-//! The files of `/proc` and of cgroups as values. Strict about form: a file that is not as the kernel writes it gives `None`, and
-//! nothing here panics, whatever the bytes.
+//! The files of `/proc` and of cgroups as values. Strict about form: a file that is not as the
+//! kernel writes it gives `None`, and nothing here panics, whatever the bytes.
 
 mod cgroup;
 mod mounts;
@@ -22,7 +22,8 @@ pub(crate) fn number(text: &[u8]) -> Option<u64> {
     })
 }
 
-/// A number that ends with this byte, and what is behind that. In one pass: it is read for each thread.
+/// A number that ends with this byte, and what is behind that. In one pass: it is read for each
+/// thread.
 fn number_until(text: &[u8], end: u8) -> Option<(u64, &[u8])> {
     /// So many digits always fit.
     const FIT: usize = 19;

@@ -17,7 +17,8 @@ pub(crate) struct Membership {
 /// A hierarchy of cgroups that is mounted.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Mount {
-    /// What of the hierarchy is there: `/`, or a cgroup that a container has been given as its root.
+    /// What of the hierarchy is there: `/`, or a cgroup that a container has been given as its
+    /// root.
     pub(crate) root: PathBuf,
     pub(crate) point: PathBuf,
     /// Controllers and other options; `None` for version 2.

@@ -17,7 +17,8 @@ pub(crate) fn schedstat(text: &[u8]) -> Option<Run> {
     text.is_empty().then_some(Run { used, waited })
 }
 
-/// CPU time of a process in ticks, user and system, from its `stat`: fields 14 and 15 of `proc_pid_stat(5)`.
+/// CPU time of a process in ticks, user and system, from its `stat`: fields 14 and 15 of
+/// `proc_pid_stat(5)`.
 pub(crate) fn stat_ticks(text: &[u8]) -> Option<u64> {
     let line = only_line(text)?;
     // Its name may have parentheses and spaces itself, and the first field behind it is the third.
@@ -28,8 +29,8 @@ pub(crate) fn stat_ticks(text: &[u8]) -> Option<u64> {
     user.checked_add(number(times.next()?)?)
 }
 
-/// Ids of threads, one on each line, of a file that comes piece by piece: `partial` is the line that has begun. Ids of threads
-/// that cannot be seen from here are 0.
+/// Ids of threads, one on each line, of a file that comes piece by piece: `partial` is the line
+/// that has begun. Ids of threads that cannot be seen from here are 0.
 pub(crate) fn thread_ids(piece: &[u8], partial: &mut Option<u32>, ids: &mut Vec<u32>) {
     for byte in piece {
         if byte.is_ascii_digit() {

@@ -1,7 +1,7 @@
 //! The queries that arrive: when, at which client, at what cost and with what luck.
 //!
-//! One process for all clients, drawn from streams that nothing else draws from, so that every policy meets the very same
-//! queries (common random numbers).
+//! One process for all clients, drawn from streams that nothing else draws from, so that every
+//! policy meets the very same queries (common random numbers).
 
 use super::queue::Earliest;
 use crate::machine::{NEVER, Time};
@@ -172,7 +172,8 @@ impl Arrivals {
 }
 
 impl Kinds {
-    /// What a query that arrives now costs, as a share of a usual one's cost, and how long it waits before its work.
+    /// What a query that arrives now costs, as a share of a usual one's cost, and how long it waits
+    /// before its work.
     fn draw(&mut self, now: Time) -> (f64, u64) {
         let turn = super::nanos(self.mix.turn).max(1);
         let share = self.mix.shares[usize::from(now / turn % 2 == 1)];
@@ -238,7 +239,8 @@ fn cumulated(weights: &[f64]) -> Vec<u64> {
 
 /// Turns by stride: a client with twice the weight has half the stride.
 fn regular(weights: &[f64]) -> Gaps {
-    /// Of the heaviest client: fine enough for weights that are a million times smaller or nearly the same.
+    /// Of the heaviest client: fine enough for weights that are a million times smaller or nearly
+    /// the same.
     const STRIDE: f64 = (1_u64 << 24) as f64;
     let heaviest = weights.iter().copied().fold(0.0, f64::max);
     let strides: Vec<u64> = weights
@@ -311,7 +313,8 @@ mod tests {
         assert_eq!(order, [0, 1, 2, 0, 1, 2], "client after client");
     }
 
-    /// Turns of 2 s: of 4,000 queries each, a fifth and then four fifths wait up to 100 ms, and cost a tenth.
+    /// Turns of 2 s: of 4,000 queries each, a fifth and then four fifths wait up to 100 ms, and
+    /// cost a tenth.
     #[test]
     fn of_a_mix_some_mostly_wait_by_turns() {
         let mut mixed = scenario(Spread::Regular, &[1.0]);

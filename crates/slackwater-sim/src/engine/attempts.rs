@@ -1,4 +1,5 @@
-//! A query's way: it arrives, is sent, served, answered or given up; and what becomes of its copies.
+//! A query's way: it arrives, is sent, served, answered or given up; and what becomes of its
+//! copies.
 
 use super::balancing::Balancing;
 use super::meter::Ending;
@@ -42,8 +43,8 @@ impl Engine {
         }
     }
 
-    /// Remembers when the query is given up. Deadlines come in the order of arrivals; those at the front whose queries have
-    /// ended are forgotten.
+    /// Remembers when the query is given up. Deadlines come in the order of arrivals; those at the
+    /// front whose queries have ended are forgotten.
     #[inline]
     fn await_deadline(&mut self, key: Key) {
         while let Some(&(_, oldest)) = self.deadlines.front()
@@ -249,8 +250,8 @@ impl Engine {
         self.network.send(self.now, Message::Answer(slot, outcome));
     }
 
-    /// The end of a copy comes to its client. An answer ends the query; one that failed leaves it to the other copies, if any
-    /// is still out.
+    /// The end of a copy comes to its client. An answer ends the query; one that failed leaves it
+    /// to the other copies, if any is still out.
     #[inline]
     pub(super) fn handle_answer(&mut self, slot: u32, outcome: Outcome) {
         let Some(attempt) = self.attempts.take(slot) else {
@@ -276,7 +277,8 @@ impl Engine {
         }
     }
 
-    /// Tells the client's policy what the replica said with its answer, if it still knows the replica.
+    /// Tells the client's policy what the replica said with its answer, if it still knows the
+    /// replica.
     #[inline]
     fn tell_carried(&mut self, client: u32, replica: u32, report: &LoadReport) {
         if let Some(id) = self.replicas.at(replica as usize).id
@@ -307,8 +309,8 @@ impl Engine {
         is_open
     }
 
-    /// The client is done with a query. Copies that are still out are given up: after an answer they are cancelled; after
-    /// the deadline only where the scenario says so.
+    /// The client is done with a query. Copies that are still out are given up: after an answer
+    /// they are cancelled; after the deadline only where the scenario says so.
     #[inline]
     fn end_query(&mut self, key: Key, ending: Ending, watched: WatchEnd) {
         let Some(mut query) = self.queries.take(key.slot) else {

@@ -53,7 +53,8 @@ impl Cold {
 }
 
 impl Engine {
-    /// Introduces the replicas that are there at the start, and makes all appointments that are known by then.
+    /// Introduces the replicas that are there at the start, and makes all appointments that are
+    /// known by then.
     pub(super) fn begin(&mut self, scenario: &Scenario) {
         match &self.heard {
             Some(heard) => {

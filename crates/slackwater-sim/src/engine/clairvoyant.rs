@@ -1,7 +1,7 @@
 //! Balancers that see everything: bounds to measure policies by.
 //!
-//! There is one for all clients. It knows each replica as it is at this moment, and each query that has been sent and not
-//! yet finished, those on their way included.
+//! There is one for all clients. It knows each replica as it is at this moment, and each query that
+//! has been sent and not yet finished, those on their way included.
 
 use super::query::slot_number;
 use super::replicas::Replicas;
@@ -10,8 +10,8 @@ use crate::policy::Clairvoyant;
 use crate::random::{Purpose, Stream};
 use core::cmp::Ordering;
 
-/// Below this, a replica counts as having so much capacity left: who stands still is the last choice, not a division by
-/// zero.
+/// Below this, a replica counts as having so much capacity left: who stands still is the last
+/// choice, not a division by zero.
 const CORES_MIN: f64 = 1e-6;
 
 /// What is known of a replica's queries.
@@ -41,7 +41,8 @@ impl Central {
         }
     }
 
-    /// The best replica for a query of this cost, other than `avoid`; ties at random. `None` if none takes queries.
+    /// The best replica for a query of this cost, other than `avoid`; ties at random. `None` if
+    /// none takes queries.
     pub(super) fn choose(
         &mut self,
         now: Time,

@@ -1,4 +1,5 @@
-//! When a client sends a second copy of a query: the core's [`Hedger`] decides; here it is made of what the scenario says.
+//! When a client sends a second copy of a query: the core's [`Hedger`] decides; here it is made of
+//! what the scenario says.
 
 use super::query::{Key, Query};
 use super::{Engine, Timer};
@@ -39,8 +40,8 @@ impl Engine {
         }
     }
 
-    /// A query has been out for long: one more copy, if there is one already and the hedger allows another; `false` if it
-    /// has ended.
+    /// A query has been out for long: one more copy, if there is one already and the hedger allows
+    /// another; `false` if it has ended.
     pub(super) fn hedge(&mut self, key: Key) -> bool {
         let Some(query) = self.queries.find_mut(key) else {
             return false;

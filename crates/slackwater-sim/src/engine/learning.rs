@@ -99,8 +99,9 @@ impl Noise {
     }
 }
 
-/// The cores that the process may use at the most, as the system tells: its machine's where neighbours share them with it, or
-/// else its own, those that its quota comes to, and one for each worker. Unknown where a recording says how many there were from time to time.
+/// The cores that the process may use at the most, as the system tells: its machine's where
+/// neighbours share them with it, or else its own, those that its quota comes to, and one for each
+/// worker. Unknown where a recording says how many there were from time to time.
 fn limit_millicores(scenario: &Scenario, group: &Group) -> Option<u32> {
     let cores = match (&group.service, &scenario.antagonists) {
         (Service::Shared(_), _) if scenario.tape.is_some() => return None,

@@ -1,4 +1,5 @@
-//! What is written down during a run: the queries of the measured span, and samples of the replicas within it.
+//! What is written down during a run: the queries of the measured span, and samples of the replicas
+//! within it.
 
 use crate::Measured;
 use crate::machine::Time;
@@ -54,8 +55,8 @@ impl Meter {
         now >= self.begins + SECOND_NS && now <= self.ends
     }
 
-    /// Whether nothing that happens at `next` or later can be measured any more: the span is over, and all its queries have
-    /// ended.
+    /// Whether nothing that happens at `next` or later can be measured any more: the span is over,
+    /// and all its queries have ended.
     #[inline]
     pub(super) const fn is_done(&self, next: Time) -> bool {
         next > self.ends && self.open == 0

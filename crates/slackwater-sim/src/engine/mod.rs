@@ -1,8 +1,9 @@
 //! The event loop: queries, probes and their answers between clients and machines.
 //!
-//! One thread, no clock but the time of the next event, no randomness but seeded streams. What happens at the same
-//! nanosecond happens in a fixed order: appointments, machines, messages, policies' timeouts, timers, deadlines, arrivals;
-//! within each kind in the order in which it was put in, or by the lowest number.
+//! One thread, no clock but the time of the next event, no randomness but seeded streams. What
+//! happens at the same nanosecond happens in a fixed order: appointments, machines, messages,
+//! policies' timeouts, timers, deadlines, arrivals; within each kind in the order in which it was
+//! put in, or by the lowest number.
 //!
 //! | what | where |
 //! |---|---|
@@ -63,25 +64,28 @@ use slackwater_core::policy::Event;
 use slackwater_core::tail::Hedger;
 use std::collections::VecDeque;
 
-/// A policy that still wants its timeout right after it has been handled gets it so much later, in nanoseconds: as in the
-/// library, whose timers are no finer.
+/// A policy that still wants its timeout right after it has been handled gets it so much later, in
+/// nanoseconds: as in the library, whose timers are no finer.
 const NAP_MIN_NS: Time = 1_000_000;
 
 /// How many steps are played between two looks at whether to stop: a few hundred microseconds.
 const STEPS_BETWEEN_LOOKS: usize = 2_048;
 
-/// Plays `scenario` once under `policy`; `None` if it was to `stop` before it ended. The same arguments give the same
-/// result. There is no clock in here: [`Measured::cpu`] is the runner's.
+/// Plays `scenario` once under `policy`; `None` if it was to `stop` before it ended. The same
+/// arguments give the same result. There is no clock in here: [`Measured::cpu`] is the runner's.
 ///
-/// Queries go on arriving after the measured span, until those of the span have ended. A query that is not answered within
-/// the deadline is an error and tells the policy [`TimedOut`](slackwater_core::policy::Outcome::TimedOut), as in the proxy; the
-/// replica works on. Where a replica stops, the queries there break off and their clients learn of it after a network
-/// delay; later ones, and probes, are refused. A replica that drains says so in its reports, and serves what comes all the
-/// same until it leaves. A replica whose first event is to join is not there before.
+/// Queries go on arriving after the measured span, until those of the span have ended. A query that
+/// is not answered within the deadline is an error and tells the policy
+/// [`TimedOut`](slackwater_core::policy::Outcome::TimedOut), as in the proxy; the replica works on.
+/// Where a replica stops, the queries there break off and their clients learn of it after a network
+/// delay; later ones, and probes, are refused. A replica that drains says so in its reports, and
+/// serves what comes all the same until it leaves. A replica whose first event is to join is not
+/// there before.
 ///
-/// A step of the loop, as counted in [`Measured::events`], is an arrival, a message delivered, something that happens in a
-/// machine (work done, a change of capacity), a policy's timeout, the end of a synchronous round, a second copy that falls
-/// due, or a deadline; each only if it was still of concern when its time came. Sampling does not count.
+/// A step of the loop, as counted in [`Measured::events`], is an arrival, a message delivered,
+/// something that happens in a machine (work done, a change of capacity), a policy's timeout, the
+/// end of a synchronous round, a second copy that falls due, or a deadline; each only if it was
+/// still of concern when its time came. Sampling does not count.
 ///
 /// The scenario is one without [mistakes](Scenario::mistakes).
 pub fn run(
@@ -107,7 +111,8 @@ struct Engine {
     network: Network,
     replicas: Replicas,
     balancing: Balancing,
-    /// What clients hear of the fleet one by one, as once; `None`: all hear the same, when it happens.
+    /// What clients hear of the fleet one by one, as once; `None`: all hear the same, when it
+    /// happens.
     heard: Option<Heard>,
     /// How many clients there are.
     clients: usize,
@@ -324,8 +329,8 @@ impl Engine {
         is_due
     }
 
-    /// Sees to it that the client's policy is looked at when its timeout comes. One that has moved to a later time is
-    /// noticed at the earlier one.
+    /// Sees to it that the client's policy is looked at when its timeout comes. One that has moved
+    /// to a later time is noticed at the earlier one.
     #[inline]
     fn arm(&mut self, number: u32) {
         let Some(client) = self.balancing.client(number) else {
@@ -335,7 +340,8 @@ impl Engine {
             let due = due.as_nanos();
             let armed = self.timeouts.of(number as usize);
             if due < armed {
-                // One that has just been looked at has a rest; one that wants to be earlier than before has not.
+                // One that has just been looked at has a rest; one that wants to be earlier than
+                // before has not.
                 let rest = if armed == NEVER { NAP_MIN_NS } else { 0 };
                 self.timeouts.set(number as usize, due.max(self.now + rest));
             }

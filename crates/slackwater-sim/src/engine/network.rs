@@ -9,7 +9,8 @@ use slackwater_core::Draw;
 use slackwater_core::policy::Outcome;
 use slackwater_core::tail::TieName;
 
-/// A message on its way. Attempts and probes are named by their slots, which are theirs until the message is delivered.
+/// A message on its way. Attempts and probes are named by their slots, which are theirs until the
+/// message is delivered.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Message {
     /// A copy of a query, to its replica.

@@ -1,7 +1,8 @@
 //! Fleets as clients heard of them once: each of its own, at its own time, part by part.
 //!
-//! A replica of weight three is three parts to a policy, at one machine. Names of parts are the same for all clients that know
-//! them at the same time, as in one fleet. Clairvoyants hear nothing: they know the machines.
+//! A replica of weight three is three parts to a policy, at one machine. Names of parts are the
+//! same for all clients that know them at the same time, as in one fleet. Clairvoyants hear
+//! nothing: they know the machines.
 
 use super::Engine;
 use super::balancing::Balancing;
@@ -204,7 +205,8 @@ mod tests {
     #[test]
     fn each_client_knows_what_it_heard_when_it_heard_it() {
         let mut news = joined(0, 0..2);
-        // Client 0 is without replica 1 for a quarter of the time, client 1 has it in the fleet for half of it.
+        // Client 0 is without replica 1 for a quarter of the time, client 1 has it in the fleet for
+        // half of it.
         news.extend([
             (100, 0, 1, News::Withdrawn),
             (200, 0, 1, News::Offered),

@@ -91,7 +91,8 @@ impl Engine {
         }
     }
 
-    /// A probe comes to its replica. Where nobody answers probes, or for now nobody does, it is never heard of again.
+    /// A probe comes to its replica. Where nobody answers probes, or for now nobody does, it is
+    /// never heard of again.
     #[inline]
     pub(super) fn answer_probe(&mut self, slot: u32) {
         let Some(probe) = self.probes.get_mut(slot as usize) else {
@@ -191,7 +192,8 @@ impl Engine {
         }
     }
 
-    /// Decides with the answers that are here, unless the query has been given up meanwhile; `false` if the round has ended.
+    /// Decides with the answers that are here, unless the query has been given up meanwhile;
+    /// `false` if the round has ended.
     pub(super) fn end_round(&mut self, key: Key) -> bool {
         let Some(Round {
             query,

@@ -1,8 +1,9 @@
 //! Queries and their copies, as the engine keeps them while they are under way.
 //!
-//! A [`Query`] is the client's side: it is there until it is answered or given up. An [`Attempt`] is one copy of it on its
-//! way: to a replica, inside it, and back. It outlives its query where a replica works on for nobody. Slots are used again;
-//! a serial number tells what was meant from its successor.
+//! A [`Query`] is the client's side: it is there until it is answered or given up. An [`Attempt`]
+//! is one copy of it on its way: to a replica, inside it, and back. It outlives its query where a
+//! replica works on for nobody. Slots are used again; a serial number tells what was meant from its
+//! successor.
 
 use super::arrivals::Arrival;
 use super::replicas::Served;

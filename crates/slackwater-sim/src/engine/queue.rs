@@ -1,7 +1,8 @@
-//! What is to happen later, in order of time: a heap for timers, a tournament for what has one moment each.
+//! What is to happen later, in order of time: a heap for timers, a tournament for what has one
+//! moment each.
 //!
-//! Both order ties by a rule of their own (first in first out, lowest number), so that a run never depends on how a heap
-//! happens to be laid out.
+//! Both order ties by a rule of their own (first in first out, lowest number), so that a run never
+//! depends on how a heap happens to be laid out.
 
 use crate::machine::{NEVER, Time};
 use core::cmp::Ordering;
@@ -77,8 +78,8 @@ impl<T> Queue<T> {
     }
 }
 
-/// One moment for each of a fixed number of places, and which of them is the earliest: a tournament tree, in which a change
-/// costs no more than the matches that it decides.
+/// One moment for each of a fixed number of places, and which of them is the earliest: a tournament
+/// tree, in which a change costs no more than the matches that it decides.
 #[derive(Debug)]
 pub(super) struct Earliest {
     /// Node `i` holds the earlier of nodes `2i` and `2i + 1`; the leaves begin at `leaves`.

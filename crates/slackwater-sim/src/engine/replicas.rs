@@ -61,7 +61,8 @@ pub(super) struct Replica {
     finished: u64,
     failed: u64,
     rates: RecentRates,
-    /// What the rates say, as reports carry it: looked up once for each reading, not for each probe.
+    /// What the rates say, as reports carry it: looked up once for each reading, not for each
+    /// probe.
     rates_said: LoadReport,
     learning: Option<Learning>,
     pub(super) responses: Responses,
@@ -195,7 +196,8 @@ impl Replica {
         self.suspended.is_some()
     }
 
-    /// The queries that came while it stood still, in their order; none if it still does, or did not.
+    /// The queries that came while it stood still, in their order; none if it still does, or did
+    /// not.
     pub(super) fn resume(&mut self, now: Time) -> Vec<u32> {
         let over = self.suspended.take_if(|suspended| suspended.until <= now);
         over.map_or_else(Vec::new, |suspended| suspended.unread)
@@ -324,7 +326,8 @@ pub(super) struct Replicas {
 }
 
 impl Replicas {
-    /// The replicas, those up that are there at the start: all but those whose first event is to join.
+    /// The replicas, those up that are there at the start: all but those whose first event is to
+    /// join.
     pub(super) fn new(scenario: &Scenario, seed: u64) -> Self {
         let count = scenario.replicas();
         let mut all: Vec<_> = (0..count)
@@ -378,8 +381,8 @@ impl Replicas {
         self.next.next_at()
     }
 
-    /// Lets happen what happens in a machine now; the replica, and the jobs that are done, which go back by
-    /// [`Replicas::give_back`].
+    /// Lets happen what happens in a machine now; the replica, and the jobs that are done, which go
+    /// back by [`Replicas::give_back`].
     #[inline]
     pub(super) fn advance(&mut self, now: Time) -> (usize, Vec<JobId>) {
         let number = self.next.next();

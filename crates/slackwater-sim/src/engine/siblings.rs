@@ -1,5 +1,5 @@
-//! What the workers of one proxy tell each other: what replicas answer, and where queries go. It takes no time, as between
-//! threads of one machine.
+//! What the workers of one proxy tell each other: what replicas answer, and where queries go. It
+//! takes no time, as between threads of one machine.
 
 use super::Engine;
 use super::query::slot_number;

@@ -1,4 +1,5 @@
-//! What only the engine itself can see: that nothing is left behind, and that arrivals do not depend on who chooses.
+//! What only the engine itself can see: that nothing is left behind, and that arrivals do not
+//! depend on who chooses.
 
 use super::balancing::Balancing;
 use super::*;
@@ -274,7 +275,8 @@ fn queries_go_on_arriving_until_the_measured_ones_have_ended() {
     let mut engine = engine(&scenario, "round_robin");
     assert!(engine.play(&AtomicBool::new(false)));
     let late = engine.now - nanos(scenario.span);
-    // Everybody waits for the deadline by then, 100 ms; and comes within a millisecond or so of the one before.
+    // Everybody waits for the deadline by then, 100 ms; and comes within a millisecond or so of the
+    // one before.
     assert!((nanos(ms(90))..=nanos(ms(100))).contains(&late), "{late}");
     assert!(engine.arrivals.next_at() > engine.now);
     assert!(engine.meter.is_done(engine.now));

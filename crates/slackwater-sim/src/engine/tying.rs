@@ -1,10 +1,11 @@
-//! Two tied copies of each query: whichever begins first cancels the other. The core's [`Ties`](slackwater_core::tail::Ties)
-//! decide at each replica; here is what goes to and fro.
+//! Two tied copies of each query: whichever begins first cancels the other. The core's
+//! [`Ties`](slackwater_core::tail::Ties) decide at each replica; here is what goes to and fro.
 //!
-//! Both copies are chosen at once, for each names the other, and the second sets out a little later, if the query has not
-//! ended by then. A copy that begins tells its twin's replica, which drops the twin if that still waits, or when it comes;
-//! the client hears of it, as it would of any end. Where all that is here is served at once, nothing ever waits, and the twin
-//! is dropped when it comes, or both are served.
+//! Both copies are chosen at once, for each names the other, and the second sets out a little
+//! later, if the query has not ended by then. A copy that begins tells its twin's replica, which
+//! drops the twin if that still waits, or when it comes; the client hears of it, as it would of any
+//! end. Where all that is here is served at once, nothing ever waits, and the twin is dropped when
+//! it comes, or both are served.
 
 use super::Engine;
 use super::network::Message;
@@ -15,8 +16,9 @@ use slackwater_core::Instant;
 use slackwater_core::policy::Outcome;
 
 impl Engine {
-    /// The second copy of a query has been chosen: the two are tied, and this one waits for its time. Who asks replicas before
-    /// each choice chooses it too late, when the first is there already and names nobody: then there is none.
+    /// The second copy of a query has been chosen: the two are tied, and this one waits for its
+    /// time. Who asks replicas before each choice chooses it too late, when the first is there
+    /// already and names nobody: then there is none.
     pub(super) fn tie(&mut self, key: Key, second: Key, delay: Time) {
         let Some(query) = self.queries.find_mut(key) else {
             return;

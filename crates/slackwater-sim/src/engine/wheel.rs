@@ -1,7 +1,8 @@
 //! What is to happen within a bounded time from now, in order: a wheel, for messages on their way.
 //!
-//! Most of what happens in a run is a message, and with a bound to its delay none of them has to be compared with all others
-//! that are out: it is put into the bucket of its time, and only the bucket whose turn has come is brought into order.
+//! Most of what happens in a run is a message, and with a bound to its delay none of them has to be
+//! compared with all others that are out: it is put into the bucket of its time, and only the
+//! bucket whose turn has come is brought into order.
 
 use crate::machine::{NEVER, Time};
 
@@ -10,10 +11,12 @@ const BUCKETS: u32 = u64::BITS;
 
 /// Things to happen, the earliest first; at the same time, in the order in which they were put in.
 ///
-/// A bucket is 2^`width_bits` nanoseconds wide, and all that waits lies within one turn of the wheel.
+/// A bucket is 2^`width_bits` nanoseconds wide, and all that waits lies within one turn of the
+/// wheel.
 #[derive(Debug)]
 pub(super) struct Wheel<T> {
-    /// What is in the buckets up to number `opened`, the earliest last. Empty only if nothing waits.
+    /// What is in the buckets up to number `opened`, the earliest last. Empty only if nothing
+    /// waits.
     open: Vec<(Time, T)>,
     /// Buckets have numbers that begin at time 0 and never end.
     opened: u64,
@@ -27,7 +30,8 @@ pub(super) struct Wheel<T> {
 impl<T> Wheel<T> {
     /// For what happens within `longest` from the time at which it is put in.
     pub(super) fn new(longest: Time) -> Self {
-        // A time may be anywhere in its bucket, so that a span reaches into one bucket more than it is long.
+        // A time may be anywhere in its bucket, so that a span reaches into one bucket more than it
+        // is long.
         let mut width_bits = 0;
         while longest >> width_bits >= u64::from(BUCKETS) - 1 {
             width_bits += 1;

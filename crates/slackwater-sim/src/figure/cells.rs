@@ -8,12 +8,13 @@ use slackwater_core::policy::{C3Settings, LinearSettings, PolicySettings, Settin
 use slackwater_core::{Quantile, Rate};
 use std::sync::Arc;
 
-/// The client's deadline in the paper, in milliseconds, less the 0.2 % that a histogram may be off: a quantile at or above it
-/// "maxes out".
+/// The client's deadline in the paper, in milliseconds, less the 0.2 % that a histogram may be off:
+/// a quantile at or above it "maxes out".
 pub(super) const TIMED_OUT_MS: f64 = 4_990.0;
 
 impl Effort {
-    /// `scenario` for as long as the user asks, or else for so many seconds after so many of warm-up.
+    /// `scenario` for as long as the user asks, or else for so many seconds after so many of
+    /// warm-up.
     pub(super) fn spend_on(
         &self,
         scenario: Scenario,
@@ -60,8 +61,8 @@ pub(super) fn prequal_of_the_paper() -> Option<PolicyChoice> {
     PolicyChoice::with_settings("prequal", paper_settings(|_| {})?)
 }
 
-/// The paper's settings of Prequal, and of what else goes by its probes, but for what the experiment changes; `None` if they
-/// are out of range.
+/// The paper's settings of Prequal, and of what else goes by its probes, but for what the
+/// experiment changes; `None` if they are out of range.
 pub(super) fn paper_settings(change: impl FnOnce(&mut PrequalSettings)) -> Option<PolicySettings> {
     prequal_settings(PrequalSettings::paper(), change)
 }
@@ -83,7 +84,8 @@ fn prequal_settings(
     Some(settings)
 }
 
-/// Settings with C3 told how many clients there are, as its formula needs it; `None` if they are out of range.
+/// Settings with C3 told how many clients there are, as its formula needs it; `None` if they are
+/// out of range.
 pub(super) fn c3_settings(clients: usize) -> Option<PolicySettings> {
     let c3 = C3Settings {
         clients: u32::try_from(clients).ok()?,
@@ -94,8 +96,8 @@ pub(super) fn c3_settings(clients: usize) -> Option<PolicySettings> {
     Some(settings)
 }
 
-/// The paper's settings, with the linear rule weighing RIF so much and one request in flight being worth `rif_scale`; `None` if
-/// they are out of range.
+/// The paper's settings, with the linear rule weighing RIF so much and one request in flight being
+/// worth `rif_scale`; `None` if they are out of range.
 pub(super) fn linear_settings(rif_weight: f64, rif_scale: Duration) -> Option<PolicySettings> {
     let linear = LinearSettings {
         rif_weight: quantile(rif_weight),

@@ -1,4 +1,5 @@
-//! What figures share when they draw: lines over steps, the paper's numbers beside them, heat maps of CPU.
+//! What figures share when they draw: lines over steps, the paper's numbers beside them, heat maps
+//! of CPU.
 
 use super::cells::{Plays, latency_ms};
 use super::{Axis, Chart, Line, Played, Plot};
@@ -10,7 +11,8 @@ use crate::measure::Utilization;
 pub(super) const QUANTILES: [(&str, f64); 4] =
     [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999)];
 
-/// The highest row of a heat map of utilization, in tenths of the allocation: it holds all that is above it, too.
+/// The highest row of a heat map of utilization, in tenths of the allocation: it holds all that is
+/// above it, too.
 const HEAT_TOP_TENTHS: usize = 50;
 
 /// An axis without logarithm.
@@ -29,7 +31,8 @@ pub(super) fn log_axis(label: impl Into<String>) -> Axis {
     }
 }
 
-/// A line of what `quantity` is in each play, over `x`: the marks are all seeds together, the intervals the means over seeds.
+/// A line of what `quantity` is in each play, over `x`: the marks are all seeds together, the
+/// intervals the means over seeds.
 pub(super) fn line(
     name: impl Into<String>,
     plays: &Plays<'_>,
@@ -79,8 +82,8 @@ pub(super) fn latency_lines(plays: &Plays<'_>, x: impl Fn(&Played) -> f64) -> Ve
         .collect()
 }
 
-/// Where the CPU of replicas is, as a multiple of the allocation, over windows of so many seconds: a column for each step, a
-/// row for each tenth. Windows longer than the run shrink to it.
+/// Where the CPU of replicas is, as a multiple of the allocation, over windows of so many seconds:
+/// a column for each step, a row for each tenth. Windows longer than the run shrink to it.
 pub(super) fn cpu_heat_map(
     title: impl Into<String>,
     plays: &Plays<'_>,
@@ -112,8 +115,8 @@ pub(super) fn cpu_heat_map(
     }
 }
 
-/// The utilization of each replica in each window of so many seconds, of all seeds. Windows never reach from one run into the
-/// next, and shrink to the run if they are longer.
+/// The utilization of each replica in each window of so many seconds, of all seeds. Windows never
+/// reach from one run into the next, and shrink to the run if they are longer.
 pub(super) fn windows(played: &Played, window_seconds: usize) -> Vec<f32> {
     let of_run =
         |utilization: &Utilization| utilization.averaged(window_seconds.min(utilization.seconds()));

@@ -1,4 +1,5 @@
-//! Spotify's experiment: round robin, the shortest queue and ELS, with and without a machine that fails half of its queries fast.
+//! Spotify's experiment: round robin, the shortest queue and ELS, with and without a machine that
+//! fails half of its queries fast.
 
 use super::cells::{Plays, latency_ms, whole};
 use super::charts::{axis, line, log_axis, reference};
@@ -36,12 +37,13 @@ const HIGHEST: &str = "0.95";
 const HEALTHY: &str = "failing=0";
 const FAILING: &str = "failing=1";
 
-/// Queries of one run: the error share of a policy that picks one of four blindly is then known to 0.1 % of all queries.
+/// Queries of one run: the error share of a policy that picks one of four blindly is then known to
+/// 0.1 % of all queries.
 const QUERIES: f64 = 60_000.0;
 const WARMUP_QUERIES: f64 = 5_000.0;
 
-/// Where the failing machine takes no more work: it has as many in flight as each other, answers twice as fast, and so gets
-/// two queries of five, of which half fail.
+/// Where the failing machine takes no more work: it has as many in flight as each other, answers
+/// twice as fast, and so gets two queries of five, of which half fail.
 const SHORTEST_LIMIT_PERCENT: f64 = 20.0;
 
 /// The article's "very low" has no number; a quarter of what round robin shows at any load is that.
@@ -188,7 +190,8 @@ fn of_latency(healthy: &Plays<'_>) -> Vec<Claim> {
         let of = |policy| Some(latency_ms(healthy.measured(step, policy)?, q));
         Some(100.0 * (of(slow)? / of(fast)? - 1.0))
     };
-    // The same where it is farthest from `middle`, at loads from `least` to 0.85: what is said of a range holds in all of it.
+    // The same where it is farthest from `middle`, at loads from `least` to 0.85: what is said of a
+    // range holds in all of it.
     let farthest = |least: f64, q, slow, fast, middle: f64| {
         let within = LOADS.iter().filter(|(_, load)| (least..0.9).contains(load));
         let found = within.filter_map(|(step, _)| slower(step, q, slow, fast));
@@ -269,7 +272,8 @@ mod tests {
     use crate::figure::trial::{self, verdicts};
     use core::time::Duration;
 
-    /// A run with these errors, in tenths of a per cent, and latencies of which a quarter each is below p75 and beyond it.
+    /// A run with these errors, in tenths of a per cent, and latencies of which a quarter each is
+    /// below p75 and beyond it.
     fn run(errors_per_mille: u64, p75_ms: u64, p99_ms: u64) -> Measured {
         let mut run = Measured::nothing(4);
         run.queries = 1_000;

@@ -1,8 +1,9 @@
 //! Fan-outs: a request that waits for many leaves, made of the latencies that single leaves showed.
 //!
-//! The engine plays queries one by one; nothing in it waits for several. So a fan-out is put together afterwards: each of its
-//! leaves is one of the measured queries, drawn anew. That is a fan-out of leaves that know nothing of each other, which these
-//! are: their latencies depend neither on how many queries there are nor on when they come.
+//! The engine plays queries one by one; nothing in it waits for several. So a fan-out is put
+//! together afterwards: each of its leaves is one of the measured queries, drawn anew. That is a
+//! fan-out of leaves that know nothing of each other, which these are: their latencies depend
+//! neither on how many queries there are nor on when they come.
 
 use crate::measure::Latencies;
 use crate::random::{Purpose, Stream};
@@ -27,16 +28,18 @@ impl<'a> FanOut<'a> {
         }
     }
 
-    /// The share of requests to `width` leaves of which at least one takes longer than `bound`. Nothing is drawn for it: of
-    /// all requests that the measured queries can be put together to, it is exactly this one.
+    /// The share of requests to `width` leaves of which at least one takes longer than `bound`.
+    /// Nothing is drawn for it: of all requests that the measured queries can be put together to,
+    /// it is exactly this one.
     pub(super) fn share_beyond(&self, width: usize, bound: Duration) -> f64 {
         chance_beyond(width, 1.0 - self.leaves.share_at_most(bound))
     }
 
     /// How long requests to `width` leaves take until `share` of these have answered.
     ///
-    /// Nobody needs to draw all leaves for that. Of n uniform ranks the highest is a uniform to the power of 1/n, and so is,
-    /// below it, the next one of n − 1: only the leaves that are not waited for are drawn, and the last that is.
+    /// Nobody needs to draw all leaves for that. Of n uniform ranks the highest is a uniform to the
+    /// power of 1/n, and so is, below it, the next one of n − 1: only the leaves that are not
+    /// waited for are drawn, and the last that is.
     pub(super) fn waits(&mut self, width: usize, share: f64) -> Waits {
         let needed = needed(width, share).max(1);
         let mut ranks: Vec<f64> = (0..REQUESTS)
@@ -58,7 +61,8 @@ impl<'a> FanOut<'a> {
     }
 }
 
-/// For each request, the rank among all leaves' latencies of the one that it waited for; lowest first.
+/// For each request, the rank among all leaves' latencies of the one that it waited for; lowest
+/// first.
 #[derive(Debug)]
 pub(super) struct Waits(Vec<f64>);
 
@@ -70,9 +74,9 @@ impl Waits {
     }
 }
 
-/// How long a share `q` of requests to `width` leaves takes at most, in milliseconds: all of a request's leaves are as fast as
-/// that in a share `q` of requests where each is in its `width`th root. Nothing is drawn for it, as for
-/// [`FanOut::share_beyond`].
+/// How long a share `q` of requests to `width` leaves takes at most, in milliseconds: all of a
+/// request's leaves are as fast as that in a share `q` of requests where each is in its `width`th
+/// root. Nothing is drawn for it, as for [`FanOut::share_beyond`].
 pub(super) fn slowest_ms(leaves: &Latencies, width: usize, q: f64) -> f64 {
     let of_a_leaf = q.powf(1.0 / width.max(1) as f64);
     leaves.quantile(of_a_leaf).as_secs_f64() * 1e3
@@ -88,7 +92,8 @@ fn needed(width: usize, share: f64) -> usize {
     ((share * width as f64).ceil() as usize).min(width)
 }
 
-/// The chance that one of `width` independent leaves takes longer than what a share `outliers` of them exceed.
+/// The chance that one of `width` independent leaves takes longer than what a share `outliers` of
+/// them exceed.
 pub(super) fn chance_beyond(width: usize, outliers: f64) -> f64 {
     1.0 - (1.0 - outliers).powf(width as f64)
 }
@@ -125,7 +130,8 @@ mod tests {
         }
     }
 
-    /// The largest of ten uniforms has a median of 0.5^(1/10), the smallest tenth of it one of 1 - 0.5^(1/10).
+    /// The largest of ten uniforms has a median of 0.5^(1/10), the smallest tenth of it one of 1 -
+    /// 0.5^(1/10).
     #[test]
     fn a_request_waits_for_the_slowest_that_it_needs() {
         let leaves = leaves();

@@ -1,4 +1,5 @@
-//! Fig. 10: linear combinations of RIF and latency, from latency alone to RIF alone, where half of the fleet is half as fast.
+//! Fig. 10: linear combinations of RIF and latency, from latency alone to RIF alone, where half of
+//! the fleet is half as fast.
 
 use super::cells::{Plays, c3_settings, latency_ms, linear_settings, prequal_of_the_paper};
 use super::charts::{axis, latency_lines, log_axis, rif_lines};
@@ -16,8 +17,8 @@ const LINEAR: &str = "linear";
 const PREQUAL: &str = "prequal";
 const LOAD: f64 = 0.94;
 
-/// A query's cost on the fast half. With one request in flight half of the replicas take this long at the median and half take
-/// twice as long; the median of all is 4/3 of it, the paper's 75 ms.
+/// A query's cost on the fast half. With one request in flight half of the replicas take this long
+/// at the median and half take twice as long; the median of all is 4/3 of it, the paper's 75 ms.
 const COST: Duration = Duration::from_micros(56_250);
 /// What one request in flight is taken for: α.
 const RIF_SCALE: Duration = Duration::from_millis(75);
@@ -31,7 +32,8 @@ const FINE_STEPS: usize = 13;
 const LATENCY_ONLY: &str = "0";
 const RIF_ONLY: &str = "1";
 
-/// What is not in the paper's figure, and what its users may take instead: the policy by its step's name.
+/// What is not in the paper's figure, and what its users may take instead: the policy by its step's
+/// name.
 const OTHERS: [(&str, &str); 5] = [
     ("prequal with our defaults", PREQUAL),
     ("rif_then_latency", "rif_then_latency"),

@@ -1,4 +1,5 @@
-//! Fig. 3: CPU by the minute says that every replica keeps to its allocation, CPU by the second says otherwise.
+//! Fig. 3: CPU by the minute says that every replica keeps to its allocation, CPU by the second
+//! says otherwise.
 
 use super::cells::Plays;
 use super::charts::{cpu_heat_map, windows};

@@ -1,4 +1,5 @@
-//! Fig. 6: the load is raised from 0.75 to 1.74 times the allocation, under weighted round robin and under Prequal.
+//! Fig. 6: the load is raised from 0.75 to 1.74 times the allocation, under weighted round robin
+//! and under Prequal.
 
 use super::cells::{Plays, TIMED_OUT_MS, latency_ms, prequal_of_the_paper};
 use super::charts::{axis, cpu_heat_map, latency_lines, line, log_axis, reference};
@@ -15,7 +16,8 @@ const WRR: &str = "weighted_round_robin";
 const PREQUAL: &str = "prequal";
 /// What the ramp is played under, and the claims are held against.
 const POLICIES: [&str; 2] = [WRR, PREQUAL];
-/// The parameter of the cells in which Prequal has our defaults, not the paper's settings. `[Decision 0005]`
+/// The parameter of the cells in which Prequal has our defaults, not the paper's settings.
+/// `[Decision 0005]`
 const OUR_DEFAULTS: &str = "settings=default";
 
 /// Steps of the ramp; each is 10/9 of the one before.
@@ -60,7 +62,8 @@ const PAPER_PREQUAL: [Said; 4] = [
     ),
 ];
 
-/// What the latencies below allocation are, and how far ours may be off: run times on one core without any queue.
+/// What the latencies below allocation are, and how far ours may be off: run times on one core
+/// without any queue.
 const CALIBRATION: [(&str, f64, f64, f64); 4] = [
     ("p50", 0.5, 80.0, 2.0),
     ("p90", 0.9, 182.0, 4.0),

@@ -1,4 +1,5 @@
-//! Fig. 7: nine ways to choose a replica, at 70 % and at 90 % of the allocation, where half of the fleet is half as fast.
+//! Fig. 7: nine ways to choose a replica, at 70 % and at 90 % of the allocation, where half of the
+//! fleet is half as fast.
 
 use super::cells::{
     Plays, TIMED_OUT_MS, c3_settings, latency_ms, linear_settings, paper_settings, quantile,
@@ -57,8 +58,9 @@ const HIGH: &str = "0.9";
 /// Prequal's RIF limit quantile in this experiment.
 const RIF_LIMIT_QUANTILE: f64 = 0.75;
 
-/// What linear takes one request in flight for: the median run time on replicas that have no other, of which one half takes
-/// 79.7 ms at the median and the other twice as long; the median of both together is 4/3 of the faster.
+/// What linear takes one request in flight for: the median run time on replicas that have no other,
+/// of which one half takes 79.7 ms at the median and the other twice as long; the median of both
+/// together is 4/3 of the faster.
 const RIF_SCALE: Duration = Duration::from_micros(106_267);
 const RIF_WEIGHT: f64 = 0.5;
 
@@ -111,7 +113,8 @@ fn rules() -> impl Iterator<Item = &'static str> {
     RULES.into_iter().map(|(rule, _)| rule).chain(OTHERS)
 }
 
-/// The policy as the experiment has it, and the parameter that it sets. What goes by probes does so as in the paper.
+/// The policy as the experiment has it, and the parameter that it sets. What goes by probes does so
+/// as in the paper.
 fn choice(rule: &str) -> Option<(PolicyChoice, String)> {
     let (settings, param) = match rule {
         "c3" => {
@@ -343,7 +346,8 @@ mod tests {
             let reuse_max = settings(rule).prequal.reuse_max;
             assert_eq!(reuse_max, PrequalSettings::paper().reuse_max, "{rule}");
         }
-        // The median of the costs of both halves: as many of N(m, m) are above 4/3 m as of N(2m, 2m) are below it.
+        // The median of the costs of both halves: as many of N(m, m) are above 4/3 m as of N(2m,
+        // 2m) are below it.
         let scale = settings("linear").linear.rif_scale.as_secs_f64();
         assert!(
             (scale - COST.as_secs_f64() * 4.0 / 3.0).abs() < 1e-6,
@@ -353,7 +357,8 @@ mod tests {
             settings("prequal").prequal.rif_limit_quantile,
             quantile(0.75)
         );
-        // 100 x 6.4 cores at 0.7, of queries of 86.3 ms that cost 1.5 times as much on average, at two to one.
+        // 100 x 6.4 cores at 0.7, of queries of 86.3 ms that cost 1.5 times as much on average, at
+        // two to one.
         let rate = cells[0].scenario.load.rate;
         assert!(
             (rate - 0.7 * 640.0 * 0.75 / 0.086_34).abs() < 10.0,

@@ -1,4 +1,5 @@
-//! Fig. 8: the probing rate is lowered from four probes a query to half a probe, at one and a half times the allocation.
+//! Fig. 8: the probing rate is lowered from four probes a query to half a probe, at one and a half
+//! times the allocation.
 
 use super::cells::{Plays, latency_ms, paper_settings, rate};
 use super::charts::{axis, latency_lines, log_axis, rif_lines};
@@ -96,7 +97,8 @@ fn claims(plays: &Plays<'_>) -> Vec<Claim> {
         .collect()
 }
 
-/// By how much p99 varies where there are probes enough: half of its range, as a share of the middle.
+/// By how much p99 varies where there are probes enough: half of its range, as a share of the
+/// middle.
 fn flat(plays: &Plays<'_>, p99: impl Fn(&Measured) -> f64) -> Option<Claim> {
     let enough: Option<Vec<f64>> = STEPS
         .iter()

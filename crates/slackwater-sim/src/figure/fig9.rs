@@ -1,4 +1,5 @@
-//! Fig. 9: the RIF limit quantile is raised from RIF alone to latency alone, where half of the fleet is half as fast.
+//! Fig. 9: the RIF limit quantile is raised from RIF alone to latency alone, where half of the
+//! fleet is half as fast.
 
 use super::cells::{Plays, latency_ms, paper_settings, quantile};
 use super::charts::{QUANTILES, axis, line, log_axis, reference, rif_lines};
@@ -14,8 +15,8 @@ pub(super) struct Fig9;
 
 const PREQUAL: &str = "prequal";
 
-/// A query's cost on the fast half: with two queries there for one on the slow half, the latencies of RIF-only control follow
-/// from it, 34.5, 93 and 162 ms at p50, p90 and p99.
+/// A query's cost on the fast half: with two queries there for one on the slow half, the latencies
+/// of RIF-only control follow from it, 34.5, 93 and 162 ms at p50, p90 and p99.
 const COST: Duration = Duration::from_millis(28);
 
 /// RIF alone, the paper's first step.

@@ -1,4 +1,5 @@
-//! Linkerd's experiment: eleven replicas, one of them frozen for half of a minute, and how many queries it catches.
+//! Linkerd's experiment: eleven replicas, one of them frozen for half of a minute, and how many
+//! queries it catches.
 
 use super::cells::Plays;
 use super::charts::log_axis;
@@ -13,8 +14,8 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(super) struct Linkerd;
 
-/// The article's three, the share of queries that they answer within a second there, and what ours is held against: what the
-/// experiment's numbers imply, all in per cent.
+/// The article's three, the share of queries that they answer within a second there, and what ours
+/// is held against: what the experiment's numbers imply, all in per cent.
 const PAPER: [(&str, f64, f64, f64); 3] = [
     // A frozen replica of eleven for half of the time: 1 - 1/22.
     ("round_robin", 95.0, 95.45, 0.15),

@@ -1,7 +1,9 @@
-//! The experiments: each one a list of cells to play, claims of a paper to hold against what came out, and charts.
+//! The experiments: each one a list of cells to play, claims of a paper to hold against what came
+//! out, and charts.
 //!
-//! A figure is a value: [`Figure::cells`] says what to play, the runner plays it, [`Figure::findings`] judges and draws.
-//! Adding a figure is one file here and one line in [`FIGURES`].
+//! A figure is a value: [`Figure::cells`] says what to play, the runner plays it,
+//! [`Figure::findings`] judges and draws. Adding a figure is one file here and one line in
+//! [`FIGURES`].
 
 mod beyond;
 mod cells;
@@ -130,7 +132,8 @@ pub trait Figure: Sync {
     /// What to play.
     fn cells(&self, effort: &Effort) -> Vec<Cell>;
 
-    /// What came out of it. `played` is in the order of [`Figure::cells`]; a claim about cells that are not there is left out.
+    /// What came out of it. `played` is in the order of [`Figure::cells`]; a claim about cells that
+    /// are not there is left out.
     fn findings(&self, played: &[Played]) -> Findings;
 }
 
@@ -192,7 +195,8 @@ pub struct Axis {
 pub enum Plot {
     /// Lines with a mark at each point.
     Lines(Vec<Line>),
-    /// Lines over steps that have names instead of numbers; a point's x is its step's index, from 0.
+    /// Lines over steps that have names instead of numbers; a point's x is its step's index, from
+    /// 0.
     Steps {
         /// The steps' names.
         steps: Vec<String>,
@@ -318,7 +322,8 @@ mod tests {
         }
     }
 
-    /// Of no queries every latency is zero, and no error is one: a bound from above would always hold.
+    /// Of no queries every latency is zero, and no error is one: a bound from above would always
+    /// hold.
     #[test]
     fn runs_without_queries_reproduce_nothing() {
         for figure in FIGURES {

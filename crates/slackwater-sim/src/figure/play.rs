@@ -7,8 +7,8 @@ use core::sync::atomic::AtomicBool;
 
 /// Plays all cells of `figure` with each seed on `threads` threads, and gives them in their order.
 ///
-/// `progress` and `stop` are [`run_all`]'s: once `stop` is set runs end, and what comes back are the cells before the first one that was
-/// not played in full.
+/// `progress` and `stop` are [`run_all`]'s: once `stop` is set runs end, and what comes back are
+/// the cells before the first one that was not played in full.
 pub fn play(
     figure: &dyn Figure,
     effort: &Effort,

@@ -1,4 +1,5 @@
-//! The slow pod: single-threaded pods, one of them four times as slow, behind one balancer and behind six.
+//! The slow pod: single-threaded pods, one of them four times as slow, behind one balancer and
+//! behind six.
 
 use super::cells::{Plays, default_settings, latency_ms, quantile};
 use super::charts::{QUANTILES, axis};
@@ -124,7 +125,8 @@ fn claims(plays: &Plays<'_>) -> Vec<Claim> {
     claims
 }
 
-/// What the chapter is right about: each balancer's own count tells less, the more balancers there are.
+/// What the chapter is right about: each balancer's own count tells less, the more balancers there
+/// are.
 fn counts_go_blind(plays: &Plays<'_>) -> Option<Claim> {
     let behind = |step| {
         let p99 = |policy| Some(latency_ms(plays.measured(step, policy)?, 0.99));

@@ -1,7 +1,8 @@
-//! Small fleets: every policy on one to 32 replicas with 1, 4 and 20 clients, and which one to take for which fleet.
+//! Small fleets: every policy on one to 32 replicas with 1, 4 and 20 clients, and which one to take
+//! for which fleet.
 //!
-//! The question that most operators have and no paper answers. What is recommended is [`recommended`]; the page for operators
-//! says the same in words.
+//! The question that most operators have and no paper answers. What is recommended is
+//! [`recommended`]; the page for operators says the same in words.
 
 use super::cells::{Plays, c3_settings, latency_ms, whole};
 use super::charts::{line, log_axis};
@@ -96,14 +97,15 @@ const RUNAWAY: f64 = 2.0;
 const NEAR: f64 = 1.05;
 /// ... in this share of all cells.
 const NEAR_SHARE: f64 = 0.9;
-/// Cells in which the reference itself takes longer, in milliseconds, say nothing of policies: no capacity is left.
+/// Cells in which the reference itself takes longer, in milliseconds, say nothing of policies: no
+/// capacity is left.
 const REFERENCE_MAX_MS: f64 = 1_500.0;
 /// From so many replicas on Prequal's equation (1) gives a finite limit at its defaults.
 const LARGE: usize = 25;
 
-/// The policy that the documents recommend for a fleet of so many replicas, whatever they do and however many clients there
-/// are: with up to four, a client's own latencies tell best which of them is in trouble; from five on, what the replicas
-/// report.
+/// The policy that the documents recommend for a fleet of so many replicas, whatever they do and
+/// however many clients there are: with up to four, a client's own latencies tell best which of
+/// them is in trouble; from five on, what the replicas report.
 fn recommended(replicas: usize) -> &'static str {
     if replicas <= 4 {
         PEAK_EWMA
@@ -162,7 +164,8 @@ fn fleet_cells(workload: &Workload, replicas: usize, clients: usize, effort: &Ef
         .collect()
 }
 
-/// The testbed's replicas, few of them, in a neighbourhood as large as the testbed's whose full machines change every 20 s.
+/// The testbed's replicas, few of them, in a neighbourhood as large as the testbed's whose full
+/// machines change every 20 s.
 pub(super) fn small_testbed(replicas: usize, clients: usize, load: f64) -> Scenario {
     let mut scenario = sized(replicas, clients, testbed());
     scenario.antagonists = scenario.antagonists.map(|neighbours| Antagonists {
@@ -460,8 +463,8 @@ mod tests {
         run
     }
 
-    /// Every fleet under the policies that are judged. All take 1 ms, but the one that is named `us` in the first so many fleets
-    /// of two replicas or more.
+    /// Every fleet under the policies that are judged. All take 1 ms, but the one that is named
+    /// `us` in the first so many fleets of two replicas or more.
     fn played(policy: &str, fleets: usize, us: u64) -> Vec<Played> {
         const JUDGED: [&str; 5] = [
             LEAST_LOADED,
@@ -504,7 +507,8 @@ mod tests {
                 .expect("it is played")
         };
         let rate = |step: &str| scenario(step).load.rate;
-        // 6.4 cores and 86.34 ms a query; a slow half takes a quarter off; 4 cores and 5 ms; one pod and a quarter at 50 ms.
+        // 6.4 cores and 86.34 ms a query; a slow half takes a quarter off; 4 cores and 5 ms; one
+        // pod and a quarter at 50 ms.
         for (step, expected) in [
             ("tb1.27 8x4", 753.1),
             ("het1.03 8x4", 458.1),
@@ -560,7 +564,8 @@ mod tests {
         let verdict =
             |fleets, us| verdicts(&SmallFleets, &played(RIF_THEN_LATENCY, fleets, us), &words);
         assert_eq!(verdict(210, 1_050), [Reproduced], "5 % is near");
-        // Nine fleets of each workload, the first ones, have two to four replicas, where it is not the one recommended.
+        // Nine fleets of each workload, the first ones, have two to four replicas, where it is not
+        // the one recommended.
         assert_eq!(verdict(30, 1_060), [Reproduced], "21 of 210");
         assert_eq!(verdict(40, 1_060), [NotReproduced], "22 of 210");
         assert_eq!(recommended(4), PEAK_EWMA);

@@ -1,4 +1,5 @@
-//! Tied requests: what they take off the median and the tail, what they cost, and where they are of no use.
+//! Tied requests: what they take off the median and the tail, what they cost, and where they are of
+//! no use.
 
 use super::cells::{Plays, latency_ms};
 use super::charts::{QUANTILES, axis};

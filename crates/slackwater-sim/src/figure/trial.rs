@@ -29,8 +29,8 @@ pub(super) fn played(figure: &dyn Figure, made_up: impl Fn(&Cell) -> Measured) -
         .collect()
 }
 
-/// A run of 10,000 queries within 10 s on 100 replicas, without errors, with these latencies in milliseconds at p50, p90, p99
-/// and p99.9.
+/// A run of 10,000 queries within 10 s on 100 replicas, without errors, with these latencies in
+/// milliseconds at p50, p90, p99 and p99.9.
 pub(super) fn run([p50, p90, p99, p999]: [f64; 4]) -> Measured {
     let mut run = Measured::nothing(100);
     run.queries = 10_000;

@@ -1,9 +1,12 @@
-//! A CPU that queries share, and who may use how much of it: allocation, spare capacity, the bucket, contention.
+//! A CPU that queries share, and who may use how much of it: allocation, spare capacity, the
+//! bucket, contention.
 //!
-//! Capacity is the allocation and what the neighbours leave. Each query has one core at the most. While the queries want more
-//! than the capacity they get it, up to a burst, and the bucket drains by the excess; below capacity it refills by what is
-//! left over, up to its size. Once it is empty the replica is *held*: it uses its capacity and no more, and loses part of
-//! what it uses to contention, until its queries want less than its capacity again. A CPU starts with a full bucket.
+//! Capacity is the allocation and what the neighbours leave. Each query has one core at the most.
+//! While the queries want more than the capacity they get it, up to a burst, and the bucket drains
+//! by the excess; below capacity it refills by what is left over, up to its size. Once it is empty
+//! the replica is *held*: it uses its capacity and no more, and loses part of what it uses to
+//! contention, until its queries want less than its capacity again. A CPU starts with a full
+//! bucket.
 
 use super::neighbours::Neighbours;
 use super::running::whole;
@@ -98,7 +101,8 @@ pub(super) struct Pace {
 }
 
 impl SharedCpu {
-    /// In core-nanoseconds: what is below this is nothing, so that roundings keep no bucket from being empty.
+    /// In core-nanoseconds: what is below this is nothing, so that roundings keep no bucket from
+    /// being empty.
     const EMPTY: f64 = 1.0;
 
     pub(super) fn new(sharing: &Sharing, neighbours: Option<Around>) -> Self {
@@ -128,8 +132,8 @@ impl SharedCpu {
         self.cores(left) * kept
     }
 
-    /// The pace from now on with `queries` in service, until one of these, `left` or the spare capacity changes or the bucket is
-    /// empty.
+    /// The pace from now on with `queries` in service, until one of these, `left` or the spare
+    /// capacity changes or the bucket is empty.
     pub(super) fn settle(&mut self, queries: usize, left: f64) -> Pace {
         let wanted = queries as f64;
         let cores = self.cores(left);
@@ -152,7 +156,8 @@ impl SharedCpu {
         Pace { each, used }
     }
 
-    /// The pace of a stall: nothing runs, which is less than the capacity, so that the bucket fills.
+    /// The pace of a stall: nothing runs, which is less than the capacity, so that the bucket
+    /// fills.
     pub(super) fn pause(&mut self, left: f64) -> Pace {
         self.settle(0, left)
     }
@@ -176,7 +181,8 @@ impl SharedCpu {
         self.next_step
     }
 
-    /// Whether a change of the spare capacity could change the pace: with no more queries than the allocation holds it cannot.
+    /// Whether a change of the spare capacity could change the pace: with no more queries than the
+    /// allocation holds it cannot.
     pub(super) fn spare_matters(&self, queries: usize, left: f64) -> bool {
         self.held || queries as f64 > self.sharing.cores * left
     }

@@ -1,20 +1,23 @@
-//! When work would be finished that came now, if nothing came after it: what the greedy clairvoyant knows.
+//! When work would be finished that came now, if nothing came after it: what the greedy clairvoyant
+//! knows.
 
 use super::running::whole;
 
-/// Nanoseconds until `work` ends that joins jobs which still need `remaining`, all sharing `capacity` cores with at most one
-/// core each. `remaining` is left in another order.
+/// Nanoseconds until `work` ends that joins jobs which still need `remaining`, all sharing
+/// `capacity` cores with at most one core each. `remaining` is left in another order.
 ///
-/// While the newcomer has attained x, n(x) jobs are here: itself, and those that need more than x. It gets on at
-/// min(1, capacity / n(x)), so that its time is the integral of max(1, n(x) / capacity). The others leave one by one; from
-/// the point on at which everybody has a whole core, its time is its work.
+/// While the newcomer has attained x, n(x) jobs are here: itself, and those that need more than x.
+/// It gets on at min(1, capacity / n(x)), so that its time is the integral of max(1, n(x) /
+/// capacity). The others leave one by one; from the point on at which everybody has a whole core,
+/// its time is its work.
 pub(super) fn shared(remaining: &mut [f64], work: f64, capacity: f64) -> f64 {
     let crowded = crowded_until(remaining, capacity).min(work);
     let of_others: f64 = remaining.iter().map(|need| need.min(crowded)).sum();
     (crowded + of_others) / capacity + (work - crowded)
 }
 
-/// The service that the newcomer has attained when everybody who is left has a whole core; infinite if nobody ever has.
+/// The service that the newcomer has attained when everybody who is left has a whole core; infinite
+/// if nobody ever has.
 fn crowded_until(remaining: &mut [f64], capacity: f64) -> f64 {
     if capacity < 1.0 {
         return f64::INFINITY;
@@ -27,8 +30,8 @@ fn crowded_until(remaining: &mut [f64], capacity: f64) -> f64 {
     *need
 }
 
-/// Service that `workers` workers, who still need `running`, and then the work in `queued`, will each have done when `work`
-/// ends that queues behind it all. `running` is used up.
+/// Service that `workers` workers, who still need `running`, and then the work in `queued`, will
+/// each have done when `work` ends that queues behind it all. `running` is used up.
 pub(super) fn queued(
     running: &mut [f64],
     queued: impl Iterator<Item = f64>,

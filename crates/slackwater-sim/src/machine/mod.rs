@@ -1,9 +1,10 @@
 //! One replica's machine: work goes in, finished work comes out.
 //!
-//! A machine knows nothing of clients, policies or the network. Its time is whole nanoseconds since the start of the run,
-//! its work is nanoseconds of CPU. It says when something next happens inside it ([`Machine::next_event`]); whoever drives
-//! it calls [`Machine::advance`] then. Everything random in it comes from its own seeded streams; neighbours and stalls
-//! depend on time alone, not on the work, so that every policy meets the same ones.
+//! A machine knows nothing of clients, policies or the network. Its time is whole nanoseconds since
+//! the start of the run, its work is nanoseconds of CPU. It says when something next happens inside
+//! it ([`Machine::next_event`]); whoever drives it calls [`Machine::advance`] then. Everything
+//! random in it comes from its own seeded streams; neighbours and stalls depend on time alone, not
+//! on the work, so that every policy meets the same ones.
 
 mod cpu;
 mod estimate;
@@ -35,12 +36,14 @@ pub struct JobId(pub u32);
 
 /// A replica's machine.
 ///
-/// Whoever drives it calls [`advance`](Self::advance) at each [`next_event`](Self::next_event); no method may be called with a
-/// `now` that is past it, or before an earlier `now`. At the same nanosecond the order of calls is free.
+/// Whoever drives it calls [`advance`](Self::advance) at each [`next_event`](Self::next_event); no
+/// method may be called with a `now` that is past it, or before an earlier `now`. At the same
+/// nanosecond the order of calls is free.
 ///
-/// What changes inside comes in two kinds. Ends of jobs are played by `advance` alone, which hands them out. All other changes
-/// (of the pace, in short) are played by whatever call comes first at or after their time; those that could not touch
-/// any job, such as spare capacity that nobody needs, do not ask for a call of their own.
+/// What changes inside comes in two kinds. Ends of jobs are played by `advance` alone, which hands
+/// them out. All other changes (of the pace, in short) are played by whatever call comes first at
+/// or after their time; those that could not touch any job, such as spare capacity that nobody
+/// needs, do not ask for a call of their own.
 #[derive(Clone, Debug)]
 pub struct Machine {
     /// When `advance` is due.
@@ -73,7 +76,8 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// The machine of replica number `replica` (numbers run through the groups in order, from 0), empty, at time 0.
+    /// The machine of replica number `replica` (numbers run through the groups in order, from 0),
+    /// empty, at time 0.
     ///
     /// A replica that joins later, or restarts, keeps its machine and its neighbours.
     ///
@@ -112,9 +116,10 @@ impl Machine {
         machine
     }
 
-    /// A query's work comes in: `work_ns` nanoseconds of CPU at speed 1 (of latency, where latencies are replayed; ignored
-    /// where the replica has a trace of its own). Slowness, a cold start, a hobble and the wait before the work are the
-    /// machine's to add. Work of 0 is finished at the next [`advance`](Self::advance), which is then due at once.
+    /// A query's work comes in: `work_ns` nanoseconds of CPU at speed 1 (of latency, where
+    /// latencies are replayed; ignored where the replica has a trace of its own). Slowness, a cold
+    /// start, a hobble and the wait before the work are the machine's to add. Work of 0 is finished
+    /// at the next [`advance`](Self::advance), which is then due at once.
     pub fn arrive(&mut self, now: Time, job: JobId, work_ns: f64) {
         self.arrive_waiting(now, job, work_ns, 0);
     }
@@ -133,14 +138,14 @@ impl Machine {
         self.settle();
     }
 
-    /// When [`advance`](Self::advance) is due; [`NEVER`] if nothing is going on. May change with every call that takes
-    /// `&mut self`.
+    /// When [`advance`](Self::advance) is due; [`NEVER`] if nothing is going on. May change with
+    /// every call that takes `&mut self`.
     pub fn next_event(&self) -> Time {
         self.next
     }
 
-    /// Plays what happens inside up to and including `now`; jobs that end are appended to `finished`, in the order in which they
-    /// end. Afterwards `next_event` is after `now`.
+    /// Plays what happens inside up to and including `now`; jobs that end are appended to
+    /// `finished`, in the order in which they end. Afterwards `next_event` is after `now`.
     pub fn advance(&mut self, now: Time, finished: &mut Vec<JobId>) {
         while self.next_end.min(self.next_change) <= now {
             self.catch_up(self.next_end.min(now));
@@ -153,7 +158,8 @@ impl Machine {
         self.catch_up(now);
     }
 
-    /// Drops a job and what is left of its work; nothing if it is not here. Takes time in proportion to the jobs here.
+    /// Drops a job and what is left of its work; nothing if it is not here. Takes time in
+    /// proportion to the jobs here.
     pub fn cancel(&mut self, now: Time, job: JobId) {
         self.catch_up(now);
         if self.running.cancel(job) {
@@ -167,7 +173,8 @@ impl Machine {
         self.settle();
     }
 
-    /// Drops all jobs: the replica crashed, and stands still no longer. The machine and its neighbours stay.
+    /// Drops all jobs: the replica crashed, and stands still no longer. The machine and its
+    /// neighbours stay.
     pub fn clear(&mut self, now: Time) {
         self.catch_up(now);
         self.running.clear();
@@ -179,12 +186,14 @@ impl Machine {
         self.settle();
     }
 
-    /// Queries that arrive from now on cost `slowness` times as much, falling linearly to once within `warm_after_ns`.
+    /// Queries that arrive from now on cost `slowness` times as much, falling linearly to once
+    /// within `warm_after_ns`.
     pub fn begin_cold(&mut self, now: Time, slowness: f64, warm_after_ns: u64) {
         self.cold = Some(ColdStart::new(now, slowness, warm_after_ns));
     }
 
-    /// Does nothing at all until then, or until it would have gone on by an earlier call, whichever is later.
+    /// Does nothing at all until then, or until it would have gone on by an earlier call, whichever
+    /// is later.
     pub fn suspend(&mut self, now: Time, until: Time) {
         self.catch_up(now);
         self.suspended_until = self.suspended_until.max(Some(until));
@@ -196,30 +205,34 @@ impl Machine {
         self.running.len() + self.service.queued() + self.waits.as_ref().map_or(0, Waits::len)
     }
 
-    /// CPU used since the start, in core-seconds: all that the machine spends, what contention wastes included. 0 where
-    /// latencies are replayed.
+    /// CPU used since the start, in core-seconds: all that the machine spends, what contention
+    /// wastes included. 0 where latencies are replayed.
     pub fn cpu_seconds(&mut self, now: Time) -> f64 {
         self.catch_up(now);
         self.used / 1e9
     }
 
-    /// CPU that queries in service wanted and did not get since the start, in core-seconds: as a scheduler counts the time for
-    /// which threads are ready and do not run. Queries in a queue of the application's, and all in a stall or while the replica
-    /// is suspended, are not in it: nobody is ready then. 0 where latencies are replayed.
+    /// CPU that queries in service wanted and did not get since the start, in core-seconds: as a
+    /// scheduler counts the time for which threads are ready and do not run. Queries in a queue of
+    /// the application's, and all in a stall or while the replica is suspended, are not in it:
+    /// nobody is ready then. 0 where latencies are replayed.
     pub fn waited_seconds(&mut self, now: Time) -> f64 {
         self.catch_up(now);
         self.waited / 1e9
     }
 
-    /// What utilization is measured against: the allocation; one core for each worker; 1 where latencies are replayed.
+    /// What utilization is measured against: the allocation; one core for each worker; 1 where
+    /// latencies are replayed.
     pub fn allocation_cores(&self) -> f64 {
         self.service.allocation()
     }
 
-    /// Cores' worth of work that the machine could do now and go on doing: allocation and spare capacity, less contention
-    /// while the replica is held, times what a hobble leaves; 0 in a stall or while it is suspended. Bursts do not count. Under a
-    /// quota: what that comes to over many periods, throttled or not, less the neighbour's share while it is there. Where latencies
-    /// are replayed: 1, or what a hobble leaves. A group's slowness and a cold start are not in it: see [`speed`](Self::speed).
+    /// Cores' worth of work that the machine could do now and go on doing: allocation and spare
+    /// capacity, less contention while the replica is held, times what a hobble leaves; 0 in a
+    /// stall or while it is suspended. Bursts do not count. Under a quota: what that comes to over
+    /// many periods, throttled or not, less the neighbour's share while it is there. Where
+    /// latencies are replayed: 1, or what a hobble leaves. A group's slowness and a cold start are
+    /// not in it: see [`speed`](Self::speed).
     pub fn capacity_cores(&mut self, now: Time) -> f64 {
         self.catch_up(now);
         if self.is_stalled() {
@@ -229,7 +242,8 @@ impl Machine {
         }
     }
 
-    /// Work done for each nanosecond of CPU, for queries that arrive now: 1 / (slowness x cold start).
+    /// Work done for each nanosecond of CPU, for queries that arrive now: 1 / (slowness x cold
+    /// start).
     pub fn speed(&self, now: Time) -> f64 {
         1.0 / self.slowness_at(now)
     }
@@ -239,17 +253,18 @@ impl Machine {
         self.running.note_starts();
     }
 
-    /// Hands out the jobs that have begun since the last time, if that is noted. In a stall, and while a quota is used up, none
-    /// begins, though it may have a place already.
+    /// Hands out the jobs that have begun since the last time, if that is noted. In a stall, and
+    /// while a quota is used up, none begins, though it may have a place already.
     pub fn take_started(&mut self, to: &mut Vec<JobId>) {
         if !self.is_stalled() && !self.service.is_throttled() {
             self.running.take_started(to);
         }
     }
 
-    /// Nanoseconds until this work would be finished if it came now, nothing came after it and the capacity stayed
-    /// ([`capacity_cores`](Self::capacity_cores), after the stall if there is one; a quota is used up and begins anew on the
-    /// way). The wait before the work, which is the same everywhere, is not in it.
+    /// Nanoseconds until this work would be finished if it came now, nothing came after it and the
+    /// capacity stayed ([`capacity_cores`](Self::capacity_cores), after the stall if there is one;
+    /// a quota is used up and begins anew on the way). The wait before the work, which is the same
+    /// everywhere, is not in it.
     pub fn finish_estimate(&mut self, now: Time, work_ns: f64) -> f64 {
         self.catch_up(now);
         let work = self.work_here(work_ns);

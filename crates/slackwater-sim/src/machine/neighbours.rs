@@ -1,8 +1,9 @@
 //! The neighbours on a machine: how much CPU they leave beyond the replica's allocation, over time.
 //!
-//! Spare capacity wanders on three time scales around a median, skewed to the right; and some machines of the neighbourhood
-//! at a time, by turns, are full. It changes every 10 ms, on a grid that is staggered by replica so that the fleet does not
-//! change in step, and depends on seed, replica and time alone.
+//! Spare capacity wanders on three time scales around a median, skewed to the right; and some
+//! machines of the neighbourhood at a time, by turns, are full. It changes every 10 ms, on a grid
+//! that is staggered by replica so that the fleet does not change in step, and depends on seed,
+//! replica and time alone.
 
 use super::Time;
 use super::running::whole;
@@ -29,8 +30,8 @@ impl Neighbours {
     /// Between two changes: short beside the faster process, long beside a query's events.
     pub(super) const STEP: Time = 10_000_000;
 
-    /// The neighbours of `replica` out of `replicas`, which is allocated `cores`, at time 0. The processes start anywhere:
-    /// stationary from the beginning.
+    /// The neighbours of `replica` out of `replicas`, which is allocated `cores`, at time 0. The
+    /// processes start anywhere: stationary from the beginning.
     pub(super) fn new(
         antagonists: &Antagonists,
         cores: f64,
@@ -81,7 +82,8 @@ impl Neighbours {
     }
 }
 
-/// What each time scale contributes to the variance: what never changes, the slower process, the faster one.
+/// What each time scale contributes to the variance: what never changes, the slower process, the
+/// faster one.
 pub(super) fn variances(antagonists: &Antagonists) -> [f64; 3] {
     let (slow, fast) = (antagonists.slow_share, antagonists.fast_share);
     [(1.0 - (slow + fast)).max(0.0), slow, fast]
@@ -113,7 +115,8 @@ impl Wander {
     }
 }
 
-/// When this machine is full: each machine of the neighbourhood in turn, for the same time, one beginning as another ends.
+/// When this machine is full: each machine of the neighbourhood in turn, for the same time, one
+/// beginning as another ends.
 #[derive(Clone, Copy, Debug)]
 struct Turns {
     /// When the first turn begins.
@@ -142,7 +145,8 @@ impl Turns {
     }
 }
 
-/// The place of a machine in the order of turns: a bijection drawn by the seed, which needs no list of all machines.
+/// The place of a machine in the order of turns: a bijection drawn by the seed, which needs no list
+/// of all machines.
 fn place(machine: u64, machines: u64, seed: u64) -> u64 {
     let mut stream = Stream::new(seed, Purpose::FullTurns, 0);
     let bound = u32::try_from(machines).unwrap_or(u32::MAX);

@@ -1,8 +1,10 @@
-//! A quota of CPU time, as containers have it: how much is left of the present period, and when the next one begins.
+//! A quota of CPU time, as containers have it: how much is left of the present period, and when the
+//! next one begins.
 //!
-//! The kernel's CFS bandwidth control: queries run on so many cores at once, each on one at the most, until what was used in this
-//! period comes to the quota. Then the replica is *throttled*: nothing runs until the next period begins, and what was left over
-//! of the last one is gone. A neighbour within the same quota takes its share of the cores while it is there, and all that the
+//! The kernel's CFS bandwidth control: queries run on so many cores at once, each on one at the
+//! most, until what was used in this period comes to the quota. Then the replica is *throttled*:
+//! nothing runs until the next period begins, and what was left over of the last one is gone. A
+//! neighbour within the same quota takes its share of the cores while it is there, and all that the
 //! replica leaves of them. Periods and neighbour depend on seed, replica and time alone.
 
 use super::cpu::Pace;
@@ -11,8 +13,8 @@ use super::{NEVER, Time};
 use crate::random::{Purpose, Stream};
 use crate::scenario::{self, nanoseconds};
 
-/// In nanoseconds: the replica runs for so much longer than its quota lasts, so that a query that needs just what is left ends
-/// with it and not a period later, by a rounding.
+/// In nanoseconds: the replica runs for so much longer than its quota lasts, so that a query that
+/// needs just what is left ends with it and not a period later, by a rounding.
 const SLACK: f64 = 2.0;
 
 /// The CPU of a replica under a quota.
@@ -45,7 +47,8 @@ impl QuotaCpu {
     pub(super) fn new(quota: &scenario::Quota, replica: usize, seed: u64) -> Self {
         let mut stream = Stream::new(seed, Purpose::Quota, replica as u64);
         let every = whole(nanoseconds(quota.period));
-        // The first draw: where in its period a replica begins is the same with a neighbour and without.
+        // The first draw: where in its period a replica begins is the same with a neighbour and
+        // without.
         let first = whole(stream.uniform() * nanoseconds(quota.period)).max(1);
         Self {
             quota: *quota,
@@ -62,7 +65,8 @@ impl QuotaCpu {
         self.quota.allocation()
     }
 
-    /// Cores in the long run, if the neighbour stays or stays away, of which a hobble leaves the share `left`.
+    /// Cores in the long run, if the neighbour stays or stays away, of which a hobble leaves the
+    /// share `left`.
     pub(super) fn capacity(&self, left: f64) -> f64 {
         self.quota.cores() * (1.0 - self.taken()) * left
     }
@@ -77,14 +81,16 @@ impl QuotaCpu {
         neighbour.map_or(0.0, |it| it.kind.share)
     }
 
-    /// With so many queries: cores that they have, and cores that use up the quota. A neighbour takes what the replica leaves.
+    /// With so many queries: cores that they have, and cores that use up the quota. A neighbour
+    /// takes what the replica leaves.
     fn cores(&self, queries: f64) -> (f64, f64) {
         let used = queries.min(self.quota.at_once * (1.0 - self.taken()));
         let is_alone = self.taken() <= 0.0;
         (used, if is_alone { used } else { self.quota.at_once })
     }
 
-    /// The pace from now on with `queries` in service. A hobble leaves the share `left` of the speed: CPU is used as ever.
+    /// The pace from now on with `queries` in service. A hobble leaves the share `left` of the
+    /// speed: CPU is used as ever.
     pub(super) fn settle(&mut self, queries: usize, left: f64) -> Pace {
         let queries = queries as f64;
         let (used, drain) = if self.period.throttled {
@@ -103,7 +109,8 @@ impl QuotaCpu {
         self.period.left -= self.drain * nanoseconds;
     }
 
-    /// When something changes next: the quota is used up at the present pace, a period begins, the neighbour comes or goes.
+    /// When something changes next: the quota is used up at the present pace, a period begins, the
+    /// neighbour comes or goes.
     pub(super) fn next_change(&mut self, now: Time) -> Time {
         self.used_up = if self.drain > 0.0 {
             now.saturating_add(whole(self.period.left / self.drain + SLACK))
@@ -130,8 +137,9 @@ impl QuotaCpu {
         }
     }
 
-    /// Nanoseconds until `work` ends that joins queries which still need `needs`, if nothing comes after it and the neighbour
-    /// stays or stays away; for the first `paused` nanoseconds nothing of it runs. `needs` is left in another order.
+    /// Nanoseconds until `work` ends that joins queries which still need `needs`, if nothing comes
+    /// after it and the neighbour stays or stays away; for the first `paused` nanoseconds nothing
+    /// of it runs. `needs` is left in another order.
     pub(super) fn finish(&self, now: Time, paused: Time, needs: &mut [f64], work: f64) -> f64 {
         let mut ahead = Ahead {
             at: 0.0,
@@ -238,8 +246,8 @@ pub(super) struct Neighbour {
 }
 
 impl Neighbour {
-    /// There or not with even chances, and stationary from the beginning: time 0 falls into a time in proportion to its
-    /// length, and anywhere in it.
+    /// There or not with even chances, and stationary from the beginning: time 0 falls into a time
+    /// in proportion to its length, and anywhere in it.
     pub(super) fn new(kind: scenario::Neighbour, mut stream: Stream) -> Self {
         let (least, most) = (nanoseconds(kind.least), nanoseconds(kind.most));
         let is_there = stream.below(2) == 0;

@@ -1,8 +1,9 @@
 //! Jobs in service, all at the same rate: processor sharing in virtual time.
 //!
-//! One clock counts the service that each job here has attained. A job's end is a point on that clock, fixed when it comes
-//! in; what changes is how fast the clock runs. So an arrival or an end takes O(log jobs), a change of the rate O(1), and no
-//! job is ever updated. Queries that a worker or nobody shares are the special case of a clock that runs at full speed.
+//! One clock counts the service that each job here has attained. A job's end is a point on that
+//! clock, fixed when it comes in; what changes is how fast the clock runs. So an arrival or an end
+//! takes O(log jobs), a change of the rate O(1), and no job is ever updated. Queries that a worker
+//! or nobody shares are the special case of a clock that runs at full speed.
 
 use super::{JobId, NEVER, Time};
 use core::cmp::{Ordering, Reverse};
@@ -71,8 +72,8 @@ impl Running {
         }
     }
 
-    /// The time that [`next_end`](Self::next_end) named has come: the first job ends now, though the sum of many small steps may
-    /// fall short of its end by a rounding.
+    /// The time that [`next_end`](Self::next_end) named has come: the first job ends now, though
+    /// the sum of many small steps may fall short of its end by a rounding.
     pub(super) fn reach_next_end(&mut self) {
         if let Some(Reverse(first)) = self.ends.peek() {
             self.attained = self.attained.max(first.at);

@@ -1,4 +1,5 @@
-//! How a replica serves: a CPU that queries share, with a quota or without, workers with a queue, or replayed latencies.
+//! How a replica serves: a CPU that queries share, with a quota or without, workers with a queue,
+//! or replayed latencies.
 
 use super::cpu::{Around, Pace, Recorded, SharedCpu};
 use super::neighbours::Neighbours;
@@ -28,7 +29,8 @@ pub(super) struct Workers {
     pub(super) queue: VecDeque<(JobId, f64)>,
 }
 
-/// A trace of latencies, drawn from at random. The next one is known beforehand, for those who know everything.
+/// A trace of latencies, drawn from at random. The next one is known beforehand, for those who know
+/// everything.
 #[derive(Clone, Debug)]
 pub(super) struct Replay {
     trace: Arc<[Duration]>,
@@ -103,8 +105,8 @@ impl Service {
         }
     }
 
-    /// When the pace may change at the present one, if that is urgent, as some query could be touched by it; and when, if it is
-    /// not.
+    /// When the pace may change at the present one, if that is urgent, as some query could be
+    /// touched by it; and when, if it is not.
     pub(super) fn next_changes(&mut self, now: Time, running: usize, left: f64) -> (Time, Time) {
         match self {
             Self::Shared(cpu) if cpu.spare_matters(running, left) => {

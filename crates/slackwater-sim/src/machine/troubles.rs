@@ -6,7 +6,8 @@ use crate::random::{Purpose, Stream};
 use crate::scenario::{Hobble, Stall, nanoseconds};
 use core::time::Duration;
 
-/// Stalls: by turns the machine runs for a time, exponential or always the same, and does nothing for a fixed one.
+/// Stalls: by turns the machine runs for a time, exponential or always the same, and does nothing
+/// for a fixed one.
 #[derive(Clone, Debug)]
 pub(super) struct Stalls {
     stream: Stream,

@@ -1,13 +1,13 @@
 //! Where queries went and what became of them, second by second.
 
-/// Measured queries in each second of the measured span; the last one may be shorter. Runs of one kind are added up, second by
-/// second from the beginning of their spans.
+/// Measured queries in each second of the measured span; the last one may be shorter. Runs of one
+/// kind are added up, second by second from the beginning of their spans.
 #[derive(Clone, Debug, Default)]
 pub struct BySecond {
     /// How many replicas there are.
     pub replicas: usize,
-    /// Queries by the second in which they were first sent: second by second, within it replica by replica. What comes after
-    /// the last query is left out.
+    /// Queries by the second in which they were first sent: second by second, within it replica by
+    /// replica. What comes after the last query is left out.
     pub sent: Vec<u32>,
     /// Errors by the second in which their queries arrived.
     pub errors: Vec<u32>,
@@ -24,7 +24,8 @@ impl BySecond {
         *at(&mut self.errors, second) += 1;
     }
 
-    /// The share of each second's queries, from 0 to 1, that a replica got; `None` for a second without queries.
+    /// The share of each second's queries, from 0 to 1, that a replica got; `None` for a second
+    /// without queries.
     pub fn shares_of(&self, replica: usize) -> impl Iterator<Item = Option<f64>> + '_ {
         self.sent.chunks(self.replicas.max(1)).map(move |second| {
             let all: u32 = second.iter().sum();

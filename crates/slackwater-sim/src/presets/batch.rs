@@ -1,5 +1,5 @@
-//! Replicas beside a batch job, and leaves of which one stops now and then: what a second copy of a query helps against, and what
-//! it does not. `[The Tail at Scale]`
+//! Replicas beside a batch job, and leaves of which one stops now and then: what a second copy of a
+//! query helps against, and what it does not. `[The Tail at Scale]`
 
 use super::{NETWORK, at_load};
 use crate::Scenario;
@@ -27,8 +27,8 @@ pub fn reads() -> Scenario {
     at_load(IDLE, of(Service::Fifo { workers: 1 }, CLIENTS))
 }
 
-/// The same with a batch job on each machine: it takes the disk for 25 ms, eight times a second on average.
-/// `[The Tail at Scale, Table 2]`
+/// The same with a batch job on each machine: it takes the disk for 25 ms, eight times a second on
+/// average. `[The Tail at Scale, Table 2]`
 pub fn reads_beside_batch() -> Scenario {
     with_stalls(
         reads(),
@@ -48,7 +48,8 @@ pub fn shared_reads() -> Scenario {
     at_load(IDLE, of(Service::Shared(sharing), CLIENTS))
 }
 
-/// Replicas with room for all, and requests of which a few take very long because there is much to do: nothing stops.
+/// Replicas with room for all, and requests of which a few take very long because there is much to
+/// do: nothing stops.
 pub fn large_requests() -> Scenario {
     let mut scenario = of(
         Service::Fifo {
@@ -63,7 +64,8 @@ pub fn large_requests() -> Scenario {
     at_load(IDLE, scenario)
 }
 
-/// Leaves that take 10 ms, on replicas each of which stops for a second, a hundredth of the time; one client asks them all.
+/// Leaves that take 10 ms, on replicas each of which stops for a second, a hundredth of the time;
+/// one client asks them all.
 pub fn stopping_leaves() -> Scenario {
     let mut scenario = of(
         Service::Fifo {

@@ -1,5 +1,5 @@
-//! Spotify's experiment: four machines behind one router, one of which may answer half of its queries with an error at once.
-//! `[ELS: latency based load balancer, part 1]`
+//! Spotify's experiment: four machines behind one router, one of which may answer half of its
+//! queries with an error at once. `[ELS: latency based load balancer, part 1]`
 
 use super::{NETWORK, at_load, one_replica};
 use crate::Scenario;
@@ -8,16 +8,17 @@ use core::time::Duration;
 
 /// What the article's four machines can do together, in queries a second.
 pub const ELS_CAPACITY: f64 = 1_030.0;
-/// Queries that a machine works on at a time; the others wait in turn. The article does not say how its "simple CPU-bound
-/// service" serves. With one, round robin falls behind the shortest queue as early and as far as it does there; with more, or
-/// where queries share the CPU, it falls behind later.
+/// Queries that a machine works on at a time; the others wait in turn. The article does not say how
+/// its "simple CPU-bound service" serves. With one, round robin falls behind the shortest queue as
+/// early and as far as it does there; with more, or where queries share the CPU, it falls behind
+/// later.
 const WORKERS: usize = 1;
 /// σ of the logarithm of a query's cost. The article says log-normal and no more.
 const SIGMA: f64 = 1.0;
 const MACHINES: usize = 4;
 
-/// Four CPU-bound machines with log-normal costs and one client, at `load` times the 1,030 queries a second that all four
-/// can do.
+/// Four CPU-bound machines with log-normal costs and one client, at `load` times the 1,030 queries
+/// a second that all four can do.
 pub fn els(load: f64) -> Scenario {
     let service = Service::Fifo { workers: WORKERS };
     let mean_seconds = (MACHINES * WORKERS) as f64 / ELS_CAPACITY;

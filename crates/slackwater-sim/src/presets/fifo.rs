@@ -1,5 +1,5 @@
-//! Single-threaded replicas, one of them four times as slow: the pods of the chapter on power of two choices, and the
-//! small fleets in which a wrong choice costs most.
+//! Single-threaded replicas, one of them four times as slow: the pods of the chapter on power of
+//! two choices, and the small fleets in which a wrong choice costs most.
 
 use super::{NETWORK, at_load, one_replica};
 use crate::Scenario;
@@ -15,8 +15,8 @@ const CHAPTER_LOAD: f64 = 250.0 / 305.0;
 /// One pod in so many is slow.
 const PODS_TO_ONE_SLOW: usize = 16;
 
-/// So many single-threaded replicas, the first of them four times as slow, and clients, at `load` times what all of them can
-/// do together: a slow replica counts as a quarter.
+/// So many single-threaded replicas, the first of them four times as slow, and clients, at `load`
+/// times what all of them can do together: a slow replica counts as a quarter.
 pub fn one_slow_fifo(replicas: usize, clients: usize, load: f64) -> Scenario {
     let slow = one_replica(fifo(replicas, clients), |replica| {
         replica.slowness = SLOWNESS;
@@ -24,9 +24,9 @@ pub fn one_slow_fifo(replicas: usize, clients: usize, load: f64) -> Scenario {
     at_load(load, slow)
 }
 
-/// The chapter's pods and balancers, from an empty start, at 82 % of what they can do; one pod in sixteen is slow. One balancer
-/// of 16 pods sends its 250 queries a second at equal gaps, as the chapter's simulator does; several know nothing of each
-/// other. `[Power of two choices (P2C)]`
+/// The chapter's pods and balancers, from an empty start, at 82 % of what they can do; one pod in
+/// sixteen is slow. One balancer of 16 pods sends its 250 queries a second at equal gaps, as the
+/// chapter's simulator does; several know nothing of each other. `[Power of two choices (P2C)]`
 pub fn slow_pod(pods: usize, balancers: usize) -> Scenario {
     let mut scenario = one_replica(fifo(pods, balancers), |pod| {
         pod.slowness = SLOWNESS;

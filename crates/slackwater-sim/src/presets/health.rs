@@ -1,6 +1,8 @@
-//! What replicas suffer: failing fast, lying about it, pausing, standing still, coming up cold, being restarted one by one.
+//! What replicas suffer: failing fast, lying about it, pausing, standing still, coming up cold,
+//! being restarted one by one.
 //!
-//! Each takes a scenario as it will be played, with its warm-up and span, and lets its first replica, or all in turn, suffer.
+//! Each takes a scenario as it will be played, with its warm-up and span, and lets its first
+//! replica, or all in turn, suffer.
 
 use super::{at_load, els, one_replica, sized, web};
 use crate::Scenario;
@@ -11,7 +13,8 @@ use core::time::Duration;
 const COST: Duration = Duration::from_millis(20);
 /// What a sinkhole takes to fail a query.
 const AT_ONCE: Duration = Duration::from_millis(1);
-/// The share of queries that fail where all replicas fail, as with a shared dependency that is down.
+/// The share of queries that fail where all replicas fail, as with a shared dependency that is
+/// down.
 const EVERYWHERE: f64 = 0.25;
 /// From the beginning of one replica's restart to the next one's.
 const RESTARTS_APART: Duration = Duration::from_secs(6);
@@ -38,7 +41,8 @@ pub fn services(replicas: usize, clients: usize, load: f64) -> Scenario {
     at_load(load, scenario)
 }
 
-/// From `from` on, the first replica fails every query in a millisecond, whatever it would have cost.
+/// From `from` on, the first replica fails every query in a millisecond, whatever it would have
+/// cost.
 #[must_use]
 pub fn sinkhole(scenario: Scenario, from: Duration) -> Scenario {
     fails(
@@ -72,7 +76,8 @@ pub fn healing(scenario: Scenario, until: Duration) -> Scenario {
     )
 }
 
-/// The first replica fails half of its queries at once, and from then on says in its reports that it does not.
+/// The first replica fails half of its queries at once, and from then on says in its reports that
+/// it does not.
 #[must_use]
 pub fn lying(scenario: Scenario, reported_until: Duration) -> Scenario {
     fails(
@@ -132,7 +137,8 @@ pub fn rolling_restart(scenario: Scenario, from: Duration) -> Scenario {
     })
 }
 
-/// From `from` on, one replica after another is killed, and is back a second later, cold; nobody is told.
+/// From `from` on, one replica after another is killed, and is back a second later, cold; nobody is
+/// told.
 #[must_use]
 pub fn rolling_kill(scenario: Scenario, from: Duration) -> Scenario {
     let restart = Change::Restart {

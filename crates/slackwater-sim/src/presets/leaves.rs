@@ -1,4 +1,5 @@
-//! Leaf servers of a fan-out, by what one of them shows alone, and replicas that stall. `[The Tail at Scale]`
+//! Leaf servers of a fan-out, by what one of them shows alone, and replicas that stall. `[The Tail
+//! at Scale]`
 
 use super::{at_load, sized, testbed};
 use crate::Scenario;
@@ -21,11 +22,12 @@ const STUCK_OF: u32 = 1_000;
 
 /// Median of a leaf's latency in Table 1.
 const TABLE_MEDIAN: Duration = Duration::from_millis(1);
-/// With this σ the other two quantiles of Table 1's first line follow: 5 ms at p95 and 10 ms at p99, both within 2 %.
+/// With this σ the other two quantiles of Table 1's first line follow: 5 ms at p95 and 10 ms at
+/// p99, both within 2 %.
 const TABLE_SIGMA: f64 = 0.984;
 
-/// Leaves that take 10 ms, but once in `one_in` queries more than a second. `[The Tail at Scale, "Component-Level Variability
-/// Amplified By Scale"]`
+/// Leaves that take 10 ms, but once in `one_in` queries more than a second. `[The Tail at Scale,
+/// "Component-Level Variability Amplified By Scale"]`
 pub fn outlier_leaves(one_in: usize) -> Scenario {
     let mut costs = vec![USUAL; one_in.max(1)];
     if let Some(first) = costs.first_mut() {
@@ -34,8 +36,9 @@ pub fn outlier_leaves(one_in: usize) -> Scenario {
     leaves(Cost::Trace(Arc::from(costs)))
 }
 
-/// Leaves that take 10 ms, more or less, but for one answer in a hundred that comes a second late, whoever gives it: a further
-/// copy is as likely to be late as the first. `[The Tail at Scale, "Component-Level Variability Amplified By Scale"]`
+/// Leaves that take 10 ms, more or less, but for one answer in a hundred that comes a second late,
+/// whoever gives it: a further copy is as likely to be late as the first. `[The Tail at Scale,
+/// "Component-Level Variability Amplified By Scale"]`
 pub fn stuck_leaves() -> Scenario {
     let usual = (0..STUCK_OF).map(|number| {
         let is_stuck = number % 100 == 0;
@@ -46,8 +49,8 @@ pub fn stuck_leaves() -> Scenario {
     leaves(Cost::Trace(usual.collect()))
 }
 
-/// Leaves with the latencies of Table 1's first line: 1 ms at p50, 5 ms at p95, 10 ms at p99. They are nearly those of a
-/// lognormal, so that is what they are drawn from.
+/// Leaves with the latencies of Table 1's first line: 1 ms at p50, 5 ms at p95, 10 ms at p99. They
+/// are nearly those of a lognormal, so that is what they are drawn from.
 pub fn table_leaves() -> Scenario {
     let cost = Cost::Lognormal {
         median: TABLE_MEDIAN,
@@ -56,8 +59,8 @@ pub fn table_leaves() -> Scenario {
     leaves(cost)
 }
 
-/// Twenty replicas and clients of the testbed at half of their allocation, without neighbours, each of which does nothing at
-/// all for 1.8 s every three minutes: a hundredth of the time.
+/// Twenty replicas and clients of the testbed at half of their allocation, without neighbours, each
+/// of which does nothing at all for 1.8 s every three minutes: a hundredth of the time.
 pub fn stalling() -> Scenario {
     let mut scenario = at_load(0.5, sized(20, 20, testbed()));
     scenario.antagonists = None;
@@ -71,16 +74,16 @@ pub fn stalling() -> Scenario {
     scenario
 }
 
-/// The same scenario with a second copy of each query that has been out for longer than this quantile of recent latencies.
-/// The budget is twice what the quantile leaves, so that the quantile decides how many there are.
-/// `[The Tail at Scale, "Hedged requests"]`
+/// The same scenario with a second copy of each query that has been out for longer than this
+/// quantile of recent latencies. The budget is twice what the quantile leaves, so that the quantile
+/// decides how many there are. `[The Tail at Scale, "Hedged requests"]`
 #[must_use]
 pub fn hedged(after_quantile: f64, scenario: Scenario) -> Scenario {
     copied(after_quantile, 2.0 * (1.0 - after_quantile), 2, scenario)
 }
 
-/// The same scenario with up to so many copies of a query, the second after this quantile of recent latencies, and `budget`
-/// further ones for each query. `[The Tail at Scale, "Hedged requests"]`
+/// The same scenario with up to so many copies of a query, the second after this quantile of recent
+/// latencies, and `budget` further ones for each query. `[The Tail at Scale, "Hedged requests"]`
 #[must_use]
 pub fn copied(
     after_quantile: f64,

@@ -1,6 +1,8 @@
-//! The fleets of the papers and of the small-fleets study, ready to play: numbers and where they come from.
+//! The fleets of the papers and of the small-fleets study, ready to play: numbers and where they
+//! come from.
 //!
-//! One file for each kind of fleet. A preset is a [`Scenario`] at some load; [`at_load`] gives it another one.
+//! One file for each kind of fleet. A preset is a [`Scenario`] at some load; [`at_load`] gives it
+//! another one.
 
 mod batch;
 mod els;
@@ -39,9 +41,9 @@ pub const NETWORK: Network = Network {
     probe_loss: 0.0,
 };
 
-/// The rate, in queries a second, at which `fleet` uses `load` times its allocation if every replica uses the same share of
-/// its own: a replica of slowness 2 then gets half the queries. 0 where queries cost nothing or latencies are replayed, as
-/// there is no allocation.
+/// The rate, in queries a second, at which `fleet` uses `load` times its allocation if every
+/// replica uses the same share of its own: a replica of slowness 2 then gets half the queries. 0
+/// where queries cost nothing or latencies are replayed, as there is no allocation.
 pub fn rate_at(load: f64, fleet: &[Group], cost: &Cost) -> f64 {
     let cost_seconds = cost.mean_ns() / 1e9;
     if cost_seconds <= 0.0 {
@@ -51,7 +53,8 @@ pub fn rate_at(load: f64, fleet: &[Group], cost: &Cost) -> f64 {
     load * cores / cost_seconds
 }
 
-/// The same scenario at `load` times its fleet's allocation, as [`rate_at`] reckons it; of a mix, in the mean over its turns.
+/// The same scenario at `load` times its fleet's allocation, as [`rate_at`] reckons it; of a mix,
+/// in the mean over its turns.
 #[must_use]
 pub fn at_load(load: f64, scenario: Scenario) -> Scenario {
     let mut scenario = scenario;
@@ -60,8 +63,8 @@ pub fn at_load(load: f64, scenario: Scenario) -> Scenario {
     scenario
 }
 
-/// The same scenario with so many replicas, all of the first kind, and so many even clients. The load stays the same multiple
-/// of the allocation only after [`at_load`].
+/// The same scenario with so many replicas, all of the first kind, and so many even clients. The
+/// load stays the same multiple of the allocation only after [`at_load`].
 #[must_use]
 pub fn sized(replicas: usize, clients: usize, scenario: Scenario) -> Scenario {
     let mut scenario = scenario;

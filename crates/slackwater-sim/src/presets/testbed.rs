@@ -1,9 +1,10 @@
-//! The paper's testbed as a model, and its variants: 100 clients and 100 replicas, each allocated a tenth of a 64-thread
-//! machine, among neighbours whose load comes and goes. `[Prequal §5]`
+//! The paper's testbed as a model, and its variants: 100 clients and 100 replicas, each allocated a
+//! tenth of a 64-thread machine, among neighbours whose load comes and goes. `[Prequal §5]`
 //!
-//! What the paper's numbers pin down: a query costs max(0, N(m, m)) with m = 79.7 ms (below allocation its quantiles, 80,
-//! 182, 265 and 325 ms, are run times on one core, without any queue), so 5,600 queries a second at 0.75 mean 6.4 cores a
-//! replica. What they leave open, how the neighbours behave, is fitted to Fig. 6.
+//! What the paper's numbers pin down: a query costs max(0, N(m, m)) with m = 79.7 ms (below
+//! allocation its quantiles, 80, 182, 265 and 325 ms, are run times on one core, without any
+//! queue), so 5,600 queries a second at 0.75 mean 6.4 cores a replica. What they leave open, how
+//! the neighbours behave, is fitted to Fig. 6.
 
 use super::{NETWORK, at_load};
 use crate::Scenario;
@@ -36,7 +37,8 @@ const NEIGHBOURS: Antagonists = Antagonists {
     machines: REPLICAS,
 };
 
-/// A replica of §5.1: it may use a second's worth of its allocation above capacity before it is held to it.
+/// A replica of §5.1: it may use a second's worth of its allocation above capacity before it is
+/// held to it.
 const ALLOCATION: Sharing = Sharing {
     cores: ALLOCATION_CORES,
     bucket: ALLOCATION_CORES,
@@ -62,20 +64,21 @@ const TIGHT_ALLOCATION: Sharing = Sharing {
 
 /// The testbed of §5.1 at load 0.75, 60 s played after 60 s of warm-up.
 ///
-/// A replica's median spare capacity is 0.8 of its allocation, skewed to the right; one machine at a time, for 80 s, has
-/// none at all. A replica may use 6.4 core-seconds above its capacity before it is held to it; while it is held, a tenth of
-/// its work is lost.
+/// A replica's median spare capacity is 0.8 of its allocation, skewed to the right; one machine at
+/// a time, for 80 s, has none at all. A replica may use 6.4 core-seconds above its capacity before
+/// it is held to it; while it is held, a tenth of its work is lost.
 pub fn testbed() -> Scenario {
     among(NEIGHBOURS, ALLOCATION)
 }
 
-/// The testbed among busier neighbours, for §5.2 and §5.3: a median of 0.35 of the allocation is spare, six machines are full,
-/// and a replica is held after half a core-second, at a loss of 18 %.
+/// The testbed among busier neighbours, for §5.2 and §5.3: a median of 0.35 of the allocation is
+/// spare, six machines are full, and a replica is held after half a core-second, at a loss of 18 %.
 pub fn tight() -> Scenario {
     among(TIGHT_NEIGHBOURS, TIGHT_ALLOCATION)
 }
 
-/// The testbed where hardly any room is left: a median of 0.1 of the allocation is spare, and 60 of the 100 machines are full.
+/// The testbed where hardly any room is left: a median of 0.1 of the allocation is spare, and 60 of
+/// the 100 machines are full.
 pub fn packed() -> Scenario {
     let neighbours = Antagonists {
         spare_median: 0.1,
@@ -85,8 +88,9 @@ pub fn packed() -> Scenario {
     among(neighbours, TIGHT_ALLOCATION)
 }
 
-/// The same fleet, the second half of it half as fast: queries burn twice the CPU there. A single replica stays as it is. The load stays
-/// the same multiple of the allocation only after [`at_load`]. `[Prequal §5.3 "RIF Quantile"]`
+/// The same fleet, the second half of it half as fast: queries burn twice the CPU there. A single
+/// replica stays as it is. The load stays the same multiple of the allocation only after
+/// [`at_load`]. `[Prequal §5.3 "RIF Quantile"]`
 #[must_use]
 pub fn unequal_halves(mut scenario: Scenario) -> Scenario {
     scenario.fleet = scenario.fleet.into_iter().flat_map(halves).collect();
@@ -94,8 +98,8 @@ pub fn unequal_halves(mut scenario: Scenario) -> Scenario {
     scenario
 }
 
-/// The same scenario with queries that cost max(0, N(m, m)). The load stays the same multiple of the allocation only after
-/// [`at_load`].
+/// The same scenario with queries that cost max(0, N(m, m)). The load stays the same multiple of
+/// the allocation only after [`at_load`].
 #[must_use]
 pub fn costing(m: Duration, mut scenario: Scenario) -> Scenario {
     scenario.cost = Cost::ClippedNormal {
@@ -138,7 +142,8 @@ mod tests {
     use crate::presets::rate_at;
     use crate::random::{Purpose, Stream};
 
-    /// The paper's query rates follow from 6.4 cores a replica and the cost: 5.6k at 0.75, 13k at 1.74.
+    /// The paper's query rates follow from 6.4 cores a replica and the cost: 5.6k at 0.75, 13k at
+    /// 1.74.
     #[test]
     fn the_papers_rates_are_the_papers_loads() {
         let rate = |load| at_load(load, testbed()).load.rate;
@@ -147,7 +152,8 @@ mod tests {
         assert!((testbed().load.rate - rate(LOAD)).abs() < 1e-9);
     }
 
-    /// The quantiles of the cost are the latencies of Fig. 6 below allocation: nothing but run time.
+    /// The quantiles of the cost are the latencies of Fig. 6 below allocation: nothing but run
+    /// time.
     #[test]
     fn the_cost_has_the_papers_quantiles() {
         const DRAWS: usize = 200_000;
@@ -155,7 +161,8 @@ mod tests {
         let mut stream = Stream::new(1, Purpose::Cost, 0);
         let mut costs: Vec<f64> = (0..DRAWS).map(|_| cost.sample(&mut stream) / 1e6).collect();
         costs.sort_by(f64::total_cmp);
-        // Tolerances are four standard errors of a quantile among 200,000 draws, √(q (1 − q) / n) / density, rounded up.
+        // Tolerances are four standard errors of a quantile among 200,000 draws, √(q (1 − q) / n) /
+        // density, rounded up.
         for (per_mille, paper_ms, tolerance_ms) in [
             (500, 80.0, 2.0),
             (900, 182.0, 2.0),
@@ -175,8 +182,8 @@ mod tests {
         );
     }
 
-    /// Equal shares of CPU on unequal halves are two queries on the fast half for one on the slow one: three quarters of the
-    /// rate of a fleet that is fast throughout.
+    /// Equal shares of CPU on unequal halves are two queries on the fast half for one on the slow
+    /// one: three quarters of the rate of a fleet that is fast throughout.
     #[test]
     fn a_slow_half_takes_a_quarter_off_the_rate() {
         let even = tight();

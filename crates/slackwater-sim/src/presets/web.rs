@@ -1,7 +1,8 @@
-//! Small web replicas: four cores of their own each, queries of 5 ms, as most fleets of a few replicas have them.
+//! Small web replicas: four cores of their own each, queries of 5 ms, as most fleets of a few
+//! replicas have them.
 //!
-//! No neighbours and no spare capacity, so that a replica does what it can and no more. The plainest fleet there is, and the
-//! one in which a policy has nothing to gain but from its choices.
+//! No neighbours and no spare capacity, so that a replica does what it can and no more. The
+//! plainest fleet there is, and the one in which a policy has nothing to gain but from its choices.
 
 use super::{NETWORK, at_load, middle, one_replica};
 use crate::Scenario;
@@ -36,7 +37,8 @@ pub fn web(replicas: usize, clients: usize, load: f64) -> Scenario {
     at_load(load, scenario)
 }
 
-/// The same scenario with one replica that has a quarter of its capacity in the middle third of the measured span.
+/// The same scenario with one replica that has a quarter of its capacity in the middle third of the
+/// measured span.
 #[must_use]
 pub fn hobbled(scenario: Scenario) -> Scenario {
     let (from, until) = middle(&scenario, 3);

@@ -1,9 +1,10 @@
 //! Blocks of time: how a figure would have come out in another stretch of the same service.
 //!
-//! Queries of one moment share its troubles, so they are no samples of their own. Blocks of time that are longer than most
-//! troubles are (nearly): as many of them as there were, drawn with replacement, are another past like this one. A figure's
-//! spread over many such pasts is what chance has done to it (block bootstrap: Künsch, 1989). What was, the model and the model
-//! under another policy are taken from the same blocks each time, for they had the same queries.
+//! Queries of one moment share its troubles, so they are no samples of their own. Blocks of time
+//! that are longer than most troubles are (nearly): as many of them as there were, drawn with
+//! replacement, are another past like this one. A figure's spread over many such pasts is what
+//! chance has done to it (block bootstrap: Künsch, 1989). What was, the model and the model under
+//! another policy are taken from the same blocks each time, for they had the same queries.
 
 use crate::measure::Latencies;
 use crate::random::{Purpose, Stream};
@@ -97,7 +98,8 @@ impl Run {
     }
 }
 
-/// How far a figure is spread over pasts like the one that was: the ends of its 95 % interval, as logarithms.
+/// How far a figure is spread over pasts like the one that was: the ends of its 95 % interval, as
+/// logarithms.
 pub(super) type Spread = Option<(f64, f64)>;
 
 /// A quantile's spreads.
@@ -105,7 +107,8 @@ pub(super) type Spread = Option<(f64, f64)>;
 pub(super) struct Spreads {
     /// Of the model under the recorded policy, as a multiple of what was; the mean over seeds.
     pub(super) error: Spread,
-    /// Of the model under the other policy, as a multiple of the model under the recorded one; the mean over seeds.
+    /// Of the model under the other policy, as a multiple of the model under the recorded one; the
+    /// mean over seeds.
     pub(super) change: Spread,
 }
 

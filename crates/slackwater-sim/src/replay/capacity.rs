@@ -1,9 +1,11 @@
 //! What each replica could do over time, and what a query costs: the most likely of a grid.
 //!
-//! A replica of C cores with n queries in service works on each at the pace min(1, C / n), so it finishes min(n, C) / c queries
-//! per time, where c is what a query costs in the mean: whatever the distribution of costs, if it is shared evenly. So the numbers
-//! in service and the ends of queries tell C and c: with one query in service the ends tell c, with many C / c. C wanders from
-//! piece to piece of the past; that it changes is less likely than that it stays, a small change likelier than a large one.
+//! A replica of C cores with n queries in service works on each at the pace min(1, C / n), so it
+//! finishes min(n, C) / c queries per time, where c is what a query costs in the mean: whatever the
+//! distribution of costs, if it is shared evenly. So the numbers in service and the ends of queries
+//! tell C and c: with one query in service the ends tell c, with many C / c. C wanders from piece
+//! to piece of the past; that it changes is less likely than that it stays, a small change likelier
+//! than a large one.
 
 use super::levels::{Past, Piece};
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -18,7 +20,8 @@ const MIDDLE: usize = 20;
 const STEP_COST: f64 = 2.0;
 const JUMP_COST: f64 = 4.5;
 const DISTANCE_COST: f64 = 0.05;
-/// How strongly a piece without evidence is drawn to the fleet's own level, for each squared step from it.
+/// How strongly a piece without evidence is drawn to the fleet's own level, for each squared step
+/// from it.
 const PULL: f64 = 0.002;
 /// Costs that are tried, as multiples of what ends with one query in service say.
 const TRIES: core::ops::RangeInclusive<i32> = -7..=5;

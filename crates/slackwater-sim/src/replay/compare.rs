@@ -1,8 +1,9 @@
 //! What a model says of another policy, and how far it is to be believed.
 //!
-//! The model is played under the policy that was recorded first. By how much its latencies then miss those that were is the
-//! model's error, and is told with everything that it says. A difference between two policies that is less than that says
-//! nothing; nor does a quantile that a few queries decide.
+//! The model is played under the policy that was recorded first. By how much its latencies then
+//! miss those that were is the model's error, and is told with everything that it says. A
+//! difference between two policies that is less than that says nothing; nor does a quantile that a
+//! few queries decide.
 
 use super::blocks::{self, Spread};
 use crate::Measured;
@@ -26,8 +27,8 @@ pub struct Recorded<'r> {
     pub by_block: &'r [Latencies],
 }
 
-/// One figure: as it was, by the model, and by the model under another policy. Intervals hold what chance makes between seeds
-/// and between blocks of time, 95 % of it.
+/// One figure: as it was, by the model, and by the model under another policy. Intervals hold what
+/// chance makes between seeds and between blocks of time, 95 % of it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
     /// Which.
@@ -87,8 +88,8 @@ impl Row {
     }
 }
 
-/// The rows: what was, and runs of its model with the same seeds under the recorded policy and under another one, if any. `None` if
-/// there is nothing to compare.
+/// The rows: what was, and runs of its model with the same seeds under the recorded policy and
+/// under another one, if any. `None` if there is nothing to compare.
 pub fn rows(recorded: Recorded<'_>, same: &[Measured], other: &[Measured]) -> Option<Vec<Row>> {
     fn by_block(runs: &[Measured]) -> Vec<&[Latencies]> {
         runs.iter().map(|run| &*run.latency_by_block).collect()
@@ -129,8 +130,8 @@ pub fn rows(recorded: Recorded<'_>, same: &[Measured], other: &[Measured]) -> Op
     QUANTILES.into_iter().zip(spreads).map(row).collect()
 }
 
-/// A ratio whose interval holds what chance makes between seeds and what it makes between blocks of time: two chances that know
-/// nothing of each other, so that their squares add up.
+/// A ratio whose interval holds what chance makes between seeds and what it makes between blocks of
+/// time: two chances that know nothing of each other, so that their squares add up.
 fn widened(ratio: Estimate, spread: Spread) -> Estimate {
     let Some((low, high)) = spread else {
         return ratio;

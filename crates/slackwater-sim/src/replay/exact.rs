@@ -1,5 +1,5 @@
-//! A recorded policy asked again, call by call: the same settings, draws and inputs give the same picks, or the code has
-//! changed in between.
+//! A recorded policy asked again, call by call: the same settings, draws and inputs give the same
+//! picks, or the code has changed in between.
 
 use slackwater_core::policy::{
     Decision, Pick, PickReason, Policy, ProbeId, ProbeRound, Query, RoundReply, Ticket,
@@ -42,7 +42,8 @@ pub struct Difference {
 type Differing = (String, String);
 
 impl Player {
-    /// A player for a stream that was recorded of such a policy, which knows nobody yet, with this seed.
+    /// A player for a stream that was recorded of such a policy, which knows nobody yet, with this
+    /// seed.
     pub fn new(policy: Box<dyn Policy>, seed: u64) -> Self {
         Self {
             policy,

@@ -1,6 +1,6 @@
-//! What a recording tells of the past: each query that was sent, where to, how long it took and how it ended; what policies
-//! heard of the fleet; and how long probes took. Streams of several workers come together in one history, on the recording's
-//! clock.
+//! What a recording tells of the past: each query that was sent, where to, how long it took and how
+//! it ended; what policies heard of the fleet; and how long probes took. Streams of several workers
+//! come together in one history, on the recording's clock.
 
 use super::members::Members;
 use super::requests::Requests;
@@ -18,10 +18,11 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct History {
     /// What people call the replicas; by number.
     pub replicas: Vec<String>,
-    /// Queries that were sent, further tries included; stream by stream, in the order in which they were sent.
+    /// Queries that were sent, further tries included; stream by stream, in the order in which they
+    /// were sent.
     pub queries: Vec<Passed>,
-    /// How long probes took, from when they were wanted to when their answers were taken in; of synchronous rounds, how long these
-    /// took.
+    /// How long probes took, from when they were wanted to when their answers were taken in; of
+    /// synchronous rounds, how long these took.
     pub round_trips: Latencies,
     /// Probes that were answered.
     pub probes_answered: u64,
@@ -35,11 +36,13 @@ pub struct History {
     pub changes: u64,
     /// Times that a replica was taken out of the choice by health checks or the like.
     pub withdrawals: u64,
-    /// The number of the replica behind each part: to a policy a replica is as many parts as its weight says.
+    /// The number of the replica behind each part: to a policy a replica is as many parts as its
+    /// weight says.
     pub parts: Vec<u32>,
     /// What requests were like, where that was recorded.
     pub requests: Requests,
-    /// What the streams' policies heard of parts: stream by stream, in the order of time, on the recording's clock.
+    /// What the streams' policies heard of parts: stream by stream, in the order of time, on the
+    /// recording's clock.
     pub news: Vec<TapeNews>,
     numbers: BTreeMap<String, u32>,
     /// The parts of each replica.
@@ -82,7 +85,8 @@ impl Passed {
         self.attempt == Attempt::First && !self.is_shadow
     }
 
-    /// Whether it is a first try that was not given up: what became of it says what its replica did.
+    /// Whether it is a first try that was not given up: what became of it says what its replica
+    /// did.
     pub fn is_settled(&self) -> bool {
         let outcome = self.end.map(|(_, outcome)| outcome);
         self.is_first() && outcome.is_some_and(|outcome| outcome != Outcome::Dropped)
@@ -155,7 +159,8 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// For the stream of a client of that number, whose clock began so many nanoseconds after the recording.
+    /// For the stream of a client of that number, whose clock began so many nanoseconds after the
+    /// recording.
     pub fn new(client: u32, since: Time) -> Self {
         Self {
             client,
@@ -276,7 +281,8 @@ impl Reader {
         }
     }
 
-    /// The stream is over: its policy is not asked any more, and another one may have taken its place.
+    /// The stream is over: its policy is not asked any more, and another one may have taken its
+    /// place.
     pub fn finish(mut self, history: &mut History) {
         for replica in self.members.all() {
             self.hear(history, replica, News::Left);

@@ -1,11 +1,12 @@
-//! How many queries a replica had in service when, and how many it finished meanwhile: all that a recording tells of what it
-//! could do.
+//! How many queries a replica had in service when, and how many it finished meanwhile: all that a
+//! recording tells of what it could do.
 
 use super::history::{History, Passed};
 use crate::machine::Time;
 use slackwater_core::policy::Outcome;
 
-/// The past is cut into pieces this long, in nanoseconds. What a replica could do is one number within each.
+/// The past is cut into pieces this long, in nanoseconds. What a replica could do is one number
+/// within each.
 pub(super) const PIECE_NS: Time = 100_000_000;
 
 /// A replica's past.

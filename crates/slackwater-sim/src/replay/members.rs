@@ -1,4 +1,5 @@
-//! Who is in the fleet of a stream, part by part: which replica each part is of, and which part of it.
+//! Who is in the fleet of a stream, part by part: which replica each part is of, and which part of
+//! it.
 
 use super::history::History;
 use crate::scenario::{News, TapeNews};
@@ -46,7 +47,8 @@ impl Members {
         }
     }
 
-    /// The number of the replica whose part that is; of one without a name, by what the policy calls it.
+    /// The number of the replica whose part that is; of one without a name, by what the policy
+    /// calls it.
     pub(super) fn number(&mut self, history: &mut History, replica: ReplicaId) -> u32 {
         let is_unclear = |member: &Member| member.part.is_none();
         if self.by_id.get(&replica).is_none_or(is_unclear) {
@@ -59,7 +61,8 @@ impl Members {
         number.copied().unwrap_or(u32::MAX)
     }
 
-    /// Its policy hears that of it. News of somebody who is not in the fleet, or joins again, says nothing.
+    /// Its policy hears that of it. News of somebody who is not in the fleet, or joins again, says
+    /// nothing.
     pub(super) fn hear(&mut self, history: &mut History, replica: ReplicaId, mut heard: TapeNews) {
         let is_member = self.by_id.contains_key(&replica);
         match heard.news {

@@ -1,4 +1,5 @@
-//! What was recorded, played again: exactly, under the policy that made the choices; and by a model of the replicas, under any.
+//! What was recorded, played again: exactly, under the policy that made the choices; and by a model
+//! of the replicas, under any.
 //!
 //! | | |
 //! |---|---|

@@ -1,7 +1,9 @@
-//! The past as a scenario: the queries that came, at their times, and replicas that can do what they could.
+//! The past as a scenario: the queries that came, at their times, and replicas that can do what
+//! they could.
 //!
-//! It is a model. What it takes for granted is in [`Model::assumptions`]; how far it can be trusted is measured by playing it
-//! under the policy that was recorded, and comparing what comes of it with what was.
+//! It is a model. What it takes for granted is in [`Model::assumptions`]; how far it can be trusted
+//! is measured by playing it under the policy that was recorded, and comparing what comes of it
+//! with what was.
 
 use super::blocks;
 use super::capacity::{self, Capacities};
@@ -23,9 +25,11 @@ use std::sync::Arc;
 pub struct Model {
     /// To be played by [`runner`](crate::runner).
     pub scenario: Arc<Scenario>,
-    /// What the same queries took in the past: those that arrive in the scenario, if they were answered.
+    /// What the same queries took in the past: those that arrive in the scenario, if they were
+    /// answered.
     pub recorded: Latencies,
-    /// The same by the block of time in which a query arrived; none if the past is too short for blocks.
+    /// The same by the block of time in which a query arrived; none if the past is too short for
+    /// blocks.
     pub recorded_by_block: Vec<Latencies>,
     /// How many queries arrive, further tries and copies not among them.
     pub queries: usize,
@@ -51,8 +55,9 @@ const FAILURE_PIECES: usize = 10;
 const DEADLINE: Duration = Duration::from_hours(1);
 
 impl Model {
-    /// A model of the past; `None` if there are fewer than a hundred answered queries, of which nothing can be said, or if it was to
-    /// `stop`. Of a past that is too long for its number of replicas the beginning is taken.
+    /// A model of the past; `None` if there are fewer than a hundred answered queries, of which
+    /// nothing can be said, or if it was to `stop`. Of a past that is too long for its number of
+    /// replicas the beginning is taken.
     pub fn of(history: &History, stop: &AtomicBool) -> Option<Self> {
         let arrivals = history.queries.iter().filter(|query| query.is_settled());
         let begins = arrivals.clone().map(|it| it.arrived_at).min()?;
@@ -180,10 +185,11 @@ fn network(history: &History) -> Duration {
     history.round_trips.quantile(0.1) / 2
 }
 
-/// What each query costs. A query that was answered has had what it costs; but what was done for it is known the worse the
-/// slower its replica was, and a few gross errors would make a tail of their own. So costs of queries that were served slowly
-/// are those of calmly served ones of the same rank: costs do not depend on where a query went. Who was not answered costs
-/// what others do, by turns.
+/// What each query costs. A query that was answered has had what it costs; but what was done for it
+/// is known the worse the slower its replica was, and a few gross errors would make a tail of their
+/// own. So costs of queries that were served slowly are those of calmly served ones of the same
+/// rank: costs do not depend on where a query went. Who was not answered costs what others do, by
+/// turns.
 fn costs(history: &History, works: &[f64], network: Duration) -> Vec<f64> {
     let travelled_ns = 2.0 * network.as_secs_f64() * 1e9;
     let known = |(query, work): (&Passed, &f64)| {

@@ -1,4 +1,5 @@
-//! What a service's requests were like, where that was recorded: methods, statuses, sizes, and fields by their values.
+//! What a service's requests were like, where that was recorded: methods, statuses, sizes, and
+//! fields by their values.
 
 use crate::histogram::Histogram;
 use crate::measure::Latencies;
@@ -54,7 +55,8 @@ impl Requests {
         }
     }
 
-    /// The values of a field, by its place in the stream's list: how many there are, and the most frequent ones.
+    /// The values of a field, by its place in the stream's list: how many there are, and the most
+    /// frequent ones.
     pub fn values(&self, field: usize, most: usize) -> (usize, Vec<Valued<'_>>) {
         let Some(values) = self.fields.get(field) else {
             return (0, Vec::new());

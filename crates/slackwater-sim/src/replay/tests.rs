@@ -1,5 +1,5 @@
-//! Each policy of the registry, with health around it, through all that can befall it; and the same again from what was
-//! written down.
+//! Each policy of the registry, with health around it, through all that can befall it; and the same
+//! again from what was written down.
 
 use super::exact::{Difference, Player};
 use core::time::Duration;

@@ -1,7 +1,8 @@
 //! Policy against policy in words: better, worse, or no difference shown.
 //!
-//! A quantity differs if its interval, seed by seed, excludes no difference; latencies are compared as ratios, errors as
-//! differences. What is not shown may exist all the same, and of twenty comparisons of equals one is shown as different.
+//! A quantity differs if its interval, seed by seed, excludes no difference; latencies are compared
+//! as ratios, errors as differences. What is not shown may exist all the same, and of twenty
+//! comparisons of equals one is shown as different.
 
 use super::quantity::{ERROR_PERCENT, LATENCIES, Quantity};
 use crate::figure::Played;

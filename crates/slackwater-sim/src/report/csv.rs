@@ -1,8 +1,9 @@
 //! The figures' CSV: fixed columns, one row for each cell, runs of all seeds taken together.
 //!
-//! Two equal runs give the same bytes but for the last column, `events_per_s`, which is the speed of the simulation by CPU
-//! time, so on one core. Durations are milliseconds, `load` is a multiple of the allocation, `error_pct` is of all queries,
-//! `util_*` are multiples of the allocation. A field without a value is empty.
+//! Two equal runs give the same bytes but for the last column, `events_per_s`, which is the speed
+//! of the simulation by CPU time, so on one core. Durations are milliseconds, `load` is a multiple
+//! of the allocation, `error_pct` is of all queries, `util_*` are multiples of the allocation. A
+//! field without a value is empty.
 
 use super::quantity::ms;
 use crate::figure::Played;
@@ -109,7 +110,8 @@ mod tests {
     #[test]
     fn the_bytes_are_these() {
         let mut cell = played("1.03", 1.033_333_3, "prequal", vec![run(1, 80), run(3, 90)]);
-        // The histogram keeps 80 ms in steps of 64 µs and gives the end of the step, but for the longest.
+        // The histogram keeps 80 ms in steps of 64 µs and gives the end of the step, but for the
+        // longest.
         cell.cell.param = "q=0.84, λ=\"x\"".to_owned();
         cell.all.cpu = Duration::from_millis(1);
         let expected = "\

@@ -11,7 +11,8 @@ use crate::{Measured, PolicyChoice, Scenario};
 use core::time::Duration;
 use std::sync::Arc;
 
-/// A run of 10 s with 1,000 queries that all took so long, of which 2 failed, and always so many in flight.
+/// A run of 10 s with 1,000 queries that all took so long, of which 2 failed, and always so many in
+/// flight.
 pub(super) fn run(rif: u64, latency_ms: u64) -> Measured {
     let mut run = Measured::nothing(2);
     run.queries = 1_000;

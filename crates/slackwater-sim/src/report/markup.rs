@@ -1,6 +1,7 @@
 //! Writes XML and HTML: elements nest by construction, and every text and attribute is escaped.
 //!
-//! What it writes is both: names in lower case, attributes in double quotes, empty elements closed with a slash.
+//! What it writes is both: names in lower case, attributes in double quotes, empty elements closed
+//! with a slash.
 
 use core::fmt::{self, Display, Write};
 

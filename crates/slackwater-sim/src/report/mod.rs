@@ -1,7 +1,9 @@
-//! What came out, written down: CSV with fixed columns, pictures, and an HTML page that needs nothing else.
+//! What came out, written down: CSV with fixed columns, pictures, and an HTML page that needs
+//! nothing else.
 //!
-//! [`write()`] and [`write_comparison`] put files into a folder, [`summary`] and [`comparison`] are for a terminal. All of them
-//! are functions of their arguments: the same runs give the same bytes, but for what says how fast the simulation was.
+//! [`write()`] and [`write_comparison`] put files into a folder, [`summary`] and [`comparison`] are
+//! for a terminal. All of them are functions of their arguments: the same runs give the same bytes,
+//! but for what says how fast the simulation was.
 
 mod compared;
 mod csv;
@@ -51,8 +53,9 @@ pub struct WriteError {
     pub source: io::Error,
 }
 
-/// Writes a figure's `NAME.csv`, `NAME.html` and one `NAME-N.svg` for each chart (N from 1) into `dir`, which is made if it is
-/// not there. Files of those names are replaced. Returns what was written.
+/// Writes a figure's `NAME.csv`, `NAME.html` and one `NAME-N.svg` for each chart (N from 1) into
+/// `dir`, which is made if it is not there. Files of those names are replaced. Returns what was
+/// written.
 pub fn write(
     dir: &Path,
     figure: &dyn Figure,
@@ -73,7 +76,8 @@ pub fn write(
     Ok(files.written)
 }
 
-/// Writes `index.html` into `dir`: links to the figures' pages, with how many of their claims were reproduced.
+/// Writes `index.html` into `dir`: links to the figures' pages, with how many of their claims were
+/// reproduced.
 pub fn write_index(
     dir: &Path,
     figures: &[(&dyn Figure, &Findings)],
@@ -84,8 +88,9 @@ pub fn write_index(
     Ok(dir.join("index.html"))
 }
 
-/// Writes what several policies came to on one scenario: `NAME.csv` and `NAME.html` in `dir`, which is made if it is not
-/// there. `name` is also the CSV's `figure`. Policies are compared with the first. Returns what was written.
+/// Writes what several policies came to on one scenario: `NAME.csv` and `NAME.html` in `dir`, which
+/// is made if it is not there. `name` is also the CSV's `figure`. Policies are compared with the
+/// first. Returns what was written.
 pub fn write_comparison(
     dir: &Path,
     name: &str,

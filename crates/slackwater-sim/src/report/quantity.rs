@@ -1,6 +1,8 @@
-//! What tables say of a cell: a name with its unit, how to read it off a run, and how many decimals it deserves.
+//! What tables say of a cell: a name with its unit, how to read it off a run, and how many decimals
+//! it deserves.
 //!
-//! Pages, terminal and comparisons read the same quantities from here, so that one name means one thing in all of them.
+//! Pages, terminal and comparisons read the same quantities from here, so that one name means one
+//! thing in all of them.
 
 use crate::figure::Played;
 use crate::interval::Estimate;

@@ -1,4 +1,5 @@
-//! What was played as tables: cell by cell, and policy against policy. Pages and terminal show the same ones.
+//! What was played as tables: cell by cell, and policy against policy. Pages and terminal show the
+//! same ones.
 
 use super::quantity::{ERROR_PERCENT, LATENCIES, OTHERS, Quantity};
 use crate::figure::{Played, Table};

@@ -1,6 +1,7 @@
 //! What is written to files, as a whole.
 //!
-//! Each page is checked for what is true of all: nothing from outside, unique ids, names for what needs one.
+//! Each page is checked for what is true of all: nothing from outside, unique ids, names for what
+//! needs one.
 
 use super::example::{Example, chart, findings, line, played, run};
 use super::*;

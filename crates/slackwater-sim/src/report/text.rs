@@ -6,7 +6,8 @@ use super::{compared, tables};
 use crate::figure::{Claim, Figure, Findings, Played, Table, Verdict};
 use core::fmt::Write;
 
-/// What a figure came to: its claims with verdicts, its own tables, and latencies and errors of every cell.
+/// What a figure came to: its claims with verdicts, its own tables, and latencies and errors of
+/// every cell.
 pub fn summary(figure: &dyn Figure, played: &[Played], findings: &Findings) -> String {
     let mut text = format!("{}: {}\n", figure.name(), figure.title());
     if !findings.claims.is_empty() {
@@ -34,8 +35,8 @@ pub fn summary(figure: &dyn Figure, played: &[Played], findings: &Findings) -> S
     text
 }
 
-/// Several policies on one scenario: latencies and errors with intervals over seeds, and each policy against the first, in
-/// numbers and in words.
+/// Several policies on one scenario: latencies and errors with intervals over seeds, and each
+/// policy against the first, in numbers and in words.
 pub fn comparison(title: &str, played: &[Played]) -> String {
     let mut text = table(&tables::latencies(title.to_owned(), played));
     if let Some(against) = tables::against_first(played) {

@@ -1,4 +1,5 @@
-//! What a query costs: CPU time on a replica of speed 1, or latency where a replica replays latencies.
+//! What a query costs: CPU time on a replica of speed 1, or latency where a replica replays
+//! latencies.
 
 use crate::random::Stream;
 use core::f64::consts::TAU;
@@ -12,8 +13,8 @@ pub enum Cost {
     Fixed(Duration),
     /// Exponential with this mean.
     Exponential(Duration),
-    /// Normal with a standard deviation equal to the mean, clipped at zero: the paper's "truncated" normal (16 % of
-    /// queries cost nothing; the mean is 1.0833 m). `[Prequal §5]`
+    /// Normal with a standard deviation equal to the mean, clipped at zero: the paper's "truncated"
+    /// normal (16 % of queries cost nothing; the mean is 1.0833 m). `[Prequal §5]`
     ClippedNormal {
         /// Mean and standard deviation before clipping, m.
         mean: Duration,
@@ -57,8 +58,8 @@ impl Cost {
         }
     }
 
-    /// The mean cost, in nanoseconds: what a load is reckoned by. 0 for an empty trace, infinite for a Pareto tail of index 1
-    /// or less.
+    /// The mean cost, in nanoseconds: what a load is reckoned by. 0 for an empty trace, infinite
+    /// for a Pareto tail of index 1 or less.
     pub fn mean_ns(&self) -> f64 {
         match self {
             Self::Fixed(cost) | Self::Exponential(cost) => nanoseconds(*cost),
@@ -186,7 +187,8 @@ mod tests {
             let samples = samples(&cost, 200_000);
             let mean = samples.iter().sum::<f64>() / 200_000.0;
             let expected = cost.mean_ns();
-            // Deviations are at most 1.5 of their means (clipped at 1 of 20 ms), so that five deviations of the mean are 1.7 %.
+            // Deviations are at most 1.5 of their means (clipped at 1 of 20 ms), so that five
+            // deviations of the mean are 1.7 %.
             assert!((mean / expected - 1.0).abs() < 0.017, "{cost:?}: {mean}");
         }
     }

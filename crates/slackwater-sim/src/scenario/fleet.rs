@@ -24,20 +24,23 @@ pub struct Group {
     pub stall: Option<Stall>,
     /// A spell of lower capacity.
     pub hobble: Option<Hobble>,
-    /// Waiting without the CPU that each query does before its work, up to this long, uniformly; 0: none.
+    /// Waiting without the CPU that each query does before its work, up to this long, uniformly; 0:
+    /// none.
     pub io_wait: Duration,
-    /// Whether they answer probes. What is sent to replicas that don't is lost on the way: no agent is installed there.
+    /// Whether they answer probes. What is sent to replicas that don't is lost on the way: no agent
+    /// is installed there.
     pub answers_probes: bool,
-    /// CPU that an answer to a probe takes, at speed 1, in line with the queries that are served; 0: it costs nothing and never
-    /// waits. Not where latencies are replayed.
+    /// CPU that an answer to a probe takes, at speed 1, in line with the queries that are served;
+    /// 0: it costs nothing and never waits. Not where latencies are replayed.
     pub probe_cost: Duration,
-    /// Whether they learn what they can carry and what a query costs them, and say so in their reports. `[Decision 0009]`
+    /// Whether they learn what they can carry and what a query costs them, and say so in their
+    /// reports. `[Decision 0009]`
     pub learns_capacity: bool,
-    /// Whether the system tells those that learn it what CPU time they use and wait for, and how many cores there are. `false`:
-    /// they learn from RIF and latency alone.
+    /// Whether the system tells those that learn it what CPU time they use and wait for, and how
+    /// many cores there are. `false`: they learn from RIF and latency alone.
     pub tells_cpu: bool,
-    /// How far capacity and cost in each report are from what was learned: each is multiplied by exp(this · z), z being normal;
-    /// 0: not at all.
+    /// How far capacity and cost in each report are from what was learned: each is multiplied by
+    /// exp(this · z), z being normal; 0: not at all.
     pub report_noise: f64,
     /// Whether each response carries a report, as the answer to a probe is one.
     pub carries_reports: bool,
@@ -50,7 +53,8 @@ pub struct Group {
 pub enum Service {
     /// All queries share the CPU; each has one core at the most.
     Shared(Sharing),
-    /// All queries share what CPU time a container's quota lets them have; each has one core at the most.
+    /// All queries share what CPU time a container's quota lets them have; each has one core at the
+    /// most.
     Quota(Quota),
     /// `workers` queries at a time, the others wait in order of arrival.
     Fifo {
@@ -68,26 +72,31 @@ pub enum Service {
 pub struct Sharing {
     /// What the replica is allocated, in cores; utilization is measured against it.
     pub cores: f64,
-    /// Spare time beyond allocation and neighbours: how much the replica may have used above its capacity before it is held
-    /// to it, in core-seconds; 0 holds it at once. It refills while the replica is below its capacity.
+    /// Spare time beyond allocation and neighbours: how much the replica may have used above its
+    /// capacity before it is held to it, in core-seconds; 0 holds it at once. It refills while the
+    /// replica is below its capacity.
     pub bucket: f64,
     /// While the bucket lasts, the replica may use this many times its capacity.
     pub burst: f64,
-    /// The share of its work that a replica loses to contention while it is held, from 0 to below 1.
+    /// The share of its work that a replica loses to contention while it is held, from 0 to below
+    /// 1.
     pub contention_loss: f64,
 }
 
-/// A quota of CPU time, as containers have it: the kernel's CFS bandwidth control, `cpu.max` of a cgroup.
+/// A quota of CPU time, as containers have it: the kernel's CFS bandwidth control, `cpu.max` of a
+/// cgroup.
 ///
-/// The replica runs until it has used `cpu` in the present period, and then not at all until the next one begins. What it leaves of
-/// a period is lost. Periods begin at a random time of each replica's own, and from there on by the clock, whether or not there is
-/// work. [`Antagonists`] do nothing to it.
+/// The replica runs until it has used `cpu` in the present period, and then not at all until the
+/// next one begins. What it leaves of a period is lost. Periods begin at a random time of each
+/// replica's own, and from there on by the clock, whether or not there is work. [`Antagonists`] do
+/// nothing to it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Quota {
-    /// CPU time for each period, of all cores together: from 1 ms, as the kernel has it, to `at_once` times the period, with which
-    /// it is never used up.
+    /// CPU time for each period, of all cores together: from 1 ms, as the kernel has it, to
+    /// `at_once` times the period, with which it is never used up.
     pub cpu: Duration,
-    /// From the beginning of a period to that of the next: from 1 ms to 1 s, as the kernel has it; the usual one is 100 ms.
+    /// From the beginning of a period to that of the next: from 1 ms to 1 s, as the kernel has it;
+    /// the usual one is 100 ms.
     pub period: Duration,
     /// Cores that it may use at once while the quota lasts, above 0.
     pub at_once: f64,
@@ -95,12 +104,12 @@ pub struct Quota {
     pub neighbour: Option<Neighbour>,
 }
 
-/// Somebody within the same quota, who comes for a time and goes for a time. While it is there it burns all that it gets: its share
-/// of the cores, and what the replica leaves of them.
+/// Somebody within the same quota, who comes for a time and goes for a time. While it is there it
+/// burns all that it gets: its share of the cores, and what the replica leaves of them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Neighbour {
-    /// Of the cores, what the replica cannot have while it is there: above 0 and below 1. Of a quota that is used up it has taken
-    /// the same share at the least.
+    /// Of the cores, what the replica cannot have while it is there: above 0 and below 1. Of a
+    /// quota that is used up it has taken the same share at the least.
     pub share: f64,
     /// It stays, and stays away, for a time drawn uniformly: at least so long, from 1 ms.
     pub least: Duration,
@@ -123,8 +132,9 @@ impl Quota {
 
 /// A neighbourhood: how much spare capacity each machine has, beyond the replica's allocation.
 ///
-/// `spare(t) = cores · median · exp(s · z)`, with s one of `sigma_below` (z < 0) and `sigma_above`, and z the weighted sum of a
-/// static normal and of two Ornstein-Uhlenbeck processes: three time scales, whose shares of the variance add up to 1.
+/// `spare(t) = cores · median · exp(s · z)`, with s one of `sigma_below` (z < 0) and `sigma_above`,
+/// and z the weighted sum of a static normal and of two Ornstein-Uhlenbeck processes: three time
+/// scales, whose shares of the variance add up to 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Antagonists {
     /// Median spare capacity as a multiple of the allocation.
@@ -137,7 +147,8 @@ pub struct Antagonists {
     pub spare_max: f64,
     /// Time constant of the slower process.
     pub slow: Duration,
-    /// The slower process' share of the variance; with `fast_share` at most 1. What both leave never changes.
+    /// The slower process' share of the variance; with `fast_share` at most 1. What both leave
+    /// never changes.
     pub slow_share: f64,
     /// Time constant of the faster process.
     pub fast: Duration,
@@ -145,11 +156,11 @@ pub struct Antagonists {
     pub fast_share: f64,
     /// So many machines of the neighbourhood at a time have no spare capacity at all; 0: none ever.
     pub full_machines: usize,
-    /// How long a machine stays full before another one takes its turn. Turns change one by one, `full_for / full_machines`
-    /// apart, so that there are always exactly `full_machines`.
+    /// How long a machine stays full before another one takes its turn. Turns change one by one,
+    /// `full_for / full_machines` apart, so that there are always exactly `full_machines`.
     pub full_for: Duration,
-    /// How many machines take turns, the fleet's among them: a small fleet may live in a large neighbourhood. Less than the
-    /// fleet counts as the fleet.
+    /// How many machines take turns, the fleet's among them: a small fleet may live in a large
+    /// neighbourhood. Less than the fleet counts as the fleet.
     pub machines: usize,
 }
 
@@ -164,8 +175,8 @@ pub struct Failure {
     pub from: Duration,
     /// When it ends.
     pub until: Duration,
-    /// So long after the start of the run its reports tell of failures. After that they say that no query fails, whether or
-    /// not that is so.
+    /// So long after the start of the run its reports tell of failures. After that they say that no
+    /// query fails, whether or not that is so.
     pub reported_until: Duration,
 }
 
@@ -181,7 +192,8 @@ pub enum FailureCost {
 /// Pauses of a replica, independent on each replica.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Stall {
-    /// Time between the end of one pause and the beginning of the next: the mean of an exponential, or always this.
+    /// Time between the end of one pause and the beginning of the next: the mean of an exponential,
+    /// or always this.
     pub every: Duration,
     /// Whether it is always this. The first pause then begins at a random time within `every`.
     pub regular: bool,
@@ -196,9 +208,11 @@ pub struct Hobble {
     pub from: Duration,
     /// When it ends.
     pub until: Duration,
-    /// What is left of the capacity (of the speed, where queries do not share a CPU, or one with a quota): above 0, at most 1.
+    /// What is left of the capacity (of the speed, where queries do not share a CPU, or one with a
+    /// quota): above 0, at most 1.
     pub capacity: f64,
-    /// Latency of every query that arrives in the spell, where replicas replay latencies; replaces the trace's.
+    /// Latency of every query that arrives in the spell, where replicas replay latencies; replaces
+    /// the trace's.
     pub latency: Option<Duration>,
 }
 

@@ -7,19 +7,22 @@ use core::time::Duration;
 pub struct Load {
     /// Queries a second, of all clients together.
     pub rate: f64,
-    /// Each client's share of the rate, up to a common factor; as many clients as entries, all above 0.
+    /// Each client's share of the rate, up to a common factor; as many clients as entries, all
+    /// above 0.
     pub clients: Vec<f64>,
     /// How queries are spread in time.
     pub arrivals: Arrivals,
     /// A second copy for queries that take long.
     pub hedge: Option<Hedge>,
-    /// A second copy of every query, so much later, on another replica: whichever begins first cancels the other. Twice the mean
-    /// network delay, as the article advises, is enough for a replica that begins at once to stop the second before it begins.
-    /// Not beside `hedge`. `[The Tail at Scale, "Tied requests"]`
+    /// A second copy of every query, so much later, on another replica: whichever begins first
+    /// cancels the other. Twice the mean network delay, as the article advises, is enough for a
+    /// replica that begins at once to stop the second before it begins. Not beside `hedge`. `[The
+    /// Tail at Scale, "Tied requests"]`
     pub tie: Option<Duration>,
     /// Clients that tell each other what they know; `None`: each knows but what it sees itself.
     pub siblings: Option<Siblings>,
-    /// Queries that mostly wait for something else than the CPU, beside the usual ones; `None`: all are of one kind.
+    /// Queries that mostly wait for something else than the CPU, beside the usual ones; `None`: all
+    /// are of one kind.
     pub mix: Option<Mix>,
     /// What clients' own work costs them; `None`: nothing.
     pub client_cpu: Option<ClientCpu>,
@@ -34,19 +37,19 @@ pub enum Arrivals {
     Regular,
 }
 
-/// A second copy, on another replica, of a query that has been out for long; the first answer counts, the loser is
-/// cancelled. `[The Tail at Scale, "Hedged requests"]`
+/// A second copy, on another replica, of a query that has been out for long; the first answer
+/// counts, the loser is cancelled. `[The Tail at Scale, "Hedged requests"]`
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Hedge {
-    /// Sent once the query has been out for longer than this quantile of the client's recent latencies; 0.95 in the
-    /// article.
+    /// Sent once the query has been out for longer than this quantile of the client's recent
+    /// latencies; 0.95 in the article.
     pub after_quantile: f64,
     /// At most so many further copies for each query.
     pub budget: f64,
     /// Never before this much has passed.
     pub delay_min: Duration,
-    /// So many copies of a query, the first among them, and no more: 2 to 4. Each further one goes out when the query has been
-    /// out for twice as long as when the last one did.
+    /// So many copies of a query, the first among them, and no more: 2 to 4. Each further one goes
+    /// out when the query has been out for twice as long as when the last one did.
     pub copies_max: usize,
 }
 
@@ -61,9 +64,10 @@ pub struct Siblings {
     pub queries: bool,
 }
 
-/// What a client's own work takes of the one core that it has for it, and for which all that it does waits in line. A query
-/// counts from its arrival, and is chosen for when its turn is over; probes are sent, and their answers taken in, in turn, too.
-/// Responses pass by: what they cost is part of what a query does.
+/// What a client's own work takes of the one core that it has for it, and for which all that it
+/// does waits in line. A query counts from its arrival, and is chosen for when its turn is over;
+/// probes are sent, and their answers taken in, in turn, too. Responses pass by: what they cost is
+/// part of what a query does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClientCpu {
     /// Each query.
@@ -72,11 +76,12 @@ pub struct ClientCpu {
     pub probe: Duration,
 }
 
-/// Two kinds of queries: usual ones, and some that mostly wait for something else than the CPU. How many of each come changes
-/// in turns, and with it what a replica can carry.
+/// Two kinds of queries: usual ones, and some that mostly wait for something else than the CPU. How
+/// many of each come changes in turns, and with it what a replica can carry.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Mix {
-    /// The share of queries that mostly wait, in the odd turns and in the even ones, each from 0 to 1.
+    /// The share of queries that mostly wait, in the odd turns and in the even ones, each from 0 to
+    /// 1.
     pub shares: [f64; 2],
     /// How long a turn is.
     pub turn: Duration,

@@ -1,7 +1,9 @@
-//! What is played: clients, their queries, the replicas, the network between them and what befalls them.
+//! What is played: clients, their queries, the replicas, the network between them and what befalls
+//! them.
 //!
-//! Plain data. [`Scenario::mistakes`] says what is wrong with it, by field, before anything runs; what passes can be played
-//! without an error. The TOML form of it is the command's (`slackwater sim run`), not this crate's.
+//! Plain data. [`Scenario::mistakes`] says what is wrong with it, by field, before anything runs;
+//! what passes can be played without an error. The TOML form of it is the command's (`slackwater
+//! sim run`), not this crate's.
 
 mod cost;
 mod demand;
@@ -41,12 +43,15 @@ pub struct Scenario {
     pub network: Network,
     /// What happens at given times: replicas leave, join, restart, change their speed.
     pub events: Vec<Event>,
-    /// How long a client waits for an answer; then the query is an error, and counts with this latency.
+    /// How long a client waits for an answer; then the query is an error, and counts with this
+    /// latency.
     pub deadline: Duration,
-    /// Whether a replica is told of an expired query and drops it. `false`, as in the paper's testbed: it works on.
+    /// Whether a replica is told of an expired query and drops it. `false`, as in the paper's
+    /// testbed: it works on.
     pub cancel_expired: bool,
-    /// Queries, and what replicas could do, as they were once; `None`: they are drawn. With a tape `load.rate`, `load.arrivals`
-    /// and `cost` say nothing, and replicas whose CPU is shared have the cores that it says in place of neighbours.
+    /// Queries, and what replicas could do, as they were once; `None`: they are drawn. With a tape
+    /// `load.rate`, `load.arrivals` and `cost` say nothing, and replicas whose CPU is shared have
+    /// the cores that it says in place of neighbours.
     pub tape: Option<Arc<Tape>>,
     /// What is played before anything is measured.
     pub warmup: Duration,
@@ -85,7 +90,8 @@ impl Scenario {
             .fold(0, |sum: usize, group| sum.saturating_add(group.count))
     }
 
-    /// The number of the group of replica number `replica`; the number of groups if there is no such replica.
+    /// The number of the group of replica number `replica`; the number of groups if there is no
+    /// such replica.
     pub fn group_of(&self, replica: usize) -> usize {
         let mut rest = replica;
         let before = self.fleet.iter().take_while(|group| {

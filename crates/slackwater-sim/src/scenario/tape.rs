@@ -1,4 +1,5 @@
-//! A past to be played again: queries at their times, what each replica could do meanwhile, and what clients knew of the fleet.
+//! A past to be played again: queries at their times, what each replica could do meanwhile, and
+//! what clients knew of the fleet.
 
 use core::time::Duration;
 use slackwater_core::policy::Attempt;
@@ -8,13 +9,17 @@ use slackwater_core::policy::Attempt;
 pub struct Tape {
     /// In the order of their times.
     pub queries: Vec<TapeQuery>,
-    /// What each replica could do, by its number, each in the order of time; the first step holds from the beginning on.
+    /// What each replica could do, by its number, each in the order of time; the first step holds
+    /// from the beginning on.
     pub replicas: Vec<Vec<TapeStep>>,
-    /// The number of the replica behind each part. To a policy a replica is as many parts as its weight says.
+    /// The number of the replica behind each part. To a policy a replica is as many parts as its
+    /// weight says.
     pub parts: Vec<u32>,
-    /// What clients hear of parts, in the order of time. None: each replica is one part, and all are known from the beginning on.
+    /// What clients hear of parts, in the order of time. None: each replica is one part, and all
+    /// are known from the beginning on.
     pub news: Vec<TapeNews>,
-    /// Latencies are told by blocks of so long as well, by when their queries arrive; 0: they are not.
+    /// Latencies are told by blocks of so long as well, by when their queries arrive; 0: they are
+    /// not.
     pub block: Duration,
 }
 

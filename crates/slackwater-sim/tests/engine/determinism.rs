@@ -113,7 +113,8 @@ fn the_largest_run_begins_first_and_nothing_begins_after_a_stop() {
         stop.store(true, Relaxed);
     };
     let done: Vec<Measured> = run_all(&jobs, 1, &stop_at_once, &stop);
-    // The first to be done is the second job, five times the size of the one before it, which never began.
+    // The first to be done is the second job, five times the size of the one before it, which never
+    // began.
     assert_eq!(done.len(), 0);
     let first = first
         .into_inner()

@@ -12,7 +12,8 @@ fn event(at: Duration, replica: usize, change: Change) -> Event {
     }
 }
 
-/// Two replicas, 100 queries a second in turn, for 10 s from the start; the event befalls the first replica.
+/// Two replicas, 100 queries a second in turn, for 10 s from the start; the event befalls the first
+/// replica.
 fn with(at: Duration, change: Change) -> slackwater_sim::Scenario {
     regular(
         100.0,
@@ -69,7 +70,8 @@ fn who_drains_is_avoided_by_those_who_listen() {
     let mut alone = scenario.clone();
     alone.span = secs(3);
     let before = play(&alone, "prequal").queries_by_replica[0];
-    // A probe in flight, one probe interval, and the reports in the pool: far less than the 200 queries of two seconds.
+    // A probe in flight, one probe interval, and the reports in the pool: far less than the 200
+    // queries of two seconds.
     assert!(listening.queries_by_replica[0] - before < 20);
 }
 
@@ -84,7 +86,8 @@ fn who_joins_is_not_there_before() {
     for policy in everyone() {
         let measured = play(&scenario, policy);
         assert_eq!(measured.errors, 0, "{policy}");
-        // Not more than all of those that came after it joined. A policy may wait with it, having heard nothing of it.
+        // Not more than all of those that came after it joined. A policy may wait with it, having
+        // heard nothing of it.
         let sent = measured.queries_by_replica[0];
         assert!(sent <= 200, "{policy}: {sent}");
     }
@@ -93,7 +96,8 @@ fn who_joins_is_not_there_before() {
         measured.queries_by_replica[0].abs_diff(100) <= 1,
         "of 200, every other"
     );
-    // At first they cost three times as much; every other one, with 40 ms between two, so that none waits.
+    // At first they cost three times as much; every other one, with 40 ms between two, so that none
+    // waits.
     let longest = measured.latency.quantile(1.0);
     assert!(longest > ms(29) && longest <= ms(30), "{longest:?}");
     assert!(same(measured.latency.quantile(0.5), ms(10)));
@@ -132,7 +136,8 @@ fn who_restarts_may_be_cold() {
         play(&scenario, "round_robin").latency.quantile(1.0)
     };
     assert_eq!(restart(1.0), ms(10));
-    // Every other query, 40 ms apart, so that none waits; the first of them meets nearly all of the cold.
+    // Every other query, 40 ms apart, so that none waits; the first of them meets nearly all of the
+    // cold.
     let longest = restart(3.0);
     assert!(longest > ms(29) && longest <= ms(30), "{longest:?}");
 }
@@ -174,7 +179,8 @@ fn who_crashes_while_it_is_suspended_refuses_what_it_had_not_read() {
         .events
         .push(event(secs(4), 0, warm_restart(secs(1))));
     let measured = play(&scenario, "round_robin");
-    // Every other query of two seconds: waiting there for the first, refused in the second. It is up again at 5 s.
+    // Every other query of two seconds: waiting there for the first, refused in the second. It is
+    // up again at 5 s.
     assert!(measured.errors.abs_diff(100) <= 1, "{}", measured.errors);
     assert_eq!(measured.timeouts, 0);
     assert_eq!(measured.latency.quantile(1.0), ms(10));
@@ -233,7 +239,8 @@ fn who_comes_back_is_another_replica_with_another_name() {
     let [first, second, third] = measured.queries_by_replica[..] else {
         panic!("three replicas");
     };
-    // In turn among 3 until 2.1 s, among 2 until 5 s (the one that is gone included), among 2 until 7 s, then among 3.
+    // In turn among 3 until 2.1 s, among 2 until 5 s (the one that is gone included), among 2 until
+    // 7 s, then among 3.
     assert!(first.abs_diff(70 + 100) <= 3, "{first}");
     assert!(second.abs_diff(70 + 145 + 100 + 100) <= 3, "{second}");
     assert!(third.abs_diff(70 + 145 + 100 + 100) <= 3, "{third}");
@@ -247,7 +254,8 @@ fn who_crashes_while_it_restarts_stays_down() {
         .events
         .push(event(secs(4), 0, Change::Crash { known_after }));
     let measured = play(&scenario, "round_robin");
-    // Half of 400 queries are refused, from 3 s until it is known at 7 s; it is not up again at 5 s. One more was there.
+    // Half of 400 queries are refused, from 3 s until it is known at 7 s; it is not up again at 5
+    // s. One more was there.
     assert!(
         (200..=201).contains(&measured.errors),
         "{}",
@@ -263,7 +271,8 @@ fn who_restarts_while_it_drains_does_not_leave() {
         .events
         .push(event(secs(4), 0, warm_restart(secs(1))));
     let measured = play(&scenario, "round_robin");
-    // Every other query of 10 s; half of the 100 of the second in which it was down are refused, and one was there.
+    // Every other query of 10 s; half of the 100 of the second in which it was down are refused,
+    // and one was there.
     assert!(measured.queries_by_replica[0].abs_diff(500) <= 1);
     assert!((50..=51).contains(&measured.errors), "{}", measured.errors);
 }

@@ -122,7 +122,8 @@ fn a_third_copy_goes_where_neither_of_the_others_is() {
 
 #[test]
 fn the_failure_of_one_copy_waits_for_the_other() {
-    // One replica of three fails after 30 ms; the others answer after 25 ms, so that a copy is on its way by then.
+    // One replica of three fails after 30 ms; the others answer after 25 ms, so that a copy is on
+    // its way by then.
     let replay = |latency| Service::LatencyTrace(vec![latency].into());
     let failing = Group {
         failure: Some(Failure {

@@ -1,6 +1,7 @@
 //! The engine from outside: scenarios played, and what is measured held against what must come out.
 //!
-//! Small fleets, short spans, seeded draws. Where a number is compared with theory, the tolerance is argued beside it.
+//! Small fleets, short spans, seeded draws. Where a number is compared with theory, the tolerance
+//! is argued beside it.
 
 #[cfg(test)]
 mod determinism;

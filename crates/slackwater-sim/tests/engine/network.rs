@@ -17,7 +17,8 @@ fn a_query_travels_there_and_back() {
         most: ms(5),
     };
     let measured = play(&scenario, "round_robin");
-    // Two uniform delays of mean 3 ms and deviation 1.15 ms each: the mean of 500 queries has a deviation of 0.07 ms.
+    // Two uniform delays of mean 3 ms and deviation 1.15 ms each: the mean of 500 queries has a
+    // deviation of 0.07 ms.
     let mean_ms = measured.latency.mean().as_secs_f64() * 1e3;
     assert!((mean_ms - 16.0).abs() < 0.3, "{mean_ms}");
     assert!(measured.latency.quantile(0.0) >= Duration::from_micros(11_990));
@@ -29,7 +30,8 @@ fn probes_are_sent_by_rate_and_when_idle() {
     let fleet = vec![Group::healthy(20, shared(4.0))];
     let busy = play(&plain(100.0, fleet.clone()), "prequal");
     let probes = busy.probes_per_query();
-    // No replica is probed twice within a millisecond: 75 probes a second over 20 replicas, 0.4 % of them are not sent.
+    // No replica is probed twice within a millisecond: 75 probes a second over 20 replicas, 0.4 %
+    // of them are not sent.
     assert!((probes - 3.0).abs() < 0.05, "{probes}");
     // Two clients with a query a minute: two probes every 75 to 100 ms each, for 10 s.
     let idle = play(&plain(1.0 / 60.0, fleet.clone()), "prequal");
@@ -74,7 +76,8 @@ fn a_replica_that_answers_no_probes_loses_them_and_serves_like_any_other() {
         "its probes never come back, and nothing else is different"
     );
 
-    // Of two that a round asks, one answers: the round waits for the other until its deadline, and then there is no choice.
+    // Of two that a round asks, one answers: the round waits for the other until its deadline, and
+    // then there is no choice.
     let one_answers = [Group::healthy(1, Service::Latency), silent];
     let mut scenario = regular(20.0, one_answers.to_vec(), Vec::new());
     scenario.fleet[1].count = 1;

@@ -1,4 +1,5 @@
-//! What probes and queries cost clients and replicas themselves, and what becomes of a fleet that cannot afford its probes.
+//! What probes and queries cost clients and replicas themselves, and what becomes of a fleet that
+//! cannot afford its probes.
 
 use super::rig::{SINGLE, ms, plain, play, regular, secs, shared, steady};
 use core::time::Duration;
@@ -85,7 +86,8 @@ fn a_replica_that_crashes_forgets_the_probes_that_it_had() {
     assert!(measured.queries_by_replica[0] > 100, "it came back");
 }
 
-/// Replicas of one thread that answer probes between queries, at a tenth of what a query costs, for many clients.
+/// Replicas of one thread that answer probes between queries, at a tenth of what a query costs, for
+/// many clients.
 fn in_line() -> Scenario {
     let mut scenario = plain(3_680.0, vec![Group::healthy(8, SINGLE)]);
     scenario.cost = slackwater_sim::scenario::Cost::Exponential(ms(2));

@@ -27,7 +27,8 @@ pub(crate) fn steady(one_way: Duration) -> Network {
     }
 }
 
-/// `fleet` under `rate` queries a second of 10 ms each from two clients; no network delay, 10 s measured from the start.
+/// `fleet` under `rate` queries a second of 10 ms each from two clients; no network delay, 10 s
+/// measured from the start.
 pub(crate) fn plain(rate: f64, fleet: Vec<Group>) -> Scenario {
     Scenario {
         load: Load::even(rate, 2),

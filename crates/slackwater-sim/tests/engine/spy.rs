@@ -255,7 +255,8 @@ fn the_slower_copy_is_dropped_here_and_there() {
     assert!(told.hedges as u64 >= measured.hedges, "the warm-up's, too");
     // Each copy ends one of two queries' halves, but for the last ones that are out.
     assert!(told.dropped.abs_diff(told.hedges) <= 3, "{told:?}");
-    // Without being told, replicas would work on the slow copies: 200 × 0.05 × 0.5 s, half a query at each of the ten.
+    // Without being told, replicas would work on the slow copies: 200 × 0.05 × 0.5 s, half a query
+    // at each of the ten.
     assert!(measured.rif.mean() < 0.1, "{}", measured.rif.mean());
 }
 

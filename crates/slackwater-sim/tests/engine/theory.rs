@@ -3,15 +3,16 @@
 use super::rig::{SINGLE, everyone, ms, plain, play, regular, secs, shared, steady};
 use slackwater_sim::scenario::{Cost, Group, Service};
 
-/// Mean number in a join-shortest-queue system of two M/M/1 servers (service rate 1, ties at random), by solving the
-/// Markov chain of the two queues' lengths, cut off where its mass is negligible.
+/// Mean number in a join-shortest-queue system of two M/M/1 servers (service rate 1, ties at
+/// random), by solving the Markov chain of the two queues' lengths, cut off where its mass is
+/// negligible.
 fn jsq_of_two_mean_number(rho: f64) -> f64 {
     const CUT: usize = 32;
     let arrival = 2.0 * rho;
     let mut share = vec![vec![0.0; CUT]; CUT];
     share[0][0] = 1.0;
-    // Uniformized: in each step one of the events happens, at rates that add up to `arrival` + 2. The chain forgets where it
-    // began within some 200 steps.
+    // Uniformized: in each step one of the events happens, at rates that add up to `arrival` + 2.
+    // The chain forgets where it began within some 200 steps.
     let total = arrival + 2.0;
     for _ in 0..3_000 {
         let mut next = vec![vec![0.0; CUT]; CUT];
@@ -49,8 +50,9 @@ fn chance_over_single_servers_is_as_many_mm1_queues() {
     scenario.warmup = secs(2);
     scenario.span = secs(250);
     let measured = play(&scenario, "random");
-    // ρ = 0.5: sojourn times are exponential with mean 10 ms / (1 - ρ) = 20 ms. The mean of n = 50,000 of them has the
-    // variance ρ (2 + 5ρ - 4ρ² + ρ³) / (1 - ρ)⁴ / n service times squared: a deviation of 0.24 ms. Four of them.
+    // ρ = 0.5: sojourn times are exponential with mean 10 ms / (1 - ρ) = 20 ms. The mean of n =
+    // 50,000 of them has the variance ρ (2 + 5ρ - 4ρ² + ρ³) / (1 - ρ)⁴ / n service times squared: a
+    // deviation of 0.24 ms. Four of them.
     let mean_ms = measured.latency.mean().as_secs_f64() * 1e3;
     assert!((mean_ms - 20.0).abs() < 1.0, "{mean_ms}");
     // The same relative tolerance, on 1 - 1/e and on 1 - 1/e³.
@@ -58,7 +60,8 @@ fn chance_over_single_servers_is_as_many_mm1_queues() {
         let found = measured.latency.share_at_most(bound);
         assert!((found - share).abs() < 0.02, "{bound:?}: {found}");
     }
-    // Utilization: binomial shares of exponential work, relative deviation sqrt(2 / 50,000) = 0.6 %.
+    // Utilization: binomial shares of exponential work, relative deviation sqrt(2 / 50,000) = 0.6
+    // %.
     let utilization = measured.utilization.mean();
     assert!((utilization - 0.5).abs() < 0.015, "{utilization}");
     // Little's law, at each of the four replicas: RIF = 50 a second × 20 ms = 1.
@@ -78,8 +81,8 @@ fn central_jsq_of_two_servers_is_what_its_markov_chain_says() {
     scenario.span = secs(400);
     let measured = play(&scenario, "jsq");
     let found = measured.latency.mean().as_secs_f64() * 160.0; // Little's law
-    // 64,000 queries; the queue is near an M/M/1 of twice the speed, whose mean has, by the formula above, a relative
-    // deviation of 2 % here. Four of them.
+    // 64,000 queries; the queue is near an M/M/1 of twice the speed, whose mean has, by the formula
+    // above, a relative deviation of 2 % here. Four of them.
     assert!((found / number - 1.0).abs() < 0.08, "{found}, not {number}");
 }
 
@@ -92,13 +95,15 @@ fn the_better_of_two_drawn_is_the_power_of_two_choices() {
     scenario.warmup = secs(1);
     scenario.span = secs(5);
     let measured = play(&scenario, "power_of_d");
-    // [Mitzenmacher, "The Power of Two Choices in Randomized Load Balancing", the supermarket model]: as the number of
-    // servers grows, the mean time is Σ ρ^(2^i - 2) service times, i from 1 up; with ρ = 0.8, 1.947.
+    // [Mitzenmacher, "The Power of Two Choices in Randomized Load Balancing", the supermarket
+    // model]: as the number of servers grows, the mean time is Σ ρ^(2^i - 2) service times, i from
+    // 1 up; with ρ = 0.8, 1.947.
     let expected: f64 = (1..8).map(|i| 0.8_f64.powi(2_i32.pow(i) - 2)).sum();
     assert!((expected - 1.947).abs() < 0.001, "{expected}");
     let found = measured.latency.mean().as_secs_f64() / 0.010;
-    // The load that 40,000 queries bring deviates by sqrt(2 / 40,000) = 0.7 %, and 1 % of load is 1.8 % of time: 1.3 %. Four
-    // of them, and 1 % for 100 servers being less than infinitely many. One choice would give 5, three give 1.65.
+    // The load that 40,000 queries bring deviates by sqrt(2 / 40,000) = 0.7 %, and 1 % of load is
+    // 1.8 % of time: 1.3 %. Four of them, and 1 % for 100 servers being less than infinitely many.
+    // One choice would give 5, three give 1.65.
     assert!(
         (found / expected - 1.0).abs() < 0.06,
         "{found}, not {expected}"
@@ -134,8 +139,8 @@ fn nobody_is_faster_than_without_contention() {
 
 #[test]
 fn clairvoyants_are_where_they_should_be() {
-    // One replica in two is four times as slow: whoever knows that does better than who only counts, and who counts does
-    // better than chance.
+    // One replica in two is four times as slow: whoever knows that does better than who only
+    // counts, and who counts does better than chance.
     let slow = Group {
         slowness: 4.0,
         ..Group::healthy(4, SINGLE)

@@ -61,7 +61,8 @@ fn a_query_is_given_up_at_its_deadline() {
         ms(95),
         "none waits longer"
     );
-    // Query k is done at 10 (k+1) ms and came at 3.33 (k+1): the first 13 are in time, then never again.
+    // Query k is done at 10 (k+1) ms and came at 3.33 (k+1): the first 13 are in time, then never
+    // again.
     let in_time = working_on.queries - working_on.timeouts;
     assert_eq!((in_time, working_on.errors), (13, working_on.timeouts));
     assert!(working_on.rif.max() > 1_900, "2,000 wait at the end");
@@ -79,8 +80,9 @@ fn what_is_cancelled_on_its_way_is_never_served() {
     assert!((in_vain - 0.5).abs() < 0.02, "{in_vain}");
     scenario.cancel_expired = true;
     let cancelled = play(&scenario, "round_robin").utilization.mean();
-    // Half of the cancellations overtake their query. With x = 40 ms, of the others each is served for 10 ms at the most,
-    // E min(10 ms, d) = (x³ - (x - 10)³) / 6 x² = 3.9 ms on average over all, of every 20.
+    // Half of the cancellations overtake their query. With x = 40 ms, of the others each is served
+    // for 10 ms at the most, E min(10 ms, d) = (x³ - (x - 10)³) / 6 x² = 3.9 ms on average over
+    // all, of every 20.
     assert!((cancelled - 0.19).abs() < 0.04, "{cancelled}");
 }
 
@@ -99,7 +101,8 @@ fn a_replica_fails_its_share_within_its_spell() {
         ..Group::healthy(1, SINGLE)
     });
     let measured = play(&scenario, "round_robin");
-    // 6 s of 10, a quarter of 100 a second, half of them: 75, binomial with deviation 6.1; four of them.
+    // 6 s of 10, a quarter of 100 a second, half of them: 75, binomial with deviation 6.1; four of
+    // them.
     assert!(measured.errors.abs_diff(75) < 25, "{}", measured.errors);
     assert_eq!(measured.timeouts, 0);
     assert_eq!(

@@ -54,7 +54,8 @@ fn without_the_delay_replicas_that_are_free_both_begin() {
     free.load.rate = 20.0;
     let once = work(&free, "round_robin");
     free.load.tie = Some(Duration::ZERO);
-    // The loser works until the winner's answer has gone to the client, and the client's word has come.
+    // The loser works until the winner's answer has gone to the client, and the client's word has
+    // come.
     let both = work(&free, "round_robin");
     assert!(both > 1.9 * once, "{both} of {once}");
     free.load.tie = Some(2 * ONE_WAY);

@@ -1,7 +1,8 @@
 //! What a process that carries requests knows of them: plain facts, gathered on demand.
 //!
-//! `serve`, `agent` and `demo` each implement [`StatusSource`]. The facts are in the core's own terms (counters, snapshots,
-//! replica ids of each worker); `admin` turns them into what people and programs read.
+//! `serve`, `agent` and `demo` each implement [`StatusSource`]. The facts are in the core's own
+//! terms (counters, snapshots, replica ids of each worker); `admin` turns them into what people and
+//! programs read.
 
 pub mod latency;
 
@@ -44,7 +45,8 @@ impl SourceState {
 
 /// Somebody who carries requests and can say how that goes.
 pub trait StatusSource: Send + Sync + 'static {
-    /// The facts now, read from where workers leave them: nobody has to answer, and nothing is waited for but short locks.
+    /// The facts now, read from where workers leave them: nobody has to answer, and nothing is
+    /// waited for but short locks.
     fn facts(&self) -> Facts;
 }
 
@@ -103,7 +105,8 @@ pub struct OverrideFacts {
     pub settings: u64,
     /// Replicas that are drained or have another weight than their fleet says.
     pub replicas: u64,
-    /// Requests that were refused because whoever sent them did not know the token. This count only rises.
+    /// Requests that were refused because whoever sent them did not know the token. This count only
+    /// rises.
     pub refused: u64,
 }
 
@@ -226,7 +229,8 @@ pub struct HandshakeFacts {
 pub struct ServiceFacts {
     /// What the configuration calls it.
     pub name: String,
-    /// Another one: it has begun anew since, and so have all its counts. No two services of the process have the same.
+    /// Another one: it has begun anew since, and so have all its counts. No two services of the
+    /// process have the same.
     pub number: u64,
     /// The policy's name; `none` where there is nothing to choose.
     pub policy: &'static str,
@@ -291,10 +295,12 @@ pub struct HealthFacts {
     pub last_failure: Option<String>,
 }
 
-/// What one worker knows. The two lists follow the order of [`ServiceFacts::replicas`]; a missing end counts as unknown.
+/// What one worker knows. The two lists follow the order of [`ServiceFacts::replicas`]; a missing
+/// end counts as unknown.
 #[derive(Clone, Debug, Default)]
 pub struct WorkerFacts {
-    /// What its policy calls the parts of each replica; none of one that it does not know yet, or that has no weight.
+    /// What its policy calls the parts of each replica; none of one that it does not know yet, or
+    /// that has no weight.
     pub ids: Vec<Vec<ReplicaId>>,
     /// The tier in use; `None` where nobody can take requests in any.
     pub tier: Option<u8>,
@@ -390,7 +396,8 @@ pub struct AdmissionCounts {
     pub hedges_over_budget: u64,
     /// Late requests without a second copy, because too many were late.
     pub hedges_while_slow: u64,
-    /// Requests of which nobody could say when they would be late: too few of their class had ended.
+    /// Requests of which nobody could say when they would be late: too few of their class had
+    /// ended.
     pub hedges_unknown: u64,
     /// Requests that were sent with the name of a second replica.
     pub ties: u64,
@@ -406,7 +413,8 @@ pub struct AdmissionCounts {
     pub shadow_trials: u64,
     /// Copies of requests that other services have had.
     pub mirrored: u64,
-    /// Copies that there are none of: the body was too large or never complete, or too many copies were on their way.
+    /// Copies that there are none of: the body was too large or never complete, or too many copies
+    /// were on their way.
     pub mirror_skipped: u64,
 }
 
@@ -485,8 +493,9 @@ impl Phase {
     }
 }
 
-/// The phase, shared between whoever goes through it and the admin server that tells of it. Starts at
-/// [`Phase::Starting`] and goes forward only, but for [`Phase::Withdrawn`], which comes and goes while it serves.
+/// The phase, shared between whoever goes through it and the admin server that tells of it. Starts
+/// at [`Phase::Starting`] and goes forward only, but for [`Phase::Withdrawn`], which comes and goes
+/// while it serves.
 #[derive(Clone, Debug, Default)]
 pub struct Lifecycle(Arc<Life>);
 

@@ -1,9 +1,10 @@
 //! The handle that everyone shares: picks, completions, reports, members.
 //!
-//! A [`Balancer`] is cheap to clone and may be used from any thread. One short lock stands around the policy; it is held
-//! for a pick, a completion or a report, never across an await and never around a system call. The proxy has one balancer
-//! for each worker thread, so that even this lock has no contenders. Before a pick the prober hands in what has been
-//! answered: over UDP that takes a call which does not block, every 0.1 ms at most, and none while no answer is awaited.
+//! A [`Balancer`] is cheap to clone and may be used from any thread. One short lock stands around
+//! the policy; it is held for a pick, a completion or a report, never across an await and never
+//! around a system call. The proxy has one balancer for each worker thread, so that even this lock
+//! has no contenders. Before a pick the prober hands in what has been answered: over UDP that takes
+//! a call which does not block, every 0.1 ms at most, and none while no answer is awaited.
 
 use super::drive::{Drive, DriveGuard};
 use super::driver::Driver;
@@ -73,8 +74,9 @@ pub enum Picked {
 }
 
 impl Balancer {
-    /// A balancer with an empty fleet, seeded from the operating system's randomness. Starts the prober, which may spawn
-    /// tasks: call it within a tokio runtime unless the prober is [`NoProber`](super::NoProber).
+    /// A balancer with an empty fleet, seeded from the operating system's randomness. Starts the
+    /// prober, which may spawn tasks: call it within a tokio runtime unless the prober is
+    /// [`NoProber`](super::NoProber).
     pub fn new(policy: Box<dyn Policy>, prober: impl Prober) -> Self {
         let seed = getrandom::u64().unwrap_or_else(|_| {
             // Which replica a draw hits is no secret; it only should differ from client to client.
@@ -104,16 +106,17 @@ impl Balancer {
         Self { shared }
     }
 
-    /// Adds a replica; from now on it is chosen and probed. A plain [`SocketAddr`] stands for a replica that answers
-    /// probes at the address where it takes queries.
+    /// Adds a replica; from now on it is chosen and probed. A plain [`SocketAddr`] stands for a
+    /// replica that answers probes at the address where it takes queries.
     pub fn insert(&self, addrs: impl Into<ReplicaAddrs>) -> Result<ReplicaId, InsertError> {
         let added = self.insert_weighted(addrs, NonZeroU32::MIN)?;
         added.first().copied().ok_or(InsertError::Full)
     }
 
-    /// Adds a replica that has `weight` times the room of one of weight 1. To the policy it is that many replicas at one
-    /// address, each with its part of the load: so each policy gives it its share, whatever it goes by. Each part is
-    /// chosen, made unavailable and removed by its own name.
+    /// Adds a replica that has `weight` times the room of one of weight 1. To the policy it is that
+    /// many replicas at one address, each with its part of the load: so each policy gives it its
+    /// share, whatever it goes by. Each part is chosen, made unavailable and removed by its own
+    /// name.
     pub fn insert_weighted(
         &self,
         addrs: impl Into<ReplicaAddrs>,
@@ -122,10 +125,11 @@ impl Balancer {
         self.insert_warming(addrs, weight, Duration::ZERO)
     }
 
-    /// As [`Balancer::insert_weighted`], for a replica that is to warm up: during `warm_up` the part of the queries that may
-    /// go there rises evenly, from a tenth to all of them. Zero: all at once. While more than half of those that may be
-    /// chosen are warming up, or more than 64 names are, none is spared; nor is one spared for a query that is pinned to it,
-    /// or that would else go to a replica which may not be chosen.
+    /// As [`Balancer::insert_weighted`], for a replica that is to warm up: during `warm_up` the
+    /// part of the queries that may go there rises evenly, from a tenth to all of them. Zero: all
+    /// at once. While more than half of those that may be chosen are warming up, or more than 64
+    /// names are, none is spared; nor is one spared for a query that is pinned to it, or that would
+    /// else go to a replica which may not be chosen.
     pub fn insert_warming(
         &self,
         addrs: impl Into<ReplicaAddrs>,
@@ -145,9 +149,10 @@ impl Balancer {
         Ok(parts)
     }
 
-    /// Changes the weight of the replica that `part` is a part of; all its parts from now on. What is known of `part` and of
-    /// the others that stay is kept; parts that join may be chosen at once. `None` if nobody has that name, or if there are
-    /// too many replicas; then nothing has changed.
+    /// Changes the weight of the replica that `part` is a part of; all its parts from now on. What
+    /// is known of `part` and of the others that stay is kept; parts that join may be chosen at
+    /// once. `None` if nobody has that name, or if there are too many replicas; then nothing has
+    /// changed.
     pub fn set_weight(&self, part: ReplicaId, weight: NonZeroU32) -> Option<Vec<ReplicaId>> {
         let now = self.now();
         let mut driver = self.lock();
@@ -162,8 +167,8 @@ impl Balancer {
         Some(resized.all)
     }
 
-    /// Removes a replica: it gets no more queries and no more probes. Queries that are out there run on. `false` if it
-    /// was not in the fleet.
+    /// Removes a replica: it gets no more queries and no more probes. Queries that are out there
+    /// run on. `false` if it was not in the fleet.
     pub fn remove(&self, replica: ReplicaId) -> bool {
         let mut driver = self.lock();
         let Some(addrs) = driver.replicas.remove(replica) else {
@@ -178,7 +183,8 @@ impl Balancer {
         true
     }
 
-    /// Takes a replica out of the choice (`false`) or back into it (`true`). It stays in the fleet, and probed.
+    /// Takes a replica out of the choice (`false`) or back into it (`true`). It stays in the fleet,
+    /// and probed.
     pub fn set_available(&self, replica: ReplicaId, available: bool) {
         let now = self.now();
         self.lock()
@@ -195,13 +201,14 @@ impl Balancer {
         self.pick_at(self.now(), query)
     }
 
-    /// The same, at a moment that somebody has just read from [`Balancer::now`], so that it need not be read again.
+    /// The same, at a moment that somebody has just read from [`Balancer::now`], so that it need
+    /// not be read again.
     pub fn pick_at(&self, now: Instant, query: Query<'_>) -> Picked {
         self.pick_explained(now, query, None)
     }
 
-    /// The same; where there is an `explanation`, it says then what the choice was made from. Of a round, that is said at its
-    /// end: [`Round::finish_explained`].
+    /// The same; where there is an `explanation`, it says then what the choice was made from. Of a
+    /// round, that is said at its end: [`Round::finish_explained`].
     pub fn pick_explained(
         &self,
         now: Instant,
@@ -225,7 +232,8 @@ impl Balancer {
         self.lock().policy.wants_trial()
     }
 
-    /// Where a copy of a query is to go now, to see how a replica does that is out; nobody is to wait for its answer. With
+    /// Where a copy of a query is to go now, to see how a replica does that is out; nobody is to
+    /// wait for its answer. With
     /// [`shadow_trials`](slackwater_core::health::HealthSettings::shadow_trials) alone.
     pub fn pick_trial(&self) -> Option<Lease> {
         let now = self.now();
@@ -239,9 +247,10 @@ impl Balancer {
         }
     }
 
-    /// Decides; where the policy probes for each query, sends the probes, with `hint` in them, and waits for enough
-    /// answers or the round's deadline. Other policies never look at `hint`, and the future is ready at its first poll.
-    /// `None`: no replica is known, or the query has been at all of them.
+    /// Decides; where the policy probes for each query, sends the probes, with `hint` in them, and
+    /// waits for enough answers or the round's deadline. Other policies never look at `hint`, and
+    /// the future is ready at its first poll. `None`: no replica is known, or the query has been at
+    /// all of them.
     pub async fn choose(&self, query: Query<'_>, hint: Option<&[u8]>) -> Option<Lease> {
         match self.pick(query) {
             Picked::Ready(lease) => Some(lease),
@@ -254,8 +263,8 @@ impl Balancer {
         }
     }
 
-    /// The future that keeps the policy's timeouts (lost probes, idle probes): spawn it once. It ends when all handles
-    /// and leases of this balancer are gone, and does not keep it alive.
+    /// The future that keeps the policy's timeouts (lost probes, idle probes): spawn it once. It
+    /// ends when all handles and leases of this balancer are gone, and does not keep it alive.
     pub fn drive(&self) -> Drive {
         Drive::new(
             Arc::downgrade(&self.shared),
@@ -284,8 +293,8 @@ impl Balancer {
         self.shared.prober.counters()
     }
 
-    /// How long a probe takes there and back where nothing holds it up: twice the network's delay. `None` before an answer,
-    /// and where no probes are sent.
+    /// How long a probe takes there and back where nothing holds it up: twice the network's delay.
+    /// `None` before an answer, and where no probes are sent.
     pub fn round_trip(&self) -> Option<Duration> {
         self.shared.prober.round_trip()
     }
@@ -297,8 +306,8 @@ impl Balancer {
         self.lock().policy.snapshot(now)
     }
 
-    /// All of that at one moment, for whoever watches: the lock is taken once, and answers that wait to be taken in are left to
-    /// those who pick. Allocates; not for a query's path.
+    /// All of that at one moment, for whoever watches: the lock is taken once, and answers that
+    /// wait to be taken in are left to those who pick. Allocates; not for a query's path.
     pub fn overview(&self) -> Overview {
         let now = self.now();
         let driver = self.lock();
@@ -314,7 +323,8 @@ impl Balancer {
         self.lock().policy.name()
     }
 
-    /// What each replica, or each part of one, last said of its load, by whatever way. Allocates; not for a query's path.
+    /// What each replica, or each part of one, last said of its load, by whatever way. Allocates;
+    /// not for a query's path.
     pub fn reported(&self) -> Vec<Reported> {
         let now = self.now();
         self.shared.prober.collect(now);
@@ -332,8 +342,9 @@ impl Balancer {
         self.shared.clock
     }
 
-    /// A panic under the lock leaves the policy as it was: no method of it holds an invariant across a call that can
-    /// panic, and to balance on is better than to fail every query from then on.
+    /// A panic under the lock leaves the policy as it was: no method of it holds an invariant
+    /// across a call that can panic, and to balance on is better than to fail every query from then
+    /// on.
     pub(super) fn lock(&self) -> MutexGuard<'_, Driver> {
         self.shared
             .driver
@@ -370,7 +381,8 @@ impl Balancer {
         if let Some(addrs) = driver.replicas.addrs(pick.ticket.replica()) {
             return Picked::Ready(Lease::new(self, addrs.query, pick));
         }
-        // The policy and the table change under one lock, so this is a policy that invents replicas.
+        // The policy and the table change under one lock, so this is a policy that invents
+        // replicas.
         driver.in_flight -= 1;
         let now = self.now();
         driver
@@ -424,8 +436,8 @@ impl Balancer {
         let mut driver = self.lock();
         driver.handle_timeout(now);
         self.send_probes(now, driver);
-        // Not before the probes that fell due have left: until then they are what is due, and the policy would be asked
-        // again for nothing.
+        // Not before the probes that fell due have left: until then they are what is due, and the
+        // policy would be asked again for nothing.
         let mut driver = self.lock();
         let next = driver.policy.poll_timeout();
         driver.arm(next);

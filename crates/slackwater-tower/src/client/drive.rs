@@ -1,7 +1,7 @@
 //! The policy's timeouts: a future that sleeps until the next one.
 //!
-//! Two things fall due by time alone: probes whose deadline passes, and idle probes. The future holds the balancer
-//! weakly, and ends with it.
+//! Two things fall due by time alone: probes whose deadline passes, and idle probes. The future
+//! holds the balancer weakly, and ends with it.
 
 use super::balancer::{Balancer, Shared};
 use core::fmt;

@@ -1,7 +1,7 @@
 //! What the balancer's lock guards: the policy, its draws, and who is where.
 //!
-//! Nothing here waits, and nothing here makes a system call: probes that the policy wants are put into an [`Outbox`] on
-//! the caller's stack and handed to the prober after the lock is released.
+//! Nothing here waits, and nothing here makes a system call: probes that the policy wants are put
+//! into an [`Outbox`] on the caller's stack and handed to the prober after the lock is released.
 
 use super::probe::ProbeToken;
 use super::replicas::Replicas;
@@ -32,7 +32,8 @@ pub(super) struct Outbox {
 }
 
 impl Outbox {
-    /// As many as a query triggers at the default rate, twice over; when more are wanted, the lock is taken again.
+    /// As many as a query triggers at the default rate, twice over; when more are wanted, the lock
+    /// is taken again.
     const CAPACITY: usize = 8;
 
     pub(super) const fn is_empty(&self) -> bool {
@@ -103,7 +104,8 @@ impl Driver {
         self.handle(now, Event::Removed(part));
     }
 
-    /// The policy's word on a query, which keeps away from replicas that are new as the draws will have it.
+    /// The policy's word on a query, which keeps away from replicas that are new as the draws will
+    /// have it.
     #[inline]
     pub(super) fn decide(
         &mut self,
@@ -161,7 +163,8 @@ impl Driver {
         }
     }
 
-    /// Whether the policy wants to be called earlier than [`Drive`](super::Drive) means to wake; from now on it does.
+    /// Whether the policy wants to be called earlier than [`Drive`](super::Drive) means to wake;
+    /// from now on it does.
     pub(super) fn wants_earlier_wake(&mut self) -> bool {
         let Some(timeout) = self.policy.poll_timeout() else {
             return false;
@@ -224,12 +227,14 @@ impl Driver {
         }
     }
 
-    /// A probe that the prober had no room for. A round waits for it no longer, like for one that is lost.
+    /// A probe that the prober had no room for. A round waits for it no longer, like for one that
+    /// is lost.
     pub(super) fn probe_unsent(&mut self, now: Instant, token: ProbeToken) {
         match token.0 {
             super::probe::Purpose::Pooled { id, .. } => self.handle(now, Event::ProbeUnsent(id)),
             super::probe::Purpose::Round { round, replica } => {
-                // Whoever waits for the round has not been polled since, or polls next: nobody need be woken.
+                // Whoever waits for the round has not been polled since, or polls next: nobody need
+                // be woken.
                 if let Some(active) = self.rounds.find_mut(round) {
                     active.round.handle_lost(replica);
                 }

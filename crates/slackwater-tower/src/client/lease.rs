@@ -1,7 +1,8 @@
 //! A query that is out: the core's ticket, kept so that it ends exactly once.
 //!
-//! Whoever holds the [`Lease`] carries the query. [`Lease::finish`] says how it ended; dropping the lease says
-//! [`Outcome::Dropped`], so that a cancelled future, a panic or a forgotten branch never leaves a query in flight.
+//! Whoever holds the [`Lease`] carries the query. [`Lease::finish`] says how it ended; dropping the
+//! lease says [`Outcome::Dropped`], so that a cancelled future, a panic or a forgotten branch never
+//! leaves a query in flight.
 
 use super::balancer::Balancer;
 use core::net::SocketAddr;
@@ -100,8 +101,9 @@ impl Lease {
         &self.view
     }
 
-    /// The response's head is here: latency ends now, while the query stays in flight until the lease ends. `outcome` is
-    /// what the head says: `Success`, `Failed` or `PushedBack`. Only the first call counts. `[T1]`
+    /// The response's head is here: latency ends now, while the query stays in flight until the
+    /// lease ends. `outcome` is what the head says: `Success`, `Failed` or `PushedBack`. Only the
+    /// first call counts. `[T1]`
     ///
     /// The balancer's clock now, so that nobody has to read it again.
     pub fn head_ready(&mut self, outcome: Outcome) -> Instant {
@@ -111,7 +113,8 @@ impl Lease {
         }
     }
 
-    /// What the replica says of its load with its response. Few policies learn from that; others ignore it.
+    /// What the replica says of its load with its response. Few policies learn from that; others
+    /// ignore it.
     pub fn handle_carried_report(&self, report: &LoadReport) {
         self.balancer.carried_report(self.view.replica, report);
     }

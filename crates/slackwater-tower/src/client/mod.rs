@@ -1,9 +1,9 @@
 //! The client's side: who gets the next query, among real sockets.
 //!
-//! [`Balancer`] puts a core [`Policy`](slackwater_core::policy::Policy) among threads, clocks and sockets: it picks, it
-//! hands out [`Lease`]s that end exactly once, and it passes probes to a [`Prober`]. [`Balance`] is the same thing as a
-//! tower service over discovered services. Where nobody names a policy, take
-//! [`DEFAULT_POLICY`](slackwater_core::policy::DEFAULT_POLICY).
+//! [`Balancer`] puts a core [`Policy`](slackwater_core::policy::Policy) among threads, clocks and
+//! sockets: it picks, it hands out [`Lease`]s that end exactly once, and it passes probes to a
+//! [`Prober`]. [`Balance`] is the same thing as a tower service over discovered services. Where
+//! nobody names a policy, take [`DEFAULT_POLICY`](slackwater_core::policy::DEFAULT_POLICY).
 //!
 //! | | file |
 //! |---|---|
@@ -18,8 +18,8 @@
 //! | the tower service | `balance` |
 //! | one request to every shard | `fan_out` |
 //!
-//! Absent on purpose: connections to replicas (the service that is balanced has them), retries (a layer of their own), health
-//! beyond what probes say.
+//! Absent on purpose: connections to replicas (the service that is balanced has them), retries (a
+//! layer of their own), health beyond what probes say.
 
 pub mod balance;
 mod balancer;

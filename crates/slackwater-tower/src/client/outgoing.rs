@@ -1,7 +1,8 @@
 //! From the policy to the prober: probes leave after the lock is released.
 //!
-//! A pick, a report and a timeout may each make probes due. They are taken out under the lock that is held anyway, and
-//! handed over without it; what the prober refuses is lost, and the policy is told at once.
+//! A pick, a report and a timeout may each make probes due. They are taken out under the lock that
+//! is held anyway, and handed over without it; what the prober refuses is lost, and the policy is
+//! told at once.
 
 use super::balancer::Balancer;
 use super::driver::{Driver, Outbox, WantedProbe};
@@ -30,7 +31,8 @@ impl Balancer {
         }
     }
 
-    /// Hands the probes that are due, `first` and more, to the prober, the lock released, and takes back what it refuses.
+    /// Hands the probes that are due, `first` and more, to the prober, the lock released, and takes
+    /// back what it refuses.
     fn send_from<'a>(
         &'a self,
         now: Instant,
@@ -89,7 +91,8 @@ impl Balancer {
         }
         let mut driver = self.lock();
         for probe in refused.iter() {
-            // Whoever waits for the round has not been polled since, or polls next: nobody need be woken.
+            // Whoever waits for the round has not been polled since, or polls next: nobody need be
+            // woken.
             if let Some(waker) = driver.probe_lost(now, probe.token) {
                 waker.wake();
             }

@@ -1,7 +1,8 @@
 //! Where each replica is: the table from the core's names to socket addresses.
 //!
-//! The core knows replicas by name only. The table is looked at in every pick, so it hashes names with one
-//! multiplication: names are this process's own and nobody outside can choose them to collide.
+//! The core knows replicas by name only. The table is looked at in every pick, so it hashes names
+//! with one multiplication: names are this process's own and nobody outside can choose them to
+//! collide.
 
 use core::hash::{BuildHasherDefault, Hasher};
 use core::net::SocketAddr;
@@ -102,8 +103,8 @@ impl Replicas {
         Ok(replicas)
     }
 
-    /// Makes the replica that `part` is of one of so many parts. Those that joined and those that left; `part` itself stays.
-    /// `None` if nobody has that name, or there are no names left.
+    /// Makes the replica that `part` is of one of so many parts. Those that joined and those that
+    /// left; `part` itself stays. `None` if nobody has that name, or there are no names left.
     pub(super) fn resize(&mut self, part: ReplicaId, parts: NonZeroU32) -> Option<Resized> {
         let addrs = self.addrs(part)?;
         let all = self.parts.iter();
@@ -191,7 +192,8 @@ impl Hasher for ReplicaHasher {
     }
 
     fn write_u32(&mut self, value: u32) {
-        // The odd constant is 2^64 divided by the golden ratio; the map looks at both the high and the low bits.
+        // The odd constant is 2^64 divided by the golden ratio; the map looks at both the high and
+        // the low bits.
         let mixed = (self.0.rotate_left(32) ^ u64::from(value)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         self.0 = mixed ^ (mixed >> 32);
     }

@@ -1,7 +1,8 @@
 //! What each replica last said of its load, whatever the policy keeps of it.
 //!
-//! A policy forgets reports, by age, by use or because it has no need of them; whoever looks at a fleet from outside wants the
-//! last one of each replica. So it is kept here, at the price of a store for each report.
+//! A policy forgets reports, by age, by use or because it has no need of them; whoever looks at a
+//! fleet from outside wants the last one of each replica. So it is kept here, at the price of a
+//! store for each report.
 
 use core::time::Duration;
 use slackwater_core::{Instant, LoadReport, ReplicaId, Rif};
@@ -13,10 +14,11 @@ pub struct Reported {
     pub replica: ReplicaId,
     /// Requests in flight.
     pub rif: Rif,
-    /// Estimated latency; `None`: it does not know. After a report that came with a response, and said nothing of it, what it
-    /// last said.
+    /// Estimated latency; `None`: it does not know. After a report that came with a response, and
+    /// said nothing of it, what it last said.
     pub latency: Option<Duration>,
-    /// What it can carry, in thousandths of a request in flight; `None`: it does not say. Otherwise as `latency`.
+    /// What it can carry, in thousandths of a request in flight; `None`: it does not say. Otherwise
+    /// as `latency`.
     pub capacity_millirif: Option<u32>,
     /// What a query costs there: CPU time, or the latency that stands for it; as above.
     pub cost: Option<Duration>,
@@ -46,7 +48,8 @@ impl Said {
     }
 }
 
-/// The last report of each replica of the fleet, by the index of its name. Whoever is not in the fleet is not listened to.
+/// The last report of each replica of the fleet, by the index of its name. Whoever is not in the
+/// fleet is not listened to.
 #[derive(Debug, Default)]
 pub(super) struct LastReports(Vec<Option<(ReplicaId, Option<Said>)>>);
 
@@ -79,7 +82,8 @@ impl LastReports {
         }
     }
 
-    /// A replica has said this with a response. Of what it does not say there, as latency, what it last said stands.
+    /// A replica has said this with a response. Of what it does not say there, as latency, what it
+    /// last said stands.
     pub(super) fn note_carried(&mut self, now: Instant, replica: ReplicaId, report: &LoadReport) {
         if let Some(Some((owner, said))) = self.0.get_mut(replica.index())
             && *owner == replica

@@ -15,7 +15,8 @@ use core::time::Duration;
 use slackwater_core::policy::{Explanation, Query};
 use tokio::time::Sleep;
 
-/// A probing round for one query. [`Round::send`] it, poll it until it is ready, then [`Round::finish`] it.
+/// A probing round for one query. [`Round::send`] it, poll it until it is ready, then
+/// [`Round::finish`] it.
 #[must_use = "the query waits for it"]
 pub struct Round {
     balancer: Balancer,
@@ -40,8 +41,8 @@ impl Round {
         self.balancer.send_round(self.id, hint);
     }
 
-    /// Ready when enough replicas have answered, when nobody is left who could, or at the deadline. Needs a tokio
-    /// runtime with time.
+    /// Ready when enough replicas have answered, when nobody is left who could, or at the deadline.
+    /// Needs a tokio runtime with time.
     pub fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let waker = cx.waker().clone();
         let replaced = match self.balancer.lock().rounds.find_mut(self.id) {
@@ -62,7 +63,8 @@ impl Round {
         self.finish_explained(query, None)
     }
 
-    /// As [`Round::finish`]; where there is an `explanation`, it says then what the choice was made from.
+    /// As [`Round::finish`]; where there is an `explanation`, it says then what the choice was made
+    /// from.
     pub fn finish_explained(
         self,
         query: Query<'_>,

@@ -1,7 +1,8 @@
 //! Synchronous rounds that wait for answers. `[S1]`
 //!
-//! A round lives in a slot until the query that began it takes it out again. Probes name their round by slot and serial,
-//! so an answer that comes after the round ended finds nobody and changes nothing.
+//! A round lives in a slot until the query that began it takes it out again. Probes name their
+//! round by slot and serial, so an answer that comes after the round ended finds nobody and changes
+//! nothing.
 
 use core::task::Waker;
 use slackwater_core::policy::ProbeRound;

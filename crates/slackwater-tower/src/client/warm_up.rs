@@ -1,9 +1,10 @@
 //! Replicas that are new, and get less than their share at first.
 //!
-//! To a policy a replica that has just joined is the best of all: nothing in flight, no slow answer seen. Sent everything at
-//! once, it would meet it with cold caches and no connections. So each query keeps away from it with a probability that
-//! falls to zero over its warm-up; whether it then is chosen is the policy's decision as ever. This is outside of the
-//! policies on purpose: all have it alike, and none need know.
+//! To a policy a replica that has just joined is the best of all: nothing in flight, no slow answer
+//! seen. Sent everything at once, it would meet it with cold caches and no connections. So each
+//! query keeps away from it with a probability that falls to zero over its warm-up; whether it then
+//! is chosen is the policy's decision as ever. This is outside of the policies on purpose: all have
+//! it alike, and none need know.
 
 use core::time::Duration;
 use slackwater_core::policy::{Policy, Query};
@@ -12,7 +13,8 @@ use slackwater_core::{Draw, Instant, ReplicaId};
 /// A new replica gets this part of its share at least, in percent, so that it can warm up at all.
 const SHARE_MIN_PERCENT: u64 = 10;
 
-/// With more new ones than this at once, nobody is kept away from: each query compares with all of them.
+/// With more new ones than this at once, nobody is kept away from: each query compares with all of
+/// them.
 const WARMING_MAX: usize = 64;
 
 /// A whole share, in millionths.
@@ -64,12 +66,14 @@ impl WarmUps {
         self.warming.retain(|warming| warming.replica != replica);
     }
 
-    /// Whom a query must not go to: those that it has tried, and new replicas as the draws will have it. `None` if it is
-    /// nobody but those tried. One draw for each new replica that may be chosen.
+    /// Whom a query must not go to: those that it has tried, and new replicas as the draws will
+    /// have it. `None` if it is nobody but those tried. One draw for each new replica that may be
+    /// chosen.
     ///
-    /// Nobody new is kept away from where the others could not carry what they would not: while more than half of those
-    /// that may be chosen are new, or if nobody would be left who may be chosen. A cold replica is better than one that is
-    /// down. Nor is the one that the query is pinned to: what it comes for is there and nowhere else.
+    /// Nobody new is kept away from where the others could not carry what they would not: while
+    /// more than half of those that may be chosen are new, or if nobody would be left who may be
+    /// chosen. A cold replica is better than one that is down. Nor is the one that the query is
+    /// pinned to: what it comes for is there and nowhere else.
     #[inline]
     pub(super) fn avoid(
         &mut self,

@@ -1,7 +1,8 @@
-//! Datagrams by the batch: what waits in a socket, and what is to leave it, with one system call for many.
+//! Datagrams by the batch: what waits in a socket, and what is to leave it, with one system call
+//! for many.
 //!
-//! Linux has such calls (`recvmmsg`, `sendmmsg`); elsewhere each datagram takes a call of its own. Buffers are made once and
-//! used again. Nothing here waits.
+//! Linux has such calls (`recvmmsg`, `sendmmsg`); elsewhere each datagram takes a call of its own.
+//! Buffers are made once and used again. Nothing here waits.
 
 #[cfg_attr(target_os = "linux", path = "linux.rs")]
 #[cfg_attr(not(target_os = "linux"), path = "portable.rs")]
@@ -20,11 +21,12 @@ type Received = [u8; DATAGRAM_BYTES_MAX + 1];
 
 /// A socket that datagrams come from and go to. It never blocks.
 pub(crate) trait Datagrams {
-    /// Takes up to `most` datagrams out of the socket; how many there were. Fewer than `most` means that, for now, there are
-    /// no more: on systems without batches only an error says so.
+    /// Takes up to `most` datagrams out of the socket; how many there were. Fewer than `most` means
+    /// that, for now, there are no more: on systems without batches only an error says so.
     fn receive_batch(&self, into: &mut Incoming, most: usize) -> io::Result<usize>;
 
-    /// Sends `batch` from its datagram number `first` on; how many have left, at least one. An error is about that one.
+    /// Sends `batch` from its datagram number `first` on; how many have left, at least one. An
+    /// error is about that one.
     fn send_batch(&self, batch: &Outgoing, first: usize) -> io::Result<usize>;
 }
 
@@ -89,7 +91,8 @@ impl Outgoing {
         self.len = 0;
     }
 
-    /// Adds the datagram that `write` writes, which says how large it is; not if it fails, and not to a batch that is full.
+    /// Adds the datagram that `write` writes, which says how large it is; not if it fails, and not
+    /// to a batch that is full.
     pub(crate) fn add<E>(
         &mut self,
         to: SocketAddr,

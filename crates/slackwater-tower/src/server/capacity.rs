@@ -1,7 +1,9 @@
-//! What a replica learns of its capacity and of what a query costs it, between one reading and the next.
+//! What a replica learns of its capacity and of what a query costs it, between one reading and the
+//! next.
 //!
-//! The core's estimator learns; here is when it is read, and who pays for that: whoever asks for a report when a reading is due,
-//! and never waits for another one that is at it. What has been learned is kept beside it, so that reports take no lock.
+//! The core's estimator learns; here is when it is read, and who pays for that: whoever asks for a
+//! report when a reading is due, and never waits for another one that is at it. What has been
+//! learned is kept beside it, so that reports take no lock.
 
 use core::panic::AssertUnwindSafe;
 use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -42,8 +44,8 @@ struct Learning {
     allocation: AllocationUse,
 }
 
-/// CPU time used, as time of all that the replica may use: with a limit of two cores a second of CPU time is half a second.
-/// So its rate is the share in use, whatever the limit is meanwhile.
+/// CPU time used, as time of all that the replica may use: with a limit of two cores a second of
+/// CPU time is half a second. So its rate is the share in use, whatever the limit is meanwhile.
 #[derive(Debug, Default)]
 struct AllocationUse {
     cpu_used: Option<Duration>,
@@ -85,7 +87,8 @@ impl Learned {
         now >= due_at + overdue
     }
 
-    /// Takes a reading, if one is due and nobody else is at it; while the replica is quiet, later. Whether it is quiet.
+    /// Takes a reading, if one is due and nobody else is at it; while the replica is quiet, later.
+    /// Whether it is quiet.
     pub(super) fn read(
         &self,
         now: Instant,
@@ -137,7 +140,8 @@ impl Learned {
         CapacitySource::ALL.get(place).copied()
     }
 
-    /// How much of all that the replica may use was used since somebody first told; `None` where nobody tells now.
+    /// How much of all that the replica may use was used since somebody first told; `None` where
+    /// nobody tells now.
     pub(super) fn allocation_used(&self) -> Option<Duration> {
         let used_ns = self.allocation_used_ns.load(Relaxed);
         (used_ns != NO_USE).then(|| Duration::from_nanos(used_ns))
@@ -203,7 +207,8 @@ mod tests {
         assert_eq!(known(&silent), (None, None));
     }
 
-    /// A replica whose threads get half of the CPU that they want, and which uses 2 ms for each query.
+    /// A replica whose threads get half of the CPU that they want, and which uses 2 ms for each
+    /// query.
     #[tokio::test(start_paused = true)]
     async fn the_system_tells_more() {
         let finished = Arc::new(AtomicU64::new(0));

@@ -1,7 +1,8 @@
 //! The tower layer that counts HTTP requests and answers probes among them.
 //!
-//! Works for every `Service<http::Request<B>>` that responds with an `http::Response`: hyper's by an adapter, axum's and
-//! tonic's as they are. What a query's end means for the load is the core's; the body's half of it is in `body`.
+//! Works for every `Service<http::Request<B>>` that responds with an `http::Response`: hyper's by
+//! an adapter, axum's and tonic's as they are. What a query's end means for the load is the core's;
+//! the body's half of it is in `body`.
 
 use super::body::TrackedBody;
 use super::counts::add_one;
@@ -25,8 +26,9 @@ use tower_service::Service;
 
 /// Counts the queries of a service, and answers `GET /prequal/probe`.
 ///
-/// Put it outside of everything that makes requests wait in the replica (queues, concurrency limits), so that those count
-/// as in flight; but outside of it nothing should answer in the service's place.
+/// Put it outside of everything that makes requests wait in the replica (queues, concurrency
+/// limits), so that those count as in flight; but outside of it nothing should answer in the
+/// service's place.
 #[derive(Clone, Debug)]
 pub struct LoadLayer {
     load: Load,
@@ -46,11 +48,12 @@ impl LoadLayer {
         }
     }
 
-    /// Whether the head of every response says how loaded the replica is, in `x-slackwater-load`: RIF without the request that
-    /// is answered, and capacity and cost where they are known. For clients whose
-    /// policy learns from that: then few probes are needed. Never signed, and not for responses to requests that were turned
-    /// away. Default: none does. Not where whoever gets the response should not know: nobody on the way takes it out but
-    /// `slackwater serve` under such a policy.
+    /// Whether the head of every response says how loaded the replica is, in `x-slackwater-load`:
+    /// RIF without the request that is answered, and capacity and cost where they are known. For
+    /// clients whose policy learns from that: then few probes are needed. Never signed, and not for
+    /// responses to requests that were turned away. Default: none does. Not where whoever gets the
+    /// response should not know: nobody on the way takes it out but `slackwater serve` under such a
+    /// policy.
     #[must_use]
     pub fn report_with_responses(self, reports: bool) -> Self {
         Self {
@@ -59,7 +62,8 @@ impl LoadLayer {
         }
     }
 
-    /// Answers only probes that are signed with `key`, and signs the answers; all others get status 403.
+    /// Answers only probes that are signed with `key`, and signs the answers; all others get status
+    /// 403.
     #[must_use]
     pub fn probe_key(self, key: ProbeKey) -> Self {
         Self {
@@ -68,7 +72,8 @@ impl LoadLayer {
         }
     }
 
-    /// Answers probes at `path` instead. It is compared with a request's path as it stands, byte by byte.
+    /// Answers probes at `path` instead. It is compared with a request's path as it stands, byte by
+    /// byte.
     pub fn probe_path(self, path: &str) -> Result<Self, BadProbePath> {
         let is_path = path.starts_with('/')
             && path
@@ -117,8 +122,8 @@ impl<S> Layer<S> for LoadLayer {
 
 /// A service whose queries are counted; made by [`LoadLayer`].
 ///
-/// Readiness is the inner service's. While that is not ready, this one takes neither queries nor probes: a service that
-/// makes its callers wait in `poll_ready` should answer probes over UDP.
+/// Readiness is the inner service's. While that is not ready, this one takes neither queries nor
+/// probes: a service that makes its callers wait in `poll_ready` should answer probes over UDP.
 #[derive(Clone, Debug)]
 pub struct LoadService<S> {
     inner: S,
@@ -139,9 +144,10 @@ impl<S> LoadService<S> {
     }
 }
 
-/// The answer to a probe over HTTP that has these headers: the load of the moment, or status 400 for a bad hint. With a key
-/// only probes that are signed with it are answered, by a signed report, and others get status 403. For servers that are no
-/// tower service; [`LoadLayer`] calls it for those that are. The body is empty.
+/// The answer to a probe over HTTP that has these headers: the load of the moment, or status 400
+/// for a bad hint. With a key only probes that are signed with it are answered, by a signed report,
+/// and others get status 403. For servers that are no tower service; [`LoadLayer`] calls it for
+/// those that are. The body is empty.
 pub fn respond_http(load: &Load, probe: &HeaderMap, key: Option<&ProbeKey>) -> Response<()> {
     let counts = &load.live_counts().probes;
     let mut response = Response::new(());
@@ -183,11 +189,12 @@ fn report(
     Ok(())
 }
 
-/// What a response's head says of its query: failed at a status of 500 or more, or a gRPC status that blames the
-/// server: `UNKNOWN`, `DEADLINE_EXCEEDED`, `RESOURCE_EXHAUSTED`, `UNIMPLEMENTED`, `INTERNAL`, `UNAVAILABLE`, `DATA_LOSS`. A
-/// push-back (429 or 503 with `retry-after`, gRPC's with `grpc-retry-pushback-ms`) is load and no failure: it ends as if it had been
-/// given up, and its latency is no sample.
-/// For [`QueryInFlight::head_ready`]; [`LoadLayer`] does this itself, and the same with a body's trailers.
+/// What a response's head says of its query: failed at a status of 500 or more, or a gRPC status
+/// that blames the server: `UNKNOWN`, `DEADLINE_EXCEEDED`, `RESOURCE_EXHAUSTED`, `UNIMPLEMENTED`,
+/// `INTERNAL`, `UNAVAILABLE`, `DATA_LOSS`. A push-back (429 or 503 with `retry-after`, gRPC's with
+/// `grpc-retry-pushback-ms`) is load and no failure: it ends as if it had been given up, and its
+/// latency is no sample. For [`QueryInFlight::head_ready`]; [`LoadLayer`] does this itself, and the
+/// same with a body's trailers.
 pub fn end_by_head<B>(response: &Response<B>) -> End {
     end_of(head_outcome(response.status(), response.headers()))
 }

@@ -1,7 +1,8 @@
 //! One replica's state, shared by its query path, its probe responders and its operator.
 //!
-//! A [`Load`] joins the core's tracker to a clock and adds what only a process knows: its incarnation, whether it drains,
-//! how busy it has been, and how it scales its load for a query hint.
+//! A [`Load`] joins the core's tracker to a clock and adds what only a process knows: its
+//! incarnation, whether it drains, how busy it has been, and how it scales its load for a query
+//! hint.
 
 use super::QueryInFlight;
 use super::capacity::{Learned, ReadCpu};
@@ -19,7 +20,8 @@ use slackwater_core::{Instant, LoadReport, LoadScale, Rif};
 use std::panic::catch_unwind;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A handle to one replica's state; clones share it. One for each thing that clients pick: usually one in a process.
+/// A handle to one replica's state; clones share it. One for each thing that clients pick: usually
+/// one in a process.
 #[derive(Clone, Debug)]
 pub struct Load {
     shared: Arc<Shared>,
@@ -54,8 +56,8 @@ impl Load {
         LoadBuilder::default()
     }
 
-    /// A query begins; it is in flight until the guard ends. [`LoadLayer`](super::LoadLayer) calls this for HTTP
-    /// services. `[T1]`
+    /// A query begins; it is in flight until the guard ends. [`LoadLayer`](super::LoadLayer) calls
+    /// this for HTTP services. `[T1]`
     ///
     /// ```
     /// use slackwater_tower::server::{End, Load};
@@ -72,7 +74,8 @@ impl Load {
         QueryInFlight::new(self.clone(), arrival)
     }
 
-    /// What the replica says of itself now; with a hint that is not empty, scaled for it. `[T3]` `[S3]`
+    /// What the replica says of itself now; with a hint that is not empty, scaled for it. `[T3]`
+    /// `[S3]`
     pub fn report(&self, hint: Option<&[u8]>) -> LoadReport {
         let now = self.now();
         let mut report = self.shared.tracker.report(now);
@@ -118,8 +121,9 @@ impl Load {
         rates.fill(report);
     }
 
-    /// What can be said with a response: RIF, capacity and cost. It takes no lock, and leaves readings to probes where there
-    /// are any; `at` is a moment not long ago, to tell whether there are.
+    /// What can be said with a response: RIF, capacity and cost. It takes no lock, and leaves
+    /// readings to probes where there are any; `at` is a moment not long ago, to tell whether there
+    /// are.
     #[inline]
     pub(super) fn said(&self, at: Instant) -> Said {
         let mut said = Said {
@@ -143,11 +147,12 @@ impl Load {
         learned.read(now, &self.shared.tracker, finished)
     }
 
-    /// Learns capacity and cost from what was seen since the last time, as with [`LoadBuilder::learn_when_told`] nobody else does:
-    /// at most every 50 ms. While nothing is in flight it learns once a second. So it does while the replica is quiet, once 300
-    /// queries have ended: with something in flight for less than a tenth of the time, and fewer than 128 queries that ended since
-    /// it last learned. Other calls do next to nothing. Returns whether it was quiet: then there is no hurry to call again. False where nothing is
-    /// learned at all.
+    /// Learns capacity and cost from what was seen since the last time, as with
+    /// [`LoadBuilder::learn_when_told`] nobody else does: at most every 50 ms. While nothing is in
+    /// flight it learns once a second. So it does while the replica is quiet, once 300 queries have
+    /// ended: with something in flight for less than a tenth of the time, and fewer than 128
+    /// queries that ended since it last learned. Other calls do next to nothing. Returns whether it
+    /// was quiet: then there is no hurry to call again. False where nothing is learned at all.
     pub fn learn(&self) -> bool {
         (self.shared.learned.as_ref()).is_some_and(|learned| self.read(learned, self.now()))
     }
@@ -162,8 +167,9 @@ impl Load {
         self.shared.tracker.rif()
     }
 
-    /// Tells clients, by the reports, to send no new queries (`true`) or to send them again. Queries that come all the
-    /// same are served. Set it some probe intervals before the listener closes.
+    /// Tells clients, by the reports, to send no new queries (`true`) or to send them again.
+    /// Queries that come all the same are served. Set it some probe intervals before the listener
+    /// closes.
     pub fn set_draining(&self, draining: bool) {
         self.shared.draining.store(draining, Relaxed);
     }
@@ -242,9 +248,10 @@ impl LoadBuilder {
         self
     }
 
-    /// Scales the reported load by the probe's hint, so that a replica with the query's data at hand attracts it. `scale`
-    /// runs for each probe with a hint, on the thread that answers probes: it should take microseconds at most. If it
-    /// panics, the load is not scaled. Default: hints are ignored. `[S3]` `[Prequal §4 "Synchronous mode"]`
+    /// Scales the reported load by the probe's hint, so that a replica with the query's data at
+    /// hand attracts it. `scale` runs for each probe with a hint, on the thread that answers
+    /// probes: it should take microseconds at most. If it panics, the load is not scaled. Default:
+    /// hints are ignored. `[S3]` `[Prequal §4 "Synchronous mode"]`
     ///
     /// ```
     /// use slackwater_tower::server::Load;
@@ -267,10 +274,11 @@ impl LoadBuilder {
         self
     }
 
-    /// Reports CPU in use, as weighted round robin needs it: `used` gives the CPU time used since the start, of which the
-    /// replica is allocated `cores`. `used` runs at most once a second, on a thread that answers probes. `cores` is brought
-    /// into the range from a thousandth to four million. Default: CPU is reported as [`Self::cpu_totals`] tells it, and without
-    /// that not at all. `[T6]`
+    /// Reports CPU in use, as weighted round robin needs it: `used` gives the CPU time used since
+    /// the start, of which the replica is allocated `cores`. `used` runs at most once a second, on
+    /// a thread that answers probes. `cores` is brought into the range from a thousandth to four
+    /// million. Default: CPU is reported as [`Self::cpu_totals`] tells it, and without that not at
+    /// all. `[T6]`
     ///
     /// ```
     /// use slackwater_tower::server::Load;
@@ -298,28 +306,34 @@ impl LoadBuilder {
         self
     }
 
-    /// Whether capacity and the cost of a query are learned and reported, for policies that go by them. Default: they are, by RIF
-    /// and latency alone; with [`Self::cpu_totals`] from the CPU, too. A reading takes microseconds, every 50 ms at the most, and
-    /// less often while hardly anything is in flight, as [`Load::learn`] has it, on a thread that asks for a report, unless
-    /// [`Self::learn_when_told`] is set. Off, reports have neither, and a policy that goes by capacity goes by latency and RIF.
+    /// Whether capacity and the cost of a query are learned and reported, for policies that go by
+    /// them. Default: they are, by RIF and latency alone; with [`Self::cpu_totals`] from the CPU,
+    /// too. A reading takes microseconds, every 50 ms at the most, and less often while hardly
+    /// anything is in flight, as [`Load::learn`] has it, on a thread that asks for a report, unless
+    /// [`Self::learn_when_told`] is set. Off, reports have neither, and a policy that goes by
+    /// capacity goes by latency and RIF.
     #[must_use]
     pub fn learn_capacity(mut self, learns: bool) -> Self {
         self.learns_capacity = learns;
         self
     }
 
-    /// Tells of the replica's CPU, so that capacity and cost are learned from that: better than by latency, which also grows
-    /// where nobody waits for a CPU. `read` gives totals since any point that does not change: the CPU time that was `used`,
-    /// summed over threads; for how long `threads` were ready and waited for a CPU, and what the same threads used, summed
-    /// alike, or `None` where nobody tells; `limit_millicores`, the thousandths of a core that it may use at most, 1 or
-    /// more, or `None`; and the `quota_period` where that is a quota. Without `threads` there is the cost but latency
-    /// alone tells of capacity; without the limit nothing bounds it. `None`
-    /// altogether, or a panic: nobody can tell now, and latency tells until two readings in a row can. Totals that
-    /// step back count as unchanged.
+    /// Tells of the replica's CPU, so that capacity and cost are learned from that: better than by
+    /// latency, which also grows where nobody waits for a CPU. `read` gives totals since any point
+    /// that does not change: the CPU time that was `used`, summed over threads; for how long
+    /// `threads` were ready and waited for a CPU, and what the same threads used, summed alike, or
+    /// `None` where nobody tells; `limit_millicores`, the thousandths of a core that it may use at
+    /// most, 1 or more, or `None`; and the `quota_period` where that is a quota. Without `threads`
+    /// there is the cost but latency alone tells of capacity; without the limit nothing bounds it.
+    /// `None` altogether, or a panic: nobody can tell now, and latency tells until two readings in
+    /// a row can. Totals that step back count as unchanged.
     ///
-    /// `read` runs at most once in 50 ms, and less often while hardly anything is in flight, as [`Load::learn`] has it, on a thread
-    /// that asks for a report, such as that which answers probes, unless [`Self::learn_when_told`] is set: it should take microseconds. Unless
-    /// [`Self::cpu`] is set, CPU in use is reported from this as well, as a share of the limit, while there is one. Default: nobody tells. On Linux, the crate `slackwater-signals` reads all four.
+    /// `read` runs at most once in 50 ms, and less often while hardly anything is in flight, as
+    /// [`Load::learn`] has it, on a thread that asks for a report, such as that which answers
+    /// probes, unless [`Self::learn_when_told`] is set: it should take microseconds. Unless
+    /// [`Self::cpu`] is set, CPU in use is reported from this as well, as a share of the limit,
+    /// while there is one. Default: nobody tells. On Linux, the crate `slackwater-signals` reads
+    /// all four.
     ///
     /// ```
     /// use slackwater_tower::server::{CpuTotals, ThreadTotals};
@@ -351,9 +365,9 @@ impl LoadBuilder {
         self
     }
 
-    /// Capacity and cost are learned when [`Load::learn`] is called, on the thread that calls it, and by nobody who asks for a
-    /// report: for those whose [`Self::cpu_totals`] should not run where probes are answered. Default: by whoever asks for a
-    /// report when it is time.
+    /// Capacity and cost are learned when [`Load::learn`] is called, on the thread that calls it,
+    /// and by nobody who asks for a report: for those whose [`Self::cpu_totals`] should not run
+    /// where probes are answered. Default: by whoever asks for a report when it is time.
     #[must_use]
     pub const fn learn_when_told(mut self) -> Self {
         self.learns_when_told = true;

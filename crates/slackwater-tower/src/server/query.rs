@@ -9,8 +9,8 @@ use slackwater_core::{Instant, LoadReport, Rif};
 
 /// A query that counts towards its replica's RIF until [`finish`](Self::finish) or drop. `[T1]`
 ///
-/// Dropped, it ends as [`End::Cancelled`]: its client gave it up. Only a panic of the application is told apart from
-/// that, and counts as [`End::Failed`].
+/// Dropped, it ends as [`End::Cancelled`]: its client gave it up. Only a panic of the application
+/// is told apart from that, and counts as [`End::Failed`].
 #[derive(Debug)]
 #[must_use = "dropped, it is a query that its client gave up"]
 pub struct QueryInFlight {
@@ -20,7 +20,8 @@ pub struct QueryInFlight {
     head_ready_at: Option<Instant>,
     /// What the head said, if it was no success.
     by_head: Option<End>,
-    /// The application is running on this query's behalf: a drop meanwhile is its panic passing through.
+    /// The application is running on this query's behalf: a drop meanwhile is its panic passing
+    /// through.
     running: bool,
 }
 
@@ -35,8 +36,9 @@ impl QueryInFlight {
         }
     }
 
-    /// The response's head is ready, and latency ends here. After anything but [`End::Success`] there is no sample, and
-    /// the query ends as that however its body goes. Only the first call counts.
+    /// The response's head is ready, and latency ends here. After anything but [`End::Success`]
+    /// there is no sample, and the query ends as that however its body goes. Only the first call
+    /// counts.
     pub fn head_ready(&mut self, end: End) {
         if let (Some(arrival), None) = (&mut self.arrival, self.head_ready_at) {
             let now = self.load.now();
@@ -52,9 +54,10 @@ impl QueryInFlight {
         Some(self.head_ready_at?.saturating_since(arrival.at()))
     }
 
-    /// What the replica can say of its load with this query's response: its RIF without this query, which is about to leave,
-    /// its capacity and what a query costs it. For the response's head, once that is ready: [`write_carried_report`]. Cheaper
-    /// than [`Load::report`], and takes no lock; latency is left to probes.
+    /// What the replica can say of its load with this query's response: its RIF without this query,
+    /// which is about to leave, its capacity and what a query costs it. For the response's head,
+    /// once that is ready: [`write_carried_report`]. Cheaper than [`Load::report`], and takes no
+    /// lock; latency is left to probes.
     ///
     /// [`write_carried_report`]: crate::wire::carried::write_carried_report
     pub fn carried_report(&self) -> LoadReport {
@@ -70,7 +73,8 @@ impl QueryInFlight {
         CarriedField::saying(self.said())
     }
 
-    /// [`Self::carried_report`] as it is written: what each response pays for makes no `Duration` of it.
+    /// [`Self::carried_report`] as it is written: what each response pays for makes no `Duration`
+    /// of it.
     #[inline]
     pub(super) fn said(&self) -> Said {
         // Saves reading the clock once more, which would cost more than all else here.
@@ -86,7 +90,8 @@ impl QueryInFlight {
         self.end(now, end);
     }
 
-    /// The query is over with its response's head, which was ready just now: saves reading the clock.
+    /// The query is over with its response's head, which was ready just now: saves reading the
+    /// clock.
     pub(super) fn finish_with_head(mut self, end: End) {
         let now = self.head_ready_at.unwrap_or_else(|| self.load.now());
         self.end(now, end);

@@ -1,8 +1,8 @@
 //! Answers probes over UDP, and hears of tied queries from other replicas.
 //!
-//! The loop has no queue of its own: it answers what the socket holds, a batch at a time, and what it cannot send at once it
-//! drops, because a late report is worth less than none. Nothing that arrives can end it. What it refuses it only counts: see "Rules" in
-//! `docs/probe-protocol.md`.
+//! The loop has no queue of its own: it answers what the socket holds, a batch at a time, and what
+//! it cannot send at once it drops, because a late report is worth less than none. Nothing that
+//! arrives can end it. What it refuses it only counts: see "Rules" in `docs/probe-protocol.md`.
 
 use super::Load;
 use super::admission::Admission;
@@ -16,7 +16,8 @@ use core::time::Duration;
 use std::io::{Error, ErrorKind};
 use tokio::net::UdpSocket;
 
-/// Datagrams answered before other tasks of the thread get their turn; about 0.1 ms. An error counts as one.
+/// Datagrams answered before other tasks of the thread get their turn; about 0.1 ms. An error
+/// counts as one.
 const TURN_DATAGRAMS: usize = 32;
 
 /// The pause after a turn of nothing but errors, such as those of a network that is down.
@@ -25,7 +26,8 @@ const FAILING_PAUSE: Duration = Duration::from_millis(10);
 /// Errors in a row, with no datagram between them, after which the socket counts as broken.
 const ERRORS_IN_A_ROW_MAX: usize = 64;
 
-/// As [`respond_udp`], and hands what other replicas say of tied queries on to `admission`. That is never answered.
+/// As [`respond_udp`], and hands what other replicas say of tied queries on to `admission`. That is
+/// never answered.
 pub async fn respond_udp_tied(
     socket: UdpSocket,
     load: Load,
@@ -35,12 +37,14 @@ pub async fn respond_udp_tied(
     respond(socket, load, key, Some(admission)).await
 }
 
-/// Answers every probe that reaches `socket` with the load of the moment, for as long as it is polled; drop it to stop.
-/// With a `key`, only datagrams made with that key are answered; without, only those without tag.
+/// Answers every probe that reaches `socket` with the load of the moment, for as long as it is
+/// polled; drop it to stop. With a `key`, only datagrams made with that key are answered; without,
+/// only those without tag.
 ///
-/// Returns only if the socket is broken beyond doubt, or the runtime shuts down. On a host with several addresses, bind
-/// the socket to the one that clients know: a reply from a wildcard socket leaves by the address that routing chooses, and
-/// clients ignore replies from where they did not ask.
+/// Returns only if the socket is broken beyond doubt, or the runtime shuts down. On a host with
+/// several addresses, bind the socket to the one that clients know: a reply from a wildcard socket
+/// leaves by the address that routing chooses, and clients ignore replies from where they did not
+/// ask.
 ///
 /// ```no_run
 /// # async fn example(load: slackwater_tower::server::Load) -> std::io::Result<()> {
@@ -161,7 +165,8 @@ impl Responder {
         }
     }
 
-    /// Sends the replies of the batch. One that cannot leave harms no other; when the socket is full, the rest is dropped.
+    /// Sends the replies of the batch. One that cannot leave harms no other; when the socket is
+    /// full, the rest is dropped.
     fn send(&self, socket: &impl Datagrams) {
         let counts = &self.load.live_counts().probes;
         let mut first = 0;

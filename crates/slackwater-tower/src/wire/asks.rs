@@ -1,8 +1,9 @@
 //! What a request asks for besides its answer: how urgent it is, and how much time it has.
 //!
-//! Time is told as a span, from the moment at which the request is read, so that no two clocks are compared: by
-//! `grpc-timeout` for gRPC calls ("gRPC over HTTP2", `Timeout`), by `x-slackwater-timeout-ms` for any. Whoever passes a
-//! request on tells what is left of it, and never more. What cannot be read says nothing.
+//! Time is told as a span, from the moment at which the request is read, so that no two clocks are
+//! compared: by `grpc-timeout` for gRPC calls ("gRPC over HTTP2", `Timeout`), by
+//! `x-slackwater-timeout-ms` for any. Whoever passes a request on tells what is left of it, and
+//! never more. What cannot be read says nothing.
 
 use crate::response::is_grpc;
 use core::time::Duration;
@@ -50,8 +51,8 @@ pub fn time_left(headers: &HeaderMap) -> Option<Duration> {
     }
 }
 
-/// Tells that a request has so much time left, in place of what its fields say: in `grpc-timeout` where it has that or is
-/// a gRPC call, otherwise in [`TIMEOUT_MS`].
+/// Tells that a request has so much time left, in place of what its fields say: in `grpc-timeout`
+/// where it has that or is a gRPC call, otherwise in [`TIMEOUT_MS`].
 pub fn set_time_left(headers: &mut HeaderMap, left: Duration) {
     if is_grpc(headers) || headers.contains_key(GRPC_TIMEOUT) {
         headers.remove(TIMEOUT_MS);
@@ -65,7 +66,8 @@ pub fn set_time_left(headers: &mut HeaderMap, left: Duration) {
     }
 }
 
-/// Tells that a request has waited for so long, where it says how much time it has: so much less is left.
+/// Tells that a request has waited for so long, where it says how much time it has: so much less is
+/// left.
 pub fn take_time(headers: &mut HeaderMap, waited: Duration) {
     if let Some(left) = time_left(headers) {
         set_time_left(headers, left.saturating_sub(waited));
@@ -83,7 +85,8 @@ fn parse_grpc(value: &HeaderValue) -> Option<Duration> {
     Some(Duration::from_nanos(number.saturating_mul(*unit_ns)))
 }
 
-/// In the finest unit that has room for it, rounded down but never to nothing, which is no value there.
+/// In the finest unit that has room for it, rounded down but never to nothing, which is no value
+/// there.
 fn write_grpc(left: Duration) -> Option<HeaderValue> {
     let ns = u64::try_from(left.as_nanos()).unwrap_or(u64::MAX).max(1);
     let most = 10_u64.pow(u32::try_from(GRPC_DIGITS_MAX).unwrap_or(0)) - 1;

@@ -1,7 +1,8 @@
 //! What a response carries about its replica: RIF, capacity and cost, in one header of its head.
 //!
-//! Every response pays for it, so it is made to be cheap: one header to insert, to send and to take out, and no number written
-//! twice while it stays the same. `docs/probe-protocol.md` has the form; probes are answered with headers of their own.
+//! Every response pays for it, so it is made to be cheap: one header to insert, to send and to take
+//! out, and no number written twice while it stays the same. `docs/probe-protocol.md` has the form;
+//! probes are answered with headers of their own.
 
 use bytes::Bytes;
 use core::cell::RefCell;
@@ -11,8 +12,8 @@ use http::header::{HeaderMap, HeaderName, HeaderValue};
 use slackwater_core::{LoadReport, Rif};
 use std::sync::Arc;
 
-/// RIF, capacity in thousandths of a request in flight, and cost in nanoseconds: `3;4500;2000`. The last two are empty where they
-/// are not known.
+/// RIF, capacity in thousandths of a request in flight, and cost in nanoseconds: `3;4500;2000`. The
+/// last two are empty where they are not known.
 pub const LOAD: HeaderName = HeaderName::from_static(NAME);
 const NAME: &str = "x-slackwater-load";
 
@@ -31,13 +32,15 @@ pub(crate) struct Said {
 }
 
 thread_local! {
-    /// Capacity and cost change with a reading, some twenty times a second, and RIF is small and comes again: most responses say
-    /// what one has said before, and a copy of that is one more reference.
+    /// Capacity and cost change with a reading, some twenty times a second, and RIF is small and
+    /// comes again: most responses say what one has said before, and a copy of that is one more
+    /// reference.
     static FIELDS: RefCell<[Option<CarriedField>; KEPT]> = const { RefCell::new([const { None }; KEPT]) };
 }
 
-/// What a response says about its replica, written: for servers that write heads themselves, because to put a field into a map and
-/// to find it there takes more than to write it. Clones share it.
+/// What a response says about its replica, written: for servers that write heads themselves,
+/// because to put a field into a map and to find it there takes more than to write it. Clones share
+/// it.
 #[derive(Clone, Debug)]
 pub struct CarriedField(Arc<Written>);
 
@@ -131,7 +134,8 @@ impl Said {
     }
 }
 
-/// Puts what a response carries of `report`, as [`CarriedField`] has it, into `headers`, in place of what is there.
+/// Puts what a response carries of `report`, as [`CarriedField`] has it, into `headers`, in place
+/// of what is there.
 pub fn write_carried_report(report: &LoadReport, headers: &mut HeaderMap) {
     write_said(Said::of(report), headers);
 }
@@ -140,8 +144,9 @@ pub(crate) fn write_said(said: Said, headers: &mut HeaderMap) {
     headers.insert(LOAD, said.with_field(|field| field.value().clone()));
 }
 
-/// Takes what a response carries about its replica out of its `headers`, so that it goes no further. `None` if there is nothing, `Some`
-/// of an error if it cannot be read; it is taken out all the same.
+/// Takes what a response carries about its replica out of its `headers`, so that it goes no
+/// further. `None` if there is nothing, `Some` of an error if it cannot be read; it is taken out
+/// all the same.
 pub fn take_carried_report(headers: &mut HeaderMap) -> Option<Result<LoadReport, BadLoad>> {
     let before = headers.len();
     let value = headers.remove(LOAD)?;
@@ -172,7 +177,8 @@ fn number(text: &[u8]) -> Option<Option<u64>> {
     super::headers::parse(text).map(Some)
 }
 
-/// The header `x-slackwater-load` cannot be read, or comes more than once, so that two replicas seem to speak.
+/// The header `x-slackwater-load` cannot be read, or comes more than once, so that two replicas
+/// seem to speak.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the header {LOAD} is not one of three numbers between semicolons, the first of them at most {}, the second too, the \

@@ -1,9 +1,9 @@
-//! Probes over UDP: one small datagram each way; and what one replica tells another of tied copies, which is not answered.
-//! `docs/probe-protocol.md` has the tables and the reasons.
+//! Probes over UDP: one small datagram each way; and what one replica tells another of tied copies,
+//! which is not answered. `docs/probe-protocol.md` has the tables and the reasons.
 //!
-//! All kinds have a base of 96 bytes with every field at a fixed offset, big-endian; a request's hint follows its base;
-//! a keyed datagram ends in a tag. Requests are padded so that no reply is larger than its request. Sockets, clocks and
-//! the matching of nonces are elsewhere.
+//! All kinds have a base of 96 bytes with every field at a fixed offset, big-endian; a request's
+//! hint follows its base; a keyed datagram ends in a tag. Requests are padded so that no reply is
+//! larger than its request. Sockets, clocks and the matching of nonces are elsewhere.
 
 use super::key::TAG_BYTES;
 use super::{HINT_BYTES_MAX, ProbeKey};
@@ -17,11 +17,13 @@ pub use super::malformed::Malformed;
 /// The size of a request without hint and key: 96 bytes. One that is shorter is refused.
 pub const REQUEST_BYTES_MIN: usize = BASE_BYTES;
 
-/// The size of the largest reply of this version: 112 bytes, the last 16 of them the tag of a keyed one. Replies of later
-/// versions may be longer, within [`DATAGRAM_BYTES_MAX`] and their request's size.
+/// The size of the largest reply of this version: 112 bytes, the last 16 of them the tag of a keyed
+/// one. Replies of later versions may be longer, within [`DATAGRAM_BYTES_MAX`] and their request's
+/// size.
 pub const REPLY_BYTES_MAX: usize = BASE_BYTES + TAG_BYTES;
 
-/// The size of the largest datagram that may be sent, and that everyone must be able to receive: 512 bytes.
+/// The size of the largest datagram that may be sent, and that everyone must be able to receive:
+/// 512 bytes.
 pub const DATAGRAM_BYTES_MAX: usize = 512;
 
 const BASE_BYTES: usize = 96;
@@ -72,10 +74,11 @@ mod present {
 /// A client's question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProbeRequest<'a> {
-    /// Comes back in the reply. Must be hard to guess, and is never used twice while a reply may still arrive.
+    /// Comes back in the reply. Must be hard to guess, and is never used twice while a reply may
+    /// still arrive.
     pub nonce: u64,
-    /// What the query is about, for replicas that scale their load by it; at most [`HINT_BYTES_MAX`] bytes, empty for
-    /// none. `[S3]`
+    /// What the query is about, for replicas that scale their load by it; at most
+    /// [`HINT_BYTES_MAX`] bytes, empty for none. `[S3]`
     pub hint: &'a [u8],
 }
 
@@ -88,8 +91,8 @@ pub struct ProbeReply {
     pub report: LoadReport,
 }
 
-/// Writes `request` to the start of `into` and returns its size in bytes, [`REQUEST_BYTES_MIN`] for an unkeyed one
-/// without hint.
+/// Writes `request` to the start of `into` and returns its size in bytes, [`REQUEST_BYTES_MIN`] for
+/// an unkeyed one without hint.
 pub fn encode_request(
     request: &ProbeRequest<'_>,
     key: Option<&ProbeKey>,
@@ -123,8 +126,8 @@ pub fn decode_request<'a>(
     })
 }
 
-/// Writes `reply` to the start of `into` and returns its size in bytes: 96, or 112 with a key. Durations of more than
-/// 2^64 − 1 ns (584 years) are sent as that.
+/// Writes `reply` to the start of `into` and returns its size in bytes: 96, or 112 with a key.
+/// Durations of more than 2^64 − 1 ns (584 years) are sent as that.
 pub fn encode_reply(
     reply: &ProbeReply,
     key: Option<&ProbeKey>,
@@ -211,8 +214,8 @@ pub fn decode_reply(datagram: &[u8], key: Option<&ProbeKey>) -> Result<ProbeRepl
     })
 }
 
-/// Writes that a copy of that name has begun to the start of `into` and returns its size in bytes: 96, or 112 with a key.
-/// `[H2]`
+/// Writes that a copy of that name has begun to the start of `into` and returns its size in bytes:
+/// 96, or 112 with a key. `[H2]`
 pub fn encode_begun(
     name: TieName,
     key: Option<&ProbeKey>,

@@ -1,9 +1,9 @@
 //! Probes over HTTP: the report in a response's headers, the hint in a request's.
 //!
-//! `x-prequal-rif` and `x-prequal-latency-us` are the names that other implementations of Prequal use too; the rest of
-//! the report travels in `x-slackwater-*`. Values are plain decimal numbers, nothing else: no sign, no blank, no
-//! fraction. A header that is absent means "not known", except for the RIF, which every report has. Paths, status codes
-//! and caching are the server's business.
+//! `x-prequal-rif` and `x-prequal-latency-us` are the names that other implementations of Prequal
+//! use too; the rest of the report travels in `x-slackwater-*`. Values are plain decimal numbers,
+//! nothing else: no sign, no blank, no fraction. A header that is absent means "not known", except
+//! for the RIF, which every report has. Paths, status codes and caching are the server's business.
 
 use super::{HINT_BYTES_MAX, HintTooLong, hex};
 use core::fmt;
@@ -13,8 +13,8 @@ use slackwater_core::{LoadReport, LoadScale, Rif};
 
 /// Requests in flight, 0 to 2^32 − 1. The one header without which there is no report.
 pub const RIF: HeaderName = HeaderName::from_static("x-prequal-rif");
-/// Estimated latency of the next query in whole microseconds, rounded down, but 1 at the least; absent when unknown. 0 is
-/// read as unknown.
+/// Estimated latency of the next query in whole microseconds, rounded down, but 1 at the least;
+/// absent when unknown. 0 is read as unknown.
 pub const LATENCY_US: HeaderName = HeaderName::from_static("x-prequal-latency-us");
 /// Load scale in 1/1024, 1 to 65,535; absent for 1024. `[S3]`
 pub const LOAD_SCALE: HeaderName = HeaderName::from_static("x-slackwater-load-scale");
@@ -49,8 +49,8 @@ pub(super) static OF_REPORT: [HeaderName; 10] = [
     COST_NS,
 ];
 
-/// Puts `report` into `headers`, in place of any report there. Durations beyond 2^64 − 1 µs, or ns for the cost, are
-/// written as that.
+/// Puts `report` into `headers`, in place of any report there. Durations beyond 2^64 − 1 µs, or ns
+/// for the cost, are written as that.
 pub fn write_report(report: &LoadReport, headers: &mut HeaderMap) {
     let scale = report.load_scale;
     let fields = [
@@ -169,7 +169,8 @@ impl fmt::Debug for Hint {
     }
 }
 
-/// Why headers hold no report. One bad header spoils the whole: half a report may mislead more than none.
+/// Why headers hold no report. One bad header spoils the whole: half a report may mislead more than
+/// none.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadReport {

@@ -1,8 +1,9 @@
 //! The secret that clients and replicas may share, and the tag that proves it.
 //!
-//! A tag is HMAC-SHA256 cut to 16 bytes. A forger who tries 2^64 datagrams has a chance of 2^−64 to hit one: truncation
-//! to half the hash, the shortest that RFC 2104 section 5 recommends, costs nothing that matters here. Only the tag is
-//! here; which bytes it covers is the datagram's business.
+//! A tag is HMAC-SHA256 cut to 16 bytes. A forger who tries 2^64 datagrams has a chance of 2^−64 to
+//! hit one: truncation to half the hash, the shortest that RFC 2104 section 5 recommends, costs
+//! nothing that matters here. Only the tag is here; which bytes it covers is the datagram's
+//! business.
 
 use super::hex;
 use core::fmt;
@@ -27,7 +28,8 @@ pub(super) const TAG_BYTES: usize = 16;
 /// ```
 #[derive(Clone)]
 pub struct ProbeKey {
-    /// HMAC that has taken in the key and nothing else: cloning it costs less than hashing the key again.
+    /// HMAC that has taken in the key and nothing else: cloning it costs less than hashing the key
+    /// again.
     primary: Hmac<Sha256>,
     /// A second key whose tags are accepted too, while keys are changed.
     also: Option<Hmac<Sha256>>,
@@ -53,8 +55,9 @@ impl ProbeKey {
         })
     }
 
-    /// The same key, which also accepts what was made with `other`; tags are still made with this one alone. For changing
-    /// keys without a gap: see "Changing keys" in `docs/probe-protocol.md`. What `other` accepts besides is dropped.
+    /// The same key, which also accepts what was made with `other`; tags are still made with this
+    /// one alone. For changing keys without a gap: see "Changing keys" in `docs/probe-protocol.md`.
+    /// What `other` accepts besides is dropped.
     #[must_use]
     pub fn accepting(self, other: &Self) -> Self {
         Self {
@@ -68,8 +71,8 @@ impl ProbeKey {
         tag_by(&self.primary, bytes)
     }
 
-    /// Whether `tag` was made of `bytes` with this key, or with the one that it also accepts. Takes as long for a wrong
-    /// tag as for a right one.
+    /// Whether `tag` was made of `bytes` with this key, or with the one that it also accepts. Takes
+    /// as long for a wrong tag as for a right one.
     pub(super) fn accepts(&self, bytes: &[u8], tag: &[u8; TAG_BYTES]) -> bool {
         let primary = tag_by(&self.primary, bytes).ct_eq(tag);
         let also = self

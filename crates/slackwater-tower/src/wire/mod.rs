@@ -1,10 +1,12 @@
 //! How probes and reports look on the wire: version 1 of the probe protocol.
 //!
-//! What requests and their answers carry beside it is in [`asks`], [`tie`], [`shed`] and [`carried`].
+//! What requests and their answers carry beside it is in [`asks`], [`tie`], [`shed`] and
+//! [`carried`].
 //!
-//! Two carriers, one meaning: [`datagram`] for UDP, [`headers`] for HTTP, [`signed`] for HTTP under a key. `docs/probe-protocol.md` is the specification,
-//! written so that others can implement it; `vectors/probe/` holds the test vectors that both sides of every
-//! implementation must pass. Nothing here reads a clock or a socket, allocates on the datagram path, or panics.
+//! Two carriers, one meaning: [`datagram`] for UDP, [`headers`] for HTTP, [`signed`] for HTTP under
+//! a key. `docs/probe-protocol.md` is the specification, written so that others can implement it;
+//! `vectors/probe/` holds the test vectors that both sides of every implementation must pass.
+//! Nothing here reads a clock or a socket, allocates on the datagram path, or panics.
 
 pub mod asks;
 pub mod carried;

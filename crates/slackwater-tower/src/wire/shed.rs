@@ -1,8 +1,9 @@
 //! How a replica says that it turned a request away unstarted: load, which is no failure.
 //!
-//! The answer has status 503, `retry-after: 1`, the kind `text/plain; charset=utf-8`, and in `x-slackwater-error` a mark for
-//! each reason. gRPC calls get status 200 and `grpc-status: 14` (`UNAVAILABLE`), or 4 (`DEADLINE_EXCEEDED`) where their deadline
-//! passed, with `grpc-retry-pushback-ms: 1000`.
+//! The answer has status 503, `retry-after: 1`, the kind `text/plain; charset=utf-8`, and in
+//! `x-slackwater-error` a mark for each reason. gRPC calls get status 200 and `grpc-status: 14`
+//! (`UNAVAILABLE`), or 4 (`DEADLINE_EXCEEDED`) where their deadline passed, with
+//! `grpc-retry-pushback-ms: 1000`.
 
 use crate::response::is_grpc;
 use http::header::{self, HeaderName, HeaderValue};

@@ -1,9 +1,10 @@
-//! Probes over HTTP under a key: the request proves that a client sent it, a moment ago; the answer proves that a replica
-//! gave it, to this request.
+//! Probes over HTTP under a key: the request proves that a client sent it, a moment ago; the answer
+//! proves that a replica gave it, to this request.
 //!
-//! What is signed is text, so that any language does it in a few lines; `docs/probe-protocol.md` has it word by word. The
-//! tag is the same as a datagram's. A replica keeps no state: a recorded probe is answered once more for as long as clocks
-//! may differ, and tells no more than the load of that moment. Nothing is hidden; that is for TLS.
+//! What is signed is text, so that any language does it in a few lines; `docs/probe-protocol.md`
+//! has it word by word. The tag is the same as a datagram's. A replica keeps no state: a recorded
+//! probe is answered once more for as long as clocks may differ, and tells no more than the load of
+//! that moment. Nothing is hidden; that is for TLS.
 
 use super::key::TAG_BYTES;
 use super::{ProbeKey, headers, hex};
@@ -16,7 +17,8 @@ pub const PROBE_AUTH: HeaderName = HeaderName::from_static("x-slackwater-probe-a
 /// In the answer: the tag of the request's time and nonce and of the whole report.
 pub const REPORT_AUTH: HeaderName = HeaderName::from_static("x-slackwater-report-auth");
 
-/// By how much the clocks of client and replica may differ, and so for how long a recorded probe is answered again.
+/// By how much the clocks of client and replica may differ, and so for how long a recorded probe is
+/// answered again.
 pub const CLOCK_SKEW_MAX: Duration = Duration::from_secs(30);
 
 const NONCE_DIGITS: usize = 16;
@@ -46,7 +48,8 @@ pub enum BadAuth {
     Stale,
 }
 
-/// Signs a request that is complete but for this, in place of any signature there. `nonce` must be hard to guess.
+/// Signs a request that is complete but for this, in place of any signature there. `nonce` must be
+/// hard to guess.
 pub fn sign_probe(
     key: &ProbeKey,
     at: SystemTime,
@@ -62,7 +65,8 @@ pub fn sign_probe(
     challenge
 }
 
-/// Whether a request was signed with `key`, at most [`CLOCK_SKEW_MAX`] from `now`; what to sign the answer for.
+/// Whether a request was signed with `key`, at most [`CLOCK_SKEW_MAX`] from `now`; what to sign the
+/// answer for.
 ///
 /// # Errors
 ///

@@ -1,9 +1,11 @@
 //! How a request's copy says that it is one of two, and where the other one went. `[H2]`
 //!
-//! `x-slackwater-tie: 00c0ffee00c0ffee; twin=10.0.0.7:8000`: the name that both copies have, 16 hexadecimal digits, and where
-//! the replica with the other one takes datagrams, an IP address with a port. A replica whose copy begins tells that one by a
-//! datagram ([`encode_begun`](super::datagram::encode_begun)). Whoever ties two copies draws the name, so that nobody guesses
-//! it; what a stranger says of a tie is not passed on. A field that is not quite like this says nothing.
+//! `x-slackwater-tie: 00c0ffee00c0ffee; twin=10.0.0.7:8000`: the name that both copies have, 16
+//! hexadecimal digits, and where the replica with the other one takes datagrams, an IP address with
+//! a port. A replica whose copy begins tells that one by a datagram
+//! ([`encode_begun`](super::datagram::encode_begun)). Whoever ties two copies draws the name, so
+//! that nobody guesses it; what a stranger says of a tie is not passed on. A field that is not
+//! quite like this says nothing.
 
 use super::hex;
 use core::net::SocketAddr;

@@ -223,7 +223,8 @@ async fn a_refused_probe_is_lost_and_the_replica_balanced_by_what_the_client_see
     assert!(balancer.snapshot().replicas.iter().all(|r| r.silent));
     assert_eq!(balancer.counters().probes_answered, 0);
 
-    // Whatever is held, no replica is left more than a little behind: the client's own counts decide.
+    // Whatever is held, no replica is left more than a little behind: the client's own counts
+    // decide.
     let held: Vec<_> = (0..30).map(|_| pick_ready(&balancer)).collect();
     for replica in replicas {
         let count = held.iter().filter(|l| l.replica() == replica).count();
@@ -430,7 +431,8 @@ async fn the_last_report_of_each_replica_outlives_the_pool() {
             prober.reports().report(probe.token, &report);
         }
     }
-    // One that came by another way is a report, too; of latency it says nothing, and what a probe told stands.
+    // One that came by another way is a report, too; of latency it says nothing, and what a probe
+    // told stands.
     let carried = LoadReport::new(Rif::new(20), None);
     loop {
         let lease = pick_ready(&balancer);

@@ -1,5 +1,5 @@
-//! What the tests share: waiting for a condition, a policy that writes outcomes down, a prober that a test answers for,
-//! and replicas on loopback.
+//! What the tests share: waiting for a condition, a policy that writes outcomes down, a prober that
+//! a test answers for, and replicas on loopback.
 
 use core::convert::Infallible;
 use core::net::{Ipv4Addr, SocketAddr};

@@ -1,4 +1,5 @@
-//! One request to every shard: canaries, good enough, second copies, and that nothing is left behind.
+//! One request to every shard: canaries, good enough, second copies, and that nothing is left
+//! behind.
 
 mod balanced;
 
@@ -335,7 +336,8 @@ async fn hedged(change: impl FnOnce(&mut HedgeSettings)) -> FanOut {
 #[tokio::test(start_paused = true)]
 async fn a_leaf_that_is_late_is_asked_again_and_the_first_answer_is_taken() {
     let all = hedged(|it| it.budget = share(500_000)).await;
-    // How its two copies go, and when and how that ends. Between them there are 10 ms, and the width of a bucket.
+    // How its two copies go, and when and how that ends. Between them there are 10 ms, and the
+    // width of a bucket.
     let slow = |first: Course, second: Course| {
         move |shard, nth| match (shard, nth) {
             (3, 0) => first,
@@ -388,7 +390,8 @@ async fn a_leaf_that_is_late_is_asked_again_and_the_first_answer_is_taken() {
     }
 }
 
-/// A leaf of which no copy answers but the third is asked at 10, 20 and 40 ms, each to the end of a bucket and a millisecond.
+/// A leaf of which no copy answers but the third is asked at 10, 20 and 40 ms, each to the end of a
+/// bucket and a millisecond.
 #[tokio::test(start_paused = true)]
 async fn a_leaf_whose_second_copy_is_late_too_is_asked_a_third_time() {
     let third = |fails: bool| {

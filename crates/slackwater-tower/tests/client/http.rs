@@ -29,7 +29,8 @@ fn balancer_for(probe: SocketAddr) -> (Balancer, Arc<HttpProber>, DriveGuard) {
     (balancer, prober, drive)
 }
 
-/// A server that answers each request with `reply` as it stands, and then closes the connection unless it `keeps` it.
+/// A server that answers each request with `reply` as it stands, and then closes the connection
+/// unless it `keeps` it.
 async fn raw_server(reply: &'static [u8], keeps: bool) -> (SocketAddr, JoinSet<()>) {
     async fn serve(mut stream: TcpStream, reply: &[u8], keeps: bool) -> std::io::Result<()> {
         let mut request = [0; 2048];

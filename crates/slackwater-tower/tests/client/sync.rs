@@ -175,7 +175,8 @@ async fn hints_attract(prober: impl Prober, probe: fn(&Replica) -> core::net::So
         };
         balancer.insert(addrs).expect("new");
     }
-    // The first rounds may meet their deadline while connections are made; from then on both answer.
+    // The first rounds may meet their deadline while connections are made; from then on both
+    // answer.
     for (hint, expected) in [(&b"user-17"[..], 0), (b"user-18", 1), (b"", 1)] {
         let mut both = None;
         while both.is_none() {

@@ -1,4 +1,5 @@
-//! Probes by UDP, end to end with the server's side, and against everything that is no proper reply.
+//! Probes by UDP, end to end with the server's side, and against everything that is no proper
+//! reply.
 
 use crate::common::{Replica, addr, pick_ready, prequal, udp_prober, until};
 use core::net::{Ipv6Addr, SocketAddr};
@@ -273,7 +274,8 @@ fn default_prober() -> UdpProber {
     UdpProber::bind(&UdpProberConfig::default()).expect("IPv4 is enough")
 }
 
-/// A replica that answers what has come when it is told to; on loopback what has been sent is there at once.
+/// A replica that answers what has come when it is told to; on loopback what has been sent is there
+/// at once.
 struct ByHand(std::net::UdpSocket);
 
 impl ByHand {

@@ -1,4 +1,5 @@
-//! The queue before a service, with the load layer around it, in paused time: who begins, in which order, and who never does.
+//! The queue before a service, with the load layer around it, in paused time: who begins, in which
+//! order, and who never does.
 
 use super::rig::{Scripted, Step, Steps};
 use core::num::NonZeroU32;
@@ -21,7 +22,8 @@ type Answer = Result<Response<Body>, std::io::Error>;
 type Body = Pin<Box<dyn http_body::Body<Data = bytes::Bytes, Error = std::io::Error> + Send>>;
 type Pending = Pin<Box<dyn Future<Output = Answer> + Send>>;
 
-/// A service that notes what it gets; the body of `/stream` is driven by the test, all else is over at once.
+/// A service that notes what it gets; the body of `/stream` is driven by the test, all else is over
+/// at once.
 struct Rig {
     load: Load,
     admission: Admission,

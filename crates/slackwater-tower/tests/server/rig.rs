@@ -1,4 +1,5 @@
-//! A small HTTP server with the layer, whose every response a test controls, and clients that can leave.
+//! A small HTTP server with the layer, whose every response a test controls, and clients that can
+//! leave.
 
 use bytes::Bytes;
 use core::net::SocketAddr;
@@ -60,7 +61,8 @@ impl Body for Scripted {
     }
 }
 
-/// The server under test. Responses to `/stream` are driven by the senders that come out of `streams`, in order.
+/// The server under test. Responses to `/stream` are driven by the senders that come out of
+/// `streams`, in order.
 pub(crate) struct Rig {
     pub(crate) load: Load,
     pub(crate) address: SocketAddr,

@@ -1,5 +1,5 @@
-//! Tied requests between two replicas in this process, with real datagrams: who begins tells the other, who then drops its
-//! copy, whether that waits or has yet to come.
+//! Tied requests between two replicas in this process, with real datagrams: who begins tells the
+//! other, who then drops its copy, whether that waits or has yet to come.
 
 use crate::eventually;
 use core::net::{IpAddr, SocketAddr};

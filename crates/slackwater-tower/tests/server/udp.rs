@@ -47,7 +47,8 @@ async fn receive(client: &UdpSocket, key: Option<&ProbeKey>) -> (ProbeReply, usi
     (decode_reply(&datagram[..bytes], key).unwrap(), bytes)
 }
 
-/// Asks with a nonce of its own and expects the very next datagram to be the answer: whatever was sent before got none.
+/// Asks with a nonce of its own and expects the very next datagram to be the answer: whatever was
+/// sent before got none.
 async fn assert_answers_this_one_only(client: &UdpSocket, key: Option<&ProbeKey>) {
     let nonce = 0xffff_0000_ffff_0000;
     client.send(&request(nonce, b"", key)).await.unwrap();
@@ -163,7 +164,8 @@ async fn the_largest_datagram_is_answered_and_one_byte_more_is_not() {
 
 #[tokio::test]
 async fn a_replayed_request_is_answered_with_the_load_of_now() {
-    // Replies are free of state: what a replay learns, its first sender had learned. The nonce protects the client.
+    // Replies are free of state: what a replay learns, its first sender had learned. The nonce
+    // protects the client.
     let load = Load::new();
     let client = respond(&load, Some(key(1)), IPV4).await;
     let recorded = request(9, b"", Some(&key(1)));
@@ -201,7 +203,8 @@ async fn clients_that_are_gone_do_not_end_it() {
     let responder = UdpSocket::bind(IPV4).await.unwrap();
     let gone = UdpSocket::bind(IPV4).await.unwrap();
     let gone_address = gone.local_addr().unwrap();
-    // A connected socket is one that hears of replies that did not arrive: "connection refused" on receiving.
+    // A connected socket is one that hears of replies that did not arrive: "connection refused" on
+    // receiving.
     responder.connect(gone_address).await.unwrap();
     let address = responder.local_addr().unwrap();
     gone.send_to(&request(1, b"", None), address).await.unwrap();

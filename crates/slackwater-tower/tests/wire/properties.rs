@@ -42,7 +42,8 @@ prop_compose! {
     }
 }
 
-/// Random bytes, half of them behind the start of a real datagram so that they get past the first checks.
+/// Random bytes, half of them behind the start of a real datagram so that they get past the first
+/// checks.
 fn datagrams() -> impl Strategy<Value = Vec<u8>> {
     let start = prop_oneof![
         Just(vec![]),

@@ -1,4 +1,5 @@
-//! The connection to an admin server: a stream of events, and single answers. Every wait has an end, every answer a size.
+//! The connection to an admin server: a stream of events, and single answers. Every wait has an
+//! end, every answer a size.
 
 use super::address::Address;
 use super::sse::{self, Event};
@@ -19,9 +20,11 @@ use tokio::time::timeout;
 
 /// A connection and the head of an answer have to be here by then, each.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
-/// The answer to a change comes when it is done, which may take host names that are resolved and fleets that are heard of.
+/// The answer to a change comes when it is done, which may take host names that are resolved and
+/// fleets that are heard of.
 const CHANGE_TIMEOUT: Duration = Duration::from_secs(40);
-/// A stream that says nothing for so long is broken: the server says that it is still there every 15 s.
+/// A stream that says nothing for so long is broken: the server says that it is still there every
+/// 15 s.
 const SILENCE_MAX: Duration = Duration::from_secs(40);
 /// Whole answers may have so many bytes.
 const ANSWER_BYTES_MAX: usize = 16 << 20;

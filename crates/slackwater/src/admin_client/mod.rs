@@ -1,8 +1,8 @@
-//! What the sub-commands share that talk to the admin server of a running process: where it is, what is asked of it, and what it
-//! says.
+//! What the sub-commands share that talk to the admin server of a running process: where it is,
+//! what is asked of it, and what it says.
 //!
-//! What comes from there comes from another machine: every wait has an end, every answer a size, and nothing of it reaches a
-//! terminal before it is [`clean`](crate::output::clean).
+//! What comes from there comes from another machine: every wait has an end, every answer a size,
+//! and nothing of it reaches a terminal before it is [`clean`](crate::output::clean).
 
 pub(crate) mod address;
 mod client;

@@ -1,8 +1,9 @@
 //! A stream of server-sent events, read as it comes: bytes in, events out, whatever the pieces.
 //!
-//! As the HTML standard has it ("9.2 Server-sent events"): lines end in LF, CR or both; a blank line ends an event; `data`
-//! lines are joined by LF; comments and unknown fields say nothing. Absent on purpose: `id` and `retry`, which the admin
-//! server does not send, since a stream begins with all that there is to know.
+//! As the HTML standard has it ("9.2 Server-sent events"): lines end in LF, CR or both; a blank
+//! line ends an event; `data` lines are joined by LF; comments and unknown fields say nothing.
+//! Absent on purpose: `id` and `retry`, which the admin server does not send, since a stream begins
+//! with all that there is to know.
 
 use memchr::memchr2;
 

@@ -1,7 +1,7 @@
 //! Settings on a command line: `prequal.probe_rate=2`, `policy=least_loaded`, `hedge.enabled=true`.
 //!
-//! A value is what TOML takes it for, so that it looks as it does in the file; what TOML takes for nothing is a text, so that
-//! `probe.deadline=50ms` needs no quotes.
+//! A value is what TOML takes it for, so that it looks as it does in the file; what TOML takes for
+//! nothing is a text, so that `probe.deadline=50ms` needs no quotes.
 
 use serde_json::{Map, Value};
 

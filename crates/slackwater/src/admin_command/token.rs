@@ -1,5 +1,5 @@
-//! The token that whoever changes something has to know: from a file or from the environment, and never on a command line,
-//! which everybody on the machine can read.
+//! The token that whoever changes something has to know: from a file or from the environment, and
+//! never on a command line, which everybody on the machine can read.
 
 use core::fmt;
 use http::HeaderValue;

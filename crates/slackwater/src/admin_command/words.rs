@@ -1,4 +1,5 @@
-//! What an admin server answers, in words. All of it comes from another machine, so nothing of it is shown as it is.
+//! What an admin server answers, in words. All of it comes from another machine, so nothing of it
+//! is shown as it is.
 
 use crate::output::clean;
 use crate::terminal::words::{clock, count};

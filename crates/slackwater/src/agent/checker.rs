@@ -1,9 +1,11 @@
-//! Goes and looks whether the server is there: the only one who connects for that purpose, so nothing piles up.
+//! Goes and looks whether the server is there: the only one who connects for that purpose, so
+//! nothing piles up.
 //!
-//! While the agent is withdrawn it tries again and again, first after 50 ms, then after twice as long each time up to
-//! 1 s. While all is well, it connects only when the server has given no response for a whole interval; so a busy
-//! server is never bothered, and a dead one without traffic is found as well. A check is a connection, opened and closed:
-//! what the server makes of it beyond that is not asked.
+//! While the agent is withdrawn it tries again and again, first after 50 ms, then after twice as
+//! long each time up to 1 s. While all is well, it connects only when the server has given no
+//! response for a whole interval; so a busy server is never bothered, and a dead one without
+//! traffic is found as well. A check is a connection, opened and closed: what the server makes of
+//! it beyond that is not asked.
 
 use super::presence::Presence;
 use core::time::Duration;
@@ -23,7 +25,8 @@ where
     tell(presence, connect().await);
 }
 
-/// Keeps `presence` true for ever. `connect` opens a connection and closes it, and ends by itself in good time.
+/// Keeps `presence` true for ever. `connect` opens a connection and closes it, and ends by itself
+/// in good time.
 pub(super) async fn keep_looking<C>(presence: &Presence, interval: Duration, connect: C)
 where
     C: AsyncFn() -> io::Result<()>,
@@ -148,7 +151,8 @@ mod tests {
                 pass(500).await;
             }
             assert!(server.tries_ms.borrow().is_empty());
-            // Silence is measured in quarters of the interval: from 1 s to 1.25 s after the last response.
+            // Silence is measured in quarters of the interval: from 1 s to 1.25 s after the last
+            // response.
             pass(5_000).await;
             let tries_ms = server.tries_ms.borrow();
             assert_eq!(tries_ms.len(), 5, "one a second: {tries_ms:?}");

@@ -1,8 +1,8 @@
 //! `slackwater agent` itself: opens its sockets, starts its workers, and ends in order.
 //!
-//! The main thread answers UDP probes, looks after the server and waits for signals, so that probes are answered in time
-//! however busy the workers are. On a signal the agent first only *says* that it stops; balancers hear it by their next
-//! probes, and then the listeners close.
+//! The main thread answers UDP probes, looks after the server and waits for signals, so that probes
+//! are answered in time however busy the workers are. On a signal the agent first only *says* that
+//! it stops; balancers hear it by their next probes, and then the listeners close.
 
 use super::checker;
 use super::cpu::{learn_from, start_learning};
@@ -226,7 +226,8 @@ fn probe_key(config: &AgentConfig) -> Result<Option<ProbeKey>, Fault> {
         .map_err(|error| Fault::usage(error.to_string()))
 }
 
-/// Those that tied requests are shared with, spoken to from where probes are answered; `None` where none are shared.
+/// Those that tied requests are shared with, spoken to from where probes are answered; `None` where
+/// none are shared.
 fn peers(
     config: &AgentConfig,
     key: Option<ProbeKey>,

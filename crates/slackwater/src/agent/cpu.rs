@@ -1,8 +1,9 @@
-//! The CPU that the server gets, for what the agent learns of its capacity: read by a thread of its own, never on a
-//! request's way, and less often while the server has hardly anything to do.
+//! The CPU that the server gets, for what the agent learns of its capacity: read by a thread of its
+//! own, never on a request's way, and less often while the server has hardly anything to do.
 //!
-//! The server may start after the agent, end, and start again as another process: it is looked for every second, and sums go on
-//! where they were. What is not there is said once, and capacity is learned from latency alone meanwhile.
+//! The server may start after the agent, end, and start again as another process: it is looked for
+//! every second, and sums go on where they were. What is not there is said once, and capacity is
+//! learned from latency alone meanwhile.
 
 use core::cell::Cell;
 use core::time::Duration;
@@ -18,28 +19,30 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Instant;
 
-/// The pause after a reading is so many times as long as the reading itself, so that one of very many threads takes no more
-/// than a hundredth of a core.
+/// The pause after a reading is so many times as long as the reading itself, so that one of very
+/// many threads takes no more than a hundredth of a core.
 const PAUSE_READINGS: u32 = 99;
-/// But no longer than this: one that took long because this process had to wait for a CPU itself says that there is something
-/// to learn.
+/// But no longer than this: one that took long because this process had to wait for a CPU itself
+/// says that there is something to learn.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
-/// While the server is quiet it is looked that often whether it still is: a look costs a fraction of what a reading does.
+/// While the server is quiet it is looked that often whether it still is: a look costs a fraction
+/// of what a reading does.
 const QUIET_LOOK: Duration = Duration::from_millis(200);
 /// How often it is looked where the server is.
 const LOOK: Duration = Duration::from_secs(1);
 /// And how often what limits it is read: quotas hardly ever change.
 const LIMITS: Duration = Duration::from_secs(5);
 thread_local! {
-    /// How long the reading took that was just taken by this thread; none for a look that took none, so that these need no clock.
+    /// How long the reading took that was just taken by this thread; none for a look that took
+    /// none, so that these need no clock.
     static TOOK: Cell<Duration> = const { Cell::new(Duration::ZERO) };
 }
 
 /// A process id, with a line's end and some blanks.
 const PID_FILE_BYTES_MAX: u64 = 32;
 
-/// Gives `builder` the server's CPU to learn from, whenever [`start_learning`]'s thread says; nothing if nothing is known of
-/// the server's process.
+/// Gives `builder` the server's CPU to learn from, whenever [`start_learning`]'s thread says;
+/// nothing if nothing is known of the server's process.
 pub(super) fn learn_from(builder: LoadBuilder, process: ServerProcess) -> LoadBuilder {
     if process == ServerProcess::Unknown {
         return builder;
@@ -55,9 +58,10 @@ pub(super) fn learn_from(builder: LoadBuilder, process: ServerProcess) -> LoadBu
     builder.cpu_totals(read).learn_when_told()
 }
 
-/// Has `load` learn on a thread of its own: to wake a runtime by a timer takes several times what a reading does. It ends with the
-/// process and nobody waits for it, for it has nothing to finish. Without knowledge of the server's process there is none, for
-/// then whoever asks for a report has it learn.
+/// Has `load` learn on a thread of its own: to wake a runtime by a timer takes several times what a
+/// reading does. It ends with the process and nobody waits for it, for it has nothing to finish.
+/// Without knowledge of the server's process there is none, for then whoever asks for a report has
+/// it learn.
 ///
 /// # Errors
 ///
@@ -82,7 +86,8 @@ fn keep_learning(load: &Load) {
     }
 }
 
-/// From one look to the next. After some time in which hardly anything happened, for so long again hardly anything is missed.
+/// From one look to the next. After some time in which hardly anything happened, for so long again
+/// hardly anything is missed.
 fn step_after(step: Duration, is_quiet: bool) -> Duration {
     if is_quiet {
         (step * 2).min(QUIET_LOOK)

@@ -1,12 +1,15 @@
-//! What becomes of a request: a probe is answered, a request goes to the server and counts on its way.
+//! What becomes of a request: a probe is answered, a request goes to the server and counts on its
+//! way.
 //!
-//! A query is in flight from the moment that it is sent on to the last byte of its response, by a guard that the
-//! response's body holds. What the agent answers itself is no sign of how the server does: probes, refusals, and requests
-//! turned away while withdrawn don't count at all; a request that found no server counts as failed. `[T1]`
+//! A query is in flight from the moment that it is sent on to the last byte of its response, by a
+//! guard that the response's body holds. What the agent answers itself is no sign of how the server
+//! does: probes, refusals, and requests turned away while withdrawn don't count at all; a request
+//! that found no server counts as failed. `[T1]`
 //!
-//! Where there is a queue, a request waits in it for its turn, and is in flight from the moment that it comes: what waits is
-//! load, too. One that is turned away then was never sent, and ends as if it had been given up. So does the copy of a tied
-//! request whose other copy has begun elsewhere. `[H2]`
+//! Where there is a queue, a request waits in it for its turn, and is in flight from the moment
+//! that it comes: what waits is load, too. One that is turned away then was never sent, and ends as
+//! if it had been given up. So does the copy of a tied request whose other copy has begun
+//! elsewhere. `[H2]`
 
 use super::presence::Presence;
 use bytes::Bytes;
@@ -166,7 +169,8 @@ impl AgentHandler {
         }
     }
 
-    /// What a response's head is to say of the load, if anything; then not what the server says of itself.
+    /// What a response's head is to say of the load, if anything; then not what the server says of
+    /// itself.
     fn load_of(&self, passing: &Passing, reply: &mut Reply) -> Option<CarriedField> {
         let query = passing.query.as_ref().filter(|_| self.reports)?;
         // A look at each name is cheaper than to look it up.

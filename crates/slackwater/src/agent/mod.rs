@@ -1,7 +1,9 @@
-//! The sub-command `slackwater agent`: the sidecar before one replica whose server cannot be changed.
+//! The sub-command `slackwater agent`: the sidecar before one replica whose server cannot be
+//! changed.
 //!
-//! It forwards requests to that one server, counts them, and answers probes in its name. When the server cannot be
-//! connected to, it withdraws: a dead server behind a live agent would otherwise look idle and attract everything.
+//! It forwards requests to that one server, counts them, and answers probes in its name. When the
+//! server cannot be connected to, it withdraws: a dead server behind a live agent would otherwise
+//! look idle and attract everything.
 //!
 //! | | file |
 //! |---|---|

@@ -1,8 +1,10 @@
-//! Whether the server is there, and what follows from that: the one place that decides what probes say.
+//! Whether the server is there, and what follows from that: the one place that decides what probes
+//! say.
 //!
-//! Two things make the agent unwelcoming: its server cannot be connected to (it *withdraws*, and comes back), or the
-//! agent itself is asked to stop (it does not come back). Either way its load says *draining*, so that balancers send it
-//! nothing. Who connects is not decided here: requests report what they meet, and `checker` goes and looks.
+//! Two things make the agent unwelcoming: its server cannot be connected to (it *withdraws*, and
+//! comes back), or the agent itself is asked to stop (it does not come back). Either way its load
+//! says *draining*, so that balancers send it nothing. Who connects is not decided here: requests
+//! report what they meet, and `checker` goes and looks.
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use slackwater_config::ReplicaAddress;
@@ -64,7 +66,8 @@ impl Presence {
 
     /// The server gave a response, so it is there.
     pub(super) fn hear(&self) {
-        // Read first: between two checks only one request has to take the cache line from the others.
+        // Read first: between two checks only one request has to take the cache line from the
+        // others.
         if !self.shared.heard.load(Ordering::Relaxed) {
             self.shared.heard.store(true, Ordering::Relaxed);
         }
@@ -125,10 +128,12 @@ impl Presence {
         self.shared.lost.notified().await;
     }
 
-    /// Changes the state and, if `changed` says so, tells it to the world; gives what `changed` said.
+    /// Changes the state and, if `changed` says so, tells it to the world; gives what `changed`
+    /// said.
     fn change(&self, changed: impl FnOnce(&mut State) -> bool) -> bool {
         let shared = &self.shared;
-        // Held throughout, so that two changes are told in the order in which they were made. No change can panic halfway.
+        // Held throughout, so that two changes are told in the order in which they were made. No
+        // change can panic halfway.
         let mut state = shared.state.lock().unwrap_or_else(PoisonError::into_inner);
         let has_changed = changed(&mut state);
         if has_changed {

@@ -1,7 +1,9 @@
-//! Everything that listens, opened before anything else happens, so that a port in use is told at once.
+//! Everything that listens, opened before anything else happens, so that a port in use is told at
+//! once.
 //!
-//! UDP sockets are not shared between workers as the listeners are: one task answers probes in microseconds, and a reply
-//! must leave by the socket that was asked. Sockets that come from a predecessor or from systemd are used as they are.
+//! UDP sockets are not shared between workers as the listeners are: one task answers probes in
+//! microseconds, and a reply must leave by the socket that was asked. Sockets that come from a
+//! predecessor or from systemd are used as they are.
 
 use crate::upgrade::{Inherited, Passed};
 use core::net::SocketAddr;
@@ -148,8 +150,8 @@ struct Opened {
     listeners: Vec<Vec<TcpListener>>,
 }
 
-/// Listeners and a socket for probes at one port. A port that the system chose may be in use for UDP; then it is asked
-/// for another one.
+/// Listeners and a socket for probes at one port. A port that the system chose may be in use for
+/// UDP; then it is asked for another one.
 fn open_both(address: SocketAddr, workers: usize) -> Result<(Opened, UdpSocket), Fault> {
     let mut tries_left = if address.port() == 0 { PORT_TRIES } else { 1 };
     loop {

@@ -17,8 +17,8 @@ use slackwater_tower::server::admission::Admission;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-/// What an agent's one service is called: as no service can be named, so that nobody adds an agent's counts to those of a proxy,
-/// which has sent the same requests.
+/// What an agent's one service is called: as no service can be named, so that nobody adds an
+/// agent's counts to those of a proxy, which has sent the same requests.
 const AGENT: &str = "(agent)";
 
 /// All that an agent can tell of itself.

@@ -1,6 +1,7 @@
-//! A worker: one thread with a runtime, listeners, and connections of its own. What it shares with the others is the load,
-//! whose tracker takes no lock, and the knowledge whether the server is there, which requests only read. With a queue before
-//! the server that is shared, too: a limit before one server has to be one, and a lock keeps it, for a moment.
+//! A worker: one thread with a runtime, listeners, and connections of its own. What it shares with
+//! the others is the load, whose tracker takes no lock, and the knowledge whether the server is
+//! there, which requests only read. With a queue before the server that is shared, too: a limit
+//! before one server has to be one, and a lock keeps it, for a moment.
 
 use super::handler::AgentHandler;
 use super::presence::Presence;

@@ -1,4 +1,5 @@
-//! The arguments of `slackwater demo`, and their way into [`Settings`]: everything is checked before anything starts.
+//! The arguments of `slackwater demo`, and their way into [`Settings`]: everything is checked
+//! before anything starts.
 
 use crate::json_output::JsonOutput;
 use crate::record::RecordArgs;
@@ -43,16 +44,20 @@ pub(crate) struct Args {
         allow_negative_numbers = true
     )]
     replicas: usize,
-    /// Requests per second to each side, 1 to 2000: what two cores carry for both [default: 40 for each replica, at most 2000]
+    /// Requests per second to each side, 1 to 2000: what two cores carry for both [default: 40 for
+    /// each replica, at most 2000]
     #[arg(long, value_name = "R", allow_negative_numbers = true)]
     rate: Option<f64>,
-    /// End after this many seconds, above 0 and at most 86400 [default: run until Ctrl-C, or for a day]
+    /// End after this many seconds, above 0 and at most 86400 [default: run until Ctrl-C, or for a
+    /// day]
     #[arg(long, value_name = "S", allow_negative_numbers = true)]
     seconds: Option<f64>,
-    /// Decides arrivals, costs of requests, neighbours and slow episodes: the same seed, the same load and troubles
+    /// Decides arrivals, costs of requests, neighbours and slow episodes: the same seed, the same
+    /// load and troubles
     #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true, value_parser = parse_seed)]
     seed: u64,
-    /// Write the figures to this file as JSON at the end; - is standard output, instead of all else there
+    /// Write the figures to this file as JSON at the end; - is standard output, instead of all else
+    /// there
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// Where the page is served [default: 127.0.0.1:9900, or the next of 20 ports that is free]

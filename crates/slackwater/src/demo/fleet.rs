@@ -1,7 +1,8 @@
-//! One of the twin fleets: embedded replicas with the real server side around each, and its UDP probe responder.
+//! One of the twin fleets: embedded replicas with the real server side around each, and its UDP
+//! probe responder.
 //!
-//! Inside is emulation (`replica`); from the load layer outwards everything is what a service in production would run.
-//! All tasks go to the runtime of the caller and end with the fleet.
+//! Inside is emulation (`replica`); from the load layer outwards everything is what a service in
+//! production would run. All tasks go to the runtime of the caller and end with the fleet.
 
 use super::replica::World;
 use super::replica::machine::{Figures, Machine};
@@ -91,7 +92,8 @@ impl Fleet {
     /// What is wrong with a replica from now on.
     ///
     /// # Errors
-    /// A replica that lives again has lost its port to another process, or there is none of that index.
+    /// A replica that lives again has lost its port to another process, or there is none of that
+    /// index.
     pub(super) async fn set_fault(&mut self, index: usize, fault: Fault) -> io::Result<()> {
         let Some(member) = self.members.get_mut(index) else {
             return Err(io::Error::other(format!("there is no replica {index}")));
@@ -147,10 +149,12 @@ impl Member {
     }
 }
 
-/// Answers probes while nothing is wrong that keeps the replica from it. Those that come meanwhile wait in the socket.
+/// Answers probes while nothing is wrong that keeps the replica from it. Those that come meanwhile
+/// wait in the socket.
 async fn respond(socket: UdpSocket, load: Load, mut faults: watch::Receiver<Fault>) {
     let mut responder = pin!(respond_udp(socket, load, None));
-    // Either ends only with the runtime; a replica that falls silent is balanced by what the proxy sees.
+    // Either ends only with the runtime; a replica that falls silent is balanced by what the proxy
+    // sees.
     while faults
         .wait_for(|fault| fault.answers_probes())
         .await

@@ -1,4 +1,5 @@
-//! The last minute, second by second: what the page's chart and the terminal's small one are drawn from.
+//! The last minute, second by second: what the page's chart and the terminal's small one are drawn
+//! from.
 
 use super::picture::{Quantiles, Second};
 use std::collections::VecDeque;
@@ -17,8 +18,9 @@ pub(super) struct History {
 }
 
 impl History {
-    /// Notes what is seen during second `now` of the run: which replica is slowed, if one is. Seconds that have ended since
-    /// the last call are read by `read(side, second)` and kept; of more than [`SECONDS`], only the newest.
+    /// Notes what is seen during second `now` of the run: which replica is slowed, if one is.
+    /// Seconds that have ended since the last call are read by `read(side, second)` and kept; of
+    /// more than [`SECONDS`], only the newest.
     pub(super) fn note(
         &mut self,
         now: u64,

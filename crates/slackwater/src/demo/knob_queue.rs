@@ -1,4 +1,5 @@
-//! Where orders are taken: knobs are turned at the admin address, on its thread, and obeyed by whoever has the sides.
+//! Where orders are taken: knobs are turned at the admin address, on its thread, and obeyed by
+//! whoever has the sides.
 
 use super::knobs::{Knob, Order};
 use super::live::InForce;

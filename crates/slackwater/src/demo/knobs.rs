@@ -1,4 +1,5 @@
-//! The knobs of the demo, as people turn them: what is asked for, in bounds, or why it cannot be had.
+//! The knobs of the demo, as people turn them: what is asked for, in bounds, or why it cannot be
+//! had.
 
 use super::args::{RATE_MAX, RATE_MIN};
 use super::replica::trouble::{Fault, Trouble};
@@ -82,7 +83,8 @@ pub(crate) struct ReplicaBody {
     /// What is wrong with itself.
     #[cfg_attr(test, schemars(extend("enum" = Fault::NAMES)))]
     fault: Option<String>,
-    /// Percent of its requests that are answered with 503; goes with the fault `failing`. Left out: all.
+    /// Percent of its requests that are answered with 503; goes with the fault `failing`. Left out:
+    /// all.
     #[cfg_attr(test, schemars(range(min = 1, max = 100)))]
     failing_percent: Option<u64>,
 }

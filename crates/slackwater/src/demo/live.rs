@@ -1,4 +1,5 @@
-//! What the demo adds to live data: what the knobs stand at, and what the load generators see. `docs/live.md` has each field.
+//! What the demo adds to live data: what the knobs stand at, and what the load generators see.
+//! `docs/live.md` has each field.
 
 use super::args::{RATE_MAX, RATE_MIN};
 use super::page::Latest;
@@ -154,7 +155,8 @@ struct SideTick {
     overall: Figures,
 }
 
-/// What ended in some time; latencies are from the intended start, in microseconds, and `null` where nothing ended.
+/// What ended in some time; latencies are from the intended start, in microseconds, and `null`
+/// where nothing ended.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[cfg_attr(test, schemars(rename = "DemoFigures"))]

@@ -1,7 +1,9 @@
-//! The sub-command `slackwater demo`: two policies balance the same load over twin fleets, on this machine, for all to see.
+//! The sub-command `slackwater demo`: two policies balance the same load over twin fleets, on this
+//! machine, for all to see.
 //!
-//! Real: the HTTP requests, the proxies (`serve`, in this process), the load layer and the UDP probes of every replica,
-//! the load generator. Emulated: how long a replica takes (`replica`), so that two cores play a fleet of many.
+//! Real: the HTTP requests, the proxies (`serve`, in this process), the load layer and the UDP
+//! probes of every replica, the load generator. Emulated: how long a replica takes (`replica`), so
+//! that two cores play a fleet of many.
 //!
 //! | | |
 //! |---|---|

@@ -1,4 +1,5 @@
-//! Looks at both sides and puts a [`Picture`] together: load generator, replicas and proxy, read at one moment.
+//! Looks at both sides and puts a [`Picture`] together: load generator, replicas and proxy, read at
+//! one moment.
 //!
 //! Everything is read through handles that may be used from any thread.
 
@@ -106,7 +107,8 @@ impl Observer {
         second.ask_proxy();
         let elapsed = first.handles.live.figures().elapsed;
         let now = elapsed.as_secs();
-        // Reading the whole run's histogram takes some hundred microseconds: once a second is enough, but for the end.
+        // Reading the whole run's histogram takes some hundred microseconds: once a second is
+        // enough, but for the end.
         if self.overall_at != Some(now) || phase == Phase::Stopping {
             self.overall_at = Some(now);
             first.read_overall();

@@ -1,4 +1,5 @@
-//! The demo's admin server: its knobs, and what is as of any `serve`, with two services, one for each side.
+//! The demo's admin server: its knobs, and what is as of any `serve`, with two services, one for
+//! each side.
 
 use super::knob_queue::KnobQueue;
 use super::knobs::Knob;
@@ -25,8 +26,8 @@ const CONNECTIONS_MAX: u32 = 32;
 /// The picture last made; none before the first.
 pub(super) type Latest = watch::Receiver<Option<Arc<Picture>>>;
 
-/// Opens the page's listener at the first of `addresses` that is free. With one address to choose from, its being taken is
-/// an error; with several, only that all are.
+/// Opens the page's listener at the first of `addresses` that is free. With one address to choose
+/// from, its being taken is an error; with several, only that all are.
 ///
 /// # Errors
 /// No address can be had.

@@ -1,4 +1,5 @@
-//! What the demo shows at one moment, as plain data: the terminal draws it, and live data have a part of it.
+//! What the demo shows at one moment, as plain data: the terminal draws it, and live data have a
+//! part of it.
 //!
 //! Nothing here reads a clock, a socket or a lock; `observe` does.
 
@@ -22,8 +23,8 @@ pub(super) struct Picture {
     /// How often a knob was turned.
     pub(super) turns: u64,
     pub(super) seed: u64,
-    /// How late requests left the load generators since the start, at p99 and on the worse side: how far this computer
-    /// lags behind what it plays.
+    /// How late requests left the load generators since the start, at p99 and on the worse side:
+    /// how far this computer lags behind what it plays.
     pub(super) sent_late_p99_ms: f64,
     /// What both twins of each replica have in common.
     pub(super) replicas: Vec<Weather>,
@@ -168,7 +169,8 @@ impl Picture {
         (!troubles.is_empty()).then(|| troubles.join(", "))
     }
 
-    /// The names of the policies; where both sides have the same, the second gets an ending that tells them apart.
+    /// The names of the policies; where both sides have the same, the second gets an ending that
+    /// tells them apart.
     pub(super) fn names(&self) -> [String; 2] {
         names(self.sides.each_ref().map(|side| side.policy))
     }

@@ -1,7 +1,9 @@
-//! One side of the demo: a fleet, the proxy of `slackwater serve` before it, and the load that is sent to it.
+//! One side of the demo: a fleet, the proxy of `slackwater serve` before it, and the load that is
+//! sent to it.
 //!
-//! The proxy is the real one, in this process on a thread of its own, configured by the text of a file:
-//! everything at its default but what the demo has to choose. Both sides are made alike; only the policy differs.
+//! The proxy is the real one, in this process on a thread of its own, configured by the text of a
+//! file: everything at its default but what the demo has to choose. Both sides are made alike; only
+//! the policy differs.
 
 use super::fleet::{Addresses, Fleet};
 use super::observe::{Handles, RECENT_SECONDS};
@@ -21,18 +23,20 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
-/// Idle connections that a proxy keeps to each replica: fewer than by default, because the replicas, the proxies and the
-/// load generators all share the descriptors of one process.
+/// Idle connections that a proxy keeps to each replica: fewer than by default, because the
+/// replicas, the proxies and the load generators all share the descriptors of one process.
 const IDLE_CONNECTIONS_MAX: u32 = 16;
 
-/// Connections are kept for as long as a demo can last: one that is closed for having been idle, in the moment in which a
-/// request is sent over it, would be counted as that policy's error.
+/// Connections are kept for as long as a demo can last: one that is closed for having been idle, in
+/// the moment in which a request is sent over it, would be counted as that policy's error.
 const IDLE: &str = "24h";
 
-/// Requests that take so long are kept, with why they went where they went; those that fail are, too.
+/// Requests that take so long are kept, with why they went where they went; those that fail are,
+/// too.
 const SLOW: &str = "250ms";
 
-/// Longest time that a request may take: long enough that a replica slowed for 3 s shows as latency, not as errors.
+/// Longest time that a request may take: long enough that a replica slowed for 3 s shows as
+/// latency, not as errors.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long a fleet may take to end once nobody sends any more.
@@ -116,7 +120,8 @@ impl Side {
         }
     }
 
-    /// Begins to send, in a task of the current runtime; `stop` ends the schedule early. `None` if it began before.
+    /// Begins to send, in a task of the current runtime; `stop` ends the schedule early. `None` if
+    /// it began before.
     pub(super) fn drive(&mut self, stop: &CancellationToken) -> Option<Driven> {
         let driven = self.run.take()?.drive(stop.clone());
         Some(AbortOnDropHandle::new(tokio::spawn(driven)))
@@ -132,8 +137,8 @@ impl Side {
         &self.service
     }
 
-    /// Has somebody else balance from now on, by a service of this name: the proxy reads another configuration. Requests that
-    /// run stay where they are.
+    /// Has somebody else balance from now on, by a service of this name: the proxy reads another
+    /// configuration. Requests that run stay where they are.
     ///
     /// # Errors
     /// The proxy cannot; then nothing has changed.
@@ -176,7 +181,8 @@ impl Side {
     }
 }
 
-/// What a side's service is called: by its policy, told apart from the other side's where that is called so.
+/// What a side's service is called: by its policy, told apart from the other side's where that is
+/// called so.
 pub(super) fn service_name(side: usize, policy: &PolicyEntry, other: Option<&str>) -> String {
     if other == Some(policy.name) {
         format!("{}_{}", policy.name, side + 1)

@@ -1,7 +1,9 @@
-//! The demo from curtain to curtain: both sides started, the same load sent to both, shown while it runs, summed up.
+//! The demo from curtain to curtain: both sides started, the same load sent to both, shown while it
+//! runs, summed up.
 //!
-//! Everything but the proxies and the page runs on one small runtime. The first Ctrl-C (or SIGTERM) ends the schedules
-//! and waits for the answers under way, the second does not wait. Whatever was started is ended on every way out.
+//! Everything but the proxies and the page runs on one small runtime. The first Ctrl-C (or SIGTERM)
+//! ends the schedules and waits for the answers under way, the second does not wait. Whatever was
+//! started is ended on every way out.
 
 use super::args::Settings;
 use super::knob_queue::{KnobQueue, Turn};
@@ -190,7 +192,8 @@ impl Show<'_> {
         Ok(())
     }
 
-    /// From the same offset on at both sides, and late enough that both hear of it before: their arrivals stay the same.
+    /// From the same offset on at both sides, and late enough that both hear of it before: their
+    /// arrivals stay the same.
     fn set_rate(&self, per_second: f64) {
         let elapsed = self.sides.iter().map(Side::elapsed).max();
         let from = elapsed.unwrap_or_default() + RATE_LEAD;

@@ -1,7 +1,8 @@
 //! What a demo came to: the figures for `--json`, and the closing table and verdict for people.
 //!
-//! The JSON's names are an interface (`docs/demo.md` lists them). Each side has all that `slackwater load` measures, so
-//! `p50_ms`, `p99_ms`, `p999_ms`, `errors` and `requests` mean here what they mean there.
+//! The JSON's names are an interface (`docs/demo.md` lists them). Each side has all that
+//! `slackwater load` measures, so `p50_ms`, `p99_ms`, `p999_ms`, `errors` and `requests` mean here
+//! what they mean there.
 
 use super::picture::{Picks, Side, names};
 use super::verdict::{Contender, Tense, doubt, ratio, verdict};
@@ -22,7 +23,8 @@ pub(super) struct Summary {
     pub(super) interrupted: bool,
     /// How often a knob was turned on the way.
     pub(super) knobs_turned: u64,
-    /// The first side's 99th percentile as a share of the second's; `None` where nothing was measured.
+    /// The first side's 99th percentile as a share of the second's; `None` where nothing was
+    /// measured.
     pub(super) p99_ratio: Option<f64>,
     /// As given by `--policy` and `--versus`.
     pub(super) sides: [SideSummary; 2],

@@ -1,12 +1,13 @@
-//! Who did better at the 99th percentile, in a sentence: the point of the demo, said as plainly when it is missed.
+//! Who did better at the 99th percentile, in a sentence: the point of the demo, said as plainly
+//! when it is missed.
 
 use crate::terminal::words;
 
 /// Requests below which a 99th percentile says little: it would rest on fewer than ten of them.
 const REQUESTS_MIN: u64 = 1_000;
 
-/// Within this of one another, two 99th percentiles count as the same: arrivals and neighbours are twins, but which
-/// replica gets which request is not.
+/// Within this of one another, two 99th percentiles count as the same: arrivals and neighbours are
+/// twins, but which replica gets which request is not.
 const SAME_WITHIN: f64 = 0.1;
 
 /// One side's share of the comparison.
@@ -28,7 +29,8 @@ pub(super) enum Tense {
     Past,
 }
 
-/// The first side's 99th percentile as a share of the second's; `None` where one of them is unknown or zero.
+/// The first side's 99th percentile as a share of the second's; `None` where one of them is unknown
+/// or zero.
 pub(super) fn ratio(sides: [Option<f64>; 2]) -> Option<f64> {
     let [first, second] = sides;
     first
@@ -65,11 +67,12 @@ pub(super) fn verdict(sides: [Contender<'_>; 2], tense: Tense) -> String {
     text
 }
 
-/// Lateness of requests on leaving the generator, at p99, from which the figures are called into doubt: the latencies are
-/// then the computer's rather than the policies'.
+/// Lateness of requests on leaving the generator, at p99, from which the figures are called into
+/// doubt: the latencies are then the computer's rather than the policies'.
 const SENT_LATE_MS: f64 = 5.0;
 
-/// A warning when the computer has no time for the demo, in lines of at most 80 columns; `None` when it has.
+/// A warning when the computer has no time for the demo, in lines of at most 80 columns; `None`
+/// when it has.
 pub(super) fn doubt(sent_late_p99_ms: f64, tense: Tense) -> Option<String> {
     let (is, leave) = match tense {
         Tense::Present => ("is", "leave"),

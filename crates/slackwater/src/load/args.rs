@@ -1,4 +1,5 @@
-//! The arguments of `slackwater load`, and their way into a [`Plan`]: everything is checked before anything is sent.
+//! The arguments of `slackwater load`, and their way into a [`Plan`]: everything is checked before
+//! anything is sent.
 
 use super::{Arrivals, Plan, Protocol, parse};
 use crate::seed::parse_seed;
@@ -62,10 +63,12 @@ pub(crate) struct Args {
         allow_negative_numbers = true
     )]
     streams: usize,
-    /// Most requests that wait for a connection; one more is not sent and counts as the error `overload`
+    /// Most requests that wait for a connection; one more is not sent and counts as the error
+    /// `overload`
     #[arg(long, value_name = "N", default_value_t = Plan::QUEUE_CAPACITY.get(), allow_negative_numbers = true)]
     queue: usize,
-    /// Longest time from a request's intended start to the end of its answer, such as 250ms, 5s or 1m, at most 1h
+    /// Longest time from a request's intended start to the end of its answer, such as 250ms, 5s or
+    /// 1m, at most 1h
     #[arg(
         long,
         value_name = "TIME",

@@ -1,7 +1,8 @@
 //! `slackwater load` itself: runs the plan, shows its progress, tells its figures.
 //!
-//! The table goes to standard output, progress to standard error and only when that is a terminal, so that output can
-//! be piped. The JSON file is opened before the run, so that a bad path costs nobody ten minutes.
+//! The table goes to standard output, progress to standard error and only when that is a terminal,
+//! so that output can be piped. The JSON file is opened before the run, so that a bad path costs
+//! nobody ten minutes.
 
 use super::{Args, Live, Run, Summary};
 use crate::json_output::JsonOutput;
@@ -52,8 +53,9 @@ pub(crate) fn run(args: Args) -> Result<(), Fault> {
     }
 }
 
-/// One thread measures best as long as it keeps up: no wake-up crosses from one processor to another between the
-/// kernel and the request, which is worth 60 µs at the median and a quarter of the processor time at 10,000 requests/s.
+/// One thread measures best as long as it keeps up: no wake-up crosses from one processor to
+/// another between the kernel and the request, which is worth 60 µs at the median and a quarter of
+/// the processor time at 10,000 requests/s.
 fn runtime(threads: usize) -> Result<Runtime, Fault> {
     let mut builder = match threads {
         1 => Builder::new_current_thread(),

@@ -1,10 +1,12 @@
 //! The open loop: arrivals come when the schedule says, whatever the target does.
 //!
-//! Three parties. The *pacer* thread puts each arrival, when due, into a bounded queue and never waits; an arrival that
-//! finds the queue full has failed. The *dispatcher* task takes arrivals out in order and spawns each one's exchange as
-//! soon as a slot (a connection, or a stream of one) is free. Each *exchange* ends at its deadline, counted from the
-//! intended start like the latency. Since deadlines fall due in the order of arrival, a queue behind a target that hangs
-//! drains by itself: no arrival stays past its deadline, and a run ends at most one timeout after its schedule.
+//! Three parties. The *pacer* thread puts each arrival, when due, into a bounded queue and never
+//! waits; an arrival that finds the queue full has failed. The *dispatcher* task takes arrivals out
+//! in order and spawns each one's exchange as soon as a slot (a connection, or a stream of one) is
+//! free. Each *exchange* ends at its deadline, counted from the intended start like the latency.
+//! Since deadlines fall due in the order of arrival, a queue behind a target that hangs drains by
+//! itself: no arrival stays past its deadline, and a run ends at most one timeout after its
+//! schedule.
 
 use super::live::{Live, Shared};
 use super::outcome::Failure;
@@ -53,11 +55,12 @@ impl Run {
         Live::new(Arc::clone(&self.0))
     }
 
-    /// Carries the plan out and waits for every answer or its deadline. `stop` ends the schedule early; what is under way
-    /// or queued by then is still waited for. Dropping the future ends everything at once.
+    /// Carries the plan out and waits for every answer or its deadline. `stop` ends the schedule
+    /// early; what is under way or queued by then is still waited for. Dropping the future ends
+    /// everything at once.
     ///
-    /// Needs a tokio runtime with time and I/O; the measurement is only as good as the share of a processor that the
-    /// runtime gets.
+    /// Needs a tokio runtime with time and I/O; the measurement is only as good as the share of a
+    /// processor that the runtime gets.
     ///
     /// # Errors
     /// The pacer's thread cannot be started.
@@ -134,10 +137,12 @@ async fn dispatch(shared: &Arc<Shared>, mut arrivals: mpsc::Receiver<Arrival>) {
     let slots = shared.plan.slots().min(Semaphore::MAX_PERMITS);
     let slots = Arc::new(Semaphore::new(slots));
     let mut exchanges = JoinSet::new();
-    // Whoever was due before the last wait for a slot ended has waited too, behind the one that did.
+    // Whoever was due before the last wait for a slot ended has waited too, behind the one that
+    // did.
     let mut last_wait_ended = shared.start();
     loop {
-        // The slot comes first: what has left the queue is sent at once, so the queue holds just what its capacity says.
+        // The slot comes first: what has left the queue is sent at once, so the queue holds just
+        // what its capacity says.
         let slot = if let Ok(slot) = Arc::clone(&slots).try_acquire_owned() {
             slot
         } else {

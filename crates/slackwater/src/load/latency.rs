@@ -1,8 +1,8 @@
 //! Latencies as a histogram, and the figures read from it.
 //!
-//! Kept in whole microseconds up to [`LATENCY_MAX`]; longer ones count as that. A histogram answers with the upper end
-//! of the bucket a value lies in, so figures are never too low, and too high by less than 0.1 % (three digits) or 1 %
-//! (two).
+//! Kept in whole microseconds up to [`LATENCY_MAX`]; longer ones count as that. A histogram answers
+//! with the upper end of the bucket a value lies in, so figures are never too low, and too high by
+//! less than 0.1 % (three digits) or 1 % (two).
 
 use core::time::Duration;
 use hdrhistogram::Histogram;

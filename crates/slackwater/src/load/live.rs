@@ -1,7 +1,7 @@
 //! The state that a run shares with whoever watches it.
 //!
-//! One lock guards the record; it is held for well under a microsecond by each request, and for some tens while a
-//! watcher reads the window. Watch a few times a second, not in a loop.
+//! One lock guards the record; it is held for well under a microsecond by each request, and for
+//! some tens while a watcher reads the window. Watch a few times a second, not in a loop.
 
 use super::plan::Plan;
 use super::record::Record;
@@ -126,8 +126,9 @@ impl Live {
         self.0.lock().window.second(number)
     }
 
-    /// Asks for another mean rate from `from` on, an offset from the start; arrivals that were due before stay as they were.
-    /// Runs of the same schedule that are told the same, before that time comes, have the same arrivals still.
+    /// Asks for another mean rate from `from` on, an offset from the start; arrivals that were due
+    /// before stay as they were. Runs of the same schedule that are told the same, before that time
+    /// comes, have the same arrivals still.
     pub(crate) fn set_rate(&self, from: Duration, per_second: f64) {
         self.0.rates().change(from, per_second);
     }

@@ -1,7 +1,8 @@
 //! How a request can end, and the kinds of error that the figures tell apart.
 //!
-//! Every arrival ends exactly once, as an [`Answer`] or as a [`Failure`]; both go into the latency record.
-//! A 5xx answer is an answer here (its body was read to the end); the record counts it as an error.
+//! Every arrival ends exactly once, as an [`Answer`] or as a [`Failure`]; both go into the latency
+//! record. A 5xx answer is an answer here (its body was read to the end); the record counts it as
+//! an error.
 
 use core::error::Error;
 use core::fmt::Write as _;

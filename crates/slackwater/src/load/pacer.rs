@@ -1,11 +1,12 @@
 //! Turns a schedule into arrivals at the right moments, on a thread of its own.
 //!
-//! An async timer wakes on whole milliseconds; a thread asleep in the kernel wakes within tens of microseconds and is
-//! not held up by a busy runtime. Linux may add up to 50 µs to any sleep (the default timer slack), so the pacer asks
-//! to be woken that much early and spins away what is left, which is usually nothing and never over 50 µs for each
-//! sleep. Arrivals nearer to each other than that are issued without spinning, a few at a time: at high rates the
-//! pacer still sleeps, at low rates it costs next to nothing. What lateness remains is measured ("sent late").
-//! It never waits for the target: whoever takes the arrivals must do so without blocking.
+//! An async timer wakes on whole milliseconds; a thread asleep in the kernel wakes within tens of
+//! microseconds and is not held up by a busy runtime. Linux may add up to 50 µs to any sleep (the
+//! default timer slack), so the pacer asks to be woken that much early and spins away what is left,
+//! which is usually nothing and never over 50 µs for each sleep. Arrivals nearer to each other than
+//! that are issued without spinning, a few at a time: at high rates the pacer still sleeps, at low
+//! rates it costs next to nothing. What lateness remains is measured ("sent late"). It never waits
+//! for the target: whoever takes the arrivals must do so without blocking.
 
 use core::ops::ControlFlow;
 use core::time::Duration;
@@ -26,9 +27,9 @@ pub(super) trait Timetable {
     fn advance(&mut self);
 }
 
-/// Calls `issue` with each arrival's intended start, `start` plus its offset, no earlier than that; returns at `start`
-/// plus `length`, or as soon as `issue` breaks or `stopped` says so. The timetable may change on the way: it is asked again
-/// after each sleep.
+/// Calls `issue` with each arrival's intended start, `start` plus its offset, no earlier than that;
+/// returns at `start` plus `length`, or as soon as `issue` breaks or `stopped` says so. The
+/// timetable may change on the way: it is asked again after each sleep.
 pub(super) fn pace(
     mut timetable: impl Timetable,
     start: Instant,

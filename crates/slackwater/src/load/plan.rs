@@ -1,7 +1,8 @@
 //! What one run of the generator is asked to do: target, rate, length, protocol, request.
 //!
-//! A plan is plain data. The command line builds it from checked arguments ([`super::args`]), the demo builds it in
-//! code; [`super::Run`] carries it out. Nothing here opens a socket or reads a clock.
+//! A plan is plain data. The command line builds it from checked arguments ([`super::args`]), the
+//! demo builds it in code; [`super::Run`] carries it out. Nothing here opens a socket or reads a
+//! clock.
 
 use bytes::Bytes;
 use core::num::NonZeroUsize;
@@ -34,8 +35,8 @@ pub(crate) enum Protocol {
     Http1,
     /// HTTP/2 with prior knowledge (h2c).
     Http2 {
-        /// Requests at once on one connection. The target may allow fewer; the surplus waits inside the connection,
-        /// its latency running.
+        /// Requests at once on one connection. The target may allow fewer; the surplus waits inside
+        /// the connection, its latency running.
         streams_per_connection: NonZeroUsize,
     },
 }
@@ -67,32 +68,34 @@ pub(crate) struct Plan {
     pub(crate) protocol: Protocol,
     /// Most connections open at once.
     pub(crate) connections: NonZeroUsize,
-    /// Most arrivals that wait because every connection is taken. An arrival that finds the queue full is not sent and
-    /// ends as [`super::outcome::ErrorKind::Overload`].
+    /// Most arrivals that wait because every connection is taken. An arrival that finds the queue
+    /// full is not sent and ends as [`super::outcome::ErrorKind::Overload`].
     pub(crate) queue_capacity: NonZeroUsize,
     /// Longest time from an arrival's intended start to its answer's last byte.
     pub(crate) timeout: Duration,
-    /// Seed of the arrival times: the same seed, rate and length give the same arrivals for every target.
+    /// Seed of the arrival times: the same seed, rate and length give the same arrivals for every
+    /// target.
     pub(crate) seed: u64,
     /// The request's method.
     pub(crate) method: Method,
-    /// The request's headers besides those the generator sets (`host`, `user-agent`, `content-length`); a `host` or
-    /// `user-agent` given here wins.
+    /// The request's headers besides those the generator sets (`host`, `user-agent`,
+    /// `content-length`); a `host` or `user-agent` given here wins.
     pub(crate) headers: HeaderMap,
-    /// Carries each request's number, its place among the arrivals from 0, in place of a header of that name; `None`: no
-    /// request is numbered. Runs of the same schedule give the same numbers to the same arrivals.
+    /// Carries each request's number, its place among the arrivals from 0, in place of a header of
+    /// that name; `None`: no request is numbered. Runs of the same schedule give the same numbers
+    /// to the same arrivals.
     pub(crate) number_header: Option<HeaderName>,
     /// The request's body, the same for each request.
     pub(crate) body: Bytes,
 }
 
 impl Plan {
-    /// Arrivals that wait for a connection at most, unless asked otherwise: a target that hangs for 5 s at
-    /// 10,000 requests/s fits.
+    /// Arrivals that wait for a connection at most, unless asked otherwise: a target that hangs for
+    /// 5 s at 10,000 requests/s fits.
     pub(crate) const QUEUE_CAPACITY: NonZeroUsize = NonZeroUsize::MIN.saturating_add(65_535);
 
-    /// A plan for plain `GET` requests over HTTP/1.1: Poisson arrivals, no warm-up, 1,000 connections, a timeout of
-    /// 5 s, seed 1.
+    /// A plan for plain `GET` requests over HTTP/1.1: Poisson arrivals, no warm-up, 1,000
+    /// connections, a timeout of 5 s, seed 1.
     pub(crate) fn new(target: Uri, rate_per_second: f64, duration: Duration) -> Self {
         Self {
             target,

@@ -3,10 +3,11 @@
 //! What each end contributes to the latencies:
 //! - an answer: from the intended start to the last byte of the body, whatever its status;
 //! - a timeout, and an arrival that was never sent because the queue was full: the whole timeout;
-//! - any other failure: from the intended start to the moment the failure was known, at most the timeout.
+//! - any other failure: from the intended start to the moment the failure was known, at most the
+//!   timeout.
 //!
-//! So a stall is seen by every arrival that was meant to start in it, and a target cannot look fast by failing. For one
-//! that fails *quickly* the latencies of good answers are kept apart as well.
+//! So a stall is seen by every arrival that was meant to start in it, and a target cannot look fast
+//! by failing. For one that fails *quickly* the latencies of good answers are kept apart as well.
 
 use super::latency::{Digits, Latencies};
 use super::outcome::{Answer, ErrorKind, Failure};
@@ -40,8 +41,8 @@ pub(super) struct Record {
     /// Answers by the first digit of their status, 1 to 5 at index 0 to 4.
     pub(super) statuses: [u64; 5],
     pub(super) body_bytes: u64,
-    /// Good answers that came between the end of the warm-up and the end of the schedule, also to arrivals of the
-    /// warm-up.
+    /// Good answers that came between the end of the warm-up and the end of the schedule, also to
+    /// arrivals of the warm-up.
     pub(super) good_in_time: u64,
     /// When the schedule ended or was stopped; `None` while it runs.
     pub(super) schedule_ended: Option<Duration>,
@@ -276,7 +277,8 @@ mod tests {
             (whole.issued, whole.started, whole.ended, whole.overloads),
             (2, 1, 1, 1)
         );
-        // The answer came after the warm-up's end: it is part of the throughput of the measured time.
+        // The answer came after the warm-up's end: it is part of the throughput of the measured
+        // time.
         assert_eq!(record.good_in_time, 1);
         record.issue(before + MS);
         assert_eq!(record.issued, 1);

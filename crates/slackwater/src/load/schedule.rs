@@ -1,7 +1,8 @@
 //! When each request should start: a pure, seeded sequence of offsets from the start of a run.
 //!
-//! The schedule knows nothing of the target, so two targets given the same seed, rate and length get exactly the same
-//! arrivals (common random numbers): a difference between their latencies is then theirs, not the draw's.
+//! The schedule knows nothing of the target, so two targets given the same seed, rate and length
+//! get exactly the same arrivals (common random numbers): a difference between their latencies is
+//! then theirs, not the draw's.
 
 use super::plan::Arrivals;
 use core::time::Duration;
@@ -14,10 +15,12 @@ fn fraction(draw: &mut impl Draw) -> f64 {
     (draw.draw() >> 11) as f64 * SCALE
 }
 
-/// The times of arrivals: offsets from the start of the run, never decreasing, all below the schedule's length.
+/// The times of arrivals: offsets from the start of the run, never decreasing, all below the
+/// schedule's length.
 ///
-/// Arrivals are drawn in *mean gaps*, a time that passes as quickly as requests are asked for; [`Rates`] turn it into
-/// real time. So another rate moves what is still to come and draws nothing anew.
+/// Arrivals are drawn in *mean gaps*, a time that passes as quickly as requests are asked for;
+/// [`Rates`] turn it into real time. So another rate moves what is still to come and draws nothing
+/// anew.
 #[derive(Debug, Clone)]
 pub(crate) struct Schedule {
     arrivals: Arrivals,
@@ -32,8 +35,8 @@ pub(crate) struct Schedule {
 const NS_PER_SECOND: f64 = 1e9;
 
 impl Schedule {
-    /// Arrivals for `length`. Constant arrivals begin at offset 0, Poisson arrivals after their first gap. Only Poisson
-    /// arrivals draw from `seed`.
+    /// Arrivals for `length`. Constant arrivals begin at offset 0, Poisson arrivals after their
+    /// first gap. Only Poisson arrivals draw from `seed`.
     pub(crate) fn new(arrivals: Arrivals, length: Duration, seed: u64) -> Self {
         let mut schedule = Self {
             arrivals,
@@ -46,7 +49,8 @@ impl Schedule {
         schedule
     }
 
-    /// When the next one is due, by the rates as they are now; `None` where the schedule ends before.
+    /// When the next one is due, by the rates as they are now; `None` where the schedule ends
+    /// before.
     pub(crate) fn next_offset(&self, rates: &Rates) -> Option<Duration> {
         // A double holds 53 bits of nanoseconds, 104 days, without loss.
         let offset = rates.offset_ns(self.gaps) / NS_PER_SECOND;
@@ -64,7 +68,8 @@ impl Schedule {
         self.gaps = match self.arrivals {
             // From the count, not from the last offset: no rounding error adds up.
             Arrivals::Constant => self.count as f64,
-            // The inverse of the exponential distribution; 1 - u lies in (0, 1], so the logarithm is finite.
+            // The inverse of the exponential distribution; 1 - u lies in (0, 1], so the logarithm
+            // is finite.
             Arrivals::Poisson => self.gaps - (1.0 - fraction(&mut self.draws)).ln(),
         };
     }
@@ -199,7 +204,8 @@ mod tests {
         let mean = gaps_ms.iter().sum::<f64>() / gaps_ms.len() as f64;
         let variance =
             gaps_ms.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / gaps_ms.len() as f64;
-        // An exponential's standard deviation equals its mean, and e^-3 of its gaps exceed three means.
+        // An exponential's standard deviation equals its mean, and e^-3 of its gaps exceed three
+        // means.
         assert!(
             (variance.sqrt() / mean - 1.0).abs() < 0.02,
             "{mean} {variance}"

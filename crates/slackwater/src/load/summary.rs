@@ -1,7 +1,9 @@
-//! What a run came to, as the figures that go into JSON. The table for people is in [`super::table`].
+//! What a run came to, as the figures that go into JSON. The table for people is in
+//! [`super::table`].
 //!
-//! The JSON's names are an interface (`docs/load.md` lists them); `p50_ms`, `p99_ms`, `p999_ms`, `errors` and
-//! `requests` are those that every JSON file of Slackwater's commands uses for these things.
+//! The JSON's names are an interface (`docs/load.md` lists them); `p50_ms`, `p99_ms`, `p999_ms`,
+//! `errors` and `requests` are those that every JSON file of Slackwater's commands uses for these
+//! things.
 
 use super::latency::LatencyFigures;
 use super::outcome::ErrorKind;
@@ -33,12 +35,13 @@ pub(crate) struct Summary {
     pub(crate) errors_by_kind: Counts<{ ErrorKind::ALL.len() }>,
     /// The first failure of each kind that occurred, in words, by the kind's name.
     pub(crate) first_failures: BTreeMap<&'static str, String>,
-    /// Due but not ended when the summary was made; in none of the other figures. 0 after a whole run.
+    /// Due but not ended when the summary was made; in none of the other figures. 0 after a whole
+    /// run.
     pub(crate) unfinished: u64,
     /// Answers by class of status, `1xx` to `5xx`.
     pub(crate) statuses: Counts<5>,
-    /// Latency of all requests from their intended start. A timeout and an overload contribute the whole timeout, any
-    /// other failure the time until it was known.
+    /// Latency of all requests from their intended start. A timeout and an overload contribute the
+    /// whole timeout, any other failure the time until it was known.
     #[serde(flatten)]
     pub(crate) latency: LatencyFigures,
     /// The same, for requests that ended without an error.

@@ -1,7 +1,7 @@
 //! The last few seconds of a run: a ring with one histogram for each second.
 //!
-//! A request belongs to the second in which it ended, whenever it was meant to start; so what is still stuck shows up
-//! here only when it ends or times out. Memory is fixed at construction.
+//! A request belongs to the second in which it ended, whenever it was meant to start; so what is
+//! still stuck shows up here only when it ends or times out. Memory is fixed at construction.
 
 use super::latency::{Digits, Latencies, LatencyFigures};
 use core::time::Duration;
@@ -44,8 +44,8 @@ impl Window {
         }
     }
 
-    /// Records a request that ended at `elapsed` since the start of the run. One that arrives so late that its second
-    /// has left the window is not recorded.
+    /// Records a request that ended at `elapsed` since the start of the run. One that arrives so
+    /// late that its second has left the window is not recorded.
     pub(super) fn record(&mut self, elapsed: Duration, latency: Duration, is_error: bool) {
         let number = elapsed.as_secs();
         let length = self.seconds.len() as u64;
@@ -63,7 +63,8 @@ impl Window {
         second.errors += u64::from(is_error);
     }
 
-    /// The figures of one second of the run; `None` if nothing ended in it, or it has been overwritten.
+    /// The figures of one second of the run; `None` if nothing ended in it, or it has been
+    /// overwritten.
     pub(super) fn second(&self, number: u64) -> Option<WindowFigures> {
         let second = self.seconds.iter().find(|s| s.number == Some(number))?;
         Some(WindowFigures {

@@ -1,7 +1,8 @@
 //! The thread that writes the log: whoever logs never waits for whoever reads it.
 //!
-//! Lines wait in one bounded buffer. Where standard error takes none, as a pipe that nobody reads, what comes when the buffer
-//! is full is lost and counted, and the log says how many those were once it takes lines again.
+//! Lines wait in one bounded buffer. Where standard error takes none, as a pipe that nobody reads,
+//! what comes when the buffer is full is lost and counted, and the log says how many those were
+//! once it takes lines again.
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use core::time::Duration;
@@ -28,7 +29,8 @@ pub(crate) fn lost_lines() -> u64 {
     LINES.lost.load(Relaxed)
 }
 
-/// Waits until all lines are written, or until that has taken too long: what reads them may have gone.
+/// Waits until all lines are written, or until that has taken too long: what reads them may have
+/// gone.
 pub(super) fn flush() {
     LINES.flush(END_MAX);
 }

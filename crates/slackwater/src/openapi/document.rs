@@ -1,4 +1,5 @@
-//! The document, made from the table and the types; descriptions of the status come from `docs/admin.md`.
+//! The document, made from the table and the types; descriptions of the status come from
+//! `docs/admin.md`.
 
 use super::table::{ALL, OPERATIONS, Operation, Shape};
 use crate::demo::{DemoFleet, DemoTick};

@@ -1,7 +1,8 @@
-//! What is changed at run time, from one process to the one that takes over: it is in force from the first request on.
+//! What is changed at run time, from one process to the one that takes over: it is in force from
+//! the first request on.
 //!
-//! It is told as `GET /overrides` tells it, so that processes of different versions understand each other as far as their
-//! admin servers do.
+//! It is told as `GET /overrides` tells it, so that processes of different versions understand each
+//! other as far as their admin servers do.
 
 use core::net::SocketAddr;
 use core::time::Duration;

@@ -15,7 +15,8 @@ pub(super) struct Written {
     overrides: Overrides,
     /// Absent: only a signal says that it is to be read again.
     watch: Option<FileWatch>,
-    /// The file's text that is in force. What is set at run time is set over that, and not over what somebody is writing.
+    /// The file's text that is in force. What is set at run time is set over that, and not over
+    /// what somebody is writing.
     source: Option<Arc<Source>>,
     /// What is in force of that.
     pub(super) set: SettingOverrides,
@@ -69,7 +70,8 @@ impl Written {
         Ok(self.load_over(source, self.set.clone()).await??)
     }
 
-    /// What would be in force with these settings in place of those that are set now; the file is as it is in force.
+    /// What would be in force with these settings in place of those that are set now; the file is
+    /// as it is in force.
     pub(super) async fn load_with(
         &self,
         set: SettingOverrides,

@@ -17,7 +17,8 @@ const THREADS_MAX: usize = 1_024;
 pub(super) struct EffortArgs {
     #[command(flatten)]
     how_often: HowOften,
-    /// Measure so many simulated seconds, above 0 and at most 604800 [default: the figure's, or the file's]
+    /// Measure so many simulated seconds, above 0 and at most 604800 [default: the figure's, or the
+    /// file's]
     #[arg(long, value_name = "S", allow_negative_numbers = true, value_parser = span)]
     seconds: Option<Duration>,
     /// Play so many simulated seconds before, 0 to 604800 [default: the figure's, or the file's]
@@ -37,7 +38,8 @@ pub(super) struct HowOften {
         value_parser = seeds
     )]
     seeds: u64,
-    /// The first of the seeds, which follow each other, 1 to 1000000000; what was tuned on one set is checked on another
+    /// The first of the seeds, which follow each other, 1 to 1000000000; what was tuned on one set
+    /// is checked on another
     #[arg(
         long,
         value_name = "N",

@@ -140,7 +140,8 @@ fn run_one(
     Ok(Some(findings))
 }
 
-/// Says why the cells cannot be played, if they can't be: not at all, or not in the memory of so many bytes.
+/// Says why the cells cannot be played, if they can't be: not at all, or not in the memory of so
+/// many bytes.
 fn refuse(
     figure: &dyn Figure,
     cells: &[Cell],

@@ -1,5 +1,5 @@
-//! The memory that the runs under way and the results kept will take, held against what the machine has, before anything is
-//! played.
+//! The memory that the runs under way and the results kept will take, held against what the machine
+//! has, before anything is played.
 
 use super::summary::counted;
 use slackwater_config::Fault;
@@ -13,8 +13,8 @@ pub(super) struct Runs<'s> {
     pub(super) count: usize,
 }
 
-/// How many of the runs may be under way at once, up to `threads`, in the memory of so many bytes (`None`: not known, any); each
-/// result is kept, and once more together with those of other seeds.
+/// How many of the runs may be under way at once, up to `threads`, in the memory of so many bytes
+/// (`None`: not known, any); each result is kept, and once more together with those of other seeds.
 ///
 /// # Errors
 /// If it is less than one at a time; `lower` says what to lower.

@@ -64,11 +64,13 @@ enum Command {
     Figure(String, figures::Args),
 }
 
-/// The figures' sub-commands come from their list, so that a new figure has one at once, with its help.
+/// The figures' sub-commands come from their list, so that a new figure has one at once, with its
+/// help.
 impl Subcommand for Command {
     fn augment_subcommands(parser: Parser) -> Parser {
         let figure = |figure: &&dyn Figure| {
-            // The arguments have a text of their own about what they are, which is not what a figure shows.
+            // The arguments have a text of their own about what they are, which is not what a
+            // figure shows.
             <figures::Args as clap::Args>::augment_args(Parser::new(figure.name()))
                 .about(figure.title())
         };
@@ -101,7 +103,8 @@ impl FromArgMatches for Command {
     }
 }
 
-/// What `slackwater check` says of a file that is a scenario: a few lines, or its mistakes; `None` if it is none.
+/// What `slackwater check` says of a file that is a scenario: a few lines, or its mistakes; `None`
+/// if it is none.
 pub(crate) fn check(source: &Source) -> Option<Result<String, Mistakes>> {
     file::is_one(source).then(|| {
         let file::ScenarioFile { scenario, .. } = file::ScenarioFile::of(source)?;

@@ -21,7 +21,8 @@ pub(super) struct Around {
 /// What stands for every name.
 const ALL: &str = "all";
 
-/// The policies named, each as the scenario has it; `option` is what they were given by. The only name `all` stands for all.
+/// The policies named, each as the scenario has it; `option` is what they were given by. The only
+/// name `all` stands for all.
 pub(super) fn choose(
     option: &str,
     names: &[String],

@@ -1,5 +1,5 @@
-//! How far the work has come, for whoever waits: a bar with the time left, or plain lines where standard error is no
-//! terminal.
+//! How far the work has come, for whoever waits: a bar with the time left, or plain lines where
+//! standard error is no terminal.
 
 use super::summary::counted;
 use core::time::Duration;
@@ -14,7 +14,8 @@ use std::time::Instant;
 const STEPS: f64 = 1_000.0;
 /// Between two pictures of a bar that has nothing new to show: only that it is alive.
 const TICK: Duration = Duration::from_millis(200);
-/// What one thread plays in a second, for a first guess: six to eight events to a query, on a core of 2024 that others use, too.
+/// What one thread plays in a second, for a first guess: six to eight events to a query, on a core
+/// of 2024 that others use, too.
 const QUERIES_PER_SECOND: f64 = 500_000.0;
 /// Between two lines, where there is no bar.
 const LINE_PERIOD: Duration = Duration::from_secs(10);

@@ -1,4 +1,5 @@
-//! Ctrl-C: the first one ends the runs under way, and with them the command, in good order; the second one ends the process.
+//! Ctrl-C: the first one ends the runs under way, and with them the command, in good order; the
+//! second one ends the process.
 
 use crate::process::Signals;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -30,7 +31,8 @@ impl Stop {
         let watch = move || {
             runtime.block_on(async {
                 signals.next().await;
-                // Said before the flag is up: whoever sees it may be the first to write what was lost.
+                // Said before the flag is up: whoever sees it may be the first to write what was
+                // lost.
                 let _ = writeln!(std::io::stderr(), "stopping; once more to stop at once");
                 told.0.store(true, Ordering::Relaxed);
                 signals.next().await;

@@ -3,8 +3,8 @@
 const EIGHTHS_LYING: [char; 9] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉', '█'];
 const EIGHTHS_STANDING: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// The end of the scale for bars of which the longest so far was `high`: 32 or the next doubling, so that bars change
-/// their scale seldom and a fleet at ease looks at ease.
+/// The end of the scale for bars of which the longest so far was `high`: 32 or the next doubling,
+/// so that bars change their scale seldom and a fleet at ease looks at ease.
 pub(crate) fn scale(high: u32) -> u32 {
     high.max(32).checked_next_power_of_two().unwrap_or(u32::MAX)
 }
@@ -19,7 +19,8 @@ pub(crate) fn lying(value: u32, end: u32, columns: usize) -> String {
     bar
 }
 
-/// Standing bars, one for every `spacing` columns, in `rows` lines from the top. What is not zero shows.
+/// Standing bars, one for every `spacing` columns, in `rows` lines from the top. What is not zero
+/// shows.
 pub(crate) fn standing(values: &[u32], end: u32, rows: usize, spacing: usize) -> Vec<String> {
     let row = |row: usize| {
         let below = (rows - 1 - row) * 8;

@@ -1,4 +1,5 @@
-//! A line of the terminal: stretches of text, each with an ink, measured in columns before any colour is added.
+//! A line of the terminal: stretches of text, each with an ink, measured in columns before any
+//! colour is added.
 //!
 //! Everything written here has characters of one column each, so a character is a column.
 
@@ -19,7 +20,8 @@ pub(crate) enum Ink {
 }
 
 impl Ink {
-    /// Of the sixteen colours that every terminal has in its own shades, readable on light and dark.
+    /// Of the sixteen colours that every terminal has in its own shades, readable on light and
+    /// dark.
     fn code(self) -> &'static str {
         match self {
             Self::Plain => "",
@@ -54,7 +56,8 @@ impl Line {
         self.with(Ink::Plain, " ".repeat(blanks))
     }
 
-    /// Adds text that ends at the column; where there is no room for it, it ends later, after one blank.
+    /// Adds text that ends at the column; where there is no room for it, it ends later, after one
+    /// blank.
     pub(crate) fn ending_at(self, column: usize, ink: Ink, text: impl Into<String>) -> Self {
         let text = text.into();
         let start = column.saturating_sub(text.chars().count());

@@ -1,4 +1,5 @@
-//! What all that is shown in a terminal is made of: lines with inks, bars, figures in words. The demo's table and `top` use it.
+//! What all that is shown in a terminal is made of: lines with inks, bars, figures in words. The
+//! demo's table and `top` use it.
 
 pub(crate) mod bars;
 pub(crate) mod line;

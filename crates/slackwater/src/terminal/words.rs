@@ -1,4 +1,5 @@
-//! Figures in words: the one way in which terminal, summary and verdict write milliseconds, counts and times.
+//! Figures in words: the one way in which terminal, summary and verdict write milliseconds, counts
+//! and times.
 
 use core::time::Duration;
 

@@ -1,5 +1,5 @@
-//! What is on the screen and what was chosen there: the state that keys, the mouse and the stream change. Pure: what has to
-//! be asked of the server comes out as [`Ask`].
+//! What is on the screen and what was chosen there: the state that keys, the mouse and the stream
+//! change. Pure: what has to be asked of the server comes out as [`Ask`].
 
 use super::keys::{Action, Page};
 use super::message::{Decision, Decisions, Fleet, History, Tick};
@@ -99,7 +99,8 @@ pub(super) struct App {
     pub(super) order: Order,
     pub(super) filter: String,
     pub(super) is_filter_written: bool,
-    /// Place in the fleet of the replica that is chosen; it stays chosen wherever the order puts it.
+    /// Place in the fleet of the replica that is chosen; it stays chosen wherever the order puts
+    /// it.
     pub(super) selected: Option<usize>,
     /// The first row that is shown.
     pub(super) top: usize,
@@ -145,8 +146,8 @@ impl App {
         self.paused.is_some()
     }
 
-    /// For how long no figures have come although the stream runs: the workers hang, or the whole process. `None` while they
-    /// come, and where the stream is known to be broken.
+    /// For how long no figures have come although the stream runs: the workers hang, or the whole
+    /// process. `None` while they come, and where the stream is known to be broken.
     pub(super) fn silent_for(&self, now: Instant) -> Option<Duration> {
         let interval = Duration::from_millis(self.model.fleet().interval_ms);
         let usual = interval.saturating_mul(STALE_INTERVALS).max(STALE_AFTER);
@@ -239,7 +240,8 @@ impl App {
         }
     }
 
-    /// What has to be asked for now: last minutes that are missing, and what the replica's page shows if it is time for it.
+    /// What has to be asked for now: last minutes that are missing, and what the replica's page
+    /// shows if it is time for it.
     pub(super) fn ask(&mut self, now: Instant) -> Vec<Ask> {
         let mut asks = core::mem::take(&mut self.wanted);
         asks.extend(self.ask_details(now));
@@ -284,7 +286,8 @@ impl App {
         if is_due { asks.into() } else { Vec::new() }
     }
 
-    /// The last minutes of the replica that is shown: what came, or why it did not; `None` while it is asked for.
+    /// The last minutes of the replica that is shown: what came, or why it did not; `None` while it
+    /// is asked for.
     pub(super) fn replica_history(&self) -> Option<&Result<History, String>> {
         self.details.as_ref()?.history.as_ref()
     }
@@ -309,7 +312,8 @@ impl App {
         fleet.demo.is_some() && fleet.services.len() == 2
     }
 
-    /// Moves the list so that the chosen one of `rows` is within `height` rows, and no room is left below the last.
+    /// Moves the list so that the chosen one of `rows` is within `height` rows, and no room is left
+    /// below the last.
     pub(super) fn scroll(&mut self, indices: &[usize], height: usize) {
         self.top = self.top.min(indices.len().saturating_sub(height));
         let chosen = self.selected.and_then(|selected| {
@@ -440,7 +444,8 @@ impl App {
         }
     }
 
-    /// Chooses the row so many places further; the first or the last one where there is none so far.
+    /// Chooses the row so many places further; the first or the last one where there is none so
+    /// far.
     fn step(&mut self, by: isize) {
         let indices: Vec<usize> = self.rows().iter().map(|row| row.index).collect();
         let Some(last) = indices.len().checked_sub(1) else {

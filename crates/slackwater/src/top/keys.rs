@@ -1,4 +1,5 @@
-//! Which key does what. The keys are those that people know from `htop`, `less` and `k9s`; `screen::help` tells them.
+//! Which key does what. The keys are those that people know from `htop`, `less` and `k9s`;
+//! `screen::help` tells them.
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 

@@ -1,4 +1,5 @@
-//! Hears the server for as long as the screen is there: when the stream breaks, it is tried again, later each time.
+//! Hears the server for as long as the screen is there: when the stream breaks, it is tried again,
+//! later each time.
 
 use super::message::{Fleet, Tick};
 use crate::admin_client::{Address, Event, Failure, Stream};
@@ -50,8 +51,8 @@ pub(super) async fn listen(address: Address, stream: Stream, out: mpsc::Sender<H
     }
 }
 
-/// Hears one stream to its end, and why that was; `None`: nobody wants to know. A stream that says something makes the next
-/// wait a short one.
+/// Hears one stream to its end, and why that was; `None`: nobody wants to know. A stream that says
+/// something makes the next wait a short one.
 async fn hear(
     mut stream: Stream,
     out: &mpsc::Sender<Heard>,

@@ -1,4 +1,5 @@
-//! The screen as it runs: the stream, the keys, signals and the clock in one loop, a picture after each.
+//! The screen as it runs: the stream, the keys, signals and the clock in one loop, a picture after
+//! each.
 
 use super::app::{Answer, App, Ask, Link, Wanted};
 use super::keys::{self, Action};

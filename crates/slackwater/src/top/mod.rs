@@ -1,5 +1,5 @@
-//! The sub-command `slackwater top`: the fleet in a terminal, as the admin server of a running `serve`, `agent` or `demo`
-//! tells it.
+//! The sub-command `slackwater top`: the fleet in a terminal, as the admin server of a running
+//! `serve`, `agent` or `demo` tells it.
 //!
 //! | | |
 //! |---|---|

@@ -1,4 +1,5 @@
-//! What is known of the process that is looked at: the fleet, its last tick, and the last minutes. Pure.
+//! What is known of the process that is looked at: the fleet, its last tick, and the last minutes.
+//! Pure.
 
 use super::message::{Columns, DemoTick, Fleet, History, ServiceTick, Tick};
 use super::trend::Trend;
@@ -17,8 +18,8 @@ pub(super) struct Model {
     demo: Option<DemoTick>,
     /// One for each service.
     trends: Vec<Trend>,
-    /// How long the process had been up at the last tick: less than that, and it is another one, whatever its number. In a
-    /// container they all have the same.
+    /// How long the process had been up at the last tick: less than that, and it is another one,
+    /// whatever its number. In a container they all have the same.
     uptime_ms: u64,
 }
 

@@ -83,8 +83,8 @@ fn full(row: &Row<'_>) -> Option<f64> {
     row.full()
 }
 
-/// Whether a replica has every word of the filter in its name, address, state or trouble; `hot` and `cold` are words, too.
-/// Upper and lower case are the same.
+/// Whether a replica has every word of the filter in its name, address, state or trouble; `hot` and
+/// `cold` are words, too. Upper and lower case are the same.
 pub(super) fn is_match(row: &Row<'_>, filter: &str) -> bool {
     let temperature = match row.is_hot {
         Some(true) => "hot",

@@ -1,4 +1,5 @@
-//! The samples of `admin/live`, as tests need them: what a `serve` and a `demo` of twenty replicas say.
+//! The samples of `admin/live`, as tests need them: what a `serve` and a `demo` of twenty replicas
+//! say.
 
 use super::message::{Decisions, Fleet, History, Tick};
 use super::model::Model;

@@ -1,5 +1,5 @@
-//! The terminal as it is taken and given back: raw, with a screen of its own, and the mouse if it is wanted. It is given back
-//! however the command ends: by itself, by a signal, by a panic.
+//! The terminal as it is taken and given back: raw, with a screen of its own, and the mouse if it
+//! is wanted. It is given back however the command ends: by itself, by a signal, by a panic.
 
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
@@ -62,7 +62,8 @@ pub(super) fn give_back_on_panic() {
     }));
 }
 
-/// Reads keys, mouse and size on a thread of its own, since that waits; the thread ends with the process.
+/// Reads keys, mouse and size on a thread of its own, since that waits; the thread ends with the
+/// process.
 pub(super) fn read_events() -> Result<mpsc::Receiver<io::Result<Event>>, Fault> {
     let (sender, receiver) = mpsc::channel(64);
     let thread = std::thread::Builder::new().name("keys".to_owned());

@@ -1,4 +1,5 @@
-//! What a service was like over the last minutes, and what each of its replicas was sent in the last seconds.
+//! What a service was like over the last minutes, and what each of its replicas was sent in the
+//! last seconds.
 //!
 //! Bounded: so many points, and so many seconds of columns.
 

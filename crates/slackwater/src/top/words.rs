@@ -1,4 +1,5 @@
-//! Figures as the table writes them: short, so that a column is not wider than it has to be. On top of the demo's words.
+//! Figures as the table writes them: short, so that a column is not wider than it has to be. On top
+//! of the demo's words.
 
 pub(super) use crate::output::clean;
 
@@ -47,7 +48,8 @@ pub(super) fn percent(part: f64) -> String {
     format!("{:.1} %", part * 100.0)
 }
 
-/// How much of what can be carried is in flight, which may be more than all: `38 %`, `1,250 %`, in at most 7 columns.
+/// How much of what can be carried is in flight, which may be more than all: `38 %`, `1,250 %`, in
+/// at most 7 columns.
 pub(super) fn full(share: f64) -> String {
     if share < 99.995 {
         format!("{} %", words::rate((share * 100.0).round()))

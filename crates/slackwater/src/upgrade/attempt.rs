@@ -10,7 +10,8 @@ use std::process::Child;
 use std::sync::Arc;
 use tokio::task::{JoinHandle, spawn_blocking};
 
-/// From the start of a new process until it has to serve. What takes time is reading files and resolving names.
+/// From the start of a new process until it has to serve. What takes time is reading files and
+/// resolving names.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// The try that is under way, if there is one. Dropping it gives it up.
@@ -49,7 +50,8 @@ impl Upgrade {
         self.0.is_some()
     }
 
-    /// Waits for the end of the try that is under way, for ever if there is none. `true`: another process has taken over.
+    /// Waits for the end of the try that is under way, for ever if there is none. `true`: another
+    /// process has taken over.
     pub(crate) async fn ended(&mut self) -> bool {
         let Some(Try { handing, .. }) = &mut self.0 else {
             return core::future::pending().await;
@@ -78,8 +80,9 @@ impl Upgrade {
         }
     }
 
-    /// This process was told to stop, and so is the new one, if it has come into being. To be called before this one's
-    /// listeners close: the try has them, too, and as long as it does, clients wait there for nobody.
+    /// This process was told to stop, and so is the new one, if it has come into being. To be
+    /// called before this one's listeners close: the try has them, too, and as long as it does,
+    /// clients wait there for nobody.
     pub(crate) async fn give_up(&mut self) {
         let Some(Try { handing, hold }) = self.0.take() else {
             return;
@@ -100,8 +103,9 @@ impl Upgrade {
     }
 }
 
-/// Waits for the end of a process that has taken over, on a thread of its own: nobody else would, as long as this one
-/// runs, and whoever supervises could take it for alive. Its end is told unless it was told to end.
+/// Waits for the end of a process that has taken over, on a thread of its own: nobody else would,
+/// as long as this one runs, and whoever supervises could take it for alive. Its end is told unless
+/// it was told to end.
 fn look_after(mut child: Child, is_to_stay: bool) {
     let waiting = move || {
         let process = child.id();

@@ -1,9 +1,11 @@
-//! What an old and a new process say to each other: short messages over a pair of sockets, some with a socket attached.
+//! What an old and a new process say to each other: short messages over a pair of sockets, some
+//! with a socket attached.
 //!
-//! The old one begins with a greeting that names the form of what follows, sends each socket with its purpose, and ends
-//! the list. The new one answers once, when it serves. A message that is not known ends the conversation: versions that
-//! say something else have to have another greeting. What an older version does not know is said, and announced in the
-//! greeting, only where there is something of it to say, so that all others still understand each other.
+//! The old one begins with a greeting that names the form of what follows, sends each socket with
+//! its purpose, and ends the list. The new one answers once, when it serves. A message that is not
+//! known ends the conversation: versions that say something else have to have another greeting.
+//! What an older version does not know is said, and announced in the greeting, only where there is
+//! something of it to say, so that all others still understand each other.
 
 use core::mem::MaybeUninit;
 use core::time::Duration;
@@ -70,7 +72,8 @@ impl Purpose {
 #[derive(Debug)]
 pub(super) struct Channel(Socket);
 
-/// Ends a channel from another thread when it is dropped: whoever waits on it hears that its peer is gone.
+/// Ends a channel from another thread when it is dropped: whoever waits on it hears that its peer
+/// is gone.
 #[derive(Debug)]
 pub(super) struct Hold(Socket);
 

@@ -1,9 +1,10 @@
-//! Listening sockets that come from outside: from the process that this one takes over from, or from systemd's socket
-//! activation (`sd_listen_fds(3)`). Whatever is not among them is opened.
+//! Listening sockets that come from outside: from the process that this one takes over from, or
+//! from systemd's socket activation (`sd_listen_fds(3)`). Whatever is not among them is opened.
 //!
-//! Sockets are matched by address. Each that was passed must be used, since nobody else accepts from it. Workers share
-//! what there is: with more sockets than workers some accept from several, with fewer several accept from one. So the
-//! number of workers may change, and no connection waits where nobody looks.
+//! Sockets are matched by address. Each that was passed must be used, since nobody else accepts
+//! from it. Workers share what there is: with more sockets than workers some accept from several,
+//! with fewer several accept from one. So the number of workers may change, and no connection waits
+//! where nobody looks.
 
 use super::channel::Purpose;
 use super::successor::{self, Announce};
@@ -16,7 +17,8 @@ use std::io::{self, Read as _, Seek as _};
 use std::net::{TcpListener, UdpSocket};
 use std::os::fd::OwnedFd;
 
-/// The name that a socket has to have in its socket unit (`FileDescriptorName=`) to be the admin server's.
+/// The name that a socket has to have in its socket unit (`FileDescriptorName=`) to be the admin
+/// server's.
 const ADMIN: &str = "admin";
 
 /// Sockets that are not yet in use.
@@ -143,12 +145,13 @@ impl Inherited {
         self.overrides.take()
     }
 
-    /// Ends the taking: whatever is left. From a predecessor it is just closed, for that one still serves it until it
-    /// ends, and connections that wait there are its.
+    /// Ends the taking: whatever is left. From a predecessor it is just closed, for that one still
+    /// serves it until it ends, and connections that wait there are its.
     ///
     /// # Errors
     ///
-    /// systemd passed a socket at an address that nobody serves: connections would wait there in vain.
+    /// systemd passed a socket at an address that nobody serves: connections would wait there in
+    /// vain.
     pub(crate) fn finish(self) -> Result<Option<Announce>, Fault> {
         let listeners = self.requests.iter().chain(&self.admin);
         let mut left = (listeners.map(|socket| ("socket", socket.address)))

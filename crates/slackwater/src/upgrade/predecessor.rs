@@ -1,4 +1,5 @@
-//! The old process's part: it starts the new one, passes its sockets, and waits for the word that the new one serves.
+//! The old process's part: it starts the new one, passes its sockets, and waits for the word that
+//! the new one serves.
 
 use super::channel::{Channel, Hold, Purpose};
 use super::successor::MARK;
@@ -24,8 +25,8 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    /// What this process is. To be called at the start: later, the file of this name may be another one, which is the
-    /// point, and the working directory, too.
+    /// What this process is. To be called at the start: later, the file of this name may be another
+    /// one, which is the point, and the working directory, too.
     ///
     /// # Errors
     ///
@@ -49,8 +50,8 @@ impl fmt::Display for Program {
     }
 }
 
-/// By the name that it was called by, and not by the file behind it: a link that leads to a new version has to be followed
-/// anew.
+/// By the name that it was called by, and not by the file behind it: a link that leads to a new
+/// version has to be followed anew.
 fn locate(name: &Path) -> io::Result<PathBuf> {
     if name.components().count() > 1 || name.is_absolute() {
         return std::path::absolute(name);
@@ -63,7 +64,8 @@ fn locate(name: &Path) -> io::Result<PathBuf> {
     }
 }
 
-/// Sockets that are passed on, as clones: this process goes on with its own. And what is to be said beside them.
+/// Sockets that are passed on, as clones: this process goes on with its own. And what is to be said
+/// beside them.
 #[derive(Debug, Default)]
 pub(crate) struct Passed(Vec<(Purpose, OwnedFd)>);
 

@@ -56,7 +56,8 @@ pub(super) fn receive() -> Result<Option<Received>, Fault> {
     }))
 }
 
-/// Takes standard input's place as the channel, and leaves emptiness there: whoever reads it later is not to take part.
+/// Takes standard input's place as the channel, and leaves emptiness there: whoever reads it later
+/// is not to take part.
 fn channel() -> io::Result<Channel> {
     let stdin = io::stdin();
     let channel = Channel::of(stdin.as_fd().try_clone_to_owned()?, PATIENCE)?;

@@ -1,4 +1,5 @@
-//! What a balancer or an operator does to an agent: requests, probes, questions to the admin server.
+//! What a balancer or an operator does to an agent: requests, probes, questions to the admin
+//! server.
 
 use crate::process::{Agent, soon};
 use core::net::SocketAddr;

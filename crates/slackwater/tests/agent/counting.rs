@@ -1,4 +1,5 @@
-//! Requests in flight: they rise when a request goes to the server and fall at the last byte, or however else it ends.
+//! Requests in flight: they rise when a request goes to the server and fall at the last byte, or
+//! however else it ends.
 
 use crate::client::Client;
 use crate::process::{Agent, until};

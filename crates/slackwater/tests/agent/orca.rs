@@ -15,7 +15,8 @@ fn saying(orca: &str) -> PathBuf {
     file
 }
 
-/// What a request with these fields gets as its report, and the head that the server saw; its response has `fields`.
+/// What a request with these fields gets as its report, and the head that the server saw; its
+/// response has `fields`.
 async fn report(
     agent: &Agent,
     server: &Server,

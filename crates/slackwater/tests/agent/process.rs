@@ -1,4 +1,5 @@
-//! An agent process: started on ports that the system chooses, its log read to the end, killed when dropped.
+//! An agent process: started on ports that the system chooses, its log read to the end, killed when
+//! dropped.
 
 use core::net::SocketAddr;
 use core::time::Duration;

@@ -1,4 +1,5 @@
-//! A server that does just what the test says: it takes a request when told to, and writes these bytes and no others.
+//! A server that does just what the test says: it takes a request when told to, and writes these
+//! bytes and no others.
 
 use crate::process::soon;
 use core::net::SocketAddr;
@@ -47,7 +48,8 @@ impl Server {
         Self { listener, to }
     }
 
-    /// The next request on a new connection. Connections that were only opened to look are passed over.
+    /// The next request on a new connection. Connections that were only opened to look are passed
+    /// over.
     pub(crate) async fn request(&self) -> Exchange {
         loop {
             let stream: Box<dyn Io> = match &self.listener {
@@ -108,7 +110,8 @@ impl Exchange {
     }
 }
 
-/// An address that nobody listens at, on a host of the test's own, so that no other test takes it by chance.
+/// An address that nobody listens at, on a host of the test's own, so that no other test takes it
+/// by chance.
 pub(crate) async fn vacant(host: [u8; 4]) -> SocketAddr {
     let listener = TcpListener::bind(SocketAddr::from((host, 0)))
         .await
@@ -116,7 +119,8 @@ pub(crate) async fn vacant(host: [u8; 4]) -> SocketAddr {
     listener.local_addr().unwrap()
 }
 
-/// A path for a socket of this test alone, with nothing at it. Short: the path of a socket may have about 100 bytes.
+/// A path for a socket of this test alone, with nothing at it. Short: the path of a socket may have
+/// about 100 bytes.
 pub(crate) fn socket_path(name: &str) -> PathBuf {
     let id = std::process::id();
     let path = std::env::temp_dir().join(format!("slackwater-agent-{id}-{name}.sock"));

@@ -68,7 +68,8 @@ async fn a_body_larger_than_its_memory_passes_each_way() {
 
     until("nothing is in flight", async || agent.rif().await == 0).await;
     let grown = memory_peak_bytes(agent.id()) - before;
-    // Held back, a body would show whole; what shows is buffers, and what the allocator keeps of them.
+    // Held back, a body would show whole; what shows is buffers, and what the allocator keeps of
+    // them.
     assert!(grown < BYTES / 3, "{grown} bytes more than before");
 }
 
@@ -85,7 +86,8 @@ async fn pieces_pass_as_they_come() {
         .write("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")
         .await;
     client.head().await;
-    // Each piece waits for the one before it to have come back, so nothing may be held until there is more.
+    // Each piece waits for the one before it to have come back, so nothing may be held until there
+    // is more.
     for round in 0..3 {
         client.write("4\r\nping\r\n").await;
         let mut up = Vec::new();

@@ -1,4 +1,5 @@
-//! The knobs, turned over real HTTP, and what changes then: at the replicas, in the live data, in the status.
+//! The knobs, turned over real HTTP, and what changes then: at the replicas, in the live data, in
+//! the status.
 
 use super::{LIMIT, Running, exchange};
 use core::net::SocketAddr;

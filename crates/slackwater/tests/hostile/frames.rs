@@ -1,4 +1,5 @@
-//! HTTP/2 by hand: frames that no library would send, and enough of a reader to understand the answer.
+//! HTTP/2 by hand: frames that no library would send, and enough of a reader to understand the
+//! answer.
 
 use tokio::io::AsyncReadExt;
 use tokio::net::tcp::OwnedReadHalf;

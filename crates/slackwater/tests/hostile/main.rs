@@ -1,9 +1,10 @@
-//! Hostile and malformed input against the real process: a table of what comes in, what is answered, and what the
-//! replica gets to see of it.
+//! Hostile and malformed input against the real process: a table of what comes in, what is
+//! answered, and what the replica gets to see of it.
 //!
-//! After every row another client, who was connected before it, still gets its own answers; nothing is in flight; and
-//! the process's memory has not grown by more than [`run::GROWTH_BYTES_MAX`] at any time. The table is also
-//! `docs/hostile-requests.md`, which a test keeps in step (`BLESS=1` rewrites it).
+//! After every row another client, who was connected before it, still gets its own answers; nothing
+//! is in flight; and the process's memory has not grown by more than [`run::GROWTH_BYTES_MAX`] at
+//! any time. The table is also `docs/hostile-requests.md`, which a test keeps in step (`BLESS=1`
+//! rewrites it).
 
 #![expect(
     clippy::unwrap_used,

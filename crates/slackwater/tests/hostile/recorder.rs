@@ -1,4 +1,5 @@
-//! A replica that writes down what it is sent, request by request, and answers each with its own target.
+//! A replica that writes down what it is sent, request by request, and answers each with its own
+//! target.
 //!
 //! It reads strictly, so that a second request hidden in a first one shows up as a request.
 

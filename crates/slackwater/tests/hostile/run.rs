@@ -13,7 +13,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 
-/// What one row may add to the process's memory, at its worst moment: far below what each flood sends or asks for.
+/// What one row may add to the process's memory, at its worst moment: far below what each flood
+/// sends or asks for.
 pub(crate) const GROWTH_BYTES_MAX: u64 = 24 << 20;
 
 /// Between two requests of another client.
@@ -21,7 +22,8 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// How often memory is looked at.
 const SAMPLES_APART: Duration = Duration::from_millis(2);
 
-/// The group that waits for connections to be closed for being idle. The others must not be, however busy the machine is.
+/// The group that waits for connections to be closed for being idle. The others must not be,
+/// however busy the machine is.
 pub(crate) const SLOW: &str = "Too slow";
 
 /// Short, so that what is too slow is found to be so soon.
@@ -130,12 +132,14 @@ async fn run_row(
     }
 }
 
-/// A connection that is closed may lose what was said last on it (RFC 9113 §5.4.1), so "closed" is met by both.
+/// A connection that is closed may lose what was said last on it (RFC 9113 §5.4.1), so "closed" is
+/// met by both.
 fn is_met(expected: &str, heard: &str) -> bool {
     heard == expected || (expected.contains("GOAWAY") && heard.ends_with("closed"))
 }
 
-/// What is bad may come with the head, and then it depends on chance whether that is on its way already.
+/// What is bad may come with the head, and then it depends on chance whether that is on its way
+/// already.
 fn was_seen(expected: &[&str], seen: &[String]) -> bool {
     seen == expected || (seen.is_empty() && matches!(expected, [one] if one.ends_with("cut off")))
 }

@@ -9,10 +9,12 @@ use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::time::timeout;
 
-/// Between two bytes of a slow client. Well below every deadline of the proxy, so that it is the sum that is too long.
+/// Between two bytes of a slow client. Well below every deadline of the proxy, so that it is the
+/// sum that is too long.
 pub(crate) const DRIP: Duration = Duration::from_millis(50);
 
-/// Writes in the background, so that an answer that comes early is read and a write that is refused ends nothing.
+/// Writes in the background, so that an answer that comes early is read and a write that is refused
+/// ends nothing.
 pub(crate) fn write_all(
     mut write: OwnedWriteHalf,
     bytes: Vec<u8>,
@@ -76,7 +78,8 @@ async fn statuses(mut read: OwnedReadHalf) -> String {
 /// A request that follows whatever frames were sent.
 const LAST_STREAM: u32 = 0x000f_ffff;
 
-/// Sends frames, then a good request, and tells what happened until that was answered or the connection ended.
+/// Sends frames, then a good request, and tells what happened until that was answered or the
+/// connection ended.
 pub(crate) async fn http2(address: SocketAddr, frames: Vec<u8>) -> String {
     let (read, write) = connect(address).await;
     let mut bytes = frames::preface();

@@ -1,4 +1,5 @@
-//! Replicas that requests tell of: who fails or stalls gets no requests but trials, who heals or joins earns them.
+//! Replicas that requests tell of: who fails or stalls gets no requests but trials, who heals or
+//! joins earns them.
 
 use crate::access_log::Log;
 use crate::clients::Client;
@@ -86,7 +87,8 @@ pub(crate) async fn stands(
     expected: &str,
 ) -> Value {
     until(&format!("it is {expected}"), async || {
-        // Many for each look: it is requests that it takes, and to look takes as long as some of them.
+        // Many for each look: it is requests that it takes, and to look takes as long as some of
+        // them.
         failures(client, "GET", 20).await;
         let status = status(proxy).await;
         (state(&status, replica) == expected).then_some(status)
@@ -94,7 +96,8 @@ pub(crate) async fn stands(
     .await
 }
 
-/// What a replica takes for a request where it is compared with others: long beside what a busy machine adds to it.
+/// What a replica takes for a request where it is compared with others: long beside what a busy
+/// machine adds to it.
 pub(crate) const WORK: Duration = Duration::from_millis(20);
 
 /// A replica that takes its time.
@@ -108,7 +111,8 @@ async fn works() -> Replica {
     .await
 }
 
-/// Sends requests, some at a time, until a replica that is as quick as the others has its whole share.
+/// Sends requests, some at a time, until a replica that is as quick as the others has its whole
+/// share.
 pub(crate) async fn warms_up(proxy: &Proxy, replica: usize) {
     let mut clients = Vec::new();
     for _ in 0..8 {

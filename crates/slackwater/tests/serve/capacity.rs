@@ -91,8 +91,8 @@ async fn under_load(proxy: &Proxy, what: &str, mut holds: impl AsyncFnMut(&Answe
     }
 }
 
-/// So that agents learn what a request takes that meets no other: without that, and without a word of the CPU, none says what its
-/// replica can carry.
+/// So that agents learn what a request takes that meets no other: without that, and without a word
+/// of the CPU, none says what its replica can carry.
 async fn ask_alone(agents: &[Proxy; 2]) {
     for agent in agents {
         let mut client = Client::connect(agent.address).await;

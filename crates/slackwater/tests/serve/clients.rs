@@ -39,8 +39,8 @@ impl Answer {
     }
 }
 
-/// What the table of `/proc/net/tcp` says of a socket. Addresses there are IPv4 as the machine keeps
-/// them, and ports are hexadecimal.
+/// What the table of `/proc/net/tcp` says of a socket. Addresses there are IPv4 as the machine
+/// keeps them, and ports are hexadecimal.
 struct Socket {
     /// Bytes that wait to be acknowledged by the other side.
     sending: u64,

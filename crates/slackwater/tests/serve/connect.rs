@@ -9,7 +9,8 @@ use tokio::net::TcpStream;
 
 const PASS: &str = "connect = \"pass\"";
 
-/// A replica that is a proxy: it connects to whatever it is asked for, but only to those who say who they are.
+/// A replica that is a proxy: it connects to whatever it is asked for, but only to those who say
+/// who they are.
 async fn opener() -> Replica {
     Replica::scripted(|mut connection| async move {
         let head = connection.head().await.unwrap();

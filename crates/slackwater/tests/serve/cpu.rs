@@ -1,4 +1,5 @@
-//! An agent that knows the server's process tells how busy its CPU is, and weighted round robin goes by that.
+//! An agent that knows the server's process tells how busy its CPU is, and weighted round robin
+//! goes by that.
 #![cfg(target_os = "linux")]
 
 use crate::capacity::agent;
@@ -19,7 +20,8 @@ struct Process {
 }
 
 impl Process {
-    /// It goes on working after each of these commands of the shell. It stands back for everybody else on this machine.
+    /// It goes on working after each of these commands of the shell. It stands back for everybody
+    /// else on this machine.
     fn after(command: &str) -> Self {
         let script = format!("while :; do {command}; done");
         let mut shell = Command::new("nice");

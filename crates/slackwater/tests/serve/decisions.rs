@@ -1,4 +1,5 @@
-//! Why a replica was picked, as whoever asks the admin server hears it: the same story as in the access log, under the same id.
+//! Why a replica was picked, as whoever asks the admin server hears it: the same story as in the
+//! access log, under the same id.
 
 mod absent;
 
@@ -298,7 +299,8 @@ async fn what_the_policy_compared_is_told_by_the_replicas_names() {
             .all(|candidate| candidate["in_flight"] == 0)
     );
 
-    // Replicas that answer no probes are known by the client's own counts. None is hot, however few requests it has.
+    // Replicas that answer no probes are known by the client's own counts. None is hot, however few
+    // requests it has.
     let toml = format!(
         "policy = \"prequal\"\nprequal.local_only = true\nprequal.rif_limit_quantile = 1\n{ALL}"
     );

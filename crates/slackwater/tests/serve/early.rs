@@ -91,8 +91,8 @@ async fn who_sends_all_before_it_reads_is_read_while_it_is_answered() {
     assert_eq!(client.exactly(LENGTH).await.len(), LENGTH);
 }
 
-/// An HTTP/2 replica that answers at once, never reads a body and never resets a stream. Its response to POST ends at once
-/// if `ends` says so, and else never.
+/// An HTTP/2 replica that answers at once, never reads a body and never resets a stream. Its
+/// response to POST ends at once if `ends` says so, and else never.
 async fn reads_nothing(ends: bool) -> SocketAddr {
     let kept: Arc<Mutex<Vec<Incoming>>> = Arc::default();
     replicas::http2(move |request: Request<Incoming>| {

@@ -1,5 +1,5 @@
-//! Replicas that refuse, hang, close early or send half a response; clients that leave. The client hears what it should,
-//! and nothing stays in flight.
+//! Replicas that refuse, hang, close early or send half a response; clients that leave. The client
+//! hears what it should, and nothing stays in flight.
 
 use crate::clients::{self, Client, empty, full, get};
 use crate::proxy::{Proxy, until};
@@ -103,8 +103,8 @@ async fn without_any_replica_alive_the_client_hears_why() {
 
 #[tokio::test]
 async fn a_connection_that_the_replica_closed_while_idle_is_no_error() {
-    // Every second request meets a pooled connection that the replica closes without an answer, as it does when the
-    // request and the end of its patience cross on the wire.
+    // Every second request meets a pooled connection that the replica closes without an answer, as
+    // it does when the request and the end of its patience cross on the wire.
     let replica = Replica::scripted(|mut connection| async move {
         connection.head().await;
         connection.answer("ok").await;

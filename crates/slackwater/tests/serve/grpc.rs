@@ -7,7 +7,8 @@ use crate::replicas::{Replica, nobody};
 use crate::routes::services;
 use http::Response;
 
-/// A replica that answers everything with the gRPC status, in the head if there is no body, or else in the trailers.
+/// A replica that answers everything with the gRPC status, in the head if there is no body, or else
+/// in the trailers.
 pub(crate) async fn says(status: &'static str, has_body: bool) -> Replica {
     let fields = "content-type: application/grpc\r\n";
     let last = format!("grpc-status: {status}\r\n");

@@ -11,7 +11,8 @@ use hyper::body::{Frame, Incoming};
 use std::sync::Arc;
 use tokio::sync::Notify;
 
-/// A replica that answers checks, which come without cookies, with a status that can be changed, and others with its name.
+/// A replica that answers checks, which come without cookies, with a status that can be changed,
+/// and others with its name.
 pub(crate) async fn checked(name: &'static str, status: u16) -> (Replica, Arc<AtomicU16>) {
     let status = Arc::new(AtomicU16::new(status));
     let now = Arc::clone(&status);

@@ -11,12 +11,13 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use tokio::sync::Notify;
 
-/// After one request the next one's time is known, and everything is paid for. What is answered at once is not late, also on a
-/// busy machine.
+/// After one request the next one's time is known, and everything is paid for. What is answered at
+/// once is not late, also on a busy machine.
 pub(crate) const EAGER: &str =
     "[hedge]\nenabled = true\nbudget = 1\nsamples_min = 1\nslow_share = 1\ndelay_min = \"250ms\"\n";
 
-/// Two replicas that answer at once, but for requests to `/late…`: whichever has the first copy of one waits to be told.
+/// Two replicas that answer at once, but for requests to `/late…`: whichever has the first copy of
+/// one waits to be told.
 pub(crate) struct Pair {
     replicas: [Replica; 2],
     state: Arc<State>,
@@ -165,7 +166,8 @@ async fn once(proxy: &Proxy, count: &str, go_on: &Notify) {
     go_on.notify_one();
 }
 
-/// The answer to a late request whose first copy goes on once a second one was withheld, for that reason.
+/// The answer to a late request whose first copy goes on once a second one was withheld, for that
+/// reason.
 pub(crate) async fn ask_withheld(pair: &Pair, proxy: &Proxy, reason: &str) -> Answer {
     let withheld =
         format!("slackwater_hedges_withheld_total{{service=\"default\",reason=\"{reason}\"}}");

@@ -1,4 +1,5 @@
-//! Responses before the final one: early hints from replicas, as many as may come, and 100 to who waits for it.
+//! Responses before the final one: early hints from replicas, as many as may come, and 100 to who
+//! waits for it.
 
 use crate::clients::{Answer, Client, get};
 use crate::proxy::{PATIENCE, Proxy};
@@ -113,7 +114,8 @@ fn hints_for(path: &str) -> Option<usize> {
     }
 }
 
-/// A replica over HTTP/1.1 that gives as many hints as it is asked for, and tells when it could give no more.
+/// A replica over HTTP/1.1 that gives as many hints as it is asked for, and tells when it could
+/// give no more.
 async fn hinting_http1(refused: &Arc<Notify>) -> Replica {
     let refused = Arc::clone(refused);
     Replica::scripted(move |mut connection| {

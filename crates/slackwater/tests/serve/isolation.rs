@@ -1,4 +1,5 @@
-//! Uploads of strangers share connections to an HTTP/2 replica: one that is not read stops no other.
+//! Uploads of strangers share connections to an HTTP/2 replica: one that is not read stops no
+//! other.
 
 use crate::clients::Client;
 use crate::proxy::{PATIENCE, Proxy, until};
@@ -27,8 +28,9 @@ struct Seen {
     given_up: AtomicUsize,
 }
 
-/// A replica over HTTP/2 which reads bodies and says how long they were, but for those to `/hang`: of them it reads nothing. It
-/// takes a mebibyte on each stream, and on all together, as Go's server does.
+/// A replica over HTTP/2 which reads bodies and says how long they were, but for those to `/hang`:
+/// of them it reads nothing. It takes a mebibyte on each stream, and on all together, as Go's
+/// server does.
 async fn replica(seen: &Arc<Seen>) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();

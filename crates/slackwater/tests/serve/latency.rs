@@ -126,8 +126,8 @@ async fn live_data_leave_out_no_request_of_a_service_that_begins_anew() {
     .await;
     written.become_text(&config("21s"));
     reload(&proxy);
-    // More than there were before, so that no count has fallen when somebody looks again. A worker may take the new service a
-    // moment later than the status does.
+    // More than there were before, so that no count has fallen when somebody looks again. A worker
+    // may take the new service a moment later than the status does.
     let counted = async || {
         let counted = classes(&status(&proxy).await);
         counted.get("2xx").copied().unwrap_or_default()
@@ -229,7 +229,8 @@ async fn the_time_to_the_head_and_to_the_end_are_told_apart() {
         let latency = &status["services"][0]["latency"][0];
         latency[what]["p50"].as_u64().unwrap_or_default()
     };
-    // Status after status, until the head has been held back for long enough to be told from the rest.
+    // Status after status, until the head has been held back for long enough to be told from the
+    // rest.
     until("the head is late", async || {
         let seen = status(&proxy).await;
         assert_eq!(classes(&seen).len(), 0);

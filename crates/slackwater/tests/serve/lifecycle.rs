@@ -18,7 +18,8 @@ async fn in_flight(proxy: &Proxy) {
 async fn sigterm_lets_requests_finish_and_closes_idle_connections() {
     let go_on = Arc::new(Notify::new());
     let replica = Replica::slow(&go_on, "done").await;
-    // One worker: that it has closed the idle connection says that it has told the busy one, too. Others may be later.
+    // One worker: that it has closed the idle connection says that it has told the busy one, too.
+    // Others may be later.
     let mut proxy = Proxy::start(&[replica.address], "workers = 1");
     let mut idle = Client::connect(proxy.address).await;
     assert_eq!(idle.get("/").await.status, 200);

@@ -118,7 +118,8 @@ async fn a_log_that_nobody_reads_holds_up_no_request_and_no_end() {
     let lost = proxy.lost().await;
     assert!(lost > 0, "the log took {BAD_REQUESTS} lines");
 
-    // It comes to an end although its last lines are not read, and those that were written are whole.
+    // It comes to an end although its last lines are not read, and those that were written are
+    // whole.
     rustix::process::kill_process(
         rustix::process::Pid::from_child(&proxy.child),
         rustix::process::Signal::TERM,

@@ -1,7 +1,9 @@
-//! `slackwater serve` from outside: the real binary, real sockets, replicas and clients that behave well or badly.
+//! `slackwater serve` from outside: the real binary, real sockets, replicas and clients that behave
+//! well or badly.
 //!
-//! Replicas are scripted byte by byte where it matters how they fail, and are hyper servers where they speak HTTP/2.
-//! Every wait is for a condition and ends with a failure after [`proxy::PATIENCE`].
+//! Replicas are scripted byte by byte where it matters how they fail, and are hyper servers where
+//! they speak HTTP/2. Every wait is for a condition and ends with a failure after
+//! [`proxy::PATIENCE`].
 
 #![expect(
     clippy::unwrap_used,

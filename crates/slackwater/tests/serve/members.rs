@@ -130,7 +130,8 @@ async fn a_retry_goes_to_no_part_of_a_replica_that_it_was_at() {
     assert_eq!(answers(&proxy, ["well"], 50).await, [50]);
 }
 
-/// A replica that passes its checks as long as it is told to, and answers everything else with its name.
+/// A replica that passes its checks as long as it is told to, and answers everything else with its
+/// name.
 async fn checked(name: &'static str) -> (Replica, Arc<AtomicBool>) {
     let is_well = Arc::new(AtomicBool::new(true));
     let now = Arc::clone(&is_well);

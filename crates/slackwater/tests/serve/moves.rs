@@ -1,4 +1,5 @@
-//! Every metric moves: what each tells of is brought about, over real sockets, and it takes another value than at the start.
+//! Every metric moves: what each tells of is brought about, over real sockets, and it takes another
+//! value than at the start.
 
 mod agent;
 mod fleet;
@@ -107,8 +108,8 @@ impl Watched<'_> {
         own.any(|name| (value(&self.first, name) - value(&now, name)).abs() > 1e-12)
     }
 
-    /// Waits until each of these has another value than at the start, while `act` is done again and again. What is not
-    /// there counts as 0.
+    /// Waits until each of these has another value than at the start, while `act` is done again and
+    /// again. What is not there counts as 0.
     async fn moves_while(&self, metrics: &[&'static str], mut act: impl AsyncFnMut()) {
         let known = registry();
         for metric in metrics {
@@ -150,7 +151,8 @@ fn every_metric_moves() {
         |moved| Box::pin(fleet::all(moved)),
         |moved| Box::pin(agent::all(moved)),
     ];
-    // Side by side, as they wait more than they do; and each on a thread of its own, as who waits for a log's line holds it up.
+    // Side by side, as they wait more than they do; and each on a thread of its own, as who waits
+    // for a log's line holds it up.
     std::thread::scope(|scope| {
         let run = |part: Part| {
             let runtime = Builder::new_current_thread().enable_all().build();

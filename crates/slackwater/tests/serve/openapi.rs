@@ -1,4 +1,5 @@
-//! What `/openapi.json` says is so: each path that it has is served as it says, and each that is served is in it.
+//! What `/openapi.json` says is so: each path that it has is served as it says, and each that is
+//! served is in it.
 
 use crate::clients::Answer;
 use crate::control::{TOKEN, Token, config};

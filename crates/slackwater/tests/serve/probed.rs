@@ -1,4 +1,5 @@
-//! `/healthz` when there is room for nothing: a supervisor that hears nothing would kill the process.
+//! `/healthz` when there is room for nothing: a supervisor that hears nothing would kill the
+//! process.
 
 use crate::clients::{Client, get};
 use crate::proxy::{PATIENCE, Proxy};

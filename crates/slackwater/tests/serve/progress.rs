@@ -1,4 +1,5 @@
-//! Who makes no progress is cut off, whatever else it says; what waits for room at a replica does not wait for ever.
+//! Who makes no progress is cut off, whatever else it says; what waits for room at a replica does
+//! not wait for ever.
 
 use crate::clients::get;
 use crate::proxy::{Proxy, until};
@@ -13,8 +14,8 @@ use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
-/// An HTTP/2 client whose windows are these, and its connection, which ends with why it ended. It sends a PING as soon as the one
-/// before was answered, all the time.
+/// An HTTP/2 client whose windows are these, and its connection, which ends with why it ended. It
+/// sends a PING as soon as the one before was answered, all the time.
 async fn pinging(
     address: SocketAddr,
     stream_window: u32,

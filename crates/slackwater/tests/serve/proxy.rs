@@ -1,4 +1,5 @@
-//! The process under test: started on free ports, watched through its log and its admin server, killed at the end.
+//! The process under test: started on free ports, watched through its log and its admin server,
+//! killed at the end.
 
 use core::cell::RefCell;
 use core::net::SocketAddr;
@@ -17,7 +18,8 @@ pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 pub(crate) struct Proxy {
     child: Child,
     log: Receiver<String>,
-    /// Lines that came before it said that it serves, and nobody has looked at since: a check may be quicker than that.
+    /// Lines that came before it said that it serves, and nobody has looked at since: a check may
+    /// be quicker than that.
     early: RefCell<VecDeque<String>>,
     pub(crate) address: SocketAddr,
     pub(crate) admin: SocketAddr,
@@ -31,7 +33,8 @@ pub(crate) fn slackwater(args: &[&str]) -> Command {
 }
 
 impl Proxy {
-    /// A proxy with one worker and round robin, unless `toml` says otherwise, before these replicas.
+    /// A proxy with one worker and round robin, unless `toml` says otherwise, before these
+    /// replicas.
     pub(crate) fn start(replicas: &[SocketAddr], toml: &str) -> Self {
         let list: Vec<String> = replicas.iter().map(SocketAddr::to_string).collect();
         let mut lines = String::new();
@@ -62,8 +65,8 @@ impl Proxy {
         proxy
     }
 
-    /// A proxy with one worker, listening at a port of the system's choice unless `toml` says otherwise, and the rest as in
-    /// `toml`.
+    /// A proxy with one worker, listening at a port of the system's choice unless `toml` says
+    /// otherwise, and the rest as in `toml`.
     pub(crate) fn of_file(toml: &str) -> Self {
         let listen = if toml.contains("[[listeners]]") {
             ""
@@ -168,7 +171,8 @@ impl Proxy {
         admin_page(self.admin, "/metrics", accept).await
     }
 
-    /// The sum of a count over all replicas; `pointer` leads to it from a replica's entry in the status.
+    /// The sum of a count over all replicas; `pointer` leads to it from a replica's entry in the
+    /// status.
     pub(crate) async fn sum(&self, pointer: &str) -> u64 {
         let status: serde_json::Value =
             serde_json::from_str(&self.admin_page("/status").await).unwrap();

@@ -1,4 +1,5 @@
-//! `--record`: what is in the file of a proxy with two workers, a reload and an end, and that it can be replayed.
+//! `--record`: what is in the file of a proxy with two workers, a reload and an end, and that it
+//! can be replayed.
 
 use crate::clients::{Client, get};
 use crate::proxy::{Proxy, slackwater, until};

@@ -130,7 +130,8 @@ impl Replica {
         }
     }
 
-    /// A replica that answers every request, bodies by `Content-Length` included, with its name and the request's head.
+    /// A replica that answers every request, bodies by `Content-Length` included, with its name and
+    /// the request's head.
     pub(crate) async fn echo(name: &'static str) -> Self {
         Self::echo_at("127.0.0.1:0", name).await
     }
@@ -171,7 +172,8 @@ fn length_in(head: &str) -> usize {
         .map_or(0, |length| length.trim().parse().unwrap())
 }
 
-/// An address where nobody listens, for as long as the test runs: the port is held, or another test could be given it.
+/// An address where nobody listens, for as long as the test runs: the port is held, or another test
+/// could be given it.
 pub(crate) async fn nobody() -> SocketAddr {
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
@@ -183,7 +185,8 @@ pub(crate) async fn nobody() -> SocketAddr {
     address
 }
 
-/// An address to listen at: of a host of loopback that nobody else uses, so that nobody else is given its port.
+/// An address to listen at: of a host of loopback that nobody else uses, so that nobody else is
+/// given its port.
 pub(crate) async fn vacant(host: [u8; 4]) -> SocketAddr {
     let listener = TcpListener::bind(SocketAddr::from((host, 0))).await;
     listener.unwrap().local_addr().unwrap()

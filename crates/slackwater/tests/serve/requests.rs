@@ -1,4 +1,5 @@
-//! What a healthy exchange looks like: both protocols on both sides, heads, methods, balancing, reuse.
+//! What a healthy exchange looks like: both protocols on both sides, heads, methods, balancing,
+//! reuse.
 
 use crate::clients::{self, Client, empty, full, get};
 use crate::proxy::{PATIENCE, Proxy, until};
@@ -118,7 +119,8 @@ async fn chunked_bodies_pass_in_both_directions() {
     assert_eq!(replica.connections(), 1);
 }
 
-/// A replica that answers each chunked request with the request's body as it came, and any other one with "no body".
+/// A replica that answers each chunked request with the request's body as it came, and any other
+/// one with "no body".
 async fn chunks() -> Replica {
     Replica::scripted(|mut connection| async move {
         while let Some(head) = connection.head().await {

@@ -1,4 +1,5 @@
-//! What a reset of an HTTP/2 stream means to the other side, whoever sends it, and how many requests a client may take back.
+//! What a reset of an HTTP/2 stream means to the other side, whoever sends it, and how many
+//! requests a client may take back.
 
 use crate::clients::Client;
 use crate::frames::{self, HEADERS, PING, Reader};
@@ -10,8 +11,8 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-/// A replica whose response is four octets, and then: by path, its end (`/whole`), or a reset with the code in the path. Its
-/// head says how long it is if the query does.
+/// A replica whose response is four octets, and then: by path, its end (`/whole`), or a reset with
+/// the code in the path. Its head says how long it is if the query does.
 async fn resets() -> core::net::SocketAddr {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -117,7 +118,8 @@ async fn a_reset_is_no_end_of_a_request_whatever_its_code() {
 async fn a_connection_that_ends_with_an_error_may_have_processed_what_it_carried() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    // The first connection ends by GOAWAY at its first POST, which it names as one that it has seen.
+    // The first connection ends by GOAWAY at its first POST, which it names as one that it has
+    // seen.
     tokio::spawn(async move {
         for fails in [true, false] {
             let (stream, _) = listener.accept().await.unwrap();
@@ -147,8 +149,9 @@ async fn a_connection_that_ends_with_an_error_may_have_processed_what_it_carried
     proxy.settled().await;
 }
 
-/// Asks for something again and again, by the `paid` request, and takes back another request each time once it has begun.
-/// How many it had taken back when it was cut off; `None` if it could go on.
+/// Asks for something again and again, by the `paid` request, and takes back another request each
+/// time once it has begun. How many it had taken back when it was cut off; `None` if it could go
+/// on.
 async fn taken_back_until_cut_off(paid: &[(&str, &str)]) -> Option<u32> {
     let replica = Replica::scripted(|mut connection| async move {
         while let Some(head) = connection.head().await {

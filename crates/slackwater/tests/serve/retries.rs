@@ -46,7 +46,8 @@ async fn hangs() -> Replica {
     Replica::scripted(|mut connection| async move { while connection.more().await > 0 {} }).await
 }
 
-/// The statuses that so many requests get, one after the other; `head` is all but the end of a head.
+/// The statuses that so many requests get, one after the other; `head` is all but the end of a
+/// head.
 async fn statuses(proxy: &Proxy, head: &str, requests: usize) -> Vec<u16> {
     let mut client = Client::connect(proxy.address).await;
     let mut statuses = Vec::new();
@@ -263,7 +264,8 @@ async fn a_try_without_another_one_after_it_takes_all_of_the_time() {
     }
 }
 
-/// An address where connections are neither taken nor refused, as long as what comes with it is there.
+/// An address where connections are neither taken nor refused, as long as what comes with it is
+/// there.
 async fn stuffed() -> (SocketAddr, impl Sized) {
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();

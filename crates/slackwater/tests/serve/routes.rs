@@ -1,5 +1,5 @@
-//! Several services behind one proxy: which requests reach which, what they look like there, and what is answered without
-//! one.
+//! Several services behind one proxy: which requests reach which, what they look like there, and
+//! what is answered without one.
 
 use crate::clients::{self, Answer, Client, empty, get};
 use crate::proxy::Proxy;
@@ -219,7 +219,8 @@ async fn weights_share_requests_and_weight_0_gets_none() {
             .position(|name| *name == name_in(&answer));
         counts[at.unwrap()] += 1;
     }
-    // Of 400 draws with a chance of 1 in 4, fewer than 40 or more than 160 come up less than once in 10^9 runs.
+    // Of 400 draws with a chance of 1 in 4, fewer than 40 or more than 160 come up less than once
+    // in 10^9 runs.
     assert!((40..=160).contains(&counts[1]), "{counts:?}");
     assert_eq!(counts[2], 0);
 }

@@ -72,8 +72,9 @@ impl Sick {
         core::mem::take(&mut *self.heard.lock().unwrap())
     }
 
-    /// The same, once it has had as many copies as the proxy has counted beyond these; and how many that has counted by then.
-    /// A copy is counted before its request is answered, and sent afterwards.
+    /// The same, once it has had as many copies as the proxy has counted beyond these; and how many
+    /// that has counted by then. A copy is counted before its request is answered, and sent
+    /// afterwards.
     async fn heard_copies(&self, proxy: &Proxy, beyond: u64) -> (Vec<String>, u64) {
         until("all copies have come", async || {
             let counted = shadow_trials(proxy).await;

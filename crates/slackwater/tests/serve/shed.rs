@@ -1,5 +1,5 @@
-//! Replicas that turn requests away unstarted: who gets those then, how that is counted, and what a replica is told of the
-//! time that a request has.
+//! Replicas that turn requests away unstarted: who gets those then, how that is counted, and what a
+//! replica is told of the time that a request has.
 
 use crate::aversion::{count, failures, state};
 use crate::clients::Client;
@@ -93,7 +93,8 @@ async fn who_turns_everything_away_has_less_and_is_not_out() {
         let addresses: Vec<_> = all.map(|replica| replica.address).collect();
         let proxy = Proxy::start(&addresses, "policy = \"round_robin\"");
         let mut client = Client::connect(proxy.address).await;
-        // How much less depends on how many it turns away in a tenth of a second, and so on the machine.
+        // How much less depends on how many it turns away in a tenth of a second, and so on the
+        // machine.
         let status = until("it has less than half", async || {
             assert_eq!(failures(&mut client, "GET", 20).await, 0, "{mark}");
             let status = status(&proxy).await;

@@ -11,7 +11,8 @@ use http::Request;
 use http_body_util::BodyExt;
 use std::time::Instant;
 
-/// A replica that is silent where the path says so: before its head, in its body, or in a tunnel. In a flood it is not.
+/// A replica that is silent where the path says so: before its head, in its body, or in a tunnel.
+/// In a flood it is not.
 async fn silent() -> Replica {
     Replica::scripted(|mut connection| async move {
         let Some(head) = connection.head().await else {

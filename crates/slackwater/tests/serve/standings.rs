@@ -1,4 +1,5 @@
-//! What an operator sees of replicas that are out or new, in the log; who restarts, and what a reload leaves of it.
+//! What an operator sees of replicas that are out or new, in the log; who restarts, and what a
+//! reload leaves of it.
 
 use crate::aversion::{EAGER, WORK, count, failures, joining, says, stands, state, warms_up};
 use crate::clients::Client;

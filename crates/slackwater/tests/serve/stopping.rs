@@ -1,5 +1,5 @@
-//! An end that others stand in the way of: a successor that does not come up, a log that takes no lines, an HTTP/2 client that
-//! does not answer.
+//! An end that others stand in the way of: a successor that does not come up, a log that takes no
+//! lines, an HTTP/2 client that does not answer.
 
 use crate::clients::{Client, get};
 use crate::frames::{self, GOAWAY, HEADERS, Reader};
@@ -125,7 +125,8 @@ impl Mute {
         let _ = self.writer.write_all(bytes).await;
     }
 
-    /// The next head, by its stream, or GOAWAY, by the last stream that it names; `None` at the end of the connection.
+    /// The next head, by its stream, or GOAWAY, by the last stream that it names; `None` at the end
+    /// of the connection.
     async fn next(&mut self) -> Option<(u8, u32)> {
         loop {
             let frame = timeout(PATIENCE, self.reader.frame()).await;

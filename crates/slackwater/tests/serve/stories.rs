@@ -1,4 +1,5 @@
-//! What became of a request, as its line, its decision and its spans tell it: what its client saw, and nothing else.
+//! What became of a request, as its line, its decision and its spans tell it: what its client saw,
+//! and nothing else.
 
 use crate::access_log::Log;
 use crate::aversion::{failures, stands};
@@ -83,7 +84,8 @@ impl Story {
         assert_eq!(self.decision["failed"], self.server.failed);
     }
 
-    /// Which attempts were answered by, as decision and spans tell it; both agree on their number with the line.
+    /// Which attempts were answered by, as decision and spans tell it; both agree on their number
+    /// with the line.
     fn answered(&self) -> Vec<bool> {
         let tries = self.tries();
         assert_eq!(self.line["attempts"], tries.len(), "{}", self.line);
@@ -126,8 +128,8 @@ where
     [replica().await, replica().await]
 }
 
-/// Two replicas of a race: the first that is asked fails once the other has been asked, too, and that one says this, if
-/// anything, and no more.
+/// Two replicas of a race: the first that is asked fails once the other has been asked, too, and
+/// that one says this, if anything, and no more.
 async fn race(failed_body: &'static str, second: &'static str) -> [Replica; 2] {
     let both = Arc::new(Notify::new());
     pair(move |number, mut connection| {

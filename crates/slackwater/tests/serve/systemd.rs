@@ -88,8 +88,8 @@ impl Supervisor {
         Self { socket, path }
     }
 
-    /// Waits for a message of this process with a line that begins so; what others say does not count, as with
-    /// `NotifyAccess=main`.
+    /// Waits for a message of this process with a line that begins so; what others say does not
+    /// count, as with `NotifyAccess=main`.
     async fn hears(&self, process: u32, start: &str) -> Message {
         let listening = async {
             loop {

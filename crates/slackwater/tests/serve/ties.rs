@@ -1,5 +1,5 @@
-//! Tied requests: a proxy, agents that keep queues, and servers that work on one request at a time. Which copies reach a
-//! server, and what is said and counted of the others.
+//! Tied requests: a proxy, agents that keep queues, and servers that work on one request at a time.
+//! Which copies reach a server, and what is said and counted of the others.
 
 use crate::clients::{Answer, Client, get};
 use crate::proxy::{Proxy, slackwater, until};
@@ -147,7 +147,8 @@ async fn status(process: &Proxy) -> Value {
     serde_json::from_str(&process.admin_page("/status").await).unwrap()
 }
 
-/// Of the proxy's service: tied, second copies sent, won by those, dropped by a replica, without a second for the budget.
+/// Of the proxy's service: tied, second copies sent, won by those, dropped by a replica, without a
+/// second for the budget.
 async fn counts(proxy: &Proxy) -> [u64; 5] {
     let status = status(proxy).await;
     let admission = &status["services"][0]["admission"];

@@ -1,5 +1,5 @@
-//! Requests as spans, from outside: what a collector receives by real OTLP, what replicas are told, and what is so when there
-//! is no collector.
+//! Requests as spans, from outside: what a collector receives by real OTLP, what replicas are told,
+//! and what is so when there is no collector.
 
 mod export;
 
@@ -82,7 +82,8 @@ impl Witness {
     }
 }
 
-/// The spans of the one trace that arrives, once they are so many: the request's, and its attempts' in their order.
+/// The spans of the one trace that arrives, once they are so many: the request's, and its attempts'
+/// in their order.
 pub(crate) async fn spans(collector: &Collector, count: usize) -> (Span, Vec<Span>) {
     until("the spans have arrived", async || {
         (collector.received().len() >= count).then_some(())
@@ -294,7 +295,8 @@ async fn each_try_of_a_request_has_a_span_of_its_own() {
 async fn overtaken(toml: &str, warm_up: bool) -> (Span, Vec<Span>, [Vec<String>; 2]) {
     let (collector, tracing) = collector("grpc").await;
     let go_on = Arc::new(Notify::new());
-    // Whichever has it first waits, the other one has it as its first, too: so only one of them may wait.
+    // Whichever has it first waits, the other one has it as its first, too: so only one of them may
+    // wait.
     let late = Arc::new(Mutex::new(false));
     let heads = [(), ()].map(|()| Arc::new(Mutex::new(Vec::new())));
     let mut replicas = Vec::new();

@@ -87,7 +87,8 @@ pub(crate) async fn successor_of(proxy: &Proxy, old: u32) -> Successor {
     )
 }
 
-/// Clients that ask all the time: two on a connection of its own for each request, two on one that is kept.
+/// Clients that ask all the time: two on a connection of its own for each request, two on one that
+/// is kept.
 struct Load {
     stop: Arc<AtomicBool>,
     answered: Arc<AtomicUsize>,

@@ -1,4 +1,5 @@
-//! Agents that have withdrawn: what they turned away goes to another replica, and whose word is taken for an agent's.
+//! Agents that have withdrawn: what they turned away goes to another replica, and whose word is
+//! taken for an agent's.
 
 use crate::clients::Client;
 use crate::proxy::Proxy;

@@ -1,4 +1,5 @@
-//! Arguments that make no sense, and folders that cannot be written: told before anything is played.
+//! Arguments that make no sense, and folders that cannot be written: told before anything is
+//! played.
 
 use crate::rig::{Scratch, sim, stderr, stdout};
 

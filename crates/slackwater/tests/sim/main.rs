@@ -1,4 +1,5 @@
-//! `slackwater sim` as a user runs it: the real process, its exit codes, what it prints and what it writes.
+//! `slackwater sim` as a user runs it: the real process, its exit codes, what it prints and what it
+//! writes.
 
 #![expect(
     clippy::expect_used,

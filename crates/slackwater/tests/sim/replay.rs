@@ -227,7 +227,8 @@ fn a_recording_that_was_tampered_with_differs() {
         .windows(6)
         .position(|window| window == b"random")
         .expect("its name");
-    // Service and policy are called alike; before the service's length stand the eight bytes of the seed.
+    // Service and policy are called alike; before the service's length stand the eight bytes of the
+    // seed.
     bytes[settings - 2] ^= 0x55;
     let length_at = bytes[8..].windows(1).next().map(|_| 8).expect("a block");
     let head =

@@ -2,7 +2,8 @@
 
 use crate::rig::{Scratch, sim, stderr, stdout};
 
-/// The mean time in a queue with `servers` servers of `rate` each, Poisson arrivals: Erlang's C formula.
+/// The mean time in a queue with `servers` servers of `rate` each, Poisson arrivals: Erlang's C
+/// formula.
 fn mean_seconds(arrivals: f64, rate: f64, servers: u32) -> f64 {
     let offered = arrivals / rate;
     // Erlang B by its recursion, then C from it.
@@ -17,8 +18,8 @@ fn mean_seconds(arrivals: f64, rate: f64, servers: u32) -> f64 {
 #[test]
 fn the_size_of_a_fleet_is_erlangs() {
     let scratch = Scratch::new("sim-size");
-    // 4.5 servers' worth of work. `greedy` sends each query where it ends first, which over single-threaded servers is one
-    // queue before all of them: M/M/c.
+    // 4.5 servers' worth of work. `greedy` sends each query where it ends first, which over
+    // single-threaded servers is one queue before all of them: M/M/c.
     let file = scratch.file(
         "mmc.toml",
         "span = \"10s\"\nwarmup = \"2s\"\n[load]\nrate = 450\n[cost]\nmean = \"10ms\"\n\

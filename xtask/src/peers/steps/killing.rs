@@ -1,14 +1,15 @@
 //! Load while a server, or an agent, is killed with SIGKILL and comes back.
 //!
-//! Lost may be what was in flight there. How much that was, the agent says just before: its RIF. Between that and the
-//! moment when the dead no longer listens some milliseconds pass, in which more arrive: at a constant rate at most rate
-//! times that time, and one; and, all at once, those that a busy machine has sent late, by the generator's own 99th
-//! percentile. So the bound is RIF + rate x (time + lateness) + 1. Once with a page that takes no time, once with one of a
-//! tenth of a second, so that there is something in flight to lose.
+//! Lost may be what was in flight there. How much that was, the agent says just before: its RIF.
+//! Between that and the moment when the dead no longer listens some milliseconds pass, in which
+//! more arrive: at a constant rate at most rate times that time, and one; and, all at once, those
+//! that a busy machine has sent late, by the generator's own 99th percentile. So the bound is RIF +
+//! rate x (time + lateness) + 1. Once with a page that takes no time, once with one of a tenth of a
+//! second, so that there is something in flight to lose.
 //!
-//! A replica is back when serve has a report of it that it may choose it by, and nothing against it. With the slow page it
-//! also has to get requests. With the other it need not: where nothing is ever in flight, Prequal goes by latency alone
-//! and may well leave it alone.
+//! A replica is back when serve has a report of it that it may choose it by, and nothing against
+//! it. With the slow page it also has to get requests. With the other it need not: where nothing is
+//! ever in flight, Prequal goes by latency alone and may well leave it alone.
 
 use super::load::{Load, RATE};
 use super::{has_own_report, judge};

@@ -1,6 +1,8 @@
-//! A large download and a large upload over each protocol: every byte arrives, and nobody on the way keeps them.
+//! A large download and a large upload over each protocol: every byte arrives, and nobody on the
+//! way keeps them.
 //!
-//! Memory is the kernel's own peak of the resident set (`VmHWM`), reset before each transfer, less what was resident then.
+//! Memory is the kernel's own peak of the resident set (`VmHWM`), reset before each transfer, less
+//! what was resident then.
 
 use super::asking::PROTOCOLS;
 use super::judge;

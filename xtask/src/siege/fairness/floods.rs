@@ -1,4 +1,5 @@
-//! The floods. Each is one connection that sends as much as it can until the test is over or the proxy closes it.
+//! The floods. Each is one connection that sends as much as it can until the test is over or the
+//! proxy closes it.
 
 use crate::siege::site::Proxy;
 use crate::siege::wire::{frames, http1, http2};

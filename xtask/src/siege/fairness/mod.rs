@@ -1,8 +1,8 @@
 //! How much of the proxy's CPU time one connection gets while another one's request waits.
 //!
-//! The verdict is CPU time of the process between an innocent request and its response, with one worker: it depends
-//! on what the proxy does first, and hardly on what else runs on the machine. Innocents have a replica of their own, for
-//! the one that is flooded has a queue of its own.
+//! The verdict is CPU time of the process between an innocent request and its response, with one
+//! worker: it depends on what the proxy does first, and hardly on what else runs on the machine.
+//! Innocents have a replica of their own, for the one that is flooded has a queue of its own.
 
 mod floods;
 
@@ -29,7 +29,8 @@ const WAITS_MAX: Duration = Duration::from_millis(20);
 /// In the short form, whose build may be without optimization.
 const SHORT_WAITS_MAX: Duration = Duration::from_millis(200);
 
-/// Below this the innocent request's own cost decides; half of it is what `HAProxy` is taken to use at least.
+/// Below this the innocent request's own cost decides; half of it is what `HAProxy` is taken to use
+/// at least.
 const FLOOR: Duration = Duration::from_millis(5);
 
 /// An innocent request that takes longer has failed.
@@ -111,8 +112,8 @@ struct Waits {
 }
 
 impl Waits {
-    /// The time that all but one in twenty kept. The worst one of a few is mostly this machine's chance: a thread that
-    /// was not woken in time.
+    /// The time that all but one in twenty kept. The worst one of a few is mostly this machine's
+    /// chance: a thread that was not woken in time.
     fn p95(&self) -> Duration {
         self.at(self.cpu_times.len() * 19 / 20)
     }
@@ -166,7 +167,8 @@ fn besiege(site: &Site<'_>, proxy: &Proxy, flood: &Flood) -> Result<Waits, Strin
             failed: 0,
             closed: false,
         };
-        // Where this thread may, it goes before all others: what the proxy does until it is woken counts, too.
+        // Where this thread may, it goes before all others: what the proxy does until it is woken
+        // counts, too.
         let _ = setpriority_process(None, FIRST);
         let begun = Instant::now();
         for _ in 0..requests {

@@ -1,7 +1,8 @@
 // A stock Node server for `cargo xtask siege`: `node served.js http|http2 ADDRESS:PORT LOGFILE`.
 //
-// Every request is answered with a mark that names its target. A request whose body came to its end is written to the log
-// as "complete", any other as "broken". `/destroyed` gives its response up half-way.
+// Every request is answered with a mark that names its target. A request whose body came to its end
+// is written to the log as "complete", any other as "broken". `/destroyed` gives its response up
+// half-way.
 "use strict";
 const fs = require("node:fs");
 const [protocol, listen, log] = process.argv.slice(2);

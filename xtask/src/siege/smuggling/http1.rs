@@ -1,11 +1,13 @@
-//! HTTP/1.1 requests that two readers could take for different ones, put together by chance from parts that are each
-//! right, wrong, or doubtful.
+//! HTTP/1.1 requests that two readers could take for different ones, put together by chance from
+//! parts that are each right, wrong, or doubtful.
 
 use crate::siege::draws::Draws;
 
-/// The bytes of a connection: a doubtful request, perhaps one hidden in its body, and a plain one behind it.
+/// The bytes of a connection: a doubtful request, perhaps one hidden in its body, and a plain one
+/// behind it.
 ///
-/// The doubtful one asks for `/m{number}`, the hidden one for `/m{number}s`, the plain one for `/m{number}b`.
+/// The doubtful one asks for `/m{number}`, the hidden one for `/m{number}s`, the plain one for
+/// `/m{number}b`.
 pub(super) fn mutant(draws: &mut Draws, number: usize) -> Vec<u8> {
     let hidden = format!("GET /m{number}s HTTP/1.1\r\nhost: siege.test\r\n\r\n");
     let method = draws.mostly(

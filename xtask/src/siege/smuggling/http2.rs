@@ -3,7 +3,8 @@
 use crate::siege::draws::Draws;
 use crate::siege::wire::frames::{self, END_STREAM, field, frame};
 
-/// The frames of stream 1, behind a preface, and a plain request on stream 3. Targets are as those of HTTP/1.1.
+/// The frames of stream 1, behind a preface, and a plain request on stream 3. Targets are as those
+/// of HTTP/1.1.
 pub(super) fn mutant(draws: &mut Draws, number: usize) -> Vec<u8> {
     let hidden = format!("GET /m{number}s HTTP/1.1\r\nhost: siege.test\r\n\r\n");
     let mut fields = pseudo(draws, number, &hidden);

@@ -1,9 +1,10 @@
-//! Smuggling: requests that two readers could read in two ways, each through the proxy to a real server, each followed by
-//! an innocent request that may use the same connection to the server.
+//! Smuggling: requests that two readers could read in two ways, each through the proxy to a real
+//! server, each followed by an innocent request that may use the same connection to the server.
 //!
-//! Servers write a line for each request whose body came to its end, and name its target in the answer. So every
-//! request that a server took for complete has to be in an answer to the client that sent it, and an innocent request gets
-//! its own answer. Anything else means that proxy and server disagree on where a request ends.
+//! Servers write a line for each request whose body came to its end, and name its target in the
+//! answer. So every request that a server took for complete has to be in an answer to the client
+//! that sent it, and an innocent request gets its own answer. Anything else means that proxy and
+//! server disagree on where a request ends.
 
 mod http1;
 mod http2;
@@ -133,7 +134,8 @@ fn besiege(
     Ok(found)
 }
 
-/// Sends all requests and the innocent ones between them; counts the answers by the name of their request.
+/// Sends all requests and the innocent ones between them; counts the answers by the name of their
+/// request.
 fn attack(
     proxy: SocketAddr,
     (mutant, count, seed): (Mutant, usize, u64),

@@ -28,7 +28,8 @@ pub(in crate::siege) const PAYLOAD_MAX: usize = 16_384;
 /// What a client sends first, before its SETTINGS.
 pub(in crate::siege) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// One frame. A payload too long for its length field is written with the length's lower bits, as an attacker may.
+/// One frame. A payload too long for its length field is written with the length's lower bits, as
+/// an attacker may.
 pub(in crate::siege) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len())
         .unwrap_or(u32::MAX)
@@ -109,7 +110,8 @@ fn literal(pattern: u8, name: &[u8], value: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// A field whose value is Huffman code for zeros, five bits each, in `length` bytes, a multiple of five.
+/// A field whose value is Huffman code for zeros, five bits each, in `length` bytes, a multiple of
+/// five.
 pub(in crate::siege) fn huffman_field(name: &[u8], length: usize) -> Vec<u8> {
     let mut bytes = vec![0];
     bytes.extend(integer(0, 7, name.len()));

@@ -1,4 +1,5 @@
-//! An HTTP/2 connection by hand: whatever bytes are wanted go out, and what comes in is read frame by frame.
+//! An HTTP/2 connection by hand: whatever bytes are wanted go out, and what comes in is read frame
+//! by frame.
 
 use super::frames;
 use core::net::SocketAddr;

@@ -1,4 +1,5 @@
-//! One of four replicas is stopped by SIGSTOP: it takes connections and requests, and answers nothing.
+//! One of four replicas is stopped by SIGSTOP: it takes connections and requests, and answers
+//! nothing.
 
 use super::{CALM, NOTHING, REPLICAS, SECOND, busy_percent, main_stream, of_each, plain, times};
 use crate::loopback::behaviour::Behaviour;

@@ -1,4 +1,5 @@
-//! Long requests beside short ones, in replicas that serve one at a time: a short one is sent to two, and whoever begins first has it.
+//! Long requests beside short ones, in replicas that serve one at a time: a short one is sent to
+//! two, and whoever begins first has it.
 
 use super::{NOTHING, REPLICAS, SECOND, main_stream, of_each, times};
 use crate::loopback::behaviour::{Behaviour, LONG};

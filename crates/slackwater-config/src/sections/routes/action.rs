@@ -1,4 +1,5 @@
-//! What becomes of a route's requests: the keys `service`, `services`, `redirect` and `respond`, of which one has to be said.
+//! What becomes of a route's requests: the keys `service`, `services`, `redirect` and `respond`, of
+//! which one has to be said.
 
 use super::{Named, heads, mirror, when};
 use crate::routes::{

@@ -1,4 +1,5 @@
-//! How long and how much a route's requests may be: the sections `timeouts` and `limits` of a route.
+//! How long and how much a route's requests may be: the sections `timeouts` and `limits` of a
+//! route.
 
 use crate::routes::Bounds;
 use crate::table::{Bytes, DAY, Judge, Kind, MS, Maybe, Meaning, Span, Within, keys};

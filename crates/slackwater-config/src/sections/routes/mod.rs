@@ -1,5 +1,5 @@
-//! Routes: which requests go where. `[[routes]]`, of which the first that matches decides; without any, all requests go to
-//! the one service that there is.
+//! Routes: which requests go where. `[[routes]]`, of which the first that matches decides; without
+//! any, all requests go to the one service that there is.
 
 mod action;
 mod bounds;

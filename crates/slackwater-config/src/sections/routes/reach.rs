@@ -1,5 +1,5 @@
-//! What routes mean together: those that nothing reaches, services that no route leads to, redirects that lead back to
-//! themselves.
+//! What routes mean together: those that nothing reaches, services that no route leads to,
+//! redirects that lead back to themselves.
 
 use super::SaidRoute;
 use crate::routes::{
@@ -55,8 +55,8 @@ pub(super) fn remarks(
     remarks
 }
 
-/// Redirects whose target the same route would redirect again, as far as that can be seen here: an example of what the
-/// route asks for is sent where the redirect leads.
+/// Redirects whose target the same route would redirect again, as far as that can be seen here: an
+/// example of what the route asks for is sent where the redirect leads.
 pub(super) fn note_circles(
     reader: &mut Reader<'_>,
     routes: &[SaidRoute],
@@ -94,8 +94,8 @@ struct Entrance {
     scheme: &'static str,
 }
 
-/// Whether a request that came in by one of the route's entrances is sent to the same route by way of any of them; `None`
-/// where nobody can say.
+/// Whether a request that came in by one of the route's entrances is sent to the same route by way
+/// of any of them; `None` where nobody can say.
 fn leads_back(route: &Route, by: &Entrance, entrances: &[Entrance]) -> Option<bool> {
     let Action::Redirect(redirect) = &route.then else {
         return Some(false);

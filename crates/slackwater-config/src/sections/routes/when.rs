@@ -1,4 +1,5 @@
-//! What a route says of a request: the keys `listeners`, `host`, `path`, `path_prefix`, `method` and `headers`.
+//! What a route says of a request: the keys `listeners`, `host`, `path`, `path_prefix`, `method`
+//! and `headers`.
 
 use super::Named;
 use crate::routes::{Conditions, HeaderRule, HeaderTest, HostRule, PathRule};

@@ -5,12 +5,12 @@ use super::super::evidence::Sample;
 use super::{Record, success};
 use crate::time::Instant;
 
-/// A replica's failures count in what all show together as those of the middle one and so many more at most: one that fails
-/// all is no measure for the others.
+/// A replica's failures count in what all show together as those of the middle one and so many more
+/// at most: one that fails all is no measure for the others.
 const FAILURES_BESIDES: u64 = 2;
 
-/// What the others are compared with of one replica, as it was at the last tick: nothing, if it is none of those in the
-/// choice, or should not be.
+/// What the others are compared with of one replica, as it was at the last tick: nothing, if it is
+/// none of those in the choice, or should not be.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::health) struct Compared {
     pub(in crate::health) success: Option<u32>,
@@ -42,7 +42,8 @@ impl Record {
         self.latency_ns.filter(|_| self.is_in_choice())
     }
 
-    /// Its latency, or how long it has kept queries waiting if that is longer, if it is one that others are compared with.
+    /// Its latency, or how long it has kept queries waiting if that is longer, if it is one that
+    /// others are compared with.
     pub(in crate::health) fn compared_pace_ns(&self, now: Instant) -> Option<u64> {
         let without_progress_ns = self.without_progress_ns(now);
         let shown = self.latency_ns.or((without_progress_ns > 0).then_some(0));

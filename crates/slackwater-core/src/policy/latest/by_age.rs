@@ -1,5 +1,5 @@
-//! A table keyed by replica that also knows in what order its values came: the oldest, and the newest first, each found without a
-//! look at the others.
+//! A table keyed by replica that also knows in what order its values came: the oldest, and the
+//! newest first, each found without a look at the others.
 
 use crate::replica::ReplicaId;
 use alloc::vec::Vec;
@@ -44,7 +44,8 @@ impl<T> ByAge<T> {
         }
     }
 
-    /// Sets the value of `replica`, as the newest of all, in place of the one that it, or an earlier owner of its slot, had.
+    /// Sets the value of `replica`, as the newest of all, in place of the one that it, or an
+    /// earlier owner of its slot, had.
     pub(super) fn insert(&mut self, replica: ReplicaId, value: T) {
         self.reserve(replica);
         self.unlink(replica.index());

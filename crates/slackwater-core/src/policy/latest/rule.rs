@@ -19,8 +19,9 @@ pub trait LatestRule: Debug + Send {
     /// Whether it goes by whose turn it is.
     const TAKES_TURNS: bool = false;
 
-    /// For rules that tell hot from cold: from which RIF on a report is hot, given the lowest RIF in sight `[A6]`. Without it nothing
-    /// is hot, and nobody looks for the lowest RIF, or for the median latency that stands for those that are unknown `[A7]`.
+    /// For rules that tell hot from cold: from which RIF on a report is hot, given the lowest RIF
+    /// in sight `[A6]`. Without it nothing is hot, and nobody looks for the lowest RIF, or for the
+    /// median latency that stands for those that are unknown `[A7]`.
     const RIF_LIMIT: Option<fn(&Self, lowest: Rif) -> Rif> = None;
 
     /// Where a replica of such a load stands.
@@ -50,7 +51,8 @@ pub trait LatestRule: Debug + Send {
         let _ = replica;
     }
 
-    /// From now on reports are of another kind, and what was learned of all replicas tells nothing. `[A13]`
+    /// From now on reports are of another kind, and what was learned of all replicas tells nothing.
+    /// `[A13]`
     fn forget_all(&mut self) {}
 }
 
@@ -68,11 +70,13 @@ pub struct Reported {
 #[derive(Clone, Copy, Debug)]
 pub struct LatestLoad {
     pub(in crate::policy) replica: ReplicaId,
-    /// What other clients had in flight there when it reported; `None` while this client's own alone counts.
+    /// What other clients had in flight there when it reported; `None` while this client's own
+    /// alone counts.
     pub(in crate::policy) others: Option<u32>,
     /// That, and what this client has there now.
     pub(in crate::policy) rif: Rif,
-    /// An unknown one has its stand-in here, for rules that tell hot from cold `[A7]`; for others 0.
+    /// An unknown one has its stand-in here, for rules that tell hot from cold `[A7]`; for others
+    /// 0.
     pub(in crate::policy) latency_ns: u64,
     /// How old the report is.
     pub(in crate::policy) age_ns: u64,

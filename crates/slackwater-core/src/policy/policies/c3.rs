@@ -1,17 +1,21 @@
-//! C3: replicas scored by their response time and the cube of their queue, by the probes and the pool of Prequal.
+//! C3: replicas scored by their response time and the cube of their queue, by the probes and the
+//! pool of Prequal.
 //!
-//! `[Prequal §5.2 "C3"]`, after Suresh, Canini, Schmid, Feldmann: "C3: Cutting Tail Latency in Cloud Data Stores via
-//! Adaptive Replica Selection", NSDI 2015. With os the client's own queries in flight at a replica, n the number of
-//! clients, and exponentially weighted moving averages q̄ of the RIF that it reports, 1/μ̄ of the latency that it reports
-//! and R̄ of the response times that the client measures,
+//! `[Prequal §5.2 "C3"]`, after Suresh, Canini, Schmid, Feldmann: "C3: Cutting Tail Latency in
+//! Cloud Data Stores via Adaptive Replica Selection", NSDI 2015. With os the client's own queries
+//! in flight at a replica, n the number of clients, and exponentially weighted moving averages q̄
+//! of the RIF that it reports, 1/μ̄ of the latency that it reports and R̄ of the response times
+//! that the client measures,
 //!
 //! > q̂ = 1 + os · n + q̄, and the lowest Ψ = R̄ − 1/μ̄ + q̂³ · 1/μ̄ wins.
 //!
-//! C3's rate control has no part in it, as in the paper. R̄ moves with the client's own queries alone, and so keeps a
-//! replica that has once answered slowly from the very queries that could tell otherwise. Ours, where C3 is silent: an R̄
-//! that no response has moved for ten seconds is forgotten, and 1/μ̄ stands for it as where there never was one. Reports
-//! go on to tell of the replica; only the client's own grudge ends. By time and not by report, of which a client has
-//! several between two of its own queries to the same replica, so that in steady traffic R̄ is what C3 has it to be.
+//! C3's rate control has no part in it, as in the paper. R̄ moves with the client's own queries
+//! alone, and so keeps a replica that has once answered slowly from the very queries that could
+//! tell otherwise. Ours, where C3 is silent: an R̄ that no response has moved for ten seconds is
+//! forgotten, and 1/μ̄ stands for it as where there never was one. Reports go on to tell of the
+//! replica; only the client's own grudge ends. By time and not by report, of which a client has
+//! several between two of its own queries to the same replica, so that in steady traffic R̄ is what
+//! C3 has it to be.
 
 use crate::fixed::{ONE, Quantile};
 use crate::policy::decay::whole;
@@ -46,8 +50,9 @@ pub(super) const ENTRY: PolicyEntry = PolicyEntry {
     )
 };
 
-/// R̄ is forgotten if no response has come for so long. Long against the second or so between two queries that a client of
-/// the paper's testbed sends to the same replica; a client that sends much less goes by reports alone.
+/// R̄ is forgotten if no response has come for so long. Long against the second or so between two
+/// queries that a client of the paper's testbed sends to the same replica; a client that sends much
+/// less goes by reports alone.
 const RESPONSE_AGE_MAX: Duration = Duration::from_secs(10);
 
 /// Chooses by response time and the cube of the queue.
@@ -56,10 +61,12 @@ pub type C3 = Probed<Pooled<CubicScore>>;
 /// Settings of [`C3`] besides those of its probes and pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct C3Settings {
-    /// How many clients the fleet has (n): 1 to 1,000,000, default 1. Each of them is taken to send as much as this one,
-    /// so that a query of one's own counts for n; too high a number keeps a client from sending two to the same replica.
+    /// How many clients the fleet has (n): 1 to 1,000,000, default 1. Each of them is taken to send
+    /// as much as this one, so that a query of one's own counts for n; too high a number keeps a
+    /// client from sending two to the same replica.
     pub clients: u32,
-    /// What the newest value weighs in each average: above 0 to 1, default 0.3. At 1 nothing is remembered.
+    /// What the newest value weighs in each average: above 0 to 1, default 0.3. At 1 nothing is
+    /// remembered.
     pub newest_weight: Quantile,
 }
 
@@ -139,9 +146,10 @@ impl CubicScore {
 
     /// Ψ, in nanoseconds.
     ///
-    /// Where a replica has never told a latency, `stand_in_ns` stands for 1/μ̄: the median that the pool knows `[A7]`, and
-    /// at least one nanosecond, so that the queue still counts. Where it has never answered this client, 1/μ̄ stands for
-    /// R̄: nothing is known of the way there, and the first two terms cancel out.
+    /// Where a replica has never told a latency, `stand_in_ns` stands for 1/μ̄: the median that the
+    /// pool knows `[A7]`, and at least one nanosecond, so that the queue still counts. Where it has
+    /// never answered this client, 1/μ̄ stands for R̄: nothing is known of the way there, and the
+    /// first two terms cancel out.
     fn score(&self, replica: ReplicaId, own_in_flight: u32, stand_in_ns: f64) -> f64 {
         let averages = self.averages.find(replica).copied().unwrap_or_default();
         let queue = 1.0 + f64::from(own_in_flight) * self.clients + averages.rif.unwrap_or(0.0);
@@ -199,8 +207,8 @@ impl PoolRule for CubicScore {
         }
     }
 
-    /// A query that failed, or was given up, would have taken as long at least: it counts where that is above the average,
-    /// or what stands for it, and never makes its replica look better.
+    /// A query that failed, or was given up, would have taken as long at least: it counts where
+    /// that is above the average, or what stands for it, and never makes its replica look better.
     fn handle_head(&mut self, now: Instant, replica: ReplicaId, head: Head) {
         let Some(averages) = self.averages.find_mut(replica) else {
             return;

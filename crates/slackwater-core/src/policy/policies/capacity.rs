@@ -1,17 +1,21 @@
-//! Capacity: replicas by how much of what each can carry is in use, and by what a query costs there. `[Decision 0009]`
+//! Capacity: replicas by how much of what each can carry is in use, and by what a query costs
+//! there. `[Decision 0009]`
 //!
-//! RIF says how much a replica has, not how much it can take. Where replicas report their capacity, what counts is RIF / K,
-//! the share of it that is in use, and where they report what a query costs them, how long one takes that nobody keeps
-//! waiting. The replica with the lowest product of the two is chosen, by the probes and the pool of Prequal.
+//! RIF says how much a replica has, not how much it can take. Where replicas report their capacity,
+//! what counts is RIF / K, the share of it that is in use, and where they report what a query costs
+//! them, how long one takes that nobody keeps waiting. The replica with the lowest product of the
+//! two is chosen, by the probes and the pool of Prequal.
 //!
-//! Reports come with responses, too, where replicas send them so. They are of those that were chosen, which is no fair sample
-//! of a fleet to tell hot from cold by, but says what each of them has left as well as an answer to a probe does: so few
-//! probes are sent, and no report is removed before its time.
+//! Reports come with responses, too, where replicas send them so. They are of those that were
+//! chosen, which is no fair sample of a fleet to tell hot from cold by, but says what each of them
+//! has left as well as an answer to a probe does: so few probes are sent, and no report is removed
+//! before its time.
 //!
-//! Who has had more than its turn of this client's queries lately counts as having a part of a query more. `[Decision 0014]`
+//! Who has had more than its turn of this client's queries lately counts as having a part of a
+//! query more. `[Decision 0014]`
 //!
-//! While any replica that may be chosen reports no capacity, this is exactly Prequal: with its rule, its probes, and without
-//! the reports of responses.
+//! While any replica that may be chosen reports no capacity, this is exactly Prequal: with its
+//! rule, its probes, and without the reports of responses.
 
 use crate::fixed::{ONE, Rate, banded, mul_div};
 use crate::policy::entry::{Carried, PolicyEntry, Reports, ScoreWords};
@@ -56,13 +60,13 @@ pub type Capacity = Probed<Pooled<LeastInUse>>;
 /// Settings of [`Capacity`] besides those of its probes and pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CapacitySettings {
-    /// Probes that each query triggers while all replicas report their capacity, and reports come with at least half of the
-    /// responses: 0 to 16, default 0.5, fractions allowed. 0 leaves idle probes and the reports of responses. Else it is that
-    /// of [`PrequalConfig`].
+    /// Probes that each query triggers while all replicas report their capacity, and reports come
+    /// with at least half of the responses: 0 to 16, default 0.5, fractions allowed. 0 leaves idle
+    /// probes and the reports of responses. Else it is that of [`PrequalConfig`].
     pub probe_rate: Rate,
-    /// By how much a replica's cost may differ from the mean of all and still count as the mean, in millionths of it: 0 to
-    /// 10,000,000, default 250,000. At 0 every difference counts, chance and all; where costs differ by less, the share of
-    /// capacity in use decides alone.
+    /// By how much a replica's cost may differ from the mean of all and still count as the mean, in
+    /// millionths of it: 0 to 10,000,000, default 250,000. At 0 every difference counts, chance and
+    /// all; where costs differ by less, the share of capacity in use decides alone.
     pub cost_band_millionths: u32,
 }
 
@@ -105,18 +109,21 @@ impl Capacity {
     }
 }
 
-/// Of its capacity, a replica is taken to have so much: a seventh is kept for what chance brings. In millionths, as all below.
+/// Of its capacity, a replica is taken to have so much: a seventh is kept for what chance brings.
+/// In millionths, as all below.
 const USABLE: u64 = 850_000;
-/// With all of it in use, a query is taken for so much longer than with none, beside its cost: of two replicas that keep
-/// nobody waiting, the emptier one is better.
+/// With all of it in use, a query is taken for so much longer than with none, beside its cost: of
+/// two replicas that keep nobody waiting, the emptier one is better.
 const CROWDING: u64 = 300_000;
-/// Beyond capacity, a query is taken for so much longer with each capacity's worth of others. It waits for them, and all of
-/// them for it: to have it there costs more than it would take itself, and the more the more share the replica.
+/// Beyond capacity, a query is taken for so much longer with each capacity's worth of others. It
+/// waits for them, and all of them for it: to have it there costs more than it would take itself,
+/// and the more the more share the replica.
 const OVERLOAD: u64 = 2_500_000;
-/// A share of capacity in use from here on is as good as any higher one; below it nothing overflows.
+/// A share of capacity in use from here on is as good as any higher one; below it nothing
+/// overflows.
 const IN_USE_MAX: u64 = 1 << 50;
-/// Fewer reports than this come with the responses for each query: then probes have to tell. Without any, half a probe a query
-/// leaves small fleets, and unequal ones, far behind.
+/// Fewer reports than this come with the responses for each query: then probes have to tell.
+/// Without any, half a probe a query leaves small fleets, and unequal ones, far behind.
 const CARRIED_MIN: Rate = match Rate::from_millionths(ONE / 2) {
     Some(rate) => rate,
     None => Rate::MAX,
@@ -206,7 +213,8 @@ impl LeastInUse {
         })
     }
 
-    /// First what a query is taken to take there, in 1/1024 of a nanosecond; between equals, the reported latency.
+    /// First what a query is taken to take there, in 1/1024 of a nanosecond; between equals, the
+    /// reported latency.
     fn place(&self, moment: Moment, replica: ReplicaId, load: Load, ahead: u64) -> Place {
         let Moment {
             now,
@@ -247,16 +255,17 @@ fn in_use(others: u64, capacity_millirif: u64) -> u64 {
     share(others.saturating_add(1), 1, capacity_millirif).min(IN_USE_MAX)
 }
 
-/// What share of what is usable of a capacity so many queries use, counted in such parts of one; in millionths.
+/// What share of what is usable of a capacity so many queries use, counted in such parts of one; in
+/// millionths.
 fn share(queries: u64, parts: u64, capacity_millirif: u64) -> u64 {
     let queries = queries.saturating_mul(ONE_RIF * MILLION);
     let usable = capacity_millirif.max(ONE_RIF) * USABLE;
     mul_div(queries / parts, MILLION, usable)
 }
 
-/// By how much longer a query takes behind those that make up this share than if it and they took their cost, in millionths. Of a
-/// capacity of less than one, those before it take longer than that, and it does not: with nobody before it there is time
-/// saved up.
+/// By how much longer a query takes behind those that make up this share than if it and they took
+/// their cost, in millionths. Of a capacity of less than one, those before it take longer than
+/// that, and it does not: with nobody before it there is time saved up.
 fn behind(in_use: u64, capacity_millirif: u64) -> u64 {
     if capacity_millirif >= ONE_RIF {
         return MILLION;

@@ -1,16 +1,22 @@
-//! The expected latency selector: chance in proportion to weights, which fall with the latency that a query may expect.
+//! The expected latency selector: chance in proportion to weights, which fall with the latency that
+//! a query may expect.
 //!
-//! After Spotify's "ELS: latency based load balancer, part 1" (2015), which says what is measured and what should come
-//! of it, and keeps the formula for a second part. Ours, therefore, for a replica with success latency ℓ, success rate s,
-//! failure latency f, q queries of this client's in flight, and p of them as it usually is:
+//! After Spotify's "ELS: latency based load balancer, part 1" (2015), which says what is measured
+//! and what should come of it, and keeps the formula for a second part. Ours, therefore, for a
+//! replica with success latency ℓ, success rate s, failure latency f, q queries of this client's in
+//! flight, and p of them as it usually is:
 //!
-//! - a query that fails is tried again until it succeeds, which takes E = ℓ + f · (1/s − 1) on average. f counts as no
-//!   less than ℓ of the fleet: who fails at once is not therefore fast, as whoever tries again waits elsewhere;
-//! - weight = 1/E · min(1, (p + 1) / (q + 1)): more in flight than usual is trouble that ℓ does not show yet;
-//! - the relative circuit breaker: weight 0 where s is far below that of the fleet, unless that leaves nobody.
+//! - a query that fails is tried again until it succeeds, which takes E = ℓ + f · (1/s − 1) on
+//!   average. f counts as no less than ℓ of the fleet: who fails at once is not therefore fast, as
+//!   whoever tries again waits elsewhere;
+//! - weight = 1/E · min(1, (p + 1) / (q + 1)): more in flight than usual is trouble that ℓ does not
+//!   show yet;
+//! - the relative circuit breaker: weight 0 where s is far below that of the fleet, unless that
+//!   leaves nobody.
 //!
-//! Averages forget exponentially, and each begins as if one sample had been seen that is the fleet's mean: a new replica
-//! is an average one, and so is, in time, one of which nothing is heard. A pick takes time in proportion to the fleet.
+//! Averages forget exponentially, and each begins as if one sample had been seen that is the
+//! fleet's mean: a new replica is an average one, and so is, in time, one of which nothing is
+//! heard. A pick takes time in proportion to the fleet.
 
 use crate::draw::Draw;
 use crate::fixed::Quantile;
@@ -39,9 +45,11 @@ pub(super) const ENTRY: PolicyEntry = PolicyEntry {
 
 /// A success rate below this counts as this: nobody's expected latency is beyond all bounds.
 const SUCCESS_MIN: f64 = 0.01;
-/// An expected latency below this, in nanoseconds, counts as this: nobody's weight is beyond all bounds.
+/// An expected latency below this, in nanoseconds, counts as this: nobody's weight is beyond all
+/// bounds.
 const EXPECTED_MIN_NS: f64 = 1_000.0;
-/// What was seen is scaled down when samples have come to weigh e to this power as much as the first ones.
+/// What was seen is scaled down when samples have come to weigh e to this power as much as the
+/// first ones.
 const GROWTH_MAX: u32 = 64;
 
 /// Chooses by chance, in proportion to the inverse of the expected latency.
@@ -53,15 +61,17 @@ pub type ElsConfig = Valid<ElsSettings>;
 /// Settings of [`Els`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ElsSettings {
-    /// How fast averages forget: above 0 to 1 hour, default 1 minute, with which 63 % of an average come from the last
-    /// minute and 23 % from the one before.
+    /// How fast averages forget: above 0 to 1 hour, default 1 minute, with which 63 % of an average
+    /// come from the last minute and 23 % from the one before.
     pub time_bias: Duration,
-    /// A replica whose success rate is below this share of the fleet's gets no queries: 0 to 1, default 0.4. At 0 nobody
-    /// is excluded, at 1 whoever is below the mean. Weights alone keep most queries away from whoever fails half of them,
-    /// and send it more as the others become busy; to exclude it would cost its good half when it is needed most.
+    /// A replica whose success rate is below this share of the fleet's gets no queries: 0 to 1,
+    /// default 0.4. At 0 nobody is excluded, at 1 whoever is below the mean. Weights alone keep
+    /// most queries away from whoever fails half of them, and send it more as the others become
+    /// busy; to exclude it would cost its good half when it is needed most.
     pub exclude_below: Quantile,
-    /// A replica of which fewer samples are remembered than this is not excluded: 1 to 10,000, default 100. Whoever is
-    /// excluded gets no new samples and is back in the choice when the old ones have faded to so many.
+    /// A replica of which fewer samples are remembered than this is not excluded: 1 to 10,000,
+    /// default 100. Whoever is excluded gets no new samples and is back in the choice when the old
+    /// ones have faded to so many.
     pub exclude_samples_min: u32,
 }
 
@@ -230,7 +240,8 @@ impl ExpectedLatency {
     }
 }
 
-/// Draws a replica that the query may go to, each with a chance in proportion to its weight; `None` if all weigh nothing.
+/// Draws a replica that the query may go to, each with a chance in proportion to its weight; `None`
+/// if all weigh nothing.
 fn draw_weighted(
     from: Candidates<'_>,
     draw: &mut dyn Draw,

@@ -1,7 +1,7 @@
 //! Least loaded: each query to the replica where this client has the fewest in flight.
 //!
-//! Looks at every available replica, so a pick takes time in proportion to the fleet; ties rotate, so that an idle
-//! client does not always start at the same replica.
+//! Looks at every available replica, so a pick takes time in proportion to the fleet; ties rotate,
+//! so that an idle client does not always start at the same replica.
 
 use crate::draw::{Draw, below};
 use crate::policy::candidates::Candidates;

@@ -1,9 +1,10 @@
 //! Linear: a weighted average of RIF and latency, by the probes and the pool of Prequal.
 //!
-//! `[Prequal §5.2 "Linear"]` `[Prequal Appendix A]` A replica's score is λ · (α · RIF) + (1 − λ) · latency, and the lowest
-//! wins. The paper has it to be beaten: at a weight of one half it does much worse than Prequal and C3, because it does not
-//! penalize high RIF severely enough, and the nearer the weight is to 1, the better. At 1 it is Prequal with a RIF limit
-//! quantile of 0, RIF alone; at 0 it is Prequal with one of 1, latency alone.
+//! `[Prequal §5.2 "Linear"]` `[Prequal Appendix A]` A replica's score is λ · (α · RIF) + (1 − λ) ·
+//! latency, and the lowest wins. The paper has it to be beaten: at a weight of one half it does
+//! much worse than Prequal and C3, because it does not penalize high RIF severely enough, and the
+//! nearer the weight is to 1, the better. At 1 it is Prequal with a RIF limit quantile of 0, RIF
+//! alone; at 0 it is Prequal with one of 1, latency alone.
 
 use crate::fixed::{ONE, Quantile};
 use crate::policy::entry::{PolicyEntry, Reports, ScoreWords};
@@ -43,11 +44,12 @@ pub type Linear = Probed<Pooled<WeightedSum>>;
 /// Settings of [`Linear`] besides those of its probes and pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinearSettings {
-    /// How much RIF weighs against latency (λ): 0 to 1, default 0.5. At 0 latency alone decides, at 1 RIF alone; each
-    /// still decides between equals in the other.
+    /// How much RIF weighs against latency (λ): 0 to 1, default 0.5. At 0 latency alone decides, at
+    /// 1 RIF alone; each still decides between equals in the other.
     pub rif_weight: Quantile,
-    /// The latency that one request in flight is taken for (α): above 0 to 1 hour, default 75 ms, the median with one in
-    /// flight in the paper's testbed. Another value is another way to say another weight.
+    /// The latency that one request in flight is taken for (α): above 0 to 1 hour, default 75 ms,
+    /// the median with one in flight in the paper's testbed. Another value is another way to say
+    /// another weight.
     pub rif_scale: Duration,
 }
 
@@ -106,8 +108,8 @@ impl WeightedSum {
         }
     }
 
-    /// First the score in millionths of a nanosecond; scores of five hours or more count as equal. Between equals, the
-    /// unweighted sum.
+    /// First the score in millionths of a nanosecond; scores of five hours or more count as equal.
+    /// Between equals, the unweighted sum.
     fn place(self, load: Load) -> Place {
         let sum = |rif_factor: u64, latency_factor: u64| {
             let latency = load.latency_ns.saturating_mul(latency_factor);

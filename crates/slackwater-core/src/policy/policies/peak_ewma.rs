@@ -1,20 +1,24 @@
-//! Peak EWMA: a few replicas drawn at random, of these the one with the lowest latency times queries in flight.
+//! Peak EWMA: a few replicas drawn at random, of these the one with the lowest latency times
+//! queries in flight.
 //!
-//! Twitter's Finagle had it first, tower and Linkerd have it as well (Linkerd, "Beyond Round Robin: Load Balancing for
-//! Latency", 2016); what an error costs is after Linkerd's `PenaltyPeakEwma`. The average of a replica's latencies rises
-//! to a peak at once and comes down slowly:
+//! Twitter's Finagle had it first, tower and Linkerd have it as well (Linkerd, "Beyond Round Robin:
+//! Load Balancing for Latency", 2016); what an error costs is after Linkerd's `PenaltyPeakEwma`.
+//! The average of a replica's latencies rises to a peak at once and comes down slowly:
 //!
-//! - a latency x above the average replaces it; another gives average · w + x · (1 − w), w = e^(−Δ/τ), Δ the time since
-//!   the average was last touched;
+//! - a latency x above the average replaces it; another gives average · w + x · (1 − w), w =
+//!   e^(−Δ/τ), Δ the time since the average was last touched;
 //! - looking at it is a latency of 0: a replica that gets nothing is forgiven in time;
-//! - cost = latency · (this client's queries in flight there + 1); of d drawn the lowest wins, of equals the first. The
-//!   latency is the average or, if that is longer, the time for which queries have waited there and none was answered.
+//! - cost = latency · (this client's queries in flight there + 1); of d drawn the lowest wins, of
+//!   equals the first. The latency is the average or, if that is longer, the time for which queries
+//!   have waited there and none was answered.
 //!
-//! The last is ours. Finagle, tower and Linkerd learn from answers alone: a replica that has stopped keeps the average of
-//! its good days, which even decays, and takes queries as a good one would until the first of them ends. `ServiceTalk`
-//! and nginx's `least_time` can look at the age of queries that are out, too; here it is the time since the last progress,
-//! so that a replica that answers steadily is not held to be slow because it has many to answer. One that has nothing but
-//! a query that is meant to wait (a long poll) looks slow until its head is here, and by the average then.
+//! The last is ours. Finagle, tower and Linkerd learn from answers alone: a replica that has
+//! stopped keeps the average of its good days, which even decays, and takes queries as a good one
+//! would until the first of them ends. `ServiceTalk` and nginx's `least_time` can look at the age
+//! of queries that are out, too; here it is the time since the last progress, so that a replica
+//! that answers steadily is not held to be slow because it has many to answer. One that has nothing
+//! but a query that is meant to wait (a long poll) looks slow until its head is here, and by the
+//! average then.
 
 use crate::draw::Draw;
 use crate::policy::candidates::Candidates;
@@ -43,7 +47,8 @@ pub(super) const ENTRY: PolicyEntry = PolicyEntry {
     )
 };
 
-/// An average below this counts as this in a cost: queries in flight still count at a replica that was long forgiven.
+/// An average below this counts as this in a cost: queries in flight still count at a replica that
+/// was long forgiven.
 const AVERAGE_MIN_NS: f64 = 1.0;
 
 /// Chooses by the client's own latencies, peaks first, and its queries in flight.
@@ -55,14 +60,14 @@ pub type PeakEwmaConfig = Valid<PeakEwmaSettings>;
 /// Settings of [`PeakEwma`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PeakEwmaSettings {
-    /// The time in which an average comes down to 37 % of a peak (τ): above 0 to 1 hour, default 10 s, as Finagle and
-    /// Linkerd have it. A very short one sees the last latency only.
+    /// The time in which an average comes down to 37 % of a peak (τ): above 0 to 1 hour, default 10
+    /// s, as Finagle and Linkerd have it. A very short one sees the last latency only.
     pub decay: Duration,
-    /// The average that a replica begins with: above 0 to 1 hour, default 30 ms, Linkerd's. Below what queries take, a
-    /// new replica is tried eagerly; above, with care.
+    /// The average that a replica begins with: above 0 to 1 hour, default 30 ms, Linkerd's. Below
+    /// what queries take, a new replica is tried eagerly; above, with care.
     pub initial_latency: Duration,
-    /// What an error counts as, at the least: 0 to 1 hour, default 5 s, Linkerd's. At 0 an error counts as what it took,
-    /// and still does not lower an average.
+    /// What an error counts as, at the least: 0 to 1 hour, default 5 s, Linkerd's. At 0 an error
+    /// counts as what it took, and still does not lower an average.
     pub failure_penalty: Duration,
     /// Distinct replicas drawn for each query: 2 to 16, default 2.
     pub choices: u8,
@@ -156,8 +161,8 @@ impl Choose for LowestCostOfDrawn {
         }
     }
 
-    /// What went wrong may raise an average and never lowers it: failing fast is no merit, and a query that was given up
-    /// would have taken longer than it did.
+    /// What went wrong may raise an average and never lowers it: failing fast is no merit, and a
+    /// query that was given up would have taken longer than it did.
     fn handle_end(&mut self, now: Instant, end: &QueryEnd) {
         let at_least = match end.outcome {
             Outcome::Success => return,
@@ -283,7 +288,8 @@ mod tests {
         trial.end(first, Outcome::Success);
         trial.after(90 * MS);
         trial.end(second, Outcome::Success);
-        // Replica 0 now has 100 ms, replica 1 a little below 30 ms: up to three in flight there cost less than one here.
+        // Replica 0 now has 100 ms, replica 1 a little below 30 ms: up to three in flight there
+        // cost less than one here.
         let mut out = Vec::new();
         for in_flight in 0..3 {
             let ticket = trial.pick_at([0, 0], [2, 1]);
@@ -372,7 +378,8 @@ mod tests {
         trial.after(MS);
         trial.end(later, Outcome::Success);
         trial.after(99 * MS);
-        // 100 · 2 against nearly 30 · 1 to 30 · 6; by its average, also nearly 30, the first would be even at one in flight.
+        // 100 · 2 against nearly 30 · 1 to 30 · 6; by its average, also nearly 30, the first would
+        // be even at one in flight.
         let mut out = Vec::new();
         for in_flight in 0..6 {
             let ticket = trial.pick_at([0, 0], [2, 1]);
@@ -403,7 +410,8 @@ mod tests {
             let ticket = trial.pick();
             trial.end(ticket, Outcome::Success);
         }
-        // e^(−Δ/τ) is 0 after two hours: an average of nothing, and so would be its product with any number.
+        // e^(−Δ/τ) is 0 after two hours: an average of nothing, and so would be its product with
+        // any number.
         trial.after(Duration::from_hours(2));
         let first = trial.pick_at([0, 0], [2, 1]);
         assert_eq!(average_ms(&trial, 0).to_bits(), 0.0_f64.to_bits());
@@ -428,7 +436,8 @@ mod tests {
             trial.after(if is_slow { 2 * SECOND } else { 10 * MS });
             trial.end(ticket, Outcome::Success);
         }
-        // 12 s of traffic: after the first, τ · ln(2000 / 30) = 42 s pass before it is as cheap as a new one.
+        // 12 s of traffic: after the first, τ · ln(2000 / 30) = 42 s pass before it is as cheap as
+        // a new one.
         assert_eq!(slow, 1);
     }
 

@@ -1,10 +1,12 @@
-//! Power of d choices on polled RIF: a few replicas drawn at random, the one that last reported the lowest RIF.
+//! Power of d choices on polled RIF: a few replicas drawn at random, the one that last reported the
+//! lowest RIF.
 //!
-//! YARP-Po2C of the Prequal paper, which polls every 500 ms `[Prequal §5.2]`; a poll of the true load, where
-//! [`PowerOfD`](crate::policy::PowerOfD) counts its own, but an old one. A report counts as it came: this client's queries
-//! since then are not added. Where the paper is silent: a replica without a report (new, silent, unreachable or draining)
-//! ranks as the mean of those that have one, so that it is neither flooded nor starved; while nobody has one, this
-//! client's own queries in flight decide.
+//! YARP-Po2C of the Prequal paper, which polls every 500 ms `[Prequal §5.2]`; a poll of the true
+//! load, where [`PowerOfD`](crate::policy::PowerOfD) counts its own, but an old one. A report
+//! counts as it came: this client's queries since then are not added. Where the paper is silent: a
+//! replica without a report (new, silent, unreachable or draining) ranks as the mean of those that
+//! have one, so that it is neither flooded nor starved; while nobody has one, this client's own
+//! queries in flight decide.
 
 use crate::draw::Draw;
 use crate::policy::candidates::Candidates;
@@ -43,8 +45,8 @@ pub type PolledPowerOfDConfig = Valid<PolledPowerOfDSettings>;
 /// Settings of [`PolledPowerOfD`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolledPowerOfDSettings {
-    /// How often each replica is asked for its RIF: 1 ms to 1 hour, default 500 ms, the paper's. Between two answers the
-    /// same replicas look empty to every client.
+    /// How often each replica is asked for its RIF: 1 ms to 1 hour, default 500 ms, the paper's.
+    /// Between two answers the same replicas look empty to every client.
     pub interval: Duration,
     /// Distinct replicas drawn for each query: 2 to 16, default 2.
     pub choices: u8,
@@ -105,7 +107,8 @@ impl Choose for LowestReportedOfDrawn {
             let reported = self.reported.find(replica).copied();
             let load = match self.reports {
                 0 => u64::from(from.in_flight(replica)),
-                // All as multiples of 1 / reports: the mean needs no rounding then. Below 2^32 · 2^20.
+                // All as multiples of 1 / reports: the mean needs no rounding then. Below 2^32 ·
+                // 2^20.
                 reports => reported.map_or(self.sum, |rif| u64::from(rif) * reports),
             };
             from.consider(replica, || (load, reported.map(Score::Rif)));

@@ -1,9 +1,11 @@
-//! Power of d choices on the client's own queries in flight: a few replicas drawn at random, the least loaded of them.
+//! Power of d choices on the client's own queries in flight: a few replicas drawn at random, the
+//! least loaded of them.
 //!
-//! LL-Po2C of the Prequal paper `[Prequal §5.2]`; what nginx does as `random two least_conn`, Envoy and gRPC as
-//! `LEAST_REQUEST` with a choice count of 2 (those two may draw the same replica twice). Two choices rather than one take
-//! the tail from random; unlike [`LeastLoaded`](crate::policy::LeastLoaded) a pick takes the same time in any fleet, and
-//! many clients that all see the same empty replica do not all go there.
+//! LL-Po2C of the Prequal paper `[Prequal §5.2]`; what nginx does as `random two least_conn`, Envoy
+//! and gRPC as `LEAST_REQUEST` with a choice count of 2 (those two may draw the same replica
+//! twice). Two choices rather than one take the tail from random; unlike
+//! [`LeastLoaded`](crate::policy::LeastLoaded) a pick takes the same time in any fleet, and many
+//! clients that all see the same empty replica do not all go there.
 
 use crate::draw::Draw;
 use crate::policy::candidates::Candidates;
@@ -34,8 +36,8 @@ pub type PowerOfDConfig = Valid<PowerOfDSettings>;
 /// Settings of [`PowerOfD`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PowerOfDSettings {
-    /// Distinct replicas drawn for each query (d): 2 to 16, default 2. A fleet of fewer is looked at as a whole, in
-    /// random order.
+    /// Distinct replicas drawn for each query (d): 2 to 16, default 2. A fleet of fewer is looked
+    /// at as a whole, in random order.
     pub choices: u8,
 }
 
@@ -99,7 +101,8 @@ mod tests {
     #[test]
     fn takes_the_less_loaded_of_two_and_of_equals_the_first_drawn() {
         let mut trial = trial(2, 3);
-        // Each pair of numbers is the place of the first drawn of 3, and that of the second of the 2 left.
+        // Each pair of numbers is the place of the first drawn of 3, and that of the second of the
+        // 2 left.
         let places = [
             ([0, 0], 0),
             ([0, 0], 1),

@@ -1,4 +1,5 @@
-//! Random: each query to a uniformly random available replica. The yardstick below which no policy may fall.
+//! Random: each query to a uniformly random available replica. The yardstick below which no policy
+//! may fall.
 
 use crate::draw::Draw;
 use crate::policy::candidates::Candidates;

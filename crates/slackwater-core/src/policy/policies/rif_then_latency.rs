@@ -1,7 +1,8 @@
-//! RIF, then latency: of the latest reports of all replicas, near-ties in RIF are broken by latency. For small fleets.
+//! RIF, then latency: of the latest reports of all replicas, near-ties in RIF are broken by
+//! latency. For small fleets.
 //!
-//! The hot-cold rule decides `[A7]`, with a limit that follows the lowest RIF in sight and not a quantile: cold is whatever
-//! comes near the lowest.
+//! The hot-cold rule decides `[A7]`, with a limit that follows the lowest RIF in sight and not a
+//! quantile: cold is whatever comes near the lowest.
 
 use crate::fixed::ONE;
 use crate::policy::entry::{PolicyEntry, Reports};
@@ -32,9 +33,9 @@ pub type RifThenLatency = Probed<LatestReports<NearTies>>;
 /// Settings of [`RifThenLatency`] besides those of its probes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RifThenLatencySettings {
-    /// How much RIF may exceed the lowest in sight for latency to decide, as a factor in millionths: 1,000,000 to
-    /// 1,000,000,000, default 1,250,000. At 1,000,000 latency decides between equals only. Where the lowest is 0, it does
-    /// so at any value.
+    /// How much RIF may exceed the lowest in sight for latency to decide, as a factor in
+    /// millionths: 1,000,000 to 1,000,000,000, default 1,250,000. At 1,000,000 latency decides
+    /// between equals only. Where the lowest is 0, it does so at any value.
     pub rif_slack_millionths: u32,
 }
 

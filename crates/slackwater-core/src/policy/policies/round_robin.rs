@@ -1,4 +1,5 @@
-//! Round robin: each query to the next available replica in turn. What most proxies do unless told otherwise.
+//! Round robin: each query to the next available replica in turn. What most proxies do unless told
+//! otherwise.
 
 use crate::draw::{Draw, below};
 use crate::policy::candidates::Candidates;

@@ -1,22 +1,28 @@
-//! Shortest expected delay: RIF times how slow a replica is, as its own reports tell over time. `[Decision 0010]`
+//! Shortest expected delay: RIF times how slow a replica is, as its own reports tell over time.
+//! `[Decision 0010]`
 //!
-//! A query that goes to a replica waits for those that are there, and each of them takes as long as the replica makes it
-//! take. So the replica with the lowest product of the two is chosen, RIF plus this query times its mean latency: the rule that
-//! IPVS calls *shortest expected delay*, with weights that are learned instead of configured.
+//! A query that goes to a replica waits for those that are there, and each of them takes as long as
+//! the replica makes it take. So the replica with the lowest product of the two is chosen, RIF plus
+//! this query times its mean latency: the rule that IPVS calls *shortest expected delay*, with
+//! weights that are learned instead of configured.
 //!
-//! Latency of the moment would run away: it is noise as much as news, and what looks fast is sent more by every client at once.
-//! So it is a mean over a time in which a replica serves many queries, the more of them the less one report is like the next,
-//! and over several reports at the least; and a replica that differs from the mean of all by little counts as the mean: equal
+//! Latency of the moment would run away: it is noise as much as news, and what looks fast is sent
+//! more by every client at once. So it is a mean over a time in which a replica serves many
+//! queries, the more of them the less one report is like the next, and over several reports at the
+//! least; and a replica that differs from the mean of all by little counts as the mean: equal
 //! replicas go by RIF alone.
 //!
-//! Who has had more than its turn of this client's queries lately counts as having a part of a query more, and of equals the
-//! one is chosen whose last turn is longest ago `[Decision 0014]`: what a replica has just done no report tells of.
+//! Who has had more than its turn of this client's queries lately counts as having a part of a
+//! query more, and of equals the one is chosen whose last turn is longest ago `[Decision 0014]`:
+//! what a replica has just done no report tells of.
 //!
-//! A replica that stood still is another matter: what it reported then tells nothing of how fast it is when it is back, and would
-//! keep it out for as long as the memory is. Its first report that is no longer many times the others' ends that. `[Decision 0016]`
+//! A replica that stood still is another matter: what it reported then tells nothing of how fast it
+//! is when it is back, and would keep it out for as long as the memory is. Its first report that is
+//! no longer many times the others' ends that. `[Decision 0016]`
 //!
-//! A RIF that was reported is soon another. Over the time that a query takes it fades to what replicas have as a rule, so that
-//! an old low report draws no crowd; and of a large fleet only the newest reports are compared.
+//! A RIF that was reported is soon another. Over the time that a query takes it fades to what
+//! replicas have as a rule, so that an old low report draws no crowd; and of a large fleet only the
+//! newest reports are compared.
 
 use crate::fixed::{ONE, banded, follow, mul_div};
 use crate::policy::entry::{PolicyEntry, Reports, ScoreWords};
@@ -61,9 +67,9 @@ pub type ShortestExpectedDelay = Probed<LatestReports<ExpectedDelay>>;
 /// Settings of [`ShortestExpectedDelay`] besides those of its probes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShortestExpectedDelaySettings {
-    /// By how much a replica's mean latency may differ from the mean of all and still count as that, in millionths of it: 0 to
-    /// 10,000,000, default 150,000. At 0 every difference counts, chance and all; at 10,000,000 none does, and RIF decides
-    /// alone.
+    /// By how much a replica's mean latency may differ from the mean of all and still count as
+    /// that, in millionths of it: 0 to 10,000,000, default 150,000. At 0 every difference counts,
+    /// chance and all; at 10,000,000 none does, and RIF decides alone.
     pub latency_band_millionths: u32,
 }
 
@@ -111,8 +117,8 @@ impl ShortestExpectedDelay {
 
 /// A mean latency is over so many reports at the least, and counts from then on.
 const REPORTS_MIN: u64 = 8;
-/// And over the time in which a replica serves some queries: so many for each unit of [`ExpectedDelay::unlike`], as chance needs
-/// to cancel out.
+/// And over the time in which a replica serves some queries: so many for each unit of
+/// [`ExpectedDelay::unlike`], as chance needs to cancel out.
 const MEMORY_QUERIES_PER_UNLIKE: u64 = 512;
 /// But 128 at the least, and no more than 2,048, so that it is seen that a replica has changed.
 const MEMORY_QUERIES_MIN: u64 = 128;
@@ -121,12 +127,14 @@ const MEMORY_QUERIES_MAX: u64 = 2_048;
 const MEMORY_NS_MAX: u64 = 60_000_000_000;
 /// One latency differs from the next by so many means at the most.
 const UNLIKE_MEANS_MAX: u64 = 16;
-/// In that time it is taken to have this RIF at the least and at the most, whatever replicas have as a rule. In 1/1024.
+/// In that time it is taken to have this RIF at the least and at the most, whatever replicas have
+/// as a rule. In 1/1024.
 const MEMORY_RIF_MIN: u64 = FINE / 16;
 const MEMORY_RIF_MAX: u64 = 4 * FINE;
 /// A replica counts as so many times slower, or faster, than the mean at most.
 const DIFFERENCE_MAX: u64 = 4;
-/// One whose mean latency is so many times the others', as a power of two, has stood still: 16 times.
+/// One whose mean latency is so many times the others', as a power of two, has stood still: 16
+/// times.
 const STILL_BITS: u64 = 4;
 /// And it goes on when it reports no more than so many times the others': four times.
 const GOES_ON_BITS: u64 = 2;
@@ -135,7 +143,8 @@ const USUAL_REPORTS: u64 = 300;
 /// Latencies of an hour and more count as this, so that no sum overflows.
 const LATENCY_MAX_NS: u64 = 1 << 42;
 const MILLION: u64 = ONE as u64;
-/// The mean latency where nobody has told any: then RIF decides alone, and it does not matter what it is.
+/// The mean latency where nobody has told any: then RIF decides alone, and it does not matter what
+/// it is.
 const LATENCY_UNKNOWN: u64 = 1_000_000 * FINE;
 
 /// A mean over about [`USUAL_REPORTS`] values.
@@ -179,13 +188,14 @@ pub struct ExpectedDelay {
     bits: u64,
     /// What queries take, in nanoseconds, by recent reports.
     typical_ns: RunningMean,
-    /// How unlike one latency and the next of a replica are, by recent reports: the square of by how much they differ, as a part of
-    /// its mean latency, in millionths. 200,000 to 700,000 where replicas share CPU; some millions where quotas hold them now and
-    /// then.
+    /// How unlike one latency and the next of a replica are, by recent reports: the square of by
+    /// how much they differ, as a part of its mean latency, in millionths. 200,000 to 700,000 where
+    /// replicas share CPU; some millions where quotas hold them now and then.
     unlike: RunningMean,
     /// What other clients have in flight at a replica, in 1/1024, by recent reports.
     usual_others: RunningMean,
-    /// What replicas have in flight, in 1/1024, by recent reports; of this client's own while that alone counts.
+    /// What replicas have in flight, in 1/1024, by recent reports; of this client's own while that
+    /// alone counts.
     usual_rif: RunningMean,
 }
 
@@ -200,8 +210,9 @@ impl ExpectedDelay {
         time_of(MEMORY_QUERIES_MIN).max(longer_ns)
     }
 
-    /// Whether the replica has stood still, and does no more by what it has reported: as many times slower than the others, by their
-    /// geometric mean, as no replica is that serves queries. Of that mean no few that stand still make much.
+    /// Whether the replica has stood still, and does no more by what it has reported: as many times
+    /// slower than the others, by their geometric mean, as no replica is that serves queries. Of
+    /// that mean no few that stand still make much.
     fn goes_on(&self, replica: ReplicaId, latency_ns: Option<u64>) -> bool {
         let Some(learned) = self.learned.find(replica) else {
             return false;
@@ -219,8 +230,9 @@ impl ExpectedDelay {
         is_beyond(learned.latency, STILL_BITS) && !latency_ns.is_some_and(is_slow)
     }
 
-    /// The mean latency of a replica moves to what it has reported. One that is not known, where no query has ended for long,
-    /// moves it to the mean of all: so a replica that was slow once is tried again.
+    /// The mean latency of a replica moves to what it has reported. One that is not known, where no
+    /// query has ended for long, moves it to the mean of all: so a replica that was slow once is
+    /// tried again.
     fn learn(&mut self, now: Instant, replica: ReplicaId, latency_ns: Option<u64>) {
         if self.goes_on(replica, latency_ns) {
             self.forget(replica);
@@ -256,8 +268,9 @@ impl ExpectedDelay {
             learned.reports += 1;
             learned.latency = follow(learned.latency, newest, learned.reports);
         } else {
-            // All the time for which it has been heard counts alike until the memory is full, or what the first few reports said
-            // would be half of it for long. And of one that comes right after another, next to nothing is new: no time has passed.
+            // All the time for which it has been heard counts alike until the memory is full, or
+            // what the first few reports said would be half of it for long. And of one that comes
+            // right after another, next to nothing is new: no time has passed.
             let remembered_ns = memory_ns.min(learned.at.ns_since(learned.since));
             if let Some(spans) = remembered_ns.checked_div(now.ns_since(learned.at)) {
                 let parts = REPORTS_MIN.max(spans.saturating_add(1));

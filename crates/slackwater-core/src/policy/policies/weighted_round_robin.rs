@@ -1,13 +1,15 @@
 //! Weighted round robin: each replica in turn, as often as its CPU allows by its own report.
 //!
-//! The policy that Prequal was to replace `[Prequal §2]`, `[Prequal §5.2]`, in the form that gRPC (proposal A58) and Envoy
-//! (client-side weighted round robin) give it: a replica that finishes q queries a second, fails e of them, and uses the
-//! share u of its CPU has the weight q / (u + penalty · e / q). Where q and u move together, that is the inverse of what a
-//! query costs there, and the same CPU is used everywhere. Reports are polled, and smoothed before they are divided.
+//! The policy that Prequal was to replace `[Prequal §2]`, `[Prequal §5.2]`, in the form that gRPC
+//! (proposal A58) and Envoy (client-side weighted round robin) give it: a replica that finishes q
+//! queries a second, fails e of them, and uses the share u of its CPU has the weight q / (u +
+//! penalty · e / q). Where q and u move together, that is the inverse of what a query costs there,
+//! and the same CPU is used everywhere. Reports are polled, and smoothed before they are divided.
 //!
-//! A replica without a weight (never reported, in its blackout, report expired) has the mean of the others. The report of
-//! an idle one, which finished or used nothing, tells of no cost and is ignored: it keeps its weight until its last useful
-//! report expires. With fewer than two weights this is plain round robin. Turns come from a static stride.
+//! A replica without a weight (never reported, in its blackout, report expired) has the mean of the
+//! others. The report of an idle one, which finished or used nothing, tells of no cost and is
+//! ignored: it keeps its weight until its last useful report expires. With fewer than two weights
+//! this is plain round robin. Turns come from a static stride.
 
 use crate::draw::Draw;
 use crate::fixed::{ONE, Rate};
@@ -50,22 +52,26 @@ pub type WeightedRoundRobinConfig = Valid<WeightedRoundRobinSettings>;
 /// Settings of [`WeightedRoundRobin`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WeightedRoundRobinSettings {
-    /// How often each replica is asked for its report: 1 ms to 1 hour, default 1 s. (gRPC has reports pushed, every 10 s
-    /// by default.)
+    /// How often each replica is asked for its report: 1 ms to 1 hour, default 1 s. (gRPC has
+    /// reports pushed, every 10 s by default.)
     pub interval: Duration,
-    /// The time constant over which query rate, CPU and errors are averaged, each by itself: 0 to 1 hour, default 10 s.
-    /// At 0 each report counts as it came, as in gRPC. One report of a second knows the cost of a query only as well as
-    /// the mean of the queries in it: 10 % off where there are 100 whose costs vary as exponential ones do. Of polls a
-    /// second apart, 10 s count about 20, which makes that 2 %; and the blackout lets one time constant go by first.
+    /// The time constant over which query rate, CPU and errors are averaged, each by itself: 0 to 1
+    /// hour, default 10 s. At 0 each report counts as it came, as in gRPC. One report of a second
+    /// knows the cost of a query only as well as the mean of the queries in it: 10 % off where
+    /// there are 100 whose costs vary as exponential ones do. Of polls a second apart, 10 s count
+    /// about 20, which makes that 2 %; and the blackout lets one time constant go by first.
     pub smoothing: Duration,
     /// How often weights are taken over into the turns: 100 ms to 1 hour, default 1 s.
     pub update_period: Duration,
-    /// For so long after the first useful report a replica keeps the mean of the others: 0 to 1 hour, default 10 s.
+    /// For so long after the first useful report a replica keeps the mean of the others: 0 to 1
+    /// hour, default 10 s.
     pub blackout: Duration,
-    /// A report this old has expired, and the next one begins a new blackout: above 0 to 1 hour, default 3 minutes.
+    /// A report this old has expired, and the next one begins a new blackout: above 0 to 1 hour,
+    /// default 3 minutes.
     pub expiration: Duration,
-    /// What a share of failed queries adds to the CPU in use: 0 to 64, default 1, with which a replica that fails half of
-    /// its queries counts as using half of its CPU on top. At 0 errors do not count.
+    /// What a share of failed queries adds to the CPU in use: 0 to 64, default 1, with which a
+    /// replica that fails half of its queries counts as using half of its CPU on top. At 0 errors
+    /// do not count.
     pub error_penalty: Rate,
 }
 

@@ -1,8 +1,9 @@
 //! The probe pool as a policy, whatever its rule of choice: reports bounded in number, age and use.
 //!
-//! "Linear, C3, and Prequal all use the asynchronous probing method described in §4, but they differ in the scoring
-//! rule" `[Prequal §5.2]`: a [`PoolRule`] is that rule, and [`Pooled`] all the rest of section 4. What the paper leaves
-//! open is decided in `docs/decisions/`. This file is the order of work in a query; each step has a file of its own:
+//! "Linear, C3, and Prequal all use the asynchronous probing method described in §4, but they
+//! differ in the scoring rule" `[Prequal §5.2]`: a [`PoolRule`] is that rule, and [`Pooled`] all
+//! the rest of section 4. What the paper leaves open is decided in `docs/decisions/`. This file is
+//! the order of work in a query; each step has a file of its own:
 //!
 //! | step | file |
 //! |---|---|
@@ -35,7 +36,8 @@ use reuse::{Balance, ReportYield, draw_uses};
 /// A pool smaller than this decides nothing. `[A8]`
 const POOL_MIN: usize = 2;
 
-/// A rule of choice: one order over the reports of a pool, its least to choose, its greatest to remove.
+/// A rule of choice: one order over the reports of a pool, its least to choose, its greatest to
+/// remove.
 pub trait PoolRule: Debug + Send {
     /// The policy's name.
     const NAME: &'static str;
@@ -58,14 +60,16 @@ pub trait PoolRule: Debug + Send {
         None
     }
 
-    /// What the replica can carry by its last report, in thousandths of a request in flight, and what a query costs there; `None`
-    /// where it reports none. Told with a choice. By default a rule does not go by that.
+    /// What the replica can carry by its last report, in thousandths of a request in flight, and
+    /// what a query costs there; `None` where it reports none. Told with a choice. By default a
+    /// rule does not go by that.
     fn reported(&self, replica: ReplicaId) -> (Option<u32>, Option<Duration>) {
         let _ = replica;
         (None, None)
     }
 
-    /// A replica has joined, of which nothing is known. By default a rule learns of nothing but what is pooled.
+    /// A replica has joined, of which nothing is known. By default a rule learns of nothing but
+    /// what is pooled.
     fn add_replica(&mut self, replica: ReplicaId) {
         let _ = replica;
     }
@@ -80,8 +84,9 @@ pub trait PoolRule: Debug + Send {
         let _ = (now, replica, report);
     }
 
-    /// Whether reports that come with responses are as good as answers to probes at this moment. Then there are so many that
-    /// none is removed before a newer one takes its place: uses and removal by rate are for reports that are few and herd.
+    /// Whether reports that come with responses are as good as answers to probes at this moment.
+    /// Then there are so many that none is removed before a newer one takes its place: uses and
+    /// removal by rate are for reports that are few and herd.
     fn takes_carried(&self) -> bool {
         false
     }
@@ -91,13 +96,15 @@ pub trait PoolRule: Debug + Send {
         false
     }
 
-    /// Probes that each query triggers, where so many reports come with responses for each query. `[A2]`
+    /// Probes that each query triggers, where so many reports come with responses for each query.
+    /// `[A2]`
     fn probe_rate(&self, carried_rate: Rate, client: &Client) -> Rate {
         let _ = carried_rate;
         client.config.probe_rate
     }
 
-    /// The replica's report is not to count any more: it may not be chosen, or could not be reached.
+    /// The replica's report is not to count any more: it may not be chosen, or could not be
+    /// reached.
     fn forget(&mut self, replica: ReplicaId) {
         let _ = replica;
     }
@@ -157,7 +164,8 @@ impl<R: PoolRule> Pooled<R> {
         client.counters.removed_expired += expired as u64;
     }
 
-    /// The best report if at least two are usable `[A7]`, else chance `[A8]`; and the report's place in the pool.
+    /// The best report if at least two are usable `[A7]`, else chance `[A8]`; and the report's
+    /// place in the pool.
     fn find(
         &mut self,
         now: Instant,
@@ -196,7 +204,8 @@ impl<R: PoolRule> Pooled<R> {
         Some((choice, None))
     }
 
-    /// Counts the query on its replica's report `[A11]` and spends a use of the report that decided `[A9]`.
+    /// Counts the query on its replica's report `[A11]` and spends a use of the report that decided
+    /// `[A9]`.
     fn charge(&mut self, replica: ReplicaId, chosen: Option<usize>, client: &mut Client) {
         match chosen {
             Some(index) => {
@@ -325,8 +334,8 @@ impl<R: PoolRule> Keep for Pooled<R> {
         }
     }
 
-    /// Removes by rate, which is last: a rule that looks at queries in flight has to see this one when it says which
-    /// report is the worst. `[A10]`
+    /// Removes by rate, which is last: a rule that looks at queries in flight has to see this one
+    /// when it says which report is the worst. `[A10]`
     fn handle_sent(
         &mut self,
         now: Instant,

@@ -1,7 +1,7 @@
 //! The probe pool: at most m reports, one for each replica, oldest first.
 //!
-//! `[A5]` `[Prequal §4 "The probe pool"]` The pool keeps order and bounds; which report is chosen, charged or removed is
-//! decided by the rule of choice and the policy around it.
+//! `[A5]` `[Prequal §4 "The probe pool"]` The pool keeps order and bounds; which report is chosen,
+//! charged or removed is decided by the rule of choice and the policy around it.
 
 use crate::draw::Draw;
 use crate::policy::observe::PooledView;
@@ -167,7 +167,8 @@ impl Pool {
         rank::worst(self.ranks(order, stand_in_ns, |_| true), draw)
     }
 
-    /// What stands for a latency that is not known: the median of those in the pool that are. `[A7]`
+    /// What stands for a latency that is not known: the median of those in the pool that are.
+    /// `[A7]`
     fn stand_in_ns(&mut self) -> u64 {
         if self
             .reports

@@ -5,8 +5,8 @@
 use crate::draw::{Draw, below};
 use crate::fixed::{ONE, Rate};
 
-/// The floor under the reuse limit ends here, in millionths of a use: with one or two replicas, or next to no reports,
-/// the balance at two entries knows no end. `[Decision 0001]`
+/// The floor under the reuse limit ends here, in millionths of a use: with one or two replicas, or
+/// next to no reports, the balance at two entries knows no end. `[Decision 0001]`
 const FLOOR_MAX: i128 = 16 * ONE as i128;
 
 /// What the reuse limit depends on.
@@ -28,20 +28,22 @@ pub(super) struct Balance {
 impl Balance {
     /// The reuse limit in millionths of a use.
     ///
-    /// A pool of m entries in a fleet of n gains (1 − m/n) · `r_probe` reports a query (the others replace an entry of
-    /// their replica) and loses `r_remove` and one for each report that is used up, so
+    /// A pool of m entries in a fleet of n gains (1 − m/n) · `r_probe` reports a query (the others
+    /// replace an entry of their replica) and loses `r_remove` and one for each report that is used
+    /// up, so
     ///
     /// > b = max{1, (1 + δ) / ((1 − m/n) · `r_probe` − `r_remove`)}
     ///
-    /// lets it grow by a margin of δ: equation (1). Clients that go by the same full pool, used again and again, herd, so
-    /// this is capped by `reuse_max`. What no cap may take is the use without which the pool runs dry: it must not fall
-    /// below the two entries that a choice needs `[A8]`. The same balance at two entries, with nothing removed `[A10]`, is
+    /// lets it grow by a margin of δ: equation (1). Clients that go by the same full pool, used
+    /// again and again, herd, so this is capped by `reuse_max`. What no cap may take is the use
+    /// without which the pool runs dry: it must not fall below the two entries that a choice needs
+    /// `[A8]`. The same balance at two entries, with nothing removed `[A10]`, is
     ///
     /// > floor = max{1, (1 + δ) / ((1 − 2/n) · `r_probe`)}
     ///
-    /// which is never above equation (1), and at three probes a query is its literal 1. It stands alone where equation (1)
-    /// has no answer: where its denominator is not positive the pool cannot grow to m, however often its reports are used.
-    /// `[Decision 0001]` `[Decision 0005]`
+    /// which is never above equation (1), and at three probes a query is its literal 1. It stands
+    /// alone where equation (1) has no answer: where its denominator is not positive the pool
+    /// cannot grow to m, however often its reports are used. `[Decision 0001]` `[Decision 0005]`
     pub(super) fn reuse_limit(&self) -> u32 {
         let n = i128::from(self.replicas);
         let probe_rate = i128::from(self.probe_rate.millionths());
@@ -62,8 +64,8 @@ impl Balance {
     }
 }
 
-/// A reuse limit in millionths as a whole number of uses, rounded up or down at random so that the mean holds. Drawn
-/// once, when the report enters the pool. `[A9]`
+/// A reuse limit in millionths as a whole number of uses, rounded up or down at random so that the
+/// mean holds. Drawn once, when the report enters the pool. `[A9]`
 pub(super) fn draw_uses(reuse_limit: u32, draw: &mut dyn Draw) -> u32 {
     let (whole, fraction) = (reuse_limit / ONE, reuse_limit % ONE);
     if fraction > 0 && below(draw, ONE) < fraction {
@@ -73,10 +75,12 @@ pub(super) fn draw_uses(reuse_limit: u32, draw: &mut dyn Draw) -> u32 {
     }
 }
 
-/// The rate at which reports really come in, which is below the configured one when probes are lost or skipped.
+/// The rate at which reports really come in, which is below the configured one when probes are lost
+/// or skipped.
 ///
-/// At 10,000 queries a second over four replicas, `probe_interval_min` leaves 0.4 reports a query where 3 were asked
-/// for; a reuse limit that did not know would let the pool run dry. `[Decision 0001]`
+/// At 10,000 queries a second over four replicas, `probe_interval_min` leaves 0.4 reports a query
+/// where 3 were asked for; a reuse limit that did not know would let the pool run dry. `[Decision
+/// 0001]`
 #[derive(Clone, Debug)]
 pub(super) struct ReportYield {
     queries: u32,
@@ -116,7 +120,8 @@ impl ReportYield {
         if self.queries < Self::WINDOW {
             return false;
         }
-        // Idle probes may bring more than was asked for by queries; a tenth too few is the chance of one window.
+        // Idle probes may bring more than was asked for by queries; a tenth too few is the chance
+        // of one window.
         let measured = u64::from(self.reports) * u64::from(ONE) / u64::from(Self::WINDOW);
         let enough = u64::from(self.configured.millionths()) * 9 / 10;
         let rate = if measured >= enough {

@@ -1,13 +1,16 @@
-//! How far the probe rate is lowered while probing itself shows an overload. `[A2]` `[Decision 0011]`
+//! How far the probe rate is lowered while probing itself shows an overload. `[A2]` `[Decision
+//! 0011]`
 //!
-//! A probe costs its replica and its client something, and the same for each query however much there is to do: where either
-//! runs out, probes are what can be spared. What shows it is how probes fare, in windows of a tenth of a second: answers that
-//! do not come in time, or take far longer than usual, probes that the driver could not send, or that had no place among those
-//! outstanding. The client's own delay is in all of it: a probe waits for its turn to be sent, and its answer to be taken in.
+//! A probe costs its replica and its client something, and the same for each query however much
+//! there is to do: where either runs out, probes are what can be spared. What shows it is how
+//! probes fare, in windows of a tenth of a second: answers that do not come in time, or take far
+//! longer than usual, probes that the driver could not send, or that had no place among those
+//! outstanding. The client's own delay is in all of it: a probe waits for its turn to be sent, and
+//! its answer to be taken in.
 //!
-//! Replicas count, and not probes: one that answers nothing, and is probed often, is in trouble of its own. After two such
-//! windows in a row the rate is lowered by a quarter, and again after each further one; it comes back over half a
-//! minute, as long as round trips are far from slow.
+//! Replicas count, and not probes: one that answers nothing, and is probed often, is in trouble of
+//! its own. After two such windows in a row the rate is lowered by a quarter, and again after each
+//! further one; it comes back over half a minute, as long as round trips are far from slow.
 
 use crate::fixed::{ONE, Rate};
 use crate::policy::prequal::PrequalConfig;
@@ -21,8 +24,9 @@ const WINDOW_MAX_NS: u64 = 1_000 * MS;
 const ENDED_MIN: u32 = 8;
 /// Fewer replicas in trouble say nothing of the others.
 const TROUBLED_MIN: u32 = 2;
-/// Round trips that are longer than so many times what is usual are slow, if they are no shorter than [`SLOW_MIN_NS`] or half
-/// the deadline: what waits for the next pick in an idle client is not.
+/// Round trips that are longer than so many times what is usual are slow, if they are no shorter
+/// than [`SLOW_MIN_NS`] or half the deadline: what waits for the next pick in an idle client is
+/// not.
 const SLOW_TIMES: u64 = 8;
 const SLOW_MIN_NS: u64 = 25 * MS;
 /// Fewer probes that found no place are chance.
@@ -46,7 +50,8 @@ struct Window {
     ended: u32,
     answers: u64,
     round_trips_ns: u64,
-    /// Replicas of which a probe ended, and those of them of which at least as many ended badly as well.
+    /// Replicas of which a probe ended, and those of them of which at least as many ended badly as
+    /// well.
     replicas: u32,
     troubled: u32,
 }
@@ -132,7 +137,8 @@ impl BackOff {
         self.share
     }
 
-    /// What is used of the rate that is wanted: no less than the configured minimum, if that much is wanted.
+    /// What is used of the rate that is wanted: no less than the configured minimum, if that much
+    /// is wanted.
     pub(super) fn lowered(&self, wanted: Rate) -> Rate {
         if self.share == ONE {
             return wanted;
@@ -167,8 +173,8 @@ impl BackOff {
         self.learn();
     }
 
-    /// Falls to what is shorter within seconds; doubles in a bit more than a minute, in which an overload is over or has become
-    /// usual.
+    /// Falls to what is shorter within seconds; doubles in a bit more than a minute, in which an
+    /// overload is over or has become usual.
     fn learn(&mut self) {
         let Some(mean) = self.window.round_trips_ns.checked_div(self.window.answers) else {
             return;
@@ -195,7 +201,8 @@ impl BackOff {
         self.window.starved = self.window.starved.saturating_add(probes);
     }
 
-    /// A probe ended of a replica that answers as a rule: so long after it was sent, or unanswered. `fared` is the replica's.
+    /// A probe ended of a replica that answers as a rule: so long after it was sent, or unanswered.
+    /// `fared` is the replica's.
     pub(super) fn ended(&mut self, fared: &mut Fared, round_trip_ns: Option<u64>) {
         if self.is_off() {
             return;
@@ -223,7 +230,8 @@ impl BackOff {
         self.usual_ns > 0 && round_trip_ns >= self.slow_ns()
     }
 
-    /// Half way to being slow, in the mean: the rate stays where it is, or each rise would lead into the next overload.
+    /// Half way to being slow, in the mean: the rate stays where it is, or each rise would lead
+    /// into the next overload.
     fn is_crowded(&self) -> bool {
         let mean = self.window.round_trips_ns.checked_div(self.window.answers);
         self.usual_ns > 0 && mean.is_some_and(|mean| mean >= self.slow_ns() / 2)

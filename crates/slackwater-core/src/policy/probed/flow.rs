@@ -1,4 +1,5 @@
-//! The way of a query, a probe and a timeout through a policy that probes asynchronously. `[A1]` `[A2]` `[A3]`
+//! The way of a query, a probe and a timeout through a policy that probes asynchronously. `[A1]`
+//! `[A2]` `[A3]`
 
 use super::{Choice, Compared, Keep, Probed};
 use crate::draw::Draw;

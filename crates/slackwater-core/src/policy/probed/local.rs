@@ -1,14 +1,17 @@
-//! Replicas that answer no probes: balanced by what this client sees itself. `[A13]` `[Decision 0002]`
+//! Replicas that answer no probes: balanced by what this client sees itself. `[A13]` `[Decision
+//! 0002]`
 //!
-//! A replica that has never answered a probe, or not for [`SILENCE_MAX`], is *silent*. Its probes are answered here,
-//! from a tracker of the client's own queries to it. The client's own RIF is lower than the replica's true one by what
-//! other clients have in flight there; that part is estimated from the replicas that do answer, as the mean of what they
-//! report beyond the client's own. If other clients spread their load evenly, the sum is the mean of the
-//! true RIF given one's own: silent replicas are then neither starved nor flooded.
+//! A replica that has never answered a probe, or not for [`SILENCE_MAX`], is *silent*. Its probes
+//! are answered here, from a tracker of the client's own queries to it. The client's own RIF is
+//! lower than the replica's true one by what other clients have in flight there; that part is
+//! estimated from the replicas that do answer, as the mean of what they report beyond the client's
+//! own. If other clients spread their load evenly, the sum is the mean of the true RIF given one's
+//! own: silent replicas are then neither starved nor flooded.
 //!
-//! A policy that compares all replicas with each other ([`Keep::COMPARES_ALL`](super::Keep::COMPARES_ALL)) has the client
-//! watch its queries to all of them while any is silent that may be chosen. The first such silence allocates a tracker of
-//! about half a kilobyte for each replica at once; later would be in a pick.
+//! A policy that compares all replicas with each other
+//! ([`Keep::COMPARES_ALL`](super::Keep::COMPARES_ALL)) has the client watch its queries to all of
+//! them while any is silent that may be chosen. The first such silence allocates a tracker of about
+//! half a kilobyte for each replica at once; later would be in a pick.
 
 use super::recent_mean::RecentMean;
 use crate::policy::fleet::{Fleet, LOST_IN_A_ROW, LostProbes};
@@ -20,8 +23,9 @@ use crate::tracker::{Arrival, End, LoadTracker, TrackerConfig};
 use alloc::boxed::Box;
 use core::time::Duration;
 
-/// A replica that has answered before is silent only after so long without an answer: probes may be lost, and one whose
-/// machine is gone should be found out by that rather than be balanced by its emptiness.
+/// A replica that has answered before is silent only after so long without an answer: probes may be
+/// lost, and one whose machine is gone should be found out by that rather than be balanced by its
+/// emptiness.
 const SILENCE_MAX: Duration = Duration::from_secs(10);
 /// A silent replica that could not be reached is not offered again for so long.
 const UNREACHABLE_PAUSE: Duration = Duration::from_secs(1);
@@ -37,8 +41,9 @@ pub(in crate::policy) struct LocalArrival {
     arrival: Arrival,
 }
 
-/// Whether a replica is silent, and what holds for one that is. Nobody looks at it for every query or probe while all
-/// replicas answer and can be reached: with many of them that would be a miss of the cache each time.
+/// Whether a replica is silent, and what holds for one that is. Nobody looks at it for every query
+/// or probe while all replicas answer and can be reached: with many of them that would be a miss of
+/// the cache each time.
 #[derive(Debug, Default)]
 struct Hearing {
     silent: bool,
@@ -62,7 +67,8 @@ struct Own {
 #[derive(Debug)]
 pub(super) struct LocalLoads {
     hearings: ReplicaMap<Hearing>,
-    /// Of each silent replica; if `watches_all`, of all of them while any is silent that may be chosen.
+    /// Of each silent replica; if `watches_all`, of all of them while any is silent that may be
+    /// chosen.
     own: ReplicaMap<Box<Own>>,
     watches_all: bool,
     /// How many replicas are silent; while none is, queries are none of this module's business.
@@ -211,20 +217,22 @@ impl LocalLoads {
         // That it could not be reached is forgotten by the time that it can be silent again.
     }
 
-    /// A replica has reported `rif`, of which `own_in_flight` is this client's. `rif` is no more than is ordinary: one
-    /// replica that is overloaded, or lies, shall not stand for all.
+    /// A replica has reported `rif`, of which `own_in_flight` is this client's. `rif` is no more
+    /// than is ordinary: one replica that is overloaded, or lies, shall not stand for all.
     pub(super) fn heard_of_others(&mut self, rif: Rif, own_in_flight: u32) {
         self.others
             .record(rif.count().saturating_sub(own_in_flight).into());
     }
 
-    /// Nobody answers any more: what was heard of other clients tells nothing, and there is no pace to keep with.
+    /// Nobody answers any more: what was heard of other clients tells nothing, and there is no pace
+    /// to keep with.
     pub(super) fn forget_answers(&mut self) {
         self.others = RecentMean::default();
         self.round_trips = RecentMean::default();
     }
 
-    /// A probe was lost, the last of `probes`; `true` if that makes the replica, one of `fleet`, silent.
+    /// A probe was lost, the last of `probes`; `true` if that makes the replica, one of `fleet`,
+    /// silent.
     pub(super) fn lost(
         &mut self,
         now: Instant,
@@ -271,7 +279,8 @@ impl LocalLoads {
         }
     }
 
-    /// The head of a response from there is here. A stream whose head is out is no sign of a stop. `[T4]`
+    /// The head of a response from there is here. A stream whose head is out is no sign of a stop.
+    /// `[T4]`
     pub(super) fn head_ready(&mut self, now: Instant, ticket: &mut Ticket, outcome: Outcome) {
         let replica = ticket.replica();
         if let Some(local) = &mut ticket.local
@@ -288,16 +297,17 @@ impl LocalLoads {
         (own.watch == local.watch).then_some(own)
     }
 
-    /// What this client knows itself of a replica that it watches. Its RIF is only of queries sent since the watch began.
+    /// What this client knows itself of a replica that it watches. Its RIF is only of queries sent
+    /// since the watch began.
     pub(super) fn own_load(&self, now: Instant, replica: ReplicaId) -> Option<LoadReport> {
         Some(self.own.find(replica)?.tracker.report(now))
     }
 
     /// A silent replica's probe, answered from the client's own knowledge, or why it is not.
     ///
-    /// Not more often than a replica that answers can be asked: local reports cost nothing, and would otherwise crowd the
-    /// others out of a pool. One that answers is asked again after `interval_ns` at the earliest, and not while a probe to
-    /// it is out.
+    /// Not more often than a replica that answers can be asked: local reports cost nothing, and
+    /// would otherwise crowd the others out of a pool. One that answers is asked again after
+    /// `interval_ns` at the earliest, and not while a probe to it is out.
     pub(super) fn answer(
         &mut self,
         now: Instant,

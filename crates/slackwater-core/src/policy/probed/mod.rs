@@ -1,8 +1,8 @@
-//! What all policies that probe asynchronously have in common: a fleet, probes on their way, replicas that answer none,
-//! and the way in and out of a query.
+//! What all policies that probe asynchronously have in common: a fleet, probes on their way,
+//! replicas that answer none, and the way in and out of a query.
 //!
-//! Such a policy is nothing but what it keeps of reports and how it chooses among them, a [`Keep`]; [`Probed`] makes a
-//! [`Policy`](crate::policy::Policy) of it.
+//! Such a policy is nothing but what it keeps of reports and how it chooses among them, a [`Keep`];
+//! [`Probed`] makes a [`Policy`](crate::policy::Policy) of it.
 //!
 //! | subject | file |
 //! |---|---|
@@ -43,8 +43,9 @@ use probing::Probing;
 use rank::Place;
 use rif_limit::RifDistribution;
 
-/// Up to this quantile of recent reports, RIF is ordinary: among five replicas that answer, or more, a single one cannot say
-/// what is. Not the user's quantile of the RIF limit, by which anything or nothing may be hot. `[A13]` `[Decision 0002]`
+/// Up to this quantile of recent reports, RIF is ordinary: among five replicas that answer, or
+/// more, a single one cannot say what is. Not the user's quantile of the RIF limit, by which
+/// anything or nothing may be hot. `[A13]` `[Decision 0002]`
 const ORDINARY_QUANTILE: Quantile = match Quantile::from_millionths(800_000) {
     Some(quantile) => quantile,
     None => Quantile::ONE,
@@ -54,13 +55,15 @@ const ORDINARY_QUANTILE: Quantile = match Quantile::from_millionths(800_000) {
 pub trait Keep: Debug + Send {
     /// The policy's name.
     const NAME: &'static str;
-    /// Each choice compares all replicas with each other, so that what it knows of them has to be of one kind: while any is
-    /// silent that may be chosen, all reports come with the client's own latencies, and are marked local. `[A13]`
+    /// Each choice compares all replicas with each other, so that what it knows of them has to be
+    /// of one kind: while any is silent that may be chosen, all reports come with the client's own
+    /// latencies, and are marked local. `[A13]`
     const COMPARES_ALL: bool = false;
     /// The rule where no report helps.
     const WITHOUT_REPORTS: PickReason = PickReason::Random;
 
-    /// Chooses, and charges the choice to what is kept; `None` if there is no replica that the query may go to.
+    /// Chooses, and charges the choice to what is kept; `None` if there is no replica that the
+    /// query may go to.
     fn choose(
         &mut self,
         now: Instant,
@@ -106,7 +109,8 @@ pub trait Keep: Debug + Send {
         let _ = (now, query, choice, client, draw);
     }
 
-    /// A report of an available replica's; `local` if it is the client's own, in place of a silent one's. `[A13]`
+    /// A report of an available replica's; `local` if it is the client's own, in place of a silent
+    /// one's. `[A13]`
     fn handle_report(
         &mut self,
         now: Instant,
@@ -117,7 +121,8 @@ pub trait Keep: Debug + Send {
         draw: &mut dyn Draw,
     );
 
-    /// What a replica that may be chosen has said of its load with a response. By default it is nothing.
+    /// What a replica that may be chosen has said of its load with a response. By default it is
+    /// nothing.
     fn handle_carried_report(
         &mut self,
         now: Instant,
@@ -136,8 +141,8 @@ pub trait Keep: Debug + Send {
     /// What the replica has reported no longer tells what a query meets there.
     fn forget(&mut self, replica: ReplicaId);
 
-    /// The latency of a query that went to the replica has ended: once for each, with the head of the response or, where
-    /// no head was told of, with the query.
+    /// The latency of a query that went to the replica has ended: once for each, with the head of
+    /// the response or, where no head was told of, with the query.
     fn handle_head(&mut self, now: Instant, replica: ReplicaId, head: Head) {
         let _ = (now, replica, head);
     }
@@ -203,10 +208,12 @@ pub struct Client {
     pub(in crate::policy) counters: Counters,
     /// RIF as replicas report it that may be chosen.
     reported: RifDistribution,
-    /// RIF of silent replicas that may be chosen, as estimated; the limit comes from it only while no replica reports.
+    /// RIF of silent replicas that may be chosen, as estimated; the limit comes from it only while
+    /// no replica reports.
     estimated: RifDistribution,
     locals: LocalLoads,
-    /// The share of the configured probe rate that is used, in millionths: less than one in an overload.
+    /// The share of the configured probe rate that is used, in millionths: less than one in an
+    /// overload.
     pub(in crate::policy) probe_share: u32,
 }
 
@@ -223,7 +230,8 @@ impl Client {
         }
     }
 
-    /// Reports removed after each query: as many fewer as there are fewer probes. `[A10]` `[Decision 0011]`
+    /// Reports removed after each query: as many fewer as there are fewer probes. `[A10]`
+    /// `[Decision 0011]`
     pub(in crate::policy) fn remove_rate(&self) -> Rate {
         self.config.remove_rate.share(self.probe_share)
     }
@@ -244,8 +252,8 @@ impl Client {
         most.map_or(rif, |most| rif.min(most))
     }
 
-    /// A uniformly random replica that the query may go to: those that are silent and out of reach only if there is no
-    /// other. `[A8]` `[A13]`
+    /// A uniformly random replica that the query may go to: those that are silent and out of reach
+    /// only if there is no other. `[A8]` `[A13]`
     pub(in crate::policy) fn random(
         &self,
         now: Instant,
@@ -281,7 +289,8 @@ pub struct Probed<K> {
     probes_owed: Accumulator,
     /// Of those that were not asked for in an overload.
     probes_left_out: Accumulator,
-    /// The latest time seen. The order of reports, and every age, rely on time that does not step back.
+    /// The latest time seen. The order of reports, and every age, rely on time that does not step
+    /// back.
     latest: Instant,
     /// Room for the replicas whose probes expire together.
     lost: Vec<ReplicaId>,

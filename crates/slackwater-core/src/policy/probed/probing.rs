@@ -1,7 +1,7 @@
 //! Which probes are due, whom they go to, and which are still out. `[A2]` `[A3]` `[A4]`
 //!
-//! A pick only says how many probes it wants; targets are drawn when the driver asks for probes to send, off the query's
-//! path. Each probe sent ends once: answered, or lost.
+//! A pick only says how many probes it wants; targets are drawn when the driver asks for probes to
+//! send, off the query's path. Each probe sent ends once: answered, or lost.
 
 use super::back_off::{BackOff, Fared};
 use super::rate_cap::RateCap;
@@ -26,15 +26,16 @@ struct Outstanding {
     deadline: Instant,
 }
 
-/// A place for an outstanding probe; the serial tells a late answer to its former probe from one to the present.
+/// A place for an outstanding probe; the serial tells a late answer to its former probe from one to
+/// the present.
 #[derive(Clone, Copy, Debug, Default)]
 struct Slot {
     serial: u32,
     outstanding: Option<Outstanding>,
 }
 
-/// The last probe of a replica, and what those before came to: in one place, which the probe that goes out has brought
-/// into the cache by the time that its answer comes.
+/// The last probe of a replica, and what those before came to: in one place, which the probe that
+/// goes out has brought into the cache by the time that its answer comes.
 #[derive(Clone, Copy, Debug, Default)]
 struct LastProbe {
     sent_at: MaybeInstant,
@@ -121,7 +122,8 @@ impl Probing {
         true
     }
 
-    /// The next replica whose probe is due, drawn uniformly without replacement within its batch. `[A2]`
+    /// The next replica whose probe is due, drawn uniformly without replacement within its batch.
+    /// `[A2]`
     pub(super) fn next_target(
         &mut self,
         probe_set: &[ReplicaId],
@@ -185,7 +187,8 @@ impl Probing {
         })
     }
 
-    /// Ends an outstanding probe; the replica that it went to and when, or `None` if it has ended already.
+    /// Ends an outstanding probe; the replica that it went to and when, or `None` if it has ended
+    /// already.
     pub(super) fn end(&mut self, id: ProbeId) -> Option<(ReplicaId, Instant)> {
         let slot = self.slots.get_mut(id.slot as usize)?;
         if slot.serial != id.serial {
@@ -225,7 +228,8 @@ impl Probing {
         }
     }
 
-    /// A probe of the replica was lost; it and those before it that were, or `None` if the replica has left.
+    /// A probe of the replica was lost; it and those before it that were, or `None` if the replica
+    /// has left.
     pub(super) fn lost(&mut self, now: Instant, replica: ReplicaId) -> Option<LostProbes> {
         let last = self.last.find_mut(replica)?;
         if last.lost_in_a_row == 0 {
@@ -289,8 +293,8 @@ impl Probing {
         self.idle_at.get_or_insert(now);
     }
 
-    /// Draws another length for the idle span, between three quarters of `idle_max` and all of it, so that idle clients
-    /// do not probe in step. `[A3]`
+    /// Draws another length for the idle span, between three quarters of `idle_max` and all of it,
+    /// so that idle clients do not probe in step. `[A3]`
     pub(super) fn jitter(&mut self, idle_max: Duration, draw: &mut dyn Draw) {
         let max_us = u32::try_from(idle_max.as_micros()).unwrap_or(u32::MAX);
         let early_us = below(draw, max_us / 4 + 1);
@@ -310,11 +314,13 @@ impl Probing {
     }
 }
 
-/// Draws `count` distinct members (all of them, if there are not more), every order of every set equally likely, by Robert
-/// Floyd's algorithm for sequences: as many draws as members, and no table of the set's size.
+/// Draws `count` distinct members (all of them, if there are not more), every order of every set
+/// equally likely, by Robert Floyd's algorithm for sequences: as many draws as members, and no
+/// table of the set's size.
 ///
-/// The order counts where not all of them are asked, because a cap on probes binds. If the newest always came last, the last
-/// member of the table would be asked three times as often as the others.
+/// The order counts where not all of them are asked, because a cap on probes binds. If the newest
+/// always came last, the last member of the table would be asked three times as often as the
+/// others.
 pub(in crate::policy) fn draw_distinct(
     count: u32,
     from: &[ReplicaId],

@@ -1,9 +1,12 @@
-//! One order over what there is to choose from: its least element to choose, its greatest to remove.
+//! One order over what there is to choose from: its least element to choose, its greatest to
+//! remove.
 //!
-//! Every policy that compares reports gives each its [`Place`]; the best, the worst and what comes second are found here,
-//! and so are ties drawn. "Worst" is the reverse of the very order of "best", so that choice and removal cannot disagree.
+//! Every policy that compares reports gives each its [`Place`]; the best, the worst and what comes
+//! second are found here, and so are ties drawn. "Worst" is the reverse of the very order of
+//! "best", so that choice and removal cannot disagree.
 //!
-//! A place and an index are one number, so that the best is found without a branch that depends on the load.
+//! A place and an index are one number, so that the best is found without a branch that depends on
+//! the load.
 
 use crate::draw::{Draw, below};
 use crate::replica::ReplicaId;
@@ -22,7 +25,8 @@ pub struct Load {
 pub struct Place {
     /// What decides.
     pub(in crate::policy) first: u64,
-    /// What decides between equals in `first`. Values from 2^(64 − index bits) on count as equal; in a pool, from 2^56.
+    /// What decides between equals in `first`. Values from 2^(64 − index bits) on count as equal;
+    /// in a pool, from 2^56.
     pub(in crate::policy) second: u64,
 }
 
@@ -31,7 +35,8 @@ pub trait Order: Fn(ReplicaId, Load) -> Place + Copy {}
 
 impl<F: Fn(ReplicaId, Load) -> Place + Copy> Order for F {}
 
-/// A place and, in the lowest `INDEX_BITS`, the index of whose it is. From the top: `first` (64 bits), `second`, index.
+/// A place and, in the lowest `INDEX_BITS`, the index of whose it is. From the top: `first` (64
+/// bits), `second`, index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::policy) struct Rank<const INDEX_BITS: u32>(u128);
 
@@ -71,8 +76,9 @@ pub(in crate::policy) struct Best {
     pub(in crate::policy) runner_up: Option<usize>,
 }
 
-/// The candidate of the lowest rank; of `k` equals the one that a single draw below `k` says, in order of index, and
-/// without a draw if there is but one. The runner-up is the lowest of the rest, by rank and then index.
+/// The candidate of the lowest rank; of `k` equals the one that a single draw below `k` says, in
+/// order of index, and without a draw if there is but one. The runner-up is the lowest of the rest,
+/// by rank and then index.
 pub(in crate::policy) fn best<const INDEX_BITS: u32>(
     candidates: impl Iterator<Item = Rank<INDEX_BITS>> + Clone,
     draw: &mut dyn Draw,
@@ -144,8 +150,8 @@ fn one_of<const INDEX_BITS: u32>(
     equals.nth(below(draw, count) as usize).unwrap_or(tied)
 }
 
-/// The latency that stands for an unknown one: the median of those known, element ⌈k/2⌉; 0 if none is known, when all
-/// are equal in this respect anyway. Changes the order of `known_ns`.
+/// The latency that stands for an unknown one: the median of those known, element ⌈k/2⌉; 0 if none
+/// is known, when all are equal in this respect anyway. Changes the order of `known_ns`.
 pub(in crate::policy) fn stand_in_ns(known_ns: &mut [u64]) -> u64 {
     match known_ns.len().div_ceil(2).checked_sub(1) {
         Some(median) => *known_ns.select_nth_unstable(median).1,

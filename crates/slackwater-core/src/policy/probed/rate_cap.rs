@@ -1,12 +1,13 @@
 //! The most probes a second: a bucket of tokens, one for each probe. `[A4]` `[Decision 0011]`
 //!
-//! Every probe that goes out takes one, whatever it was asked for. Which one is left out when the bucket is empty is chance, as
-//! targets are: no replica, silent or not, and no idle span is passed over for good.
+//! Every probe that goes out takes one, whatever it was asked for. Which one is left out when the
+//! bucket is empty is chance, as targets are: no replica, silent or not, and no idle span is passed
+//! over for good.
 
 use crate::time::Instant;
 
-/// What the bucket holds at the most where that is more than a tenth of a second's worth: no query, and no idle span, asks for
-/// more probes at once.
+/// What the bucket holds at the most where that is more than a tenth of a second's worth: no query,
+/// and no idle span, asks for more probes at once.
 const BURST_MIN: u64 = 16;
 /// One probe, in what flows into the bucket within a nanosecond at one probe a second.
 const PROBE: u64 = 1_000_000_000;

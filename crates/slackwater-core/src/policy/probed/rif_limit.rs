@@ -1,9 +1,10 @@
 //! The RIF limit: from which RIF on a report counts as hot.
 //!
-//! `[A6]` `[Prequal §4 "Replica selection"]` The limit is a quantile of the RIF distribution across replicas, estimated
-//! from recent probe responses. Not from the pool: what is left there has been picked over, and with one of its own
-//! elements as the limit not everything in it could ever be hot. Only responses of replicas that may be chosen: one that
-//! drains or is ejected runs empty, and queries are not to be told hot from cold by where they do not go. `[Decision 0002]`
+//! `[A6]` `[Prequal §4 "Replica selection"]` The limit is a quantile of the RIF distribution across
+//! replicas, estimated from recent probe responses. Not from the pool: what is left there has been
+//! picked over, and with one of its own elements as the limit not everything in it could ever be
+//! hot. Only responses of replicas that may be chosen: one that drains or is ejected runs empty,
+//! and queries are not to be told hot from cold by where they do not go. `[Decision 0002]`
 
 use crate::fixed::Quantile;
 use crate::report::Rif;
@@ -44,7 +45,8 @@ impl RifDistribution {
         (self.next, self.len) = (0, 0);
     }
 
-    /// Remembers a response, and forgets the oldest if there are too many. In order, only what lies between the two moves.
+    /// Remembers a response, and forgets the oldest if there are too many. In order, only what lies
+    /// between the two moves.
     pub(in crate::policy) fn record(&mut self, rif: Rif) {
         let oldest = core::mem::replace(&mut self.ring[self.next], rif);
         self.next = (self.next + 1) % REMEMBERED;
@@ -66,8 +68,8 @@ impl RifDistribution {
         }
     }
 
-    /// The RIF from which on a report is hot: the nearest-rank quantile. At 0 the limit is 0 (everything is hot), at 1
-    /// there is none (everything is cold). `[A7]`
+    /// The RIF from which on a report is hot: the nearest-rank quantile. At 0 the limit is 0
+    /// (everything is hot), at 1 there is none (everything is cold). `[A7]`
     pub(in crate::policy) fn limit(&self, quantile: Quantile) -> Option<Rif> {
         if quantile == Quantile::ZERO {
             Some(Rif::ZERO)

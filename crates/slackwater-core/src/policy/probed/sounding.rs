@@ -1,5 +1,5 @@
-//! A policy and its probes: which go out, which are answered here, and what it means when one is answered or lost.
-//! `[A2]` `[A4]` `[A13]`
+//! A policy and its probes: which go out, which are answered here, and what it means when one is
+//! answered or lost. `[A2]` `[A4]` `[A13]`
 
 use super::local::{SILENT_PROBE_INTERVAL_NS, Unanswered};
 use super::probing::Skipped;
@@ -50,7 +50,8 @@ impl<K: Keep> Probed<K> {
         }
         let client = &mut self.client;
         if client.fleet.is_available(replica) {
-            // Whoever runs empty tells nothing of how busy the others are, nor of which RIF is high among them.
+            // Whoever runs empty tells nothing of how busy the others are, nor of which RIF is high
+            // among them.
             let own_in_flight = client.fleet.in_flight(replica);
             client.locals.heard_of_others(ordinary, own_in_flight);
             client.reported.record(report.rif);
@@ -77,8 +78,9 @@ impl<K: Keep> Probed<K> {
         }
     }
 
-    /// Whether a probe that was lost, the last of these, may be the fault of others than the replica: it has answered before, and
-    /// has not gone on to answer nothing where others answered.
+    /// Whether a probe that was lost, the last of these, may be the fault of others than the
+    /// replica: it has answered before, and has not gone on to answer nothing where others
+    /// answered.
     fn answers_as_a_rule(&self, replica: ReplicaId, probes: LostProbes) -> bool {
         let is_alone =
             probes.in_a_row > LOST_IN_A_ROW && self.client.fleet.was_heard_since(probes.since);
@@ -90,8 +92,8 @@ impl<K: Keep> Probed<K> {
         self.watch_silences(|client| client.locals.begin_silence(replica, &client.fleet));
     }
 
-    /// Does what may begin or end a silence, or change who may be chosen, and tells if it was the first or the last silence
-    /// among those that may be.
+    /// Does what may begin or end a silence, or change who may be chosen, and tells if it was the
+    /// first or the last silence among those that may be.
     pub(super) fn watch_silences<T>(&mut self, change: impl FnOnce(&mut Client) -> T) -> T {
         let before = self.client.locals.any_silent_available();
         let changed = change(&mut self.client);
@@ -102,8 +104,8 @@ impl<K: Keep> Probed<K> {
         changed
     }
 
-    /// When no replica answers any more that may be chosen, what they last said, and what was estimated from it, is not what
-    /// silent ones are to be compared with. `[A13]`
+    /// When no replica answers any more that may be chosen, what they last said, and what was
+    /// estimated from it, is not what silent ones are to be compared with. `[A13]`
     pub(super) fn forget_if_deaf(&mut self) {
         let client = &mut self.client;
         let deaf =
@@ -156,7 +158,8 @@ impl<K: Keep> Probed<K> {
         if self.client.config.local_only {
             return None;
         }
-        // What does not go to a silent replica was not skipped: it has been answered here, or that was.
+        // What does not go to a silent replica was not skipped: it has been answered here, or that
+        // was.
         let interval_ns = interval_ns.max(SILENT_PROBE_INTERVAL_NS);
         self.probing
             .send(now, replica, interval_ns, self.spans.probe_deadline)
@@ -179,14 +182,16 @@ impl<K: Keep> Probed<K> {
         None
     }
 
-    /// What [`Self::want_query_probes`] would ask for now, for whoever looks; `None` where queries ask for none.
+    /// What [`Self::want_query_probes`] would ask for now, for whoever looks; `None` where queries
+    /// ask for none.
     pub(super) fn probe_rate(&self) -> Option<Rate> {
         let wanted = self.kept.probe_rate(&self.client);
         let asks = wanted > Rate::ZERO && !self.client.config.local_only;
         asks.then(|| self.probing.back_off.lowered(wanted))
     }
 
-    /// A query asks for its probes: fewer than it might, while probing shows an overload. `[A2]` `[Decision 0011]`
+    /// A query asks for its probes: fewer than it might, while probing shows an overload. `[A2]`
+    /// `[Decision 0011]`
     pub(super) fn want_query_probes(&mut self, now: Instant) {
         let wanted = self.kept.probe_rate(&self.client);
         self.probing.back_off.tick(now);

@@ -1,17 +1,17 @@
 //! Capacity by the CPU time that a replica gets, of what it wants.
 //!
-//! Its threads are ready to run for as long as they run or wait for a CPU: neighbours, a quota and its own load all show in
-//! the wait, and waiting for anything else does not.
+//! Its threads are ready to run for as long as they run or wait for a CPU: neighbours, a quota and
+//! its own load all show in the wait, and waiting for anything else does not.
 
 use super::shortage::Shortage;
 use super::{FINE, Fine, ONE_RIF, grow, mul_div, towards};
 use core::ops::AddAssign;
 
-/// A replica that gets less than this share of the CPU time that it wants, in 1/1024, is short of it. Some wait always: threads
-/// are woken on busy cores.
+/// A replica that gets less than this share of the CPU time that it wants, in 1/1024, is short of
+/// it. Some wait always: threads are woken on busy cores.
 const SHORT_BELOW: u64 = FINE * 93 / 100;
-/// A capacity that is too high comes down to what is carried with this time constant: a few queries of the paper's, and short
-/// beside the seconds for which neighbours come.
+/// A capacity that is too high comes down to what is carried with this time constant: a few queries
+/// of the paper's, and short beside the seconds for which neighbours come.
 const MEMORY_NS: u64 = 95_000_000;
 /// How much of the way one reading may go at most, in 1/1024, however long it was.
 const STEP_MAX: u64 = FINE * 9 / 10;
@@ -31,7 +31,8 @@ pub(super) struct Span {
 }
 
 impl Span {
-    /// Whether half at the least of the CPU time that was wanted can be the queries', if each wanted a core while it was there.
+    /// Whether half at the least of the CPU time that was wanted can be the queries', if each
+    /// wanted a core while it was there.
     pub(super) fn is_of_queries(&self) -> bool {
         let wanted_ns = self.used_ns.saturating_add(self.waited_ns);
         wanted_ns <= self.rif_time_ns.saturating_mul(2)
@@ -59,8 +60,8 @@ pub(super) struct Contention {
 }
 
 impl Contention {
-    /// Learns from another span, together with those before that were not yet `least_ns` long. While no CPU time is wanted, or nothing
-    /// is in flight, nothing is learned.
+    /// Learns from another span, together with those before that were not yet `least_ns` long.
+    /// While no CPU time is wanted, or nothing is in flight, nothing is learned.
     pub(super) fn read(&mut self, span: Span, least_ns: u64) {
         self.seen += span;
         if self.seen.ns < least_ns {
@@ -68,7 +69,8 @@ impl Contention {
         }
         let seen = core::mem::take(&mut self.seen);
         let wanted_ns = seen.used_ns.saturating_add(seen.waited_ns);
-        // What a server does of itself while nothing is in flight says nothing of what it can carry: it would be taken for none.
+        // What a server does of itself while nothing is in flight says nothing of what it can
+        // carry: it would be taken for none.
         if wanted_ns == 0 || seen.busy_ns == 0 {
             return;
         }
@@ -91,7 +93,8 @@ impl Contention {
         self.capacity
     }
 
-    /// Whether a shortage has said not long ago what the capacity is; without one it is but a guess from below.
+    /// Whether a shortage has said not long ago what the capacity is; without one it is but a guess
+    /// from below.
     pub(super) fn is_recent(&self) -> bool {
         self.shortage.is_recent()
     }

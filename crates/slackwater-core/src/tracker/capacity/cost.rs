@@ -1,7 +1,8 @@
-//! The CPU time that a query takes, and how long it neither uses nor waits for a CPU, in the mean over the newest.
+//! The CPU time that a query takes, and how long it neither uses nor waits for a CPU, in the mean
+//! over the newest.
 //!
-//! Clients compare it between replicas, so a mean over few queries of very different cost is worse than one that is old: it is
-//! over as many as it takes to know it.
+//! Clients compare it between replicas, so a mean over few queries of very different cost is worse
+//! than one that is old: it is over as many as it takes to know it.
 
 use super::mul_div;
 
@@ -9,8 +10,8 @@ use super::mul_div;
 const MEMORY: u64 = 300;
 /// And so many where their costs are so different that it is not.
 const MEMORY_MAX: u64 = 30_000;
-/// The standard error of the mean beyond which it is not enough, in thousandths of the mean: well within the quarter by which
-/// clients let replicas differ.
+/// The standard error of the mean beyond which it is not enough, in thousandths of the mean: well
+/// within the quarter by which clients let replicas differ.
 const ERROR_ALLOWED: u128 = 70;
 /// No mean of fewer.
 const QUERIES_MIN: u64 = 8;
@@ -25,12 +26,14 @@ pub(super) struct MeanCost {
     elsewhere_ns: i64,
     /// In parts.
     queries: u64,
-    /// Squares of what each reading was off by the mean, summed: the square of the standard error of `used_ns`.
+    /// Squares of what each reading was off by the mean, summed: the square of the standard error
+    /// of `used_ns`.
     errors: u128,
 }
 
 impl MeanCost {
-    /// So much CPU time was used, queries have spent so much time with something else, and so many have finished.
+    /// So much CPU time was used, queries have spent so much time with something else, and so many
+    /// have finished.
     pub(super) fn read(&mut self, used_ns: u64, elsewhere_ns: i64, finished: u64) {
         let queries = finished.saturating_mul(PARTS);
         let expected_ns = mul_div(self.used_ns, queries, self.queries);
@@ -66,7 +69,8 @@ impl MeanCost {
         (self.queries >= QUERIES_MIN * PARTS).then(|| mul_div(self.used_ns, PARTS, self.queries))
     }
 
-    /// The time of a query in which it neither uses nor waits for a CPU, in nanoseconds: a disk, another service, a lock.
+    /// The time of a query in which it neither uses nor waits for a CPU, in nanoseconds: a disk,
+    /// another service, a lock.
     pub(super) fn mean_elsewhere_ns(&self) -> u64 {
         let elsewhere_ns = u64::try_from(self.elsewhere_ns).unwrap_or(0);
         mul_div(elsewhere_ns, PARTS, self.queries)

@@ -1,16 +1,19 @@
-//! Capacity by how latency grows with RIF: it takes nothing but what the tracker sees, and tells of every bottleneck.
+//! Capacity by how latency grows with RIF: it takes nothing but what the tracker sees, and tells of
+//! every bottleneck.
 //!
-//! Queries that meet few others take what a query takes; if the newest take twice as long, the replica could have carried
-//! half of them. The mean of a few latencies is a poor thing where they are very different, so means are of square roots,
-//! which a few long queries move less, and over as many as it takes to know them.
+//! Queries that meet few others take what a query takes; if the newest take twice as long, the
+//! replica could have carried half of them. The mean of a few latencies is a poor thing where they
+//! are very different, so means are of square roots, which a few long queries move less, and over
+//! as many as it takes to know them.
 //!
-//! For each query there are but sums; means follow them once in a reading, for each of those divides.
+//! For each query there are but sums; means follow them once in a reading, for each of those
+//! divides.
 
 use super::shortage::Shortage;
 use super::{FINE, Fine, ONE_RIF, grow, mul_div, towards};
 
-/// Where queries that meet few others take less than this share of what the newest take, in 1/1024, the replica is beyond its
-/// capacity. Lower than it would be without noise.
+/// Where queries that meet few others take less than this share of what the newest take, in 1/1024,
+/// the replica is beyond its capacity. Lower than it would be without noise.
 const INFLATED_BELOW: u64 = FINE * 6 / 10;
 /// So many queries the unloaded latency is a mean of.
 const UNLOADED_MEMORY: u64 = 300;
@@ -19,17 +22,19 @@ const RIF_MEMORY: u64 = 1_000;
 /// So many, at least and at most, the latency of now is a mean of.
 const NEWEST_MIN: u64 = 24;
 const NEWEST_MAX: u64 = 1_024;
-/// Between these, as many as it takes for a standard error of 8 %: so many times their squared coefficient of variation.
+/// Between these, as many as it takes for a standard error of 8 %: so many times their squared
+/// coefficient of variation.
 const NEWEST_BY_VARIATION: u64 = 156;
-/// The first queries to end are the shortest of those that came first. Nothing is learned before so many times as many have
-/// ended as were ever in flight: of queries that take longer than that few are missed.
+/// The first queries to end are the shortest of those that came first. Nothing is learned before so
+/// many times as many have ended as were ever in flight: of queries that take longer than that few
+/// are missed.
 const SETTLED: u64 = 3;
 /// Before so many queries nothing is known.
 const QUERIES_MIN: u64 = 32;
 /// Queries that met up to so many others and themselves, in the mean, are as good as alone.
 const ALONE: Fine = ONE_RIF * 3 / 2;
-/// What the newest queries met has to be so many times what those met that are taken for unloaded, in 1/1024, to tell
-/// whether these were slowed down themselves.
+/// What the newest queries met has to be so many times what those met that are taken for unloaded,
+/// in 1/1024, to tell whether these were slowed down themselves.
 const CONTRAST: u64 = FINE * 3 / 2;
 
 /// The square root of nanoseconds, in 1/16.
@@ -53,7 +58,8 @@ struct Sums {
     few: u64,
     few_roots: u64,
     few_rif: u64,
-    /// How far their roots are from the mean as it was before: squares of it, and as they were in the mean.
+    /// How far their roots are from the mean as it was before: squares of it, and as they were in
+    /// the mean.
     few_squares: u64,
 }
 
@@ -88,15 +94,16 @@ pub(super) struct Inflation {
     /// The mean over many.
     usual_rif: Fine,
     capacity: Option<Fine>,
-    /// Those that met few others were not slowed down by them. Where all have met as many, as those of clients do that always
-    /// have so many under way, nobody can say what it would be without.
+    /// Those that met few others were not slowed down by them. Where all have met as many, as those
+    /// of clients do that always have so many under way, nobody can say what it would be without.
     is_sure: bool,
     shortage: Shortage,
 }
 
 impl Inflation {
-    /// Learns from the queries that have ended within the last `span_ns`, which with idle time before it are all that has passed
-    /// since the last reading; `learn_all` calls [`Self::learn`] for every one of them.
+    /// Learns from the queries that have ended within the last `span_ns`, which with idle time
+    /// before it are all that has passed since the last reading; `learn_all` calls [`Self::learn`]
+    /// for every one of them.
     pub(super) fn read(&mut self, span_ns: u64, passed_ns: u64, learn_all: impl FnOnce(&mut Self)) {
         learn_all(self);
         let sums = core::mem::take(&mut self.sums);
@@ -166,7 +173,8 @@ impl Inflation {
         let mean = sums.few_roots / count;
         let before = self.unloaded;
         self.unloaded = towards(before, mean, count, memory);
-        // Of the mean as it is now: those of the mean before are off by how far it was from these, and these are from it.
+        // Of the mean as it is now: those of the mean before are off by how far it was from these,
+        // and these are from it.
         let variance = (sums.few_squares / count).saturating_sub(squared(mean.abs_diff(before)));
         let variance = variance.saturating_add(squared(mean.abs_diff(self.unloaded)));
         self.variance = towards(self.variance, variance, count, memory);
@@ -190,8 +198,9 @@ impl Inflation {
         });
     }
 
-    /// Whether those that met few others were alone, or took hardly less than others that met many more: where they had to wait,
-    /// latency would have grown as much as RIF. By less than the root of that is less than halfway.
+    /// Whether those that met few others were alone, or took hardly less than others that met many
+    /// more: where they had to wait, latency would have grown as much as RIF. By less than the root
+    /// of that is less than halfway.
     fn was_not_slowed_down(&self) -> bool {
         let more_rif = mul_div(self.newest_rif, FINE, self.unloaded_rif);
         let longer = mul_div(square(self.newest), FINE, square(self.unloaded));
@@ -204,7 +213,8 @@ impl Inflation {
         mul_div(NEWEST_BY_VARIATION, self.variance, squared).clamp(NEWEST_MIN, NEWEST_MAX)
     }
 
-    /// What a query takes that meets few others, in nanoseconds; more than that while it is not sure that they were few.
+    /// What a query takes that meets few others, in nanoseconds; more than that while it is not
+    /// sure that they were few.
     pub(super) fn unloaded_ns(&self) -> Option<u64> {
         (self.queries >= QUERIES_MIN).then(|| square(self.unloaded))
     }
@@ -213,7 +223,8 @@ impl Inflation {
         self.capacity
     }
 
-    /// Whether that is more than a guess from below: more were in flight not long ago than could be carried.
+    /// Whether that is more than a guess from below: more were in flight not long ago than could be
+    /// carried.
     pub(super) fn is_recent(&self) -> bool {
         self.shortage.is_recent()
     }
@@ -233,7 +244,8 @@ mod tests {
                 (0..count).for_each(|_| inflation.learn(others, latency_ns));
             });
         };
-        // Of twenty that came first and together the short ones end first, and others of their kind after them.
+        // Of twenty that came first and together the short ones end first, and others of their kind
+        // after them.
         end(40, 19, 50 * MS);
         end(1_000, 99, 100 * MS);
         let unloaded = inflation.unloaded_ns().unwrap_or_default();
@@ -241,7 +253,8 @@ mod tests {
         assert!(!inflation.is_recent(), "none was slowed down");
     }
 
-    /// After so many readings of so many queries, every other of which takes nine times as long: its root is three times.
+    /// After so many readings of so many queries, every other of which takes nine times as long:
+    /// its root is three times.
     fn of_two_kinds(readings: u32, queries: u64, longer: u64) -> Inflation {
         let mut inflation = Inflation {
             is_settled: true,

@@ -1,7 +1,8 @@
 //! How much a replica can carry, and what a query costs it. `[Decision 0009]`
 //!
-//! Capacity is in units of RIF: with so many queries in flight a replica is busy, and one more makes all of them slower. It is
-//! learned from what can be seen anyway, at readings some ten milliseconds apart and off the query's path:
+//! Capacity is in units of RIF: with so many queries in flight a replica is busy, and one more
+//! makes all of them slower. It is learned from what can be seen anyway, at readings some ten
+//! milliseconds apart and off the query's path:
 //!
 //! | from | file |
 //! |---|---|
@@ -11,9 +12,10 @@
 //!
 //! When it is worth a reading is in `pace`.
 //!
-//! All go by the same thought. Where a replica gets only a share of what its queries could use, that share times the RIF is
-//! what it could have carried without making anyone wait. Where it gets all, its capacity is no less than the RIF that it
-//! just carried, and is taken to be a little higher each second: that there is more room is only found by trying.
+//! All go by the same thought. Where a replica gets only a share of what its queries could use,
+//! that share times the RIF is what it could have carried without making anyone wait. Where it gets
+//! all, its capacity is no less than the RIF that it just carried, and is taken to be a little
+//! higher each second: that there is more room is only found by trying.
 
 mod contention;
 mod cost;
@@ -42,42 +44,49 @@ pub struct CpuTotals {
     pub used: Duration,
     /// What single threads tell. `None` where nobody does; latency alone tells of capacity then.
     pub threads: Option<ThreadTotals>,
-    /// The most cores that it may use at once, in thousandths: a quota, or the machine. `None` where that is not known.
+    /// The most cores that it may use at once, in thousandths: a quota, or the machine. `None`
+    /// where that is not known.
     pub limit_millicores: Option<u32>,
-    /// How long the period is of which a quota lets it run a part, where there is one: threads that have to wait for the next
-    /// one are told of when they run again, so that only times of some periods tell how much is waited.
+    /// How long the period is of which a quota lets it run a part, where there is one: threads that
+    /// have to wait for the next one are told of when they run again, so that only times of some
+    /// periods tell how much is waited.
     pub quota_period: Option<Duration>,
 }
 
-/// What is told of threads of which it is known how long they wait: all, or as many as somebody looks at. Summed over them.
+/// What is told of threads of which it is known how long they wait: all, or as many as somebody
+/// looks at. Summed over them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ThreadTotals {
     /// CPU time that these have used.
     pub used: Duration,
-    /// The time for which they were ready to run and did not: on Linux the run-queue delay of `schedstat`.
+    /// The time for which they were ready to run and did not: on Linux the run-queue delay of
+    /// `schedstat`.
     pub waited: Duration,
 }
 
-/// A capacity in 1/1024 of a thousandth of a request in flight: fine enough to grow by a little at each reading.
+/// A capacity in 1/1024 of a thousandth of a request in flight: fine enough to grow by a little at
+/// each reading.
 type Fine = u64;
 const FINE: u64 = 1 << 10;
 
 /// One request in flight.
 const ONE_RIF: Fine = 1_000 * FINE;
-/// The least that a replica is taken to carry: a hundredth of a query, which takes a hundred times as long as on a core of
-/// its own.
+/// The least that a replica is taken to carry: a hundredth of a query, which takes a hundred times
+/// as long as on a core of its own.
 const CAPACITY_MIN: Fine = ONE_RIF / 100;
 /// The most: a million. With that much, no replica is the one with the least room.
 const CAPACITY_MAX: Fine = 1_000_000 * ONE_RIF;
-/// By how much capacity rises each second while nothing says that it is reached, in percent: slow enough that the queries
-/// sent to find out are few.
+/// By how much capacity rises each second while nothing says that it is reached, in percent: slow
+/// enough that the queries sent to find out are few.
 const GROWTH_PERCENT: u64 = 3;
 /// It rises only while so much of it is in use, in percent: what is not in use tells nothing.
 const IN_USE_PERCENT: u64 = 70;
-/// Waits for a quota's next period are told up to a period late: over so many of them little is missed.
+/// Waits for a quota's next period are told up to a period late: over so many of them little is
+/// missed.
 const QUOTA_PERIODS: u32 = 2;
-/// Towards a RIF that was carried without trouble capacity rises faster, and doubles within this time at the most: a burst
-/// that a bucket of saved-up time has paid for is not what the replica can carry.
+/// Towards a RIF that was carried without trouble capacity rises faster, and doubles within this
+/// time at the most: a burst that a bucket of saved-up time has paid for is not what the replica
+/// can carry.
 const DOUBLING_NS: u64 = 1_000_000_000;
 
 /// Learns a replica's capacity and cost from readings of its tracker and of what the system tells.
@@ -97,7 +106,8 @@ pub struct CapacityEstimator {
 /// What was read.
 #[derive(Clone, Copy, Debug)]
 struct Reading {
-    /// From then on the next one tells: when it was taken, or later, for as long as nothing happened after it.
+    /// From then on the next one tells: when it was taken, or later, for as long as nothing
+    /// happened after it.
     at: Instant,
     taken_at: Instant,
     rif_time_ns: u64,
@@ -109,8 +119,9 @@ struct Reading {
 }
 
 impl CapacityEstimator {
-    /// Takes a reading: of the tracker, of how many queries have `finished` since the start, and of the CPU where somebody
-    /// tells. One that is not due is ignored; [`Self::look`] says whether it is worth its cost.
+    /// Takes a reading: of the tracker, of how many queries have `finished` since the start, and of
+    /// the CPU where somebody tells. One that is not due is ignored; [`Self::look`] says whether it
+    /// is worth its cost.
     pub fn read(
         &mut self,
         now: Instant,
@@ -180,13 +191,14 @@ impl CapacityEstimator {
         self.tells_waits = threads.is_some();
     }
 
-    /// Fills in the report's capacity and cost; what is not known is left absent. Where nobody tells the CPU time of queries,
-    /// the latency of those that met few others stands for it.
+    /// Fills in the report's capacity and cost; what is not known is left absent. Where nobody
+    /// tells the CPU time of queries, the latency of those that met few others stands for it.
     pub fn fill(&self, report: &mut LoadReport) {
         self.fill_from(self.capacity().map(|(capacity, _)| capacity), report);
     }
 
-    /// As [`Self::fill`], and what has told the capacity, as [`Self::source`] has it, for half of what the two cost.
+    /// As [`Self::fill`], and what has told the capacity, as [`Self::source`] has it, for half of
+    /// what the two cost.
     pub fn fill_and_source(&self, report: &mut LoadReport) -> Option<CapacitySource> {
         let (capacity, source) = self.capacity().unzip();
         self.fill_from(capacity, report);
@@ -200,9 +212,9 @@ impl CapacityEstimator {
         report.cost = cost_ns.map(Duration::from_nanos);
     }
 
-    /// Of a replica that carries less than one query: its capacity and cost with those that took longer than their cost alone. Cores
-    /// that are slow for everybody are a higher cost; a quota that lets each run at full speed until it is used up is
-    /// less than one query at a time.
+    /// Of a replica that carries less than one query: its capacity and cost with those that took
+    /// longer than their cost alone. Cores that are slow for everybody are a higher cost; a quota
+    /// that lets each run at full speed until it is used up is less than one query at a time.
     fn alone(&self, capacity: Option<Fine>, cost_ns: Option<u64>) -> (Option<Fine>, Option<u64>) {
         match (capacity, cost_ns, self.inflation.unloaded_ns()) {
             (Some(capacity), Some(cost_ns), Some(unloaded_ns)) if capacity < ONE_RIF => {
@@ -224,8 +236,8 @@ impl CapacityEstimator {
         let by_latency = (self.inflation.capacity()).map(|it| (it, CapacitySource::Latency));
         let by_waits = (self.contention.capacity()).map(|it| (it, CapacitySource::Waits));
         let (capacity, source) = match (by_waits, by_latency) {
-            // Latency is the noisier of the two. It counts where it tells of something that nobody waits for a CPU for: a lock, a
-            // queue of the application's, a disk.
+            // Latency is the noisier of the two. It counts where it tells of something that nobody
+            // waits for a CPU for: a lock, a queue of the application's, a disk.
             (Some(by_waits), Some(by_latency)) => {
                 let is_less = by_latency.0 < by_waits.0
                     && (by_latency.0 < by_waits.0 / 2 || !self.contention.is_recent());
@@ -246,8 +258,8 @@ impl CapacityEstimator {
         self.capacity().map(|(_, source)| source)
     }
 
-    /// What all cores together could carry: the queries that they finish in a second, times the seconds that one takes that
-    /// meets no others and never waits for a CPU (Little's law).
+    /// What all cores together could carry: the queries that they finish in a second, times the
+    /// seconds that one takes that meets no others and never waits for a CPU (Little's law).
     fn most(&self) -> Option<Fine> {
         let limit = u64::from(self.limit_millicores?) * FINE;
         let cost_ns = self.cost.mean_ns()?.max(1);
@@ -262,7 +274,8 @@ impl CapacityEstimator {
     }
 }
 
-/// What becomes of a capacity that nothing says is reached, after so much time in which so much was carried.
+/// What becomes of a capacity that nothing says is reached, after so much time in which so much was
+/// carried.
 fn grow(capacity: Fine, carried: Fine, span_ns: u64) -> Fine {
     if carried < mul_div(capacity, IN_USE_PERCENT, 100) {
         return capacity;

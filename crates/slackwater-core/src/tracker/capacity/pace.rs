@@ -1,8 +1,8 @@
 //! When a reading is worth what it costs.
 //!
-//! One is due every 50 ms, and that is how often it takes place until enough is known. From then on a replica that has hardly anything to
-//! do is read less often: what little there is to learn is in the next reading as well. While nothing happens at all there is
-//! nothing to learn, known or not.
+//! One is due every 50 ms, and that is how often it takes place until enough is known. From then on
+//! a replica that has hardly anything to do is read less often: what little there is to learn is in
+//! the next reading as well. While nothing happens at all there is nothing to learn, known or not.
 
 use super::{CapacityEstimator, Reading};
 use crate::time::Instant;
@@ -11,11 +11,12 @@ use core::time::Duration;
 
 /// A replica that had something in flight for less than one part in so many of some time was quiet.
 const BUSY_PARTS: u64 = 10;
-/// But not if so many queries ended: half of the samples that a tracker keeps by default, so that as a rule none is written over
-/// before it is learned from.
+/// But not if so many queries ended: half of the samples that a tracker keeps by default, so that
+/// as a rule none is written over before it is learned from.
 const QUIET_ENDS: usize = 128;
-/// When so many queries have ended since the first reading, what is known has settled: cost, and latency without others, are means of as many where
-/// queries are much alike. Before that each one tells a good part of all that is known.
+/// When so many queries have ended since the first reading, what is known has settled: cost, and
+/// latency without others, are means of as many where queries are much alike. Before that each one
+/// tells a good part of all that is known.
 const SETTLED_QUERIES: u64 = 300;
 
 /// What is to be done now.
@@ -24,8 +25,9 @@ const SETTLED_QUERIES: u64 = 300;
 pub struct Look {
     /// A reading is to be taken.
     pub reads: bool,
-    /// Hardly anything has happened since the last reading: something was in flight for less than a tenth of the time, and fewer than
-    /// 128 queries ended. There is no hurry to look again. False before the first reading.
+    /// Hardly anything has happened since the last reading: something was in flight for less than a
+    /// tenth of the time, and fewer than 128 queries ended. There is no hurry to look again. False
+    /// before the first reading.
     pub is_quiet: bool,
 }
 
@@ -39,7 +41,8 @@ enum Pace {
 }
 
 impl CapacityEstimator {
-    /// How often it is to be read: every 50 ms. Between two readings neighbours hardly change, and a few queries end.
+    /// How often it is to be read: every 50 ms. Between two readings neighbours hardly change, and
+    /// a few queries end.
     pub const STEP: Duration = Duration::from_millis(50);
 
     /// For how long a reading is put off at the most: 1 s after the last, if somebody looks then.
@@ -51,10 +54,11 @@ impl CapacityEstimator {
             .is_none_or(|last| now.saturating_since(last.at) >= Self::STEP)
     }
 
-    /// Whether to take a reading now, asked before one where to read costs something. One that is due is put off, until
-    /// [`Self::QUIET_STEP`] after the last at the most, while nothing is in flight; and while the replica is quiet, once 300 queries
-    /// have ended. That nothing was in flight is noted here, without a reading: the span of the next begins after that time, but for the CPU
-    /// that the server used of itself meanwhile.
+    /// Whether to take a reading now, asked before one where to read costs something. One that is
+    /// due is put off, until [`Self::QUIET_STEP`] after the last at the most, while nothing is in
+    /// flight; and while the replica is quiet, once 300 queries have ended. That nothing was in
+    /// flight is noted here, without a reading: the span of the next begins after that time, but
+    /// for the CPU that the server used of itself meanwhile.
     pub fn look(&mut self, now: Instant, tracker: &LoadTracker) -> Look {
         let is_due = self.is_due(now);
         let has_settled = self.ended >= SETTLED_QUERIES;

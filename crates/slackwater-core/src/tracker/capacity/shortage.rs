@@ -1,7 +1,7 @@
 //! How long ago a replica had too little.
 
-/// For so long after it what it said of the capacity is believed. Longer than neighbours stay away, and short enough that
-/// what was said by chance is forgotten.
+/// For so long after it what it said of the capacity is believed. Longer than neighbours stay away,
+/// and short enough that what was said by chance is forgotten.
 const RECENT_NS: u64 = 30_000_000_000;
 
 /// The last time at which a replica was short of something; none yet, by default.

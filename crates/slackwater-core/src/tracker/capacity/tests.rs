@@ -98,7 +98,8 @@ impl Replica {
         }
     }
 
-    /// Of the queries in flight, those that do not wait for something else use the CPU, or wait for it.
+    /// Of the queries in flight, those that do not wait for something else use the CPU, or wait for
+    /// it.
     fn elapse(&mut self, span_ns: u64) {
         let cost_ns: u64 = self.costs_ns.iter().sum::<u64>() / self.costs_ns.len() as u64;
         let rif = self.in_flight.len() as u64;
@@ -223,8 +224,9 @@ fn without_a_shortage_capacity_rises_slowly_and_to_what_is_carried() {
     replica.capacity_is(40_000);
 }
 
-/// A fifth of a core, as the kernel gives it: 20 ms in each period of 100 ms, and threads that wait for the next period are told
-/// of when it begins. So many are in flight for the first 80 ms of every other period.
+/// A fifth of a core, as the kernel gives it: 20 ms in each period of 100 ms, and threads that wait
+/// for the next period are told of when it begins. So many are in flight for the first 80 ms of
+/// every other period.
 fn with_a_quota(
     rif: usize,
     quota_period: Option<Duration>,
@@ -282,7 +284,8 @@ fn with_a_quota(
 fn a_quota_below_one_core_is_a_capacity_below_one_query() {
     let period = Some(Duration::from_millis(100));
     let is_about = |found: u32, about: u32| found.abs_diff(about) <= about / 10;
-    // 20 ms of the 80 for which it is busy, for one query or for four; which is what they take, so that is their cost.
+    // 20 ms of the 80 for which it is busy, for one query or for four; which is what they take, so
+    // that is their cost.
     let (capacity, cost_ms) = with_a_quota(1, period, None);
     assert!(
         is_about(capacity, 1_000) && (78..=82).contains(&cost_ms),

@@ -1,4 +1,5 @@
-//! The model's back-off: everything that happened in the window is kept, and looked at when it is over. `[Decision 0011]`
+//! The model's back-off: everything that happened in the window is kept, and looked at when it is
+//! over. `[Decision 0011]`
 
 use core::time::Duration;
 use slackwater_core::policy::prequal::PrequalSettings;

@@ -1,15 +1,17 @@
 //! Prequal, slow and obvious: written from the rules, not from the policy.
 //!
-//! Everything is a plain list that is searched from end to end, and whatever can be computed anew is: the RIF limit from
-//! the whole history of responses, the probes owed from the number of queries, the reuse limit as a fraction at each
-//! report. Nothing here is shared with the policy under test but its nouns and the [`LoadTracker`] of silent replicas.
+//! Everything is a plain list that is searched from end to end, and whatever can be computed anew
+//! is: the RIF limit from the whole history of responses, the probes owed from the number of
+//! queries, the reuse limit as a fraction at each report. Nothing here is shared with the policy
+//! under test but its nouns and the [`LoadTracker`] of silent replicas.
 //!
 //! # Which draw decides what
 //!
-//! Both sides are fed the same draws, so the order of draws is part of the contract. A pick draws once if several reports
-//! tie for the best, or once for a random replica; then once if several tie for the worst that is removed. A target batch
-//! draws once a target (Floyd), and is sent last drawn first. An idle timeout draws the next idle span. A report draws if
-//! its uses are fractional.
+//! Both sides are fed the same draws, so the order of draws is part of the contract. A pick draws
+//! once if several reports tie for the best, or once for a random replica; then once if several tie
+//! for the worst that is removed. A target batch draws once a target (Floyd), and is sent last
+//! drawn first. An idle timeout draws the next idle span. A report draws if its uses are
+//! fractional.
 
 mod back_off;
 mod picking;
@@ -113,7 +115,8 @@ pub(crate) struct SlowPrequal {
     asked: u64,
     left_out: u64,
     back_off: SlowBackOff,
-    /// What is missing in the bucket that probes are paid from, in billionths of a probe, and when that was so.
+    /// What is missing in the bucket that probes are paid from, in billionths of a probe, and when
+    /// that was so.
     paid: (u128, Instant),
     /// First tries and pooled reports since the yield was last measured, and what it was then.
     window: (u64, u64),
@@ -223,8 +226,8 @@ impl SlowPrequal {
         }
     }
 
-    /// Who may be chosen: not ejected, not draining, and not lost unless all others are. Whoever may not has no pooled
-    /// report. `[A12]` `[Decision 0007]`
+    /// Who may be chosen: not ejected, not draining, and not lost unless all others are. Whoever
+    /// may not has no pooled report. `[A12]` `[Decision 0007]`
     fn settle(&mut self, replica: ReplicaId) {
         let is_fit = |it: &Replica| !it.ejected && !it.draining;
         let anybody = self.replicas.values().any(|it| is_fit(it) && !it.lost);
@@ -239,7 +242,8 @@ impl SlowPrequal {
         }
     }
 
-    /// The quantile of the last 128 responses, nearest rank; of local estimates while nobody responds. `[A6]` `[A13]`
+    /// The quantile of the last 128 responses, nearest rank; of local estimates while nobody
+    /// responds. `[A6]` `[A13]`
     pub(crate) fn limit(&self) -> Option<Rif> {
         let q = u64::from(self.settings.rif_limit_quantile.millionths());
         if q == 0 {
@@ -311,8 +315,8 @@ impl SlowPrequal {
         }
     }
 
-    /// When nobody is heard that may be chosen, what was heard before counts no more; where nobody may be chosen, it stays.
-    /// `[A13]`
+    /// When nobody is heard that may be chosen, what was heard before counts no more; where nobody
+    /// may be chosen, it stays. `[A13]`
     fn forget_if_deaf(&mut self) {
         let is_silent = |replica| self.replicas[replica].tracker.is_some();
         let panic = self.available.is_empty() && !self.known.is_empty();
@@ -356,7 +360,8 @@ impl SlowPrequal {
     }
 }
 
-/// Of the last 128 the smallest value that at least a share q of them does not exceed; `None` of none.
+/// Of the last 128 the smallest value that at least a share q of them does not exceed; `None` of
+/// none.
 fn quantile(all: &[u32], q: u64) -> Option<Rif> {
     let mut recent: Vec<u32> = all.iter().rev().take(128).copied().collect();
     recent.sort_unstable();

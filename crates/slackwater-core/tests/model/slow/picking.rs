@@ -16,7 +16,8 @@ fn rank(rif: u32, latency: Duration, limit: Option<Rif>) -> (bool, u128, u128) {
 }
 
 impl SlowPrequal {
-    /// Each pooled report's rank, in pool order; an unknown latency ranks as the median of the known. `[A7]`
+    /// Each pooled report's rank, in pool order; an unknown latency ranks as the median of the
+    /// known. `[A7]`
     fn ranks(&self) -> Vec<(bool, u128, u128)> {
         let mut known: Vec<Duration> = self.pool.iter().filter_map(|entry| entry.latency).collect();
         known.sort_unstable();

@@ -1,5 +1,5 @@
-//! The model's probes: which are due, whom they go to, which are out, and what becomes of their answers.
-//! `[A2]` `[A3]` `[A4]` `[A13]`
+//! The model's probes: which are due, whom they go to, which are out, and what becomes of their
+//! answers. `[A2]` `[A3]` `[A4]` `[A13]`
 
 use super::{Entry, MILLION, Outstanding, SlowPrequal, local_tracker, recent_mean};
 use core::time::Duration;
@@ -60,8 +60,8 @@ impl SlowPrequal {
         });
     }
 
-    /// Floyd: the j-th draw is among the first n − count + j; one that is taken stands for the newest, which is asked right
-    /// after it.
+    /// Floyd: the j-th draw is among the first n − count + j; one that is taken stands for the
+    /// newest, which is asked right after it.
     fn draw_targets(&mut self, count: usize, draw: &mut dyn Draw) {
         let n = self.known.len();
         for newest in n.saturating_sub(count)..n {
@@ -112,7 +112,8 @@ impl SlowPrequal {
         paid
     }
 
-    /// A bucket of tokens: one flows in each part of a second, and a tenth of a second's worth, or 16, is all that it holds.
+    /// A bucket of tokens: one flows in each part of a second, and a tenth of a second's worth, or
+    /// 16, is all that it holds.
     fn pay(&mut self, now: Instant) -> bool {
         let per_second = u128::from(self.settings.probes_per_second_max);
         if per_second == 0 {
@@ -141,8 +142,8 @@ impl SlowPrequal {
         }
     }
 
-    /// `[A13]`: own RIF and latency, RIF raised by what others are thought to have there; as often as it might be probed,
-    /// with one probe out at a time.
+    /// `[A13]`: own RIF and latency, RIF raised by what others are thought to have there; as often
+    /// as it might be probed, with one probe out at a time.
     fn answer_locally(&mut self, now: Instant, target: ReplicaId, draw: &mut dyn Draw) {
         let it = self.replicas.get_mut(&target).expect("known");
         if now < it.unreachable_until {
@@ -219,8 +220,9 @@ impl SlowPrequal {
         }
     }
 
-    /// `[Decision 0007]`: three probes in a row, and half a second, without an answer. Where somebody else was heard since the
-    /// first of the three was lost, the replica is lost; where nobody was, nobody is.
+    /// `[Decision 0007]`: three probes in a row, and half a second, without an answer. Where
+    /// somebody else was heard since the first of the three was lost, the replica is lost; where
+    /// nobody was, nobody is.
     fn look_for_lost(&mut self, now: Instant, replica: ReplicaId) {
         let it = &self.replicas[&replica];
         let half_a_second = Duration::from_millis(500);
@@ -345,8 +347,8 @@ impl SlowPrequal {
         });
     }
 
-    /// Equation (1) `[A9]`, capped `[Decision 0005]`, but never so few that the pool runs dry `[Decision 0001]`: as a
-    /// fraction, in millionths.
+    /// Equation (1) `[A9]`, capped `[Decision 0005]`, but never so few that the pool runs dry
+    /// `[Decision 0001]`: as a fraction, in millionths.
     fn draw_uses(&self, draw: &mut dyn Draw) -> u32 {
         let (n, m) = (
             self.available.len() as i128,

@@ -1,4 +1,5 @@
-//! What is read of a request depends on its octets alone, and not on how they were cut on their way.
+//! What is read of a request depends on its octets alone, and not on how they were cut on their
+//! way.
 
 use super::*;
 
@@ -7,7 +8,8 @@ const SHORT: HeadLimits = HeadLimits {
     fields_max: 3,
 };
 
-/// What comes of octets that arrive in these parts, and what of them is left; `None` if more is waited for.
+/// What comes of octets that arrive in these parts, and what of them is left; `None` if more is
+/// waited for.
 fn read(parts: &[&[u8]]) -> Option<Result<(String, usize), BadMessage>> {
     let mut search = HeadSearch::default();
     let mut unread = Bytes::new();

@@ -6,8 +6,8 @@ use super::{Broken, TABLE_BYTES, field_size, huffman, static_table};
 use std::borrow::Cow;
 use std::collections::VecDeque;
 
-/// Changes of the table's size that a block may begin with: the smallest size since the last block, and the one that is
-/// left. RFC 7541 §4.2
+/// Changes of the table's size that a block may begin with: the smallest size since the last block,
+/// and the one that is left. RFC 7541 §4.2
 const RESIZES_MAX: usize = 2;
 
 /// Room for text that a connection keeps between blocks, at most.
@@ -61,8 +61,8 @@ impl Decoder {
         self.room.capacity()
     }
 
-    /// Hands on the fields of a whole block, each with what it counts, until one is not taken. A field is lent if the
-    /// table has it.
+    /// Hands on the fields of a whole block, each with what it counts, until one is not taken. A
+    /// field is lent if the table has it.
     pub(in crate::http2) fn decode<E: From<Broken>>(
         &mut self,
         block: &[u8],

@@ -50,8 +50,8 @@ impl Encoder {
         }
     }
 
-    /// What the peer's table may count from now on: its `SETTINGS_HEADER_TABLE_SIZE`. More than 4096 octets are never
-    /// used; with 0 all is told in full.
+    /// What the peer's table may count from now on: its `SETTINGS_HEADER_TABLE_SIZE`. More than
+    /// 4096 octets are never used; with 0 all is told in full.
     pub fn set_table_bytes_max(&mut self, bytes: u32) {
         let bytes = TABLE_BYTES.min(bytes as usize);
         if bytes != self.bytes_max || self.untold.is_some() {
@@ -149,8 +149,8 @@ impl Block<'_> {
     pub(in crate::http2) fn header(&mut self, name: &HeaderName, value: &HeaderValue) {
         let index = match *name {
             header::CONNECTION | header::TRANSFER_ENCODING | header::UPGRADE => return,
-            // Who can send guesses of such values on the same connection must not see which of them is right.
-            // RFC 7541 §7.1.3
+            // Who can send guesses of such values on the same connection must not see which of them
+            // is right. RFC 7541 §7.1.3
             header::AUTHORIZATION
             | header::COOKIE
             | header::PROXY_AUTHORIZATION

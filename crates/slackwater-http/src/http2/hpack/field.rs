@@ -78,7 +78,8 @@ impl Name {
         }
     }
 
-    /// The field with this value. `is_secret` if its sender wants no table to keep it, here or further on.
+    /// The field with this value. `is_secret` if its sender wants no table to keep it, here or
+    /// further on.
     pub(super) fn with_value(self, octets: &[u8], is_secret: bool) -> Field {
         match self {
             Self::Authority => {
@@ -103,8 +104,8 @@ impl Name {
     }
 }
 
-/// A copy. With room to spare, because then it counts its holders from the start: one that is exact begins to when it is
-/// first cloned, and asks each time whether it did.
+/// A copy. With room to spare, because then it counts its holders from the start: one that is exact
+/// begins to when it is first cloned, and asks each time whether it did.
 fn owned(octets: &[u8]) -> Bytes {
     let mut copy = Vec::with_capacity(octets.len() + 1);
     copy.extend_from_slice(octets);
@@ -115,7 +116,8 @@ const fn malformed(reason: &'static str) -> Field {
     Field::Bad(Fault::Malformed(reason))
 }
 
-/// A path, or `*`. Never without its slash, and never with a fragment, which the type would drop without a word.
+/// A path, or `*`. Never without its slash, and never with a fragment, which the type would drop
+/// without a word.
 fn path(octets: &[u8]) -> Field {
     if octets.len() > PATH_BYTES_MAX {
         return Field::Bad(Fault::TooLong);
@@ -126,7 +128,8 @@ fn path(octets: &[u8]) -> Field {
     if memchr::memchr(b'#', octets).is_some() {
         return malformed("a path has no fragment");
     }
-    // The type takes octets beyond ASCII, which no URI has; readers differ in what they make of them. RFC 3986 §2
+    // The type takes octets beyond ASCII, which no URI has; readers differ in what they make of
+    // them. RFC 3986 §2
     if !octets.iter().all(u8::is_ascii_graphic) {
         return malformed("the path has octets that no URI has");
     }

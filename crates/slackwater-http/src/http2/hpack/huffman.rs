@@ -1,11 +1,11 @@
 //! Huffman code, to read. RFC 7541 §5.2, appendix B
 //!
-//! The code is canonical: codes of one length are consecutive, in the order of their symbols, and follow those that are
-//! shorter. So the lengths alone make the code, and a code of any length is found by comparison. Those of usual text are
-//! found in one look.
+//! The code is canonical: codes of one length are consecutive, in the order of their symbols, and
+//! follow those that are shorter. So the lengths alone make the code, and a code of any length is
+//! found by comparison. Those of usual text are found in one look.
 //!
-//! Nothing is written with it: it would save a fifth of a field that is told in full, which most are only twice, and
-//! costs more than copying it.
+//! Nothing is written with it: it would save a fifth of a field that is told in full, which most
+//! are only twice, and costs more than copying it.
 
 use super::Broken;
 

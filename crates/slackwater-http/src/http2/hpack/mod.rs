@@ -1,8 +1,9 @@
 //! Header compression: a block of octets becomes fields, and fields a block. RFC 7541
 //!
-//! A field is parsed once, when it enters the table; each time that it is named by its index afterwards costs a clone. A
-//! field that is malformed has its place in the table all the same, so that both ends keep the same one: what is wrong
-//! with it is known there, too. Values own their octets: none keeps the buffer alive that it was read from.
+//! A field is parsed once, when it enters the table; each time that it is named by its index
+//! afterwards costs a clone. A field that is malformed has its place in the table all the same, so
+//! that both ends keep the same one: what is wrong with it is known there, too. Values own their
+//! octets: none keeps the buffer alive that it was read from.
 //!
 //! | | file |
 //! |---|---|
@@ -35,7 +36,8 @@ const TABLE_BYTES: usize = 4096;
 /// What a field counts beside its octets. RFC 7541 §4.1
 const FIELD_OVERHEAD: usize = 32;
 
-/// A block that does not say which fields it means. Nothing that follows it on the connection can be read.
+/// A block that does not say which fields it means. Nothing that follows it on the connection can
+/// be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Broken(pub(super) &'static str);
 

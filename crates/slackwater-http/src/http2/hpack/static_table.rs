@@ -32,7 +32,8 @@ const fn named(name_length: usize, name: HeaderName) -> Known {
     known(name_length, 0, field)
 }
 
-/// In the order of their indices; in front of each, the length of its name, and of its value if it has one.
+/// In the order of their indices; in front of each, the length of its name, and of its value if it
+/// has one.
 static ENTRIES: [Known; LENGTH] = [
     // A host is never empty.
     known(
@@ -122,7 +123,8 @@ pub(super) fn known_at(index: usize) -> Option<&'static Known> {
 /// The index of `:authority`, whose value there is none that a message could have.
 pub(super) const AUTHORITY: usize = 1;
 
-/// The index of a field's name; 0 if it is not in the table, and for `from`, which is there but hardly ever sent.
+/// The index of a field's name; 0 if it is not in the table, and for `from`, which is there but
+/// hardly ever sent.
 pub(super) fn index_of(name: &HeaderName) -> usize {
     match *name {
         header::ACCEPT_CHARSET => 15,

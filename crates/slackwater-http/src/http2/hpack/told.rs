@@ -1,9 +1,10 @@
 //! What the encoder has told the peer to remember, and how it is found again.
 //!
-//! A field goes into the table when it comes a second time and the first was not long ago. So what changes each time (an
-//! identifier, a length, a time) never drives out what is the same in each head, and no list of names has to say which
-//! is which. Fields are found by a hash, in one of few places; where these are all taken by fields of the table, a new one
-//! is told in full. That loses octets and nothing else, so nobody gains by fields whose hashes collide.
+//! A field goes into the table when it comes a second time and the first was not long ago. So what
+//! changes each time (an identifier, a length, a time) never drives out what is the same in each
+//! head, and no list of names has to say which is which. Fields are found by a hash, in one of few
+//! places; where these are all taken by fields of the table, a new one is told in full. That loses
+//! octets and nothing else, so nobody gains by fields whose hashes collide.
 
 use super::{TABLE_BYTES, field_size, static_table};
 use std::collections::VecDeque;
@@ -17,7 +18,8 @@ const SETS: usize = 32;
 /// Odd, and with as many ones as zeros.
 const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Fields above this part of the table are always told in full: a few of them would drive out all others.
+/// Fields above this part of the table are always told in full: a few of them would drive out all
+/// others.
 const PART_MAX: usize = 4;
 
 #[derive(Debug)]
@@ -236,8 +238,8 @@ impl Table {
     }
 }
 
-/// Eight octets at a time, the last of them once more where their number does not divide. The upper bits are the better
-/// ones.
+/// Eight octets at a time, the last of them once more where their number does not divide. The upper
+/// bits are the better ones.
 fn mix(state: u64, octets: &[u8]) -> u64 {
     let mut state = state.wrapping_add(octets.len() as u64);
     let mut word = |word: u64| state = (state.rotate_left(5) ^ word).wrapping_mul(FACTOR);

@@ -29,10 +29,12 @@ fn streams_that_are_wrong_are_counted() {
     assert_eq!(overflown, Some(200), "nobody has seen them, either");
 }
 
-/// A request that is answered with 431: small itself, and large when its fields are read from the table.
+/// A request that is answered with 431: small itself, and large when its fields are read from the
+/// table.
 fn too_large(stream: u32) -> Vec<u8> {
     let mut fields = block(&GET);
-    // A field of 4,000 octets that goes into the table, where it is entry 62, and then four times more by its number.
+    // A field of 4,000 octets that goes into the table, where it is entry 62, and then four times
+    // more by its number.
     fields.extend([0x40, 1, b'x', 0x7f, 0xa1, 0x1e]);
     fields.extend([b'v'; 4000]);
     fields.extend([0xbe; 4]);

@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// What a server says when this comes after what a client says first; streams 1 (open), 3 (half-closed) and 5 (closed) are
-/// there.
+/// What a server says when this comes after what a client says first; streams 1 (open), 3
+/// (half-closed) and 5 (closed) are there.
 fn after(octets: &[u8]) -> Peer {
     let mut server = Peer::server();
     server.feed(&[open(1), get(3), get(5)].concat());

@@ -223,7 +223,8 @@ fn an_answer_of_our_own_is_told_as_its_client_gets_it() {
         always_slower_than: Duration::from_hours(1),
         ..json()
     });
-    // To a gRPC call it is status 200, and counts as what it stands for: what it is in gRPC may blame the server all the same.
+    // To a gRPC call it is status 200, and counts as what it stands for: what it is in gRPC may
+    // blame the server all the same.
     for (stands_for, written) in [(503, true), (404, false)] {
         let mut answer = Response::new(String::new());
         *answer.headers_mut() = grpc_status("12");

@@ -84,8 +84,8 @@ impl Rig {
         }
     }
 
-    /// Answers all probes that queries ask for: the part at place i has i in flight or, if all are `alike`, none, and takes
-    /// 10 + i ms.
+    /// Answers all probes that queries ask for: the part at place i has i in flight or, if all are
+    /// `alike`, none, and takes 10 + i ms.
     fn learn(&mut self, alike: bool) {
         for _ in 0..100 {
             self.now += MS;

@@ -1,8 +1,8 @@
 //! Our own answers to gRPC calls.
 //!
-//! A gRPC client reads a status from fields and takes no text. So what would be an answer of HTTP becomes a response
-//! without a body, whose head has the status ("Trailers-Only" in gRPC over HTTP/2). The kind of the answer stays in its
-//! field, and when to come back, too.
+//! A gRPC client reads a status from fields and takes no text. So what would be an answer of HTTP
+//! becomes a response without a body, whose head has the status ("Trailers-Only" in gRPC over
+//! HTTP/2). The kind of the answer stays in its field, and when to come back, too.
 
 use super::HEAD_TOO_LARGE;
 use crate::forward::head::error_field::{
@@ -29,7 +29,8 @@ pub fn convert_to_grpc<W: Watch>(response: &mut Response<ResponseBody<W>>) {
     };
     let kind = response.headers().get(X_SLACKWATER_ERROR);
     let grpc_status = if kind.is_some_and(|kind| kind == HEAD_TOO_LARGE) {
-        // Metadata that is too large once is so again: clients repeat what is unavailable, and this not.
+        // Metadata that is too large once is so again: clients repeat what is unavailable, and this
+        // not.
         RESOURCE_EXHAUSTED
     } else {
         (kind.and_then(shed::marked)).map_or(grpc_status(status), shed::grpc_status)
@@ -46,8 +47,8 @@ pub fn convert_to_grpc<W: Watch>(response: &mut Response<ResponseBody<W>>) {
     headers.extend(pushback.map(|pushback| (GRPC_PUSHBACK, pushback)));
 }
 
-/// As gRPC maps statuses of HTTP, but for those that say more when they are ours: the time was over (4), it is too large
-/// (8), it is not offered (12).
+/// As gRPC maps statuses of HTTP, but for those that say more when they are ours: the time was over
+/// (4), it is too large (8), it is not offered (12).
 fn grpc_status(status: StatusCode) -> &'static str {
     match status {
         StatusCode::REQUEST_TIMEOUT | StatusCode::GATEWAY_TIMEOUT => "4",

@@ -1,7 +1,8 @@
 //! Our own answers to clients, where there is no response to pass on.
 //!
-//! A line of text, and its kind in one word in `x-slackwater-error`, for programs. Addresses of replicas are not told to
-//! clients; they are in the log. `grpc` turns such an answer into a gRPC status.
+//! A line of text, and its kind in one word in `x-slackwater-error`, for programs. Addresses of
+//! replicas are not told to clients; they are in the log. `grpc` turns such an answer into a gRPC
+//! status.
 
 mod grpc;
 
@@ -74,8 +75,8 @@ pub fn answer<W: Watch>(cause: Option<&Cause>) -> Response<ResponseBody<W>> {
     }
 }
 
-/// The answer to a request for which there is no room; `kind` says why in one word. Whoever hears it may come back in a
-/// second.
+/// The answer to a request for which there is no room; `kind` says why in one word. Whoever hears
+/// it may come back in a second.
 pub(crate) fn shed<W: Watch>(kind: &'static str, line: &str) -> Response<ResponseBody<W>> {
     let mut answer = text(StatusCode::SERVICE_UNAVAILABLE, kind, line);
     answer
@@ -101,7 +102,8 @@ pub(crate) fn too_late<W: Watch>() -> Response<ResponseBody<W>> {
     )
 }
 
-/// What an agent answers in place of a server that cannot be connected to: the request may go elsewhere, or come back.
+/// What an agent answers in place of a server that cannot be connected to: the request may go
+/// elsewhere, or come back.
 fn withdrawn<W: Watch>() -> Response<ResponseBody<W>> {
     shed(WITHDRAWN, WITHDRAWN_LINE)
 }

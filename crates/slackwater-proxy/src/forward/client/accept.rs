@@ -1,8 +1,8 @@
 //! From listeners to clients: accepting connections, and a worker's orderly end.
 //!
-//! A worker ends in steps: it takes what already waits to be accepted, closes its listeners, and ends each connection with
-//! its next response; then it closes those that had none, lets requests finish until the drain is over, and cuts off the
-//! rest.
+//! A worker ends in steps: it takes what already waits to be accepted, closes its listeners, and
+//! ends each connection with its next response; then it closes those that had none, lets requests
+//! finish until the drain is over, and cuts off the rest.
 
 use super::{Clients, Handler, Phase};
 use crate::forward::head::{Origin, Rules};
@@ -19,7 +19,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::Instant;
 
-/// Between the last accept and the close of idle connections, at least: what has arrived by then is a request, and is served.
+/// Between the last accept and the close of idle connections, at least: what has arrived by then is
+/// a request, and is served.
 const LAST_LOOK: Duration = Duration::from_millis(5);
 
 /// After an accept failed for lack of something, mostly file descriptors.
@@ -48,7 +49,8 @@ pub struct AcceptLoop<H> {
     pub handler: Rc<H>,
     /// What holds for all of them.
     pub rules: Rc<Rules>,
-    /// As many as there may be connections at once, over all workers; the others wait to be accepted.
+    /// As many as there may be connections at once, over all workers; the others wait to be
+    /// accepted.
     pub connections: Arc<Semaphore>,
     /// How far the process is towards its end.
     pub phase: watch::Receiver<Phase>,
@@ -59,8 +61,8 @@ pub struct AcceptLoop<H> {
 }
 
 impl<H: Handler> AcceptLoop<H> {
-    /// Serves sockets, each with the number of its listener, until the phase, and then the last connection,
-    /// ends.
+    /// Serves sockets, each with the number of its listener, until the phase, and then the last
+    /// connection, ends.
     pub async fn serve(self, listeners: Vec<BoundListener>) {
         join_all((listeners.into_iter()).map(|listening| self.accept(listening))).await;
         let began = Instant::now();
@@ -120,8 +122,9 @@ impl<H: Handler> AcceptLoop<H> {
                     continue;
                 }
             };
-            // Not before the accept: a listener that waits must not hold what another one needs. Whoever is accepted
-            // already is served when the drain begins, if need be as one more than allowed.
+            // Not before the accept: a listener that waits must not hold what another one needs.
+            // Whoever is accepted already is served when the drain begins, if need be as one more
+            // than allowed.
             let permit = tokio::select! {
                 () = &mut draining => {
                     self.take(accepted, None, index, &local, handshakes.as_ref());
@@ -166,8 +169,8 @@ impl<H: Handler> AcceptLoop<H> {
     }
 }
 
-/// All who wait to be accepted, asked of the system itself: the runtime gives its answer to so many calls in a row only,
-/// and knows of those alone who had come when it last looked.
+/// All who wait to be accepted, asked of the system itself: the runtime gives its answer to so many
+/// calls in a row only, and knows of those alone who had come when it last looked.
 fn waiting(listener: TcpListener) -> impl Iterator<Item = (TcpStream, SocketAddr)> {
     let listener = listener.into_std().ok();
     core::iter::from_fn(move || {

@@ -1,4 +1,5 @@
-//! A client's HTTP/1.1 connection: one request after the other, each answered before the next is read.
+//! A client's HTTP/1.1 connection: one request after the other, each answered before the next is
+//! read.
 //!
 //! One task does everything for it. While it is idle it holds no buffer. RFC 9112
 
@@ -224,8 +225,8 @@ fn request(
     request
 }
 
-/// The first protocol that the client asks for and that may be passed through. Any other wish is not met, and the request
-/// is one like others. RFC 9110 §7.8
+/// The first protocol that the client asks for and that may be passed through. Any other wish is
+/// not met, and the request is one like others. RFC 9110 §7.8
 fn allowed_upgrade(allowed: &[HeaderValue], asked: Option<&HeaderValue>) -> Option<HeaderValue> {
     let asked = asked?.as_bytes();
     asked.split(|byte| *byte == b',').find_map(|token| {
@@ -374,7 +375,8 @@ fn framing<W: Watch>(response: &Response<ResponseBody<W>>, asked: Asked) -> Fram
     }
 }
 
-/// Writes a head. `keep_alive`: whether the connection stays open after it; `None` if that is not for us to say.
+/// Writes a head. `keep_alive`: whether the connection stays open after it; `None` if that is not
+/// for us to say.
 fn encode<W: Watch>(
     out: &mut Out,
     response: &Response<ResponseBody<W>>,
@@ -416,8 +418,8 @@ fn encode<W: Watch>(
     }
 }
 
-/// Ends a connection between two requests. TLS has a word for that, without which it would look cut off; of TCP it is the
-/// end itself.
+/// Ends a connection between two requests. TLS has a word for that, without which it would look cut
+/// off; of TCP it is the end itself.
 async fn end(inbound: &Inbound) {
     let is_tls = matches!(*inbound.stream.borrow(), Stream::Tls(_));
     if is_tls {
@@ -431,8 +433,8 @@ async fn shut(inbound: &Inbound) {
     let _ = poll_fn(|cx| Pin::new(&mut *inbound.stream.borrow_mut()).poll_shutdown(cx)).await;
 }
 
-/// Ends a connection on which the client may still be sending: closed at once, it would be reset, and the client could
-/// lose the answer before it has read it. RFC 9112 §9.6
+/// Ends a connection on which the client may still be sending: closed at once, it would be reset,
+/// and the client could lose the answer before it has read it. RFC 9112 §9.6
 async fn linger(inbound: &Inbound) {
     inbound.session.linger();
     shut(inbound).await;

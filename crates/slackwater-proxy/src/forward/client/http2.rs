@@ -1,7 +1,8 @@
 //! A client's HTTP/2 connection: all its requests at once, in one task.
 //!
-//! The task of the connection runs those of its streams, too, each when it is woken, and only then writes: what many
-//! streams have to say leaves together. When the connection ends, all that runs for it is dropped with it. RFC 9113
+//! The task of the connection runs those of its streams, too, each when it is woken, and only then
+//! writes: what many streams have to say leaves together. When the connection ends, all that runs
+//! for it is dropped with it. RFC 9113
 
 use super::Handler;
 use super::date;
@@ -29,7 +30,8 @@ use slackwater_http::http2::{Connection, Ended, Reason, RequestHead};
 use slackwater_tower::wire::carried::LOAD;
 use std::rc::Rc;
 
-/// Streams that one turn polls at most. A client may begin hundreds at once, each of which opens a connection to a replica.
+/// Streams that one turn polls at most. A client may begin hundreds at once, each of which opens a
+/// connection to a replica.
 const STREAMS_A_TURN: usize = 16;
 
 /// Serves a connection to its end.
@@ -74,15 +76,16 @@ pub(crate) async fn serve<H: Handler>(
                     polls_left: Rc::clone(&polls_left),
                 });
             }
-            // Whatever a stream says is written when all have had their turn: together with what else is said until then.
+            // Whatever a stream says is written when all have had their turn: together with what
+            // else is said until then.
             while let Poll::Ready(Some(())) = streams.poll_next_unpin(cx) {}
             if connection.borrow().ended().is_some() {
                 streams.clear();
             }
         });
         let mut connection = connection.borrow_mut();
-        // A client that has not answered the PING by now does not hold up the end. Not before what has arrived was read: the last
-        // GOAWAY names the last request that is served.
+        // A client that has not answered the PING by now does not hold up the end. Not before what
+        // has arrived was read: the last GOAWAY names the last request that is served.
         if !has_left && !wire.has_more() && session.phase() >= Phase::Draining {
             has_left = true;
             connection.leave_now();
@@ -140,8 +143,8 @@ impl<F: Future> Future for InTurn<F> {
     }
 }
 
-/// For how long a client has taken nothing of a response that is there for it. What it takes of others is no excuse: each holds
-/// a replica.
+/// For how long a client has taken nothing of a response that is there for it. What it takes of
+/// others is no excuse: each holds a replica.
 struct Untaken<'s> {
     session: &'s Session,
     /// When it has been too long; armed while something waits for the client.
@@ -159,7 +162,8 @@ impl<'s> Untaken<'s> {
         }
     }
 
-    /// Ready when it has been too long. Where the whole connection stands still, the session ends it as a whole.
+    /// Ready when it has been too long. Where the whole connection stands still, the session ends
+    /// it as a whole.
     fn poll(&mut self, outgoing: &Outgoing, cx: &Context<'_>) -> Poll<()> {
         if !outgoing.is_waiting() {
             self.sent = None;
@@ -336,7 +340,8 @@ mod tests {
             }
         })
         .await;
-        // A stream that is put off wakes the connection by itself, or this would not come to its end.
+        // A stream that is put off wakes the connection by itself, or this would not come to its
+        // end.
         assert_eq!(done_by_turn, [STREAMS_A_TURN, STREAMS_A_TURN, 1]);
     }
 

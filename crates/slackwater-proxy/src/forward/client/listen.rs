@@ -1,8 +1,9 @@
 //! Sockets that listen: one for each worker and address, so that workers share nothing.
 //!
-//! Several workers listen on one port with `SO_REUSEPORT`, and the kernel spreads connections over them. That option
-//! would also let a second, unrelated process join in unnoticed; so the port is first taken without it, which fails if
-//! anybody has it. Options that every connection wants are set here once, and inherited.
+//! Several workers listen on one port with `SO_REUSEPORT`, and the kernel spreads connections over
+//! them. That option would also let a second, unrelated process join in unnoticed; so the port is
+//! first taken without it, which fails if anybody has it. Options that every connection wants are
+//! set here once, and inherited.
 
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -10,14 +11,15 @@ use socket2::{Domain, Protocol, SockAddr, Socket, TcpKeepalive, Type};
 use std::io;
 use std::net::TcpListener;
 
-/// Connections that may wait to be accepted; the kernel has a limit of its own (`net.core.somaxconn`).
+/// Connections that may wait to be accepted; the kernel has a limit of its own
+/// (`net.core.somaxconn`).
 const BACKLOG: i32 = 4096;
 
 /// Silence after which a peer is asked whether it is still there.
 const KEEPALIVE: Duration = Duration::from_mins(1);
 
-/// A socket for each of `workers` on `address`; on port 0, all on the port that the system chose. An IPv6 wildcard
-/// takes IPv4, too.
+/// A socket for each of `workers` on `address`; on port 0, all on the port that the system chose.
+/// An IPv6 wildcard takes IPv4, too.
 ///
 /// # Errors
 ///

@@ -1,5 +1,5 @@
-//! A connection that has changed to another protocol: bytes both ways until either side ends, or neither says anything
-//! for too long.
+//! A connection that has changed to another protocol: bytes both ways until either side ends, or
+//! neither says anything for too long.
 
 use crate::forward::replica::http1::Connection;
 use crate::forward::response::{End, ResponseBody, Watch};
@@ -10,9 +10,10 @@ use core::future::poll_fn;
 use core::task::{Context, Poll, ready};
 use std::io;
 
-/// Carries bytes between a client and the replica's connection of `body`, after writing `to_client`. What one side had
-/// sent before it ended reaches the other one. How it ended, and whether the client is to be told so: when one side ends in order,
-/// so does the other, and otherwise both are reset, for the bytes may have no other end than the connection's.
+/// Carries bytes between a client and the replica's connection of `body`, after writing
+/// `to_client`. What one side had sent before it ended reaches the other one. How it ended, and
+/// whether the client is to be told so: when one side ends in order, so does the other, and
+/// otherwise both are reset, for the bytes may have no other end than the connection's.
 pub(super) async fn relay<W: Watch>(
     inbound: &Inbound,
     mut to_client: Out,

@@ -1,10 +1,11 @@
 //! One request on one replica: a connection is chosen, the request is sent, and the response's head
 //! or a failure returned.
 //!
-//! A connection that had been idle may have been closed by the replica at any moment, so a request that fails on one is
-//! sent again on another one when that does no harm; `repeat` says when. A request that is known not to have reached the
-//! application comes back with the failure, for another replica: also when an agent has answered it in place of a server
-//! that is gone, but never once it may have been written to a connection that then failed.
+//! A connection that had been idle may have been closed by the replica at any moment, so a request
+//! that fails on one is sent again on another one when that does no harm; `repeat` says when. A
+//! request that is known not to have reached the application comes back with the failure, for
+//! another replica: also when an agent has answered it in place of a server that is gone, but never
+//! once it may have been written to a connection that then failed.
 
 mod failure;
 mod repeat;
@@ -103,7 +104,8 @@ impl Reply {
             .is_some_and(ReplayableRequest::is_whole)
     }
 
-    /// The request, if it can be had again. Whatever is still read of its body stays unread from then on.
+    /// The request, if it can be had again. Whatever is still read of its body stays unread from
+    /// then on.
     pub(crate) fn take_request(&mut self) -> Option<Box<Request<RequestBody>>> {
         self.replayable.take()?.into_request()
     }
@@ -154,7 +156,8 @@ impl Replica {
         self.options.protocol
     }
 
-    /// It gets no more requests: idle connections are closed, and the others when they have carried what they carry.
+    /// It gets no more requests: idle connections are closed, and the others when they have carried
+    /// what they carry.
     pub(crate) fn retire(&self) {
         if let Connections::Http1(pool) = &self.connections {
             pool.retire();
@@ -169,8 +172,8 @@ impl Replica {
         }
     }
 
-    /// Sends a request that [`prepare_request`](super::prepare_request) has prepared, and waits for the response's head:
-    /// as long as configured, or as `timeouts` says instead.
+    /// Sends a request that [`prepare_request`](super::prepare_request) has prepared, and waits for
+    /// the response's head: as long as configured, or as `timeouts` says instead.
     pub async fn exchange(
         &self,
         mut request: Box<Request<RequestBody>>,
@@ -226,8 +229,9 @@ impl Replica {
         }
     }
 
-    /// What a response means. An agent that has withdrawn or has turned the request away sent nothing on, whatever the
-    /// method, so the request may go elsewhere, unless it has a body that has outgrown what is kept, or its time is over.
+    /// What a response means. An agent that has withdrawn or has turned the request away sent
+    /// nothing on, whatever the method, so the request may go elsewhere, unless it has a body that
+    /// has outgrown what is kept, or its time is over.
     fn reply(
         &self,
         mut response: Response<ResponseSource>,
@@ -435,7 +439,8 @@ impl Replica {
         }
     }
 
-    /// Ready when the time for the head is over. A request that is still on its way up moves the end.
+    /// Ready when the time for the head is over. A request that is still on its way up moves the
+    /// end.
     fn poll_late(
         &self,
         cx: &Context<'_>,
@@ -461,7 +466,8 @@ impl Replica {
                     BodyState::TooLarge => Cause::TooLarge,
                 });
             }
-            // Once the client goes on, it is the replica that is waited for, and not for longer than it has.
+            // Once the client goes on, it is the replica that is waited for, and not for longer
+            // than it has.
             let look_again = (may_be_still - still_for).min(ticks.first_byte);
             deadline.arm(ticks.left(&self.deadlines, look_again));
         }

@@ -1,9 +1,10 @@
 //! Whether a request that failed on a kept connection may be sent again on another one.
 //!
-//! Always when not a byte of it was written, or an HTTP/2 replica says that it was not processed (`REFUSED_STREAM`, or a
-//! `GOAWAY` that leaves it out, RFC 9113 §8.7). Otherwise only for the race that keeping connections brings with it: an
-//! HTTP/1.1 replica closed an idle connection while the request was on its way. That cannot be told from a replica that
-//! fell over the request, so only safe methods are repeated (RFC 9110 §9.2.1), and only when the end came at once.
+//! Always when not a byte of it was written, or an HTTP/2 replica says that it was not processed
+//! (`REFUSED_STREAM`, or a `GOAWAY` that leaves it out, RFC 9113 §8.7). Otherwise only for the race
+//! that keeping connections brings with it: an HTTP/1.1 replica closed an idle connection while the
+//! request was on its way. That cannot be told from a replica that fell over the request, so only
+//! safe methods are repeated (RFC 9110 §9.2.1), and only when the end came at once.
 
 use super::failure::{Cause, Failure};
 use crate::forward::replica::http1::{NoResponse, Sending};
@@ -16,8 +17,9 @@ use http::Request;
 use http_body::Body;
 use slackwater_http::http2::Lost;
 
-/// A connection that closes later than this after a request was sent was not closing already. It covers the way there
-/// and back within a region, and leaves out nearly everything that an application has worked on.
+/// A connection that closes later than this after a request was sent was not closing already. It
+/// covers the way there and back within a region, and leaves out nearly everything that an
+/// application has worked on.
 const IDLE_CLOSE_MAX: Duration = Duration::from_millis(100);
 
 /// An attempt on one connection that brought no response.

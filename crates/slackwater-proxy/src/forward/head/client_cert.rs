@@ -1,7 +1,7 @@
 //! `Client-Cert`: what a client has proved to be, for replicas to read. RFC 9440
 //!
-//! Whoever could send these fields itself could pass for anybody, so where certificates are passed on at all they are
-//! taken out of every request first, at every listener.
+//! Whoever could send these fields itself could pass for anybody, so where certificates are passed
+//! on at all they are taken out of every request first, at every listener.
 
 use super::hygiene::{reads_as, remove};
 use http::header::{HeaderMap, HeaderName, HeaderValue};

@@ -1,8 +1,10 @@
-//! Who a request comes from: `Forwarded` (RFC 7239) and `X-Forwarded-*`, read, taken out, and written.
+//! Who a request comes from: `Forwarded` (RFC 7239) and `X-Forwarded-*`, read, taken out, and
+//! written.
 //!
-//! Anybody can write these fields, so they count only from proxies that the operator trusts, and from those only the ones
-//! that they are known to write. Of the addresses that such a proxy hands on, the client is the last one that is not
-//! itself a trusted proxy: what stands before it is that client's own word.
+//! Anybody can write these fields, so they count only from proxies that the operator trusts, and
+//! from those only the ones that they are known to write. Of the addresses that such a proxy hands
+//! on, the client is the last one that is not itself a trusted proxy: what stands before it is that
+//! client's own word.
 
 use super::hygiene::{reads_as, remove};
 use super::origin::{Origin, Rules};
@@ -29,7 +31,8 @@ pub(super) fn is_origin_field(name: &HeaderName) -> bool {
         || reads_as(text, X_REAL_IP)
 }
 
-/// The client behind a request, as far as trusted proxies vouch for it; to be asked before [`rewrite`].
+/// The client behind a request, as far as trusted proxies vouch for it; to be asked before
+/// [`rewrite`].
 pub(crate) fn client(headers: &HeaderMap, origin: &Origin) -> IpAddr {
     if !origin.is_trusted {
         return origin.peer;
@@ -44,8 +47,8 @@ pub(crate) fn client(headers: &HeaderMap, origin: &Origin) -> IpAddr {
     origin.peer
 }
 
-/// The scheme that a request came by where it met the first of the trusted proxies that tells; to be asked before
-/// [`rewrite`]. The nearest one's word counts.
+/// The scheme that a request came by where it met the first of the trusted proxies that tells; to
+/// be asked before [`rewrite`]. The nearest one's word counts.
 pub(crate) fn scheme(headers: &HeaderMap, origin: &Origin) -> &'static str {
     let read = origin.rules.forwarded.read;
     let stated = || {
@@ -81,7 +84,8 @@ fn pairs(element: &[u8]) -> impl Iterator<Item = (&str, &str)> {
     })
 }
 
-/// Walks from the nearest hop outwards. A hop that gives no address ends it: nobody vouches for what is behind.
+/// Walks from the nearest hop outwards. A hop that gives no address ends it: nobody vouches for
+/// what is behind.
 fn last_untrusted(
     hops: impl DoubleEndedIterator<Item = Option<IpAddr>>,
     peer: IpAddr,
@@ -121,7 +125,8 @@ fn forwarded_for(headers: &HeaderMap) -> impl DoubleEndedIterator<Item = Option<
     })
 }
 
-/// Splits at a separator that does not stand in quotes. What is quoted may have an escaped quote in it.
+/// Splits at a separator that does not stand in quotes. What is quoted may have an escaped quote in
+/// it.
 fn split_unquoted(text: &[u8], separator: u8) -> Vec<&[u8]> {
     let (mut is_quoted, mut is_escaped) = (false, false);
     text.split(|byte| {
@@ -146,7 +151,8 @@ fn address(text: &str) -> Option<IpAddr> {
     Some(address.to_canonical())
 }
 
-/// Takes out what nobody vouches for, and adds what is to be told. `has_any` says whether any such field is there at all.
+/// Takes out what nobody vouches for, and adds what is to be told. `has_any` says whether any such
+/// field is there at all.
 pub(crate) fn rewrite<B>(request: &mut Request<B>, origin: &Origin, has_any: bool) {
     let settings = &origin.rules.forwarded;
     let element = (settings.send.forwarded).then(|| element(origin, host(request)));
@@ -175,8 +181,8 @@ pub(crate) fn rewrite<B>(request: &mut Request<B>, origin: &Origin, has_any: boo
     }
 }
 
-/// Puts the host that was asked for into `X-Forwarded-Host`, unless a trusted proxy has told one. `Forwarded` has it
-/// already.
+/// Puts the host that was asked for into `X-Forwarded-Host`, unless a trusted proxy has told one.
+/// `Forwarded` has it already.
 pub(crate) fn keep_host<B>(request: &mut Request<B>, origin: &Origin) {
     if !origin.rules.forwarded.send.x_forwarded || request.headers().contains_key(&X_FORWARDED_HOST)
     {

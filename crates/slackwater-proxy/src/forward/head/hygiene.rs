@@ -1,10 +1,12 @@
 //! What a proxy must do to the heads that pass through it.
 //!
-//! Towards the replica: fields that concern one connection only are taken out (`Connection` and all that it names,
-//! `Keep-Alive`, `Transfer-Encoding`, `Upgrade`…, RFC 9110 §7.6.1), where the request comes from is told anew (`forwarded`),
-//! and the target is put where the replica's protocol wants it (`target`). Requests that two parsers could read in two ways
-//! are refused. Towards the client: the same fields are taken out. Both messages are framed anew, so no body length is
-//! passed on unchecked. Requests gain a `Via`. Nothing else is touched: no `Server`, no change of `Host`.
+//! Towards the replica: fields that concern one connection only are taken out (`Connection` and all
+//! that it names, `Keep-Alive`, `Transfer-Encoding`, `Upgrade`…, RFC 9110 §7.6.1), where the
+//! request comes from is told anew (`forwarded`), and the target is put where the replica's
+//! protocol wants it (`target`). Requests that two parsers could read in two ways are refused.
+//! Towards the client: the same fields are taken out. Both messages are framed anew, so no body
+//! length is passed on unchecked. Requests gain a `Via`. Nothing else is touched: no `Server`, no
+//! change of `Host`.
 
 use super::error_field::X_SLACKWATER_ERROR;
 use super::origin::Origin;
@@ -91,7 +93,8 @@ pub(crate) fn prepare_request<B>(
     if seen.max_forwards {
         max_forwards::count_down(request)?;
     }
-    // Without them a replica that opens tunnels for some alone could not know whose this one is. RFC 9110 §11.7.2
+    // Without them a replica that opens tunnels for some alone could not know whose this one is.
+    // RFC 9110 §11.7.2
     let credentials = is_connect
         .then(|| request.headers_mut().remove(header::PROXY_AUTHORIZATION))
         .flatten();
@@ -108,8 +111,8 @@ pub(crate) fn prepare_request<B>(
     if trailers {
         keep_trailers(request.headers_mut(), protocol);
     }
-    // It asks about the server as a whole. That a target left its path out, which says the same (RFC 9112 §3.2.4), is
-    // not to be seen here: such a path reads as `/`.
+    // It asks about the server as a whole. That a target left its path out, which says the same
+    // (RFC 9112 §3.2.4), is not to be seen here: such a path reads as `/`.
     if request.uri().path() == "*" && *request.method() != Method::OPTIONS {
         return Err(bad_request("only OPTIONS can have * as its target"));
     }
@@ -152,7 +155,8 @@ fn check_connect<B>(
     Ok(())
 }
 
-/// Makes a replica's response fit for a client; `false` if it uses a transfer coding that cannot be passed on.
+/// Makes a replica's response fit for a client; `false` if it uses a transfer coding that cannot be
+/// passed on.
 pub(crate) fn prepare_response<B>(response: &mut Response<B>) -> bool {
     let seen = Seen::in_head(response.headers());
     if seen.transfer_encoding && !is_only_chunked(response.headers()) {
@@ -170,7 +174,8 @@ pub(crate) fn prepare_interim(headers: &mut HeaderMap) {
     headers.remove(X_SLACKWATER_ERROR);
 }
 
-/// Takes out of trailers what only a head may say, whichever way they go and whatever protocol they came by.
+/// Takes out of trailers what only a head may say, whichever way they go and whatever protocol they
+/// came by.
 pub(crate) fn prepare_trailers(trailers: &mut HeaderMap) {
     remove(trailers, |name| {
         is_of_the_head(name.as_str())
@@ -235,7 +240,8 @@ fn strip(headers: &mut HeaderMap, seen: Seen) {
     }
     if seen.transfer_encoding {
         headers.remove(header::TRANSFER_ENCODING);
-        // Overridden by the transfer coding, so it must not reach anyone who would believe it. RFC 9112 §6.3
+        // Overridden by the transfer coding, so it must not reach anyone who would believe it. RFC
+        // 9112 §6.3
         headers.remove(header::CONTENT_LENGTH);
     }
     if seen.te {
@@ -254,8 +260,8 @@ fn strip(headers: &mut HeaderMap, seen: Seen) {
     }
 }
 
-/// The fields that `Connection` declares as its own. What frames or addresses a message cannot be declared away, and
-/// neither can what was told of the client's certificate before this.
+/// The fields that `Connection` declares as its own. What frames or addresses a message cannot be
+/// declared away, and neither can what was told of the client's certificate before this.
 fn named_by_connection(headers: &HeaderMap) -> Vec<HeaderName> {
     tokens(headers, &header::CONNECTION)
         .filter(|token| {
@@ -267,8 +273,8 @@ fn named_by_connection(headers: &HeaderMap) -> Vec<HeaderName> {
         .collect()
 }
 
-/// Whether a replica may take a field for `protected`, which is in lower case: what speaks CGI, and much that came after
-/// it, reads `_` as `-`.
+/// Whether a replica may take a field for `protected`, which is in lower case: what speaks CGI, and
+/// much that came after it, reads `_` as `-`.
 pub(super) fn reads_as(name: &str, protected: &str) -> bool {
     let mut pairs = name.bytes().zip(protected.bytes());
     name.len() == protected.len() && pairs.all(|(a, b)| a == b || (a == b'_' && b == b'-'))

@@ -4,8 +4,9 @@ use super::hygiene::{Refusal, bad_request, not_implemented};
 use http::header::{self, HeaderValue};
 use http::{Method, Request, StatusCode};
 
-/// Counts a hop. At zero the request ends here, answered as if this were the server that it is for; a TRACE is not
-/// reflected, because it would show a browser's scripts what they must not see. Other methods have no such count.
+/// Counts a hop. At zero the request ends here, answered as if this were the server that it is for;
+/// a TRACE is not reflected, because it would show a browser's scripts what they must not see.
+/// Other methods have no such count.
 pub(super) fn count_down<B>(request: &mut Request<B>) -> Result<(), Refusal> {
     let is_trace = *request.method() == Method::TRACE;
     if !is_trace && *request.method() != Method::OPTIONS {

@@ -44,7 +44,8 @@ impl Rules {
         })
     }
 
-    /// As configured for a listener of `serve`; `refused` counts connections closed for want of a PROXY header.
+    /// As configured for a listener of `serve`; `refused` counts connections closed for want of a
+    /// PROXY header.
     pub(crate) fn of_listener(
         config: &Config,
         listener: &ListenerConfig,
@@ -89,7 +90,8 @@ pub struct Origin {
     pub(super) peer_field: HeaderValue,
     /// Whether the connection is encrypted.
     pub(crate) is_tls: bool,
-    /// The certificate that the peer has proved to be its own, as `Client-Cert` has it, where replicas are told.
+    /// The certificate that the peer has proved to be its own, as `Client-Cert` has it, where
+    /// replicas are told.
     pub(crate) certificate: Option<HeaderValue>,
     /// Stands in for the host that an HTTP/1.0 client may leave out.
     pub(crate) local: Authority,
@@ -129,7 +131,8 @@ impl Origin {
         &self.cut
     }
 
-    /// Notes where the client's connection comes from and leads to, if somebody is to be told; `to` is asked only then.
+    /// Notes where the client's connection comes from and leads to, if somebody is to be told; `to`
+    /// is asked only then.
     pub(crate) fn note_ends(
         &mut self,
         from: SocketAddr,
@@ -162,7 +165,8 @@ impl Origin {
         &self.local
     }
 
-    /// From where connections may come that have to begin with a PROXY header; `None` if this one has none.
+    /// From where connections may come that have to begin with a PROXY header; `None` if this one
+    /// has none.
     pub(crate) fn proxied(&self) -> Option<&[Network]> {
         self.rules.proxied.as_deref()
     }

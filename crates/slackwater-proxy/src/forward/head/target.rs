@@ -1,5 +1,5 @@
-//! Where a request is for: a target and a host that every reader takes for the same ones, put where the replica's protocol
-//! has them.
+//! Where a request is for: a target and a host that every reader takes for the same ones, put where
+//! the replica's protocol has them.
 
 use super::hygiene::{Refusal, bad_request};
 use super::origin::Origin;
@@ -7,7 +7,8 @@ use core::net::Ipv6Addr;
 use http::uri::{Authority, PathAndQuery, Scheme};
 use http::{HeaderMap, HeaderValue, Request, Uri, header};
 
-/// HTTP/2 names the host in `:authority`, in `Host`, or alike in both, and never a user. RFC 9113 §8.3.1
+/// HTTP/2 names the host in `:authority`, in `Host`, or alike in both, and never a user. RFC 9113
+/// §8.3.1
 pub(super) fn check_http2(uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal> {
     match (uri.authority(), headers.get(header::HOST)) {
         (None, None) => Err(bad_request("neither :authority nor host names a host")),
@@ -25,7 +26,8 @@ pub(super) fn check_http2(uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal>
     }
 }
 
-/// HTTP/1.1: the host in its field, the path in the request line. A target that names its host overrides the field.
+/// HTTP/1.1: the host in its field, the path in the request line. A target that names its host
+/// overrides the field.
 pub(super) fn target_http1<B>(request: &mut Request<B>, origin: &Origin) -> Result<(), Refusal> {
     if let Some(authority) = request.uri().authority() {
         check_overridden(request.headers().get(header::HOST))?;
@@ -118,7 +120,8 @@ fn without_user_info(authority: &Authority) -> &str {
     text.rsplit_once('@').map_or(text, |(_, host)| host)
 }
 
-/// The field says nothing where the target names a host, but a recipient may read it all the same. RFC 9112 §3.2.2
+/// The field says nothing where the target names a host, but a recipient may read it all the same.
+/// RFC 9112 §3.2.2
 fn check_overridden(host: Option<&HeaderValue>) -> Result<(), Refusal> {
     if host.is_none_or(|host| is_host(host.as_bytes())) {
         return Ok(());
@@ -126,8 +129,8 @@ fn check_overridden(host: Option<&HeaderValue>) -> Result<(), Refusal> {
     Err(bad_request("the host field is not a host"))
 }
 
-/// Whether a host field can be nothing but a host and a port, whoever reads it. Empty is allowed. RFC 9110 §7.2,
-/// RFC 3986 §3.2.2
+/// Whether a host field can be nothing but a host and a port, whoever reads it. Empty is allowed.
+/// RFC 9110 §7.2, RFC 3986 §3.2.2
 fn is_host(host: &[u8]) -> bool {
     let plain = host.iter().position(|byte| !is_in_name(*byte));
     let Some(plain) = plain else {
@@ -180,8 +183,8 @@ fn is_ip_literal(literal: &[u8]) -> bool {
     text.is_some_and(|text| text.parse::<Ipv6Addr>().is_ok())
 }
 
-/// A name, or an IPv4 address. What is encoded in it is an octet that may stand in a name, or one beyond ASCII: a reader who
-/// decodes anything else finds a name that ends elsewhere.
+/// A name, or an IPv4 address. What is encoded in it is an octet that may stand in a name, or one
+/// beyond ASCII: a reader who decodes anything else finds a name that ends elsewhere.
 fn is_name(name: &[u8]) -> bool {
     let mut rest = name;
     while let [first, behind @ ..] = rest {
@@ -225,7 +228,8 @@ fn is_in_name(byte: u8) -> bool {
     IN_NAME[usize::from(byte)]
 }
 
-/// All that RFC 3986 allows in a name, but for the comma, which separates members of a list in fields.
+/// All that RFC 3986 allows in a name, but for the comma, which separates members of a list in
+/// fields.
 const fn may_be_in_name(byte: u8) -> bool {
     byte.is_ascii_alphanumeric()
         || matches!(

@@ -1,7 +1,9 @@
-//! `Via`: forwarded requests say that they passed here, and one that comes back is in a loop. RFC 9110 §7.6.3
+//! `Via`: forwarded requests say that they passed here, and one that comes back is in a loop. RFC
+//! 9110 §7.6.3
 //!
-//! The name is made up at random once for each process, so that proxies in a row know themselves from each other, and
-//! nobody learns a host's name. Responses carry no `Via`, which a gateway may leave out there: nothing acts on it.
+//! The name is made up at random once for each process, so that proxies in a row know themselves
+//! from each other, and nobody learns a host's name. Responses carry no `Via`, which a gateway may
+//! leave out there: nothing acts on it.
 
 use core::hash::{BuildHasher, Hasher};
 use http::Version;

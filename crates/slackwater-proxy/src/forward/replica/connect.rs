@@ -19,7 +19,8 @@ pub struct Target {
     address: ReplicaAddress,
     /// TLS; `None`: connections are plain. Over a Unix socket they always are.
     tls: Option<Connector>,
-    /// The form of the PROXY header that each connection begins with; `None`: it has none. Never over a Unix socket.
+    /// The form of the PROXY header that each connection begins with; `None`: it has none. Never
+    /// over a Unix socket.
     proxy_protocol: Option<Version>,
 }
 
@@ -52,8 +53,8 @@ impl Target {
     }
 }
 
-/// Opens a connection, its TLS handshake included, or gives up after `timeout`. Where a PROXY header goes first, it tells
-/// of `client`, or that the connection is nobody's but our own.
+/// Opens a connection, its TLS handshake included, or gives up after `timeout`. Where a PROXY
+/// header goes first, it tells of `client`, or that the connection is nobody's but our own.
 pub(crate) async fn connect(
     target: &Target,
     client: Option<&Ends>,
@@ -95,7 +96,8 @@ async fn open(address: &ReplicaAddress) -> io::Result<Stream> {
     }
 }
 
-/// Where TCP waits when too many connections wait to be accepted, a Unix socket says so; then the waiting is done here.
+/// Where TCP waits when too many connections wait to be accepted, a Unix socket says so; then the
+/// waiting is done here.
 async fn connect_unix(path: &Path) -> io::Result<UnixStream> {
     loop {
         match UnixStream::connect(path).await {

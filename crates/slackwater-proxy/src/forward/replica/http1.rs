@@ -1,7 +1,7 @@
 //! A connection to a replica that speaks HTTP/1.1, and one exchange on it.
 //!
-//! No task of its own: whoever waits for the response drives both directions. A response may come before the request is
-//! sent; then the rest of the request goes on while the response is read.
+//! No task of its own: whoever waits for the response drives both directions. A response may come
+//! before the request is sent; then the rest of the request goes on while the response is read.
 
 use crate::forward::counts::{ReplicaEnd, ReplicaEnds};
 use crate::forward::head::hygiene;
@@ -27,7 +27,8 @@ use std::io;
 use std::sync::Arc;
 use tokio::io::AsyncWrite;
 
-/// A connection, with what came in and was not used yet, and what is to go out. In a box, for it is large and handed on often.
+/// A connection, with what came in and was not used yet, and what is to go out. In a box, for it is
+/// large and handed on often.
 #[derive(Debug)]
 pub(crate) struct Connection {
     stream: Stream,
@@ -98,8 +99,8 @@ impl Connection {
         }
     }
 
-    /// Whether nothing speaks against another request on this idle connection. Anything that came unasked does, as the
-    /// end does. No system call is made unless the runtime knows of something.
+    /// Whether nothing speaks against another request on this idle connection. Anything that came
+    /// unasked does, as the end does. No system call is made unless the runtime knows of something.
     pub(super) fn is_usable(&mut self) -> bool {
         let mut cx = Context::from_waker(Waker::noop());
         self.unread.is_empty()
@@ -117,7 +118,8 @@ impl Connection {
         self.stream.end_in_order(in_order);
     }
 
-    /// Ends it in order. TLS has a word for that, without which it would look cut off; it is not waited for.
+    /// Ends it in order. TLS has a word for that, without which it would look cut off; it is not
+    /// waited for.
     pub(crate) fn shut(&mut self, cx: &mut Context<'_>) {
         let _ = Pin::new(&mut self.stream).poll_shutdown(cx);
     }
@@ -261,7 +263,8 @@ impl Sending {
         Ok(())
     }
 
-    /// One piece only goes with the head, so that it can be put back if not even the head could be written.
+    /// One piece only goes with the head, so that it can be put back if not even the head could be
+    /// written.
     fn fill_first(
         &mut self,
         cx: &mut Context<'_>,

@@ -1,7 +1,7 @@
 //! One exchange on an HTTP/2 connection to a replica.
 //!
-//! No task of its own: whoever waits for the response drives both directions, as over HTTP/1.1. Dropping it resets the
-//! stream, unless it has ended both ways.
+//! No task of its own: whoever waits for the response drives both directions, as over HTTP/1.1.
+//! Dropping it resets the stream, unless it has ended both ways.
 
 use super::multiplex::StreamPermit;
 use crate::forward::head::hygiene;
@@ -93,7 +93,8 @@ impl Sending {
         self.reader.poll_response(cx).map_err(NoResponse::Lost)
     }
 
-    /// The response's body, which goes on sending what is left of the request. `length` is what its head says.
+    /// The response's body, which goes on sending what is left of the request. `length` is what its
+    /// head says.
     pub(crate) fn into_download(self, length: Option<u64>, permit: StreamPermit) -> Download {
         let body = self.body;
         Download {
@@ -106,8 +107,8 @@ impl Sending {
     }
 }
 
-/// Tells a body's length where it is known, for who prefers to know it first. Methods that usually have a body say, too,
-/// when they have none. RFC 9110 §8.6
+/// Tells a body's length where it is known, for who prefers to know it first. Methods that usually
+/// have a body say, too, when they have none. RFC 9110 §8.6
 fn set_content_length(headers: &mut HeaderMap, method: &Method, body: &RequestBody) {
     let Some(length) = body.size_hint().exact() else {
         return;
@@ -140,8 +141,8 @@ impl Download {
         self.incoming.left()
     }
 
-    /// Goes on sending the request. That it can't be sent to its end leaves the response as it is, unless the client broke
-    /// it off.
+    /// Goes on sending the request. That it can't be sent to its end leaves the response as it is,
+    /// unless the client broke it off.
     pub(crate) fn poll_upload(&mut self, cx: &mut Context<'_>) {
         let Some(upload) = &mut self.upload else {
             return;

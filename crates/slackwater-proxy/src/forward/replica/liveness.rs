@@ -1,5 +1,6 @@
-//! Whether a connection that is silent while requests are out on it is alive: it is asked, and given up if it doesn't
-//! answer. Nothing else would find out that a replica's machine is gone. All times are in ticks.
+//! Whether a connection that is silent while requests are out on it is alive: it is asked, and
+//! given up if it doesn't answer. Nothing else would find out that a replica's machine is gone. All
+//! times are in ticks.
 
 /// What is known of one connection.
 #[derive(Debug)]

@@ -1,13 +1,15 @@
 //! HTTP/2 connections to one replica, each of which carries many requests at once.
 //!
-//! One connection is enough until it carries as many streams as the replica, or the configuration, allows; then another
-//! one is opened, up to [`CONNECTIONS_MAX`]. Requests that find no connection wait for one and the same attempt to
-//! open it, and share its failure, so that a dead replica costs each of them one connect timeout and not a queue of them.
+//! One connection is enough until it carries as many streams as the replica, or the configuration,
+//! allows; then another one is opened, up to [`CONNECTIONS_MAX`]. Requests that find no connection
+//! wait for one and the same attempt to open it, and share its failure, so that a dead replica
+//! costs each of them one connect timeout and not a queue of them.
 //!
-//! All requests on a connection share its window for what is sent: bodies that the replica does not read use it up. So a long
-//! body goes on a connection on which none is unread, be it a new one, and short ones do if they can. Where there may be no more
-//! connections bodies share those that there are, but none goes on one that has been short of window for [`SHORT_MAX`]. Where
-//! all streams are taken a request waits for one, for as long as a connection may take.
+//! All requests on a connection share its window for what is sent: bodies that the replica does not
+//! read use it up. So a long body goes on a connection on which none is unread, be it a new one,
+//! and short ones do if they can. Where there may be no more connections bodies share those that
+//! there are, but none goes on one that has been short of window for [`SHORT_MAX`]. Where all
+//! streams are taken a request waits for one, for as long as a connection may take.
 
 use super::connect::{Target, connect};
 use super::liveness::{Liveness, LivenessAction};
@@ -33,23 +35,25 @@ use std::sync::Arc;
 use tokio::sync::{Mutex, Notify};
 use tokio::time::Instant;
 
-/// Connections to one replica at most, from one worker. It takes many only where requests hold most of the streams, or as many long
-/// bodies are under way at once.
+/// Connections to one replica at most, from one worker. It takes many only where requests hold most
+/// of the streams, or as many long bodies are under way at once.
 pub(crate) const CONNECTIONS_MAX: usize = 256;
 
 /// Requests that wait for a stream on a connection to one replica, at most.
 const WAITING_MAX: usize = 256;
 
-/// A connection that has been short of window for so long takes no bodies at all. A replica that reads gives window back within a
-/// round trip; one that is farther away than this gets more connections.
+/// A connection that has been short of window for so long takes no bodies at all. A replica that
+/// reads gives window back within a round trip; one that is farther away than this gets more
+/// connections.
 const SHORT_MAX: Duration = Duration::from_millis(10);
 
-/// A body up to this passes those that are not read, as long as there is some of the window that is kept for such: what a
-/// connection with the least of windows keeps for one.
+/// A body up to this passes those that are not read, as long as there is some of the window that is
+/// kept for such: what a connection with the least of windows keeps for one.
 const SHORT_BYTES_MAX: u64 = 1 << 10;
 
-/// While requests are out, a connection that is silent for so long is asked whether it is alive, and is closed if it
-/// doesn't say so in time: nothing else would find out that a replica's machine is gone.
+/// While requests are out, a connection that is silent for so long is asked whether it is alive,
+/// and is closed if it doesn't say so in time: nothing else would find out that a replica's machine
+/// is gone.
 const ALIVE_INTERVAL: Duration = Duration::from_secs(10);
 const ALIVE_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -188,8 +192,9 @@ impl StreamPermit {
         load.answered_at.set(load.deadlines.now());
     }
 
-    /// A request that was sent at `sent_at`, in ticks, was not answered in time. If no other was since then, the connection
-    /// may be dead, and no further request is sent on it. Those that are on it stay until they end.
+    /// A request that was sent at `sent_at`, in ticks, was not answered in time. If no other was
+    /// since then, the connection may be dead, and no further request is sent on it. Those that are
+    /// on it stay until they end.
     pub(crate) fn unanswered(&self, sent_at: u64) {
         let load = &self.0.load;
         if load.answered_at.get() <= sent_at {
@@ -198,7 +203,8 @@ impl StreamPermit {
         }
     }
 
-    /// Whether a request can be begun: the replica has not said that it takes no more, and the connection is there.
+    /// Whether a request can be begun: the replica has not said that it takes no more, and the
+    /// connection is there.
     pub(crate) fn check(&self) -> Result<(), Lost> {
         self.0
             .check()
@@ -285,7 +291,8 @@ impl Multiplex {
         loop {
             let failures_before = self.failures.get();
             {
-                // Long bodies wait for each other's connections; one that has waited for too long shares another's.
+                // Long bodies wait for each other's connections; one that has waited for too long
+                // shares another's.
                 let opening = tokio::time::timeout_at(waits_until, self.opening.lock());
                 let Ok(_opening) = opening.await else {
                     return self.find_shared(body).ok_or(NoStream::Full);
@@ -418,8 +425,8 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// Carries a connection to its end, notes how many streams the replica allows, and sees to it that it is alive. Whoever
-/// waits for a response hears of an error; nobody else needs to.
+/// Carries a connection to its end, notes how many streams the replica allows, and sees to it that
+/// it is alive. Whoever waits for a response hears of an error; nobody else needs to.
 async fn run(mut wire: Wire<Rc<Load>>, connection: SharedConnection, load: Rc<Load>) {
     let deadlines = &load.deadlines;
     let mut liveness = Liveness::new(

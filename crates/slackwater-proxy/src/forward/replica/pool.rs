@@ -1,9 +1,10 @@
 //! Idle HTTP/1.1 connections to one replica, kept for the next request.
 //!
-//! Last in, first out: the busiest connections stay warm and the others grow old and go. One worker's pool is not
-//! another's, so taking and giving back is a push and a pop. A connection comes back only when both sides of the exchange
-//! are complete; whatever is unclear is closed instead. A connection that has told the replica whose it is carries that
-//! client's requests alone; those of clients that are gone grow old.
+//! Last in, first out: the busiest connections stay warm and the others grow old and go. One
+//! worker's pool is not another's, so taking and giving back is a push and a pop. A connection
+//! comes back only when both sides of the exchange are complete; whatever is unclear is closed
+//! instead. A connection that has told the replica whose it is carries that client's requests
+//! alone; those of clients that are gone grow old.
 
 use super::connect::{Target, connect};
 use super::http1::Connection;
@@ -41,8 +42,8 @@ impl Pool {
         }
     }
 
-    /// The connection that was used last, if one is fit to be used again; of those of `client` alone, or of those that are
-    /// nobody's.
+    /// The connection that was used last, if one is fit to be used again; of those of `client`
+    /// alone, or of those that are nobody's.
     pub(crate) fn take(&self, client: Option<&Arc<Ends>>) -> Option<Box<Connection>> {
         let mut idle = self.idle.borrow_mut();
         // Where connections are nobody's, this is the last one.

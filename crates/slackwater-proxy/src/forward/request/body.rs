@@ -103,7 +103,8 @@ impl Copying {
     }
 }
 
-/// What becomes of a body's copy: its bytes once the body is complete, and an error if it never is, or is too large.
+/// What becomes of a body's copy: its bytes once the body is complete, and an error if it never is,
+/// or is too large.
 pub(crate) type BodyCopy = oneshot::Receiver<Bytes>;
 
 /// How much of a body there may be.
@@ -185,12 +186,14 @@ impl BodyTemplate {
 }
 
 impl RequestBody {
-    /// The body of a request over HTTP/2, and the way back to its client for what is told before the response.
+    /// The body of a request over HTTP/2, and the way back to its client for what is told before
+    /// the response.
     pub(crate) fn http2(incoming: Incoming, session: &Session) -> Self {
         Self::of_client(ClientBody::Http2(incoming), session)
     }
 
-    /// The body of a request over HTTP/1.1, and the way back to its client for what is told before the response.
+    /// The body of a request over HTTP/1.1, and the way back to its client for what is told before
+    /// the response.
     pub(crate) fn http1(upload: Upload, session: &Session) -> Self {
         Self::of_client(ClientBody::Http1(upload), session)
     }
@@ -228,8 +231,8 @@ impl RequestBody {
         };
     }
 
-    /// Takes no more than so many bytes; `false` if it is known already that there are more. What is more than that, and
-    /// was not known, ends the body with an error.
+    /// Takes no more than so many bytes; `false` if it is known already that there are more. What
+    /// is more than that, and was not known, ends the body with an error.
     pub(crate) fn limit(&mut self, bytes_max: u64) -> bool {
         self.limit.bytes_max = Some(bytes_max);
         self.size_hint().lower() <= bytes_max
@@ -243,8 +246,8 @@ impl RequestBody {
         }
     }
 
-    /// From here on copies what is read, if that is no more than so many bytes; `None` if it is known to be more. To be
-    /// called before anything is read.
+    /// From here on copies what is read, if that is no more than so many bytes; `None` if it is
+    /// known to be more. To be called before anything is read.
     pub(crate) fn copy(&mut self, bytes_max: usize) -> Option<BodyCopy> {
         if self.size_hint().lower() > bytes_max as u64 {
             return None;
@@ -305,7 +308,8 @@ impl RequestBody {
         }
     }
 
-    /// For a second copy beside this one; `None` if the body is not kept, or there may be a tunnel in its place.
+    /// For a second copy beside this one; `None` if the body is not kept, or there may be a tunnel
+    /// in its place.
     pub(super) fn template(&self) -> Option<BodyTemplate> {
         let source = match &self.source {
             BodySource::Absent => TemplateSource::Known(Bytes::new()),
@@ -324,7 +328,8 @@ impl RequestBody {
         self.progress.clone()
     }
 
-    /// A protocol to which the client's connection may change, because the client has asked for it and it is allowed.
+    /// A protocol to which the client's connection may change, because the client has asked for it
+    /// and it is allowed.
     pub(crate) fn upgrade(&self) -> Option<HeaderValue> {
         // Such a request has no body, and so none that is kept.
         match &self.source {

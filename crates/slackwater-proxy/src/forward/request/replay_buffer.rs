@@ -130,7 +130,8 @@ impl<B: Body<Data = Bytes> + Unpin> ReplayHandle<B> {
         self.0.kept.borrow().is_whole
     }
 
-    /// All of the body, if it has been read to its end and is kept, and has no trailers. Whoever reads it is not disturbed.
+    /// All of the body, if it has been read to its end and is kept, and has no trailers. Whoever
+    /// reads it is not disturbed.
     pub(crate) fn whole(&self) -> Option<Bytes> {
         let kept = self.0.kept.borrow();
         let is_here =
@@ -138,7 +139,8 @@ impl<B: Body<Data = Bytes> + Unpin> ReplayHandle<B> {
         is_here.then(|| Bytes::copy_from_slice(&kept.bytes))
     }
 
-    /// The body from its start; `None` if it has outgrown what may be kept. Whoever read it before gets no more of it.
+    /// The body from its start; `None` if it has outgrown what may be kept. Whoever read it before
+    /// gets no more of it.
     pub(crate) fn reader(self) -> Option<ReplayReader<B>> {
         if !self.is_whole() {
             return None;
@@ -198,7 +200,8 @@ mod tests {
     use http::HeaderValue;
     use std::collections::VecDeque;
 
-    /// A body of these pieces, and perhaps trailers; `None` is a moment when there is nothing to read.
+    /// A body of these pieces, and perhaps trailers; `None` is a moment when there is nothing to
+    /// read.
     #[derive(Debug, Default)]
     struct Script(VecDeque<Option<Frame<Bytes>>>);
 
@@ -242,7 +245,8 @@ mod tests {
         }
     }
 
-    /// Reads until the end, or until there is nothing for now; trailers read as `+`, the end as `.`.
+    /// Reads until the end, or until there is nothing for now; trailers read as `+`, the end as
+    /// `.`.
     fn read(reader: &mut ReplayReader<Script>) -> String {
         let mut text = String::new();
         let mut cx = Context::from_waker(core::task::Waker::noop());

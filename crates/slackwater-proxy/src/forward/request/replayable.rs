@@ -1,9 +1,10 @@
 //! A request that can be sent once more, when the first time turns out to have had no effect: an
 //! idle connection was closed just as it was sent, or an agent that has withdrawn rejected it.
 //!
-//! Over HTTP/1.1 it is the request itself, for sending it takes nothing from it. HTTP/2 takes the request, so there a
-//! copy is made beforehand: for each request and hardly ever used, and so a cheap one, whose names and values are shared
-//! with the request, and whose fields are a list that becomes a header map only when it is needed.
+//! Over HTTP/1.1 it is the request itself, for sending it takes nothing from it. HTTP/2 takes the
+//! request, so there a copy is made beforehand: for each request and hardly ever used, and so a
+//! cheap one, whose names and values are shared with the request, and whose fields are a list that
+//! becomes a header map only when it is needed.
 
 use super::body::{ReplayableBody, RequestBody};
 use crate::forward::wire::Budget;

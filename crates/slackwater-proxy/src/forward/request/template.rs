@@ -24,7 +24,8 @@ pub(crate) struct RequestTemplate {
 }
 
 impl RequestTemplate {
-    /// `None` if there can be no further copy: the body is not kept, or the request asks for another protocol on its connection.
+    /// `None` if there can be no further copy: the body is not kept, or the request asks for
+    /// another protocol on its connection.
     pub(crate) fn of(request: &Request<RequestBody>) -> Option<Self> {
         Some(Self {
             body: request.body().template()?,

@@ -1,8 +1,9 @@
 //! A response's body on its way to a client, and what happens when it ends.
 //!
-//! A response's body holds everything that must be settled exactly once when the request is over: the connection goes
-//! back to its pool, and a [`Watch`] hears how it ended. Three ways lead there: the last frame has been handed on, an
-//! error, or the body is dropped because the client left. Bytes are never copied or re-cut here.
+//! A response's body holds everything that must be settled exactly once when the request is over:
+//! the connection goes back to its pool, and a [`Watch`] hears how it ended. Three ways lead there:
+//! the last frame has been handed on, an error, or the body is dropped because the client left.
+//! Bytes are never copied or re-cut here.
 
 use crate::forward::counts::ReplicaEnd;
 use crate::forward::head::hygiene;
@@ -61,8 +62,8 @@ pub struct ResponseBody<W: Watch> {
     open: Option<Open<W>>,
     /// Counts the request as in flight on its client's connection, over HTTP/2.
     pub(crate) in_flight: Option<RequestInFlight>,
-    /// What the response's head is to say of the server's load. It is not in the map of the head's fields, because to put it there
-    /// costs more than to write it.
+    /// What the response's head is to say of the server's load. It is not in the map of the head's
+    /// fields, because to put it there costs more than to write it.
     pub load: Option<CarriedField>,
 }
 
@@ -149,8 +150,8 @@ impl<W: Watch> ResponseBody<W> {
         body
     }
 
-    /// Bounds what is left of a replica's response: the time between two of its pieces, if `stall` says so, and the time
-    /// until it is over. A tunnel is bounded by `tunnel` alone.
+    /// Bounds what is left of a replica's response: the time between two of its pieces, if `stall`
+    /// says so, and the time until it is over. A tunnel is bounded by `tunnel` alone.
     pub(crate) fn bound(
         &mut self,
         stall: Option<Duration>,
@@ -193,7 +194,8 @@ impl<W: Watch> ResponseBody<W> {
         }
     }
 
-    /// Goes on with the request while the client does not take the response. Ready when it had to be over.
+    /// Goes on with the request while the client does not take the response. Ready when it had to
+    /// be over.
     pub(crate) fn poll_untaken(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match &mut self.source {
             ResponseSource::Http1(download, _) => download.poll_upload(cx),

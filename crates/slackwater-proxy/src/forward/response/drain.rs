@@ -26,8 +26,8 @@ impl Watch for Unwatched {
     fn finish(self, _: End) {}
 }
 
-/// Reads what is left of a response in whose place another one goes: what is there already at once, the rest beside
-/// everything else.
+/// Reads what is left of a response in whose place another one goes: what is there already at once,
+/// the rest beside everything else.
 pub(crate) fn drain<W: Watch + 'static>(mut body: ResponseBody<W>) {
     if body.is_end_stream() {
         return;
@@ -39,8 +39,8 @@ pub(crate) fn drain<W: Watch + 'static>(mut body: ResponseBody<W>) {
     }
 }
 
-/// Reads a body to its end, or until it has had more than so many bytes; `false` if something is left of it. What is left
-/// is to be dropped, which closes its connection.
+/// Reads a body to its end, or until it has had more than so many bytes; `false` if something is
+/// left of it. What is left is to be dropped, which closes its connection.
 pub(crate) async fn drain_up_to<W: Watch>(body: &mut ResponseBody<W>, bytes_max: usize) -> bool {
     let mut read = 0;
     while read <= bytes_max {

@@ -1,7 +1,7 @@
 //! A client's HTTP/1.1 connection as its task and the body of its request share it.
 //!
-//! There is one task for the connection, and the exchange with the replica runs within it. Usually the body is read by
-//! that same task; whoever else reads it wakes this one when the body is whole.
+//! There is one task for the connection, and the exchange with the replica runs within it. Usually
+//! the body is read by that same task; whoever else reads it wakes this one when the body is whole.
 
 use super::Session;
 use crate::forward::time::Deadline;
@@ -46,7 +46,8 @@ pub(crate) struct Inbound {
     upgrade: RefCell<Option<HeaderValue>>,
     /// The connection's task.
     waker: RefCell<Option<Waker>>,
-    /// When it is looked whether a client whose body nobody reads is still there; armed while that is so.
+    /// When it is looked whether a client whose body nobody reads is still there; armed while that
+    /// is so.
     look: RefCell<Option<Deadline>>,
 }
 
@@ -105,7 +106,8 @@ impl Inbound {
         }
     }
 
-    /// The final response begins: from now on nothing else may be told. Gives what is still to be written before it.
+    /// The final response begins: from now on nothing else may be told. Gives what is still to be
+    /// written before it.
     pub(crate) fn begin_response(&self) -> Out {
         self.is_waiting.set(false);
         self.expects_continue.set(false);
@@ -144,8 +146,9 @@ impl Inbound {
         }
     }
 
-    /// Reads over what comes of a body that nobody has any more: a client that sends all of it before it reads would
-    /// otherwise wait for ever for room, and its response for the client. Ready when the client has left.
+    /// Reads over what comes of a body that nobody has any more: a client that sends all of it
+    /// before it reads would otherwise wait for ever for room, and its response for the client.
+    /// Ready when the client has left.
     pub(crate) fn poll_discard(&self, cx: &mut Context<'_>) -> Poll<()> {
         for _ in 0..ROUNDS_MAX {
             if !self.is_body_left() || self.is_broken() {
@@ -200,8 +203,8 @@ impl Inbound {
         flushed
     }
 
-    /// Sees to the client while its response is waited for: tells it what is not final, and notices when it leaves.
-    /// Ready when it has left.
+    /// Sees to the client while its response is waited for: tells it what is not final, and notices
+    /// when it leaves. Ready when it has left.
     pub(crate) fn poll_left(&self, cx: &mut Context<'_>) -> Poll<()> {
         if !self.interim.borrow().is_empty()
             && let Poll::Ready(Err(_)) = self.poll_flush(&mut self.interim.borrow_mut(), cx)
@@ -228,8 +231,9 @@ impl Inbound {
         Poll::Pending
     }
 
-    /// Ready when the client has left and nothing of its body is read any more: its end waits behind what it has sent, and what
-    /// the replica has taken of it counts there until the request is given up.
+    /// Ready when the client has left and nothing of its body is read any more: its end waits
+    /// behind what it has sent, and what the replica has taken of it counts there until the request
+    /// is given up.
     fn poll_hung_up(&self, cx: &Context<'_>) -> Poll<()> {
         let deadlines = &self.session.clients.deadlines;
         let ticks = deadlines.ticks(LOOK_INTERVAL);
@@ -248,7 +252,8 @@ impl Inbound {
         Poll::Pending
     }
 
-    /// There is something to do for the connection's task. If it is the one that runs, it sees that for itself.
+    /// There is something to do for the connection's task. If it is the one that runs, it sees that
+    /// for itself.
     fn wake(&self, cx: &Context<'_>) {
         let waker = self.waker.take();
         if let Some(waker) = waker.filter(|waker| !waker.will_wake(cx.waker())) {
@@ -312,8 +317,8 @@ impl Inbound {
         }
     }
 
-    /// A response that is not final. Whoever waits for 100 has been told so when the body was first wanted, which is before
-    /// a replica can say it.
+    /// A response that is not final. Whoever waits for 100 has been told so when the body was first
+    /// wanted, which is before a replica can say it.
     fn send_interim(&self, status: StatusCode, headers: &HeaderMap) {
         let mut interim = self.interim.borrow_mut();
         if status == StatusCode::CONTINUE || !self.is_waiting.get() || interim.is_full() {

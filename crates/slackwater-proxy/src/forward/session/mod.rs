@@ -1,9 +1,10 @@
 //! A client's connection as its socket and its requests share it: its one deadline, its requests in
 //! flight, and why it ends.
 //!
-//! While it carries no request it may be idle; from the first byte of a head (HTTP/1.1) the head must be complete within
-//! its own time; while a request waits for its client, bytes must move one way or the other. A request that waits for its
-//! replica has a deadline elsewhere. One that passes here is looked at again: it may have been moved since.
+//! While it carries no request it may be idle; from the first byte of a head (HTTP/1.1) the head
+//! must be complete within its own time; while a request waits for its client, bytes must move one
+//! way or the other. A request that waits for its replica has a deadline elsewhere. One that passes
+//! here is looked at again: it may have been moved since.
 //!
 //! | | file |
 //! |---|---|
@@ -38,7 +39,8 @@ pub(crate) use clients::{
 pub use clients::{ClientSettings, Clients, Phase};
 pub(crate) use inbound::{Inbound, RequestFraming, Upload};
 
-/// For which a client that was answered early may go on sending, so that it is not cut off before it has read the answer.
+/// For which a client that was answered early may go on sending, so that it is not cut off before
+/// it has read the answer.
 pub(crate) const LINGER: Duration = Duration::from_secs(2);
 
 /// What a connection, its socket and its requests know together.
@@ -87,7 +89,8 @@ impl Session {
         }
     }
 
-    /// The connection ends, or is to end as soon as it can, for this reason, unless there was one before.
+    /// The connection ends, or is to end as soon as it can, for this reason, unless there was one
+    /// before.
     pub(crate) fn ended_by(&self, end: ClientEnd) {
         self.end.set(self.end.get().or(Some(end)));
     }
@@ -106,7 +109,8 @@ impl Session {
         stream: TcpStream,
     ) -> Option<Secured> {
         self.deadline.arm(self.clients.handshake_ticks);
-        // A client that has begun when the drain begins may end its handshake; it has no way to know.
+        // A client that has begun when the drain begins may end its handshake; it has no way to
+        // know.
         let ended = self.carry(pin!(handshakes.accept(stream)), |_| ()).await;
         if ended.is_none() {
             handshakes.count_timed_out();
@@ -119,8 +123,8 @@ impl Session {
         secured
     }
 
-    /// Reads the PROXY header that the connection has to begin with, within the time for a head, and puts what it tells
-    /// into `origin`. `false` if it has to be closed.
+    /// Reads the PROXY header that the connection has to begin with, within the time for a head,
+    /// and puts what it tells into `origin`. `false` if it has to be closed.
     pub(crate) async fn carry_proxy_header(
         &self,
         stream: &mut TcpStream,
@@ -176,7 +180,8 @@ impl Session {
         poll_fn(|cx| {
             loop {
                 let phase = self.clients.phase.get();
-                // HTTP/2 can say which requests it still takes; of other connections an end may cross a request.
+                // HTTP/2 can say which requests it still takes; of other connections an end may
+                // cross a request.
                 let end = if self.http2.get() {
                     Phase::Leaving
                 } else {
@@ -217,7 +222,8 @@ impl Session {
         .await
     }
 
-    /// Octets of a message were taken from the client, or written to it. Whatever else it sends is no progress.
+    /// Octets of a message were taken from the client, or written to it. Whatever else it sends is
+    /// no progress.
     pub(crate) fn moved(&self) {
         self.moved_at.set(self.clients.deadlines.now());
     }
@@ -340,7 +346,8 @@ impl RequestInFlight {
         in_flight
     }
 
-    /// Whether it waits for its replica, which has time of its own, or for its client, whose time begins now.
+    /// Whether it waits for its replica, which has time of its own, or for its client, whose time
+    /// begins now.
     pub(crate) fn await_replica(&self, awaits: bool) {
         if self.awaits_replica.replace(awaits) == awaits {
             return;

@@ -1,4 +1,5 @@
-//! Reads the header of the PROXY protocol from a connection, and leaves what follows in the socket for whoever reads next.
+//! Reads the header of the PROXY protocol from a connection, and leaves what follows in the socket
+//! for whoever reads next.
 
 use slackwater_http::proxy_protocol::{Malformed, Parsed, Told, parse};
 use std::io;
@@ -12,7 +13,8 @@ const LOOK_BYTES: usize = 256;
 ///
 /// # Errors
 ///
-/// The connection ended or broke first; or what it began with is not a header ([`io::ErrorKind::InvalidData`]).
+/// The connection ended or broke first; or what it began with is not a header
+/// ([`io::ErrorKind::InvalidData`]).
 pub(crate) async fn read(stream: &mut TcpStream) -> io::Result<Told> {
     let mut bytes: Vec<u8> = Vec::new();
     loop {
@@ -24,7 +26,8 @@ pub(crate) async fn read(stream: &mut TcpStream) -> io::Result<Told> {
         let known = bytes.len();
         bytes.extend_from_slice(&look[..seen]);
         let parsed = parse(&bytes).map_err(invalid)?;
-        // What was seen is the header's, all of it or up to the header's end; only that much is taken.
+        // What was seen is the header's, all of it or up to the header's end; only that much is
+        // taken.
         let (taken, header) = match parsed {
             Parsed::Unfinished => (seen, None),
             Parsed::Header(header, length) => (length - known, Some(header)),

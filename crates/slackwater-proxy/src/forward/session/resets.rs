@@ -1,12 +1,12 @@
-//! Clients that take back what they ask for: HTTP/2 lets one open a stream and reset it in the same breath, as often as it
-//! likes, and each time a replica may have begun to work (CVE-2023-44487).
+//! Clients that take back what they ask for: HTTP/2 lets one open a stream and reset it in the same
+//! breath, as often as it likes, and each time a replica may have begun to work (CVE-2023-44487).
 //!
-//! A request that is taken back before it was answered counts against the ones that were waited for. So a client that
-//! hedges, or leaves pages early, may do so for as long as it also takes answers; one that does nothing else is cut off
-//! after [`TAKEN_BACK_MAX`].
+//! A request that is taken back before it was answered counts against the ones that were waited
+//! for. So a client that hedges, or leaves pages early, may do so for as long as it also takes
+//! answers; one that does nothing else is cut off after [`TAKEN_BACK_MAX`].
 //!
-//! Only a replica's response counts as such an answer. Our own cost next to nothing, here and for the client: with them it
-//! could pay for as many cancelled requests as it likes.
+//! Only a replica's response counts as such an answer. Our own cost next to nothing, here and for
+//! the client: with them it could pay for as many cancelled requests as it likes.
 
 use core::cell::Cell;
 use std::rc::Rc;

@@ -7,13 +7,16 @@ use tokio::time::Instant;
 /// Timeouts of one attempt, up to the head of the response.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AttemptTimeouts {
-    /// From the moment when the last piece of the request was handed on; `None`: as configured for the replica.
+    /// From the moment when the last piece of the request was handed on; `None`: as configured for
+    /// the replica.
     pub(crate) first_byte: Option<Duration>,
-    /// For which the client may send nothing of a request that is not complete; `None`: as configured for the replica.
+    /// For which the client may send nothing of a request that is not complete; `None`: as
+    /// configured for the replica.
     pub(crate) client: Option<Duration>,
     /// Not longer than until then, whatever is still on its way.
     pub(crate) ends: Option<Instant>,
-    /// Until when the client wants the answer, as far as it said so or `ends` does: the replica is told what is left of it.
+    /// Until when the client wants the answer, as far as it said so or `ends` does: the replica is
+    /// told what is left of it.
     pub(crate) wanted: Option<Instant>,
 }
 

@@ -1,13 +1,14 @@
 //! Deadlines by the thousand: one timer for a whole worker instead of one for each wait.
 //!
-//! A proxy arms and disarms several deadlines for each request, and next to none of them ever passes. So they are kept
-//! in a table that one task looks through at every tick, and arming one is a write to a cell: no heap, no lock, no timer
-//! wheel, no reading of the clock. The price is precision: a deadline never passes early, but up to two and a half ticks
-//! late.
+//! A proxy arms and disarms several deadlines for each request, and next to none of them ever
+//! passes. So they are kept in a table that one task looks through at every tick, and arming one is
+//! a write to a cell: no heap, no lock, no timer wheel, no reading of the clock. The price is
+//! precision: a deadline never passes early, but up to two and a half ticks late.
 //!
-//! For a worker that was held up, time has stood still: nobody could show it any sign of life. So what it was late comes on
-//! top of every deadline that ran, and a moment noted at one tick lies before the next one by no more than a tick.
-//! Waits that are rare (connecting to a replica) use the runtime's timers.
+//! For a worker that was held up, time has stood still: nobody could show it any sign of life. So
+//! what it was late comes on top of every deadline that ran, and a moment noted at one tick lies
+//! before the next one by no more than a tick. Waits that are rare (connecting to a replica) use
+//! the runtime's timers.
 
 use core::cell::{Cell, RefCell};
 use core::task::{Context, Poll, Waker};
@@ -18,8 +19,8 @@ use tokio::time::Instant;
 
 const NEVER: u64 = u64::MAX;
 
-/// This part of a tick a tick may be late, and the next one none the less come when it is due. It is as much as timers are
-/// late that have no better resolution than the runtime's.
+/// This part of a tick a tick may be late, and the next one none the less come when it is due. It
+/// is as much as timers are late that have no better resolution than the runtime's.
 const LATE_PART: u32 = 4;
 
 /// The deadlines of one worker, and its coarse clock.
@@ -38,8 +39,8 @@ struct Wait {
 }
 
 impl Deadlines {
-    /// An empty table for deadlines of which the shortest is `shortest`: a tick is an eighth of that, between 5 ms and
-    /// 1 s.
+    /// An empty table for deadlines of which the shortest is `shortest`: a tick is an eighth of
+    /// that, between 5 ms and 1 s.
     pub fn new(shortest: Duration) -> Rc<Self> {
         let tick = (shortest / 8).clamp(Duration::from_millis(5), Duration::from_secs(1));
         Rc::new(Self {
@@ -49,7 +50,8 @@ impl Deadlines {
         })
     }
 
-    /// Lets time pass, for ever; calls `on_tick` at each tick. Without this running no deadline passes.
+    /// Lets time pass, for ever; calls `on_tick` at each tick. Without this running no deadline
+    /// passes.
     pub async fn run(&self, on_tick: impl Fn()) {
         let mut due = Instant::now();
         loop {

@@ -1,10 +1,12 @@
-//! How much of bodies may wait in memory: of responses that clients do not take, of uploads that replicas do not take.
+//! How much of bodies may wait in memory: of responses that clients do not take, of uploads that
+//! replicas do not take.
 //!
-//! A little of each may come before any of it is taken: over HTTP/2 that is what a window lets come, over HTTP/1.1 what is read at
-//! once of a response. More is lent out of budgets, which all of a worker's connections share; of responses each client
-//! connection has one of its own out of that. So what is left untaken
-//! holds little memory, and little of what others could use. Who is lent nothing gets bodies, too, in smaller portions, and
-//! asks again with each portion that is taken.
+//! A little of each may come before any of it is taken: over HTTP/2 that is what a window lets
+//! come, over HTTP/1.1 what is read at once of a response. More is lent out of budgets, which all
+//! of a worker's connections share; of responses each client connection has one of its own out of
+//! that. So what is left untaken holds little memory, and little of what others could use. Who is
+//! lent nothing gets bodies, too, in smaller portions, and asks again with each portion that is
+//! taken.
 
 use core::cell::Cell;
 use std::rc::Rc;

@@ -1,9 +1,10 @@
 //! Memory that a worker lends to its connections, so that an idle one holds none.
 //!
-//! Everything is read into one buffer of the worker. What is short is copied out of it; what is long takes the buffer
-//! along and the worker gets another one, so that large bodies are never copied. What is written comes from a stock, and
-//! so do header maps, whose tables cost more to make than to clear. All of it belongs to the worker's thread and is lent
-//! within one poll, so it is kept in thread-locals.
+//! Everything is read into one buffer of the worker. What is short is copied out of it; what is
+//! long takes the buffer along and the worker gets another one, so that large bodies are never
+//! copied. What is written comes from a stock, and so do header maps, whose tables cost more to
+//! make than to clear. All of it belongs to the worker's thread and is lent within one poll, so it
+//! is kept in thread-locals.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use core::cell::RefCell;
@@ -14,8 +15,8 @@ use std::io;
 use tokio::io::AsyncRead;
 use tokio_util::io::poll_read_buf;
 
-/// Read at once, at most: a body of 64 KiB with its head. Bodies of just that size are common, and one that takes another read
-/// for its last octets takes another write for them, too.
+/// Read at once, at most: a body of 64 KiB with its head. Bodies of just that size are common, and
+/// one that takes another read for its last octets takes another write for them, too.
 pub(crate) const READ_BYTES: usize = 72 << 10;
 
 /// What is longer is handed on as it is: above this a copy costs more than another buffer.

@@ -1,7 +1,8 @@
-//! One stream of an HTTP/2 connection, for its two owners: bodies as they come in, and as they go out.
+//! One stream of an HTTP/2 connection, for its two owners: bodies as they come in, and as they go
+//! out.
 //!
-//! What comes in may be followed by as much once it is handed on, so a reader that is slow holds no more than a window. What
-//! goes out waits for room, one piece at a time.
+//! What comes in may be followed by as much once it is handed on, so a reader that is slow holds no
+//! more than a window. What goes out waits for room, one piece at a time.
 
 use super::http2_wire::SharedConnection;
 use super::turn::{self, FRAMES_MAX};
@@ -21,7 +22,8 @@ pub(crate) struct StreamReader {
     key: Key,
 }
 
-/// Who writes a stream. When reader and writer are dropped before it has ended both ways, it is reset.
+/// Who writes a stream. When reader and writer are dropped before it has ended both ways, it is
+/// reset.
 #[derive(Debug)]
 pub(crate) struct StreamWriter {
     connection: SharedConnection,
@@ -117,12 +119,14 @@ impl Incoming {
         }
     }
 
-    /// Its client waits to be told that it is wanted, unless it comes all the same. RFC 9110 §10.1.1
+    /// Its client waits to be told that it is wanted, unless it comes all the same. RFC 9110
+    /// §10.1.1
     pub(crate) const fn expect_continue(&mut self) {
         self.expects_continue = true;
     }
 
-    /// A response that is not final. Whoever waits for 100 is told so when the body is first wanted.
+    /// A response that is not final. Whoever waits for 100 is told so when the body is first
+    /// wanted.
     pub(crate) fn send_interim(&self, status: StatusCode, headers: &HeaderMap) {
         if status != StatusCode::CONTINUE {
             let mut connection = self.reader.connection.borrow_mut();
@@ -161,8 +165,9 @@ impl Incoming {
                 Some(Ok(Frame::data(data)))
             }
             Some(Ok(Piece::Trailers(trailers))) => Some(Ok(Frame::trailers(trailers))),
-            // Only END_STREAM ends a message, also one of which all octets have come: `NO_ERROR` says that nothing more is wanted
-            // of the other direction, which a whole message has to come before. RFC 9113 §8.1
+            // Only END_STREAM ends a message, also one of which all octets have come: `NO_ERROR`
+            // says that nothing more is wanted of the other direction, which a whole message has to
+            // come before. RFC 9113 §8.1
             Some(Err(lost)) => Some(Err(io::Error::other(lost))),
             None => None,
         })
@@ -221,7 +226,8 @@ impl Outgoing {
         self.writer.reset(reason);
     }
 
-    /// Hands on as much of `body` as there is, and as there is room for; ready when that is all of it.
+    /// Hands on as much of `body` as there is, and as there is room for; ready when that is all of
+    /// it.
     pub(crate) fn poll_send<B>(
         &mut self,
         cx: &mut Context<'_>,

@@ -1,5 +1,5 @@
-//! The socket of an HTTP/2 connection, on either side: what is read goes into the connection's value, and what gathers there
-//! is written.
+//! The socket of an HTTP/2 connection, on either side: what is read goes into the connection's
+//! value, and what gathers there is written.
 
 use super::buffers;
 use super::stream::Stream;
@@ -19,7 +19,8 @@ const PARTS_MAX: usize = 16;
 /// Read in one turn, at most, before others have theirs.
 const TURN_BYTES: usize = 64 << 10;
 
-/// A connection as all share it who have to do with it; they are all in one thread, and borrow it for a call each.
+/// A connection as all share it who have to do with it; they are all in one thread, and borrow it
+/// for a call each.
 pub(crate) type SharedConnection = Rc<RefCell<Connection>>;
 
 /// Who is told when octets come.
@@ -78,8 +79,8 @@ impl<N: Notes> Wire<N> {
         self.has_more
     }
 
-    /// Reads what is there, does the `work` that it brings, and writes what came of it. Ready when the connection has ended
-    /// and all is written.
+    /// Reads what is there, does the `work` that it brings, and writes what came of it. Ready when
+    /// the connection has ended and all is written.
     pub(crate) fn poll(
         &mut self,
         cx: &mut Context<'_>,
@@ -180,8 +181,8 @@ impl<N: Notes> Wire<N> {
         Poll::Ready(Ok(()))
     }
 
-    /// Reads what still comes and throws it away, so that the other side gets to read what it was told last. Ready when it
-    /// has ended, too.
+    /// Reads what still comes and throws it away, so that the other side gets to read what it was
+    /// told last. Ready when it has ended, too.
     pub(crate) fn poll_drain(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         loop {
             match ready!(buffers::poll_read(&mut self.stream, cx)) {

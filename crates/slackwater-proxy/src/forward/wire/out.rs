@@ -1,7 +1,8 @@
-//! What is to be written to a connection: text that frames a message, and at most one large piece of a body.
+//! What is to be written to a connection: text that frames a message, and at most one large piece
+//! of a body.
 //!
-//! Small pieces are copied behind the text, so that a head and a short body leave in one write; a large one is written
-//! from where it is, together with the text around it.
+//! Small pieces are copied behind the text, so that a head and a short body leave in one write; a
+//! large one is written from where it is, together with the text around it.
 
 use super::buffers;
 use super::stream::Stream;

@@ -118,7 +118,8 @@ impl BodySender {
         }
     }
 
-    /// Whether nothing can come any more that would be sent. Where frames say the end, it is waited for.
+    /// Whether nothing can come any more that would be sent. Where frames say the end, it is waited
+    /// for.
     fn is_over<B: Body>(&self, body: &B) -> bool {
         !matches!(self.form, Form::Chunked) && body.is_end_stream()
     }

@@ -1,7 +1,7 @@
 //! The bytes of a connection, whatever carries them: TCP, a Unix socket, TLS over TCP.
 //!
-//! An enum and not a type parameter, so that what is built on it (codecs, pools, sessions) exists once. The match costs
-//! nothing beside the system call behind it.
+//! An enum and not a type parameter, so that what is built on it (codecs, pools, sessions) exists
+//! once. The match costs nothing beside the system call behind it.
 
 use core::pin::Pin;
 use core::task::{Context, Poll};
@@ -27,20 +27,22 @@ pub(crate) enum Stream {
 }
 
 impl Stream {
-    /// Whether the other side hears of an end when this connection ends, as it does at first, or of a failure: while the end
-    /// of the connection would say that all has come, and not all has. It holds however the connection ends, with the
-    /// process too.
+    /// Whether the other side hears of an end when this connection ends, as it does at first, or of
+    /// a failure: while the end of the connection would say that all has come, and not all has. It
+    /// holds however the connection ends, with the process too.
     pub(crate) fn end_in_order(&self, in_order: bool) {
         let tcp = match self {
             Self::Tcp(stream) => stream,
-            // TLS has its own word for the end, without which an end is a failure. A Unix socket has no other end.
+            // TLS has its own word for the end, without which an end is a failure. A Unix socket
+            // has no other end.
             Self::Unix(_) | Self::Tls(_) => return,
         };
         // It fails only when the connection is lost.
         let _ = SockRef::from(tcp).set_linger((!in_order).then_some(Duration::ZERO));
     }
 
-    /// Whether the other side has closed its direction, or all of it, whatever of what it sent before is still unread.
+    /// Whether the other side has closed its direction, or all of it, whatever of what it sent
+    /// before is still unread.
     pub(crate) fn has_hung_up(&self) -> bool {
         match self {
             Self::Tcp(stream) => has_hung_up(stream),

@@ -1,4 +1,5 @@
-//! How long requests take as their clients see it, from the request's head to the response's head and to its end.
+//! How long requests take as their clients see it, from the request's head to the response's head
+//! and to its end.
 //!
 //! A [`RequestTimer`] belongs to one request. It goes with the request to the attempt whose
 //! response is passed on, and stops with that response. A timer that is dropped before belongs to a
@@ -36,7 +37,8 @@ impl ServiceLatency {
         }
     }
 
-    /// Requests that stand for others. Whoever reads them before [`Self::read`] finds each of them counted there.
+    /// Requests that stand for others. Whoever reads them before [`Self::read`] finds each of them
+    /// counted there.
     pub(crate) fn exemplars(&self) -> ServiceExemplars {
         let exemplars = self.exemplars.lock();
         exemplars.unwrap_or_else(PoisonError::into_inner).clone()

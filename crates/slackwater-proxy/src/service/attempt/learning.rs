@@ -1,7 +1,9 @@
-//! Which policies learn from what replicas say of their load with their responses, and from which form of it.
+//! Which policies learn from what replicas say of their load with their responses, and from which
+//! form of it.
 //!
-//! What is learned from is taken out of the response: clients are not told how loaded a replica is. What cannot be read is taken
-//! out, too, and as if it had not been said. For other policies nothing is even looked for.
+//! What is learned from is taken out of the response: clients are not told how loaded a replica is.
+//! What cannot be read is taken out, too, and as if it had not been said. For other policies
+//! nothing is even looked for.
 
 use crate::orca;
 use http::HeaderMap;

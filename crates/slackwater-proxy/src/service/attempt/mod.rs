@@ -152,7 +152,8 @@ impl RejectedResponse {
     }
 }
 
-/// Reads a response that is not passed on to its end, if that is near, so that its connection can be used again.
+/// Reads a response that is not passed on to its end, if that is near, so that its connection can
+/// be used again.
 pub(crate) fn discard(response: Response<ResponseBody<Box<Attempt>>>) {
     let mut body = response.into_body();
     let Some(attempt) = body.watch_mut() else {
@@ -229,7 +230,8 @@ impl Attempt {
         &self.replica
     }
 
-    /// What the policy calls the part of the replica that it has chosen; `None` once the attempt has ended.
+    /// What the policy calls the part of the replica that it has chosen; `None` once the attempt
+    /// has ended.
     pub(crate) fn part(&self) -> Option<ReplicaId> {
         self.lease.as_ref().map(Lease::replica)
     }
@@ -351,7 +353,8 @@ impl Attempt {
                 counts.connect_failures.add_one();
                 Outcome::Unreachable
             }
-            // Its connections are full, perhaps of what clients do not take: that says nothing of the replica.
+            // Its connections are full, perhaps of what clients do not take: that says nothing of
+            // the replica.
             Cause::Full => {
                 counts.full.add_one();
                 Outcome::Dropped
@@ -368,7 +371,8 @@ impl Attempt {
                 counts.count_response(StatusCode::SERVICE_UNAVAILABLE);
                 counts.shed.add_one();
                 match shed {
-                    // Its client had left it too little time: that says nothing of the replica's load.
+                    // Its client had left it too little time: that says nothing of the replica's
+                    // load.
                     Shed::Deadline => Outcome::Dropped,
                     _ => Outcome::PushedBack,
                 }

@@ -101,8 +101,8 @@ impl Retries {
         self.counts.retries_out.set(out.into());
     }
 
-    /// The wait before retry number `retry`, from 0; `None` if the replica asks for too long a wait, or if there is
-    /// too little time `left`.
+    /// The wait before retry number `retry`, from 0; `None` if the replica asks for too long a
+    /// wait, or if there is too little time `left`.
     pub(crate) fn wait(&self, retry: u32, hint: Hint, left: Duration) -> Option<Duration> {
         let hint = match hint {
             Hint::None => None,
@@ -129,8 +129,8 @@ pub(crate) const fn follow(rules: &RetryRules, cause: &Cause) -> bool {
 }
 
 impl Hint {
-    /// What a response says: gRPC's word wins, which is the finer one. A negative or garbled one of those means never
-    /// (gRPC A6).
+    /// What a response says: gRPC's word wins, which is the finer one. A negative or garbled one of
+    /// those means never (gRPC A6).
     pub(crate) fn of(headers: &HeaderMap) -> Self {
         if let Some(pushback) = headers.get(GRPC_PUSHBACK) {
             let ms = pushback.to_str().ok().and_then(|ms| ms.parse().ok());

@@ -34,7 +34,8 @@ pub(crate) struct DispatchOptions<'r> {
     pub(crate) timeouts: AttemptTimeouts,
     /// When it is tried again, if not as the service's rules say.
     pub(crate) rules: Option<&'r RetryRules>,
-    /// By which route it comes, as its place among them; `None`: it is not sent twice, however late it is.
+    /// By which route it comes, as its place among them; `None`: it is not sent twice, however late
+    /// it is.
     pub(crate) route: Option<usize>,
 }
 
@@ -49,7 +50,8 @@ pub(crate) struct Attempts<'s> {
     /// Whether the body can be had again, as far as its length is known.
     is_kept: bool,
     pub(crate) began: CoreInstant,
-    /// From then to the head of the response, all tries together. While nobody is reached it does not pass.
+    /// From then to the head of the response, all tries together. While nobody is reached it does
+    /// not pass.
     first_byte: Duration,
     /// Whether that is less than each attempt may take anyway.
     is_own: bool,
@@ -59,9 +61,9 @@ pub(crate) struct Attempts<'s> {
 }
 
 impl Service {
-    /// The response of the replica that the policy chose, or of another one after that, to a request that was made fit
-    /// for [`Self::protocol`].
-    /// `client` is whom it comes from, where [`Self::client`] asked for that.
+    /// The response of the replica that the policy chose, or of another one after that, to a
+    /// request that was made fit for [`Self::protocol`]. `client` is whom it comes from, where
+    /// [`Self::client`] asked for that.
     pub(crate) async fn handle(
         &self,
         request: Box<Request<RequestBody>>,

@@ -1,4 +1,5 @@
-//! Two copies of one request: the first good head wins, and the other copy is cancelled where it is.
+//! Two copies of one request: the first good head wins, and the other copy is cancelled where it
+//! is.
 //!
 //! Why and when there is a second, and who gets it, is not decided here (`copy_plan`). A copy that
 //! fails leaves the request to the other one; only when both have failed does the request go on as
@@ -108,7 +109,8 @@ impl Attempts<'_> {
                 }
                 second = second.as_mut(), if is_second_out => {
                     is_second_out = false;
-                    // That the first was dropped says nothing of the request: what becomes of the other does.
+                    // That the first was dropped says nothing of the request: what becomes of the
+                    // other does.
                     let is_alone = pair.is_first_dropped();
                     match second {
                         None => copy_plan.unsent(),

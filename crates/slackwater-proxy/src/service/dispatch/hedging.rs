@@ -1,8 +1,10 @@
-//! Which requests of a service are late, and whether a second copy of one is sent: the core's hedger, on a worker's clock.
+//! Which requests of a service are late, and whether a second copy of one is sent: the core's
+//! hedger, on a worker's clock.
 //!
-//! What is expected of a request depends on what it asks for. A gRPC call's class is its method, once a replica has
-//! answered one, for anybody can call what there is not; any other request's is its route. There is room for a bounded
-//! number of classes; those that come when it is full share the last one.
+//! What is expected of a request depends on what it asks for. A gRPC call's class is its method,
+//! once a replica has answered one, for anybody can call what there is not; any other request's is
+//! its route. There is room for a bounded number of classes; those that come when it is full share
+//! the last one.
 
 use crate::forward::{RequestBody, is_grpc_call};
 use crate::service::admission::ServiceCounts;

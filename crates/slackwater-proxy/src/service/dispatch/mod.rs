@@ -325,7 +325,8 @@ impl Service {
         self.protocol
     }
 
-    /// Whom a request comes from, where that decides who gets it. To be asked before the request is made fit.
+    /// Whom a request comes from, where that decides who gets it. To be asked before the request is
+    /// made fit.
     pub(crate) fn client(&self, headers: &HeaderMap, origin: &Origin) -> Option<IpAddr> {
         let asks = self.sticky.as_ref().is_some_and(|it| it.is_by_address());
         asks.then(|| origin.client(headers))
@@ -406,8 +407,9 @@ impl Service {
         Some(attempt)
     }
 
-    /// Somebody who is not drained. A policy that finds nobody who may be chosen chooses from all, since somebody may be up
-    /// that seems not to be; whom the operator has drained is none of them. `[A8]`
+    /// Somebody who is not drained. A policy that finds nobody who may be chosen chooses from all,
+    /// since somebody may be up that seems not to be; whom the operator has drained is none of
+    /// them. `[A8]`
     async fn pick_undrained(
         &self,
         query: Query<'_>,

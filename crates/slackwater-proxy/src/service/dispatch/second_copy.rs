@@ -1,5 +1,5 @@
-//! Why a request may be sent twice: it may turn out to be late, or it is tied. When the second copy is sent, and to whom, is
-//! the reason's to say; what happens then is the same (`hedged_pair`).
+//! Why a request may be sent twice: it may turn out to be late, or it is tied. When the second copy
+//! is sent, and to whom, is the reason's to say; what happens then is the same (`hedged_pair`).
 
 use super::Service;
 use super::hedging::{HedgeWatch, Hedging};
@@ -34,8 +34,8 @@ pub(crate) enum CopyTarget<'s> {
 }
 
 impl Service {
-    /// Whether and why a request may be sent twice that goes by that route, and to `first` to begin with. One that is tied is
-    /// not watched besides.
+    /// Whether and why a request may be sent twice that goes by that route, and to `first` to begin
+    /// with. One that is tied is not watched besides.
     pub(crate) fn copy_plan(
         &self,
         route: usize,
@@ -141,7 +141,8 @@ impl CopyTarget<'_> {
         }
     }
 
-    /// The replica for the second copy, of which those to `avoid` are none; `None`: there is nowhere to send it to.
+    /// The replica for the second copy, of which those to `avoid` are none; `None`: there is
+    /// nowhere to send it to.
     pub(crate) async fn attempt(
         self,
         service: &Service,

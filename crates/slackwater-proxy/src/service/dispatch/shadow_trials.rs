@@ -1,7 +1,9 @@
-//! Trials that no client waits for: copies of requests, sent to replicas that are out to see how they do.
+//! Trials that no client waits for: copies of requests, sent to replicas that are out to see how
+//! they do.
 //!
-//! A copy is made of a request that may be repeated, and is sent when that one has been answered, and well: what has brought
-//! one replica down is not taken to another. Its answer is read and thrown away, and tells the policy what any trial does.
+//! A copy is made of a request that may be repeated, and is sent when that one has been answered,
+//! and well: what has brought one replica down is not taken to another. Its answer is read and
+//! thrown away, and tells the policy what any trial does.
 
 use super::Service;
 use crate::forward::{
@@ -14,7 +16,8 @@ use slackwater_core::overload::Priority;
 use slackwater_tower::wire::asks::set_priority;
 
 impl Service {
-    /// A copy of a request that is about to be sent, if somebody waits for a trial now and it can be copied.
+    /// A copy of a request that is about to be sent, if somebody waits for a trial now and it can
+    /// be copied.
     pub(super) fn copy_for_trial(
         &self,
         request: &Request<RequestBody>,

@@ -1,10 +1,11 @@
-//! Requests that are sent to two replicas, each of which knows of the other: whichever begins first tells the other one, which
-//! then drops its copy. `[H2]`
+//! Requests that are sent to two replicas, each of which knows of the other: whichever begins first
+//! tells the other one, which then drops its copy. `[H2]`
 //!
-//! Both replicas are chosen at once. The second copy sets out a little later, so that two idle replicas do not begin both
-//! before either has heard of the other [The Tail at Scale, "Tied requests"], and not at all if there is an answer by then.
-//! A second copy that nobody drops is work done twice; a budget bounds it, so that replicas which know nothing of ties
-//! hardly have more to do.
+//! Both replicas are chosen at once. The second copy sets out a little later, so that two idle
+//! replicas do not begin both before either has heard of the other [The Tail at Scale, "Tied
+//! requests"], and not at all if there is an answer by then. A second copy that nobody drops is
+//! work done twice; a budget bounds it, so that replicas which know nothing of ties hardly have
+//! more to do.
 
 use super::Service;
 use crate::forward::RequestBody;
@@ -23,7 +24,8 @@ use slackwater_tower::wire::tie::Tie;
 use std::sync::Arc;
 use tokio::time::Instant;
 
-/// The delay where the network's is not known: what the paper takes for the most within a data centre.
+/// The delay where the network's is not known: what the paper takes for the most within a data
+/// centre.
 const DELAY_UNKNOWN: Duration = Duration::from_millis(1);
 
 /// Names are drawn so many at a time, with one system call.
@@ -80,8 +82,9 @@ impl Tying {
 }
 
 impl Service {
-    /// A second replica for a request that `first` has, which may be sent twice; `None` if it is not to be tied, or there is
-    /// nobody else. Whoever asks replicas before each choice would keep the first copy waiting for that: there is none, either.
+    /// A second replica for a request that `first` has, which may be sent twice; `None` if it is
+    /// not to be tied, or there is nobody else. Whoever asks replicas before each choice would keep
+    /// the first copy waiting for that: there is none, either.
     pub(crate) fn tie(&self, first: &Attempt, record: &RecordHandle) -> Option<Tied<'_>> {
         let tying = self.tying.as_ref()?;
         tying.with_budget(TieBudget::earn);

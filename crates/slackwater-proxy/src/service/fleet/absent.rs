@@ -1,4 +1,5 @@
-//! Whom this worker has taken out of its policy's choice, and why: to the policy they are all alike.
+//! Whom this worker has taken out of its policy's choice, and why: to the policy they are all
+//! alike.
 
 use slackwater_core::ReplicaId;
 use slackwater_core::policy::Explanation;
@@ -50,7 +51,8 @@ mod tests {
     use slackwater_core::policy::{Decision, Event, Policy, Query, RoundRobin};
     use slackwater_core::{Instant, NoDraw, SplitMix64};
 
-    /// What is told of those at these places, of so many replicas of which the first `out` are taken out.
+    /// What is told of those at these places, of so many replicas of which the first `out` are
+    /// taken out.
     fn explained(
         replicas: usize,
         out: usize,

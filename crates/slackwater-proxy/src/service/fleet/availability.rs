@@ -18,8 +18,8 @@ impl Drop for Availability {
 }
 
 impl Availability {
-    /// Follows `health` and what replicas say, on the current runtime, and says when another tier is in use. Who is down
-    /// when he joins is out of the choice already.
+    /// Follows `health` and what replicas say, on the current runtime, and says when another tier
+    /// is in use. Who is down when he joins is out of the choice already.
     pub(crate) fn follow(
         mut health: watch::Receiver<Health>,
         fleet: Rc<WorkerFleet>,

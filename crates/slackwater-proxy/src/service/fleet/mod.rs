@@ -193,8 +193,8 @@ impl WorkerFleet {
         }
     }
 
-    /// Takes those that are down, or of a tier that is not in use, out of the choice, and the others back into it. Whether
-    /// another tier is in use now.
+    /// Takes those that are down, or of a tier that is not in use, out of the choice, and the
+    /// others back into it. Whether another tier is in use now.
     pub(crate) fn update_availability(&self) -> bool {
         let is_new = self.choose_tier();
         self.settle_all();
@@ -255,7 +255,8 @@ impl WorkerFleet {
         is_in_use && self.why_absent(&replica.config).is_none()
     }
 
-    /// Whether the operator wants it to get no new requests. While nobody is drained this is a look at a flag.
+    /// Whether the operator wants it to get no new requests. While nobody is drained this is a look
+    /// at a flag.
     #[inline]
     pub(crate) fn is_drained(&self, config: &ReplicaConfig) -> bool {
         self.any_drained.get() && self.orders.borrow().is_drained(config)
@@ -426,7 +427,8 @@ impl WorkerFleet {
         Rc::new(Replica::new(target, &self.options, &self.deadlines))
     }
 
-    /// Where a replica is, and what is spoken there: TLS under the name that its certificate is to be for.
+    /// Where a replica is, and what is spoken there: TLS under the name that its certificate is to
+    /// be for.
     fn target(&self, config: &ReplicaConfig) -> Target {
         let connector = self.tls.as_ref().map(|client| {
             let alpn = self.options.protocol.alpn();

@@ -1,4 +1,5 @@
-//! What an operator wants of single replicas: no new requests, or another weight than their fleet says.
+//! What an operator wants of single replicas: no new requests, or another weight than their fleet
+//! says.
 //!
 //! A service's orders are one value, which all of its workers take at once and which outlives its
 //! fleets: they say who is there, and orders what is wanted of whom. An order is for a replica of

@@ -1,10 +1,12 @@
 //! Requests that belong together, and the replica that they go to.
 //!
-//! Two ways. A cookie of ours names the replica that answered first; its value is a hash, so that clients learn no
-//! address, and two proxies, or one after a restart, read each other's. Or a value of the request is hashed together with
-//! each replica, and the highest hash wins (rendezvous hashing: D. Thaler, C. Ravishankar, 1998), where a larger weight makes
-//! it higher: when a replica leaves, or its weight changes, only what was or becomes its own moves. Where the replica cannot be chosen the policy chooses, as it does for everybody else; so a
-//! replica that is down loses its sessions to whoever has room, and not all to the same one.
+//! Two ways. A cookie of ours names the replica that answered first; its value is a hash, so that
+//! clients learn no address, and two proxies, or one after a restart, read each other's. Or a value
+//! of the request is hashed together with each replica, and the highest hash wins (rendezvous
+//! hashing: D. Thaler, C. Ravishankar, 1998), where a larger weight makes it higher: when a replica
+//! leaves, or its weight changes, only what was or becomes its own moves. Where the replica cannot
+//! be chosen the policy chooses, as it does for everybody else; so a replica that is down loses its
+//! sessions to whoever has room, and not all to the same one.
 
 use super::StickyTarget;
 use core::cell::{Cell, RefCell};
@@ -157,8 +159,8 @@ impl Known {
         parts.get(turn % parts.len().max(1)).copied()
     }
 
-    /// For a key, the highest wins: each replica does for a share of the keys that is its weight's. Without weights it is
-    /// the one with the highest hash.
+    /// For a key, the highest wins: each replica does for a share of the keys that is its weight's.
+    /// Without weights it is the one with the highest hash.
     fn score(&self, key: u64) -> f64 {
         // 53 bits are what a float holds; and half of one more, so that it is neither 0 nor 1.
         let bits = mix(self.hash ^ key) >> 11;

@@ -1,8 +1,10 @@
 //! Backups: which tier of replicas is in use.
 //!
-//! Requests go to the lowest tier that has anybody to take them, and to that one alone. Nobody takes requests who is down
-//! by its checks, says that it drains, or is lost: it has stopped answering probes, and others have not. One that never
-//! answered any counts as there. Where there is nobody at all, tiers mean nothing either: everybody may be chosen, as ever when nobody may be.
+//! Requests go to the lowest tier that has anybody to take them, and to that one alone. Nobody
+//! takes requests who is down by its checks, says that it drains, or is lost: it has stopped
+//! answering probes, and others have not. One that never answered any counts as there. Where there
+//! is nobody at all, tiers mean nothing either: everybody may be chosen, as ever when nobody may
+//! be.
 
 use super::WorkerFleet;
 use core::sync::atomic::{AtomicU8, Ordering::Relaxed};

@@ -1,9 +1,10 @@
 //! Weights as parts: a policy takes a replica of weight three for three replicas at one address.
 //!
-//! What matters of weights is their ratio, so they are divided by what they have in common. What would still be too many
-//! parts is rounded.
+//! What matters of weights is their ratio, so they are divided by what they have in common. What
+//! would still be too many parts is rounded.
 
-/// The most parts of one replica: a smaller weight than this part of the largest counts as just that.
+/// The most parts of one replica: a smaller weight than this part of the largest counts as just
+/// that.
 const PARTS_MAX: u32 = 128;
 
 /// The most parts of a fleet, unless it has more replicas.

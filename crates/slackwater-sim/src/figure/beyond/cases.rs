@@ -178,7 +178,8 @@ fn fast_antagonists() -> Scenario {
     scenario
 }
 
-/// By turns, a half of the queries and seven in ten of them mostly wait: for 200 ms in the mean, and for a tenth of the cost.
+/// By turns, a half of the queries and seven in ten of them mostly wait: for 200 ms in the mean,
+/// and for a tenth of the cost.
 fn mixed() -> Scenario {
     let mut scenario = testbed();
     scenario.load.mix = Some(Mix {

@@ -1,4 +1,5 @@
-//! What came out: how far `capacity` is from the clairvoyant, and whether it is anywhere behind Prequal.
+//! What came out: how far `capacity` is from the clairvoyant, and whether it is anywhere behind
+//! Prequal.
 
 use super::cases::{self, Case, Kind, WORKLOADS};
 use super::{

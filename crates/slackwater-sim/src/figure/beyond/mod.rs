@@ -1,5 +1,5 @@
-//! Beyond Prequal: replicas that learn what they can carry, and the policy that goes by it, held against Prequal, in the
-//! fleets of the papers and in those that should be hardest for it.
+//! Beyond Prequal: replicas that learn what they can carry, and the policy that goes by it, held
+//! against Prequal, in the fleets of the papers and in those that should be hardest for it.
 
 mod cases;
 mod findings;
@@ -102,7 +102,8 @@ impl Player {
         PolicyChoice::with_settings(self.policy, settings)
     }
 
-    /// What it is played with: replicas that learn and tell as it needs it, or that know nothing of capacities.
+    /// What it is played with: replicas that learn and tell as it needs it, or that know nothing of
+    /// capacities.
     fn scenario(self, scenario: &Arc<Scenario>) -> Arc<Scenario> {
         if self.policy != CAPACITY {
             return Arc::clone(scenario);

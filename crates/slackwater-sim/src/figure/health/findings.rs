@@ -20,7 +20,8 @@ const BACK_AFTER: usize = 10;
 const FAIR: f64 = 0.8;
 /// Those of [`CLAIMED`] that do nothing themselves against replicas that fail.
 const DEFENCELESS: [&str; 3] = ["prequal", "least_loaded", "power_of_d"];
-/// It keeps away for a minute from whoever has failed; with error aversion it does not, and trials find out who is back.
+/// It keeps away for a minute from whoever has failed; with error aversion it does not, and trials
+/// find out who is back.
 const PENALISING: &str = "peak_ewma";
 
 pub(super) fn of(played: &[Played]) -> Findings {
@@ -161,7 +162,8 @@ fn of_failing_fleets(plays: &Plays<'_>) -> Vec<Claim> {
     claims.flatten().collect()
 }
 
-/// The replica's share, as a multiple of the fair one, in the seconds that begin so long after the replica heals, or says so.
+/// The replica's share, as a multiple of the fair one, in the seconds that begin so long after the
+/// replica heals, or says so.
 fn fair_share_after(played: &Played) -> Option<f64> {
     let scenario = &played.cell.scenario;
     let failure = scenario.fleet.first()?.failure?;
@@ -335,8 +337,8 @@ fn error_charts(plays: &Plays<'_>) -> Vec<Chart> {
     ]
 }
 
-/// The fewest errors where one of four fails half of its queries at no cost, in per cent: what the three others have no room for goes there, and
-/// half of it fails.
+/// The fewest errors where one of four fails half of its queries at no cost, in per cent: what the
+/// three others have no room for goes there, and half of it fails.
 fn least_percent(load: f64) -> f64 {
     100.0 * (1.0 - 0.75 / load).max(0.0) / 2.0
 }

@@ -1,7 +1,8 @@
-//! Health: replicas that fail fast, lie, pause, stand still or come up cold, under each policy with and without each means.
+//! Health: replicas that fail fast, lie, pause, stand still or come up cold, under each policy with
+//! and without each means.
 //!
-//! Not a paper's: Prequal has heuristics against sinkholes "omitted in the interest of brevity", and its peers fall for them.
-//! `[Prequal §4]` `[E1]` to `[E5]` `[H4]` `[Decision 0008]`
+//! Not a paper's: Prequal has heuristics against sinkholes "omitted in the interest of brevity",
+//! and its peers fall for them. `[Prequal §4]` `[E1]` to `[E5]` `[H4]` `[Decision 0008]`
 
 mod cases;
 mod findings;

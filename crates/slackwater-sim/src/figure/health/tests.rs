@@ -8,7 +8,8 @@ use crate::Measured;
 use crate::figure::Verdict::{NotReproduced, Reproduced};
 use crate::figure::trial::{self, verdicts};
 
-/// A run of 1,000 queries on the cell's fleet, of which so many fail, with these latencies at p50 and p99.9.
+/// A run of 1,000 queries on the cell's fleet, of which so many fail, with these latencies at p50
+/// and p99.9.
 fn run(cell: &Cell, errors: u64, p999_ms: u64) -> Measured {
     let mut run = Measured::nothing(cell.scenario.replicas());
     run.queries = 1_000;

@@ -1,7 +1,8 @@
-//! Mixed fleets: some replicas answer probes and others don't, as while an agent is being rolled out. `[A13]`
+//! Mixed fleets: some replicas answer probes and others don't, as while an agent is being rolled
+//! out. `[A13]`
 //!
-//! What is asked is whether a policy that probes treats a silent replica as it would if it answered, and whether it is ever
-//! worse off for its probes than a policy without.
+//! What is asked is whether a policy that probes treats a silent replica as it would if it
+//! answered, and whether it is ever worse off for its probes than a policy without.
 
 use super::cells::{Plays, latency_ms, whole};
 use super::charts::axis;
@@ -85,7 +86,8 @@ const QUERIES: f64 = 20_000.0;
 const SPAN_MIN_SECONDS: f64 = 6.0;
 const WARMUP_SECONDS: u64 = 2;
 
-/// What silent replicas get, and what those get that answer, as a multiple of the same where all answer: below, they starve ...
+/// What silent replicas get, and what those get that answer, as a multiple of the same where all
+/// answer: below, they starve ...
 const STARVED: f64 = 0.75;
 /// ... above, they are flooded.
 const FLOODED: f64 = 1.25;
@@ -156,7 +158,8 @@ fn step(kind: &Kind, replicas: usize, clients: usize) -> String {
     format!("{} {replicas}x{clients}", kind.name)
 }
 
-/// The same scenario with these replicas silent. Each replica keeps its number, and with it its luck.
+/// The same scenario with these replicas silent. Each replica keeps its number, and with it its
+/// luck.
 fn silenced(mut scenario: Scenario, silence: Silence) -> Scenario {
     let replicas = scenario.replicas();
     let mut fleet: Vec<Group> = Vec::new();
@@ -240,7 +243,8 @@ impl Mix<'_> {
         self.to_each_silent().fold(0.0, f64::max)
     }
 
-    /// No silent replica starves or is flooded, and those that answer are not flooded in their place.
+    /// No silent replica starves or is flooded, and those that answer are not flooded in their
+    /// place.
     fn is_fair(&self) -> bool {
         self.to_silent_least() >= STARVED
             && self.to_silent_most() <= FLOODED

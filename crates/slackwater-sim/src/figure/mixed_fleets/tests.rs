@@ -8,8 +8,8 @@ use core::time::Duration;
 /// The cell in which something is upset.
 const ONE: &str = "halves0.85 10x4";
 
-/// A run whose p99 is so many microseconds; a replica of the first half gets twice what one of the second gets, but the
-/// silent ones so many `times` their share.
+/// A run whose p99 is so many microseconds; a replica of the first half gets twice what one of the
+/// second gets, but the silent ones so many `times` their share.
 fn run(cell: &Cell, us: u64, silence: Silence, times: f64) -> Measured {
     let replicas = cell.scenario.replicas();
     let weight = |replica| if replica < replicas / 2 { 2.0 } else { 1.0 };
@@ -28,8 +28,8 @@ fn run(cell: &Cell, us: u64, silence: Silence, times: f64) -> Measured {
     run
 }
 
-/// Every fleet at 1 ms; but those that probe in one of them, with these silent, at another p99, and silent replicas get so
-/// many `times` their share.
+/// Every fleet at 1 ms; but those that probe in one of them, with these silent, at another p99, and
+/// silent replicas get so many `times` their share.
 fn played(us: u64, silence: Silence, times: f64) -> Vec<Played> {
     trial::played(&MixedFleets, |cell| {
         if cell.step == ONE && cell.param == silence.param {

@@ -1,4 +1,5 @@
-//! A fan-out to a hundred leaves whose late ones are asked again, and what that does where leaves are slow for their size.
+//! A fan-out to a hundred leaves whose late ones are asked again, and what that does where leaves
+//! are slow for their size.
 
 use super::super::cells::{Plays, latency_ms};
 use super::super::charts::{QUANTILES, axis};
@@ -58,7 +59,8 @@ pub(super) fn cells(effort: &Effort) -> Vec<Cell> {
     cells
 }
 
-/// What came of leaves of this kind, with these copies; where two policies were played, under Prequal.
+/// What came of leaves of this kind, with these copies; where two policies were played, under
+/// Prequal.
 fn leaves<'a>(plays: &Plays<'a>, step: &str, param: &str) -> Option<&'a Measured> {
     let plays = plays.at(step).only(|cell| cell.param == param);
     plays.iter().last().map(|played| &played.all)
@@ -194,7 +196,8 @@ mod tests {
     use super::*;
     use slackwater_core::tail::HedgeSettings;
 
-    /// Of 100,000 leaves so many are stuck, and the others take 10 ms; so many more were sent to 10,000 of them.
+    /// Of 100,000 leaves so many are stuck, and the others take 10 ms; so many more were sent to
+    /// 10,000 of them.
     fn of(stuck: u64, hedges: u64) -> Measured {
         let mut run = Measured::nothing(100);
         run.queries = 10_000;

@@ -1,4 +1,5 @@
-//! The tail at scale: what rare outliers do to wide fan-outs, and what a second copy of late queries does to the tail.
+//! The tail at scale: what rare outliers do to wide fan-outs, and what a second copy of late
+//! queries does to the tail.
 
 mod hedged_leaves;
 
@@ -30,7 +31,8 @@ const TABLE_1: &str = "table 1";
 const TABLE_WIDTHS: [usize; 2] = [100, TABLE_WIDTH];
 const TABLE_WIDTH: usize = 2_000;
 const TABLE_QUANTILES: [f64; 3] = [0.5, 0.95, 0.99];
-/// Table 1, in milliseconds at p50, p95 and p99: what is waited for, and as what share of the leaves.
+/// Table 1, in milliseconds at p50, p95 and p99: what is waited for, and as what share of the
+/// leaves.
 const TABLE: [(&str, [f64; 3]); 3] = [
     ("one random leaf", [1.0, 5.0, 10.0]),
     ("95 % of all leaves", [12.0, 32.0, 70.0]),
@@ -41,12 +43,12 @@ const STALLS: &str = "stalls";
 const LEAST_LOADED: &str = "least_loaded";
 /// Policies whose queries are sent twice.
 const HEDGED: [&str; 3] = ["random", LEAST_LOADED, "prequal"];
-/// Those of them that leave a query in a thousand and more on a stalled replica. Under Prequal it is about that many, so that
-/// its p99.9 is one thing or the other.
+/// Those of them that leave a query in a thousand and more on a stalled replica. Under Prequal it
+/// is about that many, so that its p99.9 is one thing or the other.
 const LATE: [&str; 2] = ["random", LEAST_LOADED];
 const ONCE: &str = "hedge=none";
-/// A second copy goes out after this quantile of latencies: the article's advice, and what its benchmark comes to, whose fixed
-/// delay lets 2 % of queries through.
+/// A second copy goes out after this quantile of latencies: the article's advice, and what its
+/// benchmark comes to, whose fixed delay lets 2 % of queries through.
 const AFTER: [(&str, f64); 2] = [(AFTER_P95, 0.95), (AFTER_P98, 0.98)];
 const AFTER_P95: &str = "hedge=p95";
 const AFTER_P98: &str = "hedge=p98";
@@ -188,7 +190,8 @@ fn of_curves(curves: &[Curve]) -> Vec<Claim> {
         .filter_map(|(step, width, says)| {
             let curve = curves.iter().find(|curve| curve.step == step)?;
             let expected = 100.0 * chance_beyond(width, curve.outliers);
-            // The number of outliers varies: at one in 10,000 of two million leaves a deviation of it is 1.2 points; three of them.
+            // The number of outliers varies: at one in 10,000 of two million leaves a deviation of
+            // it is 1.2 points; three of them.
             let bounds = Bounds::about(expected, 3.5, " %");
             Some(bounds.judge(says, 100.0 * curve.at(width)?))
         })

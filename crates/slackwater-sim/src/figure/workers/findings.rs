@@ -65,7 +65,8 @@ impl<'a> View<'_, 'a> {
         Some(latency_ms(self.run(clients, policy, param)?, 0.99))
     }
 
-    /// A policy's p99 with so many workers in each proxy, each its own client, as a multiple of that with one pool in each.
+    /// A policy's p99 with so many workers in each proxy, each its own client, as a multiple of
+    /// that with one pool in each.
     fn cost(&self, policy: &str, proxies: usize, workers: usize) -> Option<f64> {
         Some(self.p99(proxies * workers, policy, "")? / self.p99(proxies, policy, "")?)
     }

@@ -1,8 +1,9 @@
-//! Workers: a proxy of several threads, each with a pool of its own, or with what they know in common.
+//! Workers: a proxy of several threads, each with a pool of its own, or with what they know in
+//! common.
 //!
-//! A worker that shares nothing is a client: a proxy of 16 is 16 clients of a sixteenth of the load. One pool for all of them,
-//! as a lock would give, is one client. In between, workers tell each other what replicas answer, where they send queries, or
-//! both. `[Decision 0006]`
+//! A worker that shares nothing is a client: a proxy of 16 is 16 clients of a sixteenth of the
+//! load. One pool for all of them, as a lock would give, is one client. In between, workers tell
+//! each other what replicas answer, where they send queries, or both. `[Decision 0006]`
 
 mod findings;
 

@@ -35,7 +35,8 @@ fn verdict(words: &str, played: &[Played]) -> Verdict {
 #[test]
 fn every_fleet_is_played_with_all_that_is_compared() {
     let cells = trial::cells(&Workers);
-    // Fourteen numbers of clients; five other policies at eight of them, eight designs of three proxies.
+    // Fourteen numbers of clients; five other policies at eight of them, eight designs of three
+    // proxies.
     assert_eq!(cells.len(), 17 * 14 + 8 * (5 * 8 + 8 * 3));
     let findings = Workers.findings(&played(4, "", 1_000));
     let rows: Vec<usize> = findings

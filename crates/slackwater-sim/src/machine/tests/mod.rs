@@ -1,4 +1,5 @@
-//! What the tests of the machine share: small scenarios, and a driver that sends queries and notes how long they took.
+//! What the tests of the machine share: small scenarios, and a driver that sends queries and notes
+//! how long they took.
 
 mod neighbours;
 mod queueing;
@@ -63,7 +64,8 @@ fn advance_until(machine: &mut Machine, until: Time) -> Vec<(JobId, Time)> {
     ends
 }
 
-/// Sends `count` queries, gap and work drawn by `next`, and gives how long each took, in the order of arrival.
+/// Sends `count` queries, gap and work drawn by `next`, and gives how long each took, in the order
+/// of arrival.
 fn sojourns(machine: &mut Machine, count: u32, mut next: impl FnMut() -> (f64, f64)) -> Vec<f64> {
     let mut arrivals = Vec::new();
     let mut sojourns = vec![f64::NAN; count as usize];
@@ -90,8 +92,9 @@ fn sojourns(machine: &mut Machine, count: u32, mut next: impl FnMut() -> (f64, f
 
 /// Asserts that the mean of `values`, one after another in time, is `theory`.
 ///
-/// The error of the mean is taken from 20 batches, each far longer than a queue remembers. Five errors are about one chance in
-/// ten thousand with 19 degrees of freedom, and the error itself must be small, or the test would say nothing.
+/// The error of the mean is taken from 20 batches, each far longer than a queue remembers. Five
+/// errors are about one chance in ten thousand with 19 degrees of freedom, and the error itself
+/// must be small, or the test would say nothing.
 fn assert_mean(values: &[f64], theory: f64, error_max: f64) {
     let batches: Vec<f64> = values
         .chunks_exact(values.len() / 20)

@@ -71,7 +71,8 @@ fn spare_capacity_has_its_median_and_skew_from_the_beginning_and_for_ever() {
     }
 }
 
-/// The neighbourhood with the same sigma on both sides: the logarithm of its spare capacity is normal.
+/// The neighbourhood with the same sigma on both sides: the logarithm of its spare capacity is
+/// normal.
 const SYMMETRIC: Antagonists = Antagonists {
     sigma_below: 1.0,
     sigma_above: 1.0,
@@ -85,14 +86,14 @@ fn levels(fleet: &[Neighbours]) -> Vec<f64> {
     spares(fleet).iter().map(level).collect()
 }
 
-/// The mean of the products of 5,000 pairs. A product of two normals has a variance of at most 2, so that the mean's error is at
-/// most 0.02.
+/// The mean of the products of 5,000 pairs. A product of two normals has a variance of at most 2,
+/// so that the mean's error is at most 0.02.
 fn covariance(before: &[f64], after: &[f64]) -> f64 {
     before.iter().zip(after).map(|(a, b)| a * b).sum::<f64>() / 5_000.0
 }
 
-/// How alike 5,000 pairs are, whatever their variances happen to be: for normals its error is (1 - r²) / √5,000, at most 0.006
-/// where r is 0.77 or more.
+/// How alike 5,000 pairs are, whatever their variances happen to be: for normals its error is (1 -
+/// r²) / √5,000, at most 0.006 where r is 0.77 or more.
 fn correlation(before: &[f64], after: &[f64]) -> f64 {
     covariance(before, after) / (covariance(before, before) * covariance(after, after)).sqrt()
 }

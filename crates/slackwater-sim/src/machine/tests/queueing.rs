@@ -1,4 +1,5 @@
-//! The machine against queueing theory: M/M/1, M/M/c, and processor sharing, whose mean knows nothing of the distribution.
+//! The machine against queueing theory: M/M/1, M/M/c, and processor sharing, whose mean knows
+//! nothing of the distribution.
 
 use super::{assert_mean, cores, drain, machine, sojourns};
 use crate::machine::running::Running;
@@ -112,8 +113,8 @@ fn a_shared_core_favours_short_queries_in_proportion() {
 
 #[test]
 fn cores_are_shared_with_one_for_each_query_at_the_most() {
-    // As many in the machine as in M/M/c, whose rates are the same; by Little's law the same mean. And again whatever the
-    // distribution.
+    // As many in the machine as in M/M/c, whose rates are the same; by Little's law the same mean.
+    // And again whatever the distribution.
     let lognormal = Cost::Lognormal {
         median: Duration::from_nanos(6_065_307),
         sigma: 1.0,

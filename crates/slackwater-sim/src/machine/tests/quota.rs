@@ -233,7 +233,8 @@ fn neighbours_come_and_go_as_they_should_and_from_the_beginning() {
         rest += neighbour.next_change as f64 / 1e9;
     }
     assert!((there - 5_000_i32).abs() < 250, "{there}");
-    // What is left of a time into which a moment falls: E[L²] / 2 E[L] = 13/12 s, with a deviation of 0.70 s.
+    // What is left of a time into which a moment falls: E[L²] / 2 E[L] = 13/12 s, with a deviation
+    // of 0.70 s.
     assert!((rest / 1e4 - 13.0 / 12.0).abs() < 0.035, "{rest}");
 }
 

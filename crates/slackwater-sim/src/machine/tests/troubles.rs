@@ -306,7 +306,8 @@ fn a_crash_clears_queries_wherever_they_are() {
 #[test]
 fn an_estimate_knows_of_a_hobble_and_of_who_waits() {
     for (service, expected) in [
-        // Two jobs of 100 ms and one of 60 at a quarter of the speed: sharing, one after another, and side by side.
+        // Two jobs of 100 ms and one of 60 at a quarter of the speed: sharing, one after another,
+        // and side by side.
         (cores(1.0), 720e6),
         (fifo(), 1_040e6),
         (Service::Latency, 240e6),

@@ -46,7 +46,8 @@ fn done(picked_at_ms: u64, outcome: Outcome) -> Entry<'static> {
     }
 }
 
-/// What two clients' streams tell together, each by its own clock in ms; the second began 100 ms later.
+/// What two clients' streams tell together, each by its own clock in ms; the second began 100 ms
+/// later.
 fn two_streams(first: Vec<(u64, Entry<'_>)>, second: Vec<(u64, Entry<'_>)>) -> History {
     let mut history = History::default();
     for (client, (since, events)) in (0..).zip([(0, first), (100 * MS, second)]) {
@@ -116,7 +117,8 @@ fn parts_of_a_replica_are_told_apart_and_taken_up_again() {
     let add = |replica| Entry::Event(Event::Added(replica));
     let available = |replica, available| Entry::Event(Event::Available(replica, available));
     let remove = |replica| Entry::Event(Event::Removed(replica));
-    // Two parts of one, named after both have joined; one of them leaves, and a third takes its place.
+    // Two parts of one, named after both have joined; one of them leaves, and a third takes its
+    // place.
     let first = vec![
         (0, add(a)),
         (0, add(b)),

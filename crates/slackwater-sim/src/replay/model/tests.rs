@@ -11,7 +11,8 @@ fn model(history: &History) -> Option<Model> {
     Model::of(history, &AtomicBool::new(false))
 }
 
-/// A replica of so many cores, which change after half of the time, and what became of Poisson queries there.
+/// A replica of so many cores, which change after half of the time, and what became of Poisson
+/// queries there.
 fn past(rate: f64, seconds: u64, cores: [f64; 2], seed: u64) -> (History, Vec<f64>) {
     let mut stream = Stream::new(seed, Purpose::Arrivals, 0);
     let mut history = History::default();

@@ -1,6 +1,7 @@
 //! A chart in a page: its title, the picture, and its numbers as a table that opens.
 //!
-//! The table has every point of the chart, with intervals and marks, for who cannot see or would not trust the picture.
+//! The table has every point of the chart, with intervals and marks, for who cannot see or would
+//! not trust the picture.
 
 use super::table;
 use crate::figure::{Bars, Chart, Line, Plot, Table};

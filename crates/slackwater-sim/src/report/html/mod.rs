@@ -1,7 +1,9 @@
-//! Pages: one for a figure, one for a comparison, and the list of figures. Each is a file that needs nothing else.
+//! Pages: one for a figure, one for a comparison, and the list of figures. Each is a file that
+//! needs nothing else.
 //!
-//! No scripts, no outside assets; light or dark as the reader's system is. Headings, lists and tables are real ones, verdicts
-//! are words before they are colours, and every chart has its numbers as a table below it.
+//! No scripts, no outside assets; light or dark as the reader's system is. Headings, lists and
+//! tables are real ones, verdicts are words before they are colours, and every chart has its
+//! numbers as a table below it.
 
 mod chart;
 mod shell;

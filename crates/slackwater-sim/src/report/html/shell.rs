@@ -1,6 +1,7 @@
 //! What every page has: head, colours and rules.
 //!
-//! A policy in the head forbids everything from outside and all scripts, so that what a page shows is in its file.
+//! A policy in the head forbids everything from outside and all scripts, so that what a page shows
+//! is in its file.
 
 use crate::report::markup::Markup;
 use crate::report::svg::{PALETTE, RULES};

@@ -1,12 +1,14 @@
 //! Tables as HTML.
 //!
-//! Heads have a scope, numbers are at the right, and a table too large for its place scrolls there, by keyboard, too.
+//! Heads have a scope, numbers are at the right, and a table too large for its place scrolls there,
+//! by keyboard, too.
 
 use crate::figure::Table;
 use crate::report::markup::{Attribute, Markup};
 use crate::report::tables::numeric_columns;
 
-/// A table under a heading of its own. The first `heads` columns name the row. `id` is unique in the page.
+/// A table under a heading of its own. The first `heads` columns name the row. `id` is unique in
+/// the page.
 pub(super) fn titled(markup: &mut Markup, table: &Table, id: &str, heads: usize) {
     markup.line("h3", &[("id", &id)], &table.title);
     scrolled(markup, table, id, heads);
@@ -46,7 +48,8 @@ pub(super) fn scrolled(markup: &mut Markup, table: &Table, label: &str, heads: u
                 markup.element("tbody", &[], |markup| {
                     let mut previous: Option<&String> = None;
                     for row in &table.rows {
-                        // A line above the first row of each step, where rows have more than one name.
+                        // A line above the first row of each step, where rows have more than one
+                        // name.
                         let begins = heads > 1 && row.first() != previous;
                         previous = row.first();
                         let class_of_row: &[Attribute<'_>] =

@@ -1,6 +1,7 @@
 //! Groups of bars, cut off at a limit where there is one.
 //!
-//! Linear bars begin at zero. What is above the limit ends there, with its mark or else its value written over it.
+//! Linear bars begin at zero. What is above the limit ends there, with its mark or else its value
+//! written over it.
 
 use super::frame::{self, Area, Horizontal, Sample};
 use super::scale::{Ends, Scale};
@@ -121,7 +122,8 @@ impl Plot {
     }
 }
 
-/// Writes over a bar: level if it is not wider than the bar, else turned, and as small as it has to be.
+/// Writes over a bar: level if it is not wider than the bar, else turned, and as small as it has to
+/// be.
 fn write_over(markup: &mut Markup, (x, y): (f64, f64), bar_width: f64, text: &str) {
     const SIZE: f64 = 10.0;
     let level = frame::text_width(text, SIZE) <= bar_width;

@@ -1,4 +1,5 @@
-//! Charts in words, for who cannot see them: what is drawn over what, and where each series begins and ends.
+//! Charts in words, for who cannot see them: what is drawn over what, and where each series begins
+//! and ends.
 //!
 //! Written into the picture itself as `<desc>`; the numbers are in the page, as a table.
 

@@ -1,7 +1,8 @@
-//! What surrounds the marks: the plot's area, grid and axes with labels that do not overlap, and the legend.
+//! What surrounds the marks: the plot's area, grid and axes with labels that do not overlap, and
+//! the legend.
 //!
-//! Sizes are in pixels of a picture 720 wide; a page scales it. There is no font to measure with, so text counts as rather
-//! too wide.
+//! Sizes are in pixels of a picture 720 wide; a page scales it. There is no font to measure with,
+//! so text counts as rather too wide.
 
 use super::path::Path;
 use super::scale::{Scale, Tick};
@@ -30,7 +31,8 @@ pub(super) struct Area {
 }
 
 impl Area {
-    /// Below `top`, with room at the left for the labels of the vertical axis, and for slanted names below it.
+    /// Below `top`, with room at the left for the labels of the vertical axis, and for slanted
+    /// names below it.
     pub(super) fn below(top: f64, y: &Scale, names: &[String]) -> Self {
         let right = WIDTH - 10.0;
         let labels = y.ticks.iter().map(|tick| text_width(&tick.label, SIZE));
@@ -68,7 +70,8 @@ pub(super) enum Horizontal<'a> {
 }
 
 impl Horizontal<'_> {
-    /// The place of a value, or of the middle of the name with that index; `None` if there is no such place.
+    /// The place of a value, or of the middle of the name with that index; `None` if there is no
+    /// such place.
     pub(super) fn place(&self, area: &Area, value: f64) -> Option<f64> {
         match self {
             Self::Numbers(scale) => scale

@@ -1,7 +1,7 @@
 //! Shares of samples as shades: columns by name, rows by value.
 //!
-//! The shade grows with the square root of the share, so that the thin ends of a distribution are seen beside its middle;
-//! the legend says which shade is which share.
+//! The shade grows with the square root of the share, so that the thin ends of a distribution are
+//! seen beside its middle; the legend says which shade is which share.
 
 use super::frame::{self, Area, Horizontal, WIDTH};
 use super::scale::{Ends, Scale};
@@ -57,7 +57,8 @@ pub(super) fn draw(
     x.draw(markup, &area, &chart.x.label)
 }
 
-/// Where rows begin, and where the last one ends; nothing unless they ascend and the axis can show them.
+/// Where rows begin, and where the last one ends; nothing unless they ascend and the axis can show
+/// them.
 fn edges(rows: &[f64], log: bool) -> Vec<f64> {
     let mut edges = rows.to_vec();
     match rows {

@@ -1,7 +1,7 @@
 //! Lines with marks and intervals, over numbers or over named steps.
 //!
-//! A value that the axis cannot show interrupts its line. An interval far beyond all points is cut, for it would flatten
-//! everything else.
+//! A value that the axis cannot show interrupts its line. An interval far beyond all points is cut,
+//! for it would flatten everything else.
 
 use super::frame::{self, Area, Horizontal, Sample};
 use super::path::Path;
@@ -15,7 +15,8 @@ use core::fmt::Write;
 /// A line of many points has marks at about so many of them.
 const MARKS_MAX: usize = 24;
 
-/// Draws below `top` and returns where it ends. `steps` are the names along the horizontal axis, if it has names.
+/// Draws below `top` and returns where it ends. `steps` are the names along the horizontal axis, if
+/// it has names.
 pub(super) fn draw(
     markup: &mut Markup,
     top: f64,

@@ -1,6 +1,8 @@
-//! From values to places on an axis, and where its ticks are: at 1, 2 or 5 times a power of ten, decades if logarithmic.
+//! From values to places on an axis, and where its ticks are: at 1, 2 or 5 times a power of ten,
+//! decades if logarithmic.
 //!
-//! A scale always has a range above zero, whatever it was made of: no values, equal values, values that are not numbers.
+//! A scale always has a range above zero, whatever it was made of: no values, equal values, values
+//! that are not numbers.
 
 use crate::number::{at_most, significant};
 
@@ -36,7 +38,8 @@ pub(super) struct Scale {
     pub minor: Vec<f64>,
 }
 
-/// Larger values are as good as infinite: nothing that is drawn has them, and arithmetic with them stays finite.
+/// Larger values are as good as infinite: nothing that is drawn has them, and arithmetic with them
+/// stays finite.
 const VALUE_MAX: f64 = 1e15;
 
 impl Scale {
@@ -64,7 +67,8 @@ impl Scale {
         can_show(self.log, value)
     }
 
-    /// Where a value lies between the ends: 0 at the low one, 1 at the high one; beyond them for values outside.
+    /// Where a value lies between the ends: 0 at the low one, 1 at the high one; beyond them for
+    /// values outside.
     pub(super) fn share(&self, value: f64) -> f64 {
         if self.log {
             (value / self.low).log10() / (self.high / self.low).log10()

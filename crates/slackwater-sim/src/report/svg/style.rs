@@ -1,7 +1,8 @@
 //! Colours, marks and dashes: what tells one series from the others, in colour and without.
 //!
-//! Eight colours that stay apart for colour-blind readers, in a light and a dark form, each with a mark of its own. From the
-//! ninth series on colours return with another mark and a dash, so that no two series of up to 64 look the same.
+//! Eight colours that stay apart for colour-blind readers, in a light and a dark form, each with a
+//! mark of its own. From the ninth series on colours return with another mark and a dash, so that
+//! no two series of up to 64 look the same.
 
 use super::path::Path;
 use crate::figure::{Chart, Plot};
@@ -29,7 +30,8 @@ pub(in crate::report) const PALETTE: [(&str, &str, &str); 17] = [
     ("s7", "#5b6770", "#b5c2c9"),
 ];
 
-/// The rules that pictures are drawn by. In a page the variables follow the reader's choice of light or dark.
+/// The rules that pictures are drawn by. In a page the variables follow the reader's choice of
+/// light or dark.
 pub(in crate::report) const RULES: &str = "\
 .chart { font-family: system-ui, -apple-system, \"Segoe UI\", Roboto, \"Noto Sans\", \"DejaVu Sans\", sans-serif; font-size: 12px; }
 .chart text { fill: var(--soft); }
@@ -85,7 +87,8 @@ enum Stroke {
     Paper,
 }
 
-/// The looks of all series of a page: a series looks the same in all charts, and series that meet in a chart differ.
+/// The looks of all series of a page: a series looks the same in all charts, and series that meet
+/// in a chart differ.
 #[derive(Clone, Debug)]
 pub(in crate::report) struct Styles {
     /// Names that meet in a chart, directly or by way of others, in the order in which they appear.
@@ -129,8 +132,8 @@ impl Styles {
         }
     }
 
-    /// Of a paper's line: as our series whose name its own contains (the longest such name), else in the text's colour with
-    /// the mark of that number.
+    /// Of a paper's line: as our series whose name its own contains (the longest such name), else
+    /// in the text's colour with the mark of that number.
     pub(super) fn paper(&self, name: &str, number: usize) -> Style {
         let names = self.families.iter().flatten();
         let contained = names.filter(|ours| name.contains(ours.as_str()));

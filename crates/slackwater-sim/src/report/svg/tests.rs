@@ -1,6 +1,7 @@
 //! Pictures of charts as they should be, and of charts as they should not be.
 //!
-//! Each picture is checked for what is true of all: well-formed, the same twice, no value that is not a number.
+//! Each picture is checked for what is true of all: well-formed, the same twice, no value that is
+//! not a number.
 
 use super::*;
 use crate::figure::Line;

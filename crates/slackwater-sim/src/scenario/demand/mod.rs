@@ -1,16 +1,19 @@
-//! What a scenario asks of the machine that plays it: how many queries are under way at once, and the memory for them.
+//! What a scenario asks of the machine that plays it: how many queries are under way at once, and
+//! the memory for them.
 //!
-//! A reckoning with flows, before anything is played: what comes in less what can be served, over the run. There are two: what
-//! is to be expected where load is spread evenly over the replicas, as memory is reckoned by; and what no policy can do with
-//! less of, which alone may call a scenario a mistake.
+//! A reckoning with flows, before anything is played: what comes in less what can be served, over
+//! the run. There are two: what is to be expected where load is spread evenly over the replicas, as
+//! memory is reckoned by; and what no policy can do with less of, which alone may call a scenario a
+//! mistake.
 
 use super::{FailureCost, Group, Scenario, Service, nanoseconds};
 use core::time::Duration;
 
-/// What one query under way takes: the client's side, the copy at the replica, and the room that tables grow by. Measured
-/// with twenty million of them.
+/// What one query under way takes: the client's side, the copy at the replica, and the room that
+/// tables grow by. Measured with twenty million of them.
 const QUERY_BYTES: f64 = 320.0;
-/// What a deadline takes, which is kept until its time comes, whether or not the query has been answered.
+/// What a deadline takes, which is kept until its time comes, whether or not the query has been
+/// answered.
 const DEADLINE_BYTES: f64 = 48.0;
 /// What a second of a replica's utilization, and the count of its queries in it, take.
 const SAMPLE_BYTES: f64 = 16.0;
@@ -24,8 +27,8 @@ const HISTOGRAM_BYTES: f64 = 65_536.0;
 const PAIR_BYTES: f64 = 200.0;
 
 impl Scenario {
-    /// How many queries are under way at once when there are the most, where each replica gets the same share of the load: at
-    /// the replicas, answered or given up or not, and on the network.
+    /// How many queries are under way at once when there are the most, where each replica gets the
+    /// same share of the load: at the replicas, answered or given up or not, and on the network.
     pub fn under_way(&self) -> f64 {
         let seconds = self.seconds();
         let share = self.load.rate / self.replicas().max(1) as f64;
@@ -49,8 +52,9 @@ impl Scenario {
         held.sum::<f64>() + self.load.rate * travelling.min(seconds)
     }
 
-    /// How many queries are under way at once at the least, whichever policy spreads them, once all have arrived: what the
-    /// whole fleet cannot serve in this time, with all that neighbours can ever leave to it.
+    /// How many queries are under way at once at the least, whichever policy spreads them, once all
+    /// have arrived: what the whole fleet cannot serve in this time, with all that neighbours can
+    /// ever leave to it.
     pub(super) fn under_way_least(&self) -> f64 {
         let seconds = (self.warmup + self.span).as_secs_f64();
         let kept = self.kept(seconds);
@@ -75,7 +79,8 @@ impl Scenario {
         held + self.load.rate * travelling.min(seconds)
     }
 
-    /// The memory that one run takes, in bytes: for queries, for what is measured, and for what clients keep of replicas.
+    /// The memory that one run takes, in bytes: for queries, for what is measured, and for what
+    /// clients keep of replicas.
     pub fn memory_bytes(&self) -> f64 {
         let deadlines = self.load.rate * self.deadline.as_secs_f64().min(self.seconds());
         let samples = self.replicas() as f64 * self.span.as_secs_f64();
@@ -100,8 +105,8 @@ impl Scenario {
         cores / group.slowness / cost_seconds
     }
 
-    /// Queries a second that no replica of the group exceeds over a run of so many seconds; none where latencies are replayed,
-    /// where there is no limit.
+    /// Queries a second that no replica of the group exceeds over a run of so many seconds; none
+    /// where latencies are replayed, where there is no limit.
     fn served_most(&self, group: &Group, seconds: f64) -> f64 {
         let (cores, bucket) = match &group.service {
             Service::Shared(sharing) => {
@@ -130,7 +135,8 @@ impl Scenario {
         })
     }
 
-    /// What a failing query costs, as a share of what others do; never more than that, as there may be none that fails.
+    /// What a failing query costs, as a share of what others do; never more than that, as there may
+    /// be none that fails.
     fn cost_share(&self, cost: FailureCost) -> f64 {
         match cost {
             FailureCost::Share(share) => share,
@@ -138,7 +144,8 @@ impl Scenario {
         }
     }
 
-    /// What a query takes where latencies are replayed, usually and in a spell of lower capacity, in seconds.
+    /// What a query takes where latencies are replayed, usually and in a spell of lower capacity,
+    /// in seconds.
     fn latencies(&self, group: &Group) -> Option<[f64; 2]> {
         let mean_ns = match &group.service {
             Service::Latency => self.cost.mean_ns(),
@@ -182,8 +189,8 @@ fn lasting_cores(service: &Service) -> f64 {
     }
 }
 
-/// The share of so many seconds that a replica does not stall, as is to be expected; at most the time until the first stall's
-/// end is all its own.
+/// The share of so many seconds that a replica does not stall, as is to be expected; at most the
+/// time until the first stall's end is all its own.
 fn up_share(group: &Group, seconds: f64) -> f64 {
     group.stall.map_or(1.0, |stall| {
         let (every, lasts) = (stall.every.as_secs_f64(), stall.lasts.as_secs_f64());

@@ -217,7 +217,8 @@ fn a_spell_counts_for_as_long_as_it_lasts() {
     let usual = scenario.under_way();
     spell(&mut scenario, 1);
     near(scenario.under_way_least(), 0.0);
-    // The small replicas serve 750 a second less, for a second; the large ones, at 5 % of theirs, keep up.
+    // The small replicas serve 750 a second less, for a second; the large ones, at 5 % of theirs,
+    // keep up.
     near(scenario.under_way(), usual + 90.0 * 750.0);
     spell(&mut scenario, 10_000);
     let lost = 0.75 * 0.99;
@@ -282,7 +283,8 @@ fn a_mix_is_under_way_while_it_waits_and_costs_less() {
         cost: 0.5,
     };
     scenario.load.mix = Some(mix);
-    // 1.5 times three quarters is too much by an eighth of what can be done; while it costs 0.625, it is not.
+    // 1.5 times three quarters is too much by an eighth of what can be done; while it costs 0.625,
+    // it is not.
     let seconds = (scenario.warmup + scenario.span + scenario.deadline).as_secs_f64();
     let served = rate / 1.5 / 0.75;
     near(scenario.under_way(), (rate - served) * seconds + rate * 0.5);

@@ -86,7 +86,8 @@ impl Checks {
     }
 }
 
-/// A number as its writer would recognise it: one that is enormous or tiny with an exponent, not with hundreds of digits.
+/// A number as its writer would recognise it: one that is enormous or tiny with an exponent, not
+/// with hundreds of digits.
 fn shown(number: f64) -> String {
     if number == 0.0 || (1e-9..1e15).contains(&number.abs()) || !number.is_finite() {
         number.to_string()

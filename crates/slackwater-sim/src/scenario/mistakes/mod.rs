@@ -1,7 +1,8 @@
 //! What is wrong with a scenario: every impossible value, by the path of its field.
 //!
-//! Possible is not sensible: a load above what the fleet can do may be played, and so may replicas that fail every query.
-//! Everything has a largest value, so that a scenario without mistakes ends, and fits under a policy that can carry its load.
+//! Possible is not sensible: a load above what the fleet can do may be played, and so may replicas
+//! that fail every query. Everything has a largest value, so that a scenario without mistakes ends,
+//! and fits under a policy that can carry its load.
 
 mod checks;
 mod quota;
@@ -49,7 +50,8 @@ const WORKERS_MAX: usize = 100_000;
 const SLOWNESS_MAX: f64 = 1e6;
 /// The widest spread of a logarithm: beyond it, means are of a size that no run ever meets.
 const SIGMA_MAX: f64 = 5.0;
-/// The largest share of one client in units of another's, and the largest tail index: without effect beyond.
+/// The largest share of one client in units of another's, and the largest tail index: without
+/// effect beyond.
 const FACTOR_MAX: f64 = 1e9;
 /// The longest trace.
 const TRACE_MAX: usize = 10_000_000;

@@ -6,11 +6,13 @@ use crate::scenario::{Neighbour, Quota};
 use core::ops::Bound;
 use core::time::Duration;
 
-/// The least quota and the shortest period, as the kernel has it: what is shorter is a slow replica.
+/// The least quota and the shortest period, as the kernel has it: what is shorter is a slow
+/// replica.
 const QUOTA_MIN: Duration = Duration::from_millis(1);
 /// The longest period of a quota, as the kernel has it.
 const PERIOD_MAX: Duration = Duration::from_secs(1);
-/// The shortest stay of a neighbour within a quota: one that comes and goes more often is one that takes less.
+/// The shortest stay of a neighbour within a quota: one that comes and goes more often is one that
+/// takes less.
 const NEIGHBOUR_MIN: Duration = Duration::from_millis(1);
 
 impl Quota {

@@ -7,31 +7,34 @@ use http::response::Parts;
 use slackwater_core::policy::Outcome;
 use std::io;
 
-/// Tells a query's [`Outcome`]. What it says never changes the response or the error that the client gets.
+/// Tells a query's [`Outcome`]. What it says never changes the response or the error that the
+/// client gets.
 pub trait Classify: Send + Sync + 'static {
-    /// The outcome as far as the response's head tells, if its body comes to its end. By default failed at a status of
-    /// 500 or more, or at a gRPC status that blames the server, which is in the head if there is no body: `UNKNOWN`,
-    /// `DEADLINE_EXCEEDED`, `RESOURCE_EXHAUSTED`, `UNIMPLEMENTED`, `INTERNAL`, `UNAVAILABLE`, `DATA_LOSS`. Pushed back at 429
-    /// or 503 with `retry-after`, and at `RESOURCE_EXHAUSTED` or `UNAVAILABLE` with `grpc-retry-pushback-ms`.
+    /// The outcome as far as the response's head tells, if its body comes to its end. By default
+    /// failed at a status of 500 or more, or at a gRPC status that blames the server, which is in
+    /// the head if there is no body: `UNKNOWN`, `DEADLINE_EXCEEDED`, `RESOURCE_EXHAUSTED`,
+    /// `UNIMPLEMENTED`, `INTERNAL`, `UNAVAILABLE`, `DATA_LOSS`. Pushed back at 429 or 503 with
+    /// `retry-after`, and at `RESOURCE_EXHAUSTED` or `UNAVAILABLE` with `grpc-retry-pushback-ms`.
     fn head(&self, head: &Parts) -> Outcome {
         head_outcome(head.status, &head.headers)
     }
 
-    /// The outcome, when the response ends in trailers. By default failed or pushed back if they have one of those gRPC
-    /// statuses, else `by_head`.
+    /// The outcome, when the response ends in trailers. By default failed or pushed back if they
+    /// have one of those gRPC statuses, else `by_head`.
     fn trailers(&self, trailers: &HeaderMap, by_head: Outcome) -> Outcome {
         trailers_outcome(trailers, by_head)
     }
 
-    /// The outcome of a query to which the service has no response. By default unreachable if an I/O error among its causes is
-    /// one that only connecting can give, else timed out or broken off by the first of them that says so, else failed.
+    /// The outcome of a query to which the service has no response. By default unreachable if an
+    /// I/O error among its causes is one that only connecting can give, else timed out or broken
+    /// off by the first of them that says so, else failed.
     fn error(&self, error: &(dyn Error + 'static)) -> Outcome {
         outcome_of_error(error)
     }
 }
 
-/// The default: a 5xx status, a gRPC status that blames the server and any error are failures, and an error that began as a failure to connect says that the
-/// replica never saw the query.
+/// The default: a 5xx status, a gRPC status that blames the server and any error are failures, and
+/// an error that began as a failure to connect says that the replica never saw the query.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ByStatus;
 

@@ -5,8 +5,9 @@ use slackwater_core::ReplicaId;
 use slackwater_core::policy::Query;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Where copies of one query have gone. Among a request's extensions it keeps a [`Balance`](super::Balance) from sending a
-/// further copy to a replica that has one: clones share it, and so do the clones of a request that has it. `[H1]`
+/// Where copies of one query have gone. Among a request's extensions it keeps a
+/// [`Balance`](super::Balance) from sending a further copy to a replica that has one: clones share
+/// it, and so do the clones of a request that has it. `[H1]`
 #[derive(Clone, Debug, Default)]
 pub struct Copies(Arc<Mutex<Vec<ReplicaId>>>);
 

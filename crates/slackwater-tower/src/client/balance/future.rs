@@ -1,4 +1,5 @@
-//! One query on its way: choose, wait for the chosen service, call it, hand the lease to the response's body.
+//! One query on its way: choose, wait for the chosen service, call it, hand the lease to the
+//! response's body.
 
 use super::body::LeasedBody;
 use super::{Chosen, Copies, NoReplica, Shared};

@@ -1,7 +1,7 @@
 //! Who is in the fleet: a future that follows service discovery.
 //!
-//! Discovery may name a successor at an address before it takes the predecessor back. Such a key waits, and joins when its
-//! place is free.
+//! Discovery may name a successor at an address before it takes the predecessor back. Such a key
+//! waits, and joins when its place is free.
 
 use super::Shared;
 use crate::client::replicas::{InsertError, ReplicaAddrs};
@@ -22,11 +22,11 @@ const CHANGES_AT_ONCE: usize = 128;
 const LEFT_OUT_MAX: usize = 1024;
 
 pin_project! {
-    /// Applies the changes that `D` discovers to a [`Balance`](super::Balance). Spawn it: members change when they change,
-    /// not when the next query happens to come.
+    /// Applies the changes that `D` discovers to a [`Balance`](super::Balance). Spawn it: members
+    /// change when they change, not when the next query happens to come.
     ///
-    /// It ends when `D` ends, which leaves the members as they are, with the error of a `D` that fails, or when the last
-    /// handle of the service is gone.
+    /// It ends when `D` ends, which leaves the members as they are, with the error of a `D` that
+    /// fails, or when the last handle of the service is gone.
     #[must_use = "futures do nothing unless polled"]
     pub struct Membership<D: Discover, A, B> {
         #[pin]
@@ -102,7 +102,8 @@ struct LeftOut<K, S> {
 }
 
 impl<K: Hash + Eq, S> Members<K, S> {
-    /// A key that is inserted again gets the new service; as the same replica, if it is still at the same place.
+    /// A key that is inserted again gets the new service; as the same replica, if it is still at
+    /// the same place.
     fn insert<B>(&mut self, balance: &Shared<S, B>, key: K, addrs: ReplicaAddrs, service: S) {
         self.left_out.retain(|left_out| left_out.key != key);
         let before = self.placed.remove(&key);
@@ -113,8 +114,8 @@ impl<K: Hash + Eq, S> Members<K, S> {
             self.placed.insert(key, (replica, addrs));
             return;
         }
-        // The new place before the old one goes, so that the fleet is never without both; unless the old one is in its
-        // way.
+        // The new place before the old one goes, so that the fleet is never without both; unless
+        // the old one is in its way.
         let mut joined = balance.insert(addrs, service);
         if let Some((replica, _)) = before {
             balance.remove(replica);
@@ -156,7 +157,8 @@ impl<K: Hash + Eq, S> Members<K, S> {
         }
     }
 
-    /// Lets those join whom nothing keeps out any more, now that a replica is no longer `at` its place.
+    /// Lets those join whom nothing keeps out any more, now that a replica is no longer `at` its
+    /// place.
     fn fill<B>(&mut self, balance: &Shared<S, B>, at: ReplicaAddrs) {
         // Once round, so that those who stay keep their order.
         for _ in 0..self.left_out.len() {

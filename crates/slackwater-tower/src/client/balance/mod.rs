@@ -31,17 +31,20 @@
 //!
 //! # Readiness
 //!
-//! `poll_ready` is always ready, and says nothing about replicas: the choice is made in `call`, when there is a query to
-//! choose for. The response future clones the chosen service, drives *that clone* to readiness and calls it, so nothing
-//! is reserved by a caller who then does not call, no clone inherits a readiness that it has not got, and no replica
-//! waits for the next query to make progress. While the chosen service is not ready the query counts as in flight there,
-//! which is what it is. Limits, time-outs and load shedding belong in layers around this one. Services must be `Clone`;
-//! those that are not go into a [`tower::buffer`](https://docs.rs/tower/latest/tower/buffer/index.html) each.
+//! `poll_ready` is always ready, and says nothing about replicas: the choice is made in `call`,
+//! when there is a query to choose for. The response future clones the chosen service, drives *that
+//! clone* to readiness and calls it, so nothing is reserved by a caller who then does not call, no
+//! clone inherits a readiness that it has not got, and no replica waits for the next query to make
+//! progress. While the chosen service is not ready the query counts as in flight there, which is
+//! what it is. Limits, time-outs and load shedding belong in layers around this one. Services must
+//! be `Clone`; those that are not go into a
+//! [`tower::buffer`](https://docs.rs/tower/latest/tower/buffer/index.html) each.
 //!
 //! # The end of a query
 //!
-//! Its lease ends when the response's body has ended, or with whatever drops it: the response future or the body. A
-//! response without body ends at once. What `101 Switching Protocols` leads to is not watched.
+//! Its lease ends when the response's body has ended, or with whatever drops it: the response
+//! future or the body. A response without body ends at once. What `101 Switching Protocols` leads
+//! to is not watched.
 
 mod body;
 mod classify;
@@ -88,8 +91,8 @@ pub struct Balance<S, B> {
 /// What all handles share.
 pub(super) struct Shared<S, B> {
     balancer: Balancer,
-    /// The service of each replica that `balancer` knows. Changed together with the balancer, under this lock; picks take
-    /// it for reading, so that a replica that is picked has a service.
+    /// The service of each replica that `balancer` knows. Changed together with the balancer, under
+    /// this lock; picks take it for reading, so that a replica that is picked has a service.
     services: RwLock<ReplicaMap<S>>,
     classify: Arc<dyn Classify>,
     hint: Option<HintOf<B>>,
@@ -105,8 +108,9 @@ pub(super) struct Chosen<S> {
 }
 
 impl<S, B> Balance<S, B> {
-    /// A service over what `discover` discovers, and the future that follows it, to be spawned. `addrs` tells a key's
-    /// addresses. The balancer's members are this service's alone from now on. Spawn [`Balancer::drive`], too.
+    /// A service over what `discover` discovers, and the future that follows it, to be spawned.
+    /// `addrs` tells a key's addresses. The balancer's members are this service's alone from now
+    /// on. Spawn [`Balancer::drive`], too.
     pub fn new<D, A>(balancer: Balancer, discover: D, addrs: A) -> (Self, Membership<D, A, B>)
     where
         D: Discover<Service = S>,
@@ -146,7 +150,8 @@ impl<B> BalanceBuilder<B> {
     }
 
     /// Puts into the probes for a query what `hint` reads off its request: at most
-    /// [`HINT_BYTES_MAX`] bytes; a longer one is left out, and the first such logged. Only asked by policies that probe for each query. `[S3]`
+    /// [`HINT_BYTES_MAX`] bytes; a longer one is left out, and the first such logged. Only asked by
+    /// policies that probe for each query. `[S3]`
     #[must_use]
     pub fn hint(
         mut self,

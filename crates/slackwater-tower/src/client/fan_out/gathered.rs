@@ -87,13 +87,15 @@ impl<T, E> Gathered<T, E> {
         self.answered == self.leaves.len()
     }
 
-    /// As many have as the settings call good enough. It may be fewer: where the deadline came first, or too many failed.
+    /// As many have as the settings call good enough. It may be fewer: where the deadline came
+    /// first, or too many failed.
     pub const fn is_enough(&self) -> bool {
         self.answered >= self.enough
     }
 }
 
-/// No canary has answered well, so the other shards were not asked: the request may be one that brings servers down.
+/// No canary has answered well, so the other shards were not asked: the request may be one that
+/// brings servers down.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CanaryError<E> {
     /// The shards that were asked, each with how it failed; `None`: it had not answered in time.

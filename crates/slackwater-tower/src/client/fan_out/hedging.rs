@@ -32,8 +32,9 @@ impl Hedging {
         self.hedger.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks once, and again whenever that is late and the hedger lets it be. The first good answer is taken, and the other
-    /// copies dropped. Who fails is not the end while another one is awaited; if all do, it is the first copy's error.
+    /// Asks once, and again whenever that is late and the hedger lets it be. The first good answer
+    /// is taken, and the other copies dropped. Who fails is not the end while another one is
+    /// awaited; if all do, it is the first copy's error.
     pub(super) async fn ask<T, E, F>(&self, ask: impl Fn() -> F) -> Result<T, E>
     where
         F: Future<Output = Result<T, E>>,

@@ -4,18 +4,23 @@
 //! brings servers down brings down all of them. [`FanOut`] asks many and bounds both, by the means
 //! of "The Tail at Scale" (Dean and Barroso, 2013). `[H3]`
 //!
-//! - **Canary requests.** One or two leaves are asked first, and the rest when one of these has answered well. If none does,
-//!   the rest is not asked at all, and the error says so ([`CanaryError`]). The price is the time of one more answer.
-//! - **Good enough.** The result is there when a share of the leaves has answered, or when the time is over, whichever comes
-//!   first. It tells what came of each leaf ([`Gathered`]): answered, failed, not waited for, not even asked.
-//! - **Hedged leaves** ([`FanOut::with_hedging`]). A leaf that is late is asked again, for a budget. The shard's own
-//!   service decides where the further copy goes; a `Balance` sends it to another replica ([`FanOut::call_http`]).
-//! - **Cancellation of the rest.** Everything runs within the one future, and nothing is spawned: what is no longer waited
-//!   for is dropped with it, and whoever drops the future takes all of it back.
+//! - **Canary requests.** One or two leaves are asked first, and the rest when one of these has
+//!   answered well. If none does, the rest is not asked at all, and the error says so
+//!   ([`CanaryError`]). The price is the time of one more answer.
+//! - **Good enough.** The result is there when a share of the leaves has answered, or when the time
+//!   is over, whichever comes first. It tells what came of each leaf ([`Gathered`]): answered,
+//!   failed, not waited for, not even asked.
+//! - **Hedged leaves** ([`FanOut::with_hedging`]). A leaf that is late is asked again, for a
+//!   budget. The shard's own service decides where the further copy goes; a `Balance` sends it to
+//!   another replica ([`FanOut::call_http`]).
+//! - **Cancellation of the rest.** Everything runs within the one future, and nothing is spawned:
+//!   what is no longer waited for is dropped with it, and whoever drops the future takes all of it
+//!   back.
 //!
-//! A shard is a tower `Service` that can be cloned, such as a [`Balance`](super::Balance) over the shard's replicas, or
-//! whatever a closure makes of its number. `Ok` is a good answer: what else is none (a response that says 500) the leaf
-//! has to make an `Err` of, as it has to read a body that is to be a part of the result.
+//! A shard is a tower `Service` that can be cloned, such as a [`Balance`](super::Balance) over the
+//! shard's replicas, or whatever a closure makes of its number. `Ok` is a good answer: what else is
+//! none (a response that says 500) the leaf has to make an `Err` of, as it has to read a body that
+//! is to be a part of the result.
 //!
 //! ```
 //! use core::time::Duration;
@@ -88,10 +93,11 @@ impl FanOut {
         }
     }
 
-    /// Leaves other than canaries are asked again when they are late, which is told by how long leaves took lately, all
-    /// shards together. A fan-out's own leaves count as queries of the budget.
-    /// [`HedgeSettings::for_fan_out`](slackwater_core::tail::HedgeSettings::for_fan_out) are settings for it: who waits for
-    /// a hundred leaves meets both copies of one stuck where a single query hardly ever does. `[H1]`
+    /// Leaves other than canaries are asked again when they are late, which is told by how long
+    /// leaves took lately, all shards together. A fan-out's own leaves count as queries of the
+    /// budget. [`HedgeSettings::for_fan_out`](slackwater_core::tail::HedgeSettings::for_fan_out)
+    /// are settings for it: who waits for a hundred leaves meets both copies of one stuck where a
+    /// single query hardly ever does. `[H1]`
     #[must_use]
     pub fn with_hedging(mut self, config: HedgeConfig) -> Self {
         self.hedging = Some(Hedging::new(config));
@@ -103,8 +109,8 @@ impl FanOut {
         self.hedging.as_ref().map(Hedging::counters)
     }
 
-    /// Asks each of these shards what `request` makes for its number; again for each further copy. A service is
-    /// cloned for each call, and it is the clone that gets ready.
+    /// Asks each of these shards what `request` makes for its number; again for each further copy.
+    /// A service is cloned for each call, and it is the clone that gets ready.
     pub async fn call<S, R>(
         &self,
         shards: &[S],
@@ -124,8 +130,9 @@ impl FanOut {
         self.run(shards.len(), ask).await
     }
 
-    /// As [`FanOut::call`], and each copy goes to another replica than those before it where a shard is a
-    /// [`Balance`](super::Balance), by way of the [`Copies`] that are put among the extensions of all.
+    /// As [`FanOut::call`], and each copy goes to another replica than those before it where a
+    /// shard is a [`Balance`](super::Balance), by way of the [`Copies`] that are put among the
+    /// extensions of all.
     pub async fn call_http<S, B>(
         &self,
         shards: &[S],
@@ -143,9 +150,10 @@ impl FanOut {
         self.call(shards, request).await
     }
 
-    /// Asks so many shards, by the future that `ask` makes for each one's number, from 0 on; again for each further copy.
-    /// Each fan-out begins one shard further on than the one before: all take turns as canaries, and in having to wait
-    /// where there are more than may be asked at a time.
+    /// Asks so many shards, by the future that `ask` makes for each one's number, from 0 on; again
+    /// for each further copy. Each fan-out begins one shard further on than the one before: all
+    /// take turns as canaries, and in having to wait where there are more than may be asked at a
+    /// time.
     pub async fn run<T, E, F>(
         &self,
         shards: usize,

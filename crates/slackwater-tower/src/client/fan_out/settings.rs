@@ -11,23 +11,26 @@ const CONCURRENCY_MAX: usize = 100_000;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FanOutSettings {
-    /// Leaves that are asked first; the others are asked when one of these has answered well. Default 2, so that one
-    /// shard that is down stops nothing. 0: all are asked at once, as they are where there are no more leaves than
-    /// canaries, and so nobody to protect. [The Tail at Scale, "Canary requests"]
+    /// Leaves that are asked first; the others are asked when one of these has answered well.
+    /// Default 2, so that one shard that is down stops nothing. 0: all are asked at once, as they
+    /// are where there are no more leaves than canaries, and so nobody to protect. [The Tail at
+    /// Scale, "Canary requests"]
     pub canaries: usize,
     /// In which one canary has to answer well: above 0 to 1 hour, default 1 s.
     pub canary_timeout: Duration,
-    /// The share of leaves whose answers are good enough: 0 to 1, default 1, which is all of them. Rounded up to whole
-    /// leaves. At 0 what has come by `enough_after` is. [The Tail at Scale, "Good enough"]
+    /// The share of leaves whose answers are good enough: 0 to 1, default 1, which is all of them.
+    /// Rounded up to whole leaves. At 0 what has come by `enough_after` is. [The Tail at Scale,
+    /// "Good enough"]
     pub enough: Quantile,
-    /// When `enough` may first end a fan-out, from its start: 0 to 1 hour, default 0. Results that are not complete should
-    /// be rare, and this is what makes them so: with the time that most fan-outs take, only the others are cut short.
+    /// When `enough` may first end a fan-out, from its start: 0 to 1 hour, default 0. Results that
+    /// are not complete should be rare, and this is what makes them so: with the time that most
+    /// fan-outs take, only the others are cut short.
     pub enough_after: Duration,
-    /// When a fan-out ends with whatever it has, from its start: above 0 to 1 hour; `None`, the default: when all leaves
-    /// have.
+    /// When a fan-out ends with whatever it has, from its start: above 0 to 1 hour; `None`, the
+    /// default: when all leaves have.
     pub deadline: Option<Duration>,
-    /// Leaves that are waited for at a time, at most: 1 to 100,000, default 1000. The others are asked as these end.
-    /// Further copies do not count.
+    /// Leaves that are waited for at a time, at most: 1 to 100,000, default 1000. The others are
+    /// asked as these end. Further copies do not count.
     pub concurrency_max: usize,
 }
 

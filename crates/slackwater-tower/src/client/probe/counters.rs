@@ -1,6 +1,7 @@
 //! What has happened to probes on the wire, one struct for all carriers.
 
-/// Counts of a prober's events since it was made; each only rises. Those that a carrier has no use for stay 0.
+/// Counts of a prober's events since it was made; each only rises. Those that a carrier has no use
+/// for stay 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ProbeCounters {

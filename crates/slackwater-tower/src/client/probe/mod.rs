@@ -1,8 +1,9 @@
 //! Probes on their way: what carries them, and how answers come back.
 //!
-//! A [`Prober`] takes a probe without waiting, or refuses it; what becomes of it comes back through [`Reports`]. Two
-//! carriers are here, [`UdpProber`] and [`HttpProber`], and [`NoProber`] for policies that ask nobody. A prober that
-//! never answers harms nothing: the policy watches each probe's deadline itself.
+//! A [`Prober`] takes a probe without waiting, or refuses it; what becomes of it comes back through
+//! [`Reports`]. Two carriers are here, [`UdpProber`] and [`HttpProber`], and [`NoProber`] for
+//! policies that ask nobody. A prober that never answers harms nothing: the policy watches each
+//! probe's deadline itself.
 
 mod counters;
 mod http;
@@ -24,20 +25,23 @@ use slackwater_core::policy::ProbeId;
 use slackwater_core::{Instant, LoadReport, ReplicaId};
 use std::sync::Weak;
 
-/// Carries probes, for one balancer: a prober knows one way back for answers. An `Arc` of it is for looking at its
-/// counters, not for a second balancer.
+/// Carries probes, for one balancer: a prober knows one way back for answers. An `Arc` of it is for
+/// looking at its counters, not for a second balancer.
 pub trait Prober: Debug + Send + Sync + 'static {
-    /// Called once, before the first probe, within the owner's tokio runtime: here tasks are spawned and `reports` is
-    /// kept. The prober must not outlive its use: its tasks end when it is dropped. A second call, which only a prober
-    /// given to two balancers can get, is a mistake: it is ignored, and logged as an error.
+    /// Called once, before the first probe, within the owner's tokio runtime: here tasks are
+    /// spawned and `reports` is kept. The prober must not outlive its use: its tasks end when it is
+    /// dropped. A second call, which only a prober given to two balancers can get, is a mistake: it
+    /// is ignored, and logged as an error.
     fn start(&self, reports: Reports);
 
-    /// Takes a probe to send, or refuses it. Called on a query's path, so it must neither wait nor do work that could be
-    /// done later. A probe taken should come back as a report or as lost; one refused must not.
+    /// Takes a probe to send, or refuses it. Called on a query's path, so it must neither wait nor
+    /// do work that could be done later. A probe taken should come back as a report or as lost; one
+    /// refused must not.
     fn send(&self, probe: ProbeToSend) -> Result<(), Refused>;
 
-    /// Hands in the answers that have come. Called before each pick, and before a timeout is handled, so that answers need
-    /// wake nobody: it must neither wait nor block. `now` is the balancer's clock.
+    /// Hands in the answers that have come. Called before each pick, and before a timeout is
+    /// handled, so that answers need wake nobody: it must neither wait nor block. `now` is the
+    /// balancer's clock.
     fn collect(&self, now: Instant) {
         let _ = now;
     }
@@ -170,7 +174,8 @@ impl Reports {
         Self(balancer)
     }
 
-    /// A probe has been answered. After its deadline this is counted and has no other effect. `[A4]`
+    /// A probe has been answered. After its deadline this is counted and has no other effect.
+    /// `[A4]`
     pub fn report(&self, token: ProbeToken, report: &LoadReport) {
         if let Some(balancer) = self.balancer() {
             balancer.report(token, report);
@@ -204,8 +209,8 @@ impl Reports {
     }
 }
 
-/// Sends no probes. For policies that want none; with one that does, each counts as lost, and replicas become silent.
-/// `[A13]`
+/// Sends no probes. For policies that want none; with one that does, each counts as lost, and
+/// replicas become silent. `[A13]`
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoProber;
 

@@ -1,7 +1,8 @@
 //! How long a probe takes there and back, where nothing holds it up.
 //!
-//! An answer may have waited in its socket until somebody came for it, or for its turn here or there. So of sixteen probes that
-//! follow each other the fastest counts; and of such, the newer more than the older.
+//! An answer may have waited in its socket until somebody came for it, or for its turn here or
+//! there. So of sixteen probes that follow each other the fastest counts; and of such, the newer
+//! more than the older.
 
 use core::time::Duration;
 

@@ -1,4 +1,5 @@
-//! The tower layer that lets HTTP requests wait for their turn, and turns away those that it would come too late for.
+//! The tower layer that lets HTTP requests wait for their turn, and turns away those that it would
+//! come too late for.
 
 use super::{Admission, AdmittedBody, Entry, Permit, Shed, Waiting};
 use crate::server::end_by_head;
@@ -16,9 +17,10 @@ use tower_service::Service;
 
 /// Puts an [`Admission`] before a service.
 ///
-/// [`LoadLayer`](crate::server::LoadLayer) goes outside of it, so that those that wait count as in flight, and probes are
-/// answered however long the queue is. How urgent a request is and how much time it has is read from its fields
-/// ([`asks`](crate::wire::asks)); what is turned away is answered as [`shed`](crate::wire::shed) says.
+/// [`LoadLayer`](crate::server::LoadLayer) goes outside of it, so that those that wait count as in
+/// flight, and probes are answered however long the queue is. How urgent a request is and how much
+/// time it has is read from its fields ([`asks`](crate::wire::asks)); what is turned away is
+/// answered as [`shed`](crate::wire::shed) says.
 ///
 /// ```
 /// use slackwater_tower::server::{Load, LoadLayer};
@@ -61,8 +63,8 @@ impl<S> Layer<S> for AdmissionLayer {
 
 /// A service with a queue before it; made by [`AdmissionLayer`].
 ///
-/// It is always ready: it has room for every request, if only to turn it away. The inner service is asked whether it is
-/// ready when a request's turn has come.
+/// It is always ready: it has room for every request, if only to turn it away. The inner service is
+/// asked whether it is ready when a request's turn has come.
 #[derive(Clone, Debug)]
 pub struct AdmissionService<S> {
     inner: S,
@@ -119,7 +121,8 @@ struct Come<S, B> {
 }
 
 pin_project! {
-    /// The response of an [`AdmissionService`]. Dropped while its query waits, that gives up its turn.
+    /// The response of an [`AdmissionService`]. Dropped while its query waits, that gives up its
+    /// turn.
     #[derive(Debug)]
     #[must_use = "futures do nothing unless polled"]
     pub struct AdmissionFuture<S, B, F> {

@@ -1,14 +1,16 @@
-//! The queue before an application: so many queries are worked on at a time, others wait, and some are turned away at
-//! once, while their client still has time to go elsewhere.
+//! The queue before an application: so many queries are worked on at a time, others wait, and some
+//! are turned away at once, while their client still has time to go elsewhere.
 //!
-//! [`Admission`] joins the core's queue and limit to a clock and to tasks that wait; [`AdmissionLayer`] puts it around an
-//! HTTP service. Wherever it is used, [`Load`](super::Load) counts outside of it: what waits is load, too. `[T1]`
+//! [`Admission`] joins the core's queue and limit to a clock and to tasks that wait;
+//! [`AdmissionLayer`] puts it around an HTTP service. Wherever it is used, [`Load`](super::Load)
+//! counts outside of it: what waits is load, too. `[T1]`
 //!
-//! Where requests may be tied, the same queue drops a copy whose twin has begun elsewhere, and tells the twin's replica when
-//! one begins here: see [`Admission::tied`]. `[H2]`
+//! Where requests may be tied, the same queue drops a copy whose twin has begun elsewhere, and
+//! tells the twin's replica when one begins here: see [`Admission::tied`]. `[H2]`
 //!
-//! The state has a lock, for a limit before one application has to be one. It is held for some ten nanoseconds, by
-//! queries alone, and by what is heard of their twins: no probe waits for it. `[T5]`
+//! The state has a lock, for a limit before one application has to be one. It is held for some ten
+//! nanoseconds, by queries alone, and by what is heard of their twins: no probe waits for it.
+//! `[T5]`
 
 mod body;
 mod layer;
@@ -72,8 +74,8 @@ impl Admission {
         Self::with_peers(queue, limit, None)
     }
 
-    /// As [`Admission::new`], for requests of which other copies may be with `peers`. What those say comes by
-    /// [`respond_udp_tied`](crate::server::respond_udp_tied).
+    /// As [`Admission::new`], for requests of which other copies may be with `peers`. What those
+    /// say comes by [`respond_udp_tied`](crate::server::respond_udp_tied).
     pub fn tied(queue: QueueConfig, limit: ConcurrencyLimit, peers: Peers) -> Self {
         Self::with_peers(queue, limit, Some(peers))
     }
@@ -101,7 +103,8 @@ impl Admission {
         }
     }
 
-    /// Of which other copy a request with these fields is one, if that is with a peer: see [`tie`](crate::wire::tie).
+    /// Of which other copy a request with these fields is one, if that is with a peer: see
+    /// [`tie`](crate::wire::tie).
     pub fn tie(&self, headers: &HeaderMap) -> Option<Tie> {
         let peers = self.shared.peers.as_ref()?;
         Tie::read(headers).filter(|tie| peers.know(tie.twin.ip()))
@@ -138,7 +141,8 @@ impl Admission {
         }
     }
 
-    /// A place for a query without a twin, at once or after a wait. Dropped while it waits, the query gives up.
+    /// A place for a query without a twin, at once or after a wait. Dropped while it waits, the
+    /// query gives up.
     ///
     /// # Errors
     ///
@@ -264,7 +268,8 @@ impl Drop for Waiting {
     }
 }
 
-/// A place at the application, until it is dropped. Dropped before [`Self::head_ready`], its query was given up.
+/// A place at the application, until it is dropped. Dropped before [`Self::head_ready`], its query
+/// was given up.
 #[derive(Debug)]
 #[must_use = "dropped, the place is somebody else's"]
 pub struct Permit {
@@ -276,8 +281,8 @@ pub struct Permit {
 }
 
 impl Permit {
-    /// The head of the answer is ready: the latency that a learned limit follows ends here. The place stays taken. Only the
-    /// first call counts.
+    /// The head of the answer is ready: the latency that a learned limit follows ends here. The
+    /// place stays taken. Only the first call counts.
     pub fn head_ready(&mut self, end: End) {
         if let Some(started) = &mut self.started {
             let now = self.admission.shared.clock.now();

@@ -1,8 +1,9 @@
 //! What goes to and fro between replicas of tied copies: "this one has begun". `[H2]`
 //!
-//! One small datagram, which is never answered, and which nobody waits for. The address that it goes to comes with a request;
-//! so a replica tells nobody who is not named as a peer, and believes nobody else: no request makes it send datagrams to
-//! strangers, and who guesses at names from elsewhere is not heard.
+//! One small datagram, which is never answered, and which nobody waits for. The address that it
+//! goes to comes with a request; so a replica tells nobody who is not named as a peer, and believes
+//! nobody else: no request makes it send datagrams to strangers, and who guesses at names from
+//! elsewhere is not heard.
 
 use crate::wire::ProbeKey;
 use crate::wire::datagram::{DATAGRAM_BYTES_MAX, encode_begun};
@@ -31,20 +32,23 @@ pub struct Peers {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TieCounts {
-    /// What became of the copies. Of those that were dropped, [`AdmissionView`](super::AdmissionView) has the same number
-    /// among those that were turned away.
+    /// What became of the copies. Of those that were dropped,
+    /// [`AdmissionView`](super::AdmissionView) has the same number among those that were turned
+    /// away.
     pub copies: TiesCounters,
     /// Twins' replicas that were told that a copy has begun here.
     pub told: u64,
-    /// Those that could not be told: the socket did not take it, or there is none for such an address.
+    /// Those that could not be told: the socket did not take it, or there is none for such an
+    /// address.
     pub untold: u64,
-    /// Copies whose twin is at no peer, which were served without a tie; and datagrams that did not come from one.
+    /// Copies whose twin is at no peer, which were served without a tie; and datagrams that did not
+    /// come from one.
     pub strange: u64,
 }
 
 impl Peers {
-    /// Those whom `is_peer` knows; it is asked for each tied request, and each datagram about one. What is said is made with
-    /// `key`, where there is one.
+    /// Those whom `is_peer` knows; it is asked for each tied request, and each datagram about one.
+    /// What is said is made with `key`, where there is one.
     pub fn new(
         ties: TiesConfig,
         key: Option<ProbeKey>,
@@ -62,8 +66,8 @@ impl Peers {
         }
     }
 
-    /// They are spoken to by this socket, the one at which probes are answered, as far as it is of their family. Of two of one
-    /// family the first counts.
+    /// They are spoken to by this socket, the one at which probes are answered, as far as it is of
+    /// their family. Of two of one family the first counts.
     ///
     /// # Errors
     ///

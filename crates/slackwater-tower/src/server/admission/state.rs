@@ -1,6 +1,7 @@
 //! What the queue's lock guards: those that wait, and which of them have a twin.
 //!
-//! A copy that begins and the word that its twin has begun may come at the same moment; under one lock one of them is first.
+//! A copy that begins and the word that its twin has begun may come at the same moment; under one
+//! lock one of them is first.
 
 use super::{Asks, Permit, Shed};
 use crate::wire::tie::Tie;

@@ -138,7 +138,8 @@ async fn what_is_not_waited_for_is_in_flight_no_more() {
     let hangs = &loads[2];
     let three = fan_out(|it| it.enough = share(750_000));
     let asking = three.call(&shards, |_| Request::new(Empty::new()));
-    // The third answer comes when the one that hangs has its request: else there would be nothing to take back.
+    // The third answer comes when the one that hangs has its request: else there would be nothing
+    // to take back.
     let telling = async {
         until("it has the request", || hangs.rif().count() == 1).await;
         told.notify_one();

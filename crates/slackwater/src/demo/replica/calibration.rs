@@ -1,8 +1,10 @@
-//! Plays the pure values in virtual time, to see that the demo's defaults make its point from any seed: a balancer that
-//! sees the replicas' load is several times better at the 99th percentile than one that does not.
+//! Plays the pure values in virtual time, to see that the demo's defaults make its point from any
+//! seed: a balancer that sees the replicas' load is several times better at the 99th percentile
+//! than one that does not.
 //!
-//! `cargo test -p slackwater calibration -- --nocapture` prints the figures. Absent on purpose: Prequal itself; the
-//! shortest queue, known exactly and at once, is the simplest rule that sees, and bounds what the demo can show.
+//! `cargo test -p slackwater calibration -- --nocapture` prints the figures. Absent on purpose:
+//! Prequal itself; the shortest queue, known exactly and at once, is the simplest rule that sees,
+//! and bounds what the demo can show.
 
 use core::fmt;
 use core::time::Duration;

@@ -1,8 +1,8 @@
-//! What a request costs: CPU time of one core, drawn from a normal distribution clipped at zero, its standard deviation
-//! equal to its mean, as in the paper's testbed [Prequal §5.1].
+//! What a request costs: CPU time of one core, drawn from a normal distribution clipped at zero,
+//! its standard deviation equal to its mean, as in the paper's testbed [Prequal §5.1].
 //!
-//! The cost belongs to the request, not to the replica that serves it: it follows from the request's number, so twin
-//! fleets that are sent the same numbers have the same work to do.
+//! The cost belongs to the request, not to the replica that serves it: it follows from the
+//! request's number, so twin fleets that are sent the same numbers have the same work to do.
 
 use core::time::Duration;
 
@@ -16,13 +16,15 @@ pub(crate) struct Costs {
 }
 
 impl Costs {
-    /// Default of `mean_before_clip`: 20 ms of one core, so that the 1 ms of a timer is small beside a request.
+    /// Default of `mean_before_clip`: 20 ms of one core, so that the 1 ms of a timer is small
+    /// beside a request.
     pub(crate) const MEAN_BEFORE_CLIP: Duration = Duration::from_millis(20);
 
     /// E max(0, N(1, 1)): what clipping does to the mean.
     const CLIP_FACTOR: f64 = 1.083_315;
 
-    /// Costs with the given mean and standard deviation before clipping; 0 makes every request free.
+    /// Costs with the given mean and standard deviation before clipping; 0 makes every request
+    /// free.
     pub(crate) fn new(seed: u64, mean_before_clip: Duration) -> Self {
         Self {
             seed,
@@ -35,7 +37,8 @@ impl Costs {
         self.mean_before_clip.mul_f64(Self::CLIP_FACTOR)
     }
 
-    /// The cost of request number `number`; the same for every replica of every fleet in this world.
+    /// The cost of request number `number`; the same for every replica of every fleet in this
+    /// world.
     pub(crate) fn numbered(&self, number: u64) -> Duration {
         self.draw(&mut Draws::new(self.seed, Stream::NumberedCost, number))
     }

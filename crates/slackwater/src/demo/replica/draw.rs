@@ -1,12 +1,14 @@
 //! Seeded draws for the demo's world: what a request costs, what the neighbours do, who slows down.
 //!
-//! Every consumer opens a generator of its own by (seed, stream, index), so that a draw depends on nothing but these three
-//! and how many were taken before it there: both twin fleets see the same world, whatever order their events run in.
-//! `SplitMix64` (Steele, Lea and Flood 2014). Not for secrets; the policies' own draws come from elsewhere.
+//! Every consumer opens a generator of its own by (seed, stream, index), so that a draw depends on
+//! nothing but these three and how many were taken before it there: both twin fleets see the same
+//! world, whatever order their events run in. `SplitMix64` (Steele, Lea and Flood 2014). Not for
+//! secrets; the policies' own draws come from elsewhere.
 
 use core::time::Duration;
 
-/// What a generator is for. Streams never overlap in practice: they start at unrelated places of the cycle.
+/// What a generator is for. Streams never overlap in practice: they start at unrelated places of
+/// the cycle.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Stream {
     /// Cost of a request that carries a number; the index is that number.
@@ -59,7 +61,8 @@ impl Draws {
         radius * (core::f64::consts::TAU * self.unit()).cos()
     }
 
-    /// Uniform in `0..bound`; 0 when `bound` is 0. The bias (under `bound` / 2^64) is nothing to a demo.
+    /// Uniform in `0..bound`; 0 when `bound` is 0. The bias (under `bound` / 2^64) is nothing to a
+    /// demo.
     pub(crate) fn below(&mut self, bound: usize) -> usize {
         let wide = u128::from(self.bits()) * bound as u128;
         usize::try_from(wide >> 64).unwrap_or(0)

@@ -1,11 +1,14 @@
-//! A replica's machine in real time: the processor and the neighbours, run by timers on tokio's clock.
+//! A replica's machine in real time: the processor and the neighbours, run by timers on tokio's
+//! clock.
 //!
-//! A query is served by waiting until its job is done; nothing is computed, so two cores play a fleet of many. The
-//! future that waits owns the job: dropping it (the client went away) takes the job off the processor at once.
+//! A query is served by waiting until its job is done; nothing is computed, so two cores play a
+//! fleet of many. The future that waits owns the job: dropping it (the client went away) takes the
+//! job off the processor at once.
 //!
-//! Tokio's timers count whole milliseconds and the machine wakes at the next one after a completion is due, so a query
-//! ends up to 1 ms late, or a little more on a busy computer. Only answers are late, not the work: completions and
-//! changes of capacity take effect at their exact times, whenever the machine wakes.
+//! Tokio's timers count whole milliseconds and the machine wakes at the next one after a completion
+//! is due, so a query ends up to 1 ms late, or a little more on a busy computer. Only answers are
+//! late, not the work: completions and changes of capacity take effect at their exact times,
+//! whenever the machine wakes.
 
 use core::fmt;
 use core::time::Duration;
@@ -21,8 +24,8 @@ use super::neighbours::Neighbours;
 use super::processor::{Cores, JobId, Processor};
 use super::trouble::{Fault, Trouble};
 
-/// How many queries a replica serves at once unless told otherwise; more are refused. A replica that round robin keeps
-/// feeding while it is hobbled gathers 70 to 120 at the demo's default rate.
+/// How many queries a replica serves at once unless told otherwise; more are refused. A replica
+/// that round robin keeps feeding while it is hobbled gathers 70 to 120 at the demo's default rate.
 pub(crate) const JOBS_MAX: usize = 512;
 
 /// The machine of one replica; clones are handles to the same one.
@@ -92,7 +95,8 @@ pub(crate) enum Refusal {
 }
 
 impl Machine {
-    /// The machine of replica `index`, idle at `origin`. It moves only while [`run`](Self::run) does.
+    /// The machine of replica `index`, idle at `origin`. It moves only while [`run`](Self::run)
+    /// does.
     pub(crate) fn new(
         index: usize,
         jobs_max: usize,
@@ -139,7 +143,8 @@ impl Machine {
         }
     }
 
-    /// Serves one query: returns when `work` has been done for it. Dropping the future cancels the rest of the work.
+    /// Serves one query: returns when `work` has been done for it. Dropping the future cancels the
+    /// rest of the work.
     ///
     /// # Errors
     /// [`Refusal`], at once; or when the machine stops before the work is done.
@@ -244,7 +249,8 @@ impl Machine {
         }
     }
 
-    /// Ends [`run`](Self::run), and every query still in service with [`Refusal::Stopped`]; refuses all that come.
+    /// Ends [`run`](Self::run), and every query still in service with [`Refusal::Stopped`]; refuses
+    /// all that come.
     pub(crate) fn stop(&self) {
         let mut state = self.shared.lock();
         state.stopped = true;
@@ -306,7 +312,8 @@ impl Shared {
 }
 
 impl State {
-    /// Lets everything happen that was due by `now`, in its order, and answers those whose jobs are done.
+    /// Lets everything happen that was due by `now`, in its order, and answers those whose jobs are
+    /// done.
     fn catch_up(&mut self, now: Duration, fault: &watch::Sender<Fault>) {
         while let Some(at) = self.neighbours.poll_change(now) {
             let capacity = self.capacity(fault);

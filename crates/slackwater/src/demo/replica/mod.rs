@@ -1,11 +1,13 @@
 //! The demo's embedded replicas: a fleet of unequal servers played on one small machine.
 //!
-//! Service takes time, not CPU: a request becomes a job with a cost (`cost`) on a shared processor (`processor`) whose
-//! capacity the neighbours change (`neighbours`); all three are pure values of the time since the start and a seed
-//! (`draw`). `machine` runs them by timers, `service` makes a machine an application, `server` puts it behind HTTP.
+//! Service takes time, not CPU: a request becomes a job with a cost (`cost`) on a shared processor
+//! (`processor`) whose capacity the neighbours change (`neighbours`); all three are pure values of
+//! the time since the start and a seed (`draw`). `machine` runs them by timers, `service` makes a
+//! machine an application, `server` puts it behind HTTP.
 //!
-//! Two fleets of the same [`World`] are twins: at any time since the start the same capacity at the same replica, and
-//! the same cost for the same request. Absent on purpose: load tracking and probes, which wrap a replica from outside.
+//! Two fleets of the same [`World`] are twins: at any time since the start the same capacity at the
+//! same replica, and the same cost for the same request. Absent on purpose: load tracking and
+//! probes, which wrap a replica from outside.
 
 pub(crate) mod cost;
 mod draw;
@@ -50,16 +52,18 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// The share of its capacity that a fleet uses on average: a fleet that can do the work with room to spare, of
-    /// which a replica at its fair share has too little now and then.
+    /// The share of its capacity that a fleet uses on average: a fleet that can do the work with
+    /// room to spare, of which a replica at its fair share has too little now and then.
     const UTILISATION: f64 = 0.62;
 
-    /// The least capacity of a replica on average: a twentieth of a core, where a request of 20 ms takes 400 ms.
+    /// The least capacity of a replica on average: a twentieth of a core, where a request of 20 ms
+    /// takes 400 ms.
     const CAPACITY_MIN: Cores = Cores::from_milli(50);
 
-    /// The world of the demo: the default neighbours and costs, and capacity in proportion to the load, so that it is
-    /// as busy at any rate: 1.4 cores for each of 10 replicas at 400 requests/s. With less than one core a request takes
-    /// longer even alone. A rate so low that [`CAPACITY_MIN`](Self::CAPACITY_MIN) matters gives a fleet that idles.
+    /// The world of the demo: the default neighbours and costs, and capacity in proportion to the
+    /// load, so that it is as busy at any rate: 1.4 cores for each of 10 replicas at 400
+    /// requests/s. With less than one core a request takes longer even alone. A rate so low that
+    /// [`CAPACITY_MIN`](Self::CAPACITY_MIN) matters gives a fleet that idles.
     pub(crate) fn for_load(
         seed: u64,
         replicas: usize,

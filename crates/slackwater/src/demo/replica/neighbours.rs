@@ -1,12 +1,15 @@
-//! What the neighbours leave of each machine: the capacity of one replica over time, as a pure value.
+//! What the neighbours leave of each machine: the capacity of one replica over time, as a pure
+//! value.
 //!
-//! A replica owns an *allocation* that nobody takes, and uses what is *spare* on its machine. Spare capacity is unequal
-//! from one replica to the next for good, drifts within seconds and is taken in short bursts. And one replica of the
-//! fleet at a time, now and then, is *hobbled*: it falls to a tenth. So every replica fares well at its fair share of the
-//! load most of the time, and badly some of the time, which is what round robin cannot see.
+//! A replica owns an *allocation* that nobody takes, and uses what is *spare* on its machine. Spare
+//! capacity is unequal from one replica to the next for good, drifts within seconds and is taken in
+//! short bursts. And one replica of the fleet at a time, now and then, is *hobbled*: it falls to a
+//! tenth. So every replica fares well at its fair share of the load most of the time, and badly
+//! some of the time, which is what round robin cannot see.
 //!
-//! Everything follows from the seed and the time since the start of the world, so twin fleets see the same weather.
-//! Modelled on the antagonists of the paper's testbed [Prequal §5.1]; absent on purpose: contention that grows with use.
+//! Everything follows from the seed and the time since the start of the world, so twin fleets see
+//! the same weather. Modelled on the antagonists of the paper's testbed [Prequal §5.1]; absent on
+//! purpose: contention that grows with use.
 
 use core::time::Duration;
 
@@ -16,12 +19,14 @@ use super::processor::Cores;
 /// How the neighbours of a fleet behave. Shares are of 1.
 #[derive(Debug, Clone)]
 pub(crate) struct Neighbourhood {
-    /// What a replica has on average over the fleet and over time, while it is not hobbled. Default 1.4 cores.
+    /// What a replica has on average over the fleet and over time, while it is not hobbled. Default
+    /// 1.4 cores.
     pub(crate) capacity_mean: Cores,
-    /// The part of `capacity_mean` that is the replica's own; the rest is the average spare. Default 0.65; at 1 the
-    /// neighbours take nothing, at 0 they may take everything.
+    /// The part of `capacity_mean` that is the replica's own; the rest is the average spare.
+    /// Default 0.65; at 1 the neighbours take nothing, at 0 they may take everything.
     pub(crate) allocation_share: f64,
-    /// How far the spare capacity drifts over seconds: standard deviation of its logarithm. Default 0.4; 0 is steady.
+    /// How far the spare capacity drifts over seconds: standard deviation of its logarithm. Default
+    /// 0.4; 0 is steady.
     pub(crate) drift: f64,
     /// The same for bursts that last some tenths of a second. Default 0.5.
     pub(crate) burst: f64,
@@ -29,10 +34,11 @@ pub(crate) struct Neighbourhood {
     pub(crate) hobbles: Option<Hobbles>,
 }
 
-/// The slow episodes. Each chooses a replica at random, never the same twice in a row (unless it is alone).
+/// The slow episodes. Each chooses a replica at random, never the same twice in a row (unless it is
+/// alone).
 ///
-/// Spans are uniform between two bounds rather than exponential, so that a run of half a minute sees its three or four
-/// whatever the seed.
+/// Spans are uniform between two bounds rather than exponential, so that a run of half a minute
+/// sees its three or four whatever the seed.
 #[derive(Debug, Clone)]
 pub(crate) struct Hobbles {
     /// What is left of the capacity. Default 0.1.
@@ -112,8 +118,8 @@ impl Neighbours {
         }
     }
 
-    /// From now on slow episodes, also one that runs, do something (`true`), or nothing: they come and go all the same, so
-    /// that twins agree on them afterwards.
+    /// From now on slow episodes, also one that runs, do something (`true`), or nothing: they come
+    /// and go all the same, so that twins agree on them afterwards.
     pub(crate) fn set_weather(&mut self, on: bool) {
         self.is_calm = !on;
     }
@@ -149,8 +155,8 @@ impl Neighbours {
         self.next_tick.min(hobbles)
     }
 
-    /// Makes the next change, if it is due at `now`, and says when it happened. Call until `None`: changes that a late
-    /// caller missed come one by one, in order.
+    /// Makes the next change, if it is due at `now`, and says when it happened. Call until `None`:
+    /// changes that a late caller missed come one by one, in order.
     pub(crate) fn poll_change(&mut self, now: Duration) -> Option<Duration> {
         let at = self.next_change();
         if at > now {
@@ -170,8 +176,9 @@ impl Neighbours {
     }
 }
 
-/// The share of replica `index` in the spare capacity, of a mean of 1: who has much is drawn, how much there is to have
-/// is not (1/n, 3/n, ... (2n-1)/n), so that every seed gives a fleet of the same strength.
+/// The share of replica `index` in the spare capacity, of a mean of 1: who has much is drawn, how
+/// much there is to have is not (1/n, 3/n, ... (2n-1)/n), so that every seed gives a fleet of the
+/// same strength.
 fn inequality(seed: u64, index: usize, replicas: usize) -> f64 {
     let mut draws = Draws::new(seed, Stream::Inequality, 0);
     let mut ranks: Vec<usize> = (0..replicas).collect();
@@ -183,7 +190,8 @@ fn inequality(seed: u64, index: usize, replicas: usize) -> f64 {
         .map_or(1.0, |&rank| (2 * rank + 1) as f64 / replicas as f64)
 }
 
-/// A factor with mean 1 that wanders and comes back: the exponential of an Ornstein-Uhlenbeck process.
+/// A factor with mean 1 that wanders and comes back: the exponential of an Ornstein-Uhlenbeck
+/// process.
 #[derive(Debug, Clone)]
 struct Wander {
     draws: Draws,

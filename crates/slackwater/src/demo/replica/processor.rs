@@ -1,13 +1,15 @@
 //! A processor that its jobs share evenly: a pure value, fed with events and asked what finished.
 //!
-//! With capacity C (cores) and n jobs, each job runs at rate min(1, C/n): one thread for each, no core to waste. As all
-//! jobs run at the same rate, one number moves instead of n: the service *attained* by a job present since the start.
-//! A job that arrives at attained service A with work W finishes when it reaches A + W, so jobs wait in the order of
-//! that sum, and arrivals, cancellations and completions cost O(log n).
+//! With capacity C (cores) and n jobs, each job runs at rate min(1, C/n): one thread for each, no
+//! core to waste. As all jobs run at the same rate, one number moves instead of n: the service
+//! *attained* by a job present since the start. A job that arrives at attained service A with work
+//! W finishes when it reaches A + W, so jobs wait in the order of that sum, and arrivals,
+//! cancellations and completions cost O(log n).
 //!
-//! Time is a `Duration` since the start of the world; here are no clock and no runtime (`machine` has them). Attained
-//! service is fixed point, in 2^-32 ns: a change of rate rounds by less than that, a completion is late by less than
-//! 1 ns. Times before the last event count as the time of that event.
+//! Time is a `Duration` since the start of the world; here are no clock and no runtime (`machine`
+//! has them). Attained service is fixed point, in 2^-32 ns: a change of rate rounds by less than
+//! that, a completion is late by less than 1 ns. Times before the last event count as the time of
+//! that event.
 
 use core::time::Duration;
 use std::collections::{BTreeSet, VecDeque};
@@ -67,7 +69,8 @@ pub(crate) struct Processor {
     /// Done, not yet polled; oldest first. Together with `jobs` at most `jobs_max`.
     completed: VecDeque<JobId>,
     arrivals: u64,
-    /// Service attained until `settled_ns`, in 2^-32 ns. Since then capacity and jobs have not changed.
+    /// Service attained until `settled_ns`, in 2^-32 ns. Since then capacity and jobs have not
+    /// changed.
     attained: u128,
     settled_ns: u64,
     /// CPU used by all jobs until `settled_ns`: nanoseconds of a thousandth of a core.
@@ -116,14 +119,15 @@ impl Processor {
         self.capacity = capacity;
     }
 
-    /// Takes a job out; its remaining work is not done. False when it is done already: then it is, or was, polled.
+    /// Takes a job out; its remaining work is not done. False when it is done already: then it is,
+    /// or was, polled.
     pub(crate) fn cancel(&mut self, now: Duration, job: JobId) -> bool {
         self.settle(now);
         self.jobs.remove(&job)
     }
 
-    /// When the next job will be done if nothing changes until then; in the past for one that waits to be polled.
-    /// `None` without jobs, or without capacity.
+    /// When the next job will be done if nothing changes until then; in the past for one that waits
+    /// to be polled. `None` without jobs, or without capacity.
     pub(crate) fn next_completion(&self) -> Option<Duration> {
         let next_ns = if self.completed.is_empty() {
             self.next_finish()?.1
@@ -162,7 +166,8 @@ impl Processor {
         self.advance(now_ns);
     }
 
-    /// Moves the jobs that are done at `now_ns` to `completed`: one by one, as each that leaves speeds up the others.
+    /// Moves the jobs that are done at `now_ns` to `completed`: one by one, as each that leaves
+    /// speeds up the others.
     fn finish_due(&mut self, now_ns: u64) {
         while let Some((job, at_ns)) = self.next_finish()
             && at_ns <= now_ns.max(self.settled_ns)

@@ -1,8 +1,9 @@
 //! One replica on a loopback port: HTTP/1.1 and h2c, told apart by the connection's first bytes.
 //!
-//! The service is wrapped by whoever spawns the replica, so that a load tracker sits where it would in a real one. A
-//! replica can be killed (its listener and connections are gone, connecting is refused) and revived on the same port,
-//! and shut down with time for what is in flight. Absent on purpose: TLS, addresses other than loopback.
+//! The service is wrapped by whoever spawns the replica, so that a load tracker sits where it would
+//! in a real one. A replica can be killed (its listener and connections are gone, connecting is
+//! refused) and revived on the same port, and shut down with time for what is in flight. Absent on
+//! purpose: TLS, addresses other than loopback.
 
 use core::fmt;
 use core::net::{Ipv4Addr, SocketAddr};
@@ -61,8 +62,9 @@ struct Life {
 }
 
 impl Replica {
-    /// Starts the replica of `machine` on a free port of 127.0.0.1. What it serves is what `wrap` makes of the inner
-    /// service: `|service| layer.layer(service)`, or `|service| service`. Tasks go to the runtime of the caller.
+    /// Starts the replica of `machine` on a free port of 127.0.0.1. What it serves is what `wrap`
+    /// makes of the inner service: `|service| layer.layer(service)`, or `|service| service`. Tasks
+    /// go to the runtime of the caller.
     ///
     /// # Errors
     /// When no port can be had.
@@ -114,11 +116,13 @@ impl Replica {
         self.life.is_some()
     }
 
-    /// Kills the replica as a crash would: its connections end in mid-air, what was in service is lost, new connections
-    /// are refused. Its machine and neighbours live on. Nothing happens to a dead one.
+    /// Kills the replica as a crash would: its connections end in mid-air, what was in service is
+    /// lost, new connections are refused. Its machine and neighbours live on. Nothing happens to a
+    /// dead one.
     ///
     /// # Errors
-    /// When the port cannot be kept; the replica is dead all the same, and `revive` will try to get the port back.
+    /// When the port cannot be kept; the replica is dead all the same, and `revive` will try to get
+    /// the port back.
     pub(crate) async fn kill(&mut self) -> io::Result<()> {
         let Some(life) = self.life.take() else {
             return Ok(());
@@ -188,7 +192,8 @@ impl fmt::Debug for Replica {
     }
 }
 
-/// A socket that holds the port without listening. Connections of the life before may linger in the kernel.
+/// A socket that holds the port without listening. Connections of the life before may linger in the
+/// kernel.
 fn bind(addr: SocketAddr) -> io::Result<TcpSocket> {
     let socket = TcpSocket::new_v4()?;
     socket.set_reuseaddr(true)?;
@@ -228,7 +233,8 @@ where
     }
 }
 
-/// Serves one connection to its end. Its errors are the client's business: it went away, or spoke no HTTP.
+/// Serves one connection to its end. Its errors are the client's business: it went away, or spoke
+/// no HTTP.
 async fn serve<S, B>(stream: TcpStream, service: TowerToHyperService<S>, life: Life)
 where
     S: Service<Request<Incoming>, Response = Response<B>> + Clone + Send + 'static,
@@ -238,7 +244,8 @@ where
     B::Data: Send,
     B::Error: Into<BoxError>,
 {
-    // Without it a small response waits for the acknowledgement of the one before; failing, it is only slower.
+    // Without it a small response waits for the acknowledgement of the one before; failing, it is
+    // only slower.
     let _ = stream.set_nodelay(true);
     let mut server = auto::Builder::new(TokioExecutor::new());
     server.http1().timer(TokioTimer::new());

@@ -1,4 +1,5 @@
-//! The troubles that somebody who watches gives a replica, on top of those that its neighbours do by themselves.
+//! The troubles that somebody who watches gives a replica, on top of those that its neighbours do
+//! by themselves.
 
 /// What is wrong with a replica.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -8,7 +9,8 @@ pub(crate) enum Fault {
     None,
     /// It is gone: connections end, new ones are refused, probes are not answered.
     Killed,
-    /// It takes connections and requests and does nothing, as if stopped with SIGSTOP; probes are not answered.
+    /// It takes connections and requests and does nothing, as if stopped with SIGSTOP; probes are
+    /// not answered.
     Stalled,
     /// It answers a part of its requests with 503 at once, and probes as ever.
     Failing {
@@ -48,7 +50,8 @@ impl Fault {
 /// All that is wrong with a replica.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Trouble {
-    /// How many hundredths of its machine a noisy neighbour takes, up to [`TAKEN_PERCENT_MAX`](Self::TAKEN_PERCENT_MAX).
+    /// How many hundredths of its machine a noisy neighbour takes, up to
+    /// [`TAKEN_PERCENT_MAX`](Self::TAKEN_PERCENT_MAX).
     pub(crate) taken_percent: u8,
     /// What is wrong with itself.
     pub(crate) fault: Fault,

@@ -1,8 +1,9 @@
 //! One frame of the live table: a [`Picture`] laid out in lines for a terminal of a given size.
 //!
-//! Two columns, a side in each; below the figures, one bar for each replica's requests in flight, so that one sees
-//! where a balancer piles them up. A fleet too large for the height gets standing bars; what still does not fit is
-//! cut off at the bottom. Pure: the same picture and size give the same lines.
+//! Two columns, a side in each; below the figures, one bar for each replica's requests in flight,
+//! so that one sees where a balancer piles them up. A fleet too large for the height gets standing
+//! bars; what still does not fit is cut off at the bottom. Pure: the same picture and size give the
+//! same lines.
 
 use crate::demo::picture::{Phase, Picture, Quantiles, Side};
 use crate::demo::verdict::{Contender, Tense, doubt, verdict};
@@ -40,7 +41,8 @@ const BLANKS: usize = 2;
 
 const SIDE_INKS: [Ink; 2] = [Ink::First, Ink::Second];
 
-/// The lines of a frame, one fewer than the terminal has, so that the cursor below them does not scroll it.
+/// The lines of a frame, one fewer than the terminal has, so that the cursor below them does not
+/// scroll it.
 pub(super) fn frame(picture: &Picture, page: &str, size: Size) -> Vec<Line> {
     let layout = Layout::new(picture, size.columns);
     let room = size.rows.saturating_sub(1);

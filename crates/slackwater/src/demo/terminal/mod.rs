@@ -1,8 +1,8 @@
 //! The demo in a terminal: a table redrawn in place, or plain lines where nothing can be redrawn.
 //!
-//! [`Table`] hides the cursor while it lives. When dropped, however the demo ends, it is gone from the screen and the cursor
-//! is back: the summary takes its place. Colours follow
-//! `NO_COLOR`; nothing is said by colour alone. `frame` lays a frame out.
+//! [`Table`] hides the cursor while it lives. When dropped, however the demo ends, it is gone from
+//! the screen and the cursor is back: the summary takes its place. Colours follow `NO_COLOR`;
+//! nothing is said by colour alone. `frame` lays a frame out.
 
 mod frame;
 
@@ -47,7 +47,8 @@ pub(super) enum Screen {
 }
 
 impl Screen {
-    /// The table where it is wanted and standard output is a terminal that can move its cursor, else lines.
+    /// The table where it is wanted and standard output is a terminal that can move its cursor,
+    /// else lines.
     pub(super) fn table_or_lines(is_table_wanted: bool, page: String) -> Self {
         let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
         if is_table_wanted && !is_dumb && io::stdout().is_terminal() {

@@ -1,6 +1,6 @@
-//! The generator against real sockets on loopback: stalls, caps, stops, and what arrives at the target. What refuses,
-//! hangs, closes early or answers nonsense is in `errors`. Every wait is for a condition; whatever never happens ends at
-//! a limit.
+//! The generator against real sockets on loopback: stalls, caps, stops, and what arrives at the
+//! target. What refuses, hangs, closes early or answers nonsense is in `errors`. Every wait is for
+//! a condition; whatever never happens ends at a limit.
 
 mod errors;
 mod targets;
@@ -67,7 +67,8 @@ async fn answers_are_counted_with_their_bodies_over_both_protocols() {
     }
 }
 
-/// The whole point of the open loop: one stall must show in the latency of every arrival due during it.
+/// The whole point of the open loop: one stall must show in the latency of every arrival due during
+/// it.
 async fn stall(protocol: Protocol, connections: usize) -> Summary {
     const STALL: Duration = Duration::from_millis(300);
     // Whoever comes fortieth holds the lock, and with it everybody, for the length of the stall.
@@ -89,8 +90,9 @@ async fn stall(protocol: Protocol, connections: usize) -> Summary {
     plan.connections = NonZeroUsize::new(connections).unwrap();
     let summary = drive(plan).await;
     assert_eq!((summary.requests, summary.errors), (200, 0), "{summary}");
-    // One arrival every 5 ms: some 30 of the 200 fall into the stall's first half, each to wait for the second.
-    // A generator that waits for its answers would see one slow request, and a p90 of next to nothing.
+    // One arrival every 5 ms: some 30 of the 200 fall into the stall's first half, each to wait for
+    // the second. A generator that waits for its answers would see one slow request, and a p90 of
+    // next to nothing.
     assert!(summary.latency.p90_ms >= 150.0, "{summary}");
     assert!(summary.latency.max_ms >= 295.0, "{summary}");
     summary

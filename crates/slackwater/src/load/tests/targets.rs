@@ -1,4 +1,5 @@
-//! Servers on loopback for the generator's tests: well-behaved, held back by a gate, or given byte for byte.
+//! Servers on loopback for the generator's tests: well-behaved, held back by a gate, or given byte
+//! for byte.
 //!
 //! Each binds a free port and lives as long as the test's runtime.
 

@@ -1,9 +1,10 @@
 //! HTTP/1.1: one request at a time on each connection, connections kept in a stack.
 //!
-//! The last connection put back is the first taken, so a low rate needs few connections and each stays fresh. A kept
-//! connection that the target has closed meanwhile is no error as long as the request was not written to it: the
-//! request then goes over a new connection, as every HTTP client does, its latency running on.
-//! Total connections never exceed the requests under way at once, because one is opened only when none is idle.
+//! The last connection put back is the first taken, so a low rate needs few connections and each
+//! stays fresh. A kept connection that the target has closed meanwhile is no error as long as the
+//! request was not written to it: the request then goes over a new connection, as every HTTP client
+//! does, its latency running on. Total connections never exceed the requests under way at once,
+//! because one is opened only when none is idle.
 
 use super::{Body, Target, read_to_end};
 use crate::load::outcome::{Answer, Failure};

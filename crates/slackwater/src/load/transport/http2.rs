@@ -1,8 +1,9 @@
 //! HTTP/2 with prior knowledge: many requests at once over few connections.
 //!
-//! A request takes the connection with the fewest streams, the first of several; so a second connection is opened only
-//! when the first is busy. Requests that need the same connection while it is being opened wait for that one attempt;
-//! a failed attempt is the failure of the request that made it, and the next in line tries again.
+//! A request takes the connection with the fewest streams, the first of several; so a second
+//! connection is opened only when the first is busy. Requests that need the same connection while
+//! it is being opened wait for that one attempt; a failed attempt is the failure of the request
+//! that made it, and the next in line tries again.
 
 use super::{Body, Target, read_to_end};
 use crate::load::outcome::{Answer, Failure};
@@ -11,8 +12,8 @@ use hyper::client::conn::http2::{self, SendRequest};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Streams given up (timeouts) whose late frames are still recognised and dropped instead of being taken for a
-/// protocol error. The default of 10 suits clients that rarely give up.
+/// Streams given up (timeouts) whose late frames are still recognised and dropped instead of being
+/// taken for a protocol error. The default of 10 suits clients that rarely give up.
 const GIVEN_UP_STREAMS_REMEMBERED: usize = 4_096;
 
 #[derive(Debug)]
@@ -59,7 +60,8 @@ impl Transport {
         read_to_end(response).await
     }
 
-    /// The connection's sender; opens the connection when there is none or the target has closed it.
+    /// The connection's sender; opens the connection when there is none or the target has closed
+    /// it.
     async fn sender(&self, connection: usize) -> Result<SendRequest<Body>, Failure> {
         let mut open = self.connections[connection].lock().await;
         if let Some(sender) = open.as_ref().filter(|sender| !sender.is_closed()) {
@@ -71,8 +73,8 @@ impl Transport {
             .handshake(TokioIo::new(stream))
             .await;
         let (sender, driver) = handshake.map_err(|error| Failure::connect(&error))?;
-        // Ends by itself once no sender and no stream is left; aborting it would cut streams that an orderly GOAWAY
-        // lets finish.
+        // Ends by itself once no sender and no stream is left; aborting it would cut streams that
+        // an orderly GOAWAY lets finish.
         tokio::spawn(async move {
             let _ = driver.await;
         });

@@ -1,8 +1,9 @@
 //! Carries one request to the target and reads its answer to the last byte.
 //!
-//! Connections are opened on demand, never shared between runs, with `TCP_NODELAY` set. How many requests may be under
-//! way at once is decided by the caller ([`super::generator`]); what is bounded here is connections, by construction.
-//! Absent on purpose: redirects, cookies, decompression, TLS: the generator measures the target, not a browser.
+//! Connections are opened on demand, never shared between runs, with `TCP_NODELAY` set. How many
+//! requests may be under way at once is decided by the caller ([`super::generator`]); what is
+//! bounded here is connections, by construction. Absent on purpose: redirects, cookies,
+//! decompression, TLS: the generator measures the target, not a browser.
 
 mod http1;
 mod http2;
@@ -46,8 +47,8 @@ impl Transport {
         })
     }
 
-    /// Sends the plan's request, as the arrival of this number, and reads the answer. Has no deadline of its own: the caller drops it when time is up,
-    /// which also ends what it began.
+    /// Sends the plan's request, as the arrival of this number, and reads the answer. Has no
+    /// deadline of its own: the caller drops it when time is up, which also ends what it began.
     pub(super) async fn exchange(&self, number: u64) -> Result<(Answer, Option<Kept>), Failure> {
         match self {
             Self::Http1(transport) => {
@@ -138,8 +139,9 @@ impl Target {
     }
 }
 
-/// The request's target and headers in the form its protocol wants: HTTP/1.1 names the host in a header, HTTP/2 in the
-/// `:authority` of its target. A `host` header given by the user replaces the address's in both.
+/// The request's target and headers in the form its protocol wants: HTTP/1.1 names the host in a
+/// header, HTTP/2 in the `:authority` of its target. A `host` header given by the user replaces the
+/// address's in both.
 fn request_head(plan: &Plan, authority: &Authority) -> Result<(Uri, HeaderMap), http::Error> {
     let path = plan.target.path_and_query().cloned();
     let path = path.unwrap_or_else(|| PathAndQuery::from_static("/"));

@@ -1,7 +1,8 @@
 //! What is changed at run time, one thing after the other, by whoever may at the admin server.
 //!
-//! The main thread has the process in hand, and carries out what is wanted as it reads the configuration again: whole, or not at
-//! all. What it sets outlives another file, and ends with the process. Each change is a line of the log.
+//! The main thread has the process in hand, and carries out what is wanted as it reads the
+//! configuration again: whole, or not at all. What it sets outlives another file, and ends with the
+//! process. Each change is a line of the log.
 
 mod replicas;
 mod settings;
@@ -55,7 +56,8 @@ impl ControlQueue {
         (control, queue)
     }
 
-    /// The next thing that is wanted. Meanwhile, replicas that have been away for too long are forgotten.
+    /// The next thing that is wanted. Meanwhile, replicas that have been away for too long are
+    /// forgotten.
     pub(super) async fn next(&mut self) -> Asking {
         loop {
             tokio::select! {
@@ -219,7 +221,8 @@ async fn clear_all(
     Ok(cleared)
 }
 
-/// What was changed in the process before is in force here. `lost` are services that it was changed of and that are no more.
+/// What was changed in the process before is in force here. `lost` are services that it was changed
+/// of and that are no more.
 pub(super) fn take_over(running: &Running, written: &mut Written, lost: Vec<String>) {
     let mut gone = written.set.forget_absent(running.config());
     gone.extend(lost);

@@ -58,7 +58,8 @@ fn read_group(reader: &mut Reader<'_>, group: &str) -> Group {
     let failure = read_failure(reader, &key("failure"));
     let stall = read_stall(reader, &key("stall"));
     let hobble = read_hobble(reader, &key("hobble"));
-    // What could not be read is a mistake already; something valid in its place lets the others be found as well.
+    // What could not be read is a mistake already; something valid in its place lets the others be
+    // found as well.
     Group {
         slowness,
         failure,

@@ -1,7 +1,9 @@
-//! How keys of a scenario are read: those with defaults, those that have to be there, those that another one calls for.
+//! How keys of a scenario are read: those with defaults, those that have to be there, those that
+//! another one calls for.
 //!
 //! Only the kind of a value is checked here; ranges are the scenario's own business
-//! ([`Scenario::mistakes`](slackwater_sim::Scenario::mistakes)), so that no range is written down twice.
+//! ([`Scenario::mistakes`](slackwater_sim::Scenario::mistakes)), so that no range is written down
+//! twice.
 
 use core::time::Duration;
 use slackwater_config::toml_reader::Reader;
@@ -66,8 +68,8 @@ fn needed<T>(
     None
 }
 
-/// Which of `kinds` the section is of, by its key `selector`. Keys that only other kinds have are mistakes: they would do
-/// nothing. `None` after a mistake in `selector` itself.
+/// Which of `kinds` the section is of, by its key `selector`. Keys that only other kinds have are
+/// mistakes: they would do nothing. `None` after a mistake in `selector` itself.
 pub(super) fn kind(
     reader: &mut Reader<'_>,
     section: &str,

@@ -1,4 +1,5 @@
-//! Scenario files: a user's own fleet as TOML, read into a [`Scenario`] and the settings of the policies to play it under.
+//! Scenario files: a user's own fleet as TOML, read into a [`Scenario`] and the settings of the
+//! policies to play it under.
 //!
 //! | keys | read in |
 //! |---|---|
@@ -50,7 +51,8 @@ impl ScenarioFile {
     ///
     /// # Errors
     ///
-    /// Every mistake found, in the order of the file, each in a line with file, line, column and field.
+    /// Every mistake found, in the order of the file, each in a line with file, line, column and
+    /// field.
     pub(super) fn load(file: &Path) -> Result<Self, Fault> {
         let source = Source::read(file).map_err(|mistake| Mistakes::new(vec![mistake]));
         source
@@ -98,7 +100,8 @@ fn read(mut reader: Reader<'_>) -> (Vec<String>, Result<ScenarioFile, Mistakes>)
     let health = read_played_health(reader_ref);
     let mut scenario = Scenario {
         load: load.load,
-        // What could not be read is a mistake already; something valid in its place lets the others be found as well.
+        // What could not be read is a mistake already; something valid in its place lets the others
+        // be found as well.
         cost: cost.unwrap_or(Cost::Fixed(Duration::from_millis(1))),
         fleet,
         antagonists,

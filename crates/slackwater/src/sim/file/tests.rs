@@ -1,5 +1,6 @@
-//! Scenario files from the inside: what a file amounts to, and that the documentation has every key. Broken files are in
-//! `tests/fixtures/sim`, driven by `tests/sim.rs` through the command itself.
+//! Scenario files from the inside: what a file amounts to, and that the documentation has every
+//! key. Broken files are in `tests/fixtures/sim`, driven by `tests/sim.rs` through the command
+//! itself.
 
 use super::*;
 use slackwater_sim::presets;

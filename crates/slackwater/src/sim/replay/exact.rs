@@ -1,4 +1,5 @@
-//! A recording played again under the policies that made its choices, and what it tells of the past on the way.
+//! A recording played again under the policies that made its choices, and what it tells of the past
+//! on the way.
 
 use crate::sim::stop::Stop;
 use core::time::Duration;
@@ -35,8 +36,8 @@ pub(super) struct Service {
     pub(super) difference: Option<(u16, Difference)>,
 }
 
-/// Plays all streams of each service. One that was configured anew counts as another one from then on: what is to be said of a
-/// policy is to be said of its own time.
+/// Plays all streams of each service. One that was configured anew counts as another one from then
+/// on: what is to be said of a policy is to be said of its own time.
 pub(super) fn play(
     recording: &Recording,
     only: Option<&str>,

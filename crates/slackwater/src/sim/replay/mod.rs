@@ -1,5 +1,5 @@
-//! `slackwater sim replay`: a recording played again, exactly under the policy that made its choices, and by a model of the
-//! replicas under another one.
+//! `slackwater sim replay`: a recording played again, exactly under the policy that made its
+//! choices, and by a model of the replicas under another one.
 
 mod exact;
 mod model;

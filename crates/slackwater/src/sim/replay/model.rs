@@ -309,7 +309,8 @@ pub(super) struct ChangedFigures<'c> {
     cores: &'c [f64],
     assumptions: &'c [String],
     figures: Vec<RowFigures>,
-    /// Of first tries that were not given up: as recorded, by the model, by the model under the other policy.
+    /// Of first tries that were not given up: as recorded, by the model, by the model under the
+    /// other policy.
     error_shares: [f64; 3],
 }
 

@@ -1,4 +1,5 @@
-//! What a recording holds, without playing it: also of another version, whose settings mean nothing here.
+//! What a recording holds, without playing it: also of another version, whose settings mean nothing
+//! here.
 
 use super::text::{self, number};
 use crate::output::clean;

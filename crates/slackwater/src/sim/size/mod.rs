@@ -1,7 +1,7 @@
 //! `slackwater sim size`: how many replicas each policy needs to keep a service level.
 //!
-//! The scenario's total rate is held and the number of replicas varied. A number is enough if every objective holds on every
-//! seed, and with one replica more as well (`search` says why).
+//! The scenario's total rate is held and the number of replicas varied. A number is enough if every
+//! objective holds on every seed, and with one replica more as well (`search` says why).
 
 mod scale;
 mod search;
@@ -51,7 +51,8 @@ pub(super) struct Args {
     /// The scenario, a TOML file
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// What has to hold: p50, p90, p99, p99.9, p99.99 or mean=TIME, or errors=PERCENT%; may be given several times
+    /// What has to hold: p50, p90, p99, p99.9, p99.99 or mean=TIME, or errors=PERCENT%; may be
+    /// given several times
     #[arg(long = "slo", value_name = "WHAT=BOUND", required = true)]
     slos: Vec<String>,
     /// The policies to size, separated by commas, or "all"
@@ -69,7 +70,8 @@ pub(super) struct Args {
     effort: EffortArgs,
 }
 
-/// One policy's search, and what was measured on the way: seed by seed, for each number of replicas.
+/// One policy's search, and what was measured on the way: seed by seed, for each number of
+/// replicas.
 #[derive(Debug)]
 struct Sizing {
     policy: PolicyChoice,
@@ -179,8 +181,9 @@ impl Question {
         Ok(sizings)
     }
 
-    /// Plays the next number of replicas of every search that has one; `false` once none has. What does not fit the memory at
-    /// once is played on fewer threads: what is enough does not depend on either.
+    /// Plays the next number of replicas of every search that has one; `false` once none has. What
+    /// does not fit the memory at once is played on fewer threads: what is enough does not depend
+    /// on either.
     fn advance(&self, sizings: &mut [Sizing], meter: &Meter, stop: &Stop) -> Result<bool, Fault> {
         let mut jobs = Vec::new();
         let mut tries = Vec::new();
@@ -247,8 +250,9 @@ impl Question {
 }
 
 impl Sizing {
-    /// The next number to try, and the scenario with so many replicas. A number that events do not go with is not enough, and
-    /// neither is one where so many queries would pile up under any policy that they cannot be played.
+    /// The next number to try, and the scenario with so many replicas. A number that events do not
+    /// go with is not enough, and neither is one where so many queries would pile up under any
+    /// policy that they cannot be played.
     fn next_try(&mut self, scenario: &Scenario) -> Option<(usize, Arc<Scenario>)> {
         let can_be_played = |scaled: &Scenario| scaled.mistakes().is_empty();
         loop {

@@ -1,12 +1,14 @@
-//! The same scenario with another number of replicas: its total rate is held, its groups keep their proportions.
+//! The same scenario with another number of replicas: its total rate is held, its groups keep their
+//! proportions.
 
 use slackwater_sim::Scenario;
 use slackwater_sim::scenario::Event;
 
 /// The scenario with `replicas` replicas; `None` if one that an event is about is not among them.
 ///
-/// Groups have their shares by largest remainders (of equal ones the earlier group's); one whose share is less than a replica
-/// may be left out. An event stays with its replica's place in its group.
+/// Groups have their shares by largest remainders (of equal ones the earlier group's); one whose
+/// share is less than a replica may be left out. An event stays with its replica's place in its
+/// group.
 pub(super) fn scaled(scenario: &Scenario, replicas: usize) -> Option<Scenario> {
     let counts: Vec<_> = scenario.fleet.iter().map(|group| group.count).collect();
     let shares = apportioned(&counts, replicas);

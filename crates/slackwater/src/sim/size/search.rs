@@ -1,8 +1,9 @@
 //! The search for the smallest number that is enough, where each try is expensive.
 //!
-//! It grows until a number is enough, each step twice as long as the one before, then halves the gap to the largest that
-//! was not. Whether a number is enough need not be monotonic: a tail may be better with seven replicas than with eight. So
-//! a number counts only if the next one is enough as well; if that is not, the search goes on above it.
+//! It grows until a number is enough, each step twice as long as the one before, then halves the
+//! gap to the largest that was not. Whether a number is enough need not be monotonic: a tail may be
+//! better with seven replicas than with eight. So a number counts only if the next one is enough as
+//! well; if that is not, the search goes on above it.
 
 /// A search from `least` to `most`.
 #[derive(Clone, Debug)]

@@ -13,7 +13,8 @@ const EXPECTED: &str = "p50, p90, p99, p99.9, p99.99 or mean with a time, or err
 /// What has to hold.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Slo {
-    /// Of all queries, a share answered well within a time. One that failed counts as never answered.
+    /// Of all queries, a share answered well within a time. One that failed counts as never
+    /// answered.
     Quantile { percent: f64, bound: Duration },
     /// The mean latency of the queries that did not fail early.
     Mean { bound: Duration },
@@ -82,8 +83,8 @@ impl Slo {
             _ if run.latency.count() == 0 => Reached::Never,
             Self::Mean { .. } => Reached::Latency(run.latency.mean()),
             Self::Quantile { percent, .. } => {
-                // Of all queries, those that failed being the slowest: early, or at their deadline, with which they count among
-                // the latencies.
+                // Of all queries, those that failed being the slowest: early, or at their deadline,
+                // with which they count among the latencies.
                 let needed = needed(percent, run.queries);
                 let answered = run.latency.count().saturating_sub(run.timeouts);
                 if needed > answered as f64 {
@@ -126,8 +127,8 @@ impl Slo {
     }
 }
 
-/// How many of so many queries have to be answered in time. What is whole but for rounding is whole: of 1,000 queries 99.9 % are
-/// 999, and 999.0000000000001 as floats are multiplied.
+/// How many of so many queries have to be answered in time. What is whole but for rounding is
+/// whole: of 1,000 queries 99.9 % are 999, and 999.0000000000001 as floats are multiplied.
 fn needed(percent: f64, queries: u64) -> f64 {
     (percent / 100.0 * queries as f64 * (1.0 - 1e-12)).ceil()
 }

@@ -7,8 +7,8 @@ use crate::terminal::line::{Ink, Line};
 /// Where a mark stands in a bar.
 const MARK: &str = "│";
 
-/// Adds a bar of `value` on a scale that ends at `end`, with a mark at `mark`; what goes beyond that has its own ink. It
-/// takes `columns` in any case.
+/// Adds a bar of `value` on a scale that ends at `end`, with a mark at `mark`; what goes beyond
+/// that has its own ink. It takes `columns` in any case.
 pub(super) fn marked(
     line: Line,
     value: u64,
@@ -31,7 +31,8 @@ pub(super) fn marked(
         .with(Ink::Second, text(&cells[place + 1..]))
 }
 
-/// The end of a scale for bars of requests in flight: the limit is in its middle, unless somebody has far more.
+/// The end of a scale for bars of requests in flight: the limit is in its middle, unless somebody
+/// has far more.
 pub(super) fn rif_scale(highest: u64, limit: Option<u64>) -> u64 {
     let most = highest.max(limit.unwrap_or(0).saturating_mul(2)).max(8);
     most.checked_next_power_of_two().unwrap_or(u64::MAX)
@@ -62,8 +63,8 @@ pub(super) fn last<'a>(
     values
 }
 
-/// Times and values as `columns` columns that span `span_ms` up to the last time: the highest value in each. Columns begin
-/// at round times, so that what is shown moves and does not flicker.
+/// Times and values as `columns` columns that span `span_ms` up to the last time: the highest value
+/// in each. Columns begin at round times, so that what is shown moves and does not flicker.
 pub(super) fn columns(times_and_values: &[(u64, u64)], span_ms: u64, columns: usize) -> Vec<u64> {
     let mut highest = vec![0; columns];
     let Some((now, _)) = times_and_values.last() else {

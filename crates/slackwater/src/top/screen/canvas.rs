@@ -1,7 +1,7 @@
 //! Where lines are drawn: a part of the terminal that fills from the top, in inks.
 //!
-//! Of colours only those of the sixteen that every terminal has in its own shades; nothing is said by colour alone, and
-//! without colours bold, faint and reversed stay.
+//! Of colours only those of the sixteen that every terminal has in its own shades; nothing is said
+//! by colour alone, and without colours bold, faint and reversed stay.
 
 use crate::terminal::line::{Ink, Line};
 use ratatui::buffer::Buffer;
@@ -66,7 +66,8 @@ impl<'a> Canvas<'a> {
         self.area.height.into()
     }
 
-    /// Draws the line at the top of what is left, and says where. Below the last row nothing is drawn.
+    /// Draws the line at the top of what is left, and says where. Below the last row nothing is
+    /// drawn.
     pub(super) fn line(&mut self, line: &Line) -> Rect {
         let row = Rect {
             height: self.area.height.min(1),

@@ -1,4 +1,5 @@
-//! The last five minutes of a service, as standing bars: each chart has its highest value beside its name.
+//! The last five minutes of a service, as standing bars: each chart has its highest value beside
+//! its name.
 
 use super::super::app::App;
 use super::super::trend::{Point, Trend};

@@ -1,5 +1,6 @@
-//! What went on in the last interval: who the replicas are by state, why they were picked, what became of probes, and the
-//! rest (hedges, retries, queue). As lines above a narrow fleet, or as a column beside a wide one, with the pool below.
+//! What went on in the last interval: who the replicas are by state, why they were picked, what
+//! became of probes, and the rest (hedges, retries, queue). As lines above a narrow fleet, or as a
+//! column beside a wide one, with the pool below.
 
 use super::super::app::App;
 use super::super::message::{Counts, RifLimit, ServiceTick, sum};

@@ -42,7 +42,8 @@ struct Layout {
 }
 
 impl Layout {
-    /// For so many columns of the terminal and names of this length; how full replicas are has a column where any tells that.
+    /// For so many columns of the terminal and names of this length; how full replicas are has a
+    /// column where any tells that.
     fn new(width: usize, longest_name: usize, tells_capacity: bool) -> Self {
         let all = Column::ALL.into_iter();
         let mut layout = Self {

@@ -1,4 +1,5 @@
-//! The screen: one picture of an [`App`], drawn from the top. Pure but for where things ended up, which the mouse needs.
+//! The screen: one picture of an [`App`], drawn from the top. Pure but for where things ended up,
+//! which the mouse needs.
 //!
 //! | | |
 //! |---|---|

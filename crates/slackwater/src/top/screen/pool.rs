@@ -1,4 +1,5 @@
-//! The pool: the reports that the next pick chooses from, worker by worker, with the one that it would take.
+//! The pool: the reports that the next pick chooses from, worker by worker, with the one that it
+//! would take.
 
 use super::super::app::App;
 use super::super::message::PooledReport;

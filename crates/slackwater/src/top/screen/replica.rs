@@ -119,7 +119,8 @@ fn room(row: &Row<'_>) -> Option<String> {
     (!said.is_empty()).then(|| format!(" says that it {}", said.join(", ")))
 }
 
-/// The last requests that were sent to it and whose story was kept: at most a third of what is left.
+/// The last requests that were sent to it and whose story was kept: at most a third of what is
+/// left.
 fn decisions(app: &App, name: &str, canvas: &mut Canvas<'_>) {
     let decisions = app.replica_decisions();
     let room = canvas.height() / 3;
@@ -186,7 +187,8 @@ fn why(attempt: &Attempt) -> String {
     text
 }
 
-/// For how long it has been in its state, and which were before that: as many as `columns` have room for.
+/// For how long it has been in its state, and which were before that: as many as `columns` have
+/// room for.
 fn states(app: &App, history: &History, columns: usize) -> Line {
     // Each with its length; a sample stands for the interval that it ends.
     let mut stretches: Vec<(u8, u64)> = Vec::new();

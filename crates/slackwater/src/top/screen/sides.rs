@@ -1,5 +1,5 @@
-//! Both sides of a demo, beside each other: the figures that its load generators see, the last minutes, and each replica's
-//! twins on one scale.
+//! Both sides of a demo, beside each other: the figures that its load generators see, the last
+//! minutes, and each replica's twins on one scale.
 
 use super::super::app::App;
 use super::super::message::{DemoTick, Seen, Side, sum};

@@ -1,5 +1,6 @@
-//! The screen as text, compared with files in `snapshots/`; the colours on their own. After a change that is meant,
-//! `WRITE_SNAPSHOTS=1 cargo test -p slackwater top::screen` writes the files anew: look at the difference.
+//! The screen as text, compared with files in `snapshots/`; the colours on their own. After a
+//! change that is meant, `WRITE_SNAPSHOTS=1 cargo test -p slackwater top::screen` writes the files
+//! anew: look at the difference.
 
 use super::super::app::{Answer, App, Link};
 use super::super::keys::{Action, Page};

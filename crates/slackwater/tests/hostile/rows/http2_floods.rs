@@ -24,7 +24,8 @@ pub(super) fn group() -> Group {
 const CALM: &str = "GOAWAY (ENHANCE_YOUR_CALM), closed";
 const FLOOD: usize = 20_000;
 
-/// A field that is put into the table, and then asked for again and again: a few bytes that mean megabytes.
+/// A field that is put into the table, and then asked for again and again: a few bytes that mean
+/// megabytes.
 fn bomb() -> Vec<u8> {
     let mut fields = block(&request("GET", "/a"));
     let mut big = field("a", "b".repeat(3900).as_bytes());
@@ -35,7 +36,8 @@ fn bomb() -> Vec<u8> {
     fields
 }
 
-/// 2,000 heads of 80 KB, in some 80 bytes each but for the first, which puts a field into the table.
+/// 2,000 heads of 80 KB, in some 80 bytes each but for the first, which puts a field into the
+/// table.
 fn small_bombs() -> Vec<u8> {
     let head = |stream: u32, fields: &[u8]| {
         let block = [&block(&request("GET", "/a")), fields].concat();

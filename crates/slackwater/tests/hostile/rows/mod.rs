@@ -1,7 +1,9 @@
-//! The table. Each row has a name of its own, what is done, what is answered, and what the replica then has seen.
+//! The table. Each row has a name of its own, what is done, what is answered, and what the replica
+//! then has seen.
 //!
-//! Answers are told in order: statuses, resets of the stream (HTTP/2), GOAWAY, `closed`. Over HTTP/2 a good request
-//! follows on the same connection; it is answered unless the row says that the connection is closed.
+//! Answers are told in order: statuses, resets of the stream (HTTP/2), GOAWAY, `closed`. Over
+//! HTTP/2 a good request follows on the same connection; it is answered unless the row says that
+//! the connection is closed.
 
 #![expect(clippy::too_many_lines, reason = "tables are as long as they are")]
 

@@ -1,4 +1,5 @@
-//! Clients that take their time: slow loris and its kin. The tests' deadlines are 1 s for a head and 2 s for silence.
+//! Clients that take their time: slow loris and its kin. The tests' deadlines are 1 s for a head
+//! and 2 s for silence.
 
 use super::{Does, Group, Row};
 use crate::frames;

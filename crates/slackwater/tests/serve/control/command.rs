@@ -31,7 +31,8 @@ impl Ended {
     }
 }
 
-/// Runs `slackwater admin` at the proxy's admin server, with the token in the environment if there is one.
+/// Runs `slackwater admin` at the proxy's admin server, with the token in the environment if there
+/// is one.
 async fn admin(proxy: &Proxy, token: Option<&str>, args: &[&str]) -> Ended {
     let address = proxy.admin.to_string();
     let mut command = slackwater(&["admin", "--admin", &address]);

@@ -1,4 +1,5 @@
-//! What is changed at run time and a new process in place of the running one: it is handed over, or nothing is.
+//! What is changed at run time and a new process in place of the running one: it is handed over, or
+//! nothing is.
 
 use super::{Token, ask, config, controlled, done, overrides};
 use crate::clients::get;

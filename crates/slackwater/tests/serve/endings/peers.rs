@@ -1,4 +1,5 @@
-//! The other sides of a row: one sends a message up to its end, the other says what it has seen of it.
+//! The other sides of a row: one sends a message up to its end, the other says what it has seen of
+//! it.
 
 use super::table::{Ends, Row, Then, WHOLE};
 use super::wire::{self, Frame, Progress};
@@ -86,7 +87,8 @@ pub(super) struct Seen {
 }
 
 impl Seen {
-    /// Waits until so much of the body has come as is to come before its end; `false` if it ended before.
+    /// Waits until so much of the body has come as is to come before its end; `false` if it ended
+    /// before.
     pub(super) async fn came(&mut self) -> bool {
         let came = timeout(PATIENCE, &mut self.came).await;
         came.expect("no beginning in time").is_ok()

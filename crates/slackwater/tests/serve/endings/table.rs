@@ -71,7 +71,8 @@ pub(super) const HALF: &str = "half";
 pub(super) const WHOLE: &str = "halfrest";
 
 impl Row {
-    /// What that reader is to see; `reset` is what it gets for a message that is cut off, over HTTP/2.
+    /// What that reader is to see; `reset` is what it gets for a message that is cut off, over
+    /// HTTP/2.
     pub(super) fn expected<'s>(&self, reader: Reader, reset: &'s str) -> &'s str {
         match (reader, self.ends) {
             (_, Whole) => "whole",

@@ -52,7 +52,8 @@ pub(super) enum Progress {
     UntilClose,
 }
 
-/// The body that a message over HTTP/1 has so far, and whether that is all; `None` before its head is there.
+/// The body that a message over HTTP/1 has so far, and whether that is all; `None` before its head
+/// is there.
 pub(super) fn http1(octets: &[u8]) -> Option<(Vec<u8>, Progress)> {
     let end = find(octets, b"\r\n\r\n")? + 4;
     let head = String::from_utf8_lossy(&octets[..end]).to_ascii_lowercase();

@@ -9,8 +9,8 @@ use http::{Request, Response};
 use std::sync::Arc;
 use tokio::sync::Notify;
 
-/// A replica over HTTP/2 that answers at once, with gRPC's status, but for the first late request at it and all others with
-/// this count: it says when that one's stream is reset.
+/// A replica over HTTP/2 that answers at once, with gRPC's status, but for the first late request
+/// at it and all others with this count: it says when that one's stream is reset.
 async fn http2_replica(late: &Arc<AtomicUsize>, reset: &Arc<Notify>) -> SocketAddr {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();

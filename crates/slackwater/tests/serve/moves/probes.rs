@@ -82,7 +82,8 @@ async fn pool(moved: &Moved) {
         .await;
 }
 
-/// A replica whose answers to probes wait until they are let go, one at a time, and the same as in the file.
+/// A replica whose answers to probes wait until they are let go, one at a time, and the same as in
+/// the file.
 async fn dawdler(go_on: &Arc<Notify>) -> (Replica, AbortOnDropHandle<()>, String) {
     let replica = Replica::echo("late").await;
     let bind = async || UdpSocket::bind("127.0.0.1:0").await.unwrap();

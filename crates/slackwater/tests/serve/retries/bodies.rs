@@ -1,4 +1,5 @@
-//! Bodies of requests that are tried again: they are had again whole, or the request is not tried again.
+//! Bodies of requests that are tried again: they are had again whole, or the request is not tried
+//! again.
 
 use super::*;
 
@@ -39,7 +40,8 @@ async fn closes_at_first() -> Replica {
     .await
 }
 
-/// A replica that answers a chunked request with what it got, and counts those of which it has the first piece.
+/// A replica that answers a chunked request with what it got, and counts those of which it has the
+/// first piece.
 async fn takes_chunks() -> (Replica, Arc<AtomicUsize>) {
     let begun = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&begun);

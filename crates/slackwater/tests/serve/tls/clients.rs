@@ -203,7 +203,8 @@ async fn sessions_are_resumed_by_tickets_or_by_what_is_kept() {
     }
 }
 
-/// Asks, and says whether that went well; a refusal of a certificate comes with the first read in TLS 1.3.
+/// Asks, and says whether that went well; a refusal of a certificate comes with the first read in
+/// TLS 1.3.
 async fn is_let_in(stream: std::io::Result<Secured>) -> bool {
     match stream {
         Ok(stream) => ask(stream, "GET / HTTP/1.1").await.is_ok(),
@@ -232,7 +233,8 @@ async fn clients_show_certificates_of_the_right_authority() {
     }
 }
 
-/// A resumed session would not be verified again, so that a certificate would be good beyond its end.
+/// A resumed session would not be verified again, so that a certificate would be good beyond its
+/// end.
 #[tokio::test]
 async fn clients_that_show_certificates_are_verified_each_time() {
     let authority = Authority::new();
@@ -416,7 +418,8 @@ async fn a_reload_leaves_tls_alone_where_it_is_configured_as_it_was() {
         "{head}"
     );
 
-    // Either one's files are followed, those of before and those of now; nothing is for nobody any more.
+    // Either one's files are followed, those of before and those of now; nothing is for nobody any
+    // more.
     let next = authority.issue(&["a.test"]);
     next.write(&folder, "a");
     for address in [same, changed] {

@@ -1,4 +1,5 @@
-//! TLS on both sides: what is agreed on, who is let in, who is believed, and what becomes of those who do it wrong.
+//! TLS on both sides: what is agreed on, who is let in, who is believed, and what becomes of those
+//! who do it wrong.
 
 mod clients;
 mod hostile;

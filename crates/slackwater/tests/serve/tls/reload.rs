@@ -10,7 +10,8 @@ use rustls::HandshakeKind;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
-/// Sends a request on a connection that stays, and reads the response, which is that of an echo without a body.
+/// Sends a request on a connection that stays, and reads the response, which is that of an echo
+/// without a body.
 async fn ask_on(stream: &mut Secured) -> String {
     let asking = async {
         let request = b"GET / HTTP/1.1\r\nhost: test\r\n\r\n";

@@ -1,5 +1,5 @@
-//! The export itself: collectors that are not there or busy, the end of the process, another configuration, and no tracing at
-//! all.
+//! The export itself: collectors that are not there or busy, the end of the process, another
+//! configuration, and no tracing at all.
 
 use super::{Witness, collector, section, spans};
 use crate::clients::{Client, get};

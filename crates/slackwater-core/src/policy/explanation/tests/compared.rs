@@ -81,7 +81,8 @@ fn the_order_that_is_seen_before_a_choice_is_that_of_the_choice() {
         rig.warm();
         let is_scored = !matches!(policy, "prequal" | "rif_then_latency");
         let mut foreseen = 0;
-        // More and more have some of this client's queries, and their reports are of another age each time.
+        // More and more have some of this client's queries, and their reports are of another age
+        // each time.
         for round in 0..60 {
             rig.now += 7 * MS;
             rig.answer_probes();
@@ -113,7 +114,8 @@ fn the_order_that_is_seen_before_a_choice_is_that_of_the_choice() {
                 foreseen += 1;
             }
         }
-        // Chance decides in some rounds: where two have equally many of the queries here, of which none ends, and no latency.
+        // Chance decides in some rounds: where two have equally many of the queries here, of which
+        // none ends, and no latency.
         assert!((40..=60).contains(&foreseen), "{policy}: {foreseen}");
     }
 }

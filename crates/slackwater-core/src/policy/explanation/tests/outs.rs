@@ -55,7 +55,8 @@ fn of_many_that_are_out_the_first_are_told_and_all_are_counted() {
     assert_eq!((explanation.out(), explanation.available()), (40, 10));
 }
 
-/// A round robin of which those at `bad` fail always, until so many are ejected. What is told holds with each pick.
+/// A round robin of which those at `bad` fail always, until so many are ejected. What is told holds
+/// with each pick.
 fn ejected(rig: &mut Rig, bad: &[usize], count: usize) -> Explanation {
     for _ in 0..40_000 {
         rig.now += MS;

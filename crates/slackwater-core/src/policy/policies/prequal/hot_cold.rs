@@ -1,8 +1,9 @@
 //! The hot-cold lexicographic rule: cold before hot, the cold by latency, the hot by RIF.
 //!
-//! `[A7]` `[Prequal §4 "Replica selection"]` A report is hot when its RIF has reached the limit. Cold ones come before
-//! hot ones; cold ones are ordered by latency and then RIF, hot ones by RIF and then latency. "Worst" is the reverse of
-//! this very order, so that choice and removal cannot disagree.
+//! `[A7]` `[Prequal §4 "Replica selection"]` A report is hot when its RIF has reached the limit.
+//! Cold ones come before hot ones; cold ones are ordered by latency and then RIF, hot ones by RIF
+//! and then latency. "Worst" is the reverse of this very order, so that choice and removal cannot
+//! disagree.
 
 use crate::policy::pooled::PoolRule;
 use crate::policy::probed::Client;
@@ -36,11 +37,12 @@ impl PoolRule for HotCold {
 const SIGNAL_MAX: u64 = (1 << 56) - 1;
 const HOT: u64 = 1 << 63;
 
-/// Where a report of `load` stands, if a RIF of `limit` or more is hot; `None` makes nothing hot. From the top: hot (1
-/// bit); latency (63) and RIF (56) of a cold report, RIF and latency of a hot one. Values from 2^56 on count as equal.
+/// Where a report of `load` stands, if a RIF of `limit` or more is hot; `None` makes nothing hot.
+/// From the top: hot (1 bit); latency (63) and RIF (56) of a cold report, RIF and latency of a hot
+/// one. Values from 2^56 on count as equal.
 ///
-/// Section 4 says that hot RIF "exceeds" the limit, but with the limit at the maximum (§5.3, Q = 0.999) "a replica
-/// tied for the maximum" is hot, and at Q = 0 all are: so hot is `≥`.
+/// Section 4 says that hot RIF "exceeds" the limit, but with the limit at the maximum (§5.3, Q =
+/// 0.999) "a replica tied for the maximum" is hot, and at Q = 0 all are: so hot is `≥`.
 pub(in crate::policy) fn place(load: Load, limit: Option<u64>) -> Place {
     let hot = limit.is_some_and(|limit| load.rif >= limit);
     let (first, second) = if hot {

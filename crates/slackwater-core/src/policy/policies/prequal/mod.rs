@@ -1,7 +1,9 @@
-//! Prequal: probe replicas for requests in flight and latency, keep a small pool of answers, choose by the hot-cold rule.
+//! Prequal: probe replicas for requests in flight and latency, keep a small pool of answers, choose
+//! by the hot-cold rule.
 //!
-//! Wydrowski, Kleinberg, Rumble, Archer: "Load is not what you should balance: Introducing Prequal", NSDI 2024,
-//! section 4. What the paper leaves open is decided in `docs/decisions/`. Each step has a file of its own:
+//! Wydrowski, Kleinberg, Rumble, Archer: "Load is not what you should balance: Introducing
+//! Prequal", NSDI 2024, section 4. What the paper leaves open is decided in `docs/decisions/`. Each
+//! step has a file of its own:
 //!
 //! | step | file |
 //! |---|---|
@@ -10,7 +12,8 @@
 //! | ask replicas, off the query's path, or do without | `policy/probed/` |
 //! | asking at each query instead | `sync` |
 //!
-//! The pool and the probes are shared with the other policies that have them, and so are their settings, [`PrequalConfig`].
+//! The pool and the probes are shared with the other policies that have them, and so are their
+//! settings, [`PrequalConfig`].
 
 mod config;
 pub(in crate::policy) mod hot_cold;

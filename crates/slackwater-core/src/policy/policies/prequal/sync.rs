@@ -1,10 +1,13 @@
-//! Synchronous mode: no pool; each query asks a few random replicas and goes to the best that answers.
+//! Synchronous mode: no pool; each query asks a few random replicas and goes to the best that
+//! answers.
 //!
-//! `[S1]`–`[S4]` `[Prequal §4 "Synchronous mode"]` It costs each query a round trip, and pays where a probe can carry
-//! what the query is about: a replica that has the data at hand scales its reported load down and attracts it.
+//! `[S1]`–`[S4]` `[Prequal §4 "Synchronous mode"]` It costs each query a round trip, and pays where
+//! a probe can carry what the query is about: a replica that has the data at hand scales its
+//! reported load down and attracts it.
 //!
-//! Replicas that answer no probes `[A13]` are not balanced here by the client's own counts: each round that asks one waits
-//! for its deadline, and such a replica is chosen by chance alone. Where some do not answer, use the asynchronous mode.
+//! Replicas that answer no probes `[A13]` are not balanced here by the client's own counts: each
+//! round that asks one waits for its deadline, and such a replica is chosen by chance alone. Where
+//! some do not answer, use the asynchronous mode.
 
 use crate::draw::{Draw, below};
 use crate::policy::Policy;
@@ -64,8 +67,8 @@ impl PrequalSync {
         Some(self.picked(now, replica, reason))
     }
 
-    /// A random replica to ask besides, if it is one of those that may not be chosen: it is how a replica tells that it
-    /// drains no more. The query does not wait for it.
+    /// A random replica to ask besides, if it is one of those that may not be chosen: it is how a
+    /// replica tells that it drains no more. The query does not wait for it.
     fn scout(&self, query: Query<'_>, draw: &mut dyn Draw) -> Option<ReplicaId> {
         let known = self.fleet.known();
         if known.len() == self.fleet.available().len() {
@@ -94,7 +97,8 @@ impl PrequalSync {
         }
     }
 
-    /// The answers to a round, as they are reported: what they are scaled by is the query's own affair.
+    /// The answers to a round, as they are reported: what they are scaled by is the query's own
+    /// affair.
     fn explain(&self, round: &ProbeRound, explanation: &mut Explanation) {
         self.fleet.explain(explanation);
         let rif_limit = self.reported.limit(self.config.rif_limit_quantile);
@@ -219,7 +223,8 @@ fn stand_in_ns(answers: impl Iterator<Item = RoundAnswer>) -> u64 {
     rank::stand_in_ns(&mut known_ns[..known])
 }
 
-/// Draws at most `count` distinct members of `from` that the query may go to, every set of them as likely as any other.
+/// Draws at most `count` distinct members of `from` that the query may go to, every set of them as
+/// likely as any other.
 fn draw_targets(
     from: &[ReplicaId],
     query: Query<'_>,

@@ -12,7 +12,8 @@ impl Replica {
         }
     }
 
-    /// So many steps without a query, in each of which its threads use and wait for so much CPU of themselves.
+    /// So many steps without a query, in each of which its threads use and wait for so much CPU of
+    /// themselves.
     fn idle(&mut self, steps: u32, used_ns: u64, waited_ns: u64) {
         for _ in 0..steps {
             self.used_ns += used_ns;

@@ -7,8 +7,8 @@ use slackwater_config::{Limits, ReplicaProtocol, ReplicaSettings, Timeouts};
 use tokio::net::TcpListener;
 use tokio::task::LocalSet;
 
-/// Three requests at once that find no connection to `address`: how many got a place, and what there is then. A
-/// connection carries one of them.
+/// Three requests at once that find no connection to `address`: how many got a place, and what
+/// there is then. A connection carries one of them.
 async fn three_at(address: SocketAddr) -> (usize, Multiplex) {
     let limits = Limits {
         streams_max: 1,

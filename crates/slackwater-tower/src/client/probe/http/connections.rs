@@ -1,4 +1,5 @@
-//! Kept connections to where replicas answer probes, and patience with those that cannot be reached.
+//! Kept connections to where replicas answer probes, and patience with those that cannot be
+//! reached.
 
 use super::super::Refused;
 use super::connect::Connect;
@@ -83,7 +84,8 @@ struct Place {
 
 #[derive(Debug, Default)]
 struct State {
-    /// A place may come back after it was forgotten, by a probe that was on its way: so those unused are dropped, too.
+    /// A place may come back after it was forgotten, by a probe that was on its way: so those
+    /// unused are dropped, too.
     places: HashMap<SocketAddr, Place>,
     /// When to look for unused places.
     sweep_at: Option<Instant>,
@@ -117,7 +119,8 @@ impl Connections {
         }
     }
 
-    /// Whether it is worth a try: not within the pause that follows a failure. Makes the place known, if there is room.
+    /// Whether it is worth a try: not within the pause that follows a failure. Makes the place
+    /// known, if there is room.
     pub(super) fn may_try(&self, addr: SocketAddr) -> Result<(), Refused> {
         let now = Instant::now();
         let mut state = self.lock();

@@ -1,9 +1,10 @@
 //! Probes by HTTP/1.1: `GET` on kept connections, the report in the reply's headers.
 //!
-//! Works through everything that speaks HTTP, at several times the price of UDP. Each probe is a task of its own that
-//! ends at the probe's deadline whatever the replica does; how many there may be is capped, so a replica that hangs costs
-//! a few tasks and no query anything. A body is read only to keep the connection, after the probe is over, and only a
-//! little of it for a little while.
+//! Works through everything that speaks HTTP, at several times the price of UDP. Each probe is a
+//! task of its own that ends at the probe's deadline whatever the replica does; how many there may
+//! be is capped, so a replica that hangs costs a few tasks and no query anything. A body is read
+//! only to keep the connection, after the probe is over, and only a little of it for a little
+//! while.
 
 mod connect;
 mod connections;
@@ -40,12 +41,14 @@ const BODY_TIME_MAX: Duration = Duration::from_millis(100);
 pub struct HttpProberConfig {
     /// What is asked for; default [`PROBE_PATH`].
     pub path: PathAndQuery,
-    /// The most probes outstanding at once, over all replicas; one more is refused. Default 256; 0 refuses all.
+    /// The most probes outstanding at once, over all replicas; one more is refused. Default 256; 0
+    /// refuses all.
     pub outstanding_max: u32,
-    /// The most idle connections kept to one replica; default 4, which is what synchronous mode can use. 0 makes a
-    /// connection for each probe.
+    /// The most idle connections kept to one replica; default 4, which is what synchronous mode can
+    /// use. 0 makes a connection for each probe.
     pub idle_connections_max: usize,
-    /// Signs probes; reports that are not signed likewise are not believed. Default none: neither is signed.
+    /// Signs probes; reports that are not signed likewise are not believed. Default none: neither
+    /// is signed.
     pub key: Option<ProbeKey>,
 }
 
@@ -288,7 +291,8 @@ impl Inner {
             match kept.send(request.clone()).await {
                 Ok(response) => return Ok((kept, response)),
                 Err(error) if error.is_canceled() || error.is_closed() => {}
-                // The replica may have closed just as the request left: the oldest race of kept connections.
+                // The replica may have closed just as the request left: the oldest race of kept
+                // connections.
                 Err(error) if error.is_incomplete_message() => {}
                 Err(_) => return Err(Loss::Broken),
             }

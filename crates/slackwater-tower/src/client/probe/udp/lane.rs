@@ -1,9 +1,10 @@
 //! One socket, its queue of probes, the task that sends them, and the answers that come back.
 //!
-//! Probes that picks want wait in the queue until the task's turn, and leave together. Their answers wake nobody: they are
-//! taken in when somebody has use for them, before a pick and before a timeout, and by the task when no pick has come for a
-//! while. Only where a query waits for its probes, or their deadlines are too near, does the task listen. No lock is held
-//! around a system call that sends, and the one around a call that receives is never waited for by a pick.
+//! Probes that picks want wait in the queue until the task's turn, and leave together. Their
+//! answers wake nobody: they are taken in when somebody has use for them, before a pick and before
+//! a timeout, and by the task when no pick has come for a while. Only where a query waits for its
+//! probes, or their deadlines are too near, does the task listen. No lock is held around a system
+//! call that sends, and the one around a call that receives is never waited for by a pick.
 
 use super::super::round_trip::RoundTrips;
 use super::super::{ProbeCounters, ProbeToSend, ProbeToken, Refused, Reports};
@@ -31,7 +32,8 @@ const REPLIES_AT_ONCE: usize = 64;
 /// Picks that follow each other at once read the socket once.
 const COLLECT_INTERVAL_MIN: Duration = Duration::from_micros(100);
 
-/// When no pick comes, answers are read so long after the first probe left, or after a quarter of the time that it has.
+/// When no pick comes, answers are read so long after the first probe left, or after a quarter of
+/// the time that it has.
 const COLLECT_AFTER_MAX: Duration = Duration::from_millis(10);
 
 /// Timers are no finer than this: answers that are due earlier are listened for.
@@ -65,14 +67,16 @@ struct Ear {
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) nonces: Nonces,
-    /// Never longer than there are places for nonces: their deadlines free places, but only the task shortens this.
+    /// Never longer than there are places for nonces: their deadlines free places, but only the
+    /// task shortens this.
     pub(super) queue: VecDeque<Queued>,
     pub(super) counters: ProbeCounters,
     round_trips: RoundTrips,
     collected_at: Option<Instant>,
     /// How long after a probe left its answer is read at the latest.
     collect_after: Duration,
-    /// Answers wake the task: a query waits for them, or their deadlines are near. Once so, it stays.
+    /// Answers wake the task: a query waits for them, or their deadlines are near. Once so, it
+    /// stays.
     listens: bool,
 }
 
@@ -299,7 +303,8 @@ impl Lane {
         }
     }
 
-    /// Takes in what the socket holds, at first `expected` replies at a time, as having come at `now` or, without that, now.
+    /// Takes in what the socket holds, at first `expected` replies at a time, as having come at
+    /// `now` or, without that, now.
     fn receive(
         &self,
         mut inbox: MutexGuard<'_, Inbox>,

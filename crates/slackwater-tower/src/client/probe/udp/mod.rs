@@ -1,9 +1,11 @@
 //! Probes by UDP: one small datagram each way, see [`wire::datagram`](crate::wire::datagram).
 //!
-//! One unconnected socket for each address family, whatever the size of the fleet. A pick only queues its probes; one
-//! task for each socket encodes and sends them, so that the probes of many picks leave together, with one system call for
-//! each batch. Answers wait in the socket until somebody has use for them, and are taken out by the batch: see `lane`. A reply counts if its nonce is outstanding, it comes from the address that was asked, and, where a
-//! key is configured, its tag is right; all else is counted by kind and ignored.
+//! One unconnected socket for each address family, whatever the size of the fleet. A pick only
+//! queues its probes; one task for each socket encodes and sends them, so that the probes of many
+//! picks leave together, with one system call for each batch. Answers wait in the socket until
+//! somebody has use for them, and are taken out by the batch: see `lane`. A reply counts if its
+//! nonce is outstanding, it comes from the address that was asked, and, where a key is configured,
+//! its tag is right; all else is counted by kind and ignored.
 
 mod lane;
 mod nap;
@@ -29,10 +31,11 @@ pub struct UdpProberConfig {
     pub key: Option<ProbeKey>,
     /// The local address for probes to IPv4 replicas; default any, `None` for no such probes.
     pub local_v4: Option<Ipv4Addr>,
-    /// The local address for probes to IPv6 replicas; default any where the machine has IPv6, `None` for no such probes.
+    /// The local address for probes to IPv6 replicas; default any where the machine has IPv6,
+    /// `None` for no such probes.
     pub local_v6: Option<Ipv6Addr>,
-    /// The most probes outstanding at once for each family: 1 to 65,536, rounded up to a power of two; default 1,024.
-    /// One more is refused.
+    /// The most probes outstanding at once for each family: 1 to 65,536, rounded up to a power of
+    /// two; default 1,024. One more is refused.
     pub outstanding_max: u32,
 }
 
@@ -153,7 +156,8 @@ fn bound_socket(addr: IpAddr) -> io::Result<UdpSocket> {
     };
     let socket = Socket::new(domain, Type::DGRAM, Some(Protocol::UDP))?;
     if addr.is_ipv6() {
-        // Replies must come from the very address that was asked, and a mapped one would not compare equal.
+        // Replies must come from the very address that was asked, and a mapped one would not
+        // compare equal.
         socket.set_only_v6(true)?;
     }
     socket.set_nonblocking(true)?;

@@ -1,13 +1,15 @@
 //! The probes that one socket has outstanding, by nonce.
 //!
-//! A nonce is 64 random bits whose lowest ones are replaced by the number of a slot: looking a reply up takes one step,
-//! while guessing it takes all the other bits. Slots are used in turn, and a slot becomes free when its probe is answered
-//! or its deadline passes, so the table needs no timer of its own. An answered slot keeps its nonce until it is used
-//! again; that is how a replayed reply is told from a foreign one.
+//! A nonce is 64 random bits whose lowest ones are replaced by the number of a slot: looking a
+//! reply up takes one step, while guessing it takes all the other bits. Slots are used in turn, and
+//! a slot becomes free when its probe is answered or its deadline passes, so the table needs no
+//! timer of its own. An answered slot keeps its nonce until it is used again; that is how a
+//! replayed reply is told from a foreign one.
 //!
-//! How many answers may still come is known to whoever asks whether reading the socket is worth a system call. Probes count
-//! in two generations: when a deadline has passed since the newer one began, it becomes the older, and what is left of the
-//! former older one is lost. So nothing is searched, and a lost probe counts for two deadlines at most.
+//! How many answers may still come is known to whoever asks whether reading the socket is worth a
+//! system call. Probes count in two generations: when a deadline has passed since the newer one
+//! began, it becomes the older, and what is left of the former older one is lost. So nothing is
+//! searched, and a lost probe counts for two deadlines at most.
 
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -132,7 +134,8 @@ impl Nonces {
             .is_some_and(|slot| !slot.answered && slot.deadline > now)
     }
 
-    /// Keeps a place for a probe; its nonce, or `None` when the places that were looked at are all taken.
+    /// Keeps a place for a probe; its nonce, or `None` when the places that were looked at are all
+    /// taken.
     pub(super) fn reserve(
         &mut self,
         now: Instant,
@@ -152,7 +155,8 @@ impl Nonces {
             .map(|index| index & mask)
             .find(free);
         let Some(index) = found else {
-            // The next search begins behind these: a run of taken slots must not hide the free ones that follow it.
+            // The next search begins behind these: a run of taken slots must not hide the free ones
+            // that follow it.
             self.next = (self.next + searched) & mask;
             return None;
         };
@@ -214,7 +218,8 @@ impl Nonces {
     }
 }
 
-/// Flow label and scope of an IPv6 address are the network's business, and may differ on the way back.
+/// Flow label and scope of an IPv6 address are the network's business, and may differ on the way
+/// back.
 fn same_place(asked: SocketAddr, from: SocketAddr) -> bool {
     asked.ip() == from.ip() && asked.port() == from.port()
 }

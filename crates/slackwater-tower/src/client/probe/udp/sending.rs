@@ -63,8 +63,8 @@ impl Sending {
         }
     }
 
-    /// Takes probes out of the queue for as long as there is room in the batch, and writes them. Those that waited past
-    /// their deadline are lost.
+    /// Takes probes out of the queue for as long as there is room in the batch, and writes them.
+    /// Those that waited past their deadline are lost.
     fn take(&mut self, lane: &Lane, now: Option<Instant>) {
         self.batch.clear();
         self.datagrams.clear();
@@ -84,7 +84,8 @@ impl Sending {
         let Self {
             batch, datagrams, ..
         } = self;
-        // A hint that is too long has been refused before; one that were not would be left out here, and lost by its deadline.
+        // A hint that is too long has been refused before; one that were not would be left out
+        // here, and lost by its deadline.
         batch.retain(|probe| write(datagrams, probe, lane.key.as_ref()).is_ok());
     }
 
@@ -137,7 +138,8 @@ fn write(
     datagrams.add(probe.addr, |into| encode_request(&request, key, into))
 }
 
-/// The operating system tells of an earlier datagram that was refused, or was disturbed: this one may be tried again.
+/// The operating system tells of an earlier datagram that was refused, or was disturbed: this one
+/// may be tried again.
 fn is_about_an_earlier(error: &io::Error) -> bool {
     matches!(
         error.kind(),

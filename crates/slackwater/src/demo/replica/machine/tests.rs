@@ -1,4 +1,5 @@
-//! The machine on paused time: how long queries take to the millisecond, what cancels them, what is refused.
+//! The machine on paused time: how long queries take to the millisecond, what cancels them, what is
+//! refused.
 
 use futures_util::future::{join, join3};
 

@@ -1,4 +1,5 @@
-//! The processor against sojourn times worked out by hand, and against a slow, obvious simulation of the same rule.
+//! The processor against sojourn times worked out by hand, and against a slow, obvious simulation
+//! of the same rule.
 
 use core::time::Duration;
 
@@ -47,7 +48,8 @@ fn two_jobs_share_one_core() {
     let mut processor = processor(1_000);
     let short = processor.arrive(ms(0), ms(10)).unwrap();
     let long = processor.arrive(ms(0), ms(30)).unwrap();
-    // Both at half speed until the short one has its 10; then 20 are left of the long one, at full speed.
+    // Both at half speed until the short one has its 10; then 20 are left of the long one, at full
+    // speed.
     assert_eq!(drain(&mut processor), [(short, ms(20)), (long, ms(40))]);
 }
 
@@ -128,8 +130,8 @@ fn a_job_without_work_is_done_at_once_even_without_capacity() {
 fn completions_missed_by_a_late_caller_come_in_order_and_at_their_true_times() {
     let mut processor = processor(1_000);
     let jobs = [10, 20, 30].map(|work| processor.arrive(ms(0), ms(work)).unwrap());
-    // True completions: 30, 50, 60. Had the late poll at 100 shared the core among three until then, this job would
-    // start at another attained service and not end at 105.
+    // True completions: 30, 50, 60. Had the late poll at 100 shared the core among three until
+    // then, this job would start at another attained service and not end at 105.
     let late = processor.arrive(ms(100), ms(5)).unwrap();
     assert_eq!(
         jobs.map(|_| processor.poll_completed(ms(100))),
@@ -177,7 +179,8 @@ fn extremes_do_not_panic() {
     assert_eq!(nothing, (Cores::from_milli(0), Cores::from_milli(0)));
 }
 
-/// As long as jobs are enough to use all the capacity, work done is capacity times time, whatever the order of events.
+/// As long as jobs are enough to use all the capacity, work done is capacity times time, whatever
+/// the order of events.
 #[test]
 fn work_is_conserved() {
     let mut draws = Draws::new(11, Stream::Test, 0);

@@ -1,5 +1,5 @@
-//! Replicas over real sockets. Real time has no upper bounds here: what is asserted is that nothing ends early, and
-//! what counts reach while a test waits for them.
+//! Replicas over real sockets. Real time has no upper bounds here: what is asserted is that nothing
+//! ends early, and what counts reach while a test waits for them.
 
 use core::convert::Infallible;
 use core::pin::Pin;
@@ -22,7 +22,8 @@ use crate::demo::replica::service::REQUEST_NUMBER;
 /// Nothing here takes a fraction of it unless it hangs.
 const DEADLINE: Duration = Duration::from_secs(20);
 
-/// A request number and its cost, chosen to be long beside a timer and short beside a patient reader.
+/// A request number and its cost, chosen to be long beside a timer and short beside a patient
+/// reader.
 fn known_work() -> (u64, Duration) {
     let costs = Costs::new(1, Costs::MEAN_BEFORE_CLIP);
     let range = Duration::from_millis(30)..Duration::from_millis(40);

@@ -84,8 +84,8 @@ fn start(record: &StringRecord) -> usize {
     usize::try_from(byte).unwrap_or(usize::MAX)
 }
 
-/// A mistake at the line that has byte `start`. The position of a record is where the one before ended: blank lines and
-/// comments may stand between.
+/// A mistake at the line that has byte `start`. The position of a record is where the one before
+/// ended: blank lines and comments may stand between.
 fn at_line(source: &Source, start: usize, field: &str, message: String) -> Mistake {
     let mut start = start;
     let rest = source.text().get(start..).unwrap_or_default();

@@ -1,5 +1,5 @@
-//! A trace as an HDR histogram log: intervals with compressed histograms (format V2), as `HdrHistogram`'s log writers of
-//! many languages make them. All intervals are taken together.
+//! A trace as an HDR histogram log: intervals with compressed histograms (format V2), as
+//! `HdrHistogram`'s log writers of many languages make them. All intervals are taken together.
 
 use super::{Unit, VALUE_EXPECTED};
 use base64::Engine;
@@ -21,7 +21,8 @@ const MARK: &str = "HISTF";
 const SAMPLES_MAX: u64 = 100_000;
 /// The most bytes that one histogram may unpack to.
 const UNPACKED_BYTES_MAX: u64 = 64 << 20;
-/// Cookie and length, before what is compressed; before what is counted, in the unpacked form, another 32 bytes.
+/// Cookie and length, before what is compressed; before what is counted, in the unpacked form,
+/// another 32 bytes.
 const HEAD_BYTES: usize = 8;
 const UNPACKED_HEAD_BYTES: usize = 40;
 
@@ -30,7 +31,8 @@ pub(super) fn is_one(text: &str) -> bool {
     text.contains(MARK)
 }
 
-/// The values of all intervals, each as often as it was counted; of very many, a sample evenly spaced by rank.
+/// The values of all intervals, each as often as it was counted; of very many, a sample evenly
+/// spaced by rank.
 pub(super) fn read(source: &Source, unit: Unit) -> Result<Vec<Duration>, Mistake> {
     let text = source.text();
     let mistake = |at: usize, message: String| {
@@ -82,8 +84,8 @@ fn offset(text: &str, part: &str) -> usize {
     (part.as_ptr() as usize).saturating_sub(text.as_ptr() as usize)
 }
 
-/// Decodes one interval's histogram. What it unpacks to is bounded before it is decoded, since the lengths that it says
-/// of itself are anybody's.
+/// Decodes one interval's histogram. What it unpacks to is bounded before it is decoded, since the
+/// lengths that it says of itself are anybody's.
 fn unpack(interval: &IntervalLogHistogram<'_>) -> Result<Histogram<u64>, String> {
     let packed = STANDARD
         .decode(interval.encoded_histogram())

@@ -1,7 +1,8 @@
 //! Service times of one's own, from a CSV file or an HDR histogram log.
 //!
-//! Which of the two a file is, it says itself: an HDR log has histograms in it. Values are in milliseconds unless
-//! `trace_unit` says otherwise. Both are bounded: the file, the number of values, what a histogram unpacks to.
+//! Which of the two a file is, it says itself: an HDR log has histograms in it. Values are in
+//! milliseconds unless `trace_unit` says otherwise. Both are bounded: the file, the number of
+//! values, what a histogram unpacks to.
 
 mod csv_values;
 mod hdr_log;
@@ -43,7 +44,8 @@ impl Unit {
 
 const VALUE_EXPECTED: &str = "a time from 0 to 24 h in its unit";
 
-/// The values that `section` names by its keys `trace`, `trace_column` and `trace_unit`; `None` after a mistake.
+/// The values that `section` names by its keys `trace`, `trace_column` and `trace_unit`; `None`
+/// after a mistake.
 pub(super) fn read_trace(reader: &mut Reader<'_>, section: &str) -> Option<Arc<[Duration]>> {
     let key = |name: &str| format!("{section}.{name}");
     let unit = reader.setting(&key("trace_unit"), Unit { ns: 1e6 }, "", |value| {

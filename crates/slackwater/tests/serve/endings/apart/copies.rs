@@ -56,8 +56,8 @@ impl Upload {
 /// What replicas say of a request: its number, and what it was.
 type Said = mpsc::UnboundedReceiver<(usize, &'static str)>;
 
-/// Two replicas that say when they have half of a request, and what it was in the end. Whoever has the first closes its
-/// connection when it has half, if `closes`.
+/// Two replicas that say when they have half of a request, and what it was in the end. Whoever has
+/// the first closes its connection when it has half, if `closes`.
 async fn pair(closes: bool) -> ([Replica; 2], Said) {
     let (say, said) = mpsc::unbounded_channel();
     let number = Arc::<AtomicUsize>::default();
@@ -125,8 +125,8 @@ pub(super) async fn an_upload_that_broke_off_is_not_retried() {
     }
 }
 
-/// Two replicas that answer GET at once, say when they have half an upload, and keep whole ones to themselves until there is a
-/// second copy.
+/// Two replicas that answer GET at once, say when they have half an upload, and keep whole ones to
+/// themselves until there is a second copy.
 async fn late_pair() -> ([Replica; 2], mpsc::UnboundedReceiver<&'static str>) {
     let (say, said) = mpsc::unbounded_channel();
     let copies = Arc::<AtomicUsize>::default();
@@ -177,8 +177,8 @@ pub(super) async fn half_an_upload_is_not_hedged() {
     assert!(said.try_recv().is_err(), "no second copy of half a request");
 }
 
-/// Two replicas. The first that has a late request waits until it is given up, and says so; the other answers half, and when
-/// the first was given up with this, and closes.
+/// Two replicas. The first that has a late request waits until it is given up, and says so; the
+/// other answers half, and when the first was given up with this, and closes.
 async fn race(rest: &'static str) -> [Replica; 2] {
     let given_up = Arc::new(Notify::new());
     let number = Arc::<AtomicUsize>::default();

@@ -84,7 +84,8 @@ pub(super) async fn an_upload_after_an_early_answer_is_cut_off() {
 }
 
 pub(super) async fn an_upload_without_room_is_given_up() {
-    // What a replica takes of one body at first: less than the client sends, which is no more than the proxy takes at first.
+    // What a replica takes of one body at first: less than the client sends, which is no more than
+    // the proxy takes at first.
     const WINDOW: usize = 65_535 - 65_535 / 4;
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let proxy = Proxy::start(&[listener.local_addr().unwrap()], H2C);
@@ -120,8 +121,8 @@ pub(super) async fn an_upload_without_room_is_given_up() {
     proxy.settled().await;
 }
 
-/// A replica over HTTP/2 that resets each call with the code in its path: at once, or after a part of its response if there is
-/// a query.
+/// A replica over HTTP/2 that resets each call with the code in its path: at once, or after a part
+/// of its response if there is a query.
 async fn breaks_calls() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -205,7 +206,8 @@ pub(super) fn tls() -> TlsAcceptor {
 pub(super) const TLS: &str =
     "[replica.tls]\nverify = \"insecure\"\n[timeouts]\nconnect = \"30s\"\n";
 
-/// What a client sees of a response over TLS that lasts until its connection ends, with or without a word for that.
+/// What a client sees of a response over TLS that lasts until its connection ends, with or without
+/// a word for that.
 async fn over_tls(is_told: bool, ends: Ends) -> Vec<String> {
     let acceptor = tls();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
