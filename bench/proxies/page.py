@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Writes the tables of docs/benchmarks.md, between its two markers, from a run's raw data.
+"""Writes the tables of docs/research/benchmarks.md, between its two markers, from a run's raw data.
 
-    ./page.py ../../results/benchmarks/proxies.json ../../docs/benchmarks.md
+    ./page.py ../../results/benchmarks/proxies.json ../../docs/research/benchmarks.md
 """
 import json, math, statistics, sys
 

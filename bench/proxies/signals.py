@@ -120,7 +120,7 @@ class Client:
 
 
 def probe(port, probes):
-    """Over UDP, one after the other: docs/probe-protocol.md."""
+    """Over UDP, one after the other: docs/reference/probe-protocol.md."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asker:
         asker.connect(("127.0.0.1", port))
         asker.settimeout(PATIENCE_S)
@@ -330,7 +330,7 @@ def tables(rows, names, base, is_agent):
 
 PAGE = """# What it costs to know what a replica can carry
 
-What is learned of capacity and cost ([signals](../docs/signals.md), [agent](../docs/agent.md#capacity)), and told with responses, in instructions of the processes that serve: an
+What is learned of capacity and cost ([signals](../docs/explanation/signals.md), [agent](../docs/reference/agent.md#capacity)), and told with responses, in instructions of the processes that serve: an
 agent and the server behind it, together; and a server with the library's layer. The limit is 1 %. The servers answer two
 bytes (`served`) at once and do nothing else, which is the hardest ground: any application's work makes the part smaller.
 
@@ -345,7 +345,7 @@ in all* is each request's and its part of each second's. The kernel's instructio
 
 ## An agent and its server
 
-The server's cgroup has one thread and a quota; with 16 threads readings take [more](../docs/signals.md#what-it-costs). A reading is some system calls to read, and they are counted, of the agent's thread
+The server's cgroup has one thread and a quota; with 16 threads readings take [more](../docs/explanation/signals.md#what-it-costs). A reading is some system calls to read, and they are counted, of the agent's thread
 that makes them: what there is *each second* at one rate of requests is on the line through *quiet* and *busy*, at the reads that the agent makes at that rate as it is, without
 callgrind. So the part that is by time is counted once. The agent does not look for its server meanwhile (`check_interval`), as it does not while there are responses. *Both*: {reads}.
 

@@ -65,7 +65,7 @@ cargo xtask CHORE
   mutants small changes of the core's code, each of which a test should notice, by cargo-mutants; writes results/core-mutants.md
           (a sample of 40: ten minutes; all: a day). --file: only those of a file, by a pattern, also several times
           [--sample N] [--seed N] [--file PATTERN ...] [--report FILE]
-  openapi what openapi-spec-validator says of docs/openapi.json (a second)
+  openapi what openapi-spec-validator says of docs/reference/openapi.json (a second)
   dashboard
           the dashboard of demo and of serve in Chromium: knobs, keys, contrast, pictures, at 20 and at 1,000 replicas
           (four minutes; --short: 20 only, one minute; --debug: all with a build for tests)

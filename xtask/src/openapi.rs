@@ -8,7 +8,7 @@ use crate::output::say;
 use std::process::Command;
 
 const USAGE: &str = "cargo xtask openapi";
-const DOCUMENT: &str = "docs/openapi.json";
+const DOCUMENT: &str = "docs/reference/openapi.json";
 
 /// Runs it.
 pub(crate) fn run(options: &[&str]) -> Result<(), String> {

@@ -3,8 +3,8 @@
 //!
 //! It has a thread of its own, so it answers while the workers are busy, and it is bounded: so many
 //! connections, so much time for a head, short bodies. It serves any
-//! [`StatusSource`](slackwater_telemetry::facts::StatusSource). `docs/admin.md` and `docs/live.md`
-//! document the fields.
+//! [`StatusSource`](slackwater_telemetry::facts::StatusSource). `docs/reference/admin.md` and
+//! `docs/reference/live.md` document the fields.
 //!
 //! **Absent on purpose**: what requests are, and who answers them. A process that can be changed at
 //! run time implements [`Controlled`]; a command with an answer of its own adds a path for it

@@ -2,8 +2,8 @@
 //!
 //! Each metric is defined once, as a [`Family`](registry::Family): its name, type, labels, what it
 //! means, and where its samples come from. All of them are the [registry](families), from which
-//! `docs/metrics.md` is made, too. Everything is read from one moment's facts, so that `/metrics`
-//! and `/status` never disagree.
+//! `docs/reference/metrics.md` is made, too. Everything is read from one moment's facts, so that
+//! `/metrics` and `/status` never disagree.
 //!
 //! Names are stable, carry their unit, and end in `_total` where they only rise. Labels are
 //! bounded: services of the configuration, so many replicas, workers, and fixed lists of reasons.

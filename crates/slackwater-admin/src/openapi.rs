@@ -1,5 +1,5 @@
 //! What the admin server answers, described for programs: `OpenAPI` 3.1 at `/openapi.json`, and in
-//! `docs/openapi.json`.
+//! `docs/reference/openapi.json`.
 //!
 //! The document is made by tests of the command, which knows all paths, from the very types that
 //! are sent and read. What is served is the file, as it was made last.

@@ -1,6 +1,6 @@
-//! The status as JSON: what `GET /status` answers, field by field. `docs/admin.md` documents each,
-//! and a test keeps the two in step. Fields are only ever added; unknown ones are to be ignored by
-//! readers.
+//! The status as JSON: what `GET /status` answers, field by field. `docs/reference/admin.md`
+//! documents each, and a test keeps the two in step. Fields are only ever added; unknown ones are
+//! to be ignored by readers.
 
 use super::standing::{StandingCounts, StandingStatus};
 use core::ops::AddAssign;
@@ -180,7 +180,7 @@ pub(crate) struct PooledStatus {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(!default))]
 #[serde(default)]
-#[expect(missing_docs, reason = "docs/admin.md documents each field")]
+#[expect(missing_docs, reason = "docs/reference/admin.md documents each field")]
 pub struct LoadStatus {
     pub rif: u32,
     pub latency_us: Option<u64>,
@@ -195,7 +195,7 @@ pub struct LoadStatus {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(!default))]
 #[serde(default)]
-#[expect(missing_docs, reason = "docs/admin.md documents each field")]
+#[expect(missing_docs, reason = "docs/reference/admin.md documents each field")]
 pub struct QueueStatus {
     pub limit: u32,
     pub rif: u32,

@@ -2,7 +2,7 @@
 //!
 //! A [`LoadReport`] is the answer to a probe. Requests in flight and latency decide; everything
 //! else is optional, and absent from replicas that do not know it. How a report travels is the
-//! adapters' business (`docs/probe-protocol.md`).
+//! adapters' business (`docs/reference/probe-protocol.md`).
 
 use crate::draw::{Draw, below};
 use core::fmt;

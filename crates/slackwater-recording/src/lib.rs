@@ -9,7 +9,7 @@
 //! Nothing here opens a file: entries become bytes ([`Encoder`]) that go to a [`Sink`] block by
 //! block, and bytes become entries again ([`Decoder`]). Each policy is a stream of its own.
 //! [`file`](mod@file) has the blocks of streams as they stand in a file. The bytes are described in
-//! `docs/replay.md`.
+//! `docs/reference/replay.md`.
 
 #![forbid(unsafe_code)]
 

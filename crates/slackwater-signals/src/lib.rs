@@ -26,8 +26,9 @@
 //! All times are cumulative and never go back; what they count from has no meaning. So whoever
 //! reads takes differences. This crate makes no estimate of them, and has no clock.
 //!
-//! What each figure needs, its pitfalls, and what a reading costs: `docs/signals.md`. On systems
-//! other than Linux there is only the CPU time of this process, and how many CPUs it may use.
+//! What each figure needs, its pitfalls, and what a reading costs: `docs/explanation/signals.md`.
+//! On systems other than Linux there is only the CPU time of this process, and how many CPUs it may
+//! use.
 
 #![forbid(unsafe_code)]
 

@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 use slackwater_core::policy::PolicyEntry;
 
-/// What is told of a policy; `docs/live.md` documents each field.
+/// What is told of a policy; `docs/reference/live.md` documents each field.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]

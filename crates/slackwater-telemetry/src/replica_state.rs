@@ -215,8 +215,8 @@ impl Standing {
     }
 }
 
-/// What is told of a state, so that no reader has to know states by their names; `docs/live.md`
-/// documents each field.
+/// What is told of a state, so that no reader has to know states by their names;
+/// `docs/reference/live.md` documents each field.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StateFacts {

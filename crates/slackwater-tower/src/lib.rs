@@ -42,7 +42,8 @@
 //! ```
 //!
 //! `examples/server.rs` is a whole server. [`wire`] is the protocol for those who bring their own
-//! sockets, and `docs/probe-protocol.md` its specification for those who bring their own language.
+//! sockets, and `docs/reference/probe-protocol.md` its specification for those who bring their own
+//! language.
 //!
 //! # Time
 //!

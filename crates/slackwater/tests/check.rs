@@ -257,7 +257,7 @@ fn blocks_of_toml(page: &str) -> Vec<String> {
 
 #[test]
 fn whoever_comes_from_another_balancer_is_shown_valid_files() {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/migrating.md");
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/how-to/migrating.md");
     let blocks = blocks_of_toml(&fs::read_to_string(page).expect("the page"));
     assert!(blocks.len() >= 6, "{} configurations", blocks.len());
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("migrating");
@@ -419,7 +419,7 @@ fn a_schema_for_editors_is_printed_whole() {
         ("serve", "configuration.schema.json"),
         ("agent", "agent.schema.json"),
     ] {
-        let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+        let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference");
         let described = fs::read_to_string(docs.join(file)).expect("it is kept fresh");
         let output = check(&["--schema", command]);
         assert!(output.status.success(), "{}", stderr(&output));

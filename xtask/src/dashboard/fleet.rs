@@ -18,8 +18,8 @@ pub(super) const ROOM: u32 = 4;
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 7\r\n\r\nserved\n";
 const FAILURE: &[u8] = b"HTTP/1.1 500 Internal Server Error\r\ncontent-length: 7\r\n\r\nfailed\n";
 
-/// Of the probe protocol (`docs/probe-protocol.md`): a base of 96 bytes, which begins with this and
-/// the version.
+/// Of the probe protocol (`docs/reference/probe-protocol.md`): a base of 96 bytes, which begins
+/// with this and the version.
 const MAGIC: [u8; 5] = *b"SLWP\x01";
 const BASE: usize = 96;
 const REQUEST: u8 = 1;

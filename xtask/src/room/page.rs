@@ -22,7 +22,7 @@ const TITLE: &str = "Room, between real processes";
 
 const ABOUT: &str = "\
 Replicas that burn CPU under quotas, some with neighbours, an agent before each, `slackwater serve` before them\n\
-all, `slackwater load` at a fixed rate before it; [what is played](../../docs/room.md). Policies take turns, in another order each\n\
+all, `slackwater load` at a fixed rate before it; [what is played](../../docs/research/room.md). Policies take turns, in another order each\n\
 round; all of a round have the same arrivals and neighbours. A cell is the middle of the rounds, with the quarters in brackets, or\n\
 the ends where there are fewer than five.";
 

@@ -466,7 +466,7 @@ pub(super) fn page<'p>(tools: &Tools, arguments: &'p [&'p str]) -> Page<'p> {
     Page {
         title: "Under siege",
         about: "Attacks on `slackwater serve` between real servers, beside nginx and HAProxy in the same run. What each row\n\
-                means is in `docs/siege.md`.",
+                means is in `docs/research/siege.md`.",
         chore: "siege",
         arguments,
         tools: tools.versions(),

@@ -1,5 +1,5 @@
 //! What requests that change something say, and what they are answered: field by field in
-//! `docs/admin.md`.
+//! `docs/reference/admin.md`.
 
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};

@@ -64,7 +64,7 @@ export function clock(ms) {
 }
 
 /**
- * @typedef {object} State what the server says of a replica's state, as `docs/live.md` has it
+ * @typedef {object} State what the server says of a replica's state, as `docs/reference/live.md` has it
  * @property {string} name
  * @property {string} meaning
  * @property {string} sign
@@ -115,7 +115,7 @@ export const reasonText = (reason, policy) => ofPolicy(REASONS[/** @type {keyof 
 const ofPolicy = (text, reason, policy) => (reason === "lowest_score" ? text.replace("score", policyOf(policy).score) : text);
 
 /**
- * @typedef {object} Policy what the server says of a policy, as `docs/live.md` has it
+ * @typedef {object} Policy what the server says of a policy, as `docs/reference/live.md` has it
  * @property {string} name
  * @property {string} about
  * @property {string} reports

@@ -1,8 +1,8 @@
-//! What is said to readers of live data, field by field. `docs/live.md` documents each; the files
-//! in `samples` have each, and a test keeps the two in step. Fields are only ever added; unknown
-//! ones are to be ignored by readers.
+//! What is said to readers of live data, field by field. `docs/reference/live.md` documents each;
+//! the files in `samples` have each, and a test keeps the two in step. Fields are only ever added;
+//! unknown ones are to be ignored by readers.
 
-#![expect(missing_docs, reason = "docs/live.md documents each field")]
+#![expect(missing_docs, reason = "docs/reference/live.md documents each field")]
 
 pub use crate::status::{LoadStatus, QueueStatus};
 use serde::{Deserialize, Serialize};

@@ -3,7 +3,7 @@
 //! One task on the admin server's thread looks at the status once in an interval. Two looks make a
 //! tick ([`sampler`]), which goes into the [`history`] and, while somebody listens, to all readers
 //! as the same bytes (`hub`). How long things took comes from histograms ([`latencies`]). What is
-//! said is in [`messages`] and documented in `docs/live.md`.
+//! said is in [`messages`] and documented in `docs/reference/live.md`.
 
 mod difference;
 mod history;

@@ -45,7 +45,7 @@ pub(super) const FAMILIES: &[Family] = &[
             Label {
                 name: "state",
                 meaning: "`sound`, `warming_up`, `pushing_back`, `held_back`, `returning`, `ejected` or `on_probation` \
-                          ([health](health.md#what-requests-tell))",
+                          ([health](../explanation/health.md#what-requests-tell))",
             },
         ],
         states,

@@ -323,9 +323,10 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The rows of a table in `docs/admin.md`: what stands in the first cell, in backquotes.
+/// The rows of a table in `docs/reference/admin.md`: what stands in the first cell, in backquotes.
 fn documented(heading: &str) -> BTreeSet<String> {
-    let text = std::fs::read_to_string(root().join("docs/admin.md")).expect("docs/admin.md");
+    let text = std::fs::read_to_string(root().join("docs/reference/admin.md"))
+        .expect("docs/reference/admin.md");
     let (_, section) = text.split_once(heading).expect("the heading");
     let section = section.split("\n## ").next().unwrap_or_default();
     let rows = section
@@ -372,14 +373,14 @@ fn page() -> String {
 
 #[test]
 fn the_page_of_metrics_is_what_the_registry_says() {
-    let file = root().join("docs/metrics.md");
+    let file = root().join("docs/reference/metrics.md");
     if std::env::var_os("UPDATE_DOCS").is_some() {
         std::fs::write(&file, page()).expect("docs can be written");
     }
-    let found = std::fs::read_to_string(&file).expect("docs/metrics.md");
+    let found = std::fs::read_to_string(&file).expect("docs/reference/metrics.md");
     assert!(
         found == page(),
-        "docs/metrics.md is stale: UPDATE_DOCS=1 cargo test -p slackwater-admin page_of_metrics"
+        "docs/reference/metrics.md is stale: UPDATE_DOCS=1 cargo test -p slackwater-admin page_of_metrics"
     );
 }
 

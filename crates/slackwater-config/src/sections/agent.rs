@@ -106,8 +106,8 @@ keys! { AgentRows in "" {
     pid_file as "replica.pid_file": FILE, "none";
     /// The directory of the server's cgroup, from the root, with all that are in it.
     cgroup as "replica.cgroup": Described("a directory", STRING), "none";
-    /// The networks of other agents with which [tied requests](tying.md) are shared. None: every
-    /// copy that comes is served.
+    /// The networks of other agents with which [tied requests](../explanation/tying.md) are shared.
+    /// None: every copy that comes is served.
     peers as "tie.peers": Described("a list of up to 256 networks", LIST), "`[]`";
 } }
 

@@ -140,7 +140,7 @@ keys! { DiscoverySettings in "discovery" {
     /// the IPv4 ones are taken.
     dns: Described("a host name and a port", STRING), "none";
     /// Every address of every target of the service is a replica, at the target's port. Targets
-    /// have their weights, and their priorities are [tiers](discovery.md#tiers).
+    /// have their weights, and their priorities are [tiers](../how-to/discovery.md#tiers).
     srv: Described("a service name such as `\"_http._tcp.web.internal\"`", STRING), "none";
     /// The file lists the replicas, as TOML, JSON or YAML by its suffix, and is read again when it
     /// changes. A relative name starts from the directory of the configuration.
@@ -155,7 +155,7 @@ keys! { DiscoverySettings in "discovery" {
     /// For so long the source must stand by such a list before it is taken.
     keep_time at guard.keep_time: Within(Span, Duration::ZERO..=DAY);
     /// When a replica that joins, be it by a list, has all of its requests at the latest; until
-    /// then they are [what it has earned](health.md#replicas-that-are-new). With
+    /// then they are [what it has earned](../explanation/health.md#replicas-that-are-new). With
     /// `warm_up.by_evidence = false`, they rise from a tenth to all of them in this time. 0: all at
     /// once.
     warm_up at warm_up: Within(Span, Duration::ZERO..=HOUR);

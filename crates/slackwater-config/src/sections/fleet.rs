@@ -103,10 +103,10 @@ settings! {
         server_name: Option<ServerName<'static>> = None, Maybe(SERVER_NAME),
             "`replica.tls.server_name`, else the host of its address";
         /// In a table: its share of the requests beside the others'
-        /// [weights](discovery.md#weights). 0: no new requests.
+        /// [weights](../how-to/discovery.md#weights). 0: no new requests.
         weight: u16 = 1, Any(Number);
-        /// In a table: it gets requests only while nobody of a lower [tier](discovery.md#tiers) can
-        /// take them.
+        /// In a table: it gets requests only while nobody of a lower
+        /// [tier](../how-to/discovery.md#tiers) can take them.
         tier: u8 = 0, Within(Number, 0..=ReplicaConfig::TIER_MAX);
     } then {
         /// In a table: where the replica takes requests.

@@ -2,8 +2,8 @@
 //! resolved.
 //!
 //! Only [`Config::load_over`](super::Config::load_over) makes these, so nobody has to check them
-//! again. Keys, units, ranges and defaults for users are in `docs/configuration.md`; a test keeps
-//! the two in step.
+//! again. Keys, units, ranges and defaults for users are in `docs/reference/configuration.md`; a
+//! test keeps the two in step.
 
 use super::connect::Connect;
 use super::decisions::DecisionSettings;

@@ -1,5 +1,5 @@
-//! Every key that there is, from the tables of all sections: for `docs/configuration.md` and for
-//! editors.
+//! Every key that there is, from the tables of all sections: for `docs/reference/configuration.md`
+//! and for editors.
 //!
 //! `UPDATE_DOCS=1 cargo test -p slackwater-config page` makes the page's rows and the schemas anew.
 

@@ -27,7 +27,8 @@ keys! { HealthSettings in "ejection" {
     /// Requests sent as trials to replicas that are out, as a share of all. 0: nobody comes back
     /// but when the others get as bad, or too few are left.
     trials at trials: Any(Share);
-    /// Trials are [copies of requests](health.md#shadow-trials) whose answers nobody waits for.
+    /// Trials are [copies of requests](../explanation/health.md#shadow-trials) whose answers nobody
+    /// waits for.
     shadow_trials at shadow_trials: Boolean;
     /// How long a replica is out before its first trial. Doubles with each trial that fails, and
     /// with each return that does not last.

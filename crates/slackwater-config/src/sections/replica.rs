@@ -17,11 +17,11 @@ settings! {
         /// Connections that each worker keeps open to each replica while they carry nothing. 0:
         /// none, so each request makes a connection of its own. HTTP/1.1 only.
         idle_connections_max: u32 = 64, Within(Number, 0..=65_536);
-        /// [Connections to each replica](retries.md#connections-to-a-replica) at once, over all
-        /// workers. Each worker has its share, rounded so that they add up, and at least 1. Over
-        /// HTTP/1.1 that many requests are in flight there. Over HTTP/2 a worker opens another one
-        /// only where those that it has are full or carry a long body that is unread, and never
-        /// more than 256.
+        /// [Connections to each replica](../explanation/retries.md#connections-to-a-replica) at
+        /// once, over all workers. Each worker has its share, rounded so that they add up, and at
+        /// least 1. Over HTTP/1.1 that many requests are in flight there. Over HTTP/2 a worker
+        /// opens another one only where those that it has are full or carry a long body that is
+        /// unread, and never more than 256.
         connections_max: Option<u32> = None, Or("none", Within(Number, 1..=65_536));
         /// Each connection to a replica begins with a header of the PROXY protocol that tells the
         /// client's address. Its connections are then each client's own. Only with `"http1"`; not

@@ -36,9 +36,10 @@ const NAME_BYTES_MAX: usize = 64;
 settings! {
     /// The keys of a service that stand in no section.
     pub(super) struct ServiceKeys in "" {
-        /// Who chooses the replica of each request ([which for which fleet](choosing-a-policy.md);
-        /// [why this is the default](decisions/0013-the-default-policy.md)). Where none is named,
-        /// the log says so at the start, once.
+        /// Who chooses the replica of each request ([which for which
+        /// fleet](../explanation/choosing-a-policy.md); [why this is the
+        /// default](decisions/0013-the-default-policy.md)). Where none is named, the log says so at
+        /// the start, once.
         policy: &'static PolicyEntry = &DEFAULT_POLICY, PolicyName;
     } then {
         /// Whom requests are balanced over. No address twice, also not in two spellings; not this

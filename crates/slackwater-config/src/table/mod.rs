@@ -2,8 +2,8 @@
 //!
 //! [`settings!`] declares a section's struct, its defaults and its table in one; [`keys!`] is the
 //! table alone, for structs that stand elsewhere. From the tables are made what is read from a
-//! file, what is shown, the rows of `docs/configuration.md` and a JSON Schema ([`rows`]). What a
-//! value may be is its [kind](kinds::Kind)'s.
+//! file, what is shown, the rows of `docs/reference/configuration.md` and a JSON Schema ([`rows`]).
+//! What a value may be is its [kind](kinds::Kind)'s.
 
 mod kinds;
 mod macros;

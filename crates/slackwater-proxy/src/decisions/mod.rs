@@ -6,7 +6,7 @@
 //! worker and whoever reads share a ring's lock, and the reader holds it no longer than it takes to
 //! copy references. A request that may not be kept costs a draw; one that is, or that may be if it
 //! turns out to be slow or to fail, costs what it takes to note what the policy knew at each of its
-//! choices. `docs/decisions.md` describes what is told.
+//! choices. `docs/reference/decisions.md` describes what is told.
 
 mod absent;
 mod answer;

@@ -1,5 +1,5 @@
-//! A recording as a file: blocks, each with its length and a checksum. `docs/replay.md` describes
-//! it.
+//! A recording as a file: blocks, each with its length and a checksum. `docs/reference/replay.md`
+//! describes it.
 //!
 //! Nothing here opens a file: `framed` makes a block's bytes for whoever writes one, and [`read()`]
 //! takes all of one.

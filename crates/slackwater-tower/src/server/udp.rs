@@ -2,7 +2,8 @@
 //!
 //! The loop has no queue of its own: it answers what the socket holds, a batch at a time, and what
 //! it cannot send at once it drops, because a late report is worth less than none. Nothing that
-//! arrives can end it. What it refuses it only counts: see "Rules" in `docs/probe-protocol.md`.
+//! arrives can end it. What it refuses it only counts: see "Rules" in
+//! `docs/reference/probe-protocol.md`.
 
 use super::Load;
 use super::admission::Admission;

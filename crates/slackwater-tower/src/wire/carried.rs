@@ -1,8 +1,8 @@
 //! What a response carries about its replica: RIF, capacity and cost, in one header of its head.
 //!
 //! Every response pays for it, so it is made to be cheap: one header to insert, to send and to take
-//! out, and no number written twice while it stays the same. `docs/probe-protocol.md` has the form;
-//! probes are answered with headers of their own.
+//! out, and no number written twice while it stays the same. `docs/reference/probe-protocol.md` has
+//! the form; probes are answered with headers of their own.
 
 use bytes::Bytes;
 use core::cell::RefCell;

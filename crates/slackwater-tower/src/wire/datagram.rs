@@ -1,5 +1,5 @@
 //! Probes over UDP: one small datagram each way; and what one replica tells another of tied copies,
-//! which is not answered. `docs/probe-protocol.md` has the tables and the reasons.
+//! which is not answered. `docs/reference/probe-protocol.md` has the tables and the reasons.
 //!
 //! All kinds have a base of 96 bytes with every field at a fixed offset, big-endian; a request's
 //! hint follows its base; a keyed datagram ends in a tag. Requests are padded so that no reply is

@@ -56,8 +56,8 @@ impl ProbeKey {
     }
 
     /// The same key, which also accepts what was made with `other`; tags are still made with this
-    /// one alone. For changing keys without a gap: see "Changing keys" in `docs/probe-protocol.md`.
-    /// What `other` accepts besides is dropped.
+    /// one alone. For changing keys without a gap: see "Changing keys" in
+    /// `docs/reference/probe-protocol.md`. What `other` accepts besides is dropped.
     #[must_use]
     pub fn accepting(self, other: &Self) -> Self {
         Self {

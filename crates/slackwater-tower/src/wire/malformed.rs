@@ -1,8 +1,8 @@
 //! The verdicts on datagrams that are refused.
 //!
-//! Names and order of the checks are part of the protocol (`docs/probe-protocol.md`, "Rules"), so
-//! that implementations can be compared verdict by verdict. The checks themselves are the
-//! datagram's.
+//! Names and order of the checks are part of the protocol (`docs/reference/probe-protocol.md`,
+//! "Rules"), so that implementations can be compared verdict by verdict. The checks themselves are
+//! the datagram's.
 
 use slackwater_core::named;
 

@@ -4,9 +4,9 @@
 //! [`carried`].
 //!
 //! Two carriers, one meaning: [`datagram`] for UDP, [`headers`] for HTTP, [`signed`] for HTTP under
-//! a key. `docs/probe-protocol.md` is the specification, written so that others can implement it;
-//! `vectors/probe/` holds the test vectors that both sides of every implementation must pass.
-//! Nothing here reads a clock or a socket, allocates on the datagram path, or panics.
+//! a key. `docs/reference/probe-protocol.md` is the specification, written so that others can
+//! implement it; `vectors/probe/` holds the test vectors that both sides of every implementation
+//! must pass. Nothing here reads a clock or a socket, allocates on the datagram path, or panics.
 
 pub mod asks;
 pub mod carried;

@@ -1,10 +1,10 @@
 //! Probes over HTTP under a key: the request proves that a client sent it, a moment ago; the answer
 //! proves that a replica gave it, to this request.
 //!
-//! What is signed is text, so that any language does it in a few lines; `docs/probe-protocol.md`
-//! has it word by word. The tag is the same as a datagram's. A replica keeps no state: a recorded
-//! probe is answered once more for as long as clocks may differ, and tells no more than the load of
-//! that moment. Nothing is hidden; that is for TLS.
+//! What is signed is text, so that any language does it in a few lines;
+//! `docs/reference/probe-protocol.md` has it word by word. The tag is the same as a datagram's. A
+//! replica keeps no state: a recorded probe is answered once more for as long as clocks may differ,
+//! and tells no more than the load of that moment. Nothing is hidden; that is for TLS.
 
 use super::key::TAG_BYTES;
 use super::{ProbeKey, headers, hex};

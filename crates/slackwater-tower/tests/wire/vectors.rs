@@ -1,4 +1,5 @@
-//! Every vector in `vectors/probe/`, both ways. The specification is `docs/probe-protocol.md`.
+//! Every vector in `vectors/probe/`, both ways. The specification is
+//! `docs/reference/probe-protocol.md`.
 
 use core::time::Duration;
 use http::{HeaderMap, HeaderName, HeaderValue};

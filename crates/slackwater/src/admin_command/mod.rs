@@ -1,8 +1,8 @@
 //! The sub-command `slackwater admin`: an operator inspects and changes a running `serve` from a
 //! shell.
 //!
-//! Each command is one request to the admin server, and `docs/admin.md` says what it does. This
-//! module reads the arguments and prints the answer.
+//! Each command is one request to the admin server, and `docs/reference/admin.md` says what it
+//! does. This module reads the arguments and prints the answer.
 
 mod setting;
 mod token;

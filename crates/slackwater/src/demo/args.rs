@@ -21,7 +21,7 @@ Examples:
   slackwater demo --seconds 60 --record demo.rec           for slackwater sim replay
 
 Both sides get the same requests at the same times, over real HTTP through the proxy of `serve`.
-The replicas are emulated: a request takes time there, not processor. docs/demo.md says what that
+The replicas are emulated: a request takes time there, not processor. docs/reference/demo.md says what that
 shows and what it does not.
 Ctrl-C stops sending, waits for the answers under way and sums up; a second one does not wait.
 Exit codes: 0 it ran, whoever won; 1 it could not run; 2 bad arguments.";

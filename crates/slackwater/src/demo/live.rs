@@ -1,5 +1,5 @@
 //! What the demo adds to live data: what the knobs stand at, and what the load generators see.
-//! `docs/live.md` has each field.
+//! `docs/reference/live.md` has each field.
 
 use super::args::{RATE_MAX, RATE_MIN};
 use super::page::Latest;

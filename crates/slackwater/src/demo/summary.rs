@@ -1,6 +1,6 @@
 //! What a demo came to: the figures for `--json`, and the closing table and verdict for people.
 //!
-//! The JSON's names are an interface (`docs/demo.md` lists them). Each side has all that
+//! The JSON's names are an interface (`docs/reference/demo.md` lists them). Each side has all that
 //! `slackwater load` measures, so `p50_ms`, `p99_ms`, `p999_ms`, `errors` and `requests` mean here
 //! what they mean there.
 

@@ -1,9 +1,9 @@
 //! What a run came to, as the figures that go into JSON. The table for people is in
 //! [`super::table`].
 //!
-//! The JSON's names are an interface (`docs/load.md` lists them); `p50_ms`, `p99_ms`, `p999_ms`,
-//! `errors` and `requests` are those that every JSON file of Slackwater's commands uses for these
-//! things.
+//! The JSON's names are an interface (`docs/reference/load.md` lists them); `p50_ms`, `p99_ms`,
+//! `p999_ms`, `errors` and `requests` are those that every JSON file of Slackwater's commands uses
+//! for these things.
 
 use super::latency::LatencyFigures;
 use super::outcome::ErrorKind;

@@ -1,5 +1,5 @@
 //! The document, made from the table and the types; descriptions of the status come from
-//! `docs/admin.md`.
+//! `docs/reference/admin.md`.
 
 use super::table::{ALL, OPERATIONS, Operation, Shape};
 use crate::demo::{DemoFleet, DemoTick};
@@ -182,7 +182,7 @@ fn document() -> Value {
             "title": "Slackwater's admin server",
             "version": env!("CARGO_PKG_VERSION"),
             "description": "How a process does, and what can be changed of it at run time. Fields are only ever added: ignore those \
-                            that you do not know. docs/admin.md says more.",
+                            that you do not know. docs/reference/admin.md says more.",
             "license": { "name": "MIT OR Apache-2.0", "identifier": "MIT OR Apache-2.0" },
         },
         "servers": [{ "url": "http://127.0.0.1:9900", "description": "Where it is unless `admin.listen` says otherwise" }],
@@ -202,10 +202,10 @@ fn document() -> Value {
     })
 }
 
-/// What `docs/admin.md` says of fields of the status.
+/// What `docs/reference/admin.md` says of fields of the status.
 fn meanings() -> BTreeMap<String, String> {
-    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/admin.md");
-    let text = std::fs::read_to_string(docs).expect("docs/admin.md");
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/admin.md");
+    let text = std::fs::read_to_string(docs).expect("docs/reference/admin.md");
     let section = text
         .split("\n## ")
         .find(|section| section.starts_with("`GET /status`\n"));
@@ -271,7 +271,7 @@ fn describe(
 
 /// Where the document is; the other path leads there.
 fn file() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/openapi.json")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/openapi.json")
 }
 
 #[test]
@@ -281,7 +281,7 @@ fn the_document_says_what_the_types_say() {
         std::fs::write(file(), &text).expect("written");
         return;
     }
-    let docs = std::fs::read_to_string(file()).expect("docs/openapi.json");
+    let docs = std::fs::read_to_string(file()).expect("docs/reference/openapi.json");
     assert!(
         text == DOCUMENT && docs == text,
         "made anew by: UPDATE=1 cargo test -p slackwater --bin slackwater openapi"

@@ -237,7 +237,7 @@ fn tell_default(policies_unnamed: &[String]) {
         tracing::info!(
             services = policies_unnamed.join(", "),
             policy = DEFAULT_POLICY.name,
-            "no policy is named, so the default chooses; docs/choosing-a-policy.md says which suits which fleet, and the key policy names one"
+            "no policy is named, so the default chooses; docs/explanation/choosing-a-policy.md says which suits which fleet, and the key policy names one"
         );
     }
 }

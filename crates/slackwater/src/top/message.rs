@@ -1,4 +1,4 @@
-//! What the admin server says, as far as it is shown here: `docs/live.md`, read.
+//! What the admin server says, as far as it is shown here: `docs/reference/live.md`, read.
 //!
 //! The messages are the admin server's own, and here is what else it says. Lenient: what is missing
 //! is empty, what is unknown is skipped, columns may be shorter than the fleet. The process on the
@@ -77,7 +77,7 @@ pub(super) struct History {
     pub(super) sent: Vec<u64>,
 }
 
-/// Requests whose story was kept, newest first: `docs/decisions.md`.
+/// Requests whose story was kept, newest first: `docs/reference/decisions.md`.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Decisions {

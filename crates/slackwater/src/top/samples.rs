@@ -39,7 +39,7 @@ pub(super) fn replica_history() -> History {
     sample!("replica_history")
 }
 
-/// Requests that went to the first replica of a `serve`, as `docs/decisions.md` has them.
+/// Requests that went to the first replica of a `serve`, as `docs/reference/decisions.md` has them.
 pub(super) fn decisions() -> Decisions {
     let decisions = serde_json::json!({"kept": 3, "matching": 3, "decisions": [
         {"id": "c", "time": "2026-01-02T03:04:05.678Z", "kept": "sampled", "status": 200, "failed": false,

@@ -144,7 +144,7 @@ async fn a_latency_is_reported_until_it_is_as_old_as_the_file_says() {
 fn every_flag_is_documented() {
     let help = command(&["--help"]).output().unwrap();
     let help = String::from_utf8(help.stdout).unwrap();
-    let document = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/agent.md");
+    let document = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/agent.md");
     let document = std::fs::read_to_string(document).unwrap();
     let flags: Vec<&str> = (help.lines())
         .filter_map(|line| line.trim_start().strip_prefix("--"))

@@ -1,6 +1,6 @@
 //! `slackwater demo` as a user runs it: a process of its own, its text, its JSON, its page, its
 //! knobs, its end by time and by signal. Who wins is no matter here: that takes a quiet machine and
-//! half a minute (`docs/demo.md`).
+//! half a minute (`docs/reference/demo.md`).
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests and their helpers")]
 

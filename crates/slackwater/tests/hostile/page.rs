@@ -1,4 +1,4 @@
-//! `docs/hostile-requests.md`, made from the table.
+//! `docs/reference/hostile-requests.md`, made from the table.
 
 use crate::rows::{Group, Row, groups};
 use core::fmt::Write;
@@ -53,13 +53,17 @@ fn told(seen: &[&str]) -> String {
 
 #[test]
 fn the_page_is_the_table() {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/hostile-requests.md");
+    let file =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/hostile-requests.md");
     let page = page();
     if std::env::var_os("BLESS").is_some() {
         std::fs::write(&file, &page).unwrap();
     }
     let written = std::fs::read_to_string(&file).unwrap_or_default();
-    assert!(written == page, "BLESS=1 rewrites docs/hostile-requests.md");
+    assert!(
+        written == page,
+        "BLESS=1 rewrites docs/reference/hostile-requests.md"
+    );
 }
 
 /// All Rust files below `directory`, one after the other.
@@ -77,7 +81,7 @@ fn sources(directory: &Path, all: &mut String) {
 #[test]
 fn the_tests_that_the_threat_model_names_are_there() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let page = std::fs::read_to_string(root.join("docs/threat-model.md")).unwrap();
+    let page = std::fs::read_to_string(root.join("docs/explanation/threat-model.md")).unwrap();
     let mut all = String::new();
     sources(&root.join("crates"), &mut all);
     let rows = page.lines().filter(|line| line.starts_with("| "));

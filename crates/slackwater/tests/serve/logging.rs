@@ -100,7 +100,10 @@ async fn where_no_policy_is_named_the_log_says_once_which_one_chooses() {
                 line.contains("policy=\"shortest_expected_delay\""),
                 "{line}"
             );
-            assert!(line.contains("docs/choosing-a-policy.md"), "{line}");
+            assert!(
+                line.contains("docs/explanation/choosing-a-policy.md"),
+                "{line}"
+            );
         }
     }
 }

@@ -51,7 +51,7 @@ const STAY: [(&str, &str); 12] = [
 
 /// Each metric of the page, which is that of the registry.
 fn registry() -> BTreeSet<&'static str> {
-    let page = include_str!("../../../../docs/metrics.md");
+    let page = include_str!("../../../../docs/reference/metrics.md");
     let rows = page.lines().filter_map(|line| line.strip_prefix("| `"));
     let names = rows.filter_map(|row| row.split('`').next());
     names.collect()

@@ -63,11 +63,11 @@ fn the_page_of_keys_and_the_schemas_are_made_from_the_tables() {
             .into_iter()
             .filter(|row| !row.key.starts_with("timeouts.")),
     );
-    let name = "configuration.md";
+    let name = "reference/configuration.md";
     let text = std::fs::read_to_string(page(name)).expect("the page");
     is_fresh(name, &with_rows(&text, &rows));
-    is_fresh("configuration.schema.json", &json_schema());
-    is_fresh("agent.schema.json", &agent_json_schema());
+    is_fresh("reference/configuration.schema.json", &json_schema());
+    is_fresh("reference/agent.schema.json", &agent_json_schema());
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn what_takes_a_restart_is_what_a_reload_leaves_alone() {
     let sections: BTreeSet<_> = (keys.iter())
         .map(|key| key.split('.').next().expect("a section"))
         .collect();
-    let page = std::fs::read_to_string(page("reload.md")).expect("the page");
+    let page = std::fs::read_to_string(page("how-to/reload.md")).expect("the page");
     let told = page
         .lines()
         .find(|line| line.starts_with("`workers`"))
@@ -119,10 +119,10 @@ fn what_the_page_on_resilience_names_is_there() {
         std::fs::read_to_string(docs.join(name)).expect("a page")
     };
     let (text, admin, metrics_page, log) = (
-        page("resilience.md"),
-        page("admin.md"),
-        page("metrics.md"),
-        page("operations.md"),
+        page("explanation/resilience.md"),
+        page("reference/admin.md"),
+        page("reference/metrics.md"),
+        page("how-to/operations.md"),
     );
     let (keys, mut named) = (all_fields(), BTreeMap::<&str, usize>::new());
     for row in cells(&text) {

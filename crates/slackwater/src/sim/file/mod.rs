@@ -12,7 +12,7 @@
 //! | `[error_aversion]`, `[latency_probation]`, `[ejection]`, `[warm_up]` | `crate::config` |
 //! | `[prequal]` and the other policies' | `crate::config` |
 //!
-//! Every key is documented in `docs/scenario.md`; a test compares the two.
+//! Every key is documented in `docs/reference/scenario.md`; a test compares the two.
 
 mod cost;
 mod event;

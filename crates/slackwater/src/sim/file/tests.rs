@@ -181,14 +181,15 @@ fn all_fields() -> BTreeSet<String> {
 
 /// Of the policies' sections: documented with `serve`'s configuration, where a test compares them.
 fn is_policys(field: &str) -> bool {
-    let file =
-        std::fs::read_to_string(root().join("docs/configuration.md")).expect("documentation");
+    let file = std::fs::read_to_string(root().join("docs/reference/configuration.md"))
+        .expect("documentation");
     field.contains('.') && file.contains(&format!("| `{field}` |"))
 }
 
 #[test]
 fn the_documentation_has_every_key_and_no_other() {
-    let text = std::fs::read_to_string(root().join("docs/scenario.md")).expect("documentation");
+    let text =
+        std::fs::read_to_string(root().join("docs/reference/scenario.md")).expect("documentation");
     let documented: BTreeSet<String> = text
         .lines()
         .filter_map(|line| line.strip_prefix("| `")?.split('`').next())

@@ -27,7 +27,7 @@ Examples:
   slackwater sim replay demo.rec --policy peak_ewma         what would have been, by a model of the replicas
   slackwater sim replay demo.rec --policy peak_ewma --seeds 10 --json replay.json
 
-docs/replay.md says what a recording holds and what a replay of it shows.
+docs/reference/replay.md says what a recording holds and what a replay of it shows.
 Exit codes: 0 it was played, and every pick was the same; 1 something was not, or failed; 2 bad arguments or file; 130 stopped.";
 
 /// Arguments of `slackwater sim replay`.

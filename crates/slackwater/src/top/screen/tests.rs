@@ -90,10 +90,13 @@ fn both_sides_of_a_demo() {
 
 #[test]
 fn the_pictures_in_the_documentation_are_what_is_drawn() {
-    let page = include_str!("../../../../../docs/top.md");
+    let page = include_str!("../../../../../docs/reference/top.md");
     for mut app in [serve(), demo()] {
         let picture = text(&drawn(&mut app, SMALL));
-        assert!(page.contains(&picture), "docs/top.md lacks:\n{picture}");
+        assert!(
+            page.contains(&picture),
+            "docs/reference/top.md lacks:\n{picture}"
+        );
     }
 }
 

@@ -1,4 +1,4 @@
-//! `docs/endings.md`, made from the table and from the tests apart.
+//! `docs/reference/endings.md`, made from the table and from the tests apart.
 
 use super::apart::APART;
 use super::peers::Reader;
@@ -87,11 +87,14 @@ fn page() -> String {
 
 #[test]
 fn the_page_is_the_table() {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/endings.md");
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/endings.md");
     let page = page();
     if std::env::var_os("BLESS").is_some() {
         std::fs::write(&file, &page).unwrap();
     }
     let written = std::fs::read_to_string(&file).unwrap_or_default();
-    assert!(written == page, "BLESS=1 rewrites docs/endings.md");
+    assert!(
+        written == page,
+        "BLESS=1 rewrites docs/reference/endings.md"
+    );
 }
