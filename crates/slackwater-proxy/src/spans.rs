@@ -346,7 +346,10 @@ mod tests {
             spaces.into_iter().any(begins) && word.bytes().all(is_name)
         };
         let said: BTreeSet<_> = code.split('"').filter(is_attribute).collect();
-        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/tracing.md");
+        let page = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../docs/reference/tracing.md"
+        );
         let page = std::fs::read_to_string(page).expect("the page");
         let rows = page.lines().filter(|line| line.starts_with('|'));
         let told: BTreeSet<_> = rows
