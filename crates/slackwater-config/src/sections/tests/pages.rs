@@ -31,6 +31,7 @@ fn with_rows(page: &str, rows: &[Row]) -> String {
             ..
         } = row;
         let effect = effect.trim_end_matches('.');
+        let effect = effect.replace("A change takes a restart", "*Restart*");
         let words = &meaning.words;
         let made = format!("| `{key}` | {words} | {default} | {effect} |").replace("|  |", "| |");
         let place = lines.iter().position(|line| key_of(line) == Some(key));
@@ -68,6 +69,36 @@ fn the_page_of_keys_and_the_schemas_are_made_from_the_tables() {
     is_fresh(name, &with_rows(&text, &rows));
     is_fresh("reference/configuration.schema.json", &json_schema());
     is_fresh("reference/agent.schema.json", &agent_json_schema());
+}
+
+#[test]
+fn every_example_of_the_page_is_a_valid_configuration() {
+    let text = std::fs::read_to_string(page("reference/configuration.md")).expect("the page");
+    for section in text.split("\n## ").skip(1) {
+        let has_keys = section.lines().any(|line| key_of(line).is_some());
+        let title = section.lines().next().unwrap_or_default();
+        assert!(!has_keys || section.contains("```toml"), "no example: {title}");
+    }
+    let (mut examples, mut mistakes) = (0, Vec::new());
+    for sample in text.split("```toml\n").skip(1) {
+        let toml = sample.split("```").next().unwrap_or_default();
+        let table: toml::Table = toml.parse().expect("TOML");
+        let has = |names: &[&str]| names.iter().any(|name| table.contains_key(*name));
+        let mut whole = String::new();
+        if !has(&["listen", "listeners"]) {
+            whole += "listen = \"127.0.0.1:8080\"\n";
+        }
+        if !has(&["replicas", "services", "discovery"]) {
+            whole += "replicas = [\"127.0.0.1:9001\"]\n";
+        }
+        // Names of files start from where the fixtures are.
+        let source = Source::new(fixture("good/example.toml"), whole + toml);
+        let loaded = Config::load_source(Some(&source), &Overrides::default());
+        mistakes.extend(loaded.err().map(|it| it.to_string()));
+        examples += 1;
+    }
+    assert!(mistakes.is_empty(), "{}", mistakes.join("\n"));
+    assert!(examples > 30, "{examples} examples");
 }
 
 #[test]
