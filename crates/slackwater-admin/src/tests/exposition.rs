@@ -360,16 +360,13 @@ fn page() -> String {
     let mut explained = BTreeSet::new();
     for (subject, families) in SUBJECTS {
         // A string takes everything.
-        let _ = writeln!(
-            page,
-            "\n## {subject}\n\n| metric | labels | meaning |\n|---|---|---|"
-        );
+        let _ = writeln!(page, "\n## {subject}\n\n| metric | meaning |\n|---|---|");
         for family in families {
-            let labels = family
-                .labels
-                .iter()
-                .map(|label| format!("`{}`", label.name));
-            let labels: Vec<_> = labels.collect();
+            let labels: Vec<_> = family.labels.iter().map(|label| label.name).collect();
+            let labels = match labels[..] {
+                [] => String::new(),
+                _ => format!(" `{{{}}}`", labels.join(",")),
+            };
             let histogram = match family.kind {
                 Kind::Histogram => " *histogram*",
                 Kind::Counter | Kind::Gauge => "",
@@ -388,9 +385,8 @@ fn page() -> String {
             let own: String = own.collect();
             let _ = writeln!(
                 page,
-                "| `{}`{histogram} | {} | {}{own} |",
+                "| `{}`{labels}{histogram} | {}{own} |",
                 family.full_name(),
-                labels.join(", "),
                 family.help,
             );
         }
