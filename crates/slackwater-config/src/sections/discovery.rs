@@ -136,7 +136,7 @@ impl Default for DiscoverySettings {
 }
 
 keys! { DiscoverySettings in "discovery" {
-    /// Every address of the host is a replica, at this port. IPv4 addresses win over IPv6.
+    /// Every address of the host is a replica, at this port: the IPv4 ones, if there are any.
     dns: Described("a host name and a port", STRING), "none";
     /// Every address of every target is a replica, at the target's port. SRV weights apply;
     /// priorities are [tiers](../how-to/discovery.md#tiers).

@@ -205,23 +205,20 @@ fn the_documentation_has_every_key_and_no_other() {
 fn every_example_of_the_documentation_is_a_scenario() {
     let page = root().join("docs/reference/scenario.md");
     let text = std::fs::read_to_string(page).expect("documentation");
-    let mut examples = 0;
-    for sample in text.split("```toml\n").skip(1) {
-        let toml = sample.split("```").next().unwrap_or_default();
-        // What the page says that its examples leave out.
-        let without = |section: &str, lines: &'static str| match toml.contains(section) {
-            true => "",
-            false => lines,
-        };
-        let load = without("[load]", "load.utilization = 0.8\n");
-        let cost = without("[cost]", "cost.mean = \"5ms\"\n");
-        let fleet = without("[[fleet]]", "\n[[fleet]]\ncount = 4\n");
-        let whole = format!("{load}{cost}{toml}{fleet}");
+    let samples = text.split("```toml\n").skip(1);
+    let mut examples = samples.filter_map(|it| it.split("```").next()).peekable();
+    // What lacks a load, a cost and a fleet goes behind the first.
+    let first = *examples.peek().expect("an example");
+    let mut count = 0;
+    for toml in examples {
+        let is_whole = ["load", "cost", "fleet"].iter().all(|it| toml.contains(it));
+        let before = if is_whole { "" } else { first };
+        let whole = format!("{before}\n{toml}");
         let source = Source::new("example.sim.toml".into(), whole.clone());
         if let Err(mistakes) = ScenarioFile::of(&source) {
             panic!("{mistakes}\n{whole}");
         }
-        examples += 1;
+        count += 1;
     }
-    assert!(examples > 10, "{examples} examples");
+    assert!(count > 10, "{count} examples");
 }

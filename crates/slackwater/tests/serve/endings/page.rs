@@ -70,8 +70,5 @@ fn the_page_is_the_table() {
         std::fs::write(&file, &page).unwrap();
     }
     let written = std::fs::read_to_string(&file).unwrap_or_default();
-    assert!(
-        written == page,
-        "BLESS=1 rewrites docs/research/endings.md"
-    );
+    assert!(written == page, "BLESS=1 rewrites docs/research/endings.md");
 }
