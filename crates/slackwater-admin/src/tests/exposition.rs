@@ -332,9 +332,10 @@ fn names_in(row: &str) -> Vec<String> {
     for name in quoted {
         let first = names.first().and_then(|first| first.rsplit_once('.'));
         let parent = first.map_or("", |(parent, _)| parent);
-        let whole = match name.starts_with('.') {
-            true => format!("{parent}{name}"),
-            false => name.to_owned(),
+        let whole = if name.starts_with('.') {
+            format!("{parent}{name}")
+        } else {
+            name.to_owned()
         };
         names.push(whole);
     }
