@@ -42,11 +42,10 @@ async fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
         Ok::<_, BoxError>(Change::Insert(replica, counted))
     });
     let changes: Vec<_> = changes.collect();
-    let (balance, membership) = Balance::new(
-        balancer,
-        futures_util::stream::iter(changes),
-        |&replica| ReplicaAddrs::from(replica),
-    );
+    let (balance, membership) =
+        Balance::new(balancer, futures_util::stream::iter(changes), |&replica| {
+            ReplicaAddrs::from(replica)
+        });
     // This list of replicas ends; spawn the future where replicas come and go.
     membership.await?;
 

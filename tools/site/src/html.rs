@@ -58,14 +58,20 @@ fn tag(text: &str) -> TagAt<'_> {
     while let Some(equals) = rest.find('=') {
         let key = rest[..equals].split_whitespace().next_back().unwrap_or("");
         let value = rest[equals + 1..].trim_start();
-        let Some(quote) = value.chars().next().filter(|first| matches!(first, '"' | '\'')) else {
+        let Some(quote) = value
+            .chars()
+            .next()
+            .filter(|first| matches!(first, '"' | '\''))
+        else {
             // Without quotes a value ends at a space.
             let end = value.find(char::is_whitespace).unwrap_or(value.len());
             attributes.push((key, &value[..end]));
             rest = &value[end..];
             continue;
         };
-        let Some(end) = value[1..].find(quote) else { break };
+        let Some(end) = value[1..].find(quote) else {
+            break;
+        };
         attributes.push((key, &value[1..=end]));
         rest = &value[end + 2..];
     }
@@ -73,9 +79,13 @@ fn tag(text: &str) -> TagAt<'_> {
 }
 
 fn is_elsewhere(address: &str) -> bool {
-    address.starts_with("//") || address.split_once(':').is_some_and(|(scheme, _)| {
-        scheme != "data" && scheme.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '+')
-    })
+    address.starts_with("//")
+        || address.split_once(':').is_some_and(|(scheme, _)| {
+            scheme != "data"
+                && scheme
+                    .chars()
+                    .all(|letter| letter.is_ascii_alphanumeric() || letter == '+')
+        })
 }
 
 /// What is wrong with a page on its own: what it would load from elsewhere.
@@ -208,12 +218,17 @@ mod tests {
 
     #[test]
     fn broken_links_of_a_site_are_found() {
-        let site = std::env::temp_dir().join(format!("slackwater-site-html-{}", std::process::id()));
+        let site =
+            std::env::temp_dir().join(format!("slackwater-site-html-{}", std::process::id()));
         fs::create_dir_all(site.join("b")).unwrap();
         let page = r##"<h1 id="x">A</h1><a href="#x"></a><a href="b/b.html#y"></a>
             <a href="b/b.html#z"></a><a href="c.html"></a><a href="../d.html"></a>"##;
         fs::write(site.join("a.html"), page).unwrap();
-        fs::write(site.join("b/b.html"), r#"<h1 id="y">B</h1><a href="../a.html"></a>"#).unwrap();
+        fs::write(
+            site.join("b/b.html"),
+            r#"<h1 id="y">B</h1><a href="../a.html"></a>"#,
+        )
+        .unwrap();
         let found = check(&site).unwrap();
         fs::remove_dir_all(&site).unwrap();
         assert_eq!(

@@ -81,7 +81,10 @@ impl Checker {
         if !self.anchors.contains_key(&path) {
             self.anchors.insert(path.clone(), anchors(&read(&file)?));
         }
-        let known = self.anchors.get(&path).is_some_and(|anchors| anchors.iter().any(|anchor| anchor == heading));
+        let known = self
+            .anchors
+            .get(&path)
+            .is_some_and(|anchors| anchors.iter().any(|anchor| anchor == heading));
         Ok((!known).then(|| format!("{path} has no heading with the anchor {heading}")))
     }
 }
@@ -104,7 +107,10 @@ mod tests {
     #[test]
     fn targets_are_told_apart() {
         let page = "docs/a.md";
-        assert_eq!(target(page, &link("https://example.com/x#y")), Some(Target::Elsewhere));
+        assert_eq!(
+            target(page, &link("https://example.com/x#y")),
+            Some(Target::Elsewhere)
+        );
         assert_eq!(target(page, &link("#y")), Some(Target::Here("y")));
         let inside = Target::Inside {
             path: "README.md".to_owned(),
@@ -116,7 +122,8 @@ mod tests {
 
     #[test]
     fn broken_links_are_named_with_page_and_line() {
-        let root = std::env::temp_dir().join(format!("slackwater-site-links-{}", std::process::id()));
+        let root =
+            std::env::temp_dir().join(format!("slackwater-site-links-{}", std::process::id()));
         fs::create_dir_all(&root).unwrap();
         let text = "# A\n\n[b](b.md#yes)\n[b](b.md#no)\n[c](c.md)\n[a](#a) [a](#x)\n";
         fs::write(root.join("a.md"), text).unwrap();

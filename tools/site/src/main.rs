@@ -126,18 +126,30 @@ mod tests {
         fs::create_dir_all(root.join("docs")).unwrap();
         let write = |path: &str, text: &str| fs::write(root.join(path), text).unwrap();
         write("README.md", "# Front\n\n[one](docs/one.md#part)\n");
-        write("docs/one.md", "# One\n\n## Part\n\n[front](../README.md) <b id=\"x\">x</b>\n");
-        write("docs/SUMMARY.md", "# Contents\n\n[Front](../README.md)\n\n- [One](one.md)\n");
+        write(
+            "docs/one.md",
+            "# One\n\n## Part\n\n[front](../README.md) <b id=\"x\">x</b>\n",
+        );
+        write(
+            "docs/SUMMARY.md",
+            "# Contents\n\n[Front](../README.md)\n\n- [One](one.md)\n",
+        );
         let site = root.join("site");
         let end = make(&root, &site);
         let page = fs::read_to_string(site.join("one.html"));
 
         // A picture from elsewhere passes the check of links, and not that of the site.
-        write("docs/one.md", "# One\n\n## Part\n\n![far](https://example.com/far.png)\n");
+        write(
+            "docs/one.md",
+            "# One\n\n## Part\n\n![far](https://example.com/far.png)\n",
+        );
         let refused = make(&root, &site);
         fs::remove_dir_all(&root).unwrap();
         assert!(end.unwrap().starts_with("3 pages checked"));
         assert!(page.unwrap().contains("href=\"index.html\""));
-        assert_eq!(refused.unwrap_err(), "one.html: <img> loads https://example.com/far.png");
+        assert_eq!(
+            refused.unwrap_err(),
+            "one.html: <img> loads https://example.com/far.png"
+        );
     }
 }

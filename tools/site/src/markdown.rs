@@ -92,7 +92,8 @@ mod tests {
 
     #[test]
     fn links_are_found_with_the_place_of_their_target() {
-        let text = "# A\n\nSee [a.md](a.md), ![p](p.svg \"t\") and `[no](no.md)`.\n\n    [no](no.md)\n";
+        let text =
+            "# A\n\nSee [a.md](a.md), ![p](p.svg \"t\") and `[no](no.md)`.\n\n    [no](no.md)\n";
         let found = links(text);
         assert_eq!(found.len(), 2);
         assert_eq!(

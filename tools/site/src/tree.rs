@@ -74,8 +74,14 @@ mod tests {
     #[test]
     fn a_target_is_resolved_from_the_folder_of_its_page() {
         let from = "docs/how-to/tls.md";
-        assert_eq!(resolve(from, "reload.md").as_deref(), Some("docs/how-to/reload.md"));
-        assert_eq!(resolve(from, "../../README.md").as_deref(), Some("README.md"));
+        assert_eq!(
+            resolve(from, "reload.md").as_deref(),
+            Some("docs/how-to/reload.md")
+        );
+        assert_eq!(
+            resolve(from, "../../README.md").as_deref(),
+            Some("README.md")
+        );
         assert_eq!(resolve(from, "../../../elsewhere.md"), None);
         assert_eq!(resolve(from, "/etc/passwd"), None);
     }
@@ -91,6 +97,9 @@ mod tests {
             assert_eq!(resolve(from, &relative(from, to)).as_deref(), Some(to));
         }
         assert_eq!(relative("how-to/tls.md", "how-to/reload.md"), "reload.md");
-        assert_eq!(relative("results/sim/fig6.md", "README.md"), "../../README.md");
+        assert_eq!(
+            relative("results/sim/fig6.md", "README.md"),
+            "../../README.md"
+        );
     }
 }

@@ -30,7 +30,12 @@ fn describe(command: &Command, depth: usize, page: &mut String) {
             continue;
         }
         let name = sub.get_bin_name().unwrap_or_default().to_owned();
-        let help = sub.clone().term_width(100).render_help().to_string();
+        // What each command has is said once: `--help`, and the flags of the command above.
+        let own = sub.clone().mut_args(|argument| {
+            let is_common = argument.is_global_set() && depth > 2 || argument.get_id() == "help";
+            argument.hide(is_common)
+        });
+        let help = own.term_width(100).render_help().to_string();
         let help: Vec<&str> = help.lines().map(str::trim_end).collect();
         let about = help.first().copied().unwrap_or_default();
         let rest = help[1..].join("\n").trim().to_owned();
@@ -194,6 +199,9 @@ fn a_command_that_there_is_not_is_a_mistake() {
     assert!(mistake("slackwater serve --polcy random", true).is_some());
     assert!(mistake("slackwater load http://a/ --rate", false).is_some());
     assert_eq!(mistake("slackwater load --json", true), None);
-    assert_eq!(mistake("A=b slackwater check 'a b.toml' >/dev/null # x", false), None);
+    assert_eq!(
+        mistake("A=b slackwater check 'a b.toml' >/dev/null # x", false),
+        None
+    );
     assert!(calls("tar xf slackwater; echo slackwater").is_empty());
 }

@@ -37,7 +37,10 @@ fn with_files(folder: &Path, text: &str) -> String {
             Some("key") => "good/tls.key",
             Some("headers") => "good/collector.headers",
             Some("token") => "good/admin.token",
-            Some("yaml") => "fleets/fleet.yaml",
+            Some("yaml") => {
+                fs::write(folder.join(name), "- 127.0.0.1:9001\n").expect("a file");
+                continue;
+            }
             _ if name == "token" => "good/admin.token",
             _ => continue,
         };
@@ -84,14 +87,21 @@ fn completed(text: &str) -> String {
     if !has("listen") && !has("listeners") {
         whole += "listen = \"127.0.0.1:8080\"\n";
     }
-    if !has("replicas") && !has("services") && !has("discovery") && !has("routes") {
+    let mut named = BTreeSet::new();
+    if let Some(routes) = table.get("routes") {
+        services_named(routes, &mut named);
+    }
+    if !has("replicas") && !has("services") && !has("discovery") && named.is_empty() {
         whole += "replicas = [\"127.0.0.1:9001\", \"127.0.0.1:9002\"]\n";
     }
     // `[listeners.tls]` belongs to the entry of `[[listeners]]` before it.
     if table.get("listeners").is_some_and(Value::is_table) {
         whole += "[[listeners]]\naddress = \"127.0.0.1:8080\"\n";
     }
-    let at_top = whole.find("[[").map_or(whole.as_str(), |at| &whole[..at]).to_owned();
+    let at_top = whole
+        .find("[[")
+        .map_or(whole.as_str(), |at| &whole[..at])
+        .to_owned();
     // Keys before the first table stay before the tables that are put around them.
     let rest = &whole[at_top.len()..];
     let (keys, tables) = text.split_at(if text.starts_with('[') {
@@ -100,10 +110,6 @@ fn completed(text: &str) -> String {
         text.find("\n[").map_or(text.len(), |at| at + 1)
     });
     let mut whole = format!("{at_top}{keys}\n{rest}{tables}\n");
-    let mut named = BTreeSet::new();
-    if let Some(routes) = table.get("routes") {
-        services_named(routes, &mut named);
-    }
     let defined = table.get("services").and_then(Value::as_table);
     for name in named {
         if !defined.is_some_and(|services| services.contains_key(&name)) {
@@ -129,7 +135,10 @@ fn mistakes(folder: &Path, block: &Code) -> Result<(), String> {
         ("fleet.sim.toml", text.clone()),
         ("fleet.sim.toml", format!("{scenario}{text}")),
     ];
-    if others.iter().any(|(name, text)| check(folder, name, text).is_ok()) {
+    if others
+        .iter()
+        .any(|(name, text)| check(folder, name, text).is_ok())
+    {
         return Ok(());
     }
     Err(told)
@@ -147,7 +156,7 @@ fn configurations_of_the_pages_are_taken() {
     let mut found = String::new();
     for block in code() {
         let mut info = block.info.split([',', ' ']);
-        if info.next() != Some("toml") || is_other(&block.text) {
+        if block.is_inline || info.next() != Some("toml") || is_other(&block.text) {
             continue;
         }
         count += 1;

@@ -20,7 +20,9 @@ use std::path::{Path, PathBuf};
 
 /// A folder of the test's own, empty.
 fn folder(name: &str) -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("docs").join(name);
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"))
+        .join("docs")
+        .join(name);
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).expect("a folder");
     folder

@@ -1,4 +1,5 @@
-//! Blocks of Rust: each is a part of an example, which is compiled with the tests.
+//! Blocks of Rust: each is a part of an example, or of the front page of a crate, which are
+//! compiled with the tests.
 
 use crate::pages::code;
 use std::fs;
@@ -10,12 +11,17 @@ fn lines(text: &str) -> String {
     format!("\n{}\n", lines.join("\n").trim())
 }
 
-/// The examples of all crates.
-fn examples() -> Vec<String> {
+/// The examples and the front pages of all crates.
+fn compiled() -> Vec<String> {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut found = Vec::new();
     for krate in fs::read_dir(crates).expect("the crates") {
-        let examples = krate.expect("a crate").path().join("examples");
+        let krate = krate.expect("a crate").path();
+        if let Ok(front) = fs::read_to_string(krate.join("src/lib.rs")) {
+            let docs = front.lines().filter_map(|line| line.strip_prefix("//!"));
+            found.push(lines(&docs.collect::<Vec<_>>().join("\n")));
+        }
+        let examples = krate.join("examples");
         let files = fs::read_dir(examples).into_iter().flatten();
         for file in files.map(|file| file.expect("an example").path()) {
             if file.extension().is_some_and(|end| end == "rs") {
@@ -27,14 +33,18 @@ fn examples() -> Vec<String> {
 }
 
 #[test]
-fn rust_of_the_pages_is_compiled_as_an_example() {
-    let examples = examples();
+fn rust_of_the_pages_is_compiled() {
+    let compiled = compiled();
     let mut count = 0;
     for block in code().iter().filter(|block| block.info == "rust") {
         count += 1;
         let text = lines(&block.text);
-        let is_there = examples.iter().any(|example| example.contains(&text));
-        assert!(is_there, "{}: in no example:\n{}", block.place, block.text);
+        let is_there = compiled.iter().any(|example| example.contains(&text));
+        assert!(
+            is_there,
+            "{}: in no example and on no crate's front page:\n{}",
+            block.place, block.text
+        );
     }
     assert!(count >= 4, "{count} blocks of Rust were found");
 }
