@@ -6,6 +6,7 @@
 mod html;
 mod links;
 mod markdown;
+mod polish;
 mod stage;
 mod tree;
 
@@ -47,22 +48,31 @@ fn main() -> ExitCode {
 
 /// Checks the summary and the links of every page of the repository; says how many there are.
 fn check(root: &Path) -> Result<usize, String> {
+    let (pages, findings) = findings(root)?;
+    none(&findings).map(|()| pages)
+}
+
+/// How many pages there are, and what is wrong with them.
+fn findings(root: &Path) -> Result<(usize, Vec<String>), String> {
     let pages = tree::pages(root)?;
     let mut checker = Checker::new(root);
     let mut findings = stage::check_summary(root)?;
     for page in &pages {
         findings.extend(checker.check(page)?);
     }
-    none(&findings).map(|()| pages.len())
+    Ok((pages.len(), findings))
 }
 
+/// Builds the site and checks it. A site with a broken link is built, too, to be looked at.
 fn make(root: &Path, folder: &Path) -> Result<String, String> {
-    let pages = check(root)?;
+    let (pages, mut findings) = findings(root)?;
     build(root, folder)?;
-    none(&html::check(folder)?)?;
+    let first = folder.join("index.html");
+    findings.extend(html::check(folder)?);
+    none(&findings)?;
     Ok(format!(
         "{pages} pages checked; the site begins at {}",
-        folder.join("index.html").display()
+        first.display()
     ))
 }
 
@@ -86,6 +96,7 @@ fn build(root: &Path, folder: &Path) -> Result<(), String> {
     MDBook::load_with_config(&book, config)
         .and_then(|book| book.build())
         .map_err(problem)?;
+    polish::polish(&book.join("book"))?;
     clear(folder)?;
     fs::rename(book.join("book"), folder)
         .map_err(|error| format!("{}: {error}", folder.display()))?;

@@ -17,7 +17,7 @@ const SUMMARY: &str = "docs/SUMMARY.md";
 /// Where files are that the site does not have.
 const REPOSITORY: &str = "https://github.com/slackwater/slackwater/blob/main/";
 /// The ends of files that the site carries when a page links to them.
-const CARRIED: &[&str] = &["png", "svg", "html", "json", "csv"];
+const CARRIED: &[&str] = &["png", "svg", "json", "csv"];
 
 /// Where the site has a file of the repository.
 fn place(path: &str) -> String {
