@@ -22,11 +22,13 @@ use std::str::FromStr as _;
 const BOOK: &str = include_str!("../book.toml");
 const STYLE: &str = include_str!("../site.css");
 const USAGE: &str = "\
+In the root of the repository:
 slackwater-site [FOLDER]   builds the site into FOLDER (default: target/site)
 slackwater-site --check    checks the links of all pages of the repository, and builds nothing";
 
 fn main() -> ExitCode {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    // The tree that it is called in: `cargo xtask site` goes to its root.
+    let root = std::env::current_dir().unwrap_or_default();
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let end = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["--check"] => check(&root).map(|pages| format!("{pages} pages: links are in order")),
