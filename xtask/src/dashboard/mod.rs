@@ -74,7 +74,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
     let mut report = Report::default();
     let page = |tools| Page {
         title: "The dashboard in a browser",
-        about: "`demo` and `serve` as processes, their pages in Chromium; see docs/reference/dashboard.md.",
+        about: "`demo` and `serve` as processes, their pages in Chromium; see docs/research/dashboard-tests.md.",
         chore: "dashboard",
         arguments,
         tools,

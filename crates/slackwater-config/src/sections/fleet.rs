@@ -99,19 +99,19 @@ pub(super) fn listen_address(item: &Item<'_>) -> Result<SocketAddr, Mistake> {
 settings! {
     /// The keys of a table in `replicas`, but for its addresses.
     pub(super) struct ReplicaKeys in "" {
-        /// In a table: the name that its certificate must be for.
+        /// The name that the replica's certificate must have.
         server_name: Option<ServerName<'static>> = None, Maybe(SERVER_NAME),
             "`replica.tls.server_name`, else the host of its address";
-        /// In a table: its share of the requests beside the others'
-        /// [weights](../how-to/discovery.md#weights). 0: no new requests.
+        /// The replica's share of requests relative to other
+        /// [weights](../how-to/discovery.md#weights). 0: `disabled`, no new requests.
         weight: u16 = 1, Any(Number);
-        /// In a table: it gets requests only while nobody of a lower
-        /// [tier](../how-to/discovery.md#tiers) can take them.
+        /// The replica gets requests only while no replica of a lower
+        /// [tier](../how-to/discovery.md#tiers) is available.
         tier: u8 = 0, Within(Number, 0..=ReplicaConfig::TIER_MAX);
     } then {
-        /// In a table: where the replica takes requests.
+        /// Where the replica takes requests.
         address: Described("an address", STRING), "required";
-        /// In a table: where the replica answers probes.
+        /// Where the replica answers probes.
         probe: Described("an address, or a port from 1 to 65535", PROBE), "`probe.port`, else the replica's own address";
     }
 }

@@ -23,27 +23,27 @@ pub struct Thresholds {
 settings! {
     /// Whether and how replicas are checked.
     pub struct HealthSettings in "health" {
-        /// What each replica is asked from time to time: nothing, whether it takes connections, a
-        /// request by HTTP, or its health by gRPC's health checking protocol.
+        /// How replicas are checked: not at all, by a TCP connection, by an HTTP request, or by
+        /// gRPC's health checking protocol.
         check: HealthCheck = HealthCheck::None, Choice(HealthCheck::NAMES);
-        /// The port that checks of every replica go to.
+        /// The port of all checks.
         port: Option<NonZeroU16> = None, Maybe(Within(Port, NonZeroU16::MIN..=NonZeroU16::MAX)), "the replica's port";
-        /// What an HTTP check asks for.
+        /// The path of HTTP checks.
         path: PathAndQuery = PathAndQuery::from_static("/"), PATH;
-        /// The host that an HTTP or gRPC check names.
+        /// `Host` of HTTP and gRPC checks.
         host: Option<String> = None, Maybe(HOST), "the replica's address";
-        /// The statuses of a replica that is well.
+        /// Statuses that pass an HTTP check.
         statuses: Vec<StatusCode> = Vec::new(), SetOf(STATUS), "none: all from 200 to 299";
-        /// The service that a gRPC check asks after. `""`: the server as a whole.
+        /// The service that a gRPC check names. `""`: the server as a whole.
         grpc_service: String = String::new(), GRPC_SERVICE;
-        /// From the end of a check to the next, give or take a tenth.
+        /// Pause between two checks, ±10 %.
         interval: Duration = Duration::from_secs(5), Within(Span, Duration::from_millis(10)..=HOUR);
-        /// For which a check may take.
+        /// Timeout of a check.
         timeout: Duration = SECOND, Within(Span, MS..=MINUTE);
     } then {
-        /// Checks in a row that a replica that is down must pass to be up.
+        /// Passed checks in a row that bring a replica up.
         rise at thresholds.rise: Within(Number, 1..=100);
-        /// Checks in a row that a replica that is up must fail to be down.
+        /// Failed checks in a row that take a replica down.
         fall at thresholds.fall: Within(Number, 1..=100);
     } also {
         /// How many checks in a row change a verdict.

@@ -36,14 +36,12 @@ const NAME_BYTES_MAX: usize = 64;
 settings! {
     /// The keys of a service that stand in no section.
     pub(super) struct ServiceKeys in "" {
-        /// Who chooses the replica of each request ([which for which
-        /// fleet](../explanation/choosing-a-policy.md); [why this is the
-        /// default](decisions/0013-the-default-policy.md)). Where none is named, the log says so at
-        /// the start, once.
+        /// How the replica of each request is chosen ([which one for which
+        /// fleet](../explanation/choosing-a-policy.md)). If no policy is named, the log says so
+        /// once at the start.
         policy: &'static PolicyEntry = &DEFAULT_POLICY, PolicyName;
     } then {
-        /// Whom requests are balanced over. No address twice, also not in two spellings; not this
-        /// process itself.
+        /// The servers that take the requests. Each address once; not this process itself.
         replicas: Described("a list of 1 to 65,536 addresses or tables", r#"{"anyOf": [{"type": "string"}]}"#), "required";
     }
 }

@@ -14,19 +14,19 @@ use http::HeaderName;
 settings! {
     /// By what requests that belong together find the same replica.
     pub struct StickySettings in "sticky" {
-        /// What tells that requests belong to the same replica: nothing, a cookie that this proxy
-        /// sets, the value of a field, or the client's address.
+        /// What ties requests to the same replica: nothing, a cookie set here, a header, or the
+        /// client's address.
         by: StickyBy = StickyBy::None, Choice(StickyBy::NAMES);
         /// The cookie's name.
         cookie: String = "slackwater".to_owned(), COOKIE;
-        /// For which clients keep it (`Max-Age`). `"session"`: until they are closed.
+        /// The cookie's `Max-Age`. `"session"`: until the browser is closed.
         cookie_age: Option<Duration> = None,
             Or("session", Within(Span, Duration::from_secs(1)..=Duration::from_hours(10 * 366 * 24)));
-        /// Whether clients send it over TLS only (`Secure`).
+        /// The cookie's `Secure`: TLS only.
         cookie_secure: bool = false, Boolean;
-        /// To which sites' requests clients add it (`SameSite`).
+        /// The cookie's `SameSite`.
         cookie_same_site: SameSite = SameSite::Lax, Choice(&SameSite::NAMES);
-        /// The field whose value decides.
+        /// The header whose value decides.
         header: Option<HeaderName> = None, Maybe(FIELD), "required with `\"header\"`";
     }
 }
