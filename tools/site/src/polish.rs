@@ -73,8 +73,10 @@ fn polished(mut text: String) -> Result<String, &'static str> {
         }
         text = text.replacen(from, to, 1);
     }
-    // A block that is wider than the page is scrolled; so that keys can do that, they reach it.
+    // What is wider than the page is scrolled; so that keys can do that, they reach it.
     let text = text.replace("<pre><code", "<pre><code tabindex=\"0\"");
+    let wrapper = "<div class=\"table-wrapper\"";
+    let text = text.replace(wrapper, &format!("{wrapper} tabindex=\"0\""));
     // A column without a name has no heading, not an empty one.
     Ok(text.replace("<th></th>", "<td></td>"))
 }
