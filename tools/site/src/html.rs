@@ -166,6 +166,8 @@ pub(crate) fn check(site: &Path) -> Result<Vec<String>, String> {
             }
         }
     }
+    // What a page loads twice is one finding.
+    findings.dedup();
     Ok(findings)
 }
 

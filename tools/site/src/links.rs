@@ -75,7 +75,8 @@ impl Checker {
         if !file.exists() {
             return Ok(Some(format!("there is no {path}")));
         }
-        let Some(heading) = heading.filter(|_| path.ends_with(".md")) else {
+        let Some(heading) = heading.filter(|_| file.extension().is_some_and(|end| end == "md"))
+        else {
             return Ok(None);
         };
         if !self.anchors.contains_key(&path) {

@@ -10,6 +10,7 @@ mod polish;
 mod stage;
 mod tree;
 
+use core::str::FromStr as _;
 use links::Checker;
 use mdbook_driver::MDBook;
 use mdbook_driver::config::Config;
@@ -17,7 +18,6 @@ use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::str::FromStr as _;
 
 const BOOK: &str = include_str!("../book.toml");
 const STYLE: &str = include_str!("../site.css");
