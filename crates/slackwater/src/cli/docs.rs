@@ -4,7 +4,7 @@
 use super::Cli;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, CommandFactory, Parser};
-use std::fmt::Write as _;
+use core::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
@@ -100,30 +100,37 @@ fn calls(text: &str) -> Vec<Vec<String>> {
 /// The commands of a line, each as its words. Less than a shell does, and enough for the pages:
 /// quotes, comments, redirections, and what stands between commands.
 fn commands(line: &str) -> Vec<Vec<String>> {
-    let mut commands = vec![Vec::new()];
+    let mut commands = Vec::new();
+    let mut command = Vec::new();
     let mut word: Option<String> = None;
     let mut quote = None;
     // Three spaces before a remark, as in the examples of `--help`.
     let line = line.split("   ").next().unwrap_or_default();
     for character in line.chars().chain([' ']) {
-        match (quote, character) {
-            (Some(open), _) if open == character => quote = None,
-            (Some(_), _) => word.get_or_insert_default().push(character),
-            (None, '"' | '\'') => {
+        if let Some(open) = quote {
+            if open == character {
+                quote = None;
+            } else {
+                word.get_or_insert_default().push(character);
+            }
+            continue;
+        }
+        match character {
+            '"' | '\'' => {
                 quote = Some(character);
                 word.get_or_insert_default();
             }
-            (None, '#') if word.is_none() => break,
-            (None, ' ' | '&' | '|' | ';' | '(' | ')' | '>' | '<') => {
-                let into = commands.last_mut().unwrap();
-                into.extend(word.take());
+            '#' if word.is_none() => break,
+            ' ' | '&' | '|' | ';' | '(' | ')' | '>' | '<' => {
+                command.extend(word.take());
                 if character != ' ' {
-                    commands.push(Vec::new());
+                    commands.push(core::mem::take(&mut command));
                 }
             }
-            (None, _) => word.get_or_insert_default().push(character),
+            _ => word.get_or_insert_default().push(character),
         }
     }
+    commands.push(command);
     commands.retain(|words| !words.is_empty());
     commands
 }

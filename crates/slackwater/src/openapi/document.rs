@@ -220,9 +220,10 @@ fn meanings() -> BTreeMap<String, String> {
             // A name that begins with a dot replaces the end of the first.
             let parent = first.get_or_insert(name).rsplit_once('.');
             let parent = parent.map_or("", |(parent, _)| parent);
-            let whole = match name.starts_with('.') {
-                true => format!("{parent}{name}"),
-                false => name.to_owned(),
+            let whole = if name.starts_with('.') {
+                format!("{parent}{name}")
+            } else {
+                name.to_owned()
             };
             (whole, meaning.clone())
         });

@@ -1,8 +1,8 @@
 //! The page of the admin interface for readers, made from the document for programs:
 //! `docs/reference/api.md`.
 
+use core::fmt::Write as _;
 use serde_json::Value;
-use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 

@@ -2,8 +2,8 @@
 
 use crate::folder;
 use crate::pages::{Code, code};
+use core::fmt::Write as _;
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -67,9 +67,9 @@ fn services_named(value: &Value, named: &mut BTreeSet<String>) {
     match value {
         Value::Table(table) => {
             for (key, value) in table {
-                let names = key == "service" || key == "name";
+                let is_service = key == "service" || key == "name";
                 match value {
-                    Value::String(name) if names => drop(named.insert(name.clone())),
+                    Value::String(name) if is_service => drop(named.insert(name.clone())),
                     _ => services_named(value, named),
                 }
             }

@@ -1,5 +1,10 @@
 //! The pages for users, and what stands in them as code: blocks, and words that are marked as code.
 
+#![expect(
+    clippy::expect_used,
+    reason = "what helpers of a test cannot do ends the test"
+)]
+
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 use std::fs;
 use std::path::{Path, PathBuf};
