@@ -18,6 +18,7 @@ mod results;
 mod room;
 mod run;
 mod siege;
+mod site;
 mod spread;
 mod story;
 mod table;
@@ -70,6 +71,9 @@ cargo xtask CHORE
           the dashboard of demo and of serve in Chromium: knobs, keys, contrast, pictures, at 20 and at 1,000 replicas
           (four minutes; --short: 20 only, one minute; --debug: all with a build for tests)
           [--short] [--debug] [--shots FOLDER] [--keep] [--slackwater FILE] [--report FILE]
+  site    the documentation as a site that works offline, into target/site; fails if a page is not listed, a link leads
+          nowhere or a page loads something from elsewhere (two minutes to build it the first time, then seconds)
+          [FOLDER | --check]
   results the simulator's figures as they are published, into results/sim; on a committed tree (an hour)
           [FIGURE ...] [--seeds N] [--first-seed N] [--threads N]
 ";
@@ -90,6 +94,7 @@ fn main() -> ExitCode {
         ["mutants", ref options @ ..] => mutants::run(options),
         ["openapi", ref options @ ..] => openapi::run(options),
         ["dashboard", ref options @ ..] => dashboard::run(options),
+        ["site", ref options @ ..] => site::run(options),
         ["siege", ref options @ ..] => siege::run(options),
         ["results", ref options @ ..] => results::run(options),
         _ => Err(USAGE.to_owned()),

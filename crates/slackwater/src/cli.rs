@@ -1,6 +1,9 @@
 //! The command line: the sub-commands, the help that belongs to all of them, and the way from a
 //! sub-command's end to an exit code. Each sub-command's own arguments live in its module.
 
+#[cfg(all(test, feature = "demo", feature = "sim", feature = "top"))]
+mod docs;
+
 #[cfg(feature = "demo")]
 use crate::demo;
 #[cfg(feature = "load")]

@@ -139,7 +139,7 @@ keys! { DiscoverySettings in "discovery" {
     /// Every address of the host is a replica, at this port: the IPv4 ones, if there are any.
     dns: Described("a host name and a port", STRING), "none";
     /// Every address of every target is a replica, at the target's port. SRV weights apply;
-    /// priorities are [tiers](../how-to/discovery.md#tiers).
+    /// priorities are [tiers](../how-to/weights-and-tiers.md#tiers).
     srv: Described("a service name such as `\"_http._tcp.web.internal\"`", STRING), "none";
     /// A file that lists the replicas in TOML, JSON or YAML, by its suffix. It is read again when
     /// it changes.

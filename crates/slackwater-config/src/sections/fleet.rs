@@ -103,10 +103,10 @@ settings! {
         server_name: Option<ServerName<'static>> = None, Maybe(SERVER_NAME),
             "`replica.tls.server_name`, else the host of its address";
         /// The replica's share of requests relative to other
-        /// [weights](../how-to/discovery.md#weights). 0: `disabled`, no new requests.
+        /// [weights](../how-to/weights-and-tiers.md#weights). 0: `disabled`, no new requests.
         weight: u16 = 1, Any(Number);
         /// The replica gets requests only while no replica of a lower
-        /// [tier](../how-to/discovery.md#tiers) is available.
+        /// [tier](../how-to/weights-and-tiers.md#tiers) is available.
         tier: u8 = 0, Within(Number, 0..=ReplicaConfig::TIER_MAX);
     } then {
         /// Where the replica takes requests.

@@ -17,7 +17,7 @@ settings! {
         /// Idle connections that each worker keeps to each replica. 0: every request opens its own.
         /// HTTP/1.1 only.
         idle_connections_max: u32 = 64, Within(Number, 0..=65_536);
-        /// [Connections to each replica](../explanation/retries.md#connections-to-a-replica) over
+        /// [Connections to each replica](../how-to/limits.md#connections-to-a-replica) over
         /// all workers; each worker has its share, at least 1. Over HTTP/1.1 this limits the
         /// requests in flight.
         connections_max: Option<u32> = None, Or("none", Within(Number, 1..=65_536));
