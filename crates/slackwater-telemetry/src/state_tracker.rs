@@ -35,7 +35,8 @@ pub struct StateChange {
 }
 
 /// An attempt that got no response: the first one, the first of another kind, or the first after a
-/// quiet time.
+/// quiet time. Not one whose connection was closed: servers close connections that are idle, and
+/// now and then a request is on its way to one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FirstFailure {
     /// The service's name.
@@ -98,6 +99,7 @@ impl Failures {
         let evidence = workers.filter_map(|worker| worker.evidence.get(place));
         let count = evidence.clone().map(|it| it.failures).sum();
         let last = evidence.filter_map(|it| it.last.as_ref());
+        let last = last.filter(|last| last.kind != FailureKind::Closed);
         let newest = last.min_by_key(|last| last.age);
         let before = core::mem::replace(&mut self.count, count);
         // Counts that fall are those of a service that has begun anew.

@@ -1,0 +1,143 @@
+//! Whether a worker's attempts at a replica get a response: what the replica's state goes by where
+//! nothing else checks it.
+
+use super::{Count, Level, Moment};
+use crate::forward::{Cause, Failure};
+use core::time::Duration;
+use slackwater_core::Instant as CoreInstant;
+use slackwater_telemetry::attempt_failure::{AttemptEvidence, FailureKind, LastFailure};
+use std::io;
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+/// A worker's evidence of one replica. A response costs two stores at most; only a failure takes
+/// the lock.
+#[derive(Debug, Default)]
+pub(crate) struct Evidence {
+    /// Attempts without a response.
+    failures: Count,
+    /// Of these, those since the last response.
+    in_a_row: Count,
+    /// When the first of those in a row failed.
+    first_at: Moment,
+    /// When the last one failed.
+    last_at: Moment,
+    last: Mutex<Option<(FailureKind, String)>>,
+    /// When the last response came, in nanoseconds on the balancer's clock, and one more; 0: none
+    /// has.
+    answered_ns: Level,
+}
+
+impl Evidence {
+    /// An attempt got a response, of whatever status, at this moment of the balancer's clock.
+    pub(crate) fn note_response(&self, at: CoreInstant) {
+        self.answered_ns.set(at.as_nanos().saturating_add(1));
+        if self.in_a_row.read() > 0 {
+            self.in_a_row.reset();
+        }
+    }
+
+    /// An attempt got none, if that says something of the replica.
+    pub(crate) fn note_failure(&self, failure: &Failure) {
+        let Some((kind, error)) = kind(&failure.cause) else {
+            return;
+        };
+        let now = Some(Instant::now());
+        if self.in_a_row.read() == 0 {
+            self.first_at.set(now);
+        }
+        self.last_at.set(now);
+        // Nobody panics while it is held.
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some((kind, error));
+        self.in_a_row.add_one();
+        self.failures.add_one();
+    }
+
+    /// What is known now; `now` is the balancer's clock.
+    pub(crate) fn read(&self, now: CoreInstant) -> AttemptEvidence {
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = last.clone();
+        let answered_ns = self.answered_ns.read().checked_sub(1);
+        AttemptEvidence {
+            failures: self.failures.read(),
+            in_a_row: self.in_a_row.read(),
+            first_age: self.first_at.age(),
+            last: last.map(|(kind, error)| LastFailure {
+                kind,
+                error,
+                age: self.last_at.age(),
+            }),
+            answered_age: answered_ns
+                .map(|ns| Duration::from_nanos(now.as_nanos().saturating_sub(ns))),
+        }
+    }
+}
+
+/// What a cause says of the replica, and the error in full; `None` where it says nothing, or where
+/// the replica did respond.
+fn kind(cause: &Cause) -> Option<(FailureKind, String)> {
+    let kind = match cause {
+        Cause::Unreachable(error) => match error.kind() {
+            io::ErrorKind::ConnectionRefused => FailureKind::Refused,
+            io::ErrorKind::TimedOut => FailureKind::ConnectTimedOut,
+            _ => FailureKind::ConnectFailed,
+        },
+        Cause::Broken(_) => FailureKind::Closed,
+        Cause::FirstByte => FailureKind::NoResponse,
+        Cause::Withdrawn => FailureKind::Withdrawn,
+        Cause::Full
+        | Cause::Shed(_)
+        | Cause::Coding
+        | Cause::HeadTooLarge
+        | Cause::Switched
+        | Cause::ClientStalled
+        | Cause::ClientBroken
+        | Cause::TooLarge => return None,
+    };
+    Some((kind, cause.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused() -> Failure {
+        let error = io::Error::from(io::ErrorKind::ConnectionRefused);
+        Failure::new(Cause::Unreachable(error))
+    }
+
+    const fn at(ms: u64) -> CoreInstant {
+        CoreInstant::from_nanos(ms * 1_000_000)
+    }
+
+    #[test]
+    fn failures_in_a_row_end_with_a_response_and_the_last_one_stays_known() {
+        let evidence = Evidence::default();
+        assert_eq!(evidence.read(at(0)), AttemptEvidence::default());
+        evidence.note_failure(&refused());
+        evidence.note_failure(&refused());
+        let read = evidence.read(at(0));
+        assert_eq!(
+            (read.failures, read.in_a_row, read.answered_age),
+            (2, 2, None)
+        );
+        let last = read.last.expect("two failed");
+        assert_eq!(last.kind, FailureKind::Refused);
+        assert!(last.error.starts_with("no connection: "), "{}", last.error);
+        assert!(read.first_age >= last.age);
+        evidence.note_response(at(30));
+        let read = evidence.read(at(50));
+        assert_eq!((read.failures, read.in_a_row), (2, 0));
+        assert_eq!(read.answered_age, Some(Duration::from_millis(20)));
+        assert!(read.last.is_some());
+    }
+
+    #[test]
+    fn what_a_client_did_and_what_a_replica_said_is_no_evidence_against_it() {
+        let evidence = Evidence::default();
+        for cause in [Cause::ClientBroken, Cause::Full, Cause::HeadTooLarge] {
+            evidence.note_failure(&Failure::new(cause));
+        }
+        assert_eq!(evidence.read(at(0)), AttemptEvidence::default());
+    }
+}
