@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use slackwater_core::LoadReport;
 use slackwater_core::policy::{Counters, PooledView, Score};
 use slackwater_core::tracker::CapacitySource;
+use slackwater_telemetry::attempt_failure::FailureFacts;
 use slackwater_telemetry::facts::SourceState;
 use slackwater_telemetry::facts::latency::{
     LatencyFacts, LatencyStatus, QuantileStatus, latency_status, quantiles,
@@ -19,7 +20,9 @@ use slackwater_telemetry::facts::{
     StatusCount, UnroutedFacts, WorkerFacts,
 };
 use slackwater_telemetry::latency_histogram::Latencies;
-use slackwater_telemetry::replica_state::ReplicaState;
+use slackwater_telemetry::problems::{Problem, problems};
+use slackwater_telemetry::recent::RecentFacts;
+use slackwater_telemetry::replica_state::{ReplicaState, ServiceStanding};
 use slackwater_telemetry::trace::SpanCounts;
 use slackwater_tower::client::Reported;
 use slackwater_tower::server::admission::{AdmissionView, Priority, Shed, TieCounts};
@@ -35,6 +38,7 @@ pub struct Status {
     pub(crate) process: u32,
     pub(crate) phase: Phase,
     pub(crate) uptime_ms: u64,
+    pub(crate) problems: Vec<Problem>,
     pub(crate) client_connections: ConnectionFacts,
     pub(crate) proxy_headers_refused: u64,
     pub(crate) unreadable_requests: Vec<StatusCount>,
@@ -86,10 +90,37 @@ pub(crate) struct ServiceStatus {
     pub(crate) policy: String,
     pub(crate) discovery: Option<DiscoveryStatus>,
     pub(crate) tier: Option<u8>,
+    pub(crate) standing: ServiceStandingStatus,
+    pub(crate) recent: RecentFacts,
     pub(crate) admission: AdmissionCounts,
     pub(crate) line: Option<LineFacts>,
     pub(crate) latency: Vec<LatencyStatus>,
     pub(crate) counts: PolicyCounts,
+}
+
+/// Whether a service has a replica that takes requests.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub(crate) struct ServiceStandingStatus {
+    pub(crate) all_fail: bool,
+    pub(crate) since_ms: Option<u64>,
+    pub(crate) why: Option<String>,
+    pub(crate) wanted: u64,
+    pub(crate) taking: u64,
+    pub(crate) evidence_age_ms: Option<u64>,
+}
+
+impl From<&ServiceStanding> for ServiceStandingStatus {
+    fn from(standing: &ServiceStanding) -> Self {
+        Self {
+            all_fail: standing.all_fail,
+            since_ms: standing.since.map(since_epoch_ms),
+            why: (!standing.why.is_empty()).then(|| standing.why.clone()),
+            wanted: standing.wanted as u64,
+            taking: standing.taking as u64,
+            evidence_age_ms: standing.evidence_age.map(|age| whole(age.as_millis())),
+        }
+    }
 }
 
 /// Where a service's fleet comes from, and what became of the last list.
@@ -122,6 +153,7 @@ pub(crate) struct ReplicaStatus {
     pub(crate) state: String,
     pub(crate) since_ms: Option<u64>,
     pub(crate) why: Option<String>,
+    pub(crate) failure: Option<FailureFacts>,
     pub(crate) share_percent: Option<u32>,
     pub(crate) available: bool,
     pub(crate) draining: bool,
@@ -232,12 +264,14 @@ impl Status {
             let status = workers.map(|(index, worker)| WorkerStatus::new(index, worker, service));
             status.collect()
         };
+        let now = SystemTime::now();
         Self {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             role: facts.role.to_owned(),
             process: std::process::id(),
             phase,
             uptime_ms: whole(uptime.as_millis()),
+            problems: problems(facts, phase, now),
             client_connections: facts.client_connections,
             proxy_headers_refused: facts.proxy_headers_refused,
             unreadable_requests: facts.unreadable_requests.clone(),
@@ -256,7 +290,9 @@ impl Status {
             recording: facts.recording,
             counts,
             services,
-            replicas: facts.services.iter().flat_map(replicas).collect(),
+            replicas: (facts.services.iter())
+                .flat_map(|service| replicas(service, now))
+                .collect(),
             workers: facts.services.iter().flat_map(workers).collect(),
         }
     }
@@ -275,6 +311,8 @@ impl ServiceStatus {
             policy: service.policy.to_owned(),
             discovery: service.discovery.as_ref().map(DiscoveryStatus::from),
             tier: tier(&service.workers),
+            standing: ServiceStandingStatus::from(&service.standing),
+            recent: service.recent.clone(),
             admission,
             line: line(&service.workers),
             latency: latency_status(&LatencyFacts::sum(&service.workers)),
@@ -301,9 +339,9 @@ fn tier(workers: &[WorkerFacts]) -> Option<u8> {
 
 /// A service's fleet over all workers: each replica with its standing, and the counts of all
 /// workers.
-fn replicas(service: &ServiceFacts) -> Vec<ReplicaStatus> {
+fn replicas(service: &ServiceFacts, now: SystemTime) -> Vec<ReplicaStatus> {
     let mut replicas: Vec<_> = (service.replicas.iter())
-        .map(|replica| ReplicaStatus::new(replica, &service.name))
+        .map(|replica| ReplicaStatus::new(replica, &service.name, now))
         .collect();
     let mut reports = vec![None; replicas.len()];
     let mut heads = vec![Latencies::default(); replicas.len()];
@@ -330,7 +368,7 @@ fn replicas(service: &ServiceFacts) -> Vec<ReplicaStatus> {
 }
 
 impl ReplicaStatus {
-    fn new(replica: &ReplicaFacts, service: &str) -> Self {
+    fn new(replica: &ReplicaFacts, service: &str, now: SystemTime) -> Self {
         let standing = &replica.standing;
         let signs = &standing.signs;
         Self {
@@ -345,6 +383,10 @@ impl ReplicaStatus {
             state: standing.state.as_str().to_owned(),
             since_ms: standing.since.map(since_epoch_ms),
             why: standing.why(),
+            failure: signs
+                .failing
+                .as_ref()
+                .map(|failing| FailureFacts::new(failing, now)),
             share_percent: standing.share_percent(),
             available: signs.available,
             draining: signs.draining,

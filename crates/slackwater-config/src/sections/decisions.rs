@@ -19,8 +19,9 @@ settings! {
         slower_than: Option<Duration> = None,
             Or("off", Within(Span, Duration::ZERO..=DAY)), fixed;
         /// Requests that fail (status 500 and above, a gRPC status that blames the server, or a
-        /// response that broke off) are kept, all of them, at the same cost.
-        failed: bool = false, Boolean, fixed;
+        /// response that broke off) are kept: with true all of them, at the same cost. With auto
+        /// each worker notes up to 100 requests a second and, for 10 s after one that failed, all.
+        failed: Option<bool> = None, Or("auto", Boolean), fixed;
         /// A request with this field is kept, whatever its value. Whoever can send requests can
         /// send it.
         header: Option<HeaderName> = None, Maybe(LOGGED_FIELD), "", fixed;
@@ -34,7 +35,8 @@ impl DecisionSettings {
     /// Whether any request may be kept.
     pub fn keeps_any(&self) -> bool {
         let is_drawn = self.sample > Quantile::ZERO;
-        let is_kept = self.slower_than.is_some() || self.failed || self.header.is_some();
+        let is_kept =
+            self.slower_than.is_some() || self.failed != Some(false) || self.header.is_some();
         self.capacity > 0 && (is_drawn || is_kept)
     }
 }
