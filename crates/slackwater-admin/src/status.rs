@@ -153,6 +153,7 @@ pub(crate) struct ReplicaStatus {
     pub(crate) state: String,
     pub(crate) since_ms: Option<u64>,
     pub(crate) why: Option<String>,
+    pub(crate) remedy: Option<String>,
     pub(crate) failure: Option<FailureFacts>,
     pub(crate) share_percent: Option<u32>,
     pub(crate) available: bool,
@@ -383,6 +384,7 @@ impl ReplicaStatus {
             state: standing.state.as_str().to_owned(),
             since_ms: standing.since.map(since_epoch_ms),
             why: standing.why(),
+            remedy: standing.remedy(),
             failure: signs
                 .failing
                 .as_ref()

@@ -221,6 +221,14 @@ impl Standing {
     }
 }
 
+impl Standing {
+    /// What an operator can do about it; `None` if there is nothing to do.
+    pub fn remedy(&self) -> Option<String> {
+        let remedy = self.why.remedy();
+        (!remedy.is_empty()).then(|| remedy.to_owned())
+    }
+}
+
 /// Whether a service has a replica that takes requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServiceStanding {

@@ -96,8 +96,8 @@ pub struct ServiceTick {
     pub removals: Counts,
     pub admission: Counts,
     pub tier: Option<u8>,
-    /// All replicas that should take requests fail; left out where they do not.
-    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    /// All replicas that should take requests fail.
+    #[serde(default)]
     pub all_fail: bool,
     pub rif_limit: Option<RifLimit>,
     pub pool: Vec<PooledReport>,
@@ -116,9 +116,14 @@ pub struct StandingTick {
     pub replica: usize,
     pub since_ms: Option<u64>,
     pub why: Option<String>,
-    /// This and the next: of one whose last attempts, in a row, got no response.
+    /// What an operator can do; left out where there is nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub last_attempt_ms: Option<u64>,
+    pub remedy: Option<String>,
+    /// When its last health check ended, or the last attempt that got no response; left out where
+    /// there is neither.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checked_at_ms: Option<u64>,
+    /// Its last attempts that got no response; left out where the last one got some.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed_in_a_row: Option<u64>,
 }

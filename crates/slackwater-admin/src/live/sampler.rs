@@ -192,7 +192,8 @@ fn standings(replicas: &[ReplicaStatus]) -> Vec<StandingTick> {
             replica: place,
             since_ms: replica.since_ms,
             why: replica.why.clone(),
-            last_attempt_ms: replica.failure.as_ref().map(|it| it.last_at_ms),
+            remedy: replica.remedy.clone(),
+            checked_at_ms: replica.failure.as_ref().map(|it| it.last_at_ms),
             failed_in_a_row: replica.failure.as_ref().map(|it| it.in_a_row),
         })
     };
