@@ -355,7 +355,11 @@ fn status_comes_back_as_it_was_told() {
 /// Without what depends on when it was asked.
 fn timeless(mut status: Status) -> Status {
     status.uptime_ms = 0;
-    for failure in status.replicas.iter_mut().filter_map(|it| it.failure.as_mut()) {
+    for failure in status
+        .replicas
+        .iter_mut()
+        .filter_map(|it| it.failure.as_mut())
+    {
         (failure.first_at_ms, failure.last_at_ms) = (0, 0);
     }
     status

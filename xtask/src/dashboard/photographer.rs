@@ -9,7 +9,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// A browser, and a folder for its pictures.
-#[derive(Debug)]
 pub(crate) struct Photographer {
     browser: Browser,
     shots: PathBuf,

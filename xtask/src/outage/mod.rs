@@ -52,9 +52,21 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
     let mut site = Site::start(programs, &folder.path)?;
     site.wait_until_it_serves()?;
     let steps: [(&'static str, site::Change, &[Sign]); 3] = [
-        ("one replica is killed", Site::kill_one, signs::ONE_DOWN),
-        ("all replicas are killed", Site::kill_all, signs::ALL_DOWN),
-        ("all replicas are back", Site::restart_all, signs::OVER),
+        (
+            "one replica is killed",
+            |site| site.kill_one(),
+            signs::ONE_DOWN,
+        ),
+        (
+            "all replicas are killed",
+            |site| site.kill_all(),
+            signs::ALL_DOWN,
+        ),
+        (
+            "all replicas are back",
+            |site| site.restart_all(),
+            signs::OVER,
+        ),
     ];
     for (step, change, signs) in steps {
         site.forget_log()?;
@@ -86,7 +98,11 @@ fn watch(site: &Site<'_>, step: &'static str, signs: &[Sign], report: &mut Repor
                 let took = begun.elapsed();
                 let found = format!("after {:.1} s", took.as_secs_f32());
                 let is_in_time = took <= TOLD_WITHIN;
-                report.add(step, sign.what, if is_in_time { Ok(found) } else { Err(found) });
+                report.add(
+                    step,
+                    sign.what,
+                    if is_in_time { Ok(found) } else { Err(found) },
+                );
                 false
             }
             Err(seen) => {
@@ -98,6 +114,10 @@ fn watch(site: &Site<'_>, step: &'static str, signs: &[Sign], report: &mut Repor
     }
     for (sign, seen) in waiting.into_iter().zip(last) {
         let within = PATIENCE.as_secs();
-        report.add(step, sign.what, Err(format!("not within {within} s: {seen}")));
+        report.add(
+            step,
+            sign.what,
+            Err(format!("not within {within} s: {seen}")),
+        );
     }
 }

@@ -32,7 +32,12 @@ pub(super) const ONE_DOWN: &[Sign] = &[
     },
     Sign {
         what: "admin status: a problem, and the replica's state",
-        look: |site| has(&site.admin_status()?, &["problem: default: 1 of 3 replicas"]),
+        look: |site| {
+            has(
+                &site.admin_status()?,
+                &["problem: default: 1 of 3 replicas"],
+            )
+        },
     },
     Sign {
         what: "live stream: a problem",
@@ -43,7 +48,12 @@ pub(super) const ONE_DOWN: &[Sign] = &[
 pub(super) const ALL_DOWN: &[Sign] = &[
     Sign {
         what: "log: all replicas fail",
-        look: |site| has(&site.log()?, &["all replicas fail: connection refused", "remedy=\""]),
+        look: |site| {
+            has(
+                &site.log()?,
+                &["all replicas fail: connection refused", "remedy=\""],
+            )
+        },
     },
     Sign {
         what: "/readyz: 200, and all replicas fail",
@@ -54,11 +64,25 @@ pub(super) const ALL_DOWN: &[Sign] = &[
     },
     Sign {
         what: "/readyz?services=all: 503",
-        look: |site| ready(site, "/readyz?services=all", 503, &["no replica can answer: default"]),
+        look: |site| {
+            ready(
+                site,
+                "/readyz?services=all",
+                503,
+                &["no replica can answer: default"],
+            )
+        },
     },
     Sign {
         what: "/readyz?service=default: 503",
-        look: |site| ready(site, "/readyz?service=default", 503, &["no replica can answer"]),
+        look: |site| {
+            ready(
+                site,
+                "/readyz?service=default",
+                503,
+                &["no replica can answer"],
+            )
+        },
     },
     Sign {
         what: "admin status: the problem, errors by kind, three replicas down with since when and why",
@@ -72,7 +96,8 @@ pub(super) const ALL_DOWN: &[Sign] = &[
                     "without a connection",
                 ],
             )?;
-            let is_down = |line: &&str| line.contains("  down ") && line.contains("failed in a row");
+            let is_down =
+                |line: &&str| line.contains("  down ") && line.contains("failed in a row");
             match status.lines().filter(is_down).count() {
                 3 => Ok(()),
                 _ => Err(status),
@@ -83,10 +108,16 @@ pub(super) const ALL_DOWN: &[Sign] = &[
         what: "metrics: the service fails, and three replicas are down",
         look: |site| {
             let (_, metrics) = site.get("/metrics")?;
-            has_line(&metrics, "slackwater_service_failing{service=\"default\"} 1")?;
+            has_line(
+                &metrics,
+                "slackwater_service_failing{service=\"default\"} 1",
+            )?;
             let down = "slackwater_replicas_in_state{service=\"default\",state=\"down\"} 3";
             has_line(&metrics, down)?;
-            has_line(&metrics, "slackwater_problems{kind=\"all_replicas_failing\"} 1")
+            has_line(
+                &metrics,
+                "slackwater_problems{kind=\"all_replicas_failing\"} 1",
+            )
         },
     },
     Sign {
@@ -135,7 +166,10 @@ pub(super) const OVER: &[Sign] = &[
         what: "metrics: the service does not fail",
         look: |site| {
             let (_, metrics) = site.get("/metrics")?;
-            has_line(&metrics, "slackwater_service_failing{service=\"default\"} 0")
+            has_line(
+                &metrics,
+                "slackwater_service_failing{service=\"default\"} 0",
+            )
         },
     },
     Sign {

@@ -144,7 +144,10 @@ impl<'a> Site<'a> {
     pub(super) fn admin_status(&self) -> Result<String, String> {
         let mut command = Command::new(self.programs.slackwater);
         command.args(["admin", "--admin", &self.admin.to_string(), "status"]);
-        let ended = self.programs.processes.run("status", &mut command, EFFECT_MAX)?;
+        let ended = self
+            .programs
+            .processes
+            .run("status", &mut command, EFFECT_MAX)?;
         if ended.status.success() {
             Ok(ended.out)
         } else {
