@@ -137,7 +137,7 @@ fn add(text: &mut String, problem: &Problem) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::status::ServiceStandingStatus;
+    use crate::standing::ServiceStandingStatus;
     use core::time::Duration;
     use slackwater_telemetry::facts::{Facts, ServiceFacts};
 

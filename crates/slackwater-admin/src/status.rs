@@ -2,7 +2,7 @@
 //! documents each, and a test keeps the two in step. Fields are only ever added; unknown ones are
 //! to be ignored by readers.
 
-use super::standing::{StandingCounts, StandingStatus};
+use super::standing::{ServiceStandingStatus, StandingCounts, StandingStatus};
 use core::ops::AddAssign;
 use core::time::Duration;
 use serde::{Deserialize, Serialize};
@@ -10,6 +10,7 @@ use slackwater_core::LoadReport;
 use slackwater_core::policy::{Counters, PooledView, Score};
 use slackwater_core::tracker::CapacitySource;
 use slackwater_telemetry::attempt_failure::FailureFacts;
+use slackwater_telemetry::facts::RecentFacts;
 use slackwater_telemetry::facts::SourceState;
 use slackwater_telemetry::facts::latency::{
     LatencyFacts, LatencyStatus, QuantileStatus, latency_status, quantiles,
@@ -21,8 +22,7 @@ use slackwater_telemetry::facts::{
 };
 use slackwater_telemetry::latency_histogram::Latencies;
 use slackwater_telemetry::problems::{Problem, problems};
-use slackwater_telemetry::recent::RecentFacts;
-use slackwater_telemetry::replica_state::{ReplicaState, ServiceStanding};
+use slackwater_telemetry::replica_state::ReplicaState;
 use slackwater_telemetry::trace::SpanCounts;
 use slackwater_tower::client::Reported;
 use slackwater_tower::server::admission::{AdmissionView, Priority, Shed, TieCounts};
@@ -96,31 +96,6 @@ pub(crate) struct ServiceStatus {
     pub(crate) line: Option<LineFacts>,
     pub(crate) latency: Vec<LatencyStatus>,
     pub(crate) counts: PolicyCounts,
-}
-
-/// Whether a service has a replica that takes requests.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub(crate) struct ServiceStandingStatus {
-    pub(crate) all_fail: bool,
-    pub(crate) since_ms: Option<u64>,
-    pub(crate) why: Option<String>,
-    pub(crate) wanted: u64,
-    pub(crate) taking: u64,
-    pub(crate) evidence_age_ms: Option<u64>,
-}
-
-impl From<&ServiceStanding> for ServiceStandingStatus {
-    fn from(standing: &ServiceStanding) -> Self {
-        Self {
-            all_fail: standing.all_fail,
-            since_ms: standing.since.map(since_epoch_ms),
-            why: (!standing.why.is_empty()).then(|| standing.why.clone()),
-            wanted: standing.wanted as u64,
-            taking: standing.taking as u64,
-            evidence_age_ms: standing.evidence_age.map(|age| whole(age.as_millis())),
-        }
-    }
 }
 
 /// Where a service's fleet comes from, and what became of the last list.
@@ -312,7 +287,10 @@ impl ServiceStatus {
             policy: service.policy.to_owned(),
             discovery: service.discovery.as_ref().map(DiscoveryStatus::from),
             tier: tier(&service.workers),
-            standing: ServiceStandingStatus::from(&service.standing),
+            standing: ServiceStandingStatus::new(
+                &service.standing,
+                service.standing.since.map(since_epoch_ms),
+            ),
             recent: service.recent.clone(),
             admission,
             line: line(&service.workers),

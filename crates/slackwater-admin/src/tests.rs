@@ -20,6 +20,7 @@ use slackwater_core::tracker::CapacitySource;
 use slackwater_core::{Instant, LoadReport, NoDraw, Rate, ReplicaId, ReplicaIds, Rif, SplitMix64};
 use slackwater_telemetry::attempt_failure::{AttemptEvidence, FailureKind, LastFailure};
 use slackwater_telemetry::exemplars::{Exemplar, Reference};
+use slackwater_telemetry::facts::RecentFacts;
 use slackwater_telemetry::facts::SourceState;
 use slackwater_telemetry::facts::{
     AdmissionCounts, BudgetFacts, CertificateFacts, ConnectionFacts, Facts, HandshakeFacts,
@@ -28,7 +29,6 @@ use slackwater_telemetry::facts::{
     StatusSource, UnroutedFacts, WorkerFacts,
 };
 use slackwater_telemetry::latency_histogram::{Latencies, LatencyHistogram};
-use slackwater_telemetry::recent::RecentFacts;
 use slackwater_telemetry::replica_state::ServiceStanding;
 use slackwater_telemetry::replica_state::Standing;
 use slackwater_telemetry::state_tracker::StateTracker;

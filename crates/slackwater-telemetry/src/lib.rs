@@ -15,7 +15,6 @@ pub mod facts;
 pub mod latency_histogram;
 pub mod policy;
 pub mod problems;
-pub mod recent;
 pub mod replica_state;
 pub mod state_tracker;
 pub mod trace;

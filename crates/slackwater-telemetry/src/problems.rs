@@ -254,8 +254,7 @@ fn since_epoch_ms(at: SystemTime) -> u64 {
 mod tests {
     use super::*;
     use crate::attempt_failure::FailureKind;
-    use crate::facts::{CertificateFacts, ReloadFacts};
-    use crate::recent::RecentFacts;
+    use crate::facts::{CertificateFacts, RecentFacts, ReloadFacts};
     use crate::replica_state::{ServiceStanding, Standing, Why};
 
     fn at(seconds: u64) -> SystemTime {

@@ -2,16 +2,17 @@
 //! yet.
 
 mod merge;
+mod window;
 
 use crate::attempt_failure::{FailureKind, LastFailure};
 use crate::facts::{ReplicaFacts, ServiceFacts};
-use crate::recent::Window;
 use crate::replica_state::{ReplicaState, ServiceStanding, Standing, Why};
 use core::time::Duration;
 use merge::signs;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
+use window::Window;
 
 /// A failure of the same kind is reported again after a time without any.
 const QUIET: Duration = Duration::from_mins(1);

@@ -2,7 +2,9 @@
 //!
 //! Real processes: three replicas, `serve` with its defaults, load. One replica is killed, then the
 //! others, and all come back. After each the log, `/readyz`, `slackwater admin status`, the
-//! metrics, the live stream and `/decisions` have two seconds to say so.
+//! metrics, the live stream and `/decisions` have two seconds to say so. Of one replica among
+//! others only the log has: it gets few requests after its first failure, so the evidence for its
+//! state takes longer.
 
 mod live;
 mod options;
@@ -21,8 +23,6 @@ use signs::Sign;
 use site::Site;
 use std::time::Instant;
 
-/// Within this each has to say so.
-const TOLD_WITHIN: Duration = Duration::from_secs(2);
 /// When that is missed, a sign that comes later is still reported as late.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -97,7 +97,7 @@ fn watch(site: &Site<'_>, step: &'static str, signs: &[Sign], report: &mut Repor
             Ok(()) => {
                 let took = begun.elapsed();
                 let found = format!("after {:.1} s", took.as_secs_f32());
-                let is_in_time = took <= TOLD_WITHIN;
+                let is_in_time = took <= sign.within;
                 report.add(
                     step,
                     sign.what,

@@ -1,10 +1,18 @@
 //! What has to be said at each step, and where.
 
 use super::site::Site;
+use core::time::Duration;
+
+/// Within this an outage has to be told, and its end.
+const SOON: Duration = Duration::from_secs(2);
+/// Within this the state of one replica among others.
+const WITH_EVIDENCE: Duration = Duration::from_secs(5);
 
 /// Something that has to be said.
 pub(super) struct Sign {
     pub(super) what: &'static str,
+    /// In so much time at most.
+    pub(super) within: Duration,
     /// What was found instead, if it is not said yet.
     pub(super) look: fn(&Site<'_>) -> Result<(), String>,
 }
@@ -12,6 +20,7 @@ pub(super) struct Sign {
 pub(super) const ONE_DOWN: &[Sign] = &[
     Sign {
         what: "log: a warning names the replica, the cause and what to do",
+        within: SOON,
         look: |site| {
             let address = format!("address=\"{}\"", site.first());
             let log = site.log()?;
@@ -24,14 +33,17 @@ pub(super) const ONE_DOWN: &[Sign] = &[
     },
     Sign {
         what: "/readyz: 200, and one replica fails",
+        within: WITH_EVIDENCE,
         look: |site| ready(site, "/readyz", 200, &["serving\n", "1 of 3 replicas"]),
     },
     Sign {
         what: "/readyz?services=all: 200, for others take its requests",
+        within: SOON,
         look: |site| ready(site, "/readyz?services=all", 200, &["serving\n"]),
     },
     Sign {
         what: "admin status: a problem, and the replica's state",
+        within: WITH_EVIDENCE,
         look: |site| {
             has(
                 &site.admin_status()?,
@@ -41,6 +53,7 @@ pub(super) const ONE_DOWN: &[Sign] = &[
     },
     Sign {
         what: "live stream: a problem",
+        within: WITH_EVIDENCE,
         look: |site| live(site, "replicas_failing", false),
     },
 ];
@@ -48,6 +61,7 @@ pub(super) const ONE_DOWN: &[Sign] = &[
 pub(super) const ALL_DOWN: &[Sign] = &[
     Sign {
         what: "log: all replicas fail",
+        within: SOON,
         look: |site| {
             has(
                 &site.log()?,
@@ -57,6 +71,7 @@ pub(super) const ALL_DOWN: &[Sign] = &[
     },
     Sign {
         what: "/readyz: 200, and all replicas fail",
+        within: SOON,
         look: |site| {
             let problem = "problem: default: all 3 replicas fail: connection refused";
             ready(site, "/readyz", 200, &["serving\n", problem])
@@ -64,6 +79,7 @@ pub(super) const ALL_DOWN: &[Sign] = &[
     },
     Sign {
         what: "/readyz?services=all: 503",
+        within: SOON,
         look: |site| {
             ready(
                 site,
@@ -75,6 +91,7 @@ pub(super) const ALL_DOWN: &[Sign] = &[
     },
     Sign {
         what: "/readyz?service=default: 503",
+        within: SOON,
         look: |site| {
             ready(
                 site,
@@ -86,6 +103,7 @@ pub(super) const ALL_DOWN: &[Sign] = &[
     },
     Sign {
         what: "admin status: the problem, errors by kind, three replicas down with since when and why",
+        within: SOON,
         look: |site| {
             let status = site.admin_status()?;
             has(
@@ -106,6 +124,7 @@ pub(super) const ALL_DOWN: &[Sign] = &[
     },
     Sign {
         what: "metrics: the service fails, and three replicas are down",
+        within: SOON,
         look: |site| {
             let (_, metrics) = site.get("/metrics")?;
             has_line(
@@ -122,10 +141,12 @@ pub(super) const ALL_DOWN: &[Sign] = &[
     },
     Sign {
         what: "live stream: the problem, and the service's state",
+        within: SOON,
         look: |site| live(site, "all_replicas_failing", true),
     },
     Sign {
         what: "decisions: failed requests are kept",
+        within: SOON,
         look: |site| {
             let (_, decisions) = site.get("/decisions?failed=true&limit=1&format=text")?;
             has(&decisions, &["unreachable"])
@@ -136,10 +157,12 @@ pub(super) const ALL_DOWN: &[Sign] = &[
 pub(super) const OVER: &[Sign] = &[
     Sign {
         what: "log: replicas respond again",
+        within: SOON,
         look: |site| has(&site.log()?, &["replicas respond again", "after="]),
     },
     Sign {
         what: "/readyz: nothing is said of replicas that fail",
+        within: SOON,
         look: |site| {
             let (status, body) = site.get("/readyz")?;
             match (status, body.contains("replicas fail")) {
@@ -150,10 +173,12 @@ pub(super) const OVER: &[Sign] = &[
     },
     Sign {
         what: "/readyz?services=all: 200",
+        within: SOON,
         look: |site| ready(site, "/readyz?services=all", 200, &["serving\n"]),
     },
     Sign {
         what: "admin status: not all replicas fail",
+        within: SOON,
         look: |site| {
             let status = site.admin_status()?;
             if status.contains("replicas fail:") {
@@ -164,6 +189,7 @@ pub(super) const OVER: &[Sign] = &[
     },
     Sign {
         what: "metrics: the service does not fail",
+        within: SOON,
         look: |site| {
             let (_, metrics) = site.get("/metrics")?;
             has_line(
@@ -174,6 +200,7 @@ pub(super) const OVER: &[Sign] = &[
     },
     Sign {
         what: "live stream: the service does not fail",
+        within: SOON,
         look: |site| {
             let tick = site.tick();
             let fails = tick["services"][0]["all_fail"] == true;

@@ -5,12 +5,13 @@
 //! programs read.
 
 pub mod latency;
+mod recent;
 
 pub use latency::{LatencyFacts, RESPONSE_CLASSES, ResponseClass, ServiceExemplars};
+pub use recent::RecentFacts;
 
 use crate::attempt_failure::AttemptEvidence;
 use crate::latency_histogram::Latencies;
-use crate::recent::RecentFacts;
 use crate::replica_state::{ServiceStanding, Standing};
 use crate::trace::SpanCounts;
 use core::ops::AddAssign;

@@ -10,8 +10,8 @@ use serde::Deserialize;
 use slackwater_admin::{Meaning, Overrides, Reloaded, ReplicaOverridden, SettingsChanged};
 use slackwater_telemetry::attempt_failure::FailureFacts;
 use slackwater_telemetry::date::Date;
+use slackwater_telemetry::facts::RecentFacts;
 use slackwater_telemetry::problems::Problem;
-use slackwater_telemetry::recent::RecentFacts;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// What is written where nothing is said.

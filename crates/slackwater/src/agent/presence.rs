@@ -157,7 +157,7 @@ impl Presence {
             is_enough
         });
         if has_withdrawn {
-            self.tell_withdrawn(error);
+            self.log_withdrawn(error);
         } else if is_new_doubt {
             tracing::debug!(server = %self.shared.server, %error, "a connection failed; looking again");
             self.shared.lost.notify_one();
@@ -172,11 +172,11 @@ impl Presence {
             is_new
         });
         if has_withdrawn {
-            self.tell_withdrawn(error);
+            self.log_withdrawn(error);
         }
     }
 
-    fn tell_withdrawn(&self, error: &io::Error) {
+    fn log_withdrawn(&self, error: &io::Error) {
         tracing::warn!(
             server = %self.shared.server,
             %error,

@@ -2,11 +2,9 @@
 //! nothing else checks it.
 
 use super::{Count, Level, Moment};
-use crate::forward::{Cause, Failure};
 use core::time::Duration;
 use slackwater_core::Instant as CoreInstant;
 use slackwater_telemetry::attempt_failure::{AttemptEvidence, FailureKind, LastFailure};
-use std::io;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
@@ -37,11 +35,8 @@ impl Evidence {
         }
     }
 
-    /// An attempt got none, if that says something of the replica.
-    pub(crate) fn note_failure(&self, failure: &Failure) {
-        let Some((kind, error)) = kind(&failure.cause) else {
-            return;
-        };
+    /// An attempt got none, for this reason and with this error.
+    pub(crate) fn note_failure(&self, kind: FailureKind, error: String) {
         let now = Some(Instant::now());
         if self.in_a_row.read() == 0 {
             self.first_at.set(now);
@@ -73,38 +68,9 @@ impl Evidence {
     }
 }
 
-/// What a cause says of the replica, and the error in full; `None` where it says nothing, or where
-/// the replica did respond.
-fn kind(cause: &Cause) -> Option<(FailureKind, String)> {
-    let kind = match cause {
-        Cause::Unreachable(error) => match error.kind() {
-            io::ErrorKind::ConnectionRefused => FailureKind::Refused,
-            io::ErrorKind::TimedOut => FailureKind::ConnectTimedOut,
-            _ => FailureKind::ConnectFailed,
-        },
-        Cause::Broken(_) => FailureKind::Closed,
-        Cause::FirstByte => FailureKind::NoResponse,
-        Cause::Withdrawn => FailureKind::Withdrawn,
-        Cause::Full
-        | Cause::Shed(_)
-        | Cause::Coding
-        | Cause::HeadTooLarge
-        | Cause::Switched
-        | Cause::ClientStalled
-        | Cause::ClientBroken
-        | Cause::TooLarge => return None,
-    };
-    Some((kind, cause.to_string()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn refused() -> Failure {
-        let error = io::Error::from(io::ErrorKind::ConnectionRefused);
-        Failure::new(Cause::Unreachable(error))
-    }
 
     const fn at(ms: u64) -> CoreInstant {
         CoreInstant::from_nanos(ms * 1_000_000)
@@ -114,8 +80,8 @@ mod tests {
     fn failures_in_a_row_end_with_a_response_and_the_last_one_stays_known() {
         let evidence = Evidence::default();
         assert_eq!(evidence.read(at(0)), AttemptEvidence::default());
-        evidence.note_failure(&refused());
-        evidence.note_failure(&refused());
+        evidence.note_failure(FailureKind::Refused, "refused".to_owned());
+        evidence.note_failure(FailureKind::Refused, "refused".to_owned());
         let read = evidence.read(at(0));
         assert_eq!(
             (read.failures, read.in_a_row, read.answered_age),
@@ -123,21 +89,12 @@ mod tests {
         );
         let last = read.last.expect("two failed");
         assert_eq!(last.kind, FailureKind::Refused);
-        assert!(last.error.starts_with("no connection: "), "{}", last.error);
+        assert_eq!(last.error, "refused");
         assert!(read.first_age >= last.age);
         evidence.note_response(at(30));
         let read = evidence.read(at(50));
         assert_eq!((read.failures, read.in_a_row), (2, 0));
         assert_eq!(read.answered_age, Some(Duration::from_millis(20)));
         assert!(read.last.is_some());
-    }
-
-    #[test]
-    fn what_a_client_did_and_what_a_replica_said_is_no_evidence_against_it() {
-        let evidence = Evidence::default();
-        for cause in [Cause::ClientBroken, Cause::Full, Cause::HeadTooLarge] {
-            evidence.note_failure(&Failure::new(cause));
-        }
-        assert_eq!(evidence.read(at(0)), AttemptEvidence::default());
     }
 }

@@ -350,7 +350,9 @@ impl Attempt {
 
     fn fail(&mut self, failure: &Failure) {
         let counts = self.replica.counts();
-        counts.evidence.note_failure(failure);
+        if let Some((kind, error)) = failure.evidence() {
+            counts.evidence.note_failure(kind, error);
+        }
         let outcome = match &failure.cause {
             Cause::Unreachable(_) => {
                 counts.connect_failures.add_one();
