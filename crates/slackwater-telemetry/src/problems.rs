@@ -220,10 +220,10 @@ fn of_some_replicas(found: &mut Problems, service: &ServiceFacts) {
     }
     for ((state, why), replicas) in groups.into_iter().rev() {
         let names: Vec<_> = replicas.iter().map(|it| it.name.as_str()).collect();
-        let named = names.iter().take(NAMES_MAX).copied().collect::<Vec<_>>();
-        let mut named = named.join(", ");
+        let some = names.iter().take(NAMES_MAX).copied().collect::<Vec<_>>();
+        let mut which = some.join(", ");
         if let Some(more @ 1..) = names.len().checked_sub(NAMES_MAX) {
-            named = format!("{named} and {more} more");
+            which = format!("{which} and {more} more");
         }
         let since = replicas.iter().filter_map(|it| it.standing.since).min();
         let (out, all) = (names.len(), counted(service.replicas.len()));
@@ -231,7 +231,7 @@ fn of_some_replicas(found: &mut Problems, service: &ServiceFacts) {
             ProblemKind::ReplicasFailing,
             Some(service),
             since,
-            format!("{out} of {all} {state}: {named}: {why}"),
+            format!("{out} of {all} {state}: {which}: {why}"),
             replicas
                 .first()
                 .map_or("", |replica| replica.standing.why.remedy()),

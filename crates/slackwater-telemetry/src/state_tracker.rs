@@ -117,13 +117,20 @@ impl Failures {
     }
 }
 
+/// A time in which all replicas of a service fail.
+#[derive(Clone, Copy, Debug)]
+struct Outage {
+    /// `None`: from before the process saw the service.
+    since: Option<SystemTime>,
+}
+
 /// A service as it was last seen.
 #[derive(Debug, Default)]
 struct KnownService {
     window: Window,
     standing: ServiceStanding,
-    /// Whether all failed when news was last taken, and since when.
-    taken: Option<Option<SystemTime>>,
+    /// The outage that there was when news was last taken.
+    taken: Option<Outage>,
     seen_at: Option<SystemTime>,
 }
 
@@ -190,9 +197,10 @@ impl StateTracker {
             }
             let mut known = before.services.remove(&service.name).unwrap_or_default();
             let standing = service_standing(&service.replicas);
-            let since = match known.standing.all_fail {
-                true => known.standing.since,
-                false => known.seen_at.map(|_| now),
+            let since = if known.standing.all_fail {
+                known.standing.since
+            } else {
+                known.seen_at.map(|_| now)
             };
             known.standing = ServiceStanding {
                 since: since.filter(|_| standing.all_fail),
@@ -246,13 +254,15 @@ impl StateTracker {
             if all_fail == known.taken.is_some() {
                 continue;
             }
-            let began = known.taken.take();
-            let lasted = began.map(|began| {
-                let ended = known.seen_at.zip(began);
+            let outage = known.taken.take();
+            let lasted = outage.map(|outage| {
+                let ended = known.seen_at.zip(outage.since);
                 let lasted = ended.map(|(ended, began)| ended.duration_since(began));
                 lasted.and_then(Result::ok).unwrap_or_default()
             });
-            known.taken = all_fail.then_some(known.standing.since);
+            known.taken = all_fail.then_some(Outage {
+                since: known.standing.since,
+            });
             news.services.push(ServiceChange {
                 service: service.clone(),
                 standing: known.standing.clone(),

@@ -59,7 +59,10 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
         ),
         (
             "all replicas are killed",
-            |site| site.kill_all(),
+            |site| {
+                site.kill_all();
+                Ok(())
+            },
             signs::ALL_DOWN,
         ),
         (

@@ -100,9 +100,8 @@ impl<'a> Site<'a> {
         Ok(())
     }
 
-    pub(super) fn kill_all(&mut self) -> Result<(), String> {
+    pub(super) fn kill_all(&mut self) {
         self.replicas.iter_mut().for_each(Pair::kill_replica);
-        Ok(())
     }
 
     pub(super) fn restart_all(&mut self) -> Result<(), String> {

@@ -29,9 +29,8 @@ fn log(news: &News) {
     for change in &news.services {
         log_service(change);
     }
-    let of_failure = |it: &FirstFailure| log_failure(it);
     let more_failures = "more replicas gave no response";
-    log_some(&news.failures, |it| &it.service, of_failure, more_failures);
+    log_some(&news.failures, |it| &it.service, log_failure, more_failures);
     let more_changes = "more replicas changed their state";
     log_some(&news.changes, |it| &it.service, log_change, more_changes);
 }
