@@ -104,12 +104,11 @@ async fn many_replicas_that_fail_at_once_have_few_lines() {
     let (mut lines, mut all) = (0, 0);
     while all < dead.len() {
         let line = proxy.log_line(" no response");
-        match line.split_once(" more=") {
-            Some((_, more)) => {
-                let more: usize = more.trim().parse().unwrap();
-                all += more;
-            }
-            None => (lines, all) = (lines + 1, all + 1),
+        if let Some((_, more)) = line.split_once(" more=") {
+            let more: usize = more.trim().parse().unwrap();
+            all += more;
+        } else {
+            (lines, all) = (lines + 1, all + 1);
         }
     }
     assert_eq!(all, dead.len());
