@@ -3,8 +3,8 @@
 //! Real processes: three replicas, `serve` with its defaults, load. One replica is killed, then the
 //! others, and all come back. After each the log, `/readyz`, `slackwater admin status`, the
 //! metrics, the live stream and `/decisions` have two seconds to say so. Of one replica among
-//! others only the log has: it gets few requests after its first failure, so the evidence for its
-//! state takes longer.
+//! others they have five: kept connections break first, which is no failed connection, and then it
+//! gets few requests, so evidence takes longer.
 
 mod live;
 mod options;

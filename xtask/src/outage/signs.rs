@@ -5,7 +5,7 @@ use core::time::Duration;
 
 /// Within this an outage has to be told, and its end.
 const SOON: Duration = Duration::from_secs(2);
-/// Within this the state of one replica among others.
+/// Within this the trouble of one replica among others.
 const WITH_EVIDENCE: Duration = Duration::from_secs(5);
 
 /// Something that has to be said.
@@ -20,7 +20,7 @@ pub(super) struct Sign {
 pub(super) const ONE_DOWN: &[Sign] = &[
     Sign {
         what: "log: a warning names the replica, the cause and what to do",
-        within: SOON,
+        within: WITH_EVIDENCE,
         look: |site| {
             let address = format!("address=\"{}\"", site.first());
             let log = site.log()?;
