@@ -9,6 +9,7 @@ mod folder;
 mod loopback;
 mod mutants;
 mod openapi;
+mod outage;
 mod output;
 mod peers;
 mod promtool;
@@ -53,6 +54,9 @@ cargo xtask CHORE
   story   slow requests under load, told three times: their lines in the access log, their decisions, their spans at a
           collector; fails if they disagree (half a minute)
           [--short] [--keep] [--slackwater FILE] [--report FILE]
+  outage  replicas are killed under load; the log, /readyz, admin status, the metrics, the live stream and /decisions have to
+          say so within two seconds, and say when it is over (half a minute)
+          [--keep] [--slackwater FILE] [--shots FOLDER] [--report FILE]
   room    each policy before replicas that burn CPU under quotas, beside neighbours, or at twice the cost; as root, for cgroups
           (a minute with --short, else a quarter of an hour for each of ten rounds)
           [--short] [--keep] [--case NAME] [--policies NAME,...] [--rounds N] [--seconds N] [--seed N] [--load PERCENT]
@@ -88,6 +92,7 @@ fn main() -> ExitCode {
         [replica::CHORE, ref options @ ..] => replica::run(options),
         ["troubles", ref options @ ..] => troubles::run(options),
         ["room", ref options @ ..] => room::run(options),
+        ["outage", ref options @ ..] => outage::run(options),
         ["story", ref options @ ..] => story::run(options),
         ["conformance", ref options @ ..] => conformance::run(options),
         ["promtool", ref options @ ..] => promtool::run(options),

@@ -10,6 +10,7 @@ mod demo;
 mod devtools;
 mod fleet;
 mod options;
+mod photographer;
 mod serve;
 mod tab;
 
@@ -25,6 +26,8 @@ use options::Options;
 use std::fs;
 use std::path::PathBuf;
 use tab::{Tab, View};
+
+pub(crate) use photographer::Photographer;
 
 /// From the start of a process until it answers.
 const START_MAX: Duration = Duration::from_mins(1);

@@ -122,8 +122,14 @@ impl Look {
                 &named(&self.status.unrouted_requests),
             ),
             services: services.collect(),
+            problems: self.status.problems.clone(),
             demo: None,
         }
+    }
+
+    /// The status as it was.
+    pub(super) const fn status(&self) -> &Status {
+        &self.status
     }
 }
 
@@ -171,6 +177,7 @@ fn service_tick(
         removals: rises(|counts| &counts.removals),
         admission,
         tier: now.service.tier,
+        all_fail: now.service.standing.all_fail,
         rif_limit,
         pool: pool(workers, now.replicas),
         replicas: columns(now, begun, &ended, rif_limit),
@@ -185,6 +192,9 @@ fn standings(replicas: &[ReplicaStatus]) -> Vec<StandingTick> {
             replica: place,
             since_ms: replica.since_ms,
             why: replica.why.clone(),
+            remedy: replica.remedy.clone(),
+            checked_at_ms: replica.failure.as_ref().map(|it| it.last_at_ms),
+            failed_in_a_row: replica.failure.as_ref().map(|it| it.in_a_row),
         })
     };
     replicas.iter().enumerate().filter_map(told).collect()

@@ -5,6 +5,7 @@ use super::registry::{Family, Label, OF_SERVICE, SERVICE};
 use super::scrape::Scrape;
 use super::text::Samples;
 use slackwater_telemetry::facts::Phase;
+use slackwater_telemetry::problems::ProblemKind;
 
 const SOURCE: Label = Label {
     name: "source",
@@ -56,6 +57,22 @@ pub(super) const FAMILIES: &[Family] = &[
         "1 while requests are taken, else 0.",
         &[],
         |it, out| out.count(&[], u64::from(it.status.phase == Phase::Serving)),
+    ),
+    Family::gauge(
+        "slackwater_problems",
+        "Problems of that kind now, as `problems` in `/status` lists them.",
+        &[Label {
+            name: "kind",
+            meaning: "`all_replicas_failing`, `no_replica`, `withdrawn`, `certificate`, `requests_failing`, `replicas_failing`, \
+                      `discovery` or `reload`",
+        }],
+        |it, out| {
+            for kind in ProblemKind::ALL {
+                let problems = it.status.problems.iter();
+                let own = problems.filter(|problem| problem.kind == kind.as_str());
+                out.count(&[kind.as_str()], own.count() as u64);
+            }
+        },
     ),
     Family::gauge(
         "slackwater_uptime_seconds",

@@ -94,6 +94,17 @@ pub(super) const FAMILIES: &[Family] = &[
         |it, out| by_class(it, out, |it| &it.first_byte, |it| &it.first_byte),
     ),
     Family::gauge(
+        "slackwater_service_failing",
+        "1 while all replicas of the service that should take requests are down, ejected or unreachable; requests are still sent \
+         to them.",
+        OF_SERVICE,
+        |it, out| {
+            for service in &it.status.services {
+                out.count(&[&service.name], service.standing.all_fail.into());
+            }
+        },
+    ),
+    Family::gauge(
         "slackwater_tier",
         "The highest tier in use; absent if no replica is available.",
         OF_SERVICE,

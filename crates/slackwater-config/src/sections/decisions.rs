@@ -17,9 +17,10 @@ settings! {
         /// on each request ([measured](../../results/cost-of-seeing.md)).
         slower_than: Option<Duration> = None,
             Or("off", Within(Span, Duration::ZERO..=DAY)), fixed;
-        /// Records all requests that fail (status 500 and above, a gRPC server error, or a broken
-        /// response), at the same cost.
-        failed: bool = false, Boolean, fixed;
+        /// Records requests that fail (status 500 and above, a gRPC server error, or a broken
+        /// response). `true`: all, at the same cost. `"auto"`: up to 100 a second and worker, and
+        /// all for 10 s after a failure.
+        failed: Option<bool> = None, Or("auto", Boolean), fixed;
         /// Records every request with this header. Any client can send it.
         header: Option<HeaderName> = None, Maybe(LOGGED_FIELD), "", fixed;
         /// Records in memory, of 4 KiB on average, shared by the workers. The oldest are dropped.
@@ -32,7 +33,8 @@ impl DecisionSettings {
     /// Whether any request may be kept.
     pub fn keeps_any(&self) -> bool {
         let is_drawn = self.sample > Quantile::ZERO;
-        let is_kept = self.slower_than.is_some() || self.failed || self.header.is_some();
+        let is_kept =
+            self.slower_than.is_some() || self.failed != Some(false) || self.header.is_some();
         self.capacity > 0 && (is_drawn || is_kept)
     }
 }

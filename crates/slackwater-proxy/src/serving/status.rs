@@ -19,7 +19,7 @@ use slackwater_telemetry::facts::{
 };
 use slackwater_telemetry::latency_histogram::Latencies;
 use slackwater_telemetry::replica_state::Standing;
-use slackwater_telemetry::state_tracker::{StateChange, StateTracker};
+use slackwater_telemetry::state_tracker::{News, StateTracker};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 use tokio::sync::watch;
@@ -128,10 +128,10 @@ impl Workers {
         })
     }
 
-    /// The replicas whose state is another one than when this was last called.
-    pub fn state_changes(&self) -> Vec<StateChange> {
+    /// What has happened to replicas and services since this was last called.
+    pub fn state_news(&self) -> News {
         self.service_facts();
-        self.states.take_changes()
+        self.states.take_news()
     }
 }
 
@@ -184,6 +184,7 @@ impl ServiceParts {
             discovery: Some(self.discovery.state()),
             replicas: self.replicas(&fleet),
             workers: self.views.iter().map(|view| view.facts(&fleet)).collect(),
+            ..ServiceFacts::default()
         }
     }
 

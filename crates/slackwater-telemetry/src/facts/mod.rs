@@ -5,11 +5,14 @@
 //! programs read.
 
 pub mod latency;
+mod recent;
 
 pub use latency::{LatencyFacts, RESPONSE_CLASSES, ResponseClass, ServiceExemplars};
+pub use recent::RecentFacts;
 
+use crate::attempt_failure::AttemptEvidence;
 use crate::latency_histogram::Latencies;
-use crate::replica_state::Standing;
+use crate::replica_state::{ServiceStanding, Standing};
 use crate::trace::SpanCounts;
 use core::ops::AddAssign;
 use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -240,6 +243,11 @@ pub struct ServiceFacts {
     pub replicas: Vec<ReplicaFacts>,
     /// Each worker's own knowledge of it.
     pub workers: Vec<WorkerFacts>,
+    /// Whether all of its replicas fail. This and the next are filled in by a
+    /// [`StateTracker`](crate::state_tracker::StateTracker).
+    pub standing: ServiceStanding,
+    /// What became of its requests in the last seconds.
+    pub recent: RecentFacts,
 }
 
 /// Who a replica is.
@@ -306,6 +314,8 @@ pub struct WorkerFacts {
     pub tier: Option<u8>,
     /// How its requests to each replica ended.
     pub requests: Vec<RequestCounts>,
+    /// Whether its attempts at each replica get a response.
+    pub evidence: Vec<AttemptEvidence>,
     /// What became of its requests before a replica had them.
     pub admission: AdmissionCounts,
     /// The line before the service; `None` where everybody may come in.

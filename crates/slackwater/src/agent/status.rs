@@ -78,6 +78,7 @@ impl StatusSource for AgentStatus {
                 standing: Standing::default(),
             }],
             workers: self.counts.iter().zip(&self.ends).map(worker).collect(),
+            ..ServiceFacts::default()
         };
         Facts {
             role: "agent",
