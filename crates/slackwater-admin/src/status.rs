@@ -126,6 +126,8 @@ pub(crate) struct ReplicaStatus {
     pub(crate) state: String,
     pub(crate) since_ms: Option<u64>,
     pub(crate) why: Option<String>,
+    #[serde(default)]
+    pub(crate) remedy: Option<String>,
     pub(crate) share_percent: Option<u32>,
     pub(crate) available: bool,
     pub(crate) draining: bool,
@@ -351,6 +353,7 @@ impl ReplicaStatus {
             state: standing.state.as_str().to_owned(),
             since_ms: standing.since.map(since_epoch_ms),
             why: standing.why(),
+            remedy: Some(standing.why.remedy().to_owned()).filter(|it| !it.is_empty()),
             share_percent: standing.share_percent(),
             available: signs.available,
             draining: signs.draining,

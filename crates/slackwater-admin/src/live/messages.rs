@@ -124,6 +124,9 @@ pub struct StandingTick {
     pub replica: usize,
     pub since_ms: Option<u64>,
     pub why: Option<String>,
+    /// What an operator can do; left out where there is nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remedy: Option<String>,
     /// When its last health check ended; left out where there are none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checked_at_ms: Option<u64>,

@@ -193,6 +193,7 @@ fn standings(replicas: &[ReplicaStatus]) -> Vec<StandingTick> {
             replica: place,
             since_ms: replica.since_ms,
             why: replica.why.clone(),
+            remedy: replica.remedy.clone(),
             // Of those that are well it would change with each check, and a tick would grow.
             checked_at_ms: (replica.health.as_ref())
                 .filter(|_| replica.state().is_alarming())
