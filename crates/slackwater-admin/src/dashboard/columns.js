@@ -126,11 +126,14 @@ function paintGrounds(draw, places, scene) {
   }
   scene.replicas.forEach((replica, place) => {
     const marked = replica.index === scene.pointed || replica.index === scene.chosen;
-    if (!marked && !replica.alarming) return;
+    if (!marked && !replica.alarming && !isFailing(replica)) return;
     draw.fillStyle = marked ? colours.well : colours["alarm-ground"];
     draw.fillRect(GUTTER + places.pitch * place, HEADING - 3, places.pitch, places.height - HEADING + 3);
   });
 }
+
+/** Whether most of its requests fail. @param {import("./model.js").Replica} replica */
+const isFailing = ({ rate: sent, failures }) => failures > 0 && failures >= sent / 2;
 
 /** @param {CanvasRenderingContext2D} draw @param {Places} places @param {Scene} scene */
 function paintAxes(draw, places, { frame, replicas }) {
@@ -140,11 +143,11 @@ function paintAxes(draw, places, { frame, replicas }) {
     level(draw, GUTTER, y, places.right - GUTTER, colours.line);
     label(draw, text, GUTTER - 6, y, colours.soft, "right");
   };
-  label(draw, reported ? "In flight, as replicas report" : "In flight from here", GUTTER, 9, colours.ink);
+  label(draw, reported ? "In flight, as replicas report" : "In flight from here", 0, 9, colours.ink);
   for (const value of rootMarks(frame.rifMost, places.rifHeight, 22)) mark(places.rifY(value), shortCount(value));
-  label(draw, reported ? "Latency: expected, and p50 to p99 seen here" : "Latency: p50 to p99 seen here", GUTTER, places.rifBase + 14, colours.ink);
+  label(draw, reported ? "Latency: expected, and p50 to p99 seen here" : "Latency: p50 to p99 seen here", 0, places.rifBase + 14, colours.ink);
   for (const value of logMarks(frame.latencyLeast, frame.latencyMost, places.latencyHeight, 14)) mark(places.latencyY(value), spanMark(value));
-  label(draw, "Requests per second", GUTTER, places.latencyBase + 14, colours.ink);
+  label(draw, "Requests per second", 0, places.latencyBase + 14, colours.ink);
   for (const value of [0, frame.rateMost]) mark(places.rateY(value), shortCount(value));
 }
 

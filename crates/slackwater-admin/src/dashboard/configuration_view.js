@@ -81,7 +81,7 @@ export class ConfigurationView {
 function reloadText({ last_at_ms: at, failure }, now, uptime) {
   if (at === null) return `Not reloaded since the start, ${ago(uptime)} ago.`;
   const when = `${moment(at, now)}, ${ago(now - at)} ago`;
-  return failure ? `Refused at ${when}: ${failure}. The configuration before stays in force.` : `Taken at ${when}.`;
+  return failure ? `Refused at ${when}; the configuration before stays in force.\n${failure}` : `Taken at ${when}.`;
 }
 
 /** Where requests go: services by their part, and what else becomes of them. @param {any} route */

@@ -135,7 +135,7 @@ export class FleetView {
     const out = service.replicas.filter((replica) => replica.out).length;
     const all = service.replicas.length;
     setText(this.summary, all ? `${count(all - out)} of ${plural(all, "replica")} ${all - out === 1 ? "takes" : "take"} requests${roomText(service)}` : "");
-    this.root.parentElement?.classList.toggle("wide", shared.table || all > WIDE_FROM);
+    this.root.parentElement?.classList.toggle("wide", shared.table || all > WIDE_FROM || !all);
     const some = this.shown.length > 0;
     this.sayNone(service);
     setShown(this.plot, !shared.table && some);

@@ -131,10 +131,12 @@ function openService(place) {
   location.hash = encodeURIComponent(model.services[place].name);
 }
 
-/** What a problem is about: a service's fleet, and a replica of it. @param {number} place @param {number | undefined} found */
-function showProblem(place, found) {
-  share({ service: place, pointed: null });
-  openService(place);
+/** Where a problem is: a page, or a service's fleet and a replica of it. @param {import("./problems.js").Problem} problem */
+function showProblem({ page, service, replica: found }) {
+  if (page) location.hash = `#/${page}`;
+  if (service === undefined) return;
+  share({ service, pointed: null });
+  openService(service);
   showService();
   if (found !== undefined && shared.chosen?.replica !== found) openReplica(0, found);
 }
@@ -256,6 +258,8 @@ function showFleet() {
 function idleHint() {
   const [listener] = model.fleet.listeners ?? [];
   if (!listener) return "No request has come yet. Send one to the address that the agent listens at.";
+  // Which requests are for it, routes say.
+  if (hasSeveral()) return `No request has come for ${model.services[shared.service].name} yet. The page Configuration lists the routes that lead to it.`;
   const address = listener.address.replace("0.0.0.0", "127.0.0.1").replace("[::]", "[::1]");
   return `No request has come yet. Send one: curl ${listener.tls.length ? "https" : "http"}://${address}/`;
 }

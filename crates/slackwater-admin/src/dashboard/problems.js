@@ -20,6 +20,7 @@ const SHED = ["shed_queue_full", "shed_wait_over", "shed_deadline", "shed_replic
  * @property {string} [remedy] what to do
  * @property {number} [service] its place
  * @property {number} [replica] its place in the service
+ * @property {string} [page] where more is said of it
  */
 
 /**
@@ -49,15 +50,22 @@ function ofProcess({ fleet, tick }, now) {
   const phase = PHASES[tick.phase];
   if (phase) found.push({ severity: 1, text: phase[0], remedy: phase[1] });
   if (fleet.reloads?.failure) {
-    found.push({ severity: 1, text: `The configuration read at ${moment(fleet.reloads.last_at_ms, now)} was refused: ${fleet.reloads.failure}.`, remedy: "The one before stays in force. Correct the file and reload." });
+    found.push({ severity: 1, text: `The configuration read at ${moment(fleet.reloads.last_at_ms, now)} was refused: ${brief(fleet.reloads.failure)}.`, remedy: "The one before stays in force. Correct the file and reload.", page: "configuration" });
   }
   for (const { names, purpose, file, expires_s: end } of fleet.certificates ?? []) {
     if (end === null || end * 1000 - now > EXPIRY_MS) continue;
     const left = end * 1000 - now;
     const which = `The certificate of ${names[0] ?? file} (${purpose})`;
-    found.push({ severity: left < 0 ? 2 : 1, text: left < 0 ? `${which} expired ${ago(-left)} ago.` : `${which} expires in ${ago(left)}.`, remedy: `Renew ${file}; it is read again by itself.` });
+    found.push({ severity: left < 0 ? 2 : 1, text: left < 0 ? `${which} expired ${ago(-left)} ago.` : `${which} expires in ${ago(left)}.`, remedy: `Renew ${file}; it is read again by itself.`, page: "configuration" });
   }
   return found;
+}
+
+/** The first mistake of a list, without its excerpt. @param {string} failure */
+function brief(failure) {
+  const lines = failure.split("\n").map((line) => line.trim()).filter((line) => line && !/^[0-9]* *\|/.test(line));
+  const text = lines.slice(0, 2).join(" ");
+  return text.length > 220 ? `${text.slice(0, 219)}…` : text;
 }
 
 /** @param {import("./model.js").Service} service @param {number} now @returns {Problem[]} */
@@ -68,13 +76,15 @@ function ofService(service, now) {
   const found = [];
   const add = (/** @type {Problem} */ problem) => found.push({ service: index, ...problem });
   const source = service.told.discovery;
-  if (!service.told.replicas.length) add({ severity: 2, text: `${name} has no replicas: every request fails.`, remedy: source?.source && source.source !== "list" ? `See what ${source.source} answers.` : "Add servers to its list of replicas, and reload." });
-  if (source?.failure) add({ severity: 1, text: `${name}: the list of replicas could not be read from ${source.source}: ${source.failure}.`, remedy: "The last good list stays in use." });
+  const fromList = !source || source.source === "list";
+  if (!service.told.replicas.length) add({ severity: 2, text: `${name} has no replicas: every request fails.`, remedy: fromList ? "Add servers to its list of replicas, and reload." : source.failure ? `${source.source} could not be read: ${source.failure}.` : `See what ${source.source} answers.` });
+  else if (source?.failure) add({ severity: 1, text: `${name}: the list of replicas could not be read from ${source.source}: ${source.failure}.`, remedy: "The last good list stays in use." });
   if (replicas.length && replicas.every((replica) => replica.out)) add({ severity: 2, text: `${name}: none of ${plural(replicas.length, "replica")} takes requests. Requests are tried at any of them.`, remedy: "See why below." });
   for (const group of groupsOf(replicas)) add({ severity: 1, ...groupText(name, group, now) });
+  if (!replicas.length) return found;
   const [ended, failed] = [service.ended.sent[0] ?? 0, service.ended.failed[0] ?? 0];
   if (failed >= FAILED_MIN && failed >= ended * FAILED_PART) {
-    add({ severity: failed >= ended * FAILED_MOST ? 2 : 1, text: `${name}: ${percent(failed / ended)} of requests fail (${rate(Math.round(failed / service.ended.seconds))} a second).`, remedy: "Their decisions are listed below, with replica and cause." });
+    add({ severity: failed >= ended * FAILED_MOST ? 2 : 1, text: `${name}: ${percent(failed / ended)} of requests fail (${rate(Math.round(failed / service.ended.seconds))} a second).`, remedy: "See the decisions of failed requests: they have the replica and the cause." });
   }
   const shed = SHED.reduce((sum, kind) => sum + (tick.admission[kind] ?? 0), 0);
   if (shed) add({ severity: 1, text: `${name} refuses ${plural(shed, "request")} a second for want of room.`, remedy: "Add replicas, or raise queue.requests_max." });
@@ -110,7 +120,7 @@ function groupText(service, group, now) {
 }
 
 export class ProblemsView {
-  /** @param {(service: number, replica: number | undefined) => void} open */
+  /** @param {(problem: Problem) => void} open */
   constructor(open) {
     this.open = open;
     this.isWhole = false;
@@ -141,7 +151,7 @@ export class ProblemsView {
     const make = () => {
       const show = button("Show", "link", () => {
         const problem = this.found[Number(made.dataset.place)];
-        if (problem?.service !== undefined) this.open(problem.service, problem.replica);
+        if (problem) this.open(problem);
       });
       const made = element("li", "", element("span", "sign"), element("p", "", element("b"), element("span", "remedy")), show);
       made.firstElementChild.setAttribute("aria-hidden", "true");
@@ -153,7 +163,7 @@ export class ProblemsView {
       setText(made.children[0], problem.severity > 1 ? "✕" : "▲");
       setText(made.children[1].children[0], problem.text);
       setText(made.children[1].children[1], problem.remedy ? ` ${problem.remedy}` : "");
-      setShown(made.children[2], problem.service !== undefined);
+      setShown(made.children[2], problem.service !== undefined || problem.page !== undefined);
       made.children[2].setAttribute("aria-label", `Show: ${problem.text}`);
     });
     setShown(this.more, found.length > SHOWN);

@@ -114,7 +114,7 @@ export class ReplicaView {
       ["state", standingText(replica)],
       ...(replica.alarming ? downRows(replica) : [["in that state", replica.since === null ? "since the start" : `for ${ago(Date.now() - replica.since)}`]]),
       ["share of requests", percent(replica.share)],
-      ["part it may have", percent(replica.allowed)],
+      ["share it may take", percent(replica.allowed)],
     ];
     if (replica.remedy) facts.splice(3, 0, ["what to do", replica.remedy]);
     if (replica.reported) facts.push(["last report", `${span((replica.age ?? 0) * 1000)} ago`]);

@@ -2,7 +2,7 @@
 
 import { begin, theme } from "./canvas.js";
 import { attributes, button, element, fillList, headRow, setShown, setText, widthOf } from "./dom.js";
-import { shared } from "./shared.js";
+import { windowOf } from "./trend.js";
 import { count, percent, plural, rate, span } from "./words.js";
 
 /** Rows at most; the filter of a browser finds no others, so there is a figure of them. */
@@ -68,18 +68,19 @@ function paintSpark(canvas, { series }, now) {
   const draw = begin(canvas, width, SPARK_HEIGHT);
   if (!draw) return;
   const colours = theme();
-  const most = Math.max(series.most("rate", shared.windowMs) ?? 0, 1);
-  const x = (/** @type {number} */ at) => width - ((now - at) / shared.windowMs) * width;
+  const windowMs = windowOf({ lines: [{ series, column: "rate", colour: "cold" }], write: String, now });
+  const most = Math.max(series.most("rate", windowMs) ?? 0, 1);
+  const x = (/** @type {number} */ at) => width - ((now - at) / windowMs) * width;
   for (const [column, colour] of [["rate", colours.cold], ["failures", colours.alarm]]) {
     const values = series.column(column);
-    if (column === "failures" && !(series.most(column, shared.windowMs) ?? 0)) continue;
+    if (column === "failures" && !(series.most(column, windowMs) ?? 0)) continue;
     draw.strokeStyle = colour;
     draw.lineWidth = 1.4;
     draw.beginPath();
     let pen = false;
     series.at.forEach((at, i) => {
       const value = values[i];
-      if (value === null || value === undefined || now - at > shared.windowMs) return;
+      if (value === null || value === undefined || now - at > windowMs) return;
       const y = SPARK_HEIGHT - 2 - (value / most) * (SPARK_HEIGHT - 4);
       if (pen) draw.lineTo(x(at), y);
       else draw.moveTo(x(at), y);
