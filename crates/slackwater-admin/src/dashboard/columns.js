@@ -1,6 +1,6 @@
 // A fleet as columns, one for each replica, over the whole width: requests in flight against the
-// limit, latency, and requests per second with the failed ones in red. No bar says more than three
-// things, and what it says stands beside it where there is room.
+// limit, latency, and requests per second with the failed ones in red. A bar has three
+// encodings at most, and its figure beside it where there is room.
 
 import { fit, label, level, theme } from "./canvas.js";
 import { logMarks, logScale, rootMarks, rootScale } from "./scales.js";
@@ -105,7 +105,7 @@ export function paint(draw, width, scene) {
     paintRate(draw, places, replica, place);
     paintState(draw, places, replica, place, scene.now);
   });
-  paintLimit(draw, places, scene.limit);
+  if (scene.limit !== null) dashed(draw, GUTTER, places.right, places.rifY(scene.limit), theme().ink, [5, 3]);
   paintGhost(draw, places, scene.frame);
   paintNames(draw, places, scene);
   const chosen = scene.replicas.findIndex((replica) => replica.index === scene.chosen);
@@ -136,16 +136,20 @@ function paintGrounds(draw, places, scene) {
 const isFailing = ({ rate: sent, failures }) => failures > 0 && failures >= sent / 2;
 
 /** @param {CanvasRenderingContext2D} draw @param {Places} places @param {Scene} scene */
-function paintAxes(draw, places, { frame, replicas }) {
+function paintAxes(draw, places, { frame, replicas, limit }) {
   const colours = theme();
   const reported = replicas.some((replica) => replica.reported);
   const mark = (/** @type {number} */ y, /** @type {string} */ text) => {
     level(draw, GUTTER, y, places.right - GUTTER, colours.line);
     label(draw, text, GUTTER - 6, y, colours.soft, "right");
   };
-  label(draw, reported ? "In flight, as replicas report" : "In flight from here", 0, 9, colours.ink);
+  // The longest that leaves room for what the other side has at most.
+  const room = places.right - (frame.ghost ? draw.measureText(`┄ ${frame.ghost.name}: up to 10,000 ms`).width + 12 : 0);
+  const title = (/** @type {number} */ y, /** @type {string[]} */ texts) => label(draw, texts.find((text) => draw.measureText(text).width <= room) ?? texts[texts.length - 1], 0, y, colours.ink);
+  const hot = limit === null ? "" : limit === 0 ? "; limit 0, next to nothing is" : `; ╌ limit ${limit}: hot from here on`;
+  title(9, [`${reported ? "In flight, as replicas report" : "In flight from here"}${hot}`, `In flight${hot}`, `In flight${limit === null ? "" : `, ╌ limit ${limit}`}`]);
   for (const value of rootMarks(frame.rifMost, places.rifHeight, 22)) mark(places.rifY(value), shortCount(value));
-  label(draw, reported ? "Latency: expected, and p50 to p99 seen here" : "Latency: p50 to p99 seen here", 0, places.rifBase + 14, colours.ink);
+  title(places.rifBase + 14, [reported ? "Latency: expected, and p50 to p99 seen here" : "Latency: p50 to p99 seen here", "Latency"]);
   for (const value of logMarks(frame.latencyLeast, frame.latencyMost, places.latencyHeight, 14)) mark(places.latencyY(value), spanMark(value));
   label(draw, "Requests per second", 0, places.latencyBase + 14, colours.ink);
   for (const value of [0, frame.rateMost]) mark(places.rateY(value), shortCount(value));
@@ -231,15 +235,6 @@ function paintState(draw, places, replica, place, now) {
   }
 }
 
-/** @param {CanvasRenderingContext2D} draw @param {Places} places @param {number | null} limit */
-function paintLimit(draw, places, limit) {
-  if (limit === null) return;
-  const y = places.rifY(limit);
-  dashed(draw, GUTTER, places.right, y, theme().ink, [5, 3]);
-  // On the line's own end, over the bars, since it is the line's label.
-  plate(draw, limitText(limit), places.right, Math.max(y - 8, HEADING + 5));
-}
-
 /** How much the other side has at most: where it is on this side's scale, or that it is beyond. @param {CanvasRenderingContext2D} draw @param {Places} places @param {import("./frame.js").Frame} frame */
 function paintGhost(draw, places, { ghost, rifMost, latencyMost }) {
   if (!ghost) return;
@@ -262,16 +257,6 @@ function dashed(draw, left, right, y, colour, dash) {
   draw.lineTo(right, Math.round(y) + 0.5);
   draw.stroke();
   draw.setLineDash([]);
-}
-
-/** Text on a ground of its own, ending at the right. @param {CanvasRenderingContext2D} draw @param {string} text @param {number} right @param {number} y */
-function plate(draw, text, right, y) {
-  const wide = draw.measureText(text).width + 8;
-  draw.fillStyle = theme().card;
-  draw.globalAlpha = 0.85;
-  draw.fillRect(right - wide, y - 7, wide, 14);
-  draw.globalAlpha = 1;
-  label(draw, text, right - 4, y, theme().ink, "right");
 }
 
 /** @param {number} limit */

@@ -133,7 +133,7 @@ export function headRow(names) {
   return element("thead", "", element("tr", "", ...cells));
 }
 
-/** What a path of the process says; none where it does not answer, or with an error. @param {string} path @returns {Promise<any>} */
+/** What a path of the process answers; none where it does not, or with an error. @param {string} path @returns {Promise<any>} */
 export async function fetchJson(path) {
   try {
     const answer = await fetch(path);

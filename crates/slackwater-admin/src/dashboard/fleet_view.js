@@ -20,7 +20,7 @@ const WIDE_FROM = 40;
  * @typedef {object} Column of the table
  * @property {string} head
  * @property {(replica: Replica) => string} write
- * @property {(service: import("./model.js").Service) => boolean} [shown] whether there is something to say
+ * @property {(service: import("./model.js").Service) => boolean} [shown] whether there is anything in it
  * @property {number} [from] the width from which there is room
  */
 
@@ -65,7 +65,7 @@ export class FleetView {
     this.summary = element("p", "summary");
     this.canvas = element("canvas");
     attributes(this.canvas, { "aria-hidden": "true" });
-    // In turn: a reader tells of another element, not of the same one with another text.
+    // In turn: a screen reader announces another element, not another text of the same one.
     this.options = [0, 1].map((which) => attributes(element("div", "quiet"), { role: "option", id: `${id}-option-${which}`, "aria-selected": "false", hidden: "" }));
     this.plot = element("div", "plot", this.canvas, ...this.options);
     attributes(this.plot, { role: "listbox", tabindex: "0", "aria-labelledby": `${id}-title` });
@@ -301,7 +301,7 @@ function roomText(service) {
     const carried = able.reduce((sum, replica) => sum + Math.max(0, (replica.capacity ?? 0) - replica.rif), 0);
     return `; room for ${plural(Math.floor(carried), "request")} by what they can carry`;
   }
-  // At a limit of 0 the figure says nothing.
+  // At a limit of 0 the figure has no meaning.
   if (!limit) return "";
   const room = service.replicas.reduce((sum, replica) => sum + (replica.out ? 0 : Math.max(0, limit - replica.rif)), 0);
   return `; room for ${plural(room, "request")} below the limit`;

@@ -258,7 +258,7 @@ function showFleet() {
 function idleHint() {
   const [listener] = model.fleet.listeners ?? [];
   if (!listener) return "No request has come yet. Send one to the address that the agent listens at.";
-  // Which requests are for it, routes say.
+  // Which requests are for it depends on the routes.
   if (hasSeveral()) return `No request has come for ${model.services[shared.service].name} yet. The page Configuration lists the routes that lead to it.`;
   const address = listener.address.replace("0.0.0.0", "127.0.0.1").replace("[::]", "[::1]");
   return `No request has come yet. Send one: curl ${listener.tls.length ? "https" : "http"}://${address}/`;

@@ -17,7 +17,7 @@ export const WINDOW_MS = 900_000;
  * @property {string} state
  * @property {boolean} out whether it gets no requests: by its state, or because its tier is not in use
  * @property {number | null} since ms since 1970 at which its state began; `null` where it has been so since the start
- * @property {string} why it is in that state; empty where there is nothing to say
+ * @property {string} why it is in that state; empty where there is none
  * @property {string} remedy what can be done about it; empty where there is nothing
  * @property {number | null} checked ms since 1970 at which its last health check ended, of one that is not well
  * @property {boolean} alarming whether an operator has to know of its state
@@ -28,8 +28,8 @@ export const WINDOW_MS = 900_000;
  * @property {number | null} p50
  * @property {number | null} p99
  * @property {number | null} age ms since it reported
- * @property {number | null} capacity requests in flight that it says it can carry
- * @property {number | null} cost µs that a request costs there, as it says: CPU time, or what stands for it
+ * @property {number | null} capacity requests in flight that it reports it can carry
+ * @property {number | null} cost µs that a request costs there, as it reports: CPU time, or what stands for it
  * @property {number | null} full of what it can carry, so much is in flight there: 1 is all; both as it reported last
  * @property {boolean | null} hot whether that report has reached the limit; `null` where there is no report or no limit
  * @property {number} share of the requests sent in the last seconds, 0 to 1
@@ -49,7 +49,7 @@ export const WINDOW_MS = 900_000;
  * @property {number} cores
  */
 
-/** A service: what the fleet says of it, and the newest tick. */
+/** A service: what the fleet has of it, and the newest tick. */
 export class Service {
   /** @param {any} told @param {number} index */
   constructor(told, index) {
@@ -242,7 +242,7 @@ function replicasOf(fleet, service, tick) {
   const standings = new Map((service.tick.standings ?? []).map((/** @type {any} */ it) => [it.replica, it]));
   return service.told.replicas.map((/** @type {any} */ told, /** @type {number} */ i) => {
     const [rif, ours] = [columns.rif[i], columns.in_flight[i]];
-    // Columns that nobody says anything of are left out.
+    // Columns without a value are left out.
     const millirif = columns.capacity_millirif?.[i] ?? null;
     const state = fleet.states[columns.state[i]] ?? "available";
     const standing = standings.get(i);

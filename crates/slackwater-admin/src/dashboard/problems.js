@@ -30,7 +30,7 @@ const SHED = ["shed_queue_full", "shed_wait_over", "shed_deadline", "shed_replic
  * @returns {Problem[]}
  */
 export function problemsOf(model, now) {
-  // Whoever plays with the demo makes its troubles, and it has a list of them.
+  // In the demo troubles are made on purpose, and it has a list of them.
   if (!model.tick || model.isDemo) return [];
   const found = [...ofProcess(model, now), ...model.services.flatMap((service) => ofService(service, now))];
   return found.sort((a, b) => b.severity - a.severity);

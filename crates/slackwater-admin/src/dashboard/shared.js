@@ -1,5 +1,5 @@
-// What is pointed at and chosen on the page, the same for all of its pictures, and who wants to
-// hear of it.
+// What is pointed at and chosen on the page, the same for all of its pictures, and who is called
+// when it changes.
 
 /** @typedef {{pointed: number | null, chosen: {service: number, replica: number} | null, sort: string, filter: string, table: boolean, service: number, windowMs: number}} Shared */
 

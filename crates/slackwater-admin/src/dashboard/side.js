@@ -81,7 +81,7 @@ function figures(service) {
   const able = service.replicas.filter((replica) => !replica.out);
   if (able.length && able.every((replica) => replica.full !== null)) {
     const [rif, capacity] = able.reduce(([rif, capacity], replica) => [rif + replica.rif, capacity + (replica.capacity ?? 0)], [0, 0]);
-    found.push(["full", percent(rif / capacity), "Of what the replicas that may be chosen say that they can carry, so much is in flight"]);
+    found.push(["full", percent(rif / capacity), "In flight, of what the replicas that take requests report they can carry"]);
   }
   const { admission } = tick;
   if (admission.hedges) found.push(["second copies", count(admission.hedges), "Hedges in the last interval; of these won: " + count(admission.hedges_won ?? 0)]);

@@ -148,7 +148,7 @@ function upward(trend, from, length, base) {
   return { y: (/** @type {number} */ value) => base - (value / top) * length, marks };
 }
 
-/** Whether nothing was heard before a sample for so long that nothing is drawn there. @param {import("./series.js").Series} series @param {number} i */
+/** Whether nothing was received before a sample for so long that nothing is drawn there. @param {import("./series.js").Series} series @param {number} i */
 const isGap = (series, i) => i > 0 && series.at[i] - series.at[i - 1] > GAP_MS;
 
 /**

@@ -5,7 +5,7 @@ export const count = (value) => Math.round(value).toLocaleString("en-US");
 
 const NONE = "–";
 
-/** Microseconds as people say them: `0.4 ms`, `9.4 ms`, `142 ms`, `1.31 s`. @param {number | null | undefined} us */
+/** Microseconds as people write them: `0.4 ms`, `9.4 ms`, `142 ms`, `1.31 s`. @param {number | null | undefined} us */
 export function span(us) {
   if (us === null || us === undefined || Number.isNaN(us)) return NONE;
   const ms = us / 1000;
@@ -80,7 +80,7 @@ export function moment(at, now = Date.now()) {
 }
 
 /**
- * @typedef {object} State what the server says of a replica's state, as `docs/reference/live.md` has it
+ * @typedef {object} State a replica's state, as `docs/reference/live.md` has it
  * @property {string} name
  * @property {string} meaning
  * @property {string} sign
@@ -132,7 +132,7 @@ export const reasonText = (reason, policy) => ofPolicy(REASONS[/** @type {keyof 
 const ofPolicy = (text, reason, policy) => (reason === "lowest_score" ? text.replace("score", policyOf(policy).score) : text);
 
 /**
- * @typedef {object} Policy what the server says of a policy, as `docs/reference/live.md` has it
+ * @typedef {object} Policy a policy, as `docs/reference/live.md` has it
  * @property {string} name
  * @property {string} about
  * @property {string} reports
