@@ -119,9 +119,9 @@ pub(super) fn fleet_by_keys(tab: &mut Tab) -> Result<String, String> {
     tab.press("t")?;
     tab.wait(
         "the table",
-        "document.querySelector('.figures-table tbody tr')?.checkVisibility()",
+        "document.querySelector('.fleet .figures-table tbody tr')?.checkVisibility()",
     )?;
-    let rows = tab.evaluate("document.querySelectorAll('.figures-table tbody tr').length")?;
+    let rows = tab.evaluate("document.querySelectorAll('.fleet .figures-table tbody tr').length")?;
     tab.press("t")?;
     tab.press("?")?;
     tab.wait("the help", "document.querySelector('#help').open")?;

@@ -146,7 +146,7 @@ fn full(tab: &mut Tab) -> Result<String, String> {
     tab.press("t")?;
     let told = tab.wait(
         "a table of who is how full",
-        "(() => { const table = document.querySelector('.figures-table'); if (!table?.checkVisibility()) return null; \
+        "(() => { const table = document.querySelector('.fleet .figures-table'); if (!table?.checkVisibility()) return null; \
           const heads = [...table.tHead.rows[0].cells].map((cell) => cell.textContent); \
           const at = (name) => heads.indexOf(name); \
           const rows = [...table.tBodies[0].rows].map((row) => ['in flight, reported', 'can carry', 'full'].map((name) => row.cells[at(name)].checkVisibility() && row.cells[at(name)].textContent)); \

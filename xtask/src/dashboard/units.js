@@ -193,7 +193,7 @@
   same("no problems", wrong([service({ replicas: [{ ...replicas[0], alarming: false, out: false }] })]), []);
   const time = words.moment(1_000, 60_000);
   same("one replica is down: since when, why, its last check, what to do", wrong([service({ replicas: [ill(), { ...replicas[0], alarming: false, out: false }] })]), [`1 web: a is down since ${time} (59 s): refused. Last check 1 s ago. See it.`]);
-  same("all are, with one cause", wrong([service({ replicas: [ill(), ill({ name: "b" })] })]), ["2 web: none of 2 replicas takes requests. Requests are tried at any of them. See why below.", `1 web: 2 replicas are down since ${time} (59 s): refused. a, b See it.`]);
+  same("all are, with one cause", wrong([service({ replicas: [ill(), ill({ name: "b" })] })]), ["2 web: none of 2 replicas takes requests. Requests are tried all the same. See why below.", `1 web: 2 replicas are down since ${time} (59 s): refused. a, b See it.`]);
   same("requests fail", wrong([service({ replicas: [{ ...replicas[0], alarming: false, out: false }], ended: { sent: [100], failed: [60], seconds: 5 } })]), ["2 web: 60 % of requests fail (12 a second). See the decisions of failed requests: they have the replica and the cause."]);
   same("no replicas", wrong([service({ told: { replicas: [], discovery: { source: "dns x", failure: null } }, replicas: [] })]), ["2 web has no replicas: every request fails. See what dns x answers."]);
   same("a refused reload, a certificate", wrong([], { reloads: { failure: "a.toml:1:2: b\n 1 | c\n   | ^", last_at_ms: 1_000 }, certificates: [{ names: ["x.test"], purpose: "listener l", file: "f.pem", expires_s: 50 }] }), [

@@ -37,7 +37,7 @@ pub(super) fn layout(tab: &mut Tab) -> Result<String, String> {
     tab.press("t")?;
     tab.wait(
         "the table",
-        "document.querySelector('.figures-table tbody tr')?.checkVisibility()",
+        "document.querySelector('.fleet .figures-table tbody tr')?.checkVisibility()",
     )?;
     let table = tab.evaluate(OFF)?;
     tab.press("t")?;

@@ -167,7 +167,7 @@ function paintInFlight(draw, places, replica, place) {
     draw.fillRect(x - wide / 2, Math.round(places.rifY(replica.capacity)) - 1, wide, 2);
   }
   if (!places.isLabelled) return;
-  const both = replica.capacity !== null && places.pitch >= PITCH_STATE ? `${count(replica.rif)} of ${carries(replica.capacity * 1000)}` : count(replica.rif);
+  const both = replica.capacity !== null && places.pitch >= PITCH_STATE ? `${count(replica.rif)} of ${Number.isInteger(replica.capacity) ? count(replica.capacity) : carries(replica.capacity * 1000)}` : count(replica.rif);
   label(draw, both, x, y - 7, colours.ink, "center");
 }
 

@@ -18,7 +18,7 @@ class List {
     this.rows = element("tbody");
     this.heads = heads;
     this.box = element("div", "table-box whole", element("table", "figures-table", headRow(heads), this.rows));
-    attributes(this.box, { tabindex: "0", role: "region", "aria-labelledby": this.title.id });
+    attributes(this.box, { tabindex: "0", role: "region", "aria-label": `${title}, as a table` });
     this.none = element("p", "summary", none);
     this.root = element("section", "card", this.title, this.box, this.none);
     attributes(this.root, { "aria-labelledby": this.title.id, id });
@@ -71,7 +71,7 @@ export class ConfigurationView {
       bad: it.expires_s !== null && it.expires_s * 1000 - now < EXPIRY_MS,
     })));
     this.services.show(services.map(({ name, policy, told }) => ({
-      texts: [name, policy, count(told.replicas.length), told.discovery?.source ?? "the configuration", told.discovery?.failure ?? "taken"],
+      texts: [name, policy, count(told.replicas.length), told.discovery && told.discovery.source !== "list" ? told.discovery.source : "the configuration", told.discovery?.failure ?? "taken"],
       bad: Boolean(told.discovery?.failure),
     })));
   }

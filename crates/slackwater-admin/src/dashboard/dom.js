@@ -126,6 +126,8 @@ export function row(first, rest) {
 /** @param {string[]} names */
 export function headRow(names) {
   const cells = names.map((name) => {
+    // A column without a name has no header that could be read.
+    if (!name) return element("td");
     const cell = element("th", "", name);
     cell.scope = "col";
     return cell;

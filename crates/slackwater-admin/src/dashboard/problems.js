@@ -50,7 +50,7 @@ function ofProcess({ fleet, tick }, now) {
   const phase = PHASES[tick.phase];
   if (phase) found.push({ severity: 1, text: phase[0], remedy: phase[1] });
   if (fleet.reloads?.failure) {
-    found.push({ severity: 1, text: `The configuration read at ${moment(fleet.reloads.last_at_ms, now)} was refused: ${brief(fleet.reloads.failure)}.`, remedy: "The one before stays in force. Correct the file and reload.", page: "configuration" });
+    found.push({ severity: 1, text: `The configuration read at ${moment(fleet.reloads.last_at_ms, now)} was refused: ${brief(fleet.reloads.failure)}`, remedy: "The one before stays in force. Correct the file and reload.", page: "configuration" });
   }
   for (const { names, purpose, file, expires_s: end } of fleet.certificates ?? []) {
     if (end === null || end * 1000 - now > EXPIRY_MS) continue;
@@ -65,7 +65,8 @@ function ofProcess({ fleet, tick }, now) {
 function brief(failure) {
   const lines = failure.split("\n").map((line) => line.trim()).filter((line) => line && !/^[0-9]* *\|/.test(line));
   const text = lines.slice(0, 2).join(" ");
-  return text.length > 220 ? `${text.slice(0, 219)}…` : text;
+  if (text.length > 220) return `${text.slice(0, 219)}…`;
+  return /[.?!]$/.test(text) ? text : `${text}.`;
 }
 
 /** @param {import("./model.js").Service} service @param {number} now @returns {Problem[]} */
@@ -79,7 +80,7 @@ function ofService(service, now) {
   const fromList = !source || source.source === "list";
   if (!service.told.replicas.length) add({ severity: 2, text: `${name} has no replicas: every request fails.`, remedy: fromList ? "Add servers to its list of replicas, and reload." : source.failure ? `${source.source} could not be read: ${source.failure}.` : `See what ${source.source} answers.` });
   else if (source?.failure) add({ severity: 1, text: `${name}: the list of replicas could not be read from ${source.source}: ${source.failure}.`, remedy: "The last good list stays in use." });
-  if (replicas.length && replicas.every((replica) => replica.out)) add({ severity: 2, text: `${name}: none of ${plural(replicas.length, "replica")} takes requests. Requests are tried at any of them.`, remedy: "See why below." });
+  if (replicas.length && replicas.every((replica) => replica.out)) add({ severity: 2, text: `${name}: ${replicas.length === 1 ? "its only replica takes no requests" : `none of ${count(replicas.length)} replicas takes requests`}. Requests are tried all the same.`, remedy: "See why below." });
   for (const group of groupsOf(replicas)) add({ severity: 1, ...groupText(name, group, now) });
   if (!replicas.length) return found;
   const [ended, failed] = [service.ended.sent[0] ?? 0, service.ended.failed[0] ?? 0];

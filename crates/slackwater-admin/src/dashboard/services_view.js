@@ -19,7 +19,7 @@ export class ServicesView {
     this.rows = element("tbody");
     this.table = element("table", "figures-table services", headRow(["service", "problems", "replicas that take requests", "requests/s", "over time", "errors", "p50", "p99", "in flight"]), this.rows);
     const box = element("div", "table-box whole", this.table);
-    attributes(box, { tabindex: "0", role: "region", "aria-labelledby": "services-title" });
+    attributes(box, { tabindex: "0", role: "region", "aria-label": "Services, as a table" });
     this.root = element("section", "card", element("div", "card-head", this.title, this.summary), box);
     attributes(this.root, { "aria-labelledby": "services-title" });
   }
