@@ -261,7 +261,7 @@ function idleHint() {
   // Which requests are for it depends on the routes.
   if (hasSeveral()) return `No request has come for ${model.services[shared.service].name} yet. The page Configuration lists the routes that lead to it.`;
   const address = listener.address.replace("0.0.0.0", "127.0.0.1").replace("[::]", "[::1]");
-  return `No request has come yet. Send one: curl ${listener.tls.length ? "https" : "http"}://${address}/`;
+  return `No request has come yet. Send one: curl ${[listener.tls.length ? "https:" : "http:", "", address, ""].join("/")}`;
 }
 
 /** What is said to a screen reader: at once how many problems there are, the rest now and then. @param {import("./model.js").Service[]} shown @param {number} wrong */
