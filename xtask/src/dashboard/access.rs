@@ -121,7 +121,8 @@ pub(super) fn fleet_by_keys(tab: &mut Tab) -> Result<String, String> {
         "the table",
         "document.querySelector('.fleet .figures-table tbody tr')?.checkVisibility()",
     )?;
-    let rows = tab.evaluate("document.querySelectorAll('.fleet .figures-table tbody tr').length")?;
+    let rows =
+        tab.evaluate("document.querySelectorAll('.fleet .figures-table tbody tr').length")?;
     tab.press("t")?;
     tab.press("?")?;
     tab.wait("the help", "document.querySelector('#help').open")?;

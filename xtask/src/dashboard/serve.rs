@@ -102,6 +102,7 @@ fn play(stage: &mut Stage<'_>, step: &'static str, replicas: usize) -> Result<St
         let fleet = access::fleet_by_keys(&mut tab);
         stage.note(step, "the fleet by keys", fleet);
     }
+    tab.evaluate("document.activeElement?.blur()")?;
     let shot = stage.shoot(&mut tab, &name, WINDOW, BOTH);
     stage.note(step, "pictures", shot);
     if matches!(replicas, 3 | 100) {

@@ -2,7 +2,7 @@
 // each as a cell, at a place that it keeps: how full it is, its name and its number where there is
 // room, and a red frame where it takes no requests, or fails.
 
-import { fit, label, level, theme } from "./canvas.js";
+import { label, level, theme } from "./canvas.js";
 import { heatColour, limitText } from "./columns.js";
 import { rootScale } from "./scales.js";
 import { count, stateOf } from "./words.js";
@@ -81,7 +81,8 @@ export function paint(draw, width, scene) {
     if (troubled) frameCell(draw, [x, y, wide, high], colours.alarm, isLabelled ? 2 : 1.5);
     const mark = sign || (troubled ? "▲" : "");
     if (isLabelled) {
-      label(draw, fit(draw, replica.short, wide - 6), x + 4, y + 9, colours.ink);
+      // A part of a name would be no name.
+      if (draw.measureText(replica.short).width <= wide - 6) label(draw, replica.short, x + 4, y + 9, colours.ink);
       label(draw, mark || count(replica.rif), x + wide - 4, y + high - 9, mark && troubled ? colours.alarm : colours.ink, "right");
     } else if (mark && high >= 12) label(draw, mark, x + wide / 2, y + high / 2 + 0.5, troubled ? colours.alarm : colours.ink, "center");
     if (replica.index === scene.pointed || replica.index === scene.chosen) frameCell(draw, [x - 1, y - 1, wide + 2, high + 2], colours.ink, 2);
