@@ -150,8 +150,8 @@ fn full(tab: &mut Tab) -> Result<String, String> {
         "(() => { const table = document.querySelector('.fleet .figures-table'); if (!table?.checkVisibility()) return null; \
           const heads = [...table.tHead.rows[0].cells].map((cell) => cell.textContent); \
           const at = (name) => heads.indexOf(name); \
-          const rows = [...table.tBodies[0].rows].map((row) => ['in flight, reported', 'can carry', 'full'].map((name) => row.cells[at(name)].checkVisibility() && row.cells[at(name)].textContent)); \
-          return rows.some(([rif]) => Number(rif) > 0) && rows; })()",
+          const rows = [...table.tBodies[0].rows].map((row) => ['in flight, reported', 'can carry', 'full'].map((name) => row.cells[at(name)]?.textContent)); \
+          return rows.every((row) => row.every((text) => text !== undefined)) && rows.some(([rif]) => Number(rif) > 0) && rows; })()",
     );
     tab.press("t")?;
     let told = told?;

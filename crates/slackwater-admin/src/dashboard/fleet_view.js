@@ -196,7 +196,8 @@ export class FleetView {
   fillTable() {
     const { shown, service } = this;
     if (!service) return;
-    const width = widthOf(this.tableBox);
+    // Of the card, since the table may not have been shown yet.
+    const width = widthOf(this.root);
     const columns = COLUMNS.filter((column) => (column.from ?? 0) <= width && (column.shown?.(service) ?? true));
     // Rows have as many cells as there are columns: all anew when those are others.
     if (columns.length !== this.columns.length || columns.some((column, i) => column !== this.columns[i])) {
