@@ -240,6 +240,8 @@ function replicasOf(fleet, service, tick) {
   const { sent, failed, seconds } = service.recent;
   const all = sent.reduce((sum, of) => sum + of, 0);
   const standings = new Map((service.tick.standings ?? []).map((/** @type {any} */ it) => [it.replica, it]));
+  // A remedy is sent once for each cause.
+  const remedies = new Map([...standings.values()].filter((it) => it.remedy).map((it) => [it.why, it.remedy]));
   return service.told.replicas.map((/** @type {any} */ told, /** @type {number} */ i) => {
     const [rif, ours] = [columns.rif[i], columns.in_flight[i]];
     // Columns without a value are left out.
@@ -249,7 +251,7 @@ function replicasOf(fleet, service, tick) {
     return {
       index: i, name: told.name, short: service.short?.[i] ?? told.name, address: told.address,
       state, out: !stateOf(state).takes_requests || told.tier > (service.tick.tier ?? told.tier),
-      since: standing?.since_ms ?? null, why: standing?.why ?? "", remedy: standing?.remedy ?? "", checked: standing?.checked_at_ms ?? null, alarming: stateOf(state).alarming,
+      since: standing?.since_ms ?? null, why: standing?.why ?? "", remedy: remedies.get(standing?.why) ?? "", checked: standing?.checked_at_ms ?? null, alarming: stateOf(state).alarming,
       rif: rif ?? ours, ours, reported: rif !== null,
       latency: columns.latency_us[i] ?? columns.p50_us[i], p50: columns.p50_us[i], p99: columns.p99_us[i],
       capacity: millirif === null ? null : millirif / 1000, cost: columns.cost_us?.[i] ?? null, full: rif !== null && millirif ? (rif * 1000) / millirif : null,

@@ -15,7 +15,7 @@ use slackwater_telemetry::facts::ResponseClass;
 use slackwater_telemetry::facts::{Facts, Phase, RequestCounts};
 use slackwater_telemetry::policy::PolicyFacts;
 use slackwater_telemetry::replica_state::{ReplicaState, StateFacts};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// The status at one moment, in parts: each service with its replicas.
 #[derive(Debug)]
@@ -188,12 +188,14 @@ fn service_tick(
 
 /// Of the replicas that there is something to say of.
 fn standings(replicas: &[ReplicaStatus]) -> Vec<StandingTick> {
+    // The remedy goes with the cause: once is enough, however many replicas share it.
+    let mut causes = HashSet::new();
     let told = |(place, replica): (usize, &ReplicaStatus)| {
         (replica.since_ms.is_some() || replica.why.is_some()).then(|| StandingTick {
             replica: place,
             since_ms: replica.since_ms,
             why: replica.why.clone(),
-            remedy: replica.remedy.clone(),
+            remedy: (replica.remedy.clone()).filter(|_| causes.insert(replica.why.clone())),
             // Of those that are well it would change with each check, and a tick would grow.
             checked_at_ms: (replica.health.as_ref())
                 .filter(|_| replica.state().is_alarming())
