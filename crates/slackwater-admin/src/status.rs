@@ -17,8 +17,8 @@ use slackwater_telemetry::facts::latency::{
 };
 use slackwater_telemetry::facts::{
     AdmissionCounts, CertificateFacts, ConnectionFacts, Facts, HandshakeFacts, HealthFacts,
-    LineFacts, OverrideFacts, Phase, ReloadFacts, ReplicaFacts, RequestCounts, ServiceFacts,
-    StatusCount, UnroutedFacts, WorkerFacts,
+    LineFacts, ListenerFacts, OverrideFacts, Phase, ReloadFacts, ReplicaFacts, RequestCounts,
+    RouteFacts, ServiceFacts, StatusCount, UnroutedFacts, WorkerFacts,
 };
 use slackwater_telemetry::latency_histogram::Latencies;
 use slackwater_telemetry::problems::{Problem, problems};
@@ -48,6 +48,8 @@ pub struct Status {
     pub(crate) own_ties: Option<TieStatus>,
     pub(crate) reloads: Option<ReloadStatus>,
     pub(crate) overrides: Option<OverrideFacts>,
+    pub(crate) listeners: Vec<ListenerFacts>,
+    pub(crate) routes: Vec<RouteFacts>,
     pub(crate) certificates: Vec<CertificateFacts>,
     pub(crate) handshakes: Vec<HandshakeFacts>,
     pub(crate) log_lost: u64,
@@ -73,13 +75,15 @@ pub(crate) struct TieStatus {
 }
 
 /// What became of the configuration when it was read again.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub(crate) struct ReloadStatus {
-    pub(crate) taken: u64,
-    pub(crate) refused: u64,
-    pub(crate) last_at_ms: Option<u64>,
-    pub(crate) failure: Option<String>,
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(!default))]
+#[serde(default)]
+#[expect(missing_docs, reason = "docs/reference/admin.md documents each field")]
+pub struct ReloadStatus {
+    pub taken: u64,
+    pub refused: u64,
+    pub last_at_ms: Option<u64>,
+    pub failure: Option<String>,
 }
 
 /// One service, over all workers.
@@ -128,6 +132,7 @@ pub(crate) struct ReplicaStatus {
     pub(crate) state: String,
     pub(crate) since_ms: Option<u64>,
     pub(crate) why: Option<String>,
+    #[serde(default)]
     pub(crate) remedy: Option<String>,
     pub(crate) failure: Option<FailureFacts>,
     pub(crate) share_percent: Option<u32>,
@@ -258,6 +263,8 @@ impl Status {
             own_ties: facts.own_ties.as_ref().map(TieStatus::from),
             reloads: facts.reloads.as_ref().map(ReloadStatus::from),
             overrides: facts.overrides.clone(),
+            listeners: facts.listeners.to_vec(),
+            routes: facts.routes.to_vec(),
             certificates: facts.certificates.clone(),
             handshakes: facts.handshakes.clone(),
             log_lost: facts.log_lost,

@@ -24,9 +24,9 @@ use slackwater_telemetry::facts::RecentFacts;
 use slackwater_telemetry::facts::SourceState;
 use slackwater_telemetry::facts::{
     AdmissionCounts, BudgetFacts, CertificateFacts, ConnectionFacts, Facts, HandshakeFacts,
-    HealthFacts, LatencyFacts, Lifecycle, LineFacts, OverrideFacts, Phase, ReloadFacts,
-    ReplicaFacts, RequestCounts, ResponseClass, ServiceExemplars, ServiceFacts, StatusCount,
-    StatusSource, UnroutedFacts, WorkerFacts,
+    HealthFacts, LatencyFacts, Lifecycle, LineFacts, ListenerFacts, OverrideFacts, Phase,
+    ReloadFacts, ReplicaFacts, RequestCounts, ResponseClass, RouteFacts, RouteService,
+    ServiceExemplars, ServiceFacts, StatusCount, StatusSource, UnroutedFacts, WorkerFacts,
 };
 use slackwater_telemetry::latency_histogram::{Latencies, LatencyHistogram};
 use slackwater_telemetry::replica_state::ServiceStanding;
@@ -102,6 +102,7 @@ pub(crate) fn facts() -> Facts {
                         went_down: 2,
                         came_back: 1,
                         last_failure: Some("status 503".to_owned()),
+                        checked_at_ms: Some(1_700_000_000_456),
                     }),
                     behind: None,
                     standing: Standing::default(),
@@ -111,9 +112,30 @@ pub(crate) fn facts() -> Facts {
             standing: ServiceStanding::default(),
             recent: RecentFacts::default(),
         }],
+        listeners: [ListenerFacts {
+            name: "web".to_owned(),
+            address: "0.0.0.0:443".to_owned(),
+            tls: vec!["h2".to_owned()],
+            client_certificates: "none".to_owned(),
+            proxy_protocol: false,
+        }]
+        .into(),
+        routes: [RouteFacts {
+            listeners: vec!["web".to_owned()],
+            hosts: vec!["a.test".to_owned()],
+            only: vec!["GET".to_owned()],
+            services: vec![RouteService {
+                name: "web".to_owned(),
+                weight: 1,
+            }],
+            path: Some("/api/*".to_owned()),
+            also: None,
+        }]
+        .into(),
         certificates: vec![CertificateFacts {
             purpose: "listener web".to_owned(),
             file: "/etc/tls/a.pem".to_owned(),
+            names: vec!["a.test".to_owned()],
             expires_s: Some(2_000_000_000),
         }],
         handshakes: vec![HandshakeFacts {

@@ -263,6 +263,9 @@ pub struct StateFacts {
     pub sign: String,
     /// Whether replicas in this state take requests.
     pub takes_requests: bool,
+    /// Whether an operator has to know of it.
+    #[serde(default)]
+    pub alarming: bool,
 }
 
 impl From<ReplicaState> for StateFacts {
@@ -272,6 +275,7 @@ impl From<ReplicaState> for StateFacts {
             meaning: state.meaning().to_owned(),
             sign: state.sign().to_owned(),
             takes_requests: state.takes_requests(),
+            alarming: state.is_alarming(),
         }
     }
 }

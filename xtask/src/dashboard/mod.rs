@@ -1,10 +1,12 @@
 //! `cargo xtask dashboard`: the dashboard in a real browser, of `agent`, `demo` and `serve`, small
 //! and with a thousand replicas: every knob is turned and what changes is asserted, in the page and
-//! in what `/status` says; keys, names for screen readers, contrast; no error in the console, no
-//! request to anybody else. And the pictures for the documentation.
+//! in what `/status` says; keys, names for screen readers, contrast, the rules of axe; nothing off
+//! the screen; no error in the console, no request elsewhere. And the pictures for the
+//! documentation.
 
 mod access;
 mod agent;
+mod axe;
 mod browser;
 mod demo;
 mod devtools;
@@ -13,6 +15,7 @@ mod options;
 mod photographer;
 mod serve;
 mod tab;
+mod views;
 
 use crate::command::{build_slackwater, first_line};
 use crate::folder::Folder;
@@ -42,6 +45,13 @@ const WINDOW: View = View {
     dark: false,
 };
 
+/// A laptop's window beside another one.
+const MIDDLE: View = View {
+    width: 1024,
+    height: 900,
+    dark: false,
+};
+
 /// A telephone.
 const SMALL: View = View {
     width: 390,
@@ -65,6 +75,8 @@ struct Stage<'s> {
     shots: Option<&'s PathBuf>,
     /// Of the requests each second that an optimized build carries, so many tenths.
     rate_tenths: u32,
+    /// The script of axe, or why there is none.
+    axe: Result<String, String>,
     report: &'s mut Report,
 }
 
@@ -103,12 +115,21 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
         folder: folder.path.clone(),
         shots: options.shots.as_ref(),
         rate_tenths: options.rate_tenths(),
+        axe: axe::find(&processes, &folder.path),
         report: &mut report,
     };
     agent::run(&mut stage);
-    let sizes: &[usize] = if options.short { &[20] } else { &[20, 1_000] };
+    views::run(&mut stage);
+    let sizes: &[usize] = if options.short {
+        &[3, 20]
+    } else {
+        &[3, 20, 100, 1_000]
+    };
     for &replicas in sizes {
-        demo::run(&mut stage, replicas);
+        // Two sides show the same pictures, narrower: at two sizes that is enough.
+        if matches!(replicas, 20 | 1_000) {
+            demo::run(&mut stage, replicas);
+        }
         serve::run(&mut stage, replicas);
     }
     let version = first_line(&chromium, &["--version"]);

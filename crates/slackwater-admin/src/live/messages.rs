@@ -4,10 +4,10 @@
 
 #![expect(missing_docs, reason = "docs/reference/live.md documents each field")]
 
-pub use crate::status::{LoadStatus, QueueStatus};
+pub use crate::status::{LoadStatus, QueueStatus, ReloadStatus};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use slackwater_telemetry::facts::Phase;
+use slackwater_telemetry::facts::{CertificateFacts, ListenerFacts, Phase, RouteFacts};
 use slackwater_telemetry::policy::PolicyFacts;
 use slackwater_telemetry::problems::Problem;
 use slackwater_telemetry::replica_state::StateFacts;
@@ -30,8 +30,22 @@ pub struct Fleet {
     pub states: Vec<String>,
     pub replica_states: Vec<StateFacts>,
     pub policies: Vec<PolicyFacts>,
+    pub listeners: Vec<ListenerFacts>,
+    pub routes: Vec<RouteFacts>,
+    pub certificates: Vec<CertificateFacts>,
+    pub reloads: Option<ReloadStatus>,
     pub services: Vec<FleetService>,
     pub demo: Option<Value>,
+}
+
+/// Where the fleet of a service comes from, and why the last list was not taken.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(test, serde(deny_unknown_fields))]
+#[cfg_attr(not(test), serde(default), cfg_attr(feature = "schema", schemars(!default)))]
+pub struct FleetSource {
+    pub source: String,
+    pub failure: Option<String>,
 }
 
 /// One service of it.
@@ -42,6 +56,7 @@ pub struct Fleet {
 pub struct FleetService {
     pub name: String,
     pub policy: String,
+    pub discovery: Option<FleetSource>,
     pub replicas: Vec<FleetReplica>,
 }
 

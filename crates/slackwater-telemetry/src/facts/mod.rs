@@ -4,9 +4,11 @@
 //! terms (counters, snapshots, replica ids of each worker); `admin` turns them into what people and
 //! programs read.
 
+mod entry;
 pub mod latency;
 mod recent;
 
+pub use entry::{ListenerFacts, RouteFacts, RouteService};
 pub use latency::{LatencyFacts, RESPONSE_CLASSES, ResponseClass, ServiceExemplars};
 pub use recent::RecentFacts;
 
@@ -60,6 +62,10 @@ pub struct Facts {
     pub role: &'static str,
     /// The fleets, in the order of the configuration.
     pub services: Vec<ServiceFacts>,
+    /// Where clients connect.
+    pub listeners: Arc<[ListenerFacts]>,
+    /// Which requests go where: the first that matches decides.
+    pub routes: Arc<[RouteFacts]>,
     /// The certificates that it shows, to clients and to replicas.
     pub certificates: Vec<CertificateFacts>,
     /// How handshakes ended at each listener that speaks TLS.
@@ -203,6 +209,8 @@ pub struct CertificateFacts {
     pub purpose: String,
     /// Its file.
     pub file: String,
+    /// The DNS names that it is for.
+    pub names: Vec<String>,
     /// Its last second, from 1970 on; `None` where that cannot be read.
     pub expires_s: Option<i64>,
 }
@@ -301,6 +309,8 @@ pub struct HealthFacts {
     pub came_back: u64,
     /// Why the last one that failed did.
     pub last_failure: Option<String>,
+    /// When the last check ended, in milliseconds since 1970; `None` before the first.
+    pub checked_at_ms: Option<u64>,
 }
 
 /// What one worker knows. The two lists follow the order of [`ServiceFacts::replicas`]; a missing

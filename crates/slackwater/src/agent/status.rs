@@ -83,6 +83,8 @@ impl StatusSource for AgentStatus {
         Facts {
             role: "agent",
             services: (self.states).observe(SystemTime::now(), || vec![service()]),
+            listeners: Arc::default(),
+            routes: Arc::default(),
             certificates: self.tls.certificates(),
             handshakes: self.tls.handshakes(),
             client_connections: ConnectionCounts::sum(self.connections.iter().map(|it| &**it)),
