@@ -169,6 +169,7 @@ impl Config {
                 message: "is empty, expected at least the keys listen and replicas".to_owned(),
             }]));
         }
+        reader.suggest(crate::table::FOREIGN_NAMES);
         set.put_over(&mut reader);
         assemble(reader, &flags.variables).1
     }

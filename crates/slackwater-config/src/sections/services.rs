@@ -7,6 +7,7 @@
 use super::assemble::read_service_timeouts;
 use super::discovery::{DiscoverySettings, FleetSource};
 use super::fleet::{Listener, note_loops, read_replicas};
+use super::health;
 use super::model::{ProbeTransport, ServiceConfig, Timeouts};
 use super::passive_health::read_passive_health;
 use super::policies::PolicySections;
@@ -17,8 +18,8 @@ use super::replica::read_replica_settings;
 use super::retries::RetrySettings;
 use super::sticky::StickySettings;
 use super::tie::TyingSettings;
-use crate::table::{self, Described, Judge, Kind, Meaning, settings};
-use crate::toml_reader::values::{Unfit, one_of, quote};
+use crate::table::{self, Described, Judge, Kind, Meaning, choice, in_place_of_policy, settings};
+use crate::toml_reader::values::{Unfit, quote};
 use crate::toml_reader::{Reader, Remark, Setting};
 use serde_json::json;
 use slackwater_core::policy::{
@@ -54,7 +55,13 @@ struct PolicyName;
 impl Kind<&'static PolicyEntry> for PolicyName {
     fn read(&self, value: &DeValue<'_>) -> Result<&'static PolicyEntry, Unfit> {
         let names: Vec<_> = POLICIES.iter().map(|entry| (entry.name, entry)).collect();
-        one_of(value, &names)
+        choice(value, &names).map_err(|unfit| {
+            let name = value.as_str().unwrap_or_default();
+            match in_place_of_policy(name) {
+                Some(remedy) => Unfit::Other(format!("found {name:?}, {remedy}")),
+                None => unfit,
+            }
+        })
     }
 
     fn show(&self, value: &&'static PolicyEntry) -> Option<String> {
@@ -161,10 +168,11 @@ impl Section<'_> {
         let tie = TyingSettings::read(reader, prefix, policy.value, remarks);
         let queue = table::read(reader, prefix);
         let health = table::read(reader, prefix);
+        remarks.extend(health::idle(reader, prefix, &health));
         let (passive_health, idle) =
             read_passive_health(reader, prefix, policy.value, discovery.warm_up);
         remarks.extend(idle);
-        let (sticky, sticky_remark) = StickySettings::read(reader, prefix);
+        let (sticky, sticky_remarks) = StickySettings::read(reader, prefix);
         let timeouts = read_service_timeouts(reader, prefix, timeouts);
         note_loops(reader, self.own.0, self.own.1, &replicas);
 
@@ -177,7 +185,7 @@ impl Section<'_> {
         remarks.extend(remarks::unread(reader, prefix, &policy, &policies));
         probe.note_tls(reader, replica.tls.is_some());
         remarks.extend(probe.remarks());
-        remarks.extend(sticky_remark);
+        remarks.extend(sticky_remarks);
         let may_be_local = policy.value.may_be_local();
         if is_local_only && may_be_local && probe.transport.value != ProbeTransport::None {
             remarks.extend(remarks::unused_probes(reader, prefix));
