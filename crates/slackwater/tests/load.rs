@@ -12,9 +12,9 @@ use http::{Response, StatusCode};
 use http_body_util::Full;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use serde_json::Value;
 use rustls::ServerConfig;
 use rustls::sign::SingleCertAndKey;
+use serde_json::Value;
 use slackwater_config::tls::Identity;
 use slackwater_config::tls::testing::{Authority, Folder};
 use std::io::ErrorKind;
@@ -195,9 +195,21 @@ fn the_json_has_every_field_of_the_interface_and_the_table_the_same_figures() {
 
 /// The figures of ten requests to this URL.
 fn figures(url: &str, options: &[&str]) -> Value {
-    let short = ["--rate", "100", "--seconds", "0.1", "--arrivals", "constant"];
+    let short = [
+        "--rate",
+        "100",
+        "--seconds",
+        "0.1",
+        "--arrivals",
+        "constant",
+    ];
     let rest = ["--timeout", "20s", "--json", "-"];
-    let output = load(&[url]).args(short).args(rest).args(options).output().unwrap();
+    let output = load(&[url])
+        .args(short)
+        .args(rest)
+        .args(options)
+        .output()
+        .unwrap();
     assert_ends_with(&output, 0, "");
     serde_json::from_slice(&output.stdout).unwrap()
 }
@@ -217,7 +229,11 @@ fn https_is_spoken_with_verified_certificates_over_both_protocols() {
     );
     for (http, protocol) in [("1", "http/1.1"), ("2", "h2")] {
         let json = figures(&named, &["--ca", ca, "--http", http]);
-        assert_eq!((&json["errors"], &json["statuses"]["2xx"]), (&0.into(), &10.into()), "{json}");
+        assert_eq!(
+            (&json["errors"], &json["statuses"]["2xx"]),
+            (&0.into(), &10.into()),
+            "{json}"
+        );
         assert_eq!(json["protocol"], protocol);
         // The certificate is for another name, or from an unknown authority.
         for (url, options) in [(&by_address, &["--ca", ca][..]), (&named, &[])] {
@@ -323,10 +339,10 @@ fn mistakes_are_told_before_anything_is_sent() {
         assert_ends_with(&output, 2, complaint);
         assert!(output.stdout.is_empty());
     }
-    let output = load(&["https://127.0.0.1/", "--rate", "1"])
+    let output = load(&["https://127.0.0.1/", "--rate", "1", "--ca", "/no/such/file"])
         .output()
         .unwrap();
-    assert_ends_with(&output, 2, "https is not supported yet");
+    assert_ends_with(&output, 2, "--ca /no/such/file: ");
     assert_eq!(*server.requests.borrow(), 0);
 }
 

@@ -138,8 +138,14 @@ const WRITERS: [&str; 4] = [
 #[test]
 fn a_configuration_without_its_flag_is_answered_with_the_whole_command() {
     for (words, expected) in [
-        ("serve slackwater.toml", "slackwater serve --config slackwater.toml"),
-        ("agent a/agent.yaml", "slackwater agent --config a/agent.yaml"),
+        (
+            "serve slackwater.toml",
+            "slackwater serve --config slackwater.toml",
+        ),
+        (
+            "agent a/agent.yaml",
+            "slackwater agent --config a/agent.yaml",
+        ),
     ] {
         let output = run_into(words, Stdio::null());
         let found = String::from_utf8(output.stderr).unwrap();
@@ -165,21 +171,36 @@ fn offered_by_bash(words: &str) -> Vec<String> {
         .output()
         .unwrap();
     let offered = String::from_utf8(output.stdout).unwrap();
-    offered.lines().filter(|it| !it.is_empty()).map(str::to_owned).collect()
+    offered
+        .lines()
+        .filter(|it| !it.is_empty())
+        .map(str::to_owned)
+        .collect()
 }
 
 #[cfg(target_os = "linux")]
 #[test]
 fn completions_offer_values_and_no_file_names() {
-    assert_eq!(offered_by_bash("slackwater serve --probe"), ["udp", "http", "none"]);
+    assert_eq!(
+        offered_by_bash("slackwater serve --probe"),
+        ["udp", "http", "none"]
+    );
     let levels = ["error", "warn", "info", "debug", "trace"];
     assert_eq!(offered_by_bash("slackwater agent --log-level"), levels);
     let policies = offered_by_bash("slackwater serve --policy");
-    assert!(policies.contains(&"least_loaded".to_owned()), "{policies:?}");
+    assert!(
+        policies.contains(&"least_loaded".to_owned()),
+        "{policies:?}"
+    );
     assert!(!policies.contains(&"Cargo.toml".to_owned()), "{policies:?}");
     let files = offered_by_bash("slackwater serve --config");
     assert!(files.contains(&"Cargo.toml".to_owned()), "{files:?}");
-    assert_eq!(offered_by_bash("slackwater serve --listen").first().map(String::as_str), None);
+    assert_eq!(
+        offered_by_bash("slackwater serve --listen")
+            .first()
+            .map(String::as_str),
+        None
+    );
 }
 
 #[cfg(target_os = "linux")]

@@ -360,13 +360,19 @@ mod tests {
                 "https://a/ --rate 1 --ca /no/such/file",
                 "--ca /no/such/file: ",
             ),
-            ("http://a/ --rate 1 --ca x.pem", "--ca: does nothing for http://a/"),
+            (
+                "http://a/ --rate 1 --ca x.pem",
+                "--ca: does nothing for http://a/",
+            ),
             (
                 "http://a/ --rate 1 --insecure",
                 "--insecure: does nothing for http://a/",
             ),
             ("ftp://a/ --rate 1", "the scheme ftp is not http or https"),
-            ("127.0.0.1:80 --rate 1", "must begin with http:// or https://"),
+            (
+                "127.0.0.1:80 --rate 1",
+                "must begin with http:// or https://",
+            ),
             ("/path --rate 1", "must begin with http:// or https://"),
             ("http:///path --rate 1", "URL \"http:///path\""),
             ("http://u:p@a/ --rate 1", "use --header 'authorization"),
