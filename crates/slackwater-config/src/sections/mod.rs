@@ -170,6 +170,7 @@ impl Config {
             }]));
         }
         reader.suggest(crate::table::FOREIGN_NAMES);
+        reader.suggest(policies::foreign_names::KEYS);
         set.put_over(&mut reader);
         assemble(reader, &flags.variables).1
     }

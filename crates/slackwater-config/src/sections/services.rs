@@ -11,6 +11,7 @@ use super::health;
 use super::model::{ProbeTransport, ServiceConfig, Timeouts};
 use super::passive_health::read_passive_health;
 use super::policies::PolicySections;
+use super::policies::foreign_names::policy;
 use super::probe::ProbeSection;
 use super::proxy_protocol::note_proxy_protocol_out;
 use super::remarks;
@@ -18,7 +19,7 @@ use super::replica::read_replica_settings;
 use super::retries::RetrySettings;
 use super::sticky::StickySettings;
 use super::tie::TyingSettings;
-use crate::table::{self, Described, Judge, Kind, Meaning, choice, in_place_of_policy, settings};
+use crate::table::{self, Described, Judge, Kind, Meaning, settings};
 use crate::toml_reader::values::{Unfit, quote};
 use crate::toml_reader::{Reader, Remark, Setting};
 use serde_json::json;
@@ -55,13 +56,7 @@ struct PolicyName;
 impl Kind<&'static PolicyEntry> for PolicyName {
     fn read(&self, value: &DeValue<'_>) -> Result<&'static PolicyEntry, Unfit> {
         let names: Vec<_> = POLICIES.iter().map(|entry| (entry.name, entry)).collect();
-        choice(value, &names).map_err(|unfit| {
-            let name = value.as_str().unwrap_or_default();
-            match in_place_of_policy(name) {
-                Some(remedy) => Unfit::Other(format!("found {name:?}, {remedy}")),
-                None => unfit,
-            }
-        })
+        policy(value, &names)
     }
 
     fn show(&self, value: &&'static PolicyEntry) -> Option<String> {

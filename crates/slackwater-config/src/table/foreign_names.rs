@@ -1,5 +1,5 @@
-//! Names that people bring from nginx, HAProxy, Envoy and others, and what is written here in their
-//! place. One row for each key; a row's key and example are tested against the tables of keys.
+//! Names that people bring from nginx, `HAProxy`, Envoy and others, and what is written here in
+//! their place. One row for each key; a row's key and example are tested against the tables of keys.
 //!
 //! Capitals, dashes and underscores do not matter (`maxAttempts`, `max-attempts`), nor does the
 //! order of words that are ours (`max_attempts` for `attempts_max`): that is found without a row.
@@ -8,10 +8,11 @@ use crate::toml_reader::values::{Unfit, meant, one_of};
 use crate::toml_reader::{ForeignName, is_same};
 use toml::de::DeValue;
 
-/// Declares rows: names, perhaps the sections in which alone they mean the key, the key, and a value.
-macro_rules! rows {
+/// Declares rows: names, perhaps the sections in which alone they mean the key, the key, and a
+/// value.
+macro_rules! foreign_names {
     ($($($name:literal)|+ $(in $($section:literal)|+)? => $key:literal = $example:literal;)*) => {
-        &[$(ForeignName {
+        &[$($crate::toml_reader::ForeignName {
             within: &[$($($section),+)?],
             names: &[$($name),+],
             key: $key,
@@ -20,16 +21,16 @@ macro_rules! rows {
     };
 }
 
+pub(crate) use foreign_names;
+
 /// Keys and sections.
-pub(crate) const KEYS: &[ForeignName] = rows! {
+pub(crate) const KEYS: &[ForeignName] = foreign_names! {
     "upstream" | "upstreams" | "backend" | "backends" | "server" | "servers" | "endpoint" | "endpoints"
         | "target" | "targets" | "cluster" | "clusters" | "members" | "pool"
         in "" => "replicas" = r#"["10.0.0.1:8080", "10.0.0.2:8080"]"#;
     "bind" | "port" | "listener" | "listen_addr" | "listen_address" | "listen_port" | "bind_address" | "address" | "addr"
         in "" => "listen" = r#""0.0.0.0:8080""#;
     "proxy_pass" | "forward_to" | "upstream_addr" in "" => "to" = r#""127.0.0.1:8080""#;
-    "balance" | "lb_policy" | "lb" | "load_balancing" | "load_balancer" | "load_balancing_policy" | "algorithm" | "strategy"
-        => "policy" = r#""least_loaded""#;
     "worker_processes" | "worker_threads" | "threads" | "nbthread" | "nbproc" | "concurrency"
         in "" => "workers" = "4";
 
@@ -90,7 +91,7 @@ pub(crate) const KEYS: &[ForeignName] = rows! {
         in "" | "routes[]" => "routes[].host" = r#""www.example.com""#;
     "prefix" | "path_beg" | "location" | "uri" in "routes[]" => "routes[].path_prefix" = r#""/api""#;
     "backend" | "cluster" | "upstream" | "use_backend" | "to" in "routes[]" => "routes[].service" = r#""web""#;
-    "return" | "direct_response" in "routes[]" => "routes[].respond" = r#"{ status = 404 }"#;
+    "return" | "direct_response" in "routes[]" => "routes[].respond" = "{ status = 404 }";
     "timeout" in "routes[]" => "routes[].timeouts.total" = r#""30s""#;
     "proxy_set_header" | "request_headers_to_add" | "set_headers" in "" | "routes[]"
         => "routes[].request_headers.set" = r#"{ x-from = "edge" }"#;
@@ -112,41 +113,11 @@ pub(crate) const KEYS: &[ForeignName] = rows! {
     "otel" | "opentelemetry" | "opentracing" | "jaeger" in "" => "tracing.endpoint" = r#""http://127.0.0.1:4317""#;
 };
 
-/// Values of keys that take one of a few names: names elsewhere, and the name here.
-pub(crate) const VALUES: &[(&[&str], &str)] = &[
-    (
-        &[
-            "leastconn",
-            "least_request",
-            "least_requests",
-            "least_connections",
-            "least_outstanding_requests",
-            "lor",
-            "jsq",
-        ],
-        "least_loaded",
-    ),
-    (&["rr", "roundrobin", "static_rr"], "round_robin"),
-    (
-        &[
-            "wrr",
-            "weighted_roundrobin",
-            "client_side_weighted_round_robin",
-        ],
-        "weighted_round_robin",
-    ),
-    (
-        &[
-            "p2c",
-            "pow2",
-            "power_of_two",
-            "power_of_two_choices",
-            "random_two",
-        ],
-        "power_of_d",
-    ),
-    (&["ewma", "least_latency", "least_time"], "peak_ewma"),
-    (&["sed", "default"], "shortest_expected_delay"),
+/// Names of a value elsewhere, and its name here.
+pub(crate) type ForeignValue = (&'static [&'static str], &'static str);
+
+/// Values of keys that take one of a few names; those of `policy` are with the policies' sections.
+const VALUES: &[ForeignValue] = &[
     (&["warning"], "warn"),
     (&["fatal", "crit", "critical"], "error"),
     (&["verbose"], "debug"),
@@ -164,37 +135,25 @@ pub(crate) const VALUES: &[(&[&str], &str)] = &[
     (&["TLSv1.3", "tls13", "TLS1.3"], "1.3"),
 ];
 
-/// Policies elsewhere that are stickiness here.
-const STICKY: &[&str] = &[
-    "ip_hash",
-    "source",
-    "hash",
-    "ring_hash",
-    "maglev",
-    "uri",
-    "consistent_hash",
-    "generic_hash",
-];
-
 /// One of a few names. A name that other software has is answered with ours.
 pub(crate) fn choice<T: Copy>(value: &DeValue<'_>, names: &[(&str, T)]) -> Result<T, Unfit> {
+    choice_with(value, names, VALUES)
+}
+
+/// One of a few names, which other software has under the names in `rows`.
+pub(crate) fn choice_with<T: Copy>(
+    value: &DeValue<'_>,
+    names: &[(&str, T)],
+    rows: &[ForeignValue],
+) -> Result<T, Unfit> {
     one_of(value, names).map_err(|unfit| {
         let text = value.as_str().unwrap_or_default();
         let is_ours = |name: &str| names.iter().any(|(known, _)| *known == name);
         let is_foreign =
-            |row: &&(&[&str], &str)| is_ours(row.1) && row.0.iter().any(|name| is_same(name, text));
-        match VALUES.iter().find(is_foreign) {
+            |row: &&ForeignValue| is_ours(row.1) && row.0.iter().any(|name| is_same(name, text));
+        match rows.iter().find(is_foreign) {
             Some((_, ours)) => meant(text, ours, names),
             None => unfit,
         }
     })
-}
-
-/// What to write in place of a policy that is none here: which replica is for whom is another
-/// question than which one has room.
-pub(crate) fn in_place_of_policy(name: &str) -> Option<&'static str> {
-    let is_sticky = STICKY.iter().any(|known| is_same(known, name));
-    is_sticky.then_some(
-        "which is no policy here: write by = \"address\" in [sticky], and leave policy out",
-    )
 }

@@ -12,7 +12,9 @@ mod macros;
 pub(crate) mod rows;
 mod units;
 
-pub(crate) use foreign_names::{KEYS as FOREIGN_NAMES, choice, in_place_of_policy};
+pub(crate) use foreign_names::{
+    ForeignValue, KEYS as FOREIGN_NAMES, choice, choice_with, foreign_names,
+};
 pub(crate) use kinds::{
     Any, BOOLEAN, Boolean, Choice, Core, Described, FILE, Judge, Kind, LIST, Many, Maybe, Meaning,
     Or, STRING, SetOf, Status, Within, Written,

@@ -111,7 +111,7 @@ pub struct Reader<'s> {
     /// Fields that are required and absent.
     pub(super) missing: BTreeSet<String>,
     /// What other software calls our keys.
-    pub(super) foreign_names: &'static [ForeignName],
+    pub(super) foreign_names: Vec<&'static ForeignName>,
 }
 
 impl<'s> Reader<'s> {
@@ -162,13 +162,13 @@ impl<'s> Reader<'s> {
             asked: BTreeSet::new(),
             mistakes: Vec::new(),
             missing: BTreeSet::new(),
-            foreign_names: &[],
+            foreign_names: Vec::new(),
         }
     }
 
     /// Unknown keys are also looked up among names that other software has for ours.
     pub(crate) fn suggest(&mut self, names: &'static [ForeignName]) {
-        self.foreign_names = names;
+        self.foreign_names.extend(names);
     }
 
     /// The file, if there is one.

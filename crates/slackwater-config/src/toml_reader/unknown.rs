@@ -147,7 +147,7 @@ impl<'s> Reader<'s> {
         }
         if let Some(home) = self.home_of(key) {
             return Answer {
-                message: self.misplaced(kind, path, key, &home),
+                message: misplaced(kind, path, key, &home),
                 meant: Some(join(&home, key)),
             };
         }
@@ -183,7 +183,7 @@ impl<'s> Reader<'s> {
     fn foreign(&self, kind: &str, path: &str, key: &str) -> Option<Answer> {
         let shape = pattern(path);
         let (service, section) = split_service(&shape);
-        let is_meant = |name: &&ForeignName| name.is_meant(section, key);
+        let is_meant = |name: &&&ForeignName| name.is_meant(section, key);
         let mut names = self.foreign_names.iter().filter(is_meant);
         let (field, name) = names.find_map(|name| Some((self.full(service, name.key)?, name)))?;
         let (home, written) = home_and_key(&field);
@@ -218,19 +218,6 @@ impl<'s> Reader<'s> {
         self.plain_fields().find(of_service).cloned()
     }
 
-    /// A key that belongs in the section `home`, and not where it is.
-    fn misplaced(&self, kind: &str, path: &str, key: &str, home: &str) -> String {
-        let belongs = format!(
-            "unknown {kind} here, {key:?} belongs {}",
-            place_in_words(home)
-        );
-        // That a header holds for all lines below it surprises people who know other formats.
-        if home.is_empty() && !path.is_empty() && !path.contains('[') {
-            return format!("{belongs}; below the line [{path}] it is a key of that section");
-        }
-        belongs
-    }
-
     /// The section in which a key or a section of that name is, if any has it.
     fn home_of(&self, name: &str) -> Option<String> {
         if self.asked.contains(name) {
@@ -249,6 +236,19 @@ impl<'s> Reader<'s> {
     fn plain_fields(&self) -> impl Iterator<Item = &String> {
         self.asked.iter().filter(|field| !field.contains('['))
     }
+}
+
+/// A key that belongs in the section `home`, and not where it is.
+fn misplaced(kind: &str, path: &str, key: &str, home: &str) -> String {
+    let belongs = format!(
+        "unknown {kind} here, {key:?} belongs {}",
+        place_in_words(home)
+    );
+    // That a header holds for all lines below it surprises people who know other formats.
+    if home.is_empty() && !path.is_empty() && !path.contains('[') {
+        return format!("{belongs}; below the line [{path}] it is a key of that section");
+    }
+    belongs
 }
 
 /// A path's service, with its dot, and what is behind it: `services.web.` and `retries`.

@@ -5,6 +5,11 @@ use crate::sections::pages::{of_process, of_service};
 use crate::table::FOREIGN_NAMES;
 use crate::toml_reader::ForeignName;
 
+/// Every row.
+fn all() -> impl Iterator<Item = &'static ForeignName> {
+    FOREIGN_NAMES.iter().chain(policies::foreign_names::KEYS)
+}
+
 const BASE: &str = "listen = \"127.0.0.1:1\"\nreplicas = [\"127.0.0.1:3\"]\n";
 
 /// The first lines of what is wrong with a file of this text.
@@ -76,7 +81,7 @@ fn each_foreign_name_leads_to_a_key_that_there_is() {
 
 #[test]
 fn each_example_is_taken_by_its_key() {
-    for ForeignName { key, example, .. } in FOREIGN_NAMES {
+    for ForeignName { key, example, .. } in all() {
         let text = file_with(key, example);
         let found = mistakes_in(&text);
         // Files that an example names are not here.
