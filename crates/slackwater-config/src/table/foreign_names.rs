@@ -1,5 +1,5 @@
-//! Names that people bring from nginx, `HAProxy`, Envoy and others, and what is written here in
-//! their place. One row for each key; a row's key and example are tested against the tables of keys.
+//! Names that people bring from nginx, `HAProxy`, Envoy and others, and what is written here
+//! instead. One row for each key; a row's key and example are tested against the tables of keys.
 //!
 //! Capitals, dashes and underscores do not matter (`maxAttempts`, `max-attempts`), nor does the
 //! order of words that are ours (`max_attempts` for `attempts_max`): that is found without a row.
