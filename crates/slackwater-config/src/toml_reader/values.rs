@@ -4,7 +4,7 @@
 //! exactly 100,000 millionths. A value of the right kind that is too large for its type, or
 //! negative, comes back as [`Unfit::Range`]; the caller knows the range and tells it.
 
-use super::suggest::nearest;
+use super::suggest::{is_same, nearest};
 use core::num::NonZeroU16;
 use core::ops::RangeInclusive;
 use core::time::Duration;
@@ -260,7 +260,10 @@ pub fn one_of<T: Copy>(value: &DeValue<'_>, names: &[(&str, T)]) -> Result<T, Un
     if let Some(&(_, value)) = names.iter().find(|(name, _)| *name == text) {
         return Ok(value);
     }
-    Err(match nearest(text, names.iter().map(|(name, _)| *name)) {
+    let near = nearest(text, names.iter().map(|(name, _)| *name));
+    // Between names such as h2 and h3, or 1.1 and 1.2, one letter is all the difference.
+    let near = near.filter(|near| near.len() > 3 || is_same(near, text));
+    Err(match near {
         Some(near) => meant(text, near, names),
         None => mismatch(value, &list),
     })

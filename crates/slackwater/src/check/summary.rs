@@ -3,6 +3,7 @@
 
 use super::plural;
 use core::fmt::Write as _;
+use http::{Method, StatusCode};
 use slackwater_config::routes::{
     Action, Conditions, HostRule, PathRule, RetryMethods, RetryRules, Route,
 };
@@ -159,7 +160,7 @@ fn retries(rules: &RetryRules) -> String {
         RetryMethods::All => "all methods".to_owned(),
         methods => format!("{} methods", methods.as_str()),
     };
-    let statuses: Vec<_> = rules.statuses.iter().map(|it| it.as_str()).collect();
+    let statuses: Vec<_> = rules.statuses.iter().map(StatusCode::as_str).collect();
     let statuses = match statuses.as_slice() {
         [] => String::new(),
         statuses => format!(", after {}", statuses.join(", ")),
@@ -197,7 +198,7 @@ fn conditions(config: &Config, when: &Conditions) -> String {
     }
     parts.extend(when.path.as_ref().map(path));
     if !when.methods.is_empty() {
-        let methods: Vec<_> = when.methods.iter().map(|it| it.as_str()).collect();
+        let methods: Vec<_> = when.methods.iter().map(Method::as_str).collect();
         parts.push(format!("method {}", methods.join(" or ")));
     }
     parts.extend((when.headers.iter()).map(|rule| format!("header {}", rule.name)));
