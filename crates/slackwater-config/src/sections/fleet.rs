@@ -7,7 +7,7 @@ use super::model::{ReplicaConfig, ServiceConfig};
 use super::tls::SERVER_NAME;
 use crate::table::{self, Any, Described, Maybe, Number, STRING, Within, settings};
 use crate::tls::ClientTls;
-use crate::toml_reader::values::{found, nonzero, quote, text};
+use crate::toml_reader::values::{found, nonzero, quote, text, whole};
 use crate::toml_reader::{Item, Mistake, Reader, Said};
 use core::net::SocketAddr;
 use core::num::NonZeroU16;
@@ -83,16 +83,33 @@ pub(super) fn read_admin(reader: &mut Reader<'_>, default: Option<SocketAddr>) -
 }
 
 pub(super) fn listen_address(item: &Item<'_>) -> Result<SocketAddr, Mistake> {
+    if let Some(port) = port_alone(&item.value) {
+        return Err(item.mistake(format!(
+            "found {}, a port alone; expected \"0.0.0.0:{port}\" for every address of this machine, or \"127.0.0.1:{port}\" \
+             for clients on this machine only",
+            found(&item.value)
+        )));
+    }
     let written = item.read(|value| text(value, LISTEN_EXPECTED), LISTEN_EXPECTED)?;
     match Address::parse(written) {
         Ok(Address::Ip(address)) => Ok(address),
         Ok(Address::Name(..)) => Err(item.mistake(format!(
             "found the host name {written:?}, expected {LISTEN_EXPECTED}"
         ))),
-        Err(_) if written.starts_with(':') => Err(item.mistake(format!(
-            "found {written:?}, expected {LISTEN_EXPECTED}; every address of this machine is \"0.0.0.0{written}\""
-        ))),
         Err(expected) => Err(item.mistake(format!("found {written:?}, {expected}"))),
+    }
+}
+
+/// The port, where the address is left to be guessed: `8080`, `"8080"`, `":8080"` and `"*:8080"`.
+fn port_alone(value: &DeValue<'_>) -> Option<u16> {
+    match value {
+        DeValue::Integer(_) => whole(value).ok(),
+        DeValue::String(text) => {
+            let prefixes = ["*:", ":", ""].into_iter();
+            let mut rests = prefixes.filter_map(|prefix| text.strip_prefix(prefix));
+            rests.find_map(|rest| rest.parse().ok())
+        }
+        _ => None,
     }
 }
 

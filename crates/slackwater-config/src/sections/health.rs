@@ -3,9 +3,10 @@
 use super::probe::PATH;
 use crate::table::{
     Choice, HOUR, MINUTE, MS, Maybe, Number, Port, SECOND, SetOf, Span, Status, Within, Written,
-    named, settings,
+    field, named, settings,
 };
 use crate::toml_reader::values::Unfit;
+use crate::toml_reader::{Reader, Remark, Severity};
 use core::num::NonZeroU16;
 use core::time::Duration;
 use http::StatusCode;
@@ -85,6 +86,29 @@ const GRPC_SERVICE: Written<String> = Written {
     },
     text: String::clone,
 };
+
+/// Settings of checks where nothing is checked.
+pub(super) fn idle(reader: &Reader<'_>, prefix: &str, health: &HealthSettings) -> Option<Remark> {
+    let said = |key| reader.said(&field::<HealthSettings>(prefix, key));
+    if health.check != HealthCheck::None || said("check").is_some() {
+        return None;
+    }
+    let about = reader.said_section(&format!("{prefix}health"))?;
+    let is_http = ["path", "host", "statuses"]
+        .into_iter()
+        .any(|key| said(key).is_some());
+    let check = match said("grpc_service") {
+        Some(_) => "\"grpc\"",
+        None if is_http => "\"http\"",
+        None => "\"tcp\", \"http\" or \"grpc\"",
+    };
+    Some(Remark {
+        severity: Severity::Warning,
+        about: about.mistake(format!(
+            "checks nothing: without the key check there are no health checks; add check = {check}"
+        )),
+    })
+}
 
 /// Any status of a response.
 const STATUS: Status = Status { from: 100, to: 999 };

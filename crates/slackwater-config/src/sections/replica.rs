@@ -1,9 +1,9 @@
 //! `[replica]`: how to speak to replicas.
 
 use super::tls::{read_replica_tls, write_replica_tls};
-use crate::table::{self, Choice, Described, Number, Or, Within, settings};
+use crate::table::{self, Choice, Described, Number, Or, Within, choice, settings};
 use crate::tls::{ClientTls, HttpVersion};
-use crate::toml_reader::values::{one_of, quote};
+use crate::toml_reader::values::quote;
 use crate::toml_reader::{Reader, Remark};
 use slackwater_http::proxy_protocol::Version;
 
@@ -111,7 +111,7 @@ pub(super) fn read_replica_settings(
     ];
     let key = |name| format!("{prefix}replica.{name}");
     let protocol = reader.setting(&key("protocol"), NAMES[0].1, "", |value| {
-        one_of(value, &NAMES)
+        choice(value, &NAMES)
     });
     let has_tls = reader.has_section(&key("tls"));
     if let ((_, Some(wants_tls)), Some(said)) = (protocol.value, protocol.said)

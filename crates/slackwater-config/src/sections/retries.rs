@@ -4,10 +4,10 @@ use super::sticky::FIELD;
 use crate::routes::{RetryCauses, RetryMethods, RetryRules};
 use crate::table::{
     self, Any, Bytes, Choice, DAY, Judge, Kind, MS, Meaning, Number, Or, SetOf, Share, Span,
-    Status, Within, keys,
+    Status, Within, choice, keys,
 };
 use crate::toml_reader::Reader;
-use crate::toml_reader::values::{one_of, quote};
+use crate::toml_reader::values::quote;
 use serde_json::json;
 use slackwater_core::tail::{BackoffConfig, RetryBudgetConfig};
 
@@ -83,7 +83,7 @@ impl Kind<RetryCauses> for Causes {
     ) -> Option<RetryCauses> {
         let mut all = RetryCauses::default();
         for item in reader.take_list(field)? {
-            let cause = reader.note(item.read(|value| one_of(value, &CAUSES), ""));
+            let cause = reader.note(item.read(|value| choice(value, &CAUSES), ""));
             all = cause.map_or(all, |cause| all.or(cause));
         }
         Some(all)

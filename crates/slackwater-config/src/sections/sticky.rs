@@ -90,7 +90,7 @@ impl SameSite {
 
 impl StickySettings {
     /// Reads the section, and what is probably not meant.
-    pub(super) fn read(reader: &mut Reader<'_>, prefix: &str) -> (Self, Option<Remark>) {
+    pub(super) fn read(reader: &mut Reader<'_>, prefix: &str) -> (Self, Vec<Remark>) {
         let settings: Self = table::read(reader, prefix);
         let header = field::<Self>(prefix, "header");
         if settings.by == StickyBy::Header
@@ -107,7 +107,30 @@ impl StickySettings {
             severity: Severity::Warning,
             about: said.mistake("browsers refuse a cookie for all sites that is not for TLS only; set cookie_secure = true"),
         });
-        (settings, remark)
+        let remarks = remark.into_iter().chain(settings.idle(reader, prefix));
+        let remarks = remarks.collect();
+        (settings, remarks)
+    }
+
+    /// Settings of stickiness where nothing is sticky.
+    fn idle(&self, reader: &Reader<'_>, prefix: &str) -> Option<Remark> {
+        let said = |key| reader.said(&field::<Self>(prefix, key));
+        if self.by != StickyBy::None || said("by").is_some() {
+            return None;
+        }
+        let about = reader.said_section(&format!("{prefix}sticky"))?;
+        let by_cookie = ["cookie", "cookie_age", "cookie_secure", "cookie_same_site"];
+        let by = match said("header") {
+            Some(_) => "\"header\"",
+            None if by_cookie.into_iter().any(|key| said(key).is_some()) => "\"cookie\"",
+            None => "\"cookie\", \"header\" or \"address\"",
+        };
+        Some(Remark {
+            severity: Severity::Warning,
+            about: about.mistake(format!(
+                "makes nothing sticky: without the key by each request goes where the policy says; add by = {by}"
+            )),
+        })
     }
 
     /// Whether its clients' cookie is that of `other`, too, so that each would overwrite the

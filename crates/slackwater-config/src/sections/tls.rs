@@ -8,13 +8,13 @@ use super::probe::readable_by_all;
 use super::show::file_name;
 use crate::table::{
     self, Boolean, Choice, Described, FILE, Judge, Kind, Maybe, Meaning, Number, Within, Written,
-    keys, settings,
+    choice, keys, settings,
 };
 use crate::tls::{
     ClientCertificates, ClientTls, HttpVersion, Identity, IdentityFiles, Resumption, ServerTls,
     TlsVersion, read_roots, system_roots,
 };
-use crate::toml_reader::values::{Unfit, found, one_of, quote, text};
+use crate::toml_reader::values::{Unfit, found, quote, text};
 use crate::toml_reader::{Item, Mistake, Reader, Remark, Said, Severity};
 use rustls::pki_types::ServerName;
 use serde_json::json;
@@ -327,7 +327,7 @@ impl Kind<Vec<HttpVersion>> for Protocols {
         let items = reader.take_list(field)?;
         let mut protocols = Vec::new();
         for item in &items {
-            let read = item.read(|value| one_of(value, HttpVersion::NAMES), "");
+            let read = item.read(|value| choice(value, HttpVersion::NAMES), "");
             match reader.note(read) {
                 Some(protocol) if protocols.contains(&protocol) => {
                     let name = protocol.as_str();
