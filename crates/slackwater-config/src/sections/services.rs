@@ -21,9 +21,7 @@ use crate::table::{self, Described, Judge, Kind, Meaning, settings};
 use crate::toml_reader::values::{Unfit, one_of, quote};
 use crate::toml_reader::{Reader, Remark, Setting};
 use serde_json::json;
-use slackwater_core::policy::{
-    Carried, DEFAULT_POLICY, POLICIES, PolicyEntry, PolicySettings, Reports,
-};
+use slackwater_core::policy::{DEFAULT_POLICY, POLICIES, PolicyEntry, PolicySettings, Reports};
 use toml::de::DeValue;
 
 /// What a service is called that has no name.
@@ -182,9 +180,7 @@ impl Section<'_> {
         if is_local_only && may_be_local && probe.transport.value != ProbeTransport::None {
             remarks.extend(remarks::unused_probes(reader, prefix));
         }
-        let goes_by_pool = policy.value.reports == Reports::Pool;
-        if goes_by_pool
-            && policy.value.carried == Carried::Nothing
+        if policy.value.removes_by_rate()
             && let Ok(fleet @ 1..) = u32::try_from(replicas.len())
         {
             let config = &policies.settings.prequal;
