@@ -113,6 +113,8 @@ async fn serve(
     };
     let recording = record.start(existing)?;
     outside.recorder = recording.as_ref().map(|it| it.recorder().clone());
+    // They are read at the admin server alone.
+    outside.keeps_decisions = config.admin.listen.is_some();
     // Before anything is served: whoever asked for an admin server wants to look at what happens.
     let admin_listener = config.admin.listen.map(|address| {
         inherited
