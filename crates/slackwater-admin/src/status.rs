@@ -7,7 +7,10 @@ use core::ops::AddAssign;
 use core::time::Duration;
 use serde::{Deserialize, Serialize};
 use slackwater_core::LoadReport;
+use slackwater_core::overload::{AdmissionView, Priority, Shed};
 use slackwater_core::policy::{Counters, PooledView, Score};
+use slackwater_core::report::Reported;
+use slackwater_core::tail::TieCounts;
 use slackwater_core::tracker::CapacitySource;
 use slackwater_telemetry::facts::SourceState;
 use slackwater_telemetry::facts::latency::{
@@ -21,8 +24,6 @@ use slackwater_telemetry::facts::{
 use slackwater_telemetry::latency_histogram::Latencies;
 use slackwater_telemetry::replica_state::ReplicaState;
 use slackwater_telemetry::trace::SpanCounts;
-use slackwater_tower::client::Reported;
-use slackwater_tower::server::admission::{AdmissionView, Priority, Shed, TieCounts};
 use std::collections::BTreeMap;
 use std::time::SystemTime;
 

@@ -36,7 +36,8 @@ use core::num::NonZeroU16;
 use core::time::Duration;
 use http::HeaderValue;
 use rustls::pki_types::ServerName;
-use slackwater_tower::server::TrackerConfig;
+use slackwater_core::report::PROBE_PATH;
+use slackwater_core::tracker::TrackerConfig;
 use std::path::{Path, PathBuf};
 
 /// How a report is written.
@@ -455,7 +456,7 @@ impl AgentConfig {
 
 fn read_probe_path(reader: &mut Reader<'_>) -> String {
     let Some(item) = reader.take("probe.path") else {
-        return slackwater_tower::wire::PROBE_PATH.to_owned();
+        return PROBE_PATH.to_owned();
     };
     let path = item
         .read(|value| PATH.read(value), PATH.expected)

@@ -5,26 +5,8 @@
 //! store for each report.
 
 use core::time::Duration;
+use slackwater_core::report::Reported;
 use slackwater_core::{Instant, LoadReport, ReplicaId, Rif};
-
-/// The last thing that a replica said of its load.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reported {
-    /// Which replica, or which part of one. What it says is of the whole.
-    pub replica: ReplicaId,
-    /// Requests in flight.
-    pub rif: Rif,
-    /// Estimated latency; `None`: it does not know. After a report that came with a response, and
-    /// said nothing of it, what it last said.
-    pub latency: Option<Duration>,
-    /// What it can carry, in thousandths of a request in flight; `None`: it does not say. Otherwise
-    /// as `latency`.
-    pub capacity_millirif: Option<u32>,
-    /// What a query costs there: CPU time, or the latency that stands for it; as above.
-    pub cost: Option<Duration>,
-    /// For how long it has been here.
-    pub age: Duration,
-}
 
 /// As it came.
 #[derive(Clone, Copy, Debug)]

@@ -97,7 +97,14 @@ async fn serve(config: Arc<AgentConfig>) -> Result<(), Fault> {
 
     let key = probe_key(&config)?;
     let peers = peers(&config, key.clone(), &sockets.probes)?;
-    let admission = config.queue.admission(peers);
+    let limit = config.queue.concurrency_limit();
+    let admission = limit.map(|limit| {
+        let queue = config.queue.queue.clone();
+        match peers {
+            None => Admission::new(queue, limit),
+            Some(peers) => Admission::tied(queue, limit, peers),
+        }
+    });
     let responders = answer_probes(sockets.probes, &load, key.as_ref(), admission.as_ref());
     let watchdog = supervisor::watchdog();
     let shared = Shared {

@@ -9,7 +9,7 @@ use http::{HeaderName, Request, Response, StatusCode};
 use slackwater_config::RequestIdSettings;
 use slackwater_core::policy::PickReason;
 use slackwater_core::{Quantile, ReplicaId, ReplicaIds};
-use slackwater_tower::response::GRPC_STATUS;
+use slackwater_http::GRPC_STATUS;
 use std::rc::Rc;
 
 fn recorder(settings: &AccessLogSettings) -> (Rc<RequestRecorder>, Arc<Queue>) {

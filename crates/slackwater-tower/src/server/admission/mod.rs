@@ -19,12 +19,12 @@ mod state;
 
 pub use body::AdmittedBody;
 pub use layer::{AdmissionFuture, AdmissionLayer, AdmissionService};
-pub use peers::{Peers, TieCounts};
+pub use peers::Peers;
 pub use slackwater_core::overload::{
     AdmissionView, Asks, ConcurrencyLimit, Discipline, GradientConfig, GradientSettings, Priority,
     QueueConfig, QueueSettings, Shed,
 };
-pub use slackwater_core::tail::{TiesConfig, TiesSettings};
+pub use slackwater_core::tail::{TieCounts, TiesConfig, TiesSettings};
 
 use crate::clock::Clock;
 use crate::wire::asks;
