@@ -4,9 +4,9 @@
 //!
 //! Every key of a service is read with a prefix: nothing, or `services.NAME.`.
 
-use super::assemble::read_service_timeouts;
 use super::discovery::{DiscoverySettings, FleetSource};
 use super::fleet::{Listener, note_loops, read_replicas};
+use super::kinds::{NAME_BYTES_MAX, is_name};
 use super::model::{ProbeTransport, ServiceConfig, Timeouts};
 use super::passive_health::read_passive_health;
 use super::policies::PolicySections;
@@ -28,8 +28,6 @@ use toml::de::DeValue;
 pub(super) const DEFAULT: &str = "default";
 /// The most services.
 const SERVICES_MAX: usize = 1024;
-/// The longest name of a service, in bytes.
-const NAME_BYTES_MAX: usize = 64;
 
 settings! {
     /// The keys of a service that stand in no section.
@@ -113,11 +111,6 @@ pub(super) fn read_services(
         ));
     }
     services
-}
-
-pub(super) fn is_name(name: &str) -> bool {
-    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
-    (1..=NAME_BYTES_MAX).contains(&name.len()) && name.bytes().all(fits)
 }
 
 /// Where one service's keys are, and whom its replicas must not be.
@@ -236,4 +229,13 @@ fn note_blind(
             "found \"none\" with policy = {name:?}, {why}; expected \"udp\" or \"http\""
         )));
     }
+}
+
+/// The timeouts that a service may have of its own; the others as they are for all.
+fn read_service_timeouts(reader: &mut Reader<'_>, prefix: &str, whole: &Timeouts) -> Timeouts {
+    let mut timeouts = whole.clone();
+    table::read_keys(reader, prefix, &mut timeouts, |name| {
+        Timeouts::OF_SERVICE.contains(&name)
+    });
+    timeouts
 }
