@@ -1,8 +1,7 @@
 //! The two text formats, which differ in little: `OpenMetrics` has units, names counters without
 //! `_total`, and marks its end.
 
-use super::registry::{Family, Kind};
-use super::scrape::Scrape;
+use super::metric::{Kind, Metric};
 use core::fmt::Write;
 use http::HeaderMap;
 use http::header::ACCEPT;
@@ -60,11 +59,21 @@ impl Format {
 pub(crate) struct Samples<'t> {
     text: &'t mut String,
     format: Format,
-    family: &'static Family,
+    metric: &'static Metric,
     is_begun: bool,
 }
 
-impl Samples<'_> {
+impl<'t> Samples<'t> {
+    /// None so far.
+    pub(super) const fn new(text: &'t mut String, format: Format, metric: &'static Metric) -> Self {
+        Self {
+            text,
+            format,
+            metric,
+            is_begun: false,
+        }
+    }
+
     /// A whole number.
     pub(super) fn count(&mut self, labels: &[&str], value: u64) {
         let suffix = self.suffix();
@@ -126,23 +135,23 @@ impl Samples<'_> {
     }
 
     const fn suffix(&self) -> &'static str {
-        match self.family.kind {
+        match self.metric.kind {
             Kind::Counter => "_total",
             Kind::Gauge | Kind::Histogram => "",
         }
     }
 
     fn begin(&mut self) {
-        let Family {
+        let Metric {
             name, kind, help, ..
-        } = self.family;
-        let (kind, full) = (kind.as_str(), self.family.full_name());
+        } = self.metric;
+        let (kind, full) = (kind.as_str(), self.metric.full_name());
         let name = match self.format {
             Format::Prometheus => &*full,
             Format::OpenMetrics => name,
         };
         let _ = writeln!(self.text, "# HELP {name} {help}\n# TYPE {name} {kind}");
-        if let (Format::OpenMetrics, Some(unit)) = (self.format, self.family.unit()) {
+        if let (Format::OpenMetrics, Some(unit)) = (self.format, self.metric.unit()) {
             let _ = writeln!(self.text, "# UNIT {name} {unit}");
         }
     }
@@ -160,13 +169,13 @@ impl Samples<'_> {
         }
         debug_assert_eq!(
             values.len(),
-            self.family.labels.len(),
+            self.metric.labels.len(),
             "{}",
-            self.family.name
+            self.metric.name
         );
-        self.text.push_str(self.family.name);
+        self.text.push_str(self.metric.name);
         self.text.push_str(suffix);
-        let labels = self.family.labels.iter().map(|label| label.name);
+        let labels = self.metric.labels.iter().map(|label| label.name);
         let labels = labels.zip(values.iter().copied());
         let mut before = "{";
         for (name, value) in labels.chain(bound.map(|bound| ("le", bound))) {
@@ -207,22 +216,6 @@ fn push_escaped(text: &mut String, value: &str) {
             other => text.push(other),
         }
     }
-}
-
-/// Writes a metric; nothing at all if it has no samples now.
-pub(super) fn write_family(
-    text: &mut String,
-    format: Format,
-    family: &'static Family,
-    scrape: &Scrape<'_>,
-) {
-    let mut samples = Samples {
-        text,
-        format,
-        family,
-        is_begun: false,
-    };
-    (family.write)(scrape, &mut samples);
 }
 
 /// Marks the end, where that is done.

@@ -5,6 +5,7 @@
 //! from in `sources`, what is told of it in `status`.
 
 mod reload;
+mod same_listeners;
 mod sources;
 mod status;
 mod tls;

@@ -5,25 +5,13 @@ use super::balancing::Balancing;
 use super::meter::Ending;
 use super::network::Message;
 use super::probing::probe_of;
-use super::query::{Attempt, Key, Query, Stage, slot_number};
+use super::query::{Attempt, Key, Query, Stage, asked, slot_number};
 use super::replicas::Responses;
 use super::{Engine, Timer};
 use crate::machine::{JobId, Time};
 use slackwater_core::policy::{self, Decision, Event, Outcome, Pick, Ticket};
 use slackwater_core::tail::WatchEnd;
-use slackwater_core::{Instant, LoadReport, ReplicaId};
-
-/// What a policy is asked: for a first copy, or for one more that goes elsewhere.
-pub(super) fn asked<'a>(
-    first: policy::Query<'static>,
-    avoid: &'a [ReplicaId],
-) -> policy::Query<'a> {
-    if avoid.is_empty() {
-        first
-    } else {
-        policy::Query::hedge(avoid)
-    }
-}
+use slackwater_core::{Instant, LoadReport};
 
 impl Engine {
     /// A query arrives at its client.

@@ -1,7 +1,7 @@
 //! Probes on their way, and the synchronous rounds that wait for them.
 
-use super::attempts::asked;
 use super::network::Message;
+use super::query::asked;
 use super::query::{Key, Numbered};
 use super::replicas::Agent;
 use super::{Engine, Timer};

@@ -6,8 +6,9 @@
 
 use super::body::TrackedBody;
 use super::counts::add_one;
+use super::ends::end_by_head;
 use super::{Load, QueryInFlight};
-use crate::response::{BytesLeft, head_outcome, trailers_outcome};
+use crate::response::BytesLeft;
 use crate::wire::carried::write_said;
 use crate::wire::{PROBE_PATH, ProbeKey, headers, signed};
 use core::pin::Pin;
@@ -17,7 +18,6 @@ use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body::Body;
 use pin_project_lite::pin_project;
 use slackwater_core::overload::Shed;
-use slackwater_core::policy::Outcome;
 use slackwater_core::tracker::End;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -187,29 +187,6 @@ fn report(
         signed::sign_report(key, &challenge, answer);
     }
     Ok(())
-}
-
-/// What a response's head says of its query: failed at a status of 500 or more, or a gRPC status
-/// that blames the server: `UNKNOWN`, `DEADLINE_EXCEEDED`, `RESOURCE_EXHAUSTED`, `UNIMPLEMENTED`,
-/// `INTERNAL`, `UNAVAILABLE`, `DATA_LOSS`. A push-back (429 or 503 with `retry-after`, gRPC's with
-/// `grpc-retry-pushback-ms`) is load and no failure: it ends as if it had been given up, and its
-/// latency is no sample. For [`QueryInFlight::head_ready`]; [`LoadLayer`] does this itself, and the
-/// same with a body's trailers.
-pub fn end_by_head<B>(response: &Response<B>) -> End {
-    end_of(head_outcome(response.status(), response.headers()))
-}
-
-/// As [`end_by_head`], by trailers.
-pub fn end_by_trailers(trailers: &HeaderMap) -> End {
-    end_of(trailers_outcome(trailers, Outcome::Success))
-}
-
-const fn end_of(outcome: Outcome) -> End {
-    match outcome {
-        Outcome::Success => End::Success,
-        Outcome::PushedBack => End::Cancelled,
-        _ => End::Failed,
-    }
 }
 
 impl<S, B, RB> Service<Request<B>> for LoadService<S>
