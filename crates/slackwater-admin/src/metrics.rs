@@ -43,14 +43,14 @@ pub(super) use {family::Family, metric::Kind, registry::SUBJECTS};
 pub(super) struct Metrics {
     folding: Mutex<Folding>,
     /// That there are more has been said.
-    is_told: AtomicBool,
+    is_logged: AtomicBool,
 }
 
 impl Default for Metrics {
     fn default() -> Self {
         Self {
             folding: Mutex::new(Folding::new(1_000)),
-            is_told: AtomicBool::new(false),
+            is_logged: AtomicBool::new(false),
         }
     }
 }
@@ -68,7 +68,7 @@ impl Metrics {
         let mut folding = self.folding.lock().unwrap_or_else(PoisonError::into_inner);
         let scrape = Scrape::new(facts, status, &mut folding);
         drop(folding);
-        if scrape.folded() > 0 && !self.is_told.swap(true, Relaxed) {
+        if scrape.folded() > 0 && !self.is_logged.swap(true, Relaxed) {
             tracing::warn!(
                 replicas = scrape.folded(),
                 "replicas beyond admin.metrics_replicas_max have no series of their own in the metrics"

@@ -66,7 +66,7 @@ pub struct AdminServer {
 
 /// What the server's own paths tell of.
 #[derive(Clone)]
-struct Told {
+struct OwnPaths {
     source: Arc<dyn StatusSource>,
     lifecycle: Lifecycle,
     started_at: Instant,
@@ -114,7 +114,7 @@ impl AdminServer {
             connections_max.div_ceil(2),
             extra,
         );
-        let told = Told {
+        let told = OwnPaths {
             source,
             lifecycle,
             started_at: Instant::now(),
@@ -129,7 +129,7 @@ impl AdminServer {
         .with_own_paths(&told)
     }
 
-    fn with_own_paths(self, told: &Told) -> Self {
+    fn with_own_paths(self, told: &OwnPaths) -> Self {
         let (status, metrics, ready) = (told.clone(), told.clone(), told.clone());
         let (events, history) = (Arc::clone(&self.live), Arc::clone(&self.live));
         self.get("/status", move |_| {
@@ -411,7 +411,7 @@ fn readiness(phase: Phase) -> Reply {
     }
 }
 
-impl Told {
+impl OwnPaths {
     fn status(&self, answer: impl FnOnce(&Facts, &Status) -> Reply) -> Reply {
         let facts = self.source.facts();
         let uptime = self.started_at.elapsed();

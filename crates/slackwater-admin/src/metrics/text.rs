@@ -99,7 +99,7 @@ impl<'t> Samples<'t> {
         let mut bound = String::new();
         let mut first = 0;
         for (bucket, (bound_us, up_to)) in latencies.up_to_bounds().enumerate() {
-            if is_told(bound_us) {
+            if is_written(bound_us) {
                 bound.clear();
                 // With a point, as OpenMetrics wants it. A string takes everything, here and below.
                 let _ = write!(bound, "{:?}", bound_us as f64 / 1e6);
@@ -191,7 +191,7 @@ impl<'t> Samples<'t> {
 
 /// Three bounds of each power of ten are told; with all seven of many replicas a scrape would be
 /// long.
-const fn is_told(bound_us: u64) -> bool {
+const fn is_written(bound_us: u64) -> bool {
     let mut leading = bound_us;
     while leading >= 100 && leading.is_multiple_of(10) {
         leading /= 10;
@@ -257,7 +257,7 @@ mod tests {
     #[test]
     fn three_bounds_of_each_power_of_ten_are_told() {
         let all = slackwater_telemetry::latency_histogram::BOUNDS_US;
-        let told: Vec<_> = all.into_iter().filter(|bound| is_told(*bound)).collect();
+        let told: Vec<_> = all.into_iter().filter(|bound| is_written(*bound)).collect();
         assert_eq!(told[..4], [100, 250, 500, 1_000]);
         assert_eq!(told[told.len() - 3..], [10_000_000, 25_000_000, 50_000_000]);
         assert_eq!(told.len(), 18);

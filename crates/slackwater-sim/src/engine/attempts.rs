@@ -103,7 +103,7 @@ impl Engine {
             if query.measured && !query.is_out() {
                 self.meter.picked(&pick);
             }
-            self.tell_query(query.client, to);
+            self.share_query(query.client, to);
         }
         self.send(key, self.replicas.number(to), Some(pick.ticket));
     }
@@ -182,7 +182,7 @@ impl Engine {
             let served = replica.serve(self.now, JobId(slot), attempt);
             attempt.stage = Stage::Served(served);
             self.replicas.changed(number as usize);
-            self.tell_begun(number);
+            self.report_begun(number);
             return;
         }
         if let Some(central) = self.balancing.central() {
@@ -229,7 +229,7 @@ impl Engine {
             self.answer(slot, outcome);
         }
         self.replicas.give_back(finished);
-        self.tell_begun(slot_number(number));
+        self.report_begun(slot_number(number));
     }
 
     /// Sends a copy's end back to its client.
@@ -253,7 +253,7 @@ impl Engine {
         let is_over = outcome == Outcome::Success || !query.is_out();
         self.give_back(client, attempt.ticket, outcome);
         if let Some(report) = attempt.carried {
-            self.tell_carried(client, attempt.replica, &report);
+            self.report_carried(client, attempt.replica, &report);
         }
         let (ending, watched) = match outcome {
             Outcome::Success if is_first => (Ending::Answered, WatchEnd::Answered),
@@ -268,7 +268,7 @@ impl Engine {
     /// Tells the client's policy what the replica said with its answer, if it still knows the
     /// replica.
     #[inline]
-    fn tell_carried(&mut self, client: u32, replica: u32, report: &LoadReport) {
+    fn report_carried(&mut self, client: u32, replica: u32, report: &LoadReport) {
         if let Some(id) = self.replicas.at(replica as usize).id
             && let Some(client) = self.balancing.client(client)
         {
@@ -346,7 +346,7 @@ impl Engine {
             if let Some(central) = self.balancing.central() {
                 central.finished(number);
             }
-            self.tell_begun(number);
+            self.report_begun(number);
         }
     }
 

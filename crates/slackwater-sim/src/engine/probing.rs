@@ -159,7 +159,7 @@ impl Engine {
                     client.handle(now, report.map_or(lost, |report| Event::Report(id, report)));
                 }
                 if let Some(report) = &probe.report {
-                    self.tell_answer(probe.client, probe.replica, report);
+                    self.share_answer(probe.client, probe.replica, report);
                 }
             }
             Purpose::Round(key, id) => {

@@ -10,7 +10,7 @@ use slackwater_core::{Instant, LoadReport, ReplicaId, Rif};
 
 /// As it came.
 #[derive(Clone, Copy, Debug)]
-struct Said {
+struct LastReport {
     rif: Rif,
     latency: Option<Duration>,
     capacity_millirif: Option<u32>,
@@ -18,7 +18,7 @@ struct Said {
     at: Instant,
 }
 
-impl Said {
+impl LastReport {
     fn new(now: Instant, report: &LoadReport) -> Self {
         Self {
             rif: report.rif,
@@ -33,7 +33,7 @@ impl Said {
 /// The last report of each replica of the fleet, by the index of its name. Whoever is not in the
 /// fleet is not listened to.
 #[derive(Debug, Default)]
-pub(super) struct LastReports(Vec<Option<(ReplicaId, Option<Said>)>>);
+pub(super) struct LastReports(Vec<Option<(ReplicaId, Option<LastReport>)>>);
 
 impl LastReports {
     /// A replica is in the fleet from now on, and has said nothing yet.
@@ -60,7 +60,7 @@ impl LastReports {
         if let Some(Some((owner, said))) = self.0.get_mut(replica.index())
             && *owner == replica
         {
-            *said = Some(Said::new(now, report));
+            *said = Some(LastReport::new(now, report));
         }
     }
 
@@ -70,9 +70,9 @@ impl LastReports {
         if let Some(Some((owner, said))) = self.0.get_mut(replica.index())
             && *owner == replica
         {
-            let told = Said::new(now, report);
+            let told = LastReport::new(now, report);
             *said = Some(match *said {
-                Some(before) => Said {
+                Some(before) => LastReport {
                     latency: told.latency.or(before.latency),
                     capacity_millirif: told.capacity_millirif.or(before.capacity_millirif),
                     cost: told.cost.or(before.cost),

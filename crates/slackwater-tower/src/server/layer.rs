@@ -9,7 +9,7 @@ use super::counts::add_one;
 use super::ends::end_by_head;
 use super::{Load, QueryInFlight};
 use crate::response::BytesLeft;
-use crate::wire::carried::write_said;
+use crate::wire::carried::write_load;
 use crate::wire::{PROBE_PATH, ProbeKey, headers, signed};
 use core::pin::Pin;
 use core::task::{Context, Poll, ready};
@@ -304,7 +304,7 @@ fn track<RB: Body>(
     let status = response.status();
     query.head_ready(end_by_head(&response));
     if reports {
-        write_said(query.said(), response.headers_mut());
+        write_load(query.carried_load(), response.headers_mut());
     }
     let bytes_left =
         BytesLeft::of_response(status, response.headers(), response.body(), asks_head_only);

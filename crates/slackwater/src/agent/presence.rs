@@ -31,7 +31,7 @@ struct Shared {
     /// A copy of the state's, for requests.
     withdrawn: AtomicBool,
     /// The server has answered since somebody last asked.
-    heard: AtomicBool,
+    answered: AtomicBool,
     lost: Notify,
     refused: AtomicU64,
 }
@@ -52,7 +52,7 @@ impl Presence {
                 lifecycle,
                 state: Mutex::default(),
                 withdrawn: AtomicBool::new(false),
-                heard: AtomicBool::new(false),
+                answered: AtomicBool::new(false),
                 lost: Notify::new(),
                 refused: AtomicU64::new(0),
             }),
@@ -65,17 +65,17 @@ impl Presence {
     }
 
     /// The server gave a response, so it is there.
-    pub(super) fn hear(&self) {
+    pub(super) fn note_answer(&self) {
         // Read first: between two checks only one request has to take the cache line from the
         // others.
-        if !self.shared.heard.load(Ordering::Relaxed) {
-            self.shared.heard.store(true, Ordering::Relaxed);
+        if !self.shared.answered.load(Ordering::Relaxed) {
+            self.shared.answered.store(true, Ordering::Relaxed);
         }
     }
 
     /// Whether the server gave a response since the last call.
-    pub(super) fn was_heard(&self) -> bool {
-        self.shared.heard.swap(false, Ordering::Relaxed)
+    pub(super) fn has_answered(&self) -> bool {
+        self.shared.answered.swap(false, Ordering::Relaxed)
     }
 
     /// A connection to the server failed: the agent withdraws, unless it has already.
@@ -192,10 +192,10 @@ mod tests {
     #[test]
     fn what_was_heard_is_told_once() {
         let (presence, ..) = presence();
-        assert!(!presence.was_heard());
-        presence.hear();
-        presence.hear();
-        assert!(presence.was_heard());
-        assert!(!presence.was_heard());
+        assert!(!presence.has_answered());
+        presence.note_answer();
+        presence.note_answer();
+        assert!(presence.has_answered());
+        assert!(!presence.has_answered());
     }
 }

@@ -465,7 +465,7 @@ async fn run(mut wire: Wire<Rc<Load>>, connection: SharedConnection, load: Rc<Lo
     let is_busy = load.streams.get() > 0;
     load.ends.add_one(match connection.borrow().ended() {
         Some(Ended::Failed(io::ErrorKind::TimedOut)) => ReplicaEnd::Late,
-        Some(Ended::Closed | Ended::Told(_)) if !is_busy => ReplicaEnd::Closed,
+        Some(Ended::Closed | Ended::GoneAway(_)) if !is_busy => ReplicaEnd::Closed,
         Some(_) => ReplicaEnd::Failed,
         None => load.end.get(),
     });

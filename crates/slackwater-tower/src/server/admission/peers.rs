@@ -72,7 +72,7 @@ impl Peers {
     }
 
     /// Tells the twin's replica that the copy has begun here.
-    pub(super) fn tell(&self, tie: Tie) {
+    pub(super) fn send_begun(&self, tie: Tie) {
         let mut datagram = [0; DATAGRAM_BYTES_MAX];
         let bytes = encode_begun(tie.name, self.key.as_ref(), &mut datagram);
         let sent = match (tie.twin, &self.v4, &self.v6) {
