@@ -10,7 +10,9 @@ use crate::output::print;
 use crate::sim;
 use core::fmt::Write as _;
 use slackwater_config::Fault;
-use slackwater_config::toml_reader::{Mistake, Mistakes, Place, Source};
+#[cfg(feature = "sim")]
+use slackwater_config::toml_reader::{Mistake, Place};
+use slackwater_config::toml_reader::{Mistakes, Source};
 use slackwater_config::{
     AdminSettings, AgentConfig, Config, FleetSource, LoadedFile, ProbeTransport, ReplicaConfig,
     ServiceConfig, Variables, agent_json_schema, json_schema, read_fleet_file,
