@@ -11,7 +11,6 @@ use super::status::ServiceParts;
 use super::tls::Tls;
 use super::worker::{Command, ListenerPlan, Plan, ServicePlan, forwards_certificates};
 use super::{Listener, OpenedAnew, Proxy, ServiceSource, next_number, numbered, parts};
-use crate::discovery::{Discovery, Fleet};
 use crate::forward::forwards_ends;
 use crate::health::Health;
 use crate::service::orders::Orders;
@@ -21,6 +20,7 @@ use slackwater_config::{
     AdminSettings, Config, DiscoverySettings, FleetSource, ListenerConfig, ServiceConfig,
     TracingSettings,
 };
+use slackwater_discovery::{Discovery, Fleet};
 use std::sync::Arc;
 use tokio::sync::{oneshot, watch};
 

@@ -5,7 +5,6 @@
 
 use super::tls::Tls;
 use crate::access_log::Switch;
-use crate::discovery::{Discovery, Fleet};
 use crate::forward::{ConnectionCounts, unreadable_requests};
 use crate::health::{Health, ReplicaHealth};
 use crate::record::Recorder;
@@ -14,6 +13,7 @@ use crate::service::ServiceView;
 use crate::service::orders::Orders;
 use crate::traces;
 use slackwater_config::{Config, HealthCheck, ProbeTransport, ReplicaConfig, ServiceConfig};
+use slackwater_discovery::{Discovery, Fleet};
 use slackwater_telemetry::facts::{
     Facts, HealthFacts, ReloadFacts, ReplicaFacts, ServiceFacts, StatusSource,
 };

@@ -2,8 +2,8 @@
 //! `file_watch` has it.
 
 use super::live::{Followed, Look};
-use crate::file_watch::{FileWatch, Pace};
 use core::time::Duration;
+use slackwater_discovery::file_watch::{FileWatch, Pace};
 use slackwater_telemetry::facts::CertificateFacts;
 use std::io;
 use std::path::PathBuf;

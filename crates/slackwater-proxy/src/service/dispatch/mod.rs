@@ -19,7 +19,6 @@ mod tying;
 
 pub(crate) use attempts::DispatchOptions;
 
-use crate::discovery::Fleet;
 use crate::forward::{Deadlines, Origin, ReplicaCounts, ReplicaEnds, ReplicaOptions, RequestBody};
 use crate::health::Health;
 use crate::record::Recorder;
@@ -43,6 +42,7 @@ use slackwater_config::{Limits, ReplicaProtocol, ServiceConfig};
 use slackwater_core::health::build;
 use slackwater_core::policy::{Carried, Explanation, Query};
 use slackwater_core::{Instant as CoreInstant, ReplicaId};
+use slackwater_discovery::Fleet;
 use slackwater_recording::Stream;
 use slackwater_telemetry::exemplars::Reference;
 use slackwater_telemetry::facts::WorkerFacts;

@@ -16,7 +16,7 @@ use std::time::SystemTime;
 
 /// Reads a file whenever it changes.
 #[derive(Debug)]
-pub(crate) struct FileSource {
+pub struct FileSource {
     file: PathBuf,
     probe_port: Option<NonZeroU16>,
     tls: Option<ClientTls>,
@@ -33,7 +33,7 @@ impl FileSource {
     ///
     /// Every mistake in the file: whoever starts hears of it, and not of requests without a
     /// replica.
-    pub(crate) fn open(
+    pub fn open(
         file: PathBuf,
         probe_port: Option<NonZeroU16>,
         tls: Option<ClientTls>,
@@ -85,9 +85,9 @@ impl Source for FileSource {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Discovery;
-    use super::super::tests::Folder;
     use super::*;
+    use crate::Discovery;
+    use crate::testing::Folder;
     use slackwater_config::GuardSettings;
     use std::fs;
     use std::sync::Arc;

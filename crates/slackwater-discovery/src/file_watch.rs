@@ -11,12 +11,12 @@ use std::path::{Path, PathBuf};
 
 /// How closely files are looked at.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Pace {
+pub struct Pace {
     /// How often is looked.
-    pub(crate) period: Duration,
+    pub period: Duration,
     /// How long all files must have stood still: pairs that belong together are seldom written in
     /// one step.
-    pub(crate) settled: Duration,
+    pub settled: Duration,
 }
 
 impl Default for Pace {
@@ -68,7 +68,7 @@ impl FileWatch {
     }
 
     /// The same, at another pace.
-    pub(crate) fn with_pace(files: Vec<PathBuf>, pace: Pace) -> Self {
+    pub fn with_pace(files: Vec<PathBuf>, pace: Pace) -> Self {
         let seen = stamps(&files);
         Self { files, seen, pace }
     }
@@ -111,7 +111,7 @@ fn stamps(files: &[PathBuf]) -> Vec<Option<Stamp>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::discovery::tests::Folder;
+    use crate::testing::Folder;
     use futures_util::FutureExt;
     use std::fs;
     use std::os::unix::fs::symlink;

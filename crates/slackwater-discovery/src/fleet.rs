@@ -15,25 +15,26 @@ pub struct Fleet {
 
 /// What must be done to come from one fleet to another.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct FleetChange {
+pub struct FleetChange {
     /// Places in the new fleet of those that were not in the old one.
-    pub(crate) joined: Vec<usize>,
+    pub joined: Vec<usize>,
     /// Addresses of those that are not in the new one.
-    pub(crate) left: Vec<SocketAddr>,
+    pub left: Vec<SocketAddr>,
     /// Places in the new fleet of those that take queries where they did, and are otherwise not
     /// what they were.
-    pub(crate) altered: Vec<usize>,
+    pub altered: Vec<usize>,
 }
 
 impl FleetChange {
-    pub(crate) fn is_empty(&self) -> bool {
+    /// Whether nothing changes.
+    pub fn is_empty(&self) -> bool {
         self.joined.is_empty() && self.left.is_empty() && self.altered.is_empty()
     }
 }
 
 impl Fleet {
     /// The replicas, in this order. Of those with one address the first one counts.
-    pub(crate) fn new(replicas: impl IntoIterator<Item = ReplicaConfig>) -> Self {
+    pub fn new(replicas: impl IntoIterator<Item = ReplicaConfig>) -> Self {
         let mut replicas: Vec<_> = replicas.into_iter().collect();
         let mut taken = BTreeSet::new();
         replicas.retain(|replica| taken.insert(replica.address));
@@ -63,7 +64,7 @@ impl Fleet {
     }
 
     /// What makes `next` of this one.
-    pub(crate) fn change_to(&self, next: &Self) -> FleetChange {
+    pub fn change_to(&self, next: &Self) -> FleetChange {
         let mut before = self.by_address();
         let mut change = FleetChange::default();
         for (index, replica) in next.replicas.iter().enumerate() {
@@ -85,8 +86,8 @@ impl Fleet {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{fleet, replica};
     use super::*;
+    use crate::testing::{fleet, replica};
 
     #[test]
     fn the_order_of_a_list_means_nothing_and_an_address_counts_once() {

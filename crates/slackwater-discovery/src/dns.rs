@@ -38,7 +38,7 @@ const NEGATIVE_TTL: Duration = Duration::from_secs(5);
 
 /// Asks the DNS; one for the whole process, cheap to clone.
 #[derive(Clone)]
-pub(crate) struct Resolver(TokioResolver);
+pub struct Resolver(TokioResolver);
 
 impl Resolver {
     /// Reads the system's settings, unless servers are given.
@@ -46,7 +46,7 @@ impl Resolver {
     /// # Errors
     ///
     /// The system's settings cannot be read.
-    pub(crate) fn new(dns: &DnsServers) -> Result<Self, String> {
+    pub fn new(dns: &DnsServers) -> Result<Self, String> {
         let told = |error: NetError| {
             format!(
                 "the system's DNS settings cannot be used ({error}); name servers in dns.servers"
@@ -134,7 +134,7 @@ struct Unknown(String);
 
 /// Looks a name up, again and again.
 #[derive(Debug)]
-pub(crate) struct DnsSource {
+pub struct DnsSource {
     resolver: Resolver,
     name: DnsName,
     probe_port: Option<NonZeroU16>,
@@ -152,7 +152,7 @@ impl DnsSource {
     /// `probe_port` is where probes go; otherwise they go to the replica's own port. `server_name`
     /// is what certificates must be for, where it is not the host that the address was found for.
     /// What is found at `own` is left out. `seed` is for when to ask.
-    pub(crate) fn new(
+    pub fn new(
         resolver: Resolver,
         name: DnsName,
         probe_port: Option<NonZeroU16>,

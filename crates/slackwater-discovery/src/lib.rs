@@ -9,32 +9,33 @@
 //! |---|---|
 //! | a fleet as a value, and what changes from one to the next | `fleet` |
 //! | which lists are believed | `guard` |
-//! | from a source to whoever wants to know | `follow` |
+//! | from a source to those that follow it | `follow` |
 //! | names in the DNS: addresses and services | `dns`, `schedule` |
-//! | a file that somebody keeps up to date | `file` |
+//! | a file that another program keeps up to date | `file`, `file_watch` |
 //!
 //! Another kind of source (an orchestrator, a registry) is one file here, and one key in
-//! `config/discovery.rs`.
+//! `slackwater-config`.
 
 mod dns;
 mod file;
+pub mod file_watch;
 mod fleet;
 mod follow;
 mod guard;
 mod schedule;
-#[cfg(test)]
-pub(crate) mod tests;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 
-pub(crate) use dns::{DnsSource, Resolver};
-pub(crate) use file::FileSource;
-pub use fleet::Fleet;
+pub use dns::{DnsSource, Resolver};
+pub use file::FileSource;
+pub use fleet::{Fleet, FleetChange};
 pub use follow::Discovery;
 
 use futures_util::future::BoxFuture;
 use std::time::SystemTime;
 
 /// Says who is in a fleet.
-pub(crate) trait Source: Send + 'static {
+pub trait Source: Send + 'static {
     /// What it asks, for the log and the status: `dns web.internal:8080`.
     fn name(&self) -> String;
 

@@ -28,7 +28,7 @@ pub struct Discovery {
 
 impl Discovery {
     /// A fleet that does not change by itself: the one that is in `fleets`.
-    pub(crate) fn list(fleets: watch::Sender<Arc<Fleet>>) -> Self {
+    pub fn list(fleets: watch::Sender<Arc<Fleet>>) -> Self {
         let state = SourceState {
             source: "list".to_owned(),
             ..SourceState::default()
@@ -42,7 +42,7 @@ impl Discovery {
 
     /// Follows a source from now on; until it says something that is believed, the fleet is the one
     /// that is in `fleets`. Needs a tokio runtime. `service` is for the log.
-    pub(crate) fn follow(
+    pub fn follow(
         service: &str,
         source: impl Source,
         settings: GuardSettings,
@@ -68,7 +68,7 @@ impl Discovery {
     }
 
     /// Where the fleet of now is, and every one to come.
-    pub(crate) const fn fleets(&self) -> &watch::Sender<Arc<Fleet>> {
+    pub const fn fleets(&self) -> &watch::Sender<Arc<Fleet>> {
         &self.fleets
     }
 
@@ -84,7 +84,7 @@ impl Discovery {
 
     /// Waits until the source has spoken for the first time, be it to say that it does not know; a
     /// list has, and a file that could be opened.
-    pub(crate) async fn spoken(&self) {
+    pub async fn spoken(&self) {
         if self.task.is_some() {
             let mut states = self.states.clone();
             let _ = states.wait_for(SourceState::has_spoken).await;
@@ -216,8 +216,8 @@ fn names(mut all: impl Iterator<Item = String>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{Told, fleet, holding};
     use super::*;
+    use crate::testing::{Told, fleet, holding};
     use core::time::Duration;
     use slackwater_core::Quantile;
     use tokio::sync::mpsc;

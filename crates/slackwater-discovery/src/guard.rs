@@ -110,8 +110,8 @@ pub(super) fn replicas(count: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::fleet;
     use super::*;
+    use crate::testing::fleet;
     use core::time::Duration;
     use slackwater_core::Quantile;
 

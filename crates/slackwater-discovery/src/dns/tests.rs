@@ -1,8 +1,8 @@
 //! Against a name server of the test's own.
 
-use super::super::Discovery;
-use super::super::tests::holding;
 use super::*;
+use crate::Discovery;
+use crate::testing::holding;
 use hickory_resolver::proto::op::{Message, ResponseCode};
 use hickory_resolver::proto::rr::Name;
 use hickory_resolver::proto::rr::rdata::{A, AAAA, SRV};
