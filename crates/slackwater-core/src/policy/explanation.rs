@@ -7,7 +7,7 @@
 //! proportion to what is noted. Without one, a choice costs what it always did.
 
 use crate::policy::health_view::HealthState;
-use crate::policy::observe::PooledView;
+use crate::policy::pooled_view::PooledView;
 use crate::policy::query::PickReason;
 use crate::replica::ReplicaId;
 use alloc::vec::Vec;

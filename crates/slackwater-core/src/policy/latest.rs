@@ -25,7 +25,7 @@ pub(in crate::policy) use rule::{LatestLoad, LatestRule, Reported};
 use crate::draw::Draw;
 use crate::policy::explanation::{self, Explanation};
 use crate::policy::fleet::Fleet;
-use crate::policy::observe::PooledView;
+use crate::policy::pooled_view::PooledView;
 use crate::policy::prequal::PrequalConfig;
 use crate::policy::probed::rank::{self, Place, Rank};
 use crate::policy::probed::{Choice, Client, Compared, Keep};

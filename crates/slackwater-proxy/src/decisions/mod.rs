@@ -13,6 +13,7 @@ mod answer;
 mod archive;
 mod decision;
 mod keeper;
+mod names;
 mod ring;
 mod sentences;
 #[cfg(test)]

@@ -12,8 +12,9 @@ use crate::draw::Draw;
 use crate::policy::candidates::Candidates;
 use crate::policy::entry::{PolicyEntry, Reports};
 use crate::policy::explanation::Score;
+use crate::policy::outcome::Outcome;
 use crate::policy::polled::{ChoosePolled, Polled};
-use crate::policy::query::{Outcome, PickReason};
+use crate::policy::query::PickReason;
 use crate::policy::settings::{
     ConfigError, Settings, Valid, require_choices, require_period, section,
 };

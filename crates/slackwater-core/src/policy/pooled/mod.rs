@@ -18,7 +18,7 @@ mod reuse;
 use crate::draw::Draw;
 use crate::fixed::{ONE, Rate};
 use crate::policy::explanation::{Candidate, Explanation, Score};
-use crate::policy::observe::PooledView;
+use crate::policy::pooled_view::PooledView;
 use crate::policy::prequal::PrequalConfig;
 use crate::policy::probed::rank::Order;
 use crate::policy::probed::{Choice, Client, Compared, Keep};

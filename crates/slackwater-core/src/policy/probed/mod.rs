@@ -23,14 +23,14 @@ pub(in crate::policy) mod recent_mean;
 pub(in crate::policy) mod rif_limit;
 mod sounding;
 
-pub(in crate::policy) use local::LocalArrival;
 pub(in crate::policy) use probing::draw_distinct;
 
 use crate::draw::{Draw, below};
 use crate::fixed::{Accumulator, ONE, Quantile, Rate};
 use crate::policy::explanation::{Explanation, Score};
 use crate::policy::fleet::{Changed, Fleet};
-use crate::policy::observe::{Counters, PooledView};
+use crate::policy::observe::Counters;
+use crate::policy::pooled_view::PooledView;
 use crate::policy::prequal::PrequalConfig;
 use crate::policy::query::{Head, PickReason, Query};
 use crate::replica::ReplicaId;

@@ -2,11 +2,10 @@
 //! would take.
 
 use super::super::app::App;
-use super::super::message::PooledReport;
+use super::super::message::{PooledReport, RifLimit};
 use super::super::words::{UNKNOWN, age, cut, latency, latency_if_any, plural};
 use super::bar;
 use super::canvas::Canvas;
-use super::events::limit_words;
 use crate::terminal::line::{Ink, Line};
 use crate::terminal::words;
 
@@ -225,6 +224,17 @@ fn first_ones(reports: &[PooledReport]) -> &[PooledReport] {
     let is_drawn = score_us.is_some() && !reports[0].next;
     let equals = reports.iter().take_while(|it| it.score_us == score_us);
     &reports[..if is_drawn { equals.count() } else { 1 }]
+}
+
+/// The limit, and between which it lies where workers differ.
+pub(super) fn limit_words(limit: RifLimit) -> String {
+    let [min, median, max] =
+        [limit.min, limit.median, limit.max].map(|rif| words::count(rif.into()));
+    if min == max {
+        median
+    } else {
+        format!("{median} ({min} to {max})")
+    }
 }
 
 #[cfg(test)]
