@@ -51,7 +51,6 @@ fn each_metric_is_well_defined() {
         );
         let labels: BTreeSet<_> = family
             .metric
-            .metric
             .labels
             .iter()
             .map(|label| label.name)
