@@ -8,6 +8,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod comparison;
 pub mod date;
 pub mod exemplars;
 pub mod facts;

@@ -231,6 +231,7 @@ mod tests {
             process: 1,
             interval_ms: 1_000,
             policies: Vec::new(),
+            comparisons: Vec::new(),
             states: Vec::new(),
             replica_states: Vec::new(),
             services: services.collect(),

@@ -3,7 +3,7 @@
 use super::difference::{Ended, all_risen, named, risen};
 use super::latencies::{Histograms, Window, micros, told};
 use super::messages::{
-    Classes, Columns, Counts, Fleet, FleetReplica, FleetService, PooledReport, RifLimit,
+    Classes, Columns, Compared, Counts, Fleet, FleetReplica, FleetService, PooledReport, RifLimit,
     ServiceTick, StandingTick, Tick,
 };
 use crate::Status;
@@ -13,6 +13,7 @@ use serde_json::Value;
 use slackwater_core::policy::POLICIES;
 use slackwater_telemetry::facts::ResponseClass;
 use slackwater_telemetry::facts::{Facts, Phase, RequestCounts};
+use slackwater_telemetry::comparison::comparisons;
 use slackwater_telemetry::policy::PolicyFacts;
 use slackwater_telemetry::replica_state::{ReplicaState, StateFacts};
 use std::collections::HashMap;
@@ -84,6 +85,7 @@ impl Look {
             states: (states.clone().map(|state| state.as_str().to_owned())).collect(),
             replica_states: states.map(StateFacts::from).collect(),
             policies: POLICIES.iter().map(PolicyFacts::from).collect(),
+            comparisons: comparisons(),
             services: self.parts().map(service).collect(),
             demo,
         }
@@ -172,6 +174,7 @@ fn service_tick(
         admission,
         tier: now.service.tier,
         rif_limit,
+        compared: workers.iter().filter_map(|it| compared(it)).collect(),
         pool: pool(workers, now.replicas),
         replicas: columns(now, begun, &ended, rif_limit),
         standings: standings(now.replicas),
@@ -305,6 +308,14 @@ fn rif_limit(workers: &[&WorkerStatus]) -> Option<RifLimit> {
     })
 }
 
+fn compared(worker: &WorkerStatus) -> Option<Compared> {
+    Some(Compared {
+        worker: worker.worker,
+        comparison: worker.comparison.clone()?,
+        shared: worker.shared.clone(),
+    })
+}
+
 fn pool(workers: &[&WorkerStatus], replicas: &[ReplicaStatus]) -> Vec<PooledReport> {
     let names = replicas.iter().enumerate();
     let places: HashMap<&str, usize> = names
@@ -321,7 +332,7 @@ fn pool(workers: &[&WorkerStatus], replicas: &[ReplicaStatus]) -> Vec<PooledRepo
             hot: report.hot,
             local: report.local,
             rank: report.rank,
-            score_us: report.score_us,
+            factors: report.factors.clone(),
             next: report.next,
         })
     };

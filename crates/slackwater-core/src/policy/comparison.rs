@@ -129,7 +129,12 @@ impl Step {
 }
 
 impl Factor {
-    pub(in crate::policy) const fn new(key: &'static str, name: &'static str, unit: Unit, parts: u64) -> Self {
+    pub(in crate::policy) const fn new(
+        key: &'static str,
+        name: &'static str,
+        unit: Unit,
+        parts: u64,
+    ) -> Self {
         Self {
             key,
             name,
@@ -267,15 +272,19 @@ mod tests {
 
     #[test]
     fn one_name_stands_for_one_comparison() {
-        let mut all: Vec<_> = POLICIES.iter().flat_map(|it| it.comparisons).collect();
+        let mut all: Vec<_> = (POLICIES.iter().flat_map(|it| it.comparisons).copied()).collect();
         all.sort_unstable_by_key(|comparison| comparison.name);
-        let same = |pair: &[&Comparison]| pair[0].name != pair[1].name || pair[0] == pair[1];
+        let same =
+            |pair: &[&'static Comparison]| pair[0].name != pair[1].name || pair[0] == pair[1];
         assert!(all.windows(2).all(same));
     }
 
     #[test]
     fn a_value_beyond_those_given_is_not_known() {
         let values = Values::of([7, UNKNOWN]);
-        assert_eq!([0, 1, 2, 99].map(|place| values.at(place)), [Some(7), None, None, None]);
+        assert_eq!(
+            [0, 1, 2, 99].map(|place| values.at(place)),
+            [Some(7), None, None, None]
+        );
     }
 }

@@ -423,7 +423,12 @@ impl<R: LatestRule> Keep for LatestReports<R> {
             // Without a report to go by, queries in flight decide.
             for &replica in fleet.allowed_set(query) {
                 let place = place_in_flight(now, client, replica);
-                consider(replica, None, place, Values::of([place.first, place.second]));
+                consider(
+                    replica,
+                    None,
+                    place,
+                    Values::of([place.first, place.second]),
+                );
             }
             return;
         };

@@ -221,7 +221,12 @@ impl PoolRule for CubicScore {
         let own_in_flight = moment.client.fleet.in_flight(replica);
         let stand_in_ns = nanoseconds(Duration::from_nanos(load.latency_ns));
         let terms = self.terms(replica, own_in_flight, stand_in_ns);
-        let floats = [terms.rif, terms.service_ns, terms.response_ns, terms.score_ns];
+        let floats = [
+            terms.rif,
+            terms.service_ns,
+            terms.response_ns,
+            terms.score_ns,
+        ];
         let [rif, service, response, score] = floats.map(f64::to_bits);
         Values::of([own_in_flight.into(), rif, service, response, score])
     }

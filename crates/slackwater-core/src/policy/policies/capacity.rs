@@ -18,7 +18,7 @@
 //! rule, its probes, and without the reports of responses.
 
 use crate::fixed::{ONE, Rate, banded, mul_div};
-use crate::policy::comparison::{CHANCE, Comparison, Equals, Factor, Step, Values};
+use crate::policy::comparison::{CHANCE, Comparison, Equals, Factor, Step, Unit, Values};
 use crate::policy::entry::{Carried, PolicyEntry, Reports};
 use crate::policy::pooled::{PoolMoment, PoolRule, Pooled};
 use crate::policy::prequal::{PrequalConfig, hot_cold};
@@ -63,7 +63,7 @@ const COMPARISON: Comparison = Comparison {
         Factor::requests("capacity", "capacity", ONE_RIF),
         Factor::share("in_use", "in use"),
         Factor::time("cost_us", "cost of a request", 1_000),
-        Factor::share("times_longer", "times longer"),
+        Factor::new("times_longer", "times longer", Unit::Count, MILLION),
         Factor::time("score_us", "score", 1_000 * FRACTION),
         Factor::time("latency_us", "latency", 1_000),
     ],

@@ -46,7 +46,11 @@ const COMPARISON: Comparison = Comparison {
         Factor::requests("in_flight", "requests in flight", 1),
         Factor::time("latency_us", "latency", 1_000),
         Factor::time("score_us", "score", 1_000 * ONE as u64),
-        Factor::time("unweighted_us", "scale × requests in flight + latency", 1_000),
+        Factor::time(
+            "unweighted_us",
+            "scale × requests in flight + latency",
+            1_000,
+        ),
     ],
     order: &[Step::lowest("score_us"), Step::lowest("unweighted_us")],
     equals: Equals::Draw,

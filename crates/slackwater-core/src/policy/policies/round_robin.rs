@@ -50,8 +50,7 @@ impl Choose for Turn {
                 from.consider(replica, || (0, Values::NONE));
             }
         }
-        let (index, replica) = { in_turn }
-            .find(|&(_, replica)| from.allows(replica))?;
+        let (index, replica) = { in_turn }.find(|&(_, replica)| from.allows(replica))?;
         self.next = Some((index + 1) % replicas.len());
         Some(replica)
     }

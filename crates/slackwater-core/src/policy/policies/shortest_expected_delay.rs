@@ -27,9 +27,7 @@
 use crate::fixed::{ONE, banded, follow, mul_div};
 use crate::policy::comparison::{Comparison, Equals, Factor, Step, Values};
 use crate::policy::entry::{PolicyEntry, Reports};
-use crate::policy::latest::{
-    FEWEST_IN_FLIGHT, LatestLoad, LatestReports, LatestRule, Reported,
-};
+use crate::policy::latest::{FEWEST_IN_FLIGHT, LatestLoad, LatestReports, LatestRule, Reported};
 use crate::policy::prequal::PrequalConfig;
 use crate::policy::probed::Probed;
 use crate::policy::probed::rank::Place;

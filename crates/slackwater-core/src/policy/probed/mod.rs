@@ -299,8 +299,9 @@ impl Client {
         explanation.compare(&CHANCE, Values::NONE);
         let any_out = self.locals.any_out_of_reach(now);
         let may_be = |&replica: &ReplicaId| query.allows(replica);
-        let within_reach =
-            |replica: &ReplicaId| any_out && may_be(replica) && !self.is_out_of_reach(now, *replica);
+        let within_reach = |replica: &ReplicaId| {
+            any_out && may_be(replica) && !self.is_out_of_reach(now, *replica)
+        };
         let is_any_within = self.fleet.choice().iter().any(within_reach);
         for replica in self.fleet.allowed_set(query) {
             if may_be(replica) && (!is_any_within || within_reach(replica)) {
