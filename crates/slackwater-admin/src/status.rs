@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use slackwater_core::LoadReport;
 use slackwater_core::policy::{Counters, PooledView};
 use slackwater_core::tracker::CapacitySource;
+use slackwater_telemetry::comparison::Figures;
 use slackwater_telemetry::facts::SourceState;
 use slackwater_telemetry::facts::latency::{
     LatencyFacts, LatencyStatus, QuantileStatus, latency_status, quantiles,
@@ -18,7 +19,6 @@ use slackwater_telemetry::facts::{
     LineFacts, OverrideFacts, Phase, ReloadFacts, ReplicaFacts, RequestCounts, ServiceFacts,
     StatusCount, UnroutedFacts, WorkerFacts,
 };
-use slackwater_telemetry::comparison::Figures;
 use slackwater_telemetry::latency_histogram::Latencies;
 use slackwater_telemetry::replica_state::ReplicaState;
 use slackwater_telemetry::trace::SpanCounts;

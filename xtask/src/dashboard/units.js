@@ -156,8 +156,8 @@
   same("what a candidate can carry, how full it is, what one costs", ["can carry", "4.5", "67 %", "2.1 ms"].filter((text) => !story("lowest_score", "carrying").includes(text)), []);
   same("while not all say it", [["cold", "carrying"], ["lowest_score", "carrying"], ["cold", "pooling"]].map(([reason, policy]) => story(reason, policy).includes("report no capacity")), [true, false, false]);
 
-  const told = story("lowest_score", "latest");
-  same("what was compared, with its formula", ["It had the lowest expected delay among the reports.", "Delay = in flight × latency; limit 5.", "expected delay", "2.50 ms"].filter((text) => !told.includes(text)), []);
+  const compared = story("lowest_score", "latest");
+  same("what was compared, with its formula", ["It had the lowest expected delay among the reports.", "Delay = in flight × latency; limit 5.", "expected delay", "2.50 ms"].filter((text) => !compared.includes(text)), []);
 
   const { difference } = await from("demo_view");
   const side = (name, p99) => ({ name, p99 });

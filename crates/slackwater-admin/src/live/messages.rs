@@ -7,8 +7,8 @@
 pub use crate::status::{LoadStatus, QueueStatus};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use slackwater_telemetry::facts::Phase;
 use slackwater_telemetry::comparison::ComparisonFacts;
+use slackwater_telemetry::facts::Phase;
 use slackwater_telemetry::policy::PolicyFacts;
 use slackwater_telemetry::replica_state::StateFacts;
 use std::collections::BTreeMap;

@@ -80,7 +80,10 @@ async fn each_pick_of_each_policy_is_recomputed_from_the_decisions_alone() {
         ask(&proxy).await;
         let found = decisions(&proxy, "limit=5000", 1_000).await;
         let mut picks = 0;
-        for attempt in found.iter().flat_map(|it| it["attempts"].as_array().unwrap()) {
+        for attempt in found
+            .iter()
+            .flat_map(|it| it["attempts"].as_array().unwrap())
+        {
             // Of a trial of a replica that is out, nothing is compared.
             let Some(comparison) = attempt["comparison"].as_str() else {
                 assert_eq!(attempt["reason"], "trial", "{policy}: {attempt}");
@@ -112,7 +115,8 @@ impl Candidate<'_> {
     }
 
     fn value(&self, key: &str) -> f64 {
-        self.get(key).unwrap_or_else(|| panic!("no {key} in {}", self.0))
+        self.get(key)
+            .unwrap_or_else(|| panic!("no {key} in {}", self.0))
     }
 
     /// A value that is shown exactly, as a whole number of parts.
@@ -137,7 +141,10 @@ fn whole(value: f64) -> u128 {
 #[track_caller]
 fn same(computed: f64, shown: f64, precision: f64) {
     let off = (computed - shown).abs();
-    assert!(off <= precision * shown.abs().max(1.0), "{computed}, not {shown}");
+    assert!(
+        off <= precision * shown.abs().max(1.0),
+        "{computed}, not {shown}"
+    );
 }
 
 /// The replica that the rule chooses.
@@ -157,7 +164,8 @@ fn pick(comparison: &str, attempt: &Value) -> String {
             drawn(&lowest(&candidates, |it| hot_cold(it, limit)), draw)
         }
         "fewest_in_flight" => {
-            let key = |it: &Candidate<'_>| (it.value("out_of_reach") > 0.0, it.parts("in_flight", 1.0));
+            let key =
+                |it: &Candidate<'_>| (it.value("out_of_reach") > 0.0, it.parts("in_flight", 1.0));
             drawn(&lowest(&candidates, key), draw)
         }
         "fewest_in_flight_in_turn" | "fewest_in_flight_of_drawn" => {
@@ -171,7 +179,10 @@ fn pick(comparison: &str, attempt: &Value) -> String {
         }
         "cubic_score" => {
             let clients = shared("clients").unwrap();
-            drawn(&lowest(&candidates, |it| Float(cubic_score(it, clients))), draw)
+            drawn(
+                &lowest(&candidates, |it| Float(cubic_score(it, clients))),
+                draw,
+            )
         }
         "capacity_in_use" => drawn(&lowest(&candidates, capacity_in_use), draw),
         "lowest_cost_of_drawn" => first(&lowest(&candidates, |it| {
@@ -254,7 +265,12 @@ fn by_chance(candidates: &[Candidate<'_>], draw: f64) -> String {
 fn expected_delay(it: &Candidate<'_>) -> (u128, u128) {
     let queue = it.parts("in_flight", 1_024.0) + 1_024 + it.parts("turn_surcharge", 1_024.0);
     let delay = it.parts("mean_latency_us", 1_024_000.0) * queue / 1_024;
-    assert_eq!(delay, it.parts("expected_delay_us", 1_024_000.0), "{}", it.0);
+    assert_eq!(
+        delay,
+        it.parts("expected_delay_us", 1_024_000.0),
+        "{}",
+        it.0
+    );
     (delay, it.parts("last_turn", 1.0))
 }
 
@@ -262,7 +278,11 @@ fn hot_cold(it: &Candidate<'_>, limit: Option<f64>) -> (bool, u128, u128) {
     let (rif, latency) = (it.parts("in_flight", 1_024.0), it.parts("latency_us", 1e3));
     let hot = limit.is_some_and(|limit| it.value("in_flight") >= limit);
     assert_eq!(hot, it.value("hot") > 0.0, "{}", it.0);
-    if hot { (hot, rif, latency) } else { (hot, latency, rif) }
+    if hot {
+        (hot, rif, latency)
+    } else {
+        (hot, latency, rif)
+    }
 }
 
 fn weighted_sum(it: &Candidate<'_>, weight: u128, scale_ns: u128) -> (u128, u128) {

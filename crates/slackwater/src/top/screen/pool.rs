@@ -77,7 +77,9 @@ pub(super) fn beside(app: &App, canvas: &mut Canvas<'_>) {
     };
     let pool = &tick.pool;
     let next = next_ones(pool);
-    let comparison = model.compared(app.service).map(|(_, comparison)| comparison);
+    let comparison = model
+        .compared(app.service)
+        .map(|(_, comparison)| comparison);
     let mut columns = Columns::of(comparison);
     columns.keep_two(comparison);
     let head = format!("  what is compared: {}", columns.names());
@@ -135,7 +137,8 @@ impl<'c> Columns<'c> {
         };
         let place = self.0.iter().position(is_decisive).unwrap_or(1);
         let mut number = 0..;
-        self.0.retain(|_| number.next().is_some_and(|it| it == 0 || it == place));
+        self.0
+            .retain(|_| number.next().is_some_and(|it| it == 0 || it == place));
     }
 
     /// What the rows are about: reports, or where nobody answers probes, replicas.
@@ -236,7 +239,9 @@ fn next_ones(pool: &[PooledReport]) -> Vec<&PooledReport> {
 /// other, chance draws one of them.
 fn first_ones(reports: &[PooledReport]) -> &[PooledReport] {
     let is_drawn = !reports[0].next && !reports[0].factors.is_empty();
-    let equals = reports.iter().take_while(|it| it.factors == reports[0].factors);
+    let equals = reports
+        .iter()
+        .take_while(|it| it.factors == reports[0].factors);
     &reports[..if is_drawn { equals.count() } else { 1 }]
 }
 
@@ -312,7 +317,10 @@ mod tests {
         assert_eq!(columns.cells(&report), [UNKNOWN, "9.4 ms", "0 ms"]);
         columns.keep_two(Some(&comparison));
         assert_eq!(columns.names(), "requests in flight, expected delay");
-        assert_eq!(Columns::of(None).names(), "requests in flight, latency, age");
+        assert_eq!(
+            Columns::of(None).names(),
+            "requests in flight, latency, age"
+        );
     }
 
     #[test]
