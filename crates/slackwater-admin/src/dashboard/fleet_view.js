@@ -39,7 +39,7 @@ export class FleetView {
     attributes(this.plot, { role: "listbox", tabindex: "0", "aria-labelledby": `${id}-title` });
     this.table = element("table", "figures-table");
     this.rows = element("tbody");
-    this.table.append(headRow(["replica", "state", "hot or cold", "in flight, reported", "can carry", "full", "cost of one", "ours", "latency", "p99 here", "share", "requests/s", "failed", ""]), this.rows);
+    this.table.append(headRow(["replica", "state", "hot or cold", "in flight, reported", "can carry", "full", "cost of one", "ours", "latency", "≈ p99 here", "share", "requests/s", "failed", ""]), this.rows);
     this.more = element("p", "summary");
     this.tableBox = element("div", "table-box", this.table, this.more);
     attributes(this.tableBox, { tabindex: "0", role: "region", "aria-label": "The fleet as a table" });
@@ -196,7 +196,7 @@ export function keysOf({ limit, replicas }, asCells) {
   if (reported && !asCells) keys.push(["thin", "ink", "ours there now"]);
   if (asCells && troubled) keys.push(["frame", "alarm", "cannot be chosen, or in trouble"]);
   if (!asCells && limit !== null && out) keys.push(["pale", "second", "cannot be chosen"]);
-  if (!asCells) keys.push(["dot", "second", reported ? "latency that it expects" : "median seen here"], ["range", "second", "p50 to p99 seen here"]);
+  if (!asCells) keys.push(["dot", "second", reported ? "latency that it expects" : "median seen here"], ["range", "second", "≈ p50 to p99 seen here"]);
   return keys;
 }
 

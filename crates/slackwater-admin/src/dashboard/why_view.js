@@ -39,7 +39,7 @@ export class WhyView {
     this.caption = element("caption", "", "What the next pick compares, the best first");
     this.table.prepend(this.caption);
     this.fullRows = element("tbody");
-    this.fullest = element("table", "pool fullest", headRow(["replica", "ours in flight", "p99 here", "share of requests", "state"]), this.fullRows);
+    this.fullest = element("table", "pool fullest", headRow(["replica", "ours in flight", "≈ p99 here", "share of requests", "state"]), this.fullRows);
     this.fullest.prepend(element("caption", "", "The fullest now"));
     this.root = element("section", "card why", element("div", "card-head", this.title, this.workersBox), this.rule, this.plot, element("div", "pool-box", this.table, this.fullest));
     attributes(this.root, { "aria-labelledby": this.title.id });
