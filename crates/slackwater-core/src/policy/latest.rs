@@ -28,6 +28,7 @@ use crate::policy::explanation::{self, Explanation};
 use crate::policy::fleet::Fleet;
 use crate::policy::observe::PooledView;
 use crate::policy::prequal::PrequalConfig;
+use crate::policy::prequal::hot_cold::shared;
 use crate::policy::probed::rank::{self, Place, Rank};
 use crate::policy::probed::{Choice, Client, Compared, Keep};
 use crate::policy::query::{PickReason, Query};
@@ -349,11 +350,6 @@ pub(in crate::policy) const FEWEST_IN_FLIGHT: Comparison = Comparison {
     order: &[Step::lowest("out_of_reach"), Step::lowest("in_flight")],
     equals: Equals::Draw,
 };
-
-/// The shared factor of a rule that tells hot from cold.
-fn shared(rif_limit: Option<Rif>) -> Values {
-    rif_limit.map_or(Values::NONE, |limit| Values::of([limit.count().into()]))
-}
 
 /// Where a replica stands there.
 fn place_in_flight(now: Instant, client: &Client, replica: ReplicaId) -> Place {

@@ -173,9 +173,9 @@ impl Choose for ExpectedLatency {
             };
         if from.is_explained() {
             from.compare(&COMPARISON, Values::NONE);
-            let told = |replica| self.told(&fleet, from, replica, is_excluded(replica), total);
-            (from.allowed()).for_each(|it| from.consider(it, || told(it)));
-            from.keep(drawn, || told(drawn));
+            let terms = |replica| self.terms(&fleet, from, replica, is_excluded(replica), total);
+            (from.allowed()).for_each(|it| from.consider(it, || terms(it)));
+            from.keep(drawn, || terms(drawn));
         }
         Some(drawn)
     }
@@ -257,7 +257,7 @@ impl ExpectedLatency {
     }
 
     /// Where a replica stands, and what its chance is made of.
-    fn told(
+    fn terms(
         &self,
         fleet: &FleetSeen,
         from: Candidates<'_>,
