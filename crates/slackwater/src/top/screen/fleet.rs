@@ -3,7 +3,7 @@
 use super::super::app::App;
 use super::super::model::Row;
 use super::super::rows::{Column, Order};
-use super::super::words::{UNKNOWN, about_if_any, age, cut, full, latency_if_any, percent, rate};
+use super::super::words::{UNKNOWN, age, cut, full, latency_if_any, percent, rate};
 use super::bar;
 use super::canvas::Canvas;
 use crate::terminal::line::{Ink, Line};
@@ -85,8 +85,7 @@ impl Layout {
             Column::Name => self.name,
             Column::State => 12,
             Column::Rif => 4 + 1 + self.bar,
-            Column::Latency => 8,
-            Column::P99 => 9,
+            Column::Latency | Column::P99 => 8,
             Column::Load if self.load_bar > 0 => 6 + 1 + self.load_bar,
             Column::Age | Column::Rate | Column::Load => 6,
             Column::Failing | Column::Full => 7,
@@ -301,7 +300,7 @@ fn cell(line: Line, column: Column, row: &Row<'_>, layout: &Layout, scale: &Scal
             };
             line.ending_at(end, ink, rate(row.failing))
         }
-        Column::P99 => line.ending_at(end, Ink::Plain, about_if_any(row.p99_us)),
+        Column::P99 => line.ending_at(end, Ink::Plain, latency_if_any(row.p99_us)),
     }
 }
 
