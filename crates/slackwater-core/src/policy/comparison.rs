@@ -170,6 +170,7 @@ impl Factor {
     }
 
     /// The same as the bits of a floating-point number.
+    #[must_use]
     pub const fn float(self) -> Self {
         Self {
             is_float: true,

@@ -1,7 +1,7 @@
 //! What whoever asks for decisions is told.
 
 use super::archive::Archive;
-use super::decision::Decision;
+use super::decision::{Compared, Decision};
 use super::sentences::describe;
 use super::wanted::{Form, Wanted};
 use bytes::Bytes;
@@ -98,7 +98,7 @@ pub(super) fn comparisons(found: &[Arc<Decision>]) -> BTreeMap<&'static str, Com
     let attempts = found.iter().flat_map(|decision| &decision.attempts);
     let used: BTreeMap<_, _> = attempts
         .filter_map(|attempt| attempt.comparison)
-        .map(|comparison| (comparison.name, comparison))
+        .map(|Compared(comparison)| (comparison.name, comparison))
         .collect();
     let told = used.into_iter();
     told.map(|(name, comparison)| (name, comparison.into()))

@@ -1,6 +1,6 @@
 //! What a choice compared, as a table in plain text: a column for each factor of the comparison.
 
-use super::decision::{Known, Tried};
+use super::decision::{Compared, Known, Tried};
 use super::sentences::part;
 use core::fmt::{self, Write};
 use slackwater_core::policy::{Factor, Unit};
@@ -12,7 +12,7 @@ const MARGIN: &str = "     ";
 
 /// The formula of a comparison, and a row for each candidate, the best first.
 pub(super) fn write_columns(to: &mut String, attempt: &Tried) -> fmt::Result {
-    let Some(comparison) = attempt.comparison else {
+    let Some(Compared(comparison)) = attempt.comparison else {
         return Ok(());
     };
     write!(to, "{MARGIN}{}", comparison.formula)?;

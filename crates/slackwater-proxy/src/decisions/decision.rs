@@ -116,9 +116,9 @@ pub(super) struct Tried {
     #[cfg_attr(feature = "schema", schemars(with = "String", extend("enum" = PickReason::ALL.map(PickReason::as_str))))]
     pub(super) rule: Option<PickReason>,
     /// How replicas were compared: a name in `comparisons`. Absent where the request was pinned.
-    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "comparison")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
-    pub(super) comparison: Option<&'static Comparison>,
+    pub(super) comparison: Option<Compared>,
     /// The values of the comparison's shared factors, by key.
     #[serde(skip_serializing_if = "is_empty")]
     #[cfg_attr(
@@ -260,6 +260,16 @@ pub(super) struct Known {
     pub(super) avoided: bool,
 }
 
+/// How replicas were compared; as JSON it is the name of that.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Compared(pub(super) &'static Comparison);
+
+impl Serialize for Compared {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(self.0.name)
+    }
+}
+
 /// Which of how many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -372,7 +382,7 @@ impl Tried {
             answered,
             reason: pick.reason,
             rule: rule.filter(|rule| *rule != pick.reason),
-            comparison,
+            comparison: comparison.map(Compared),
             shared: explained.map_or_else(Figures::default, |explained| {
                 Figures::shared(comparison, explained.shared())
             }),
@@ -482,18 +492,6 @@ fn shortened(text: &str) -> String {
 
 fn is_empty(figures: &Figures) -> bool {
     figures.factors.is_empty()
-}
-
-#[expect(
-    clippy::ref_option,
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde hands references to fields"
-)]
-fn comparison<S: Serializer>(
-    comparison: &Option<&'static Comparison>,
-    to: S,
-) -> Result<S::Ok, S::Error> {
-    to.serialize_some(&comparison.map(|comparison| comparison.name))
 }
 
 fn rfc3339<S: Serializer>(time: &SystemTime, to: S) -> Result<S::Ok, S::Error> {

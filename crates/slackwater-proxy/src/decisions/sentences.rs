@@ -5,7 +5,7 @@ use super::decision::{Decision, Kept, Known, Report, Tried};
 use crate::request_record::AttemptKind;
 use core::fmt::{self, Write};
 use core::time::Duration;
-use slackwater_core::policy::{Comparison, Outcome, PickReason, Unit, policy_named};
+use slackwater_core::policy::{Outcome, PickReason, Unit, policy_named};
 use slackwater_telemetry::date::Date;
 
 /// So many of those that could not be chosen are named.
@@ -155,7 +155,7 @@ fn by_rule(attempt: &Tried, rule: PickReason) -> String {
         PickReason::Hot => format!("all {} hot, lowest RIF{figures}; {limit}", attempt.hot),
         PickReason::LowestScore => {
             let reports = attempt.cold + attempt.hot;
-            let score = attempt.comparison.and_then(Comparison::decisive);
+            let score = attempt.comparison.and_then(|it| it.0.decisive());
             let score = score.map_or("score", |score| score.name);
             format!("lowest {score}{compared} of {reports}{figures}")
         }
@@ -197,7 +197,7 @@ fn by_rule(attempt: &Tried, rule: PickReason) -> String {
 
 /// The figure of its own that a policy compares, where a lower one is better.
 fn compared(attempt: &Tried, known: &Known) -> Option<String> {
-    let factor = attempt.comparison?.decisive()?;
+    let factor = attempt.comparison?.0.decisive()?;
     let us = known.factors.get(factor.key)?;
     (factor.unit == Unit::Microseconds).then(|| format!("{:.3} ms", us / 1e3))
 }

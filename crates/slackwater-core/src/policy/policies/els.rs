@@ -161,16 +161,11 @@ impl Choose for ExpectedLatency {
                 weight(replica)
             }
         };
-        let none_excluded = |_| false;
-        let (drawn, total, is_excluded): (_, _, &dyn Fn(ReplicaId) -> bool) =
-            match draw_weighted(from, draw, unless_excluded) {
-                Some((drawn, total)) => (drawn, total, &|it| self.is_excluded(&fleet, it)),
-                // To exclude all would leave nobody.
-                None => {
-                    let (drawn, total) = draw_weighted(from, draw, weight)?;
-                    (drawn, total, &none_excluded)
-                }
-            };
+        let spared = draw_weighted(from, draw, unless_excluded);
+        let any_excluded = spared.is_some();
+        // To exclude all would leave nobody.
+        let (drawn, total) = spared.or_else(|| draw_weighted(from, draw, weight))?;
+        let is_excluded = |replica| any_excluded && self.is_excluded(&fleet, replica);
         if from.is_explained() {
             from.compare(&COMPARISON, Values::NONE);
             let terms = |replica| self.terms(&fleet, from, replica, is_excluded(replica), total);

@@ -30,7 +30,7 @@ pub(super) fn draw(app: &mut App, canvas: &mut Canvas<'_>) {
     let text = format!(
         " {} {} of {} {}{}",
         words::count(tick.pool.len() as u64),
-        plural(columns.subject(&tick.pool), tick.pool.len()),
+        plural(subject(&tick.pool), tick.pool.len()),
         words::count(workers.len() as u64),
         plural("worker", workers.len()),
         if tick.pool.iter().any(|report| report.rank.is_some()) {
@@ -50,10 +50,10 @@ pub(super) fn draw(app: &mut App, canvas: &mut Canvas<'_>) {
     }
     canvas.line(&Line::default());
     let name_columns = (canvas.width().saturating_sub(columns.width() + 18)).clamp(16, 40);
-    let head = Line::default()
-        .with(Ink::Faint, "   WORKER REPLICA")
-        .padded_to(10 + name_columns);
-    canvas.line(&columns.head(head, 10 + name_columns));
+    let begin = 10 + name_columns;
+    canvas.line(&columns.head(Line::default().padded_to(begin), begin, 0));
+    let head = Line::default().with(Ink::Faint, "   WORKER REPLICA");
+    canvas.line(&columns.head(head.padded_to(begin), begin, 1));
     let room = canvas.height();
     let next = next_ones(&tick.pool);
     for report in tick.pool.iter().take(room) {
@@ -141,15 +141,6 @@ impl<'c> Columns<'c> {
             .retain(|_| number.next().is_some_and(|it| it == 0 || it == place));
     }
 
-    /// What the rows are about: reports, or where nobody answers probes, replicas.
-    fn subject(&self, pool: &[PooledReport]) -> &'static str {
-        if pool.iter().all(|report| report.local) {
-            "replica"
-        } else {
-            "report"
-        }
-    }
-
     fn names(&self) -> String {
         let names: Vec<_> = self.0.iter().map(Column::name).collect();
         names.join(", ")
@@ -159,11 +150,12 @@ impl<'c> Columns<'c> {
         self.0.iter().map(Column::width).sum()
     }
 
-    fn head(&self, line: Line, begin: usize) -> Line {
+    /// One of the two lines over the columns: their names take as little width as they can.
+    fn head(&self, line: Line, begin: usize, row: usize) -> Line {
         let mut end = begin;
         self.0.iter().fold(line, |line, column| {
             end += column.width();
-            line.ending_at(end, Ink::Faint, column.name().to_uppercase())
+            line.ending_at(end, Ink::Faint, column.heads()[row].to_uppercase())
         })
     }
 
@@ -196,9 +188,17 @@ impl Column<'_> {
         }
     }
 
+    /// Its name on two lines, broken after the first word.
+    fn heads(&self) -> [&str; 2] {
+        self.name()
+            .split_once(' ')
+            .map_or(["", self.name()], |(first, rest)| [first, rest])
+    }
+
     /// With the gap before it.
     fn width(&self) -> usize {
-        self.name().chars().count().max(8) + 2
+        let heads = self.heads().map(|head| head.chars().count());
+        heads[0].max(heads[1]).max(8) + 1
     }
 
     fn of(&self, report: &PooledReport) -> String {
@@ -208,6 +208,15 @@ impl Column<'_> {
             Self::Latency => latency_if_any(report.latency_us),
             Self::Age => age(report.age_ms),
         }
+    }
+}
+
+/// What the rows are about: reports, or, where no replica answers probes, replicas.
+fn subject(pool: &[PooledReport]) -> &'static str {
+    if pool.iter().all(|report| report.local) {
+        "replica"
+    } else {
+        "report"
     }
 }
 
@@ -274,11 +283,9 @@ mod tests {
         assert_eq!(rifs(&next_ones(&pool)), [(0, 2), (1, 8)]);
     }
 
-    fn delay(report: PooledReport, us: f64) -> PooledReport {
-        PooledReport {
-            factors: [("expected_delay_us".to_owned(), us)].into(),
-            ..report
-        }
+    fn delay(mut report: PooledReport, us: f64) -> PooledReport {
+        report.factors = [("expected_delay_us".to_owned(), us)].into();
+        report
     }
 
     #[test]
@@ -326,7 +333,7 @@ mod tests {
     #[test]
     fn what_this_worker_measures_itself_is_no_report() {
         let mut one = report(0, 1, None);
-        let of = |report: &PooledReport| Columns::of(None).subject(core::slice::from_ref(report));
+        let of = |report: &PooledReport| subject(core::slice::from_ref(report));
         assert_eq!(of(&one), "report");
         one.local = true;
         assert_eq!(of(&one), "replica");
