@@ -34,8 +34,6 @@
 
 pub mod access_log;
 pub mod decisions;
-pub mod discovery;
-pub mod file_watch;
 pub mod forward;
 mod health;
 pub mod orca;

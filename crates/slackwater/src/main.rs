@@ -15,6 +15,7 @@ mod admin_command;
 mod agent;
 mod check;
 mod cli;
+mod completions;
 mod decisions_path;
 #[cfg(feature = "demo")]
 mod demo;

@@ -8,6 +8,7 @@ mod files;
 mod glossary;
 mod imports;
 mod layers;
+mod lines;
 mod packages;
 mod policy_names;
 mod ratchet;
@@ -23,7 +24,7 @@ use std::fs;
 use std::path::Path;
 use tree::{Source, read};
 
-const USAGE: &str = "cargo xtask tidy [--map | --ratchet [--may-grow]]";
+const USAGE: &str = "cargo xtask tidy [--map | --lines | --ratchet [--may-grow]]";
 
 /// A file of what is still allowed, what stands at its top, and what there is today.
 struct Held {
@@ -37,6 +38,10 @@ pub(crate) fn run(options: &[&str]) -> Result<(), String> {
     match options {
         [] => check(),
         ["--map"] => code_map::write(&root()),
+        ["--lines"] => {
+            say(&lines::table(&tree::sources(&root())?));
+            Ok(())
+        }
         ["--ratchet"] => write_lists(false),
         ["--ratchet", "--may-grow"] => write_lists(true),
         _ => Err(USAGE.to_owned()),
@@ -55,6 +60,7 @@ pub(crate) fn check() -> Result<(), String> {
         }
     }
     findings.extend(rules::check(&sources));
+    findings.extend(lines::check(&sources));
     let architecture = read(&root.join("ARCHITECTURE.md"))?;
     findings.extend(code_map::check(&root, &architecture)?);
     findings.extend(references::check(

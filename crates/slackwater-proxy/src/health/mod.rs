@@ -13,10 +13,10 @@ mod standing;
 pub(crate) use checker::{Health, ReplicaHealth};
 pub(crate) use standing::Verdict;
 
-use crate::discovery::Fleet;
 use checker::{Checked, Checker};
 use slackwater_config::tls::Client;
 use slackwater_config::{HealthCheck, HealthSettings, ReplicaConfig, ReplicaProtocol};
+use slackwater_discovery::Fleet;
 use slackwater_http::proxy_protocol::Version;
 use std::io;
 use std::sync::Arc;

@@ -4,6 +4,7 @@
 //! several. How it comes from one configuration to another is in `reload`, where its fleets come
 //! from in `sources`, what is told of it in `status`.
 
+mod entry;
 mod reload;
 mod sources;
 mod status;
@@ -16,7 +17,6 @@ pub use status::{ServiceParts, Workers};
 
 use crate::access_log::Switch;
 use crate::decisions::Archive;
-use crate::discovery::Discovery;
 use crate::forward::{Phase, advice_on_port, listen};
 use crate::health::{Health, HealthThread, ServiceChecks};
 use crate::record::Recorder;
@@ -32,6 +32,7 @@ use slackwater_config::Fault;
 use slackwater_config::routes::Route;
 use slackwater_config::tls::Client;
 use slackwater_config::{Config, ListenerConfig, ServiceConfig};
+use slackwater_discovery::Discovery;
 use slackwater_telemetry::facts::Lifecycle;
 use std::collections::BTreeMap;
 use std::io;

@@ -10,7 +10,6 @@ use super::status::ServiceParts;
 use super::tls::Tls;
 use super::worker::{Command, ListenerPlan, Plan, ServicePlan, forwards_certificates};
 use super::{Listener, OpenedAnew, Proxy, ServiceSource, next_number, numbered, parts};
-use crate::discovery::{Discovery, Fleet};
 use crate::forward::forwards_ends;
 use crate::health::Health;
 use crate::service::orders::Orders;
@@ -20,6 +19,7 @@ use slackwater_config::{
     AdminSettings, Config, DiscoverySettings, FleetSource, ListenerConfig, ServiceConfig,
     TracingSettings,
 };
+use slackwater_discovery::{Discovery, Fleet};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use tokio::sync::{oneshot, watch};
@@ -476,4 +476,94 @@ pub(crate) fn same_listeners(old: &[ListenerConfig], new: &[ListenerConfig]) -> 
         Some(place)
     };
     new.iter().map(&mut place).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use slackwater_config::restart_keys;
+
+    fn config(text: &str) -> Config {
+        let fleet = "listen = \"127.0.0.1:0\"\nreplicas = [\"127.0.0.1:1\"]\n";
+        Config::of_text("test", format!("{fleet}{text}\n")).expect("valid")
+    }
+
+    #[test]
+    fn each_key_that_the_tables_call_fixed_is_held_and_named() {
+        let file = |name| {
+            let fixtures = concat!(
+                env!("CARGO_MANIFEST_DIR"),
+                "/../slackwater/tests/fixtures/good"
+            );
+            format!("\"{fixtures}/{name}\"")
+        };
+        let collector = "tracing.endpoint = \"https://127.0.0.1:77\"\n";
+        let other = |key: &str| match key {
+            "workers" => "7".to_owned(),
+            "limits.connections_max" | "admin.connections_max" | "decisions.capacity" => {
+                "77".into()
+            }
+            "admin.metrics_replicas_max" => "77".to_owned(),
+            "admin.listen" => "\"127.0.0.1:9977\"".to_owned(),
+            "log.level" => "\"warn\"".to_owned(),
+            "log.format" | "access_log.format" => "\"json\"".to_owned(),
+            "access_log.to" => "\"stdout\"".to_owned(),
+            "access_log.sample" | "decisions.sample" => "0.77".to_owned(),
+            "access_log.always_slower_than" | "decisions.slower_than" | "tracing.timeout" => {
+                "\"77ms\"".to_owned()
+            }
+            "access_log.query" | "decisions.failed" | "request_id.to_client" => "true".to_owned(),
+            "request_id.accept" => "false".to_owned(),
+            "request_id.header" | "decisions.header" => "\"x-seventh\"".to_owned(),
+            "tracing.endpoint" => "\"https://127.0.0.1:78\"".to_owned(),
+            "tracing.protocol" => "\"http\"".to_owned(),
+            "tracing.service_name" => "\"seventh\"".to_owned(),
+            "tracing.resource" => "{ a = \"7\" }".to_owned(),
+            "tracing.ca" => file("tls.pem"),
+            "tracing.certificate" => {
+                format!("{}\ntracing.key = {}", file("tls.pem"), file("tls.key"))
+            }
+            "tracing.key" => format!(
+                "{}\ntracing.certificate = {}",
+                file("tls.key"),
+                file("tls.pem")
+            ),
+            "tracing.headers_file" => file("collector.headers"),
+            _ => panic!("{key}: no other value is known"),
+        };
+        let now = config(collector);
+        for key in restart_keys() {
+            let name = if key == "limits.connections_max" {
+                key.as_str()
+            } else {
+                key.split('.').next().expect("a section")
+            };
+            let collector = if key == "tracing.endpoint" {
+                ""
+            } else {
+                collector
+            };
+            let mut next = config(&format!("{collector}{key} = {}", other(&key)));
+            assert_eq!(hold_fixed(&now, &mut next), [name], "{key}");
+            assert_eq!(hold_fixed(&now, &mut next), [""; 0], "{key} is put back");
+        }
+    }
+
+    #[test]
+    fn a_key_that_the_tables_do_not_call_fixed_is_not_held() {
+        let now = config("");
+        for text in [
+            "tracing.sample = 0.5",
+            "tracing.parent = \"ignore\"",
+            "limits.streams_max = 7",
+        ] {
+            let next = config(text);
+            let mut held = next.clone();
+            assert_eq!(hold_fixed(&now, &mut held), [""; 0], "{text}");
+            assert!(
+                held.tracing == next.tracing && held.limits == next.limits,
+                "{text}"
+            );
+        }
+    }
 }

@@ -1,13 +1,13 @@
 //! Where each service's fleet comes from: one source for the whole process, however many workers
 //! take its fleets.
 
-use crate::discovery::{Discovery, DnsSource, FileSource, Fleet, Resolver};
 use core::hash::{BuildHasher, Hasher};
 use core::time::Duration;
 use futures_util::future::join_all;
 use slackwater_config::DnsServers;
 use slackwater_config::Fault;
 use slackwater_config::{Config, FleetSource, OwnAddresses, ServiceConfig};
+use slackwater_discovery::{Discovery, DnsSource, FileSource, Fleet, Resolver};
 use std::hash::RandomState;
 use std::sync::Arc;
 use tokio::sync::watch;
@@ -146,7 +146,7 @@ pub fn lists(config: &Config) -> Vec<Arc<Discovery>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::discovery::tests::Folder;
+    use slackwater_discovery::testing::Folder;
     use tokio::time::Instant;
 
     #[tokio::test(start_paused = true)]

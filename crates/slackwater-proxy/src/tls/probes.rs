@@ -1,11 +1,11 @@
 //! HTTP probes over TLS: connections for a prober whose tasks may run on any thread.
 
 use super::spoken::Spoken;
-use crate::discovery::Fleet;
 use core::net::SocketAddr;
 use rustls::pki_types::ServerName;
 use slackwater_config::tls::Client;
 use slackwater_config::tls::HttpVersion;
+use slackwater_discovery::Fleet;
 use slackwater_tower::client::probe::{Connect, Connecting, ProbeStream};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

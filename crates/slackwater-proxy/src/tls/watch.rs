@@ -2,8 +2,8 @@
 //! `file_watch` has it.
 
 use super::live::{Followed, Look};
-use crate::file_watch::{FileWatch, Pace};
 use core::time::Duration;
+use slackwater_discovery::file_watch::{FileWatch, Pace};
 use slackwater_telemetry::facts::CertificateFacts;
 use std::io;
 use std::path::PathBuf;
@@ -204,6 +204,7 @@ fn facts(followed: &[Followed]) -> Vec<CertificateFacts> {
         (followed.identities.iter()).map(|identity| CertificateFacts {
             purpose: followed.purpose.clone(),
             file: identity.file.display().to_string(),
+            names: identity.names.clone(),
             expires_s: identity.validity.map(|validity| validity.not_after_s),
         })
     });

@@ -19,7 +19,6 @@ mod tying;
 
 pub(crate) use attempts::DispatchOptions;
 
-use crate::discovery::Fleet;
 use crate::forward::{Deadlines, Origin, ReplicaCounts, ReplicaEnds, ReplicaOptions, RequestBody};
 use crate::health::Health;
 use crate::record::Recorder;
@@ -43,6 +42,7 @@ use slackwater_config::{Limits, ReplicaProtocol, ServiceConfig};
 use slackwater_core::health::build;
 use slackwater_core::policy::{Carried, Explanation, Query};
 use slackwater_core::{Instant as CoreInstant, ReplicaId};
+use slackwater_discovery::Fleet;
 use slackwater_recording::Stream;
 use slackwater_telemetry::exemplars::Reference;
 use slackwater_telemetry::facts::WorkerFacts;
@@ -79,12 +79,16 @@ impl ServiceView {
             .map(|replica| roster.get(&replica.address))
             .collect();
         let requests = |counts: &Arc<ReplicaCounts>| counts.read();
+        let now = self.balancer.now();
         WorkerFacts {
             ids: (entries.iter())
                 .map(|entry| entry.map_or_else(Vec::new, |entry| entry.ids.clone()))
                 .collect(),
             requests: (entries.iter())
                 .map(|entry| entry.map_or_else(Default::default, |entry| requests(&entry.counts)))
+                .collect(),
+            evidence: (entries.iter())
+                .map(|entry| entry.map_or_else(Default::default, |it| it.counts.evidence.read(now)))
                 .collect(),
             tier: self.tier.read(),
             admission: self.admission.read(),

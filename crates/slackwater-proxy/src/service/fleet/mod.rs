@@ -35,7 +35,6 @@ pub(crate) use replica::FleetReplica;
 pub(crate) use sticky::Sticky;
 pub(crate) use tiers::TierInUse;
 
-use crate::discovery::Fleet;
 use crate::forward::{Deadlines, Replica, ReplicaCounts, ReplicaOptions, Target};
 use crate::health::{Health, Verdict};
 use crate::service::admission::ReplicaLimiters;
@@ -51,6 +50,7 @@ use slackwater_config::ReplicaConfig;
 use slackwater_config::tls::Client;
 use slackwater_core::ReplicaId;
 use slackwater_core::policy::Explanation;
+use slackwater_discovery::Fleet;
 use slackwater_recording::Stream;
 use slackwater_tower::client::{Balancer, ReplicaAddrs};
 use std::collections::{BTreeMap, BTreeSet};

@@ -7,10 +7,10 @@
 //! orders; whoever comes later is taken for somebody else, so that an address that is given away
 //! again does not begin its life without requests.
 
-use crate::discovery::Fleet;
 use core::net::SocketAddr;
 use core::time::Duration;
 use slackwater_config::ReplicaConfig;
+use slackwater_discovery::Fleet;
 use std::collections::BTreeMap;
 use std::time::SystemTime;
 use tokio::time::Instant;
@@ -163,7 +163,7 @@ impl Absences {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::discovery::tests::{fleet, replica};
+    use slackwater_discovery::testing::{fleet, replica};
 
     const AT: SystemTime = SystemTime::UNIX_EPOCH;
 

@@ -1,10 +1,10 @@
 //! What carries a service's probes.
 
-use crate::discovery::Fleet;
 use crate::tls::ProbeConnector;
 use slackwater_config::Fault;
 use slackwater_config::tls::Client;
 use slackwater_config::{ProbeTransport, ServiceConfig};
+use slackwater_discovery::Fleet;
 use slackwater_tower::client::{
     HttpProber, HttpProberConfig, NoProber, Prober, UdpProber, UdpProberConfig,
 };

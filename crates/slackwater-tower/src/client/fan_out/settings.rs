@@ -19,8 +19,8 @@ pub struct FanOutSettings {
     /// In which one canary has to answer well: above 0 to 1 hour, default 1 s.
     pub canary_timeout: Duration,
     /// The share of leaves whose answers are good enough: 0 to 1, default 1, which is all of them.
-    /// Rounded up to whole leaves. At 0 what has come by `enough_after` is. [The Tail at Scale,
-    /// "Good enough"]
+    /// Rounded up to whole leaves. At 0 what has come by `enough_after` is.
+    /// [The Tail at Scale, "Good enough"]
     pub enough: Quantile,
     /// When `enough` may first end a fan-out, from its start: 0 to 1 hour, default 0. Results that
     /// are not complete should be rare, and this is what makes them so: with the time that most

@@ -1,0 +1,375 @@
+//! Against a name server of the test's own.
+
+use super::*;
+use crate::Discovery;
+use crate::testing::holding;
+use hickory_resolver::proto::op::{Message, ResponseCode};
+use hickory_resolver::proto::rr::Name;
+use hickory_resolver::proto::rr::rdata::{A, AAAA, SRV};
+use slackwater_config::GuardSettings;
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::net::UdpSocket;
+use tokio::time::timeout;
+
+/// For what must come; far beyond what it takes on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+type Zone = Vec<(&'static str, u32, RData)>;
+
+/// A name server of the test's own, on loopback.
+struct Server {
+    address: SocketAddr,
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Default)]
+struct State {
+    zone: Zone,
+    /// Names that it fails for.
+    broken: Vec<&'static str>,
+    asked: Vec<String>,
+}
+
+impl Server {
+    async fn start(zone: Zone) -> Self {
+        let socket = UdpSocket::bind("127.0.0.1:0").await.expect("a socket");
+        let address = socket.local_addr().expect("bound");
+        let state = Arc::new(Mutex::new(State {
+            zone,
+            ..State::default()
+        }));
+        let server = Self {
+            address,
+            state: Arc::clone(&state),
+        };
+        tokio::spawn(async move {
+            let mut buffer = [0; 4096];
+            while let Ok((size, from)) = socket.recv_from(&mut buffer).await {
+                let asked = Message::from_vec(&buffer[..size]).expect("a question");
+                let answer = answer(&state, &asked).to_vec().expect("encoded");
+                let _ = socket.send_to(&answer, from).await;
+            }
+        });
+        server
+    }
+
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn discovery(&self, name: DnsName, ttl: TtlBounds) -> Discovery {
+        let source = self.source(name, ttl);
+        Discovery::follow("web", source, GuardSettings::default(), holding(&[]))
+    }
+
+    fn source(&self, name: DnsName, ttl: TtlBounds) -> DnsSource {
+        let resolver = Resolver::new(&DnsServers {
+            servers: vec![self.address],
+            timeout: Duration::from_secs(5),
+        })
+        .expect("usable");
+        let own = OwnAddresses::new([([10, 0, 0, 99], 80).into()]);
+        DnsSource::new(resolver, name, None, None, own, ttl, 1)
+    }
+}
+
+fn answer(state: &Mutex<State>, asked: &Message) -> Message {
+    let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut message = Message::response(asked.metadata.id, asked.metadata.op_code);
+    message.metadata.recursion_desired = true;
+    message.metadata.recursion_available = true;
+    let query = asked.queries[0].clone();
+    let name = query.name().to_ascii();
+    let name = name.trim_end_matches('.').to_owned();
+    state.asked.push(format!("{} {name}", query.query_type()));
+    message.add_query(query.clone());
+    if state.broken.contains(&name.as_str()) {
+        message.metadata.response_code = ResponseCode::ServFail;
+        return message;
+    }
+    let known = state.zone.iter().filter(|(owner, ..)| *owner == name);
+    let mut is_known = false;
+    for (_, ttl, data) in known {
+        is_known = true;
+        if data.record_type() == query.query_type() {
+            let record = Record::from_rdata(query.name().clone(), *ttl, data.clone());
+            message.add_answer(record);
+        }
+    }
+    if !is_known {
+        message.metadata.response_code = ResponseCode::NXDomain;
+    }
+    message
+}
+
+fn four(last: u8) -> RData {
+    RData::A(A::new(10, 0, 0, last))
+}
+
+fn six(last: u16) -> RData {
+    RData::AAAA(AAAA::new(0xfd00, 0, 0, 0, 0, 0, 0, last))
+}
+
+fn srv(priority: u16, port: u16, target: &str) -> RData {
+    weighted(priority, 1, port, target)
+}
+
+fn weighted(priority: u16, weight: u16, port: u16, target: &str) -> RData {
+    let target = Name::from_ascii(target).expect("a name");
+    RData::SRV(SRV::new(priority, weight, port, target))
+}
+
+/// Asks as soon as it may.
+const AT_ONCE: TtlBounds = TtlBounds {
+    min: Duration::from_millis(2),
+    max: Duration::from_millis(4),
+};
+
+fn host(name: &str) -> DnsName {
+    DnsName::Host(name.to_owned(), 80)
+}
+
+async fn names(discovery: &Discovery) -> Vec<String> {
+    timeout(PATIENCE, discovery.spoken()).await.expect("spoken");
+    let fleet = discovery.fleet();
+    let replicas = fleet.replicas().iter();
+    replicas.map(|replica| replica.name.clone()).collect()
+}
+
+/// Waits until the source has asked and been answered twice more.
+async fn asked_again(server: &Server) {
+    let before = server.state().asked.len();
+    let again = async {
+        while server.state().asked.len() < before + 2 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    timeout(PATIENCE, again).await.expect("asked again");
+}
+
+#[tokio::test]
+async fn every_address_is_a_replica_and_a_shuffle_is_no_change() {
+    let server = Server::start(vec![
+        ("web.test", 0, four(2)),
+        ("web.test", 0, four(1)),
+        ("web.test", 0, six(1)),
+    ])
+    .await;
+    let discovery = server.discovery(host("web.test."), AT_ONCE);
+    assert_eq!(names(&discovery).await, ["10.0.0.1:80", "10.0.0.2:80"]);
+    assert!(!server.state().asked.contains(&"AAAA web.test".to_owned()));
+
+    let fleet = discovery.fleet();
+    server.state().zone.reverse();
+    server.state().zone.push(("web.test", 0, four(2)));
+    asked_again(&server).await;
+    assert!(Arc::ptr_eq(&fleet, &discovery.fleet()), "the same value");
+
+    let mut fleets = discovery.fleets().subscribe();
+    server.state().zone.push(("web.test", 0, four(9)));
+    timeout(PATIENCE, fleets.changed())
+        .await
+        .expect("in time")
+        .expect("followed");
+    let expected = ["10.0.0.1:80", "10.0.0.2:80", "10.0.0.9:80"];
+    assert_eq!(names(&discovery).await, expected);
+}
+
+#[tokio::test]
+async fn without_an_ipv4_address_the_ipv6_ones_are_taken() {
+    let server = Server::start(vec![("web.test", 0, six(2)), ("web.test", 0, six(1))]).await;
+    let discovery = server.discovery(host("web.test."), AT_ONCE);
+    assert_eq!(names(&discovery).await, ["[fd00::1]:80", "[fd00::2]:80"]);
+}
+
+#[tokio::test]
+async fn no_answer_and_no_addresses_keep_the_last_fleet() {
+    let server = Server::start(vec![("web.test", 0, four(1)), ("web.test", 0, six(1))]).await;
+    let discovery = server.discovery(host("web.test."), AT_ONCE);
+    assert_eq!(names(&discovery).await, ["10.0.0.1:80"]);
+
+    server.state().broken.push("web.test");
+    let failed = async |expected: &str| loop {
+        let failure = discovery.state().failure;
+        if failure.is_some_and(|failure| failure.contains(expected)) {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    };
+    timeout(PATIENCE, failed("web.test.: "))
+        .await
+        .expect("told");
+    assert_eq!(names(&discovery).await, ["10.0.0.1:80"], "not to IPv6");
+
+    server.state().broken.clear();
+    server.state().zone.clear();
+    let told = timeout(PATIENCE, failed("web.test.:80 has no addresses"));
+    told.await.expect("told");
+    assert_eq!(names(&discovery).await, ["10.0.0.1:80"]);
+
+    let mut fleets = discovery.fleets().subscribe();
+    server.state().zone.push(("web.test", 0, four(2)));
+    timeout(PATIENCE, fleets.changed())
+        .await
+        .expect("in time")
+        .expect("followed");
+    assert_eq!(names(&discovery).await, ["10.0.0.2:80"]);
+}
+
+#[tokio::test]
+async fn addresses_that_nobody_can_be_reached_at_are_none() {
+    let nowhere = || RData::A(A::new(0, 0, 0, 0));
+    let server = Server::start(vec![("web.test", 0, four(1)), ("web.test", 0, nowhere())]).await;
+    let discovery = server.discovery(host("web.test."), AT_ONCE);
+    assert_eq!(names(&discovery).await, ["10.0.0.1:80"]);
+
+    server.state().zone = vec![("web.test", 0, nowhere())];
+    let failed = async {
+        loop {
+            if let Some(failure) = discovery.state().failure {
+                return failure;
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    let failure = timeout(PATIENCE, failed).await.expect("told");
+    assert_eq!(
+        failure,
+        "web.test.:80 has no usable address: 0.0.0.0:80 is every address of this machine, expected one address of the \
+         replica"
+    );
+    assert_eq!(names(&discovery).await, ["10.0.0.1:80"]);
+}
+
+#[tokio::test]
+async fn this_process_is_no_replica_of_itself() {
+    let server = Server::start(vec![("web.test", 0, four(99)), ("web.test", 0, four(1))]).await;
+    let discovery = server.discovery(host("web.test."), AT_ONCE);
+    assert_eq!(names(&discovery).await, ["10.0.0.1:80"]);
+    // At another port it is somebody else.
+    let other = server.discovery(DnsName::Host("web.test.".to_owned(), 81), AT_ONCE);
+    assert_eq!(names(&other).await, ["10.0.0.1:81", "10.0.0.99:81"]);
+
+    let mut source = server.source(host("web.test."), AT_ONCE);
+    source.next().await.expect("one is usable");
+    assert_eq!(
+        source.left_out,
+        "10.0.0.99:80 is this process itself, which listens at 10.0.0.99:80; requests would go round in circles"
+    );
+    server.state().zone = vec![("web.test", 0, four(1))];
+    source.next().await.expect("usable");
+    assert_eq!(source.left_out, "");
+    server.state().zone = vec![("web.test", 0, four(99))];
+    let failure = source.next().await.expect_err("nobody is left");
+    assert!(
+        failure.contains("no usable address: 10.0.0.99:80 is this process"),
+        "{failure}"
+    );
+}
+
+#[tokio::test]
+async fn a_service_is_its_targets_with_their_ports_and_priorities_are_tiers() {
+    let server = Server::start(vec![
+        ("_http._tcp.web.test", 0, srv(20, 8003, "c.test.")),
+        ("_http._tcp.web.test", 0, srv(10, 8002, "b.test.")),
+        ("_http._tcp.web.test", 0, srv(10, 8001, "a.test.")),
+        ("_http._tcp.web.test", 0, srv(5, 8000, "gone.test.")),
+        ("_http._tcp.web.test", 0, srv(0, 0, ".")),
+        ("a.test", 0, four(1)),
+        ("a.test", 0, four(4)),
+        ("b.test", 0, four(2)),
+        ("c.test", 0, four(3)),
+    ])
+    .await;
+    let service = DnsName::Service("_http._tcp.web.test.".to_owned());
+    let discovery = server.discovery(service, AT_ONCE);
+    let tiers = || {
+        let fleet = discovery.fleet();
+        let tiers = fleet.replicas().iter().map(|replica| replica.tier);
+        tiers.collect::<Vec<_>>()
+    };
+    let expected = [
+        "10.0.0.1:8001",
+        "10.0.0.2:8002",
+        "10.0.0.4:8001",
+        "10.0.0.3:8003",
+    ];
+    assert_eq!(names(&discovery).await, expected);
+    assert_eq!(
+        tiers(),
+        [0, 0, 0, 1],
+        "a target without addresses is no tier"
+    );
+
+    // Half an answer is none.
+    server.state().broken.push("b.test");
+    server.state().zone.retain(|(owner, ..)| *owner != "a.test");
+    let failed = async {
+        while discovery.state().failure.is_none() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    timeout(PATIENCE, failed).await.expect("told");
+    assert_eq!(names(&discovery).await, expected);
+
+    // The next priority is the first, once that has no address any more.
+    server.state().broken.clear();
+    server.state().zone.retain(|(owner, ..)| *owner != "b.test");
+    let mut fleets = discovery.fleets().subscribe();
+    timeout(PATIENCE, fleets.changed())
+        .await
+        .expect("in time")
+        .expect("followed");
+    assert_eq!(names(&discovery).await, ["10.0.0.3:8003"]);
+    assert_eq!(tiers(), [0]);
+}
+
+#[tokio::test]
+async fn targets_bring_their_weights() {
+    let server = Server::start(vec![
+        ("_http._tcp.web.test", 0, weighted(1, 10, 80, "a.test.")),
+        ("_http._tcp.web.test", 0, weighted(1, 0, 80, "b.test.")),
+        ("_http._tcp.web.test", 0, weighted(2, 0, 80, "c.test.")),
+        ("a.test", 0, four(1)),
+        ("a.test", 0, four(4)),
+        ("b.test", 0, four(2)),
+        ("c.test", 0, four(3)),
+    ])
+    .await;
+    let service = DnsName::Service("_http._tcp.web.test.".to_owned());
+    let discovery = server.discovery(service, AT_ONCE);
+    names(&discovery).await;
+    let fleet = discovery.fleet();
+    let weights: Vec<_> = (fleet.replicas().iter())
+        .map(|replica| (replica.address.to_string(), replica.weight))
+        .collect();
+    let weight = |address: &str, weight| (address.to_owned(), weight);
+    // 0 beside others is hardly ever chosen, and 0 alone is as good as 1.
+    let expected = [
+        weight("10.0.0.1:80", 160),
+        weight("10.0.0.2:80", 1),
+        weight("10.0.0.4:80", 160),
+        weight("10.0.0.3:80", 1),
+    ];
+    assert_eq!(weights, expected);
+}
+
+#[tokio::test]
+async fn a_name_is_asked_for_again_when_its_answer_is_too_old_and_not_before() {
+    let server = Server::start(vec![("web.test", 3600, four(1)), ("now.test", 0, four(1))]).await;
+    let bounds = TtlBounds {
+        min: AT_ONCE.min,
+        max: Duration::from_hours(24),
+    };
+    let long = server.discovery(host("web.test."), bounds);
+    assert_eq!(names(&long).await, ["10.0.0.1:80"]);
+    let short = server.discovery(host("now.test."), bounds);
+    assert_eq!(names(&short).await, ["10.0.0.1:80"]);
+    for _ in 0..5 {
+        asked_again(&server).await;
+    }
+    let asked = server.state().asked.clone();
+    let count = |name| asked.iter().filter(|asked| asked.ends_with(name)).count();
+    assert_eq!(count("web.test"), 1, "{asked:?}");
+    assert!(count("now.test") > 5, "{asked:?}");
+}

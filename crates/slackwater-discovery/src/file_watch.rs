@@ -1,0 +1,188 @@
+//! Notices that files have changed: written anew, replaced by a rename, or reached by a symlink
+//! that was swapped.
+//!
+//! Each file is looked at once a second (its identity, size and times; links are followed), which
+//! works on every file system, network ones included, where notifications of the kernel do not, and
+//! costs one system call for each file. A change counts only once the file has stood still for a
+//! moment, so that a file that is being written in place is not read half.
+
+use core::time::Duration;
+use std::path::{Path, PathBuf};
+
+/// How closely files are looked at.
+#[derive(Clone, Copy, Debug)]
+pub struct Pace {
+    /// How often is looked.
+    pub period: Duration,
+    /// How long all files must have stood still: pairs that belong together are seldom written in
+    /// one step.
+    pub settled: Duration,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self {
+            period: Duration::from_secs(1),
+            settled: Duration::from_millis(250),
+        }
+    }
+}
+
+/// What a file looks like from outside; `None` in place of it: it is not there, or must not be
+/// looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stamp {
+    file: (u64, u64),
+    bytes: u64,
+    written: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl Stamp {
+    #[cfg(unix)]
+    fn of(file: &Path) -> Option<Self> {
+        use std::os::unix::fs::MetadataExt;
+        let seen = std::fs::metadata(file).ok()?;
+        Some(Self {
+            file: (seen.dev(), seen.ino()),
+            bytes: seen.size(),
+            written: (seen.mtime(), seen.mtime_nsec()),
+            changed: (seen.ctime(), seen.ctime_nsec()),
+        })
+    }
+}
+
+/// Looks at a few files from time to time.
+#[derive(Debug)]
+pub struct FileWatch {
+    files: Vec<PathBuf>,
+    seen: Vec<Option<Stamp>>,
+    pace: Pace,
+}
+
+impl FileWatch {
+    /// Whatever changes from now on is a change. Make it before the files are read for the first
+    /// time, so that nothing is missed in between.
+    pub fn new(files: Vec<PathBuf>) -> Self {
+        Self::with_pace(files, Pace::default())
+    }
+
+    /// The same, at another pace.
+    pub fn with_pace(files: Vec<PathBuf>, pace: Pace) -> Self {
+        let seen = stamps(&files);
+        Self { files, seen, pace }
+    }
+
+    /// Waits until any of the files has changed, or has come or gone, and all have stood still
+    /// since for a moment. A change during the wait for that is part of the same change. Cancel
+    /// safe: what was not told is told by the next call.
+    pub async fn changed(&mut self) {
+        loop {
+            tokio::time::sleep(self.pace.period).await;
+            let mut now = self.look().await;
+            if now == self.seen {
+                continue;
+            }
+            loop {
+                tokio::time::sleep(self.pace.settled).await;
+                let later = self.look().await;
+                if later == now {
+                    break;
+                }
+                now = later;
+            }
+            self.seen = now;
+            return;
+        }
+    }
+
+    /// A file system that hangs must not hold up whoever else is on this thread.
+    async fn look(&self) -> Vec<Option<Stamp>> {
+        let files = self.files.clone();
+        let looked = tokio::task::spawn_blocking(move || stamps(&files)).await;
+        looked.unwrap_or_else(|_| self.seen.clone())
+    }
+}
+
+fn stamps(files: &[PathBuf]) -> Vec<Option<Stamp>> {
+    files.iter().map(|file| Stamp::of(file)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Folder;
+    use futures_util::FutureExt;
+    use std::fs;
+    use std::os::unix::fs::symlink;
+    use tokio::time::{Instant, timeout};
+
+    const PATIENCE: Duration = Duration::from_mins(1);
+
+    async fn noticed(watch: &mut FileWatch) -> bool {
+        timeout(PATIENCE, watch.changed()).await.is_ok()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn every_way_to_change_a_file_is_noticed_once() {
+        let folder = Folder::new("watch");
+        let file = folder.write("a", "1");
+        let mut watch = FileWatch::new(vec![file.clone()]);
+        assert!(!noticed(&mut watch).await, "nothing has happened");
+
+        fs::write(&file, "22").expect("written in place");
+        assert!(noticed(&mut watch).await, "in place");
+
+        fs::rename(folder.write("b", "33"), &file).expect("renamed");
+        assert!(
+            noticed(&mut watch).await,
+            "replaced by one of the same size"
+        );
+
+        fs::remove_file(&file).expect("removed");
+        assert!(noticed(&mut watch).await, "gone");
+        folder.write("a", "33");
+        assert!(noticed(&mut watch).await, "back");
+        assert!(!noticed(&mut watch).await, "each change is told once");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_swapped_link_is_a_change_as_in_a_mounted_config_map() {
+        let folder = Folder::new("links");
+        for version in ["v1", "v2"] {
+            fs::create_dir(folder.path(version)).expect("made");
+            fs::write(folder.path(version).join("fleet.json"), "[]").expect("written");
+        }
+        symlink("v1", folder.path("data")).expect("linked");
+        symlink("data/fleet.json", folder.path("fleet.json")).expect("linked");
+        let mut watch = FileWatch::new(vec![folder.path("fleet.json")]);
+        assert!(!noticed(&mut watch).await);
+        symlink("v2", folder.path("data.new")).expect("linked");
+        fs::rename(folder.path("data.new"), folder.path("data")).expect("swapped");
+        assert!(noticed(&mut watch).await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_file_that_is_still_written_is_waited_for() {
+        let folder = Folder::new("slow");
+        let file = folder.write("a", "1");
+        let mut watch = FileWatch::new(vec![file.clone()]);
+        fs::write(&file, "12").expect("written");
+        let (began, Pace { period, settled }) = (Instant::now(), Pace::default());
+        let mut changed = Box::pin(watch.changed());
+        let mut text = "12".to_owned();
+        // So many writes, each before the last one has settled.
+        for _ in 0..50 {
+            text.push('x');
+            fs::write(&file, &text).expect("written");
+            tokio::select! {
+                biased;
+                () = tokio::time::sleep(period.min(settled / 2)) => (),
+                () = &mut changed => panic!("told while it was written: {text}"),
+            }
+        }
+        changed.await;
+        assert!(began.elapsed() >= settled * 25);
+        assert!(watch.changed().now_or_never().is_none());
+    }
+}

@@ -1,0 +1,111 @@
+//! A fleet as a value: who is in it, and what has changed from one to the next.
+//!
+//! Two lists of the same replicas are the same fleet, whatever their order, so that a shuffled
+//! answer changes nothing.
+
+use core::net::SocketAddr;
+use slackwater_config::ReplicaConfig;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The replicas of one service at one time: no address twice.
+#[derive(Clone, Debug, Default)]
+pub struct Fleet {
+    replicas: Vec<ReplicaConfig>,
+}
+
+/// What must be done to come from one fleet to another.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FleetChange {
+    /// Places in the new fleet of those that were not in the old one.
+    pub joined: Vec<usize>,
+    /// Addresses of those that are not in the new one.
+    pub left: Vec<SocketAddr>,
+    /// Places in the new fleet of those that take queries where they did, and are otherwise not
+    /// what they were.
+    pub altered: Vec<usize>,
+}
+
+impl FleetChange {
+    /// Whether nothing changes.
+    pub fn is_empty(&self) -> bool {
+        self.joined.is_empty() && self.left.is_empty() && self.altered.is_empty()
+    }
+}
+
+impl Fleet {
+    /// The replicas, in this order. Of those with one address the first one counts.
+    pub fn new(replicas: impl IntoIterator<Item = ReplicaConfig>) -> Self {
+        let mut replicas: Vec<_> = replicas.into_iter().collect();
+        let mut taken = BTreeSet::new();
+        replicas.retain(|replica| taken.insert(replica.address));
+        Self { replicas }
+    }
+
+    /// In the order of their source.
+    pub fn replicas(&self) -> &[ReplicaConfig] {
+        &self.replicas
+    }
+
+    /// Whether there is no replica.
+    pub fn is_empty(&self) -> bool {
+        self.replicas.is_empty()
+    }
+
+    /// How many replicas there are.
+    pub fn len(&self) -> usize {
+        self.replicas.len()
+    }
+
+    /// How many of `other`'s replicas are here, too.
+    pub(super) fn shared(&self, other: &Self) -> usize {
+        let here = self.by_address();
+        let is_here = |replica: &&ReplicaConfig| here.contains_key(&replica.address);
+        other.replicas.iter().filter(is_here).count()
+    }
+
+    /// What makes `next` of this one.
+    pub fn change_to(&self, next: &Self) -> FleetChange {
+        let mut before = self.by_address();
+        let mut change = FleetChange::default();
+        for (index, replica) in next.replicas.iter().enumerate() {
+            match before.remove(&replica.address) {
+                None => change.joined.push(index),
+                Some(same) if same == replica => (),
+                Some(_) => change.altered.push(index),
+            }
+        }
+        change.left = before.into_keys().collect();
+        change
+    }
+
+    fn by_address(&self) -> BTreeMap<SocketAddr, &ReplicaConfig> {
+        let replicas = self.replicas.iter();
+        replicas.map(|replica| (replica.address, replica)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{fleet, replica};
+
+    #[test]
+    fn the_order_of_a_list_means_nothing_and_an_address_counts_once() {
+        let one = fleet(&[1, 2, 3]);
+        assert!(one.change_to(&fleet(&[3, 1, 2])).is_empty());
+        assert_eq!(fleet(&[2, 1, 2, 1]).len(), 2);
+        assert!(one.change_to(&fleet(&[3, 1, 2, 2])).is_empty());
+    }
+
+    #[test]
+    fn a_change_names_who_joined_left_and_is_altered() {
+        let mut moved = replica(2);
+        moved.probe_address.set_port(9);
+        let next = Fleet::new([replica(4), moved, replica(1)]);
+        let change = fleet(&[1, 2, 3]).change_to(&next);
+        assert_eq!(change.joined, [0]);
+        assert_eq!(change.altered, [1]);
+        assert_eq!(change.left, [replica(3).address]);
+        assert_eq!(next.shared(&fleet(&[1, 2, 3])), 2);
+    }
+}

@@ -1,0 +1,325 @@
+//! From a source to whoever wants to know the fleet.
+//!
+//! One task for each service of the process follows its source, whatever the number of workers.
+//! What it believes goes out as a whole new value by a watch channel; what became of the last list
+//! is there for the status. The log says each thing once, however often a source repeats itself.
+
+use super::guard::{Guard, Verdict, replicas};
+use super::{Fleet, Source};
+use slackwater_config::GuardSettings;
+use slackwater_config::ReplicaConfig;
+use slackwater_telemetry::facts::SourceState;
+use std::sync::Arc;
+use std::time::SystemTime;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+/// So many replicas that come or go are named in the log; the others are counted.
+const NAMED_MAX: usize = 8;
+
+/// A fleet that is followed. The source is asked no more when this is dropped.
+#[derive(Debug)]
+pub struct Discovery {
+    fleets: watch::Sender<Arc<Fleet>>,
+    states: watch::Receiver<SourceState>,
+    task: Option<JoinHandle<()>>,
+}
+
+impl Discovery {
+    /// A fleet that does not change by itself: the one that is in `fleets`.
+    pub fn list(fleets: watch::Sender<Arc<Fleet>>) -> Self {
+        let state = SourceState {
+            source: "list".to_owned(),
+            ..SourceState::default()
+        };
+        Self {
+            fleets,
+            states: watch::channel(state).1,
+            task: None,
+        }
+    }
+
+    /// Follows a source from now on; until it says something that is believed, the fleet is the one
+    /// that is in `fleets`. Needs a tokio runtime. `service` is for the log.
+    pub fn follow(
+        service: &str,
+        source: impl Source,
+        settings: GuardSettings,
+        fleets: watch::Sender<Arc<Fleet>>,
+    ) -> Self {
+        let first = Arc::clone(&fleets.borrow());
+        let (state_sender, states) = watch::channel(SourceState {
+            source: source.name(),
+            answered_at: source.opened_at(),
+            ..SourceState::default()
+        });
+        let follower = Follower {
+            service: service.to_owned(),
+            guard: Guard::new(settings, first),
+            fleets: fleets.clone(),
+            states: state_sender,
+        };
+        Self {
+            fleets,
+            states,
+            task: Some(tokio::spawn(follower.run(source))),
+        }
+    }
+
+    /// Where the fleet of now is, and every one to come.
+    pub const fn fleets(&self) -> &watch::Sender<Arc<Fleet>> {
+        &self.fleets
+    }
+
+    /// The fleet of now.
+    pub fn fleet(&self) -> Arc<Fleet> {
+        Arc::clone(&self.fleets.borrow())
+    }
+
+    /// What became of the last list.
+    pub fn state(&self) -> SourceState {
+        self.states.borrow().clone()
+    }
+
+    /// Waits until the source has spoken for the first time, be it to say that it does not know; a
+    /// list has, and a file that could be opened.
+    pub async fn spoken(&self) {
+        if self.task.is_some() {
+            let mut states = self.states.clone();
+            let _ = states.wait_for(SourceState::has_spoken).await;
+        }
+    }
+}
+
+impl Drop for Discovery {
+    fn drop(&mut self) {
+        if let Some(task) = &self.task {
+            task.abort();
+        }
+    }
+}
+
+struct Follower {
+    service: String,
+    guard: Guard,
+    fleets: watch::Sender<Arc<Fleet>>,
+    states: watch::Sender<SourceState>,
+}
+
+impl Follower {
+    async fn run(mut self, mut source: impl Source) {
+        loop {
+            let mut next = source.next();
+            let told = loop {
+                let Some(deadline) = self.guard.deadline() else {
+                    break next.await;
+                };
+                tokio::select! {
+                    told = &mut next => break told,
+                    () = tokio::time::sleep_until(deadline) => {
+                        let verdict = self.guard.poll(Instant::now());
+                        if let Some(verdict) = verdict {
+                            self.act_on(verdict);
+                        }
+                    }
+                }
+            };
+            match told {
+                Ok(fleet) => {
+                    let verdict = self.guard.offer(Instant::now(), fleet);
+                    self.states
+                        .send_modify(|state| state.answered_at = Some(SystemTime::now()));
+                    self.act_on(verdict);
+                }
+                Err(why) => {
+                    self.guard.forget_waiting();
+                    self.fail(&why);
+                }
+            }
+        }
+    }
+
+    fn act_on(&mut self, verdict: Verdict) {
+        match verdict {
+            Verdict::Kept(why) => return self.fail(&why),
+            Verdict::Same => (),
+            Verdict::Taken(fleet) => {
+                let before = self.fleets.send_replace(Arc::clone(&fleet));
+                self.log_change(&before, &fleet);
+                self.states.send_modify(|state| state.changes += 1);
+            }
+        }
+        let recovered = self
+            .states
+            .send_if_modified(|state| state.failure.take().is_some());
+        if recovered {
+            tracing::info!(
+                service = self.service,
+                source = self.source(),
+                "knows the fleet again"
+            );
+        }
+    }
+
+    fn fail(&self, why: &str) {
+        let is_new = self.states.borrow().failure.as_deref() != Some(why);
+        self.states.send_modify(|state| {
+            state.failures += 1;
+            state.failure = Some(why.to_owned());
+        });
+        if is_new {
+            tracing::warn!(
+                service = self.service,
+                source = self.source(),
+                replicas = self.fleets.borrow().len(),
+                "the fleet stays as it is: {why}"
+            );
+        }
+    }
+
+    fn source(&self) -> String {
+        self.states.borrow().source.clone()
+    }
+
+    fn log_change(&self, before: &Fleet, after: &Fleet) {
+        let change = before.change_to(after);
+        let all = |places: &[usize]| {
+            let named = places
+                .iter()
+                .filter_map(|&place| after.replicas().get(place));
+            names(named.map(|replica: &ReplicaConfig| replica.name.clone()))
+        };
+        let left = change.left.iter();
+        let is_gone = |replica: &&ReplicaConfig| left.clone().any(|at| *at == replica.address);
+        let gone = before.replicas().iter().filter(is_gone);
+        tracing::info!(
+            service = self.service,
+            joined = all(&change.joined),
+            left = names(gone.map(|replica| replica.name.clone())),
+            altered = all(&change.altered),
+            "the fleet has {}",
+            replicas(after.len())
+        );
+    }
+}
+
+/// "a, b and 3 more".
+fn names(mut all: impl Iterator<Item = String>) -> String {
+    let text = all.by_ref().take(NAMED_MAX).collect::<Vec<_>>().join(", ");
+    let more = all.count();
+    if more == 0 {
+        return text;
+    }
+    format!("{text} and {more} more")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Told, fleet, holding};
+    use core::time::Duration;
+    use slackwater_core::Quantile;
+    use tokio::sync::mpsc;
+
+    type Say = mpsc::UnboundedSender<Result<Fleet, String>>;
+
+    fn followed(settings: GuardSettings) -> (Say, Discovery) {
+        let (say, told) = mpsc::unbounded_channel();
+        let discovery = Discovery::follow("web", Told(told), settings, holding(&[1]));
+        (say, discovery)
+    }
+
+    async fn until(discovery: &Discovery, is_so: impl Fn(&SourceState) -> bool) {
+        let mut states = discovery.states.clone();
+        states.wait_for(is_so).await.expect("followed");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn fleets_go_out_as_values_and_only_when_they_change() {
+        let (say, discovery) = followed(GuardSettings::default());
+        let mut fleets = discovery.fleets().subscribe();
+        assert_eq!(fleets.borrow().len(), 1);
+        for told in [&[1_u8][..], &[1, 2], &[2, 1], &[2, 1, 1]] {
+            say.send(Ok(fleet(told))).expect("heard");
+        }
+        discovery.spoken().await;
+        say.send(Err("enough".to_owned())).expect("heard");
+        until(&discovery, |state| state.failures == 1).await;
+        assert_eq!(discovery.state().changes, 1, "two by two is the same");
+        assert!(fleets.has_changed().expect("followed"));
+        assert_eq!(fleets.borrow_and_update().len(), 2);
+        assert!(
+            !fleets.has_changed().expect("followed"),
+            "a failure is none"
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_wrong_is_known_until_it_is_right_again() {
+        let (say, discovery) = followed(GuardSettings::default());
+        say.send(Err("no answer".to_owned())).expect("heard");
+        discovery.spoken().await;
+        let state = discovery.state();
+        assert_eq!(state.failure.as_deref(), Some("no answer"));
+        assert_eq!((state.source.as_str(), state.answered_at), ("told", None));
+        say.send(Ok(fleet(&[]))).expect("heard");
+        until(&discovery, |state| state.failures == 2).await;
+        let failure = discovery.state().failure.expect("an empty list");
+        assert!(failure.starts_with("the list is empty"), "{failure}");
+        assert_eq!(discovery.fleet().len(), 1);
+        say.send(Ok(fleet(&[1]))).expect("heard");
+        until(&discovery, |state| state.failure.is_none()).await;
+        assert_eq!(discovery.state().changes, 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_shorter_list_is_taken_in_time_though_the_source_says_no_more() {
+        let settings = GuardSettings {
+            keep_share: Quantile::ONE,
+            keep_time: Duration::from_secs(30),
+        };
+        let (say, discovery) = followed(settings);
+        say.send(Ok(fleet(&[2]))).expect("heard");
+        let began = Instant::now();
+        let mut fleets = discovery.fleets().subscribe();
+        fleets.changed().await.expect("followed");
+        assert_eq!(began.elapsed().as_secs(), 30);
+        assert_eq!(discovery.fleet().replicas(), fleet(&[2]).replicas());
+        drop(discovery);
+        say.closed().await;
+        assert!(fleets.changed().await.is_err(), "nobody follows any more");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_shorter_list_is_not_taken_from_a_source_that_has_lost_its_way() {
+        let settings = GuardSettings {
+            keep_share: Quantile::ONE,
+            keep_time: Duration::from_secs(30),
+        };
+        let (say, discovery) = followed(settings);
+        say.send(Ok(fleet(&[2]))).expect("heard");
+        say.send(Err("no answer".to_owned())).expect("heard");
+        until(&discovery, |state| state.failures == 2).await;
+        tokio::time::advance(Duration::from_mins(1)).await;
+        say.send(Err("none yet".to_owned())).expect("heard");
+        until(&discovery, |state| state.failures == 3).await;
+        assert_eq!(discovery.state().changes, 0);
+        assert_eq!(discovery.fleet().replicas(), fleet(&[1]).replicas());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_list_has_always_spoken() {
+        let discovery = Discovery::list(holding(&[1, 2]));
+        discovery.spoken().await;
+        assert_eq!(discovery.fleet().len(), 2);
+        assert_eq!(discovery.state().source, "list");
+    }
+
+    #[test]
+    fn many_names_are_counted() {
+        let all = (0..10).map(|n| n.to_string());
+        assert_eq!(names(all), "0, 1, 2, 3, 4, 5, 6, 7 and 2 more");
+        assert_eq!(names((0..2).map(|n| n.to_string())), "0, 1");
+    }
+}

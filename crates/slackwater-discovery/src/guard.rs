@@ -1,0 +1,205 @@
+//! Which lists are believed.
+//!
+//! A list of nothing is never taken while there is a better one: sources forget everything when
+//! they are restarted, cut off or mistaken far more often than all replicas of a service are meant
+//! to go at once. A list that has lost more than a share of the replicas waits until the source has
+//! stood by it for a while.
+
+use super::fleet::Fleet;
+use slackwater_config::GuardSettings;
+use std::sync::Arc;
+use tokio::time::Instant;
+
+/// What became of a list.
+#[derive(Clone, Debug)]
+pub(super) enum Verdict {
+    /// It is the fleet from now on.
+    Taken(Arc<Fleet>),
+    /// It says what is known.
+    Same,
+    /// The fleet stays what it was; why.
+    Kept(String),
+}
+
+/// The fleet in force, and the list that waits to be.
+#[derive(Debug)]
+pub(super) struct Guard {
+    settings: GuardSettings,
+    fleet: Arc<Fleet>,
+    waiting: Option<(Instant, Fleet)>,
+}
+
+impl Guard {
+    pub(super) fn new(settings: GuardSettings, fleet: Arc<Fleet>) -> Self {
+        Self {
+            settings,
+            fleet,
+            waiting: None,
+        }
+    }
+
+    /// The source says so now.
+    pub(super) fn offer(&mut self, now: Instant, next: Fleet) -> Verdict {
+        if next.is_empty() && !self.fleet.is_empty() {
+            self.waiting = None;
+            return Verdict::Kept(format!(
+                "the list is empty, so the last one of {} is kept",
+                replicas(self.fleet.len())
+            ));
+        }
+        if self.fleet.change_to(&next).is_empty() {
+            self.waiting = None;
+            return Verdict::Same;
+        }
+        if !self.loses_too_many(&next) {
+            return self.take(next);
+        }
+        // Whoever goes on losing replicas does not begin to wait anew; whoever says something else
+        // does.
+        let since = match self.waiting.take() {
+            Some((since, before)) if before.shared(&next) == next.len() => since,
+            _ => now,
+        };
+        let why = format!(
+            "of {} only {} are left, so the last list is kept for {:?}",
+            replicas(self.fleet.len()),
+            next.shared(&self.fleet),
+            self.settings.keep_time
+        );
+        self.waiting = Some((since, next));
+        self.poll(now).unwrap_or(Verdict::Kept(why))
+    }
+
+    /// The source does not know any more, so it does not stand by the list that waits.
+    pub(super) fn forget_waiting(&mut self) {
+        self.waiting = None;
+    }
+
+    /// When a list that waits is to be taken.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        let (since, _) = self.waiting.as_ref()?;
+        Some(*since + self.settings.keep_time)
+    }
+
+    /// Takes the list that waits, once its time has come.
+    pub(super) fn poll(&mut self, now: Instant) -> Option<Verdict> {
+        if self.deadline()? > now {
+            return None;
+        }
+        let (_, next) = self.waiting.take()?;
+        Some(self.take(next))
+    }
+
+    fn take(&mut self, next: Fleet) -> Verdict {
+        self.waiting = None;
+        self.fleet = Arc::new(next);
+        Verdict::Taken(Arc::clone(&self.fleet))
+    }
+
+    fn loses_too_many(&self, next: &Fleet) -> bool {
+        let (left, before) = (next.shared(&self.fleet) as u64, self.fleet.len() as u64);
+        left * 1_000_000 < before * u64::from(self.settings.keep_share.millionths())
+    }
+}
+
+/// "1 replica", "2 replicas".
+pub(super) fn replicas(count: usize) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} replica{plural}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::fleet;
+    use core::time::Duration;
+    use slackwater_core::Quantile;
+
+    const MINUTE: Duration = Duration::from_mins(1);
+
+    fn guarding(millionths: u32, known: &[u8]) -> Guard {
+        let settings = GuardSettings {
+            keep_share: Quantile::from_millionths(millionths).expect("a share"),
+            keep_time: MINUTE,
+        };
+        Guard::new(settings, Arc::new(fleet(known)))
+    }
+
+    fn is_taken(verdict: &Verdict, count: usize) -> bool {
+        matches!(verdict, Verdict::Taken(fleet) if fleet.len() == count)
+    }
+
+    fn is_kept(verdict: &Verdict) -> bool {
+        matches!(verdict, Verdict::Kept(_))
+    }
+
+    #[test]
+    fn an_empty_list_is_never_taken_for_one_that_was_not() {
+        let now = Instant::now();
+        let mut guard = guarding(0, &[1, 2]);
+        let Verdict::Kept(why) = guard.offer(now, fleet(&[])) else {
+            panic!("an empty list was taken");
+        };
+        assert_eq!(
+            why,
+            "the list is empty, so the last one of 2 replicas is kept"
+        );
+        assert!(is_kept(&guard.offer(now + MINUTE * 9, fleet(&[]))));
+        assert!(guard.deadline().is_none() && guard.poll(now + MINUTE * 9).is_none());
+        assert!(is_taken(&guard.offer(now, fleet(&[7])), 1));
+
+        let mut empty = guarding(0, &[]);
+        assert!(matches!(empty.offer(now, fleet(&[])), Verdict::Same));
+    }
+
+    #[test]
+    fn without_a_share_any_other_list_is_taken_at_once() {
+        let mut guard = guarding(0, &[1, 2, 3, 4]);
+        assert!(is_taken(&guard.offer(Instant::now(), fleet(&[9])), 1));
+    }
+
+    #[test]
+    fn a_list_that_lost_too_many_is_taken_when_it_has_stood_for_long_enough() {
+        let now = Instant::now();
+        let mut guard = guarding(500_000, &[1, 2, 3, 4]);
+        assert!(is_taken(&guard.offer(now, fleet(&[1, 2])), 2), "just half");
+
+        let mut guard = guarding(500_000, &[1, 2, 3, 4]);
+        // New ones do not make up for those that are lost.
+        assert!(is_kept(&guard.offer(now, fleet(&[1, 7, 8, 9]))));
+        assert_eq!(guard.deadline(), Some(now + MINUTE));
+        assert!(is_kept(&guard.offer(now + MINUTE / 2, fleet(&[1]))));
+        assert_eq!(guard.deadline(), Some(now + MINUTE), "not anew");
+        assert!(guard.poll(now + MINUTE - Duration::from_nanos(1)).is_none());
+        let taken = guard.poll(now + MINUTE).expect("its time has come");
+        assert!(is_taken(&taken, 1), "the newest list");
+        assert!(guard.deadline().is_none());
+    }
+
+    #[test]
+    fn a_list_that_the_source_does_not_stand_by_is_not_taken() {
+        let now = Instant::now();
+        let mut guard = guarding(500_000, &[1, 2, 3, 4]);
+        assert!(is_kept(&guard.offer(now, fleet(&[1]))));
+        assert!(is_kept(&guard.offer(now + MINUTE / 2, fleet(&[2]))));
+        assert_eq!(guard.deadline(), Some(now + MINUTE / 2 + MINUTE), "anew");
+        guard.forget_waiting();
+        assert_eq!(guard.deadline(), None);
+        assert!(guard.poll(now + MINUTE * 9).is_none());
+    }
+
+    #[test]
+    fn a_source_that_recovers_in_time_changes_nothing() {
+        let now = Instant::now();
+        let mut guard = guarding(500_000, &[1, 2, 3, 4]);
+        assert!(is_kept(&guard.offer(now, fleet(&[1]))));
+        assert!(matches!(
+            guard.offer(now, fleet(&[4, 3, 2, 1])),
+            Verdict::Same
+        ));
+        assert!(guard.poll(now + MINUTE * 2).is_none());
+        assert!(is_kept(&guard.offer(now, fleet(&[1]))));
+        assert!(is_kept(&guard.offer(now, fleet(&[]))), "worse than little");
+        assert!(guard.poll(now + MINUTE * 2).is_none());
+    }
+}

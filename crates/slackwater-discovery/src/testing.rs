@@ -1,0 +1,81 @@
+//! What the tests of sources and fleets share.
+
+#![expect(
+    clippy::expect_used,
+    clippy::missing_panics_doc,
+    reason = "a test may end so"
+)]
+
+use super::{Fleet, Source};
+use core::sync::atomic::{AtomicU32, Ordering};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+pub use slackwater_config::testing::replica;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tokio::sync::{mpsc, watch};
+
+/// The replicas at `10.0.0.n:80`.
+pub fn fleet(numbers: &[u8]) -> Fleet {
+    Fleet::new(numbers.iter().map(|&n| replica(n)))
+}
+
+/// These, to begin with.
+pub fn holding(numbers: &[u8]) -> watch::Sender<Arc<Fleet>> {
+    watch::Sender::new(Arc::new(fleet(numbers)))
+}
+
+/// A source that says what the test tells it to.
+#[derive(Debug)]
+pub struct Told(pub mpsc::UnboundedReceiver<Result<Fleet, String>>);
+
+impl Source for Told {
+    fn name(&self) -> String {
+        "told".to_owned()
+    }
+
+    fn next(&mut self) -> BoxFuture<'_, Result<Fleet, String>> {
+        async {
+            match self.0.recv().await {
+                Some(told) => told,
+                None => core::future::pending().await,
+            }
+        }
+        .boxed()
+    }
+}
+
+/// A directory of the test's own, gone at its end.
+#[derive(Debug)]
+pub struct Folder(PathBuf);
+
+impl Folder {
+    /// Makes it, empty, with `purpose` in its name.
+    pub fn new(purpose: &str) -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("slackwater-{purpose}-{}-{number}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        fs::create_dir_all(&path).expect("a directory");
+        Self(path)
+    }
+
+    /// Where a file of that name is or would be.
+    pub fn path(&self, name: impl AsRef<Path>) -> PathBuf {
+        self.0.join(name)
+    }
+
+    /// Writes a file; where it is.
+    pub fn write(&self, name: &str, text: &str) -> PathBuf {
+        let file = self.path(name);
+        fs::write(&file, text).expect("written");
+        file
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
