@@ -197,7 +197,9 @@ async fn whole(answer: Response<Incoming>, bytes_max: usize) -> Result<Bytes, Fa
 }
 
 #[cfg(test)]
+#[cfg(feature = "top")]
 mod tests {
+    use super::super::stream::{Stream, json};
     use super::super::address;
     use super::*;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
