@@ -9,6 +9,7 @@ mod folder;
 mod loopback;
 mod mutants;
 mod openapi;
+mod outage;
 mod output;
 mod peers;
 mod promtool;
@@ -18,6 +19,7 @@ mod results;
 mod room;
 mod run;
 mod siege;
+mod site;
 mod spread;
 mod story;
 mod table;
@@ -52,6 +54,9 @@ cargo xtask CHORE
   story   slow requests under load, told three times: their lines in the access log, their decisions, their spans at a
           collector; fails if they disagree (half a minute)
           [--short] [--keep] [--slackwater FILE] [--report FILE]
+  outage  replicas are killed under load; the log, /readyz, admin status, the metrics, the live stream and /decisions have to
+          say so within two seconds, and say when it is over (half a minute)
+          [--keep] [--slackwater FILE] [--shots FOLDER] [--report FILE]
   room    each policy before replicas that burn CPU under quotas, beside neighbours, or at twice the cost; as root, for cgroups
           (a minute with --short, else a quarter of an hour for each of ten rounds)
           [--short] [--keep] [--case NAME] [--policies NAME,...] [--rounds N] [--seconds N] [--seed N] [--load PERCENT]
@@ -70,6 +75,9 @@ cargo xtask CHORE
           the dashboard of demo and of serve in Chromium: knobs, keys, contrast, pictures, at 20 and at 1,000 replicas
           (four minutes; --short: 20 only, one minute; --debug: all with a build for tests)
           [--short] [--debug] [--shots FOLDER] [--keep] [--slackwater FILE] [--report FILE]
+  site    the documentation as a site that works offline, into target/site; fails if a page is not listed, a link leads
+          nowhere or a page loads something from elsewhere (two minutes to build it the first time, then seconds)
+          [FOLDER | --check]
   results the simulator's figures as they are published, into results/sim; on a committed tree (an hour)
           [FIGURE ...] [--seeds N] [--first-seed N] [--threads N]
 ";
@@ -84,12 +92,14 @@ fn main() -> ExitCode {
         [replica::CHORE, ref options @ ..] => replica::run(options),
         ["troubles", ref options @ ..] => troubles::run(options),
         ["room", ref options @ ..] => room::run(options),
+        ["outage", ref options @ ..] => outage::run(options),
         ["story", ref options @ ..] => story::run(options),
         ["conformance", ref options @ ..] => conformance::run(options),
         ["promtool", ref options @ ..] => promtool::run(options),
         ["mutants", ref options @ ..] => mutants::run(options),
         ["openapi", ref options @ ..] => openapi::run(options),
         ["dashboard", ref options @ ..] => dashboard::run(options),
+        ["site", ref options @ ..] => site::run(options),
         ["siege", ref options @ ..] => siege::run(options),
         ["results", ref options @ ..] => results::run(options),
         _ => Err(USAGE.to_owned()),

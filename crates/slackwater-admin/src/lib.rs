@@ -26,6 +26,7 @@ mod live;
 mod metrics;
 mod openapi;
 mod query;
+mod readiness;
 mod reply;
 mod reserve;
 mod router;

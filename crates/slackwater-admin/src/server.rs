@@ -14,7 +14,8 @@ use super::idle::{Carrying, Idle, LastPart};
 use super::live::{Extra, Live};
 use super::metrics::Metrics;
 use super::openapi;
-use super::reply::{Reply, TEXT, refusal, reply, unwritten};
+use super::readiness;
+use super::reply::{Reply, TEXT, reply, unwritten};
 use super::reserve::{Reserve, is_lack_of_descriptors};
 use super::router::{Asked, Connection, Router};
 use super::status::Status;
@@ -31,7 +32,7 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use slackwater_config::Fault;
-use slackwater_telemetry::facts::{Facts, Lifecycle, Phase, StatusSource};
+use slackwater_telemetry::facts::{Facts, Lifecycle, StatusSource};
 use std::io::{self, ErrorKind};
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -132,6 +133,7 @@ impl AdminServer {
     fn with_own_paths(self, told: &OwnPaths) -> Self {
         let (status, metrics, ready) = (told.clone(), told.clone(), told.clone());
         let (events, history) = (Arc::clone(&self.live), Arc::clone(&self.live));
+        let live = Arc::clone(&self.live);
         self.get("/status", move |_| {
             at_once(status.status(|_, status| json(status)))
         })
@@ -141,8 +143,9 @@ impl AdminServer {
             at_once(metrics.status(answer))
         })
         .get("/healthz", |_| at_once(reply(StatusCode::OK, TEXT, "ok\n")))
-        .get("/readyz", move |_| {
-            at_once(readiness(ready.lifecycle.phase()))
+        .get("/readyz", move |asked| {
+            let phase = ready.lifecycle.phase();
+            at_once(readiness::answer(phase, &asked.query, &live))
         })
         .get("/events", move |asked| at_once(events.listen(asked)))
         .get("/history", move |asked| {
@@ -397,18 +400,6 @@ fn wants_to_be_kept(headers: &HeaderMap) -> bool {
     options
         .flat_map(|options| options.split(','))
         .any(|option| option.trim().eq_ignore_ascii_case("keep-alive"))
-}
-
-fn readiness(phase: Phase) -> Reply {
-    match phase {
-        Phase::Starting => refusal(StatusCode::SERVICE_UNAVAILABLE, "starting"),
-        Phase::Serving => reply(StatusCode::OK, TEXT, "serving\n"),
-        Phase::Withdrawn => refusal(
-            StatusCode::SERVICE_UNAVAILABLE,
-            "withdrawn: the server that this stands before cannot be connected to",
-        ),
-        Phase::Draining => refusal(StatusCode::SERVICE_UNAVAILABLE, "draining"),
-    }
 }
 
 impl OwnPaths {

@@ -4,7 +4,7 @@ use core::ops::AddAssign;
 use core::time::Duration;
 use serde::{Deserialize, Serialize};
 use slackwater_core::health::HealthCounters;
-use slackwater_telemetry::replica_state::HealthSigns;
+use slackwater_telemetry::replica_state::{HealthSigns, ServiceStanding};
 
 /// How requests to a replica went.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -14,6 +14,32 @@ pub(crate) struct StandingStatus {
     pub(crate) share_millionths: u32,
     pub(crate) success_millionths: u32,
     pub(crate) latency_us: Option<u64>,
+}
+
+/// Whether a service has a replica that takes requests.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub(crate) struct ServiceStandingStatus {
+    pub(crate) all_fail: bool,
+    pub(crate) since_ms: Option<u64>,
+    pub(crate) why: Option<String>,
+    pub(crate) wanted: u64,
+    pub(crate) taking: u64,
+    pub(crate) evidence_age_ms: Option<u64>,
+}
+
+impl ServiceStandingStatus {
+    pub(crate) fn new(standing: &ServiceStanding, since_ms: Option<u64>) -> Self {
+        let ms = |age: Duration| u64::try_from(age.as_millis()).unwrap_or(u64::MAX);
+        Self {
+            all_fail: standing.all_fail,
+            since_ms,
+            why: (!standing.why.is_empty()).then(|| standing.why.clone()),
+            wanted: standing.wanted as u64,
+            taking: standing.taking as u64,
+            evidence_age_ms: standing.evidence_age.map(ms),
+        }
+    }
 }
 
 /// What became of replicas, over all workers.

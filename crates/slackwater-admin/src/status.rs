@@ -2,7 +2,7 @@
 //! documents each, and a test keeps the two in step. Fields are only ever added; unknown ones are
 //! to be ignored by readers.
 
-use super::standing::{StandingCounts, StandingStatus};
+use super::standing::{ServiceStandingStatus, StandingCounts, StandingStatus};
 use core::ops::AddAssign;
 use core::time::Duration;
 use serde::{Deserialize, Serialize};
@@ -12,16 +12,19 @@ use slackwater_core::policy::{Counters, PooledView, Score};
 use slackwater_core::report::Reported;
 use slackwater_core::tail::TieCounts;
 use slackwater_core::tracker::CapacitySource;
+use slackwater_telemetry::attempt_failure::FailureFacts;
+use slackwater_telemetry::facts::RecentFacts;
 use slackwater_telemetry::facts::SourceState;
 use slackwater_telemetry::facts::latency::{
     LatencyFacts, LatencyStatus, QuantileStatus, latency_status, quantiles,
 };
 use slackwater_telemetry::facts::{
     AdmissionCounts, CertificateFacts, ConnectionFacts, Facts, HandshakeFacts, HealthFacts,
-    LineFacts, OverrideFacts, Phase, ReloadFacts, ReplicaFacts, RequestCounts, ServiceFacts,
-    StatusCount, UnroutedFacts, WorkerFacts,
+    LineFacts, ListenerFacts, OverrideFacts, Phase, ReloadFacts, ReplicaFacts, RequestCounts,
+    RouteFacts, ServiceFacts, StatusCount, UnroutedFacts, WorkerFacts,
 };
 use slackwater_telemetry::latency_histogram::Latencies;
+use slackwater_telemetry::problems::{Problem, problems};
 use slackwater_telemetry::replica_state::ReplicaState;
 use slackwater_telemetry::trace::SpanCounts;
 use std::collections::BTreeMap;
@@ -36,6 +39,7 @@ pub struct Status {
     pub(crate) process: u32,
     pub(crate) phase: Phase,
     pub(crate) uptime_ms: u64,
+    pub(crate) problems: Vec<Problem>,
     pub(crate) client_connections: ConnectionFacts,
     pub(crate) proxy_headers_refused: u64,
     pub(crate) unreadable_requests: Vec<StatusCount>,
@@ -45,6 +49,8 @@ pub struct Status {
     pub(crate) own_ties: Option<TieStatus>,
     pub(crate) reloads: Option<ReloadStatus>,
     pub(crate) overrides: Option<OverrideFacts>,
+    pub(crate) listeners: Vec<ListenerFacts>,
+    pub(crate) routes: Vec<RouteFacts>,
     pub(crate) certificates: Vec<CertificateFacts>,
     pub(crate) handshakes: Vec<HandshakeFacts>,
     pub(crate) log_lost: u64,
@@ -70,13 +76,15 @@ pub(crate) struct TieStatus {
 }
 
 /// What became of the configuration when it was read again.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub(crate) struct ReloadStatus {
-    pub(crate) taken: u64,
-    pub(crate) refused: u64,
-    pub(crate) last_at_ms: Option<u64>,
-    pub(crate) failure: Option<String>,
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(!default))]
+#[serde(default)]
+#[expect(missing_docs, reason = "docs/reference/admin.md documents each field")]
+pub struct ReloadStatus {
+    pub taken: u64,
+    pub refused: u64,
+    pub last_at_ms: Option<u64>,
+    pub failure: Option<String>,
 }
 
 /// One service, over all workers.
@@ -87,6 +95,8 @@ pub(crate) struct ServiceStatus {
     pub(crate) policy: String,
     pub(crate) discovery: Option<DiscoveryStatus>,
     pub(crate) tier: Option<u8>,
+    pub(crate) standing: ServiceStandingStatus,
+    pub(crate) recent: RecentFacts,
     pub(crate) admission: AdmissionCounts,
     pub(crate) line: Option<LineFacts>,
     pub(crate) latency: Vec<LatencyStatus>,
@@ -123,6 +133,9 @@ pub(crate) struct ReplicaStatus {
     pub(crate) state: String,
     pub(crate) since_ms: Option<u64>,
     pub(crate) why: Option<String>,
+    #[serde(default)]
+    pub(crate) remedy: Option<String>,
+    pub(crate) failure: Option<FailureFacts>,
     pub(crate) share_percent: Option<u32>,
     pub(crate) available: bool,
     pub(crate) draining: bool,
@@ -233,12 +246,14 @@ impl Status {
             let status = workers.map(|(index, worker)| WorkerStatus::new(index, worker, service));
             status.collect()
         };
+        let now = SystemTime::now();
         Self {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             role: facts.role.to_owned(),
             process: std::process::id(),
             phase,
             uptime_ms: whole(uptime.as_millis()),
+            problems: problems(facts, phase, now),
             client_connections: facts.client_connections,
             proxy_headers_refused: facts.proxy_headers_refused,
             unreadable_requests: facts.unreadable_requests.clone(),
@@ -249,6 +264,8 @@ impl Status {
             own_ties: facts.own_ties.as_ref().map(TieStatus::from),
             reloads: facts.reloads.as_ref().map(ReloadStatus::from),
             overrides: facts.overrides.clone(),
+            listeners: facts.listeners.to_vec(),
+            routes: facts.routes.to_vec(),
             certificates: facts.certificates.clone(),
             handshakes: facts.handshakes.clone(),
             log_lost: facts.log_lost,
@@ -257,7 +274,9 @@ impl Status {
             recording: facts.recording,
             counts,
             services,
-            replicas: facts.services.iter().flat_map(replicas).collect(),
+            replicas: (facts.services.iter())
+                .flat_map(|service| replicas(service, now))
+                .collect(),
             workers: facts.services.iter().flat_map(workers).collect(),
         }
     }
@@ -276,6 +295,11 @@ impl ServiceStatus {
             policy: service.policy.to_owned(),
             discovery: service.discovery.as_ref().map(DiscoveryStatus::from),
             tier: tier(&service.workers),
+            standing: ServiceStandingStatus::new(
+                &service.standing,
+                service.standing.since.map(since_epoch_ms),
+            ),
+            recent: service.recent.clone(),
             admission,
             line: line(&service.workers),
             latency: latency_status(&LatencyFacts::sum(&service.workers)),
@@ -302,9 +326,9 @@ fn tier(workers: &[WorkerFacts]) -> Option<u8> {
 
 /// A service's fleet over all workers: each replica with its standing, and the counts of all
 /// workers.
-fn replicas(service: &ServiceFacts) -> Vec<ReplicaStatus> {
+fn replicas(service: &ServiceFacts, now: SystemTime) -> Vec<ReplicaStatus> {
     let mut replicas: Vec<_> = (service.replicas.iter())
-        .map(|replica| ReplicaStatus::new(replica, &service.name))
+        .map(|replica| ReplicaStatus::new(replica, &service.name, now))
         .collect();
     let mut reports = vec![None; replicas.len()];
     let mut heads = vec![Latencies::default(); replicas.len()];
@@ -331,7 +355,7 @@ fn replicas(service: &ServiceFacts) -> Vec<ReplicaStatus> {
 }
 
 impl ReplicaStatus {
-    fn new(replica: &ReplicaFacts, service: &str) -> Self {
+    fn new(replica: &ReplicaFacts, service: &str, now: SystemTime) -> Self {
         let standing = &replica.standing;
         let signs = &standing.signs;
         Self {
@@ -346,6 +370,11 @@ impl ReplicaStatus {
             state: standing.state.as_str().to_owned(),
             since_ms: standing.since.map(since_epoch_ms),
             why: standing.why(),
+            remedy: standing.remedy(),
+            failure: signs
+                .failing
+                .as_ref()
+                .map(|failing| FailureFacts::new(failing, now)),
             share_percent: standing.share_percent(),
             available: signs.available,
             draining: signs.draining,

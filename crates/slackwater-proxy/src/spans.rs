@@ -1,7 +1,7 @@
 //! What a request's record tells as spans: one for the request, one for each attempt at it.
 //!
 //! Names and attributes are those of OpenTelemetry's conventions for HTTP where there are some; the
-//! others begin with `slackwater.`. What each means is in docs/how-to/tracing.md, and a test
+//! others begin with `slackwater.`. What each means is in docs/reference/tracing.md, and a test
 //! compares the two.
 
 use crate::request_record::{AttemptKind, AttemptRecord, Ended, RequestRecord};
@@ -346,7 +346,10 @@ mod tests {
             spaces.into_iter().any(begins) && word.bytes().all(is_name)
         };
         let said: BTreeSet<_> = code.split('"').filter(is_attribute).collect();
-        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/how-to/tracing.md");
+        let page = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../docs/reference/tracing.md"
+        );
         let page = std::fs::read_to_string(page).expect("the page");
         let rows = page.lines().filter(|line| line.starts_with('|'));
         let told: BTreeSet<_> = rows

@@ -8,11 +8,13 @@
 
 #![forbid(unsafe_code)]
 
+pub mod attempt_failure;
 pub mod date;
 pub mod exemplars;
 pub mod facts;
 pub mod latency_histogram;
 pub mod policy;
+pub mod problems;
 pub mod replica_state;
 pub mod state_tracker;
 pub mod trace;

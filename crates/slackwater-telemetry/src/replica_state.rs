@@ -8,7 +8,9 @@ mod signs;
 
 pub use signs::{HealthSigns, Signs};
 
+use crate::attempt_failure::FailureKind;
 use core::fmt;
+use core::time::Duration;
 use serde::{Deserialize, Serialize};
 use slackwater_core::named;
 use std::time::SystemTime;
@@ -35,7 +37,7 @@ named! {
         Ejected = "ejected",
         /// Probes of it time out.
         Unreachable = "unreachable",
-        /// Its health checks failed.
+        /// Its health checks failed, or attempts at it get no response.
         Down = "down",
     }
 }
@@ -57,7 +59,7 @@ impl ReplicaState {
             Self::Draining => "It takes no new requests, on purpose.",
             Self::Ejected => "It is taken out for failures.",
             Self::Unreachable => "Probes of it time out.",
-            Self::Down => "Its health checks failed.",
+            Self::Down => "Its health checks failed, or attempts at it get no response.",
         }
     }
 
@@ -119,6 +121,8 @@ pub enum Why {
     ChecksFailed(Option<String>),
     /// The server behind an agent cannot be connected to.
     NotConnectable,
+    /// Attempts at it get no response.
+    NoResponse(FailureKind),
     /// An operator drained it.
     Drained,
     /// It reports that it takes no new requests.
@@ -147,6 +151,7 @@ impl Why {
     /// What an operator can do about it; empty where there is nothing to do.
     pub const fn remedy(&self) -> &'static str {
         match self {
+            Self::NoResponse(kind) => kind.remedy(),
             Self::ChecksFailed(_) | Self::NotConnectable => {
                 "see whether it runs and answers its check"
             }
@@ -171,6 +176,7 @@ impl fmt::Display for Why {
                 return write!(f, "health checks failed: {failure}");
             }
             Self::NotConnectable => "the server cannot be connected to",
+            Self::NoResponse(kind) => kind.as_str(),
             Self::Drained => "drained by an operator",
             Self::ReportsDraining => "the replica reports that it drains",
             Self::ProbesTimeOut => "probes time out, while other replicas answer",
@@ -215,6 +221,35 @@ impl Standing {
     }
 }
 
+impl Standing {
+    /// What an operator can do about it; `None` if there is nothing to do.
+    pub fn remedy(&self) -> Option<String> {
+        let remedy = self.why.remedy();
+        (!remedy.is_empty()).then(|| remedy.to_owned())
+    }
+}
+
+/// Whether a service has a replica that takes requests.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ServiceStanding {
+    /// All replicas that should take requests are down, ejected or unreachable. Requests are sent
+    /// all the same [A8].
+    pub all_fail: bool,
+    /// When that began; `None` if it has not, or held when the process first saw the service.
+    pub since: Option<SystemTime>,
+    /// Why, for the largest part of the replicas; empty while they do not all fail.
+    pub why: String,
+    /// What to do.
+    pub remedy: &'static str,
+    /// Replicas that should take requests: neither disabled nor draining.
+    pub wanted: usize,
+    /// Of these, those that are neither down nor ejected nor unreachable.
+    pub taking: usize,
+    /// How long ago something was last learned of any replica that is down for its attempts; `None`
+    /// where another sign decides, which is always fresh.
+    pub evidence_age: Option<Duration>,
+}
+
 /// What is told of a state, so that no reader has to know states by their names;
 /// `docs/reference/live.md` documents each field.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -228,6 +263,9 @@ pub struct StateFacts {
     pub sign: String,
     /// Whether replicas in this state take requests.
     pub takes_requests: bool,
+    /// Whether an operator has to know of it.
+    #[serde(default)]
+    pub alarming: bool,
 }
 
 impl From<ReplicaState> for StateFacts {
@@ -237,6 +275,7 @@ impl From<ReplicaState> for StateFacts {
             meaning: state.meaning().to_owned(),
             sign: state.sign().to_owned(),
             takes_requests: state.takes_requests(),
+            alarming: state.is_alarming(),
         }
     }
 }

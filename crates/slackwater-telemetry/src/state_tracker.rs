@@ -1,13 +1,21 @@
-//! Since when each replica has been in its state, and which changes of state are not reported yet.
+//! Since when each replica has been in its state, and what of replicas and services is not reported
+//! yet.
 
 mod merge;
+mod window;
 
-use crate::facts::ServiceFacts;
-use crate::replica_state::{ReplicaState, Standing, Why};
+use crate::attempt_failure::{FailureKind, LastFailure};
+use crate::facts::{ReplicaFacts, ServiceFacts};
+use crate::replica_state::{ReplicaState, ServiceStanding, Standing, Why};
+use core::time::Duration;
 use merge::signs;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
+use window::Window;
+
+/// A failure of the same kind is reported again after a time without any.
+const QUIET: Duration = Duration::from_mins(1);
 
 /// A service's name and a replica's address.
 type Key = (String, String);
@@ -19,10 +27,49 @@ pub struct StateChange {
     pub service: String,
     /// The replica's name.
     pub replica: String,
+    /// Where its requests go.
+    pub address: String,
     /// The state before; `None` of a replica that is new.
     pub from: Option<ReplicaState>,
     /// The state now.
     pub standing: Standing,
+}
+
+/// An attempt that got no response: the first one, the first of another kind, or the first after a
+/// quiet time. Not one whose connection was closed: servers close connections that are idle, and
+/// now and then a request is on its way to one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FirstFailure {
+    /// The service's name.
+    pub service: String,
+    /// The replica's name.
+    pub replica: String,
+    /// Where its requests go.
+    pub address: String,
+    /// Why.
+    pub last: LastFailure,
+}
+
+/// A service all of whose replicas fail, or do so no more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServiceChange {
+    /// The service's name.
+    pub service: String,
+    /// How it is now.
+    pub standing: ServiceStanding,
+    /// For how long all replicas failed, if they did before; zero if that is not known.
+    pub lasted: Option<Duration>,
+}
+
+/// What has happened since this was last asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct News {
+    /// Failed attempts at replicas whose state has not changed.
+    pub failures: Vec<FirstFailure>,
+    /// Replicas in another state.
+    pub changes: Vec<StateChange>,
+    /// Services all of whose replicas fail, or do so no more.
+    pub services: Vec<ServiceChange>,
 }
 
 #[derive(Debug)]
@@ -32,29 +79,92 @@ struct Known {
     /// As changes were last taken, or as it was expected of a new one; `None` if it is new and not
     /// as expected.
     taken: Option<ReplicaState>,
+    failures: Failures,
+}
+
+/// The attempts at a replica that got no response, as they were last seen.
+#[derive(Clone, Debug, Default)]
+struct Failures {
+    /// So many in all.
+    count: u64,
+    /// The kind that was last reported, and when the last failure of it was seen.
+    reported: Option<(FailureKind, SystemTime)>,
+    /// One that is not reported yet.
+    news: Option<LastFailure>,
+}
+
+impl Failures {
+    /// Takes in what workers know of the replica at this place.
+    fn observe(&mut self, now: SystemTime, service: &ServiceFacts, place: usize) {
+        let workers = service.workers.iter();
+        let evidence = workers.filter_map(|worker| worker.evidence.get(place));
+        let count = evidence.clone().map(|it| it.failures).sum();
+        let last = evidence.filter_map(|it| it.last.as_ref());
+        let last = last.filter(|last| last.kind != FailureKind::Closed);
+        let newest = last.min_by_key(|last| last.age);
+        let before = core::mem::replace(&mut self.count, count);
+        // Counts that fall are those of a service that has begun anew.
+        let Some(last) = newest.filter(|_| count > before || (count < before && count > 0)) else {
+            return;
+        };
+        let is_known = self.reported.is_some_and(|(kind, seen)| {
+            kind == last.kind && now.duration_since(seen).unwrap_or_default() < QUIET
+        });
+        self.reported = Some((last.kind, now));
+        if !is_known {
+            self.news = Some(last.clone());
+        }
+    }
+}
+
+/// A time in which all replicas of a service fail.
+#[derive(Clone, Copy, Debug)]
+struct Outage {
+    /// `None`: from before the process saw the service.
+    since: Option<SystemTime>,
+}
+
+/// A service as it was last seen.
+#[derive(Debug, Default)]
+struct KnownService {
+    window: Window,
+    standing: ServiceStanding,
+    /// The outage that there was when news was last taken.
+    taken: Option<Outage>,
+    seen_at: Option<SystemTime>,
+}
+
+/// All that is known.
+#[derive(Debug, Default)]
+struct States {
+    replicas: BTreeMap<Key, Known>,
+    services: BTreeMap<String, KnownService>,
 }
 
 /// The states of the replicas of a process, as they were last seen.
 #[derive(Debug, Default)]
-pub struct StateTracker(Mutex<BTreeMap<Key, Known>>);
+pub struct StateTracker(Mutex<States>);
 
 impl StateTracker {
-    /// The facts that `gather` finds, with the standing of each replica filled in. A replica that
-    /// is not among them is forgotten.
+    /// The facts that `gather` finds, with the standing of each replica and of each service filled
+    /// in. A replica or a service that is not among them is forgotten.
     pub fn observe(
         &self,
         now: SystemTime,
         gather: impl FnOnce() -> Vec<ServiceFacts>,
     ) -> Vec<ServiceFacts> {
         // Facts are gathered under the lock, so that what is found later is noted later.
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut before = core::mem::take(&mut *known);
+        let mut states = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut before = core::mem::take(&mut *states);
         let mut services = gather();
         for service in &mut services {
             let all = signs(service);
-            for (replica, signs) in service.replicas.iter_mut().zip(all) {
+            for (place, signs) in all.into_iter().enumerate() {
+                let Some(replica) = service.replicas.get(place) else {
+                    break;
+                };
                 let key = (service.name.clone(), replica.address.clone());
-                let earlier = before.remove(&key);
+                let earlier = before.replicas.remove(&key);
                 let (state, why) = signs.state();
                 let since = match &earlier {
                     Some(earlier) if earlier.standing.state == state => earlier.standing.since,
@@ -62,46 +172,136 @@ impl StateTracker {
                     None => None,
                 };
                 let health = signs.health.as_ref();
-                replica.standing = Standing {
+                let standing = Standing {
                     state,
                     since,
                     why,
                     share_millionths: health.map(|health| health.share_millionths),
                     signs,
                 };
-                let noted = Known {
-                    name: replica.name.clone(),
-                    standing: replica.standing.clone(),
-                    taken: earlier.map_or_else(|| expected(&replica.standing), |it| it.taken),
+                let (taken, mut failures) = match earlier {
+                    Some(earlier) => (earlier.taken, earlier.failures),
+                    None => (expected(&standing), Failures::default()),
                 };
-                known.insert(key, noted);
+                failures.observe(now, service, place);
+                let known = Known {
+                    name: replica.name.clone(),
+                    standing: standing.clone(),
+                    taken,
+                    failures,
+                };
+                states.replicas.insert(key, known);
+                if let Some(replica) = service.replicas.get_mut(place) {
+                    replica.standing = standing;
+                }
             }
+            let mut known = before.services.remove(&service.name).unwrap_or_default();
+            let standing = service_standing(&service.replicas);
+            let since = if known.standing.all_fail {
+                known.standing.since
+            } else {
+                known.seen_at.map(|_| now)
+            };
+            known.standing = ServiceStanding {
+                since: since.filter(|_| standing.all_fail),
+                ..standing
+            };
+            known.seen_at = Some(now);
+            service.standing = known.standing.clone();
+            service.recent = known.window.observe(now, service);
+            states.services.insert(service.name.clone(), known);
         }
         services
     }
 
-    /// What has changed since this was last called. A replica that is first seen in a state that
+    /// What has happened since this was last called. A replica that is first seen in a state that
     /// was configured, or that pushes requests back for a moment, is not among it.
-    pub fn take_changes(&self) -> Vec<StateChange> {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut changes = Vec::new();
-        for ((service, _), known) in known.iter_mut() {
-            // This lasts for moments, and is in the metrics.
-            if known.standing.why == Why::Pushback {
-                continue;
-            }
-            let from = known.taken.replace(known.standing.state);
-            if from != known.taken {
-                changes.push(StateChange {
+    pub fn take_news(&self) -> News {
+        let mut states = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut news = News::default();
+        for ((service, address), known) in &mut states.replicas {
+            let failure = known.failures.news.take();
+            // Pushback lasts for moments, and is in the metrics.
+            let from = if known.standing.why == Why::Pushback {
+                known.taken
+            } else {
+                known.taken.replace(known.standing.state)
+            };
+            if known.standing.why != Why::Pushback && from != known.taken {
+                news.changes.push(StateChange {
                     service: service.clone(),
                     replica: known.name.clone(),
+                    address: address.clone(),
                     from,
                     standing: known.standing.clone(),
                 });
+                // The change says why, if it is for the worse.
+                if known.standing.state.is_alarming() {
+                    continue;
+                }
+            }
+            if let Some(last) = failure {
+                news.failures.push(FirstFailure {
+                    service: service.clone(),
+                    replica: known.name.clone(),
+                    address: address.clone(),
+                    last,
+                });
             }
         }
-        changes
+        for (service, known) in &mut states.services {
+            let all_fail = known.standing.all_fail;
+            if all_fail == known.taken.is_some() {
+                continue;
+            }
+            let outage = known.taken.take();
+            let lasted = outage.map(|outage| {
+                let ended = known.seen_at.zip(outage.since);
+                let lasted = ended.map(|(ended, began)| ended.duration_since(began));
+                lasted.and_then(Result::ok).unwrap_or_default()
+            });
+            known.taken = all_fail.then_some(Outage {
+                since: known.standing.since,
+            });
+            news.services.push(ServiceChange {
+                service: service.clone(),
+                standing: known.standing.clone(),
+                lasted,
+            });
+        }
+        news
     }
+}
+
+/// Whether a service's replicas all fail; since when is not known here.
+fn service_standing(replicas: &[ReplicaFacts]) -> ServiceStanding {
+    let standings = replicas.iter().map(|replica| &replica.standing);
+    let wanted: Vec<_> = standings.filter(|it| !it.state.is_on_purpose()).collect();
+    let taking = wanted.iter().filter(|it| !it.state.is_alarming()).count();
+    let all_fail = taking == 0 && !wanted.is_empty();
+    let mut standing = ServiceStanding {
+        all_fail,
+        wanted: wanted.len(),
+        taking,
+        ..ServiceStanding::default()
+    };
+    if all_fail {
+        let mut reasons = BTreeMap::<String, (usize, &'static str)>::new();
+        for it in &wanted {
+            let reason = reasons.entry(it.why.to_string());
+            reason.or_insert((0, it.why.remedy())).0 += 1;
+        }
+        if let Some((why, (_, remedy))) = reasons.into_iter().max_by_key(|(_, (count, _))| *count) {
+            standing.why = why;
+            standing.remedy = remedy;
+        }
+        let evidence = wanted.iter().map(|it| match it.why {
+            Why::NoResponse(_) => it.signs.failing.as_ref().map(|failing| failing.last.age),
+            _ => Some(Duration::ZERO),
+        });
+        standing.evidence_age = evidence.flatten().min();
+    }
+    standing
 }
 
 /// The state that a new replica is in without any news; `None` if its state is news.
@@ -174,7 +374,7 @@ mod tests {
     fn a_change_is_taken_once_however_often_it_is_seen() {
         let tracker = StateTracker::default();
         let taken = || {
-            let changes = tracker.take_changes().into_iter();
+            let changes = tracker.take_news().changes.into_iter();
             let change = |it: StateChange| (it.replica, it.from, it.standing.state);
             changes.map(change).collect::<Vec<_>>()
         };
@@ -197,13 +397,13 @@ mod tests {
         let mut services = fleet(&[("a", false)]);
         services[0].replicas[0].weight = 0;
         tracker.observe(at(1), || services);
-        assert_eq!(tracker.take_changes(), []);
+        assert_eq!(tracker.take_news().changes, []);
         see(&tracker, 2, &[("a", false)]);
-        let changes = tracker.take_changes();
+        let changes = tracker.take_news().changes;
         let from: Vec<_> = changes.iter().map(|change| change.from).collect();
         assert_eq!(from, [Some(ReplicaState::Disabled)]);
         let mut known = tracker.0.lock().unwrap();
-        let standing = &mut known.values_mut().next().unwrap().standing;
+        let standing = &mut known.replicas.values_mut().next().unwrap().standing;
         standing.signs.health = Some(HealthSigns {
             state: HealthState::PushingBack,
             share_millionths: 500_000,
@@ -215,6 +415,85 @@ mod tests {
         (standing.state, standing.why) = standing.signs.state();
         assert_eq!(standing.state, ReplicaState::Limited);
         drop(known);
-        assert_eq!(tracker.take_changes(), []);
+        assert_eq!(tracker.take_news().changes, []);
+    }
+
+    /// A service whose replicas have had so many failures in a row, the last so long ago.
+    fn failing(replicas: &[(&str, u64, FailureKind)]) -> Vec<ServiceFacts> {
+        use crate::attempt_failure::AttemptEvidence;
+        use crate::facts::WorkerFacts;
+
+        let names: Vec<_> = replicas.iter().map(|(name, ..)| (*name, false)).collect();
+        let mut services = fleet(&names);
+        for replica in &mut services[0].replicas {
+            replica.health = None;
+        }
+        let evidence = |&(_, failures, kind): &(&str, u64, FailureKind)| AttemptEvidence {
+            failures,
+            in_a_row: failures,
+            first_age: Duration::from_secs(1),
+            last: (failures > 0).then(|| LastFailure {
+                kind,
+                error: "in full".to_owned(),
+                age: Duration::ZERO,
+            }),
+            answered_age: None,
+        };
+        services[0].workers = vec![WorkerFacts {
+            evidence: replicas.iter().map(evidence).collect(),
+            ..WorkerFacts::default()
+        }];
+        services
+    }
+
+    #[test]
+    fn a_failure_is_news_at_first_when_its_kind_changes_and_after_a_quiet_minute() {
+        let tracker = StateTracker::default();
+        let news = |seconds, failures, kind| {
+            tracker.observe(at(seconds), || failing(&[("a", failures, kind)]));
+            let failures = tracker.take_news().failures.into_iter();
+            failures.map(|it| it.last.kind).collect::<Vec<_>>()
+        };
+        let (refused, late) = (FailureKind::Refused, FailureKind::ConnectTimedOut);
+        assert_eq!(news(1, 0, refused), []);
+        assert_eq!(news(2, 1, refused), [refused]);
+        assert_eq!(news(3, 1, refused), []);
+        assert_eq!(news(4, 2, refused), []);
+        assert_eq!(news(5, 3, late), [], "the change of state says so");
+        assert_eq!(news(6, 4, refused), [refused]);
+        assert_eq!(news(65, 5, refused), []);
+        assert_eq!(news(125, 6, refused), [refused]);
+        // The service has begun anew.
+        assert_eq!(news(126, 1, late), [late]);
+    }
+
+    #[test]
+    fn all_replicas_failing_is_news_once_and_so_is_its_end() {
+        let tracker = StateTracker::default();
+        let refused = FailureKind::Refused;
+        let news = |seconds, a, b| {
+            tracker.observe(at(seconds), || {
+                failing(&[("a", a, refused), ("b", b, refused)])
+            });
+            tracker.take_news().services
+        };
+        assert_eq!(news(1, 0, 0), []);
+        assert_eq!(news(2, 3, 2), [], "one is not down yet");
+        let began = news(3, 4, 3);
+        assert_eq!(began.len(), 1);
+        let standing = &began[0].standing;
+        assert!(standing.all_fail && began[0].lasted.is_none());
+        assert_eq!((standing.wanted, standing.taking), (2, 0));
+        assert_eq!(
+            (&*standing.why, standing.since),
+            ("connection refused", Some(at(3)))
+        );
+        assert_eq!(news(4, 9, 9), []);
+        let ended = news(10, 0, 9);
+        assert_eq!(ended[0].lasted, Some(Duration::from_secs(7)));
+        assert_eq!(
+            (ended[0].standing.taking, ended[0].standing.since),
+            (1, None)
+        );
     }
 }

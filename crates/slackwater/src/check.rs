@@ -5,20 +5,22 @@
 //! output, mistakes and remarks go to standard error, in the form of compilers: `file:line:column:
 //! field: message`.
 
+mod summary;
+
 use crate::output::print;
 #[cfg(feature = "sim")]
 use crate::sim;
-use core::fmt::Write as _;
 use slackwater_config::Fault;
 #[cfg(feature = "sim")]
 use slackwater_config::toml_reader::{Mistake, Place};
 use slackwater_config::toml_reader::{Mistakes, Source};
 use slackwater_config::{
-    AdminSettings, AgentConfig, Config, FleetSource, LoadedFile, ProbeTransport, ReplicaConfig,
-    ServiceConfig, Variables, agent_json_schema, json_schema, read_fleet_file,
+    FleetSource, LoadedFile, ServiceConfig, Variables, agent_json_schema, json_schema,
+    read_fleet_file,
 };
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use summary::summary;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -32,9 +34,6 @@ A file with the key \"to\" is one of `slackwater agent`; one with [load], [cost]
 scenario of `slackwater sim`; any other one is of `slackwater serve`. Host names are resolved, key files, fleet files and traces
 are read, as at a start; names in the DNS whose answers may change are not asked for, and no socket is opened.
 Exit codes: 0 all files are in order (notes and warnings do not count), 2 at least one has a mistake.";
-
-/// How many replicas a summary names.
-const NAMED_MAX: usize = 8;
 
 /// Arguments of `slackwater check`.
 #[derive(Debug, clap::Args)]
@@ -148,124 +147,4 @@ fn read_fleets(loaded: &LoadedFile) -> Result<Vec<Option<usize>>, Mistakes> {
         FleetSource::List | FleetSource::Dns(_) => Ok(None),
     };
     loaded.config.services.iter().map(read).collect()
-}
-
-/// A few lines on what the configuration amounts to.
-fn summary(loaded: &LoadedFile, fleets: &[Option<usize>]) -> String {
-    match loaded {
-        LoadedFile::Serve(loaded) => summary_of_serve(&loaded.config, fleets),
-        LoadedFile::Agent(loaded) => summary_of_agent(&loaded.config),
-    }
-}
-
-fn summary_of_agent(config: &AgentConfig) -> String {
-    let listen: Vec<_> = config.listen.iter().map(ToString::to_string).collect();
-    let listen = listen.join(", ");
-    let signed = config.probe_key.as_ref().map_or("", |_| ", signed,");
-    let probes =
-        (config.probe_listen).map_or_else(|| listen.clone(), |address| address.to_string());
-    format!(
-        "  agent before {} over {}, workers {}, listening at {listen}\n  \
-         probes by udp{signed} at {probes}, by http at {}\n  {}\n",
-        config.to,
-        (config.replica.protocol).as_str(config.replica.tls.is_some()),
-        config.workers,
-        config.probe_path,
-        admin(&config.admin),
-    )
-}
-
-fn admin(settings: &AdminSettings) -> String {
-    settings.listen.map_or_else(
-        || "no status or metrics: admin.listen is \"none\"".to_owned(),
-        |address| format!("status and metrics at http://{address}/"),
-    )
-}
-
-fn summary_of_serve(config: &Config, fleets: &[Option<usize>]) -> String {
-    let mut text = String::new();
-    let listen: Vec<_> = (config.listeners.iter())
-        .map(|listener| listener.address.to_string())
-        .collect();
-    // Writing to a string does not fail.
-    let _ = writeln!(
-        text,
-        "  workers {}, listening at {}",
-        config.workers,
-        listen.join(", ")
-    );
-    for (service, in_file) in config.services.iter().zip(fleets) {
-        let _ = writeln!(text, "{}", summary_of_service(service, *in_file));
-    }
-    let _ = writeln!(text, "  {}", admin(&config.admin));
-    text
-}
-
-fn summary_of_service(service: &ServiceConfig, in_file: Option<usize>) -> String {
-    let protocol = (service.replica.protocol).as_str(service.replica.tls.is_some());
-    let fleet = match &service.discovery.source {
-        FleetSource::List => {
-            let count = service.replicas.len();
-            let names = named(service);
-            format!("{count} replica{} over {protocol}: {names}", plural(count))
-        }
-        FleetSource::Dns(name) => format!("replicas by dns over {protocol}: {name}"),
-        FleetSource::File(file) => {
-            let (count, file) = (in_file.unwrap_or_default(), file.display());
-            let plural = plural(count);
-            format!("{count} replica{plural} in a file over {protocol}: {file}")
-        }
-    };
-    format!(
-        "  service {}: policy {}, {fleet}\n    {}",
-        service.name,
-        service.policy.name,
-        where_probes_go(service),
-    )
-}
-
-fn named(service: &ServiceConfig) -> String {
-    let names: Vec<_> = (service.replicas.iter().take(NAMED_MAX))
-        .map(|replica| replica.name.as_str())
-        .collect();
-    let more = service.replicas.len().saturating_sub(NAMED_MAX);
-    let more = if more > 0 {
-        format!(" and {more} more")
-    } else {
-        String::new()
-    };
-    format!("{}{more}", names.join(", "))
-}
-
-fn where_probes_go(service: &ServiceConfig) -> String {
-    let carrier = match service.probe.transport {
-        _ if !service.sends_probes() => return why_no_probes(service),
-        ProbeTransport::Udp if service.probe.key.is_some() => "udp, signed,".to_owned(),
-        ProbeTransport::Http => {
-            let carrier = if service.probe.tls { "https" } else { "http" };
-            let signed = service.probe.key.as_ref().map_or("", |_| ", signed,");
-            format!("{carrier} (GET {}){signed}", service.probe.path)
-        }
-        other => other.as_str().to_owned(),
-    };
-    let own = |replica: &ReplicaConfig| replica.probe_address == replica.address;
-    let target = match service.probe.port {
-        _ if service.replicas.iter().all(own) => "each replica's own address and port".to_owned(),
-        Some(port) => format!("port {port} of each replica that names no place of its own"),
-        None => "the places that the replicas name, else their own addresses and ports".to_owned(),
-    };
-    format!("probes by {carrier} to {target}")
-}
-
-fn why_no_probes(service: &ServiceConfig) -> String {
-    let policy = service.policy.name;
-    let blind =
-        |setting| format!("no probes: {setting}, so each worker goes by what it sees itself");
-    match service.probe.transport {
-        _ if !service.policy_probes() => {
-            format!("no probes: policy {policy} sends none")
-        }
-        ProbeTransport::None => blind("probe.transport is \"none\""),
-        ProbeTransport::Udp | ProbeTransport::Http => blind("prequal.local_only is true"),
-    }
 }

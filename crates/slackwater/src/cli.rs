@@ -1,6 +1,9 @@
 //! The command line: the sub-commands, the help that belongs to all of them, and the way from a
 //! sub-command's end to an exit code. Each sub-command's own arguments live in its module.
 
+#[cfg(all(test, feature = "demo", feature = "sim", feature = "top"))]
+mod docs;
+
 #[cfg(feature = "demo")]
 use crate::demo;
 #[cfg(feature = "load")]
@@ -10,7 +13,8 @@ use crate::output::print;
 use crate::sim;
 #[cfg(feature = "top")]
 use crate::top;
-use crate::{admin_command, agent, check, ready, serve};
+use crate::{admin_command, agent, check, completions, ready, serve};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser, Subcommand};
 use std::io::Write;
 use std::process::ExitCode;
@@ -71,7 +75,7 @@ fn after_help() -> String {
 /// Sends each request to the replica that has room for it.
 #[derive(Debug, Parser)]
 #[command(name = "slackwater", version, after_help = after_help(), max_term_width = 100)]
-struct Cli {
+pub(crate) struct Cli {
     #[command(subcommand)]
     command: Command,
 }
@@ -108,9 +112,29 @@ enum Command {
     },
 }
 
+/// A mistake in the arguments, with the remedy where a configuration stands without its flag:
+/// other servers take it as an argument.
+fn with_hint(mut error: clap::Error) -> clap::Error {
+    let Some(ContextValue::String(found)) = error.get(ContextKind::InvalidArg) else {
+        return error;
+    };
+    let command = std::env::args().nth(1).unwrap_or_default();
+    let takes_config = matches!(command.as_str(), "serve" | "agent");
+    let is_file = [".toml", ".yaml", ".yml", ".json", ".conf", ".cfg"]
+        .iter()
+        .any(|end| found.ends_with(end));
+    if takes_config && is_file && error.kind() == ErrorKind::UnknownArgument {
+        let tip = format!("a configuration needs its flag: slackwater {command} --config {found}");
+        let tip = ContextValue::StyledStrs(vec![tip.into()]);
+        error.insert(ContextKind::Suggested, tip);
+    }
+    error
+}
+
 /// Parses the process's arguments and runs what they ask for.
 pub(crate) fn run() -> ExitCode {
-    let end = match Cli::parse().command {
+    let cli = Cli::try_parse().unwrap_or_else(|error| with_hint(error).exit());
+    let end = match cli.command {
         Command::Serve(args) => serve::run(args),
         Command::Agent(args) => agent::run(args),
         #[cfg(feature = "load")]
@@ -125,8 +149,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Check(args) => check::run(args),
         Command::Ready(args) => ready::run(&args),
         Command::Completions { shell } => {
-            let mut script = Vec::new();
-            clap_complete::generate(shell, &mut Cli::command(), "slackwater", &mut script);
+            let script = completions::script(Cli::command(), shell);
             print(&String::from_utf8_lossy(&script))
         }
     };

@@ -6,6 +6,7 @@ mod admin_command;
 mod agent;
 mod check;
 mod cli;
+mod completions;
 mod decisions_path;
 #[cfg(feature = "demo")]
 mod demo;

@@ -139,12 +139,41 @@ fn a_summary_says_who_chooses_whom_and_where_probes_go() {
     assert_eq!(
         shown,
         "good/everything.toml: ok
-  workers 3, listening at 127.0.0.1:8080, [::1]:8080
+  workers 3, listening at 127.0.0.1:8080 (TLS: 1 certificate, http/1.1, client certificates optional), [::1]:8080 (TLS: 1 certificate, http/1.1, client certificates optional)
   service default: policy prequal, 7 replicas over h2: 127.0.0.1:9001, [::1]:9001, 127.0.0.1:9002, 127.0.0.1:9003, 127.0.0.1:9004, 127.0.0.1:9005, 127.0.0.1:9006
     probes by udp, signed, to port 9100 of each replica that names no place of its own
+    health checks by http (GET /healthz) every 2s: down after 4 failures, up after 3 successes
+    sticky by the header x-user
+    retries: up to 4 attempts of safe methods, after 429, 502
+  route 1: all requests: service default
   status and metrics at http://127.0.0.1:9901/
 "
     );
+}
+
+#[test]
+fn a_summary_has_the_routes_and_what_is_off() {
+    let shown = stdout(&check(&["good/path_with_a_star.toml"]));
+    let end = "
+    no health checks
+    not sticky
+    retries: up to 3 attempts of idempotent methods, after 502, 503, 504
+  route 1: path /api/*: service default
+  route 2: path_prefix /static/*.css: service default
+  route 3: path /*: service default
+  status and metrics at http://127.0.0.1:9900/
+";
+    assert!(shown.ends_with(end), "{shown}");
+    let shown = stdout(&check(&["good/routes.toml"]));
+    for line in [
+        "route 1: host www.example.com: redirect 308 to {scheme}://example.com{path}{query}",
+        "route 2: listener public, path_prefix /admin: answer 403",
+        "route 3: path /robots.txt, method GET or HEAD: answer 204",
+        "route 7: path /health: service web, with retries of its own",
+        "route 8: path_prefix /: service web (weight 95) or canary (weight 5)",
+    ] {
+        assert!(shown.contains(&format!("\n  {line}\n")), "{line}\n{shown}");
+    }
 }
 
 #[test]

@@ -12,14 +12,20 @@ use http::{Response, StatusCode};
 use http_body_util::Full;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use rustls::ServerConfig;
+use rustls::sign::SingleCertAndKey;
 use serde_json::Value;
+use slackwater_config::tls::Identity;
+use slackwater_config::tls::testing::{Authority, Folder};
 use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
+use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
 
 /// A server for HTTP/1.1 and h2c that answers everything with the status; lives as long as the
 /// value.
@@ -31,6 +37,11 @@ struct Server {
 
 impl Server {
     fn start(status: StatusCode) -> Self {
+        Self::start_with(status, None)
+    }
+
+    /// Over TLS where there is an acceptor.
+    fn start_with(status: StatusCode, tls: Option<TlsAcceptor>) -> Self {
         let runtime = Runtime::new().unwrap();
         let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
         let address = listener.local_addr().unwrap();
@@ -38,7 +49,7 @@ impl Server {
         let counter = requests.clone();
         runtime.spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                let counter = counter.clone();
+                let (counter, tls) = (counter.clone(), tls.clone());
                 let service = service_fn(move |_| {
                     counter.send_modify(|requests| *requests += 1);
                     let mut response = Response::new(Full::new(Bytes::from_static(b"hello")));
@@ -47,7 +58,13 @@ impl Server {
                 });
                 tokio::spawn(async move {
                     let server = hyper_util::server::conn::auto::Builder::new(TokioExecutor::new());
-                    let _ = server.serve_connection(TokioIo::new(stream), service).await;
+                    let Some(tls) = tls else {
+                        let _ = server.serve_connection(TokioIo::new(stream), service).await;
+                        return;
+                    };
+                    if let Ok(stream) = tls.accept(stream).await {
+                        let _ = server.serve_connection(TokioIo::new(stream), service).await;
+                    }
                 });
             }
         });
@@ -63,6 +80,19 @@ impl Server {
         command.args(options);
         command
     }
+}
+
+/// A server's side of TLS, which offers these protocols by ALPN.
+fn acceptor(identity: &Identity, protocols: &[&[u8]]) -> TlsAcceptor {
+    let provider = Arc::clone(slackwater_config::tls::provider());
+    let shown = SingleCertAndKey::from(Arc::clone(&identity.certified));
+    let mut config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_cert_resolver(Arc::new(shown));
+    config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
+    TlsAcceptor::from(Arc::new(config))
 }
 
 fn load(arguments: &[&str]) -> Command {
@@ -163,6 +193,74 @@ fn the_json_has_every_field_of_the_interface_and_the_table_the_same_figures() {
     assert_eq!(*server.requests.borrow(), 200);
 }
 
+/// The figures of ten requests to this URL.
+fn figures(url: &str, options: &[&str]) -> Value {
+    let short = [
+        "--rate",
+        "100",
+        "--seconds",
+        "0.1",
+        "--arrivals",
+        "constant",
+    ];
+    let rest = ["--timeout", "20s", "--json", "-"];
+    let output = load(&[url])
+        .args(short)
+        .args(rest)
+        .args(options)
+        .output()
+        .unwrap();
+    assert_ends_with(&output, 0, "");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn https_is_spoken_with_verified_certificates_over_both_protocols() {
+    let (authority, folder) = (Authority::new(), Folder::new());
+    let ca = folder.write("ca.pem", &authority.pem());
+    let ca = ca.to_str().unwrap();
+    let identity = authority.identity(&["localhost"]);
+    let tls = acceptor(&identity, &[b"h2", b"http/1.1"]);
+    let server = Server::start_with(StatusCode::OK, Some(tls));
+    let port = server.address.port();
+    let (named, by_address) = (
+        format!("https://localhost:{port}/"),
+        format!("https://127.0.0.1:{port}/"),
+    );
+    for (http, protocol) in [("1", "http/1.1"), ("2", "h2")] {
+        let json = figures(&named, &["--ca", ca, "--http", http]);
+        assert_eq!(
+            (&json["errors"], &json["statuses"]["2xx"]),
+            (&0.into(), &10.into()),
+            "{json}"
+        );
+        assert_eq!(json["protocol"], protocol);
+        // The certificate is for another name, or from an unknown authority.
+        for (url, options) in [(&by_address, &["--ca", ca][..]), (&named, &[])] {
+            let json = figures(url, &[options, &["--http", http]].concat());
+            assert_eq!(json["errors_by_kind"]["connect"], 10, "{json}");
+            let why = json["first_failures"]["connect"].as_str().unwrap();
+            assert!(why.contains("certificate"), "{why}");
+        }
+        let json = figures(&by_address, &["--insecure", "--http", http]);
+        assert_eq!(json["errors"], 0, "{json}");
+    }
+    assert_eq!(*server.requests.borrow(), 40);
+}
+
+#[test]
+fn a_target_without_http2_over_tls_is_an_error_that_says_so() {
+    let authority = Authority::new();
+    let tls = acceptor(&authority.identity(&["localhost"]), &[]);
+    let server = Server::start_with(StatusCode::OK, Some(tls));
+    let url = format!("https://localhost:{}/", server.address.port());
+    let json = figures(&url, &["--insecure", "--http", "2"]);
+    assert_eq!(json["errors_by_kind"]["connect"], 10, "{json}");
+    let why = json["first_failures"]["connect"].as_str().unwrap();
+    assert!(why.contains("use --http 1"), "{why}");
+    assert_eq!(figures(&url, &["--insecure"])["errors"], 0);
+}
+
 #[test]
 fn json_on_standard_output_stands_alone_and_quiet_says_nothing() {
     let server = Server::start(StatusCode::OK);
@@ -241,10 +339,10 @@ fn mistakes_are_told_before_anything_is_sent() {
         assert_ends_with(&output, 2, complaint);
         assert!(output.stdout.is_empty());
     }
-    let output = load(&["https://127.0.0.1/", "--rate", "1"])
+    let output = load(&["https://127.0.0.1/", "--rate", "1", "--ca", "/no/such/file"])
         .output()
         .unwrap();
-    assert_ends_with(&output, 2, "https is not supported yet");
+    assert_ends_with(&output, 2, "--ca /no/such/file: ");
     assert_eq!(*server.requests.borrow(), 0);
 }
 

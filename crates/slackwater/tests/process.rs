@@ -135,6 +135,74 @@ const WRITERS: [&str; 4] = [
     "load http://127.0.0.1:9/ --rate 1 --seconds 0.01",
 ];
 
+#[test]
+fn a_configuration_without_its_flag_is_answered_with_the_whole_command() {
+    for (words, expected) in [
+        (
+            "serve slackwater.toml",
+            "slackwater serve --config slackwater.toml",
+        ),
+        (
+            "agent a/agent.yaml",
+            "slackwater agent --config a/agent.yaml",
+        ),
+    ] {
+        let output = run_into(words, Stdio::null());
+        let found = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{found}");
+        assert!(found.contains(expected), "{found}");
+    }
+    let output = run_into("serve somewhere", Stdio::null());
+    let found = String::from_utf8(output.stderr).unwrap();
+    assert!(!found.contains("--config somewhere"), "{found}");
+}
+
+/// What bash offers for the last of these words.
+#[cfg(target_os = "linux")]
+fn offered_by_bash(words: &str) -> Vec<String> {
+    let script = format!(
+        "source <({SLACKWATER} completions bash); COMP_WORDS=({words} ''); \
+         COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); \
+         _slackwater slackwater '' \"${{COMP_WORDS[COMP_CWORD - 1]}}\"; printf '%s\\n' \"${{COMPREPLY[@]}}\""
+    );
+    let output = Command::new("bash")
+        .args(["-c", &script])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .unwrap();
+    let offered = String::from_utf8(output.stdout).unwrap();
+    offered
+        .lines()
+        .filter(|it| !it.is_empty())
+        .map(str::to_owned)
+        .collect()
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn completions_offer_values_and_no_file_names() {
+    assert_eq!(
+        offered_by_bash("slackwater serve --probe"),
+        ["udp", "http", "none"]
+    );
+    let levels = ["error", "warn", "info", "debug", "trace"];
+    assert_eq!(offered_by_bash("slackwater agent --log-level"), levels);
+    let policies = offered_by_bash("slackwater serve --policy");
+    assert!(
+        policies.contains(&"least_loaded".to_owned()),
+        "{policies:?}"
+    );
+    assert!(!policies.contains(&"Cargo.toml".to_owned()), "{policies:?}");
+    let files = offered_by_bash("slackwater serve --config");
+    assert!(files.contains(&"Cargo.toml".to_owned()), "{files:?}");
+    assert_eq!(
+        offered_by_bash("slackwater serve --listen")
+            .first()
+            .map(String::as_str),
+        None
+    );
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn what_cannot_be_written_is_a_failure() {

@@ -50,7 +50,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
     browser::run(&site, &mut report);
     let page = Page {
         title: "Conformance",
-        about: "What each line means is in `docs/reference/conformance.md`.",
+        about: "What each line means is in `docs/research/conformance.md`.",
         chore: "conformance",
         arguments,
         tools: tools.versions(),

@@ -1,7 +1,7 @@
 //! For everybody: keys, names for screen readers, contrast; and that the page keeps to itself.
 
 use super::tab::{Tab, View};
-use super::{SMALL, Stage, WINDOW};
+use super::{SMALL, Stage, WINDOW, axe};
 
 const UNITS: &str = include_str!("units.js");
 const CONTRAST: &str = include_str!("contrast.js");
@@ -27,6 +27,12 @@ pub(super) fn run(stage: &mut Stage<'_>, step: &'static str, tab: &mut Tab) {
     stage.note(step, "contrast, light and dark", contrast);
     let small = small(tab);
     stage.note(step, "a window of 390 pixels", small);
+}
+
+/// Holds the page against the rules of axe, in both themes.
+pub(super) fn axe(stage: &mut Stage<'_>, step: &'static str, tab: &mut Tab) {
+    let found = axe::check(&stage.axe, tab);
+    stage.note(step, "axe", found);
 }
 
 /// That nothing went wrong in the page up to now.
@@ -107,15 +113,16 @@ pub(super) fn fleet_by_keys(tab: &mut Tab) -> Result<String, String> {
     }
     tab.wait(
         "no replica to match",
-        "document.querySelector('.fleet .none').textContent === 'No replica matches the filter.'",
+        "document.querySelector('.fleet .none').textContent.startsWith('No replica matches the filter.')",
     )?;
     tab.evaluate("(() => { const filter = document.querySelector('#filter'); filter.value = ''; filter.dispatchEvent(new Event('input')); filter.blur(); })()")?;
     tab.press("t")?;
     tab.wait(
         "the table",
-        "document.querySelector('.figures-table tbody tr')?.checkVisibility()",
+        "document.querySelector('.fleet .figures-table tbody tr')?.checkVisibility()",
     )?;
-    let rows = tab.evaluate("document.querySelectorAll('.figures-table tbody tr').length")?;
+    let rows =
+        tab.evaluate("document.querySelectorAll('.fleet .figures-table tbody tr').length")?;
     tab.press("t")?;
     tab.press("?")?;
     tab.wait("the help", "document.querySelector('#help').open")?;

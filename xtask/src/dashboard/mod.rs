@@ -1,17 +1,21 @@
 //! `cargo xtask dashboard`: the dashboard in a real browser, of `agent`, `demo` and `serve`, small
 //! and with a thousand replicas: every knob is turned and what changes is asserted, in the page and
-//! in what `/status` says; keys, names for screen readers, contrast; no error in the console, no
-//! request to anybody else. And the pictures for the documentation.
+//! in what `/status` says; keys, names for screen readers, contrast, the rules of axe; nothing off
+//! the screen; no error in the console, no request elsewhere. And the pictures for the
+//! documentation.
 
 mod access;
 mod agent;
+mod axe;
 mod browser;
 mod demo;
 mod devtools;
 mod fleet;
 mod options;
+mod photographer;
 mod serve;
 mod tab;
+mod views;
 
 use crate::command::{build_slackwater, first_line};
 use crate::folder::Folder;
@@ -26,6 +30,8 @@ use std::fs;
 use std::path::PathBuf;
 use tab::{Tab, View};
 
+pub(crate) use photographer::Photographer;
+
 /// From the start of a process until it answers.
 const START_MAX: Duration = Duration::from_mins(1);
 
@@ -36,6 +42,13 @@ const PICTURE_MAX: usize = 300_000;
 const WINDOW: View = View {
     width: 1440,
     height: 1000,
+    dark: false,
+};
+
+/// A laptop's window beside another one.
+const MIDDLE: View = View {
+    width: 1024,
+    height: 900,
     dark: false,
 };
 
@@ -62,6 +75,8 @@ struct Stage<'s> {
     shots: Option<&'s PathBuf>,
     /// Of the requests each second that an optimized build carries, so many tenths.
     rate_tenths: u32,
+    /// The script of axe, or why there is none.
+    axe: Result<String, String>,
     report: &'s mut Report,
 }
 
@@ -74,7 +89,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
     let mut report = Report::default();
     let page = |tools| Page {
         title: "The dashboard in a browser",
-        about: "`demo` and `serve` as processes, their pages in Chromium; see docs/reference/dashboard.md.",
+        about: "`demo` and `serve` as processes, their pages in Chromium; see docs/research/dashboard-tests.md.",
         chore: "dashboard",
         arguments,
         tools,
@@ -100,12 +115,21 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
         folder: folder.path.clone(),
         shots: options.shots.as_ref(),
         rate_tenths: options.rate_tenths(),
+        axe: axe::find(&processes, &folder.path),
         report: &mut report,
     };
     agent::run(&mut stage);
-    let sizes: &[usize] = if options.short { &[20] } else { &[20, 1_000] };
+    views::run(&mut stage);
+    let sizes: &[usize] = if options.short {
+        &[3, 20]
+    } else {
+        &[3, 20, 100, 1_000]
+    };
     for &replicas in sizes {
-        demo::run(&mut stage, replicas);
+        // Two sides show the same pictures, narrower: at two sizes that is enough.
+        if matches!(replicas, 20 | 1_000) {
+            demo::run(&mut stage, replicas);
+        }
         serve::run(&mut stage, replicas);
     }
     let version = first_line(&chromium, &["--version"]);

@@ -47,6 +47,16 @@ pub(super) struct Tab {
 impl Tab {
     /// Opens the dashboard at `address`, and waits until it shows figures.
     pub(super) fn open(browser: &Browser, address: SocketAddr, view: View) -> Result<Self, String> {
+        Self::open_at(browser, address, view, "/")
+    }
+
+    /// As [`open`](Self::open), at a path, which may name a service.
+    pub(super) fn open_at(
+        browser: &Browser,
+        address: SocketAddr,
+        view: View,
+        path: &str,
+    ) -> Result<Self, String> {
         let mut devtools = browser.connect()?;
         let made = devtools.call("Target.createTarget", &json!({"url": "about:blank"}))?;
         let target = text(&made, "targetId");
@@ -72,7 +82,7 @@ impl Tab {
             tab.devtools.call(&format!("{domain}.enable"), &json!({}))?;
         }
         tab.look(view)?;
-        let url = format!("http://{address}/");
+        let url = format!("http://{address}{path}");
         tab.devtools.call("Page.navigate", &json!({"url": url}))?;
         tab.wait(
             "figures",

@@ -95,7 +95,7 @@
   same("the fullest first, the unknown last", [arranged(web.replicas, "full", ""), arranged(web.replicas.slice().reverse(), "full", "")].map((all) => all.map((r) => r.name)), [["a", "b"], ["a", "b"]]);
   const { keysOf: keys, replicaText } = await from("fleet_view");
   same("the key of what it can carry", [keys(web, false), keys(web, true)].map((all) => all.some(([, , text]) => text === "what it can carry")), [true, false]);
-  same("one replica in words", replicaText(web.replicas[0], 3).includes("can carry 2.0: 150 % full · 4 of ours there · latency 0.0 ms · a request costs 700 µs"), true);
+  same("one replica in words", replicaText(web.replicas[0], 3).includes("can carry 2.0: 150 % full · 4 in flight from here · latency 0.0 ms · a request costs 700 µs"), true);
   same("limit and workers", [web.limit, web.workers], [3, [0, 1]]);
   same("errors", web.series.last("errors"), 0.25);
   same("counts by the second", web.series.last("picks.cold"), 16);
@@ -166,11 +166,39 @@
   same("cells are found where they are drawn", boxes.findIndex(([x, y, wide, high], place) => cells.placeAt(x + wide / 2, y + high / 2) !== place), -1);
   same("cells are in the picture", boxes.some(([x, y, wide, high]) => x + wide > 500 || y + high > cells.height), false);
   const { keysOf } = await from("fleet_view");
-  const looks = (limit, hot, state = "available") => keysOf({ limit, replicas: [{ reported: hot !== null, hot, state, out: state === "down", trouble: null }] }, false).map(([, , text]) => text);
-  same("the picture's key", [looks(3, true)[1], looks(null, null)[0], looks(3, false, "down").includes("cannot be chosen"), looks(3, false).includes("cannot be chosen")], ["hot: in flight, by its last report", "ours in flight; they report nothing", true, false]);
-  const { windowOf } = await from("trend");
+  const looks = (limit, hot, more = {}) => keysOf({ limit, replicas: [{ reported: hot !== null, hot, state: "available", out: false, alarming: false, failures: 0, capacity: null, trouble: null, ...more }] }, false).map(([, , text]) => text);
+  same("the picture's key", [looks(3, true).slice(0, 2), looks(null, null).slice(0, 2), looks(3, false, { out: true }).includes("takes no requests"), looks(3, false).includes("takes no requests"), looks(3, false, { failures: 1 }).includes("failed")], [["cold", "hot"], ["takes requests", "median seen here"], true, false, true]);
+  const { windowOf, momentAt } = await from("trend");
   const drawn = new Series(9);
   drawn.push(1_000_000, { a: 1 });
   same("as much time as there are figures of", [30, 60, 90, 150, 400].map((s) => windowOf({ lines: [{ series: drawn, column: "a" }], now: 1_000_000 + 1000 * s })), [60_000, 60_000, 120_000, 300_000, 300_000]);
+  const moment = (x) => momentAt({ lines: [{ series: drawn, column: "a" }], now: 1_000_000 }, 650, x);
+  same("the sample that is pointed at", [moment(646), moment(20), moment(300)], [{ at: 1_000_000, back: 0 }, null, null]);
+  same("the value of a moment", [drawn.valueAt("a", 1_000_000), drawn.valueAt("a", 5), drawn.valueAt("b", 1_000_000)], [1, null, null]);
+  same("how long ago", [0, 59_400, 61_000, 7_300_000, 200_000_000].map(words.ago), ["0 s", "59 s", "1 min", "2 h", "2 d"]);
+  const noon = new Date(2026, 0, 2, 12, 0, 5).getTime();
+  same("a moment", [words.moment(noon, noon + 1000), words.moment(noon, noon + 86_400_000)], ["12:00:05", "2026-01-02 12:00:05"]);
+
+  const { Frame, ghostOf } = await from("frame");
+  const scaled = { ...model.services[0], name: "web", limit: null, tick: null, replicas: [{ ...replicas[0], rif: 30, rate: 7, latency: 2_000, p99: 90_000, capacity: null }] };
+  const frame = new Frame();
+  frame.follow(scaled);
+  same("each side has its own scale", [frame.rifMost, frame.rateMost, frame.latencyMost], [50, 10, 100_000]);
+  same("what the other side has at most", ghostOf(scaled), { name: "web", rif: 30, latency: 90_000 });
+
+  const { problemsOf } = await from("problems");
+  const ill = (more) => ({ ...replicas[0], name: "a", state: "down", out: true, alarming: true, since: 1_000, why: "refused", remedy: "see it", checked: 59_000, index: 0, ...more });
+  const service = (more) => ({ name: "web", index: 0, told: { replicas: [1], discovery: null }, tick: { admission: {}, no_replica: 0 }, ended: { sent: [100], failed: [0], seconds: 5 }, replicas: [replicas[0]], ...more });
+  const wrong = (services, process = {}) => problemsOf({ isDemo: false, fleet: { certificates: [], reloads: null, ...process }, tick: { phase: "serving" }, services }, 60_000).map((problem) => `${problem.severity} ${problem.text} ${problem.remedy ?? ""}`);
+  same("no problems", wrong([service({ replicas: [{ ...replicas[0], alarming: false, out: false }] })]), []);
+  const time = words.moment(1_000, 60_000);
+  same("one replica is down: since when, why, its last check, what to do", wrong([service({ replicas: [ill(), { ...replicas[0], alarming: false, out: false }] })]), [`1 web: a is down since ${time} (59 s): refused. Last check 1 s ago. See it.`]);
+  same("all are, with one cause", wrong([service({ replicas: [ill(), ill({ name: "b" })] })]), ["2 web: none of 2 replicas takes requests. Requests are tried all the same. See why below.", `1 web: 2 replicas are down since ${time} (59 s): refused. a, b See it.`]);
+  same("requests fail", wrong([service({ replicas: [{ ...replicas[0], alarming: false, out: false }], ended: { sent: [100], failed: [60], seconds: 5 } })]), ["2 web: 60 % of requests fail (12 a second). See the decisions of failed requests: they have the replica and the cause."]);
+  same("no replicas", wrong([service({ told: { replicas: [], discovery: { source: "dns x", failure: null } }, replicas: [] })]), ["2 web has no replicas: every request fails. See what dns x answers."]);
+  same("a refused reload, a certificate", wrong([], { reloads: { failure: "a.toml:1:2: b\n 1 | c\n   | ^", last_at_ms: 1_000 }, certificates: [{ names: ["x.test"], purpose: "listener l", file: "f.pem", expires_s: 50 }] }), [
+    "2 The certificate of x.test (listener l) expired 10 s ago. Renew f.pem; it is read again by itself.",
+    `1 The configuration read at ${time} was refused: a.toml:1:2: b. The one before stays in force. Correct the file and reload.`,
+  ]);
   return failures;
 })()

@@ -76,3 +76,16 @@ export function label(draw, text, x, y, colour, align = "left", baseline = "midd
   draw.textBaseline = baseline;
   draw.fillText(text, x, y);
 }
+
+/**
+ * A text, cut where it would be wider than there is room.
+ * @param {CanvasRenderingContext2D} draw
+ * @param {string} text
+ * @param {number} width
+ */
+export function fit(draw, text, width) {
+  if (draw.measureText(text).width <= width) return text;
+  let end = text.length - 1;
+  while (end > 1 && draw.measureText(`${text.slice(0, end)}…`).width > width) end--;
+  return `${text.slice(0, end)}…`;
+}

@@ -1,5 +1,6 @@
 // A large fleet: all replicas by requests in flight as a skyline against the limit, and below it
-// each as a cell, at a place that it keeps: how full it is, and whether it may be chosen.
+// each as a cell, at a place that it keeps: how full it is, its name and its number where there is
+// room, and a red frame where it takes no requests, or fails.
 
 import { label, level, theme } from "./canvas.js";
 import { heatColour, limitText } from "./columns.js";
@@ -10,8 +11,10 @@ import { troubleText } from "./model.js";
 const HEADING = 20;
 const SKYLINE = { low: 44, tall: 84 };
 const GAP = 2;
-const PITCH_MAX = 26;
-const CELLS_MAX = { low: 300, tall: 520 };
+const PITCH_MAX = 48;
+const CELLS_MAX = { low: 330, tall: 520 };
+/** From this width on a cell has its name and its number in it. */
+const LABELLED = 30;
 
 /** @param {number} width @param {number} count @param {boolean} tall */
 export function layout(width, count, tall) {
@@ -35,6 +38,8 @@ export function layout(width, count, tall) {
       const left = Math.round(column * pitch);
       return [left, top + row * rowPitch, Math.max(1, Math.round((column + 1) * pitch) - left - GAP), Math.max(1, rowPitch - GAP)];
     },
+    /** The middle of a cell, and its top. @param {number} place @returns {[number, number]} */
+    pointOf: (place) => [(place % perRow + 0.5) * pitch, top + Math.floor(place / perRow) * rowPitch],
     /** @param {number} x @param {number} y */
     placeAt(x, y) {
       const [column, row] = [Math.floor(x / pitch), Math.floor((y - top) / rowPitch)];
@@ -54,36 +59,39 @@ export function paint(draw, width, scene) {
   const colours = theme();
   const { boxOf, skyline } = layout(width, replicas.length, scene.tall);
   paintSkyline(draw, width, skyline, scene);
-  // A cell is full at the limit; without one at that of the fleet beside it, or else at the most
-  // that anybody has.
-  const full = Math.max(1, limit ?? frame.limit ?? frame.rifMost);
-  // Where all say what they can carry, a cell is full with that.
+  // A cell is full at the limit; without one at the most that any replica has.
+  const full = Math.max(1, limit ?? frame.rifMost);
+  // Where all report what they can carry, a cell is full with that.
   const carried = replicas.length > 0 && replicas.every((replica) => replica.full !== null);
-  label(draw, carried ? "Each replica: how much of what it can carry is in flight; full: all of it" : legendText(limit, frame.limit, full), 0, HEADING + skyline + 15, colours.soft);
+  label(draw, carried ? "Each replica: how much of what it can carry is in flight" : legendText(limit, full), 0, HEADING + skyline + 15, colours.ink);
   replicas.forEach((replica, place) => {
     const [x, y, wide, high] = boxOf(place);
-    const { out } = replica;
     const { sign } = stateOf(replica.state);
-    const troubled = troubleText(replica.trouble) !== "";
+    const troubled = replica.alarming || replica.failures > 0 || troubleText(replica.trouble) !== "";
     const height = Math.round(Math.min(1, carried ? (replica.full ?? 0) : replica.rif / full) * high);
+    const isLabelled = wide >= LABELLED && high >= LABELLED;
     draw.fillStyle = colours.well;
     draw.fillRect(x, y, wide, high);
     if (height > 0) {
       draw.fillStyle = heatColour(replica);
-      draw.globalAlpha = out ? 0.35 : 0.85;
+      draw.globalAlpha = isLabelled || replica.out ? 0.35 : 0.85;
       draw.fillRect(x, y + high - height, wide, height);
       draw.globalAlpha = 1;
     }
-    if (out || troubled) frameCell(draw, [x, y, wide, high], colours.alarm, 1.5);
+    if (troubled) frameCell(draw, [x, y, wide, high], colours.alarm, isLabelled ? 2 : 1.5);
     const mark = sign || (troubled ? "▲" : "");
-    if (mark && high >= 12) label(draw, mark, x + wide / 2, y + high / 2 + 0.5, out || troubled ? colours.alarm : colours.ink, "center");
+    if (isLabelled) {
+      // A part of a name would be no name.
+      if (draw.measureText(replica.short).width <= wide - 6) label(draw, replica.short, x + 4, y + 9, colours.ink);
+      label(draw, mark || count(replica.rif), x + wide - 4, y + high - 9, mark && troubled ? colours.alarm : colours.ink, "right");
+    } else if (mark && high >= 12) label(draw, mark, x + wide / 2, y + high / 2 + 0.5, troubled ? colours.alarm : colours.ink, "center");
     if (replica.index === scene.pointed || replica.index === scene.chosen) frameCell(draw, [x - 1, y - 1, wide + 2, high + 2], colours.ink, 2);
   });
 }
 
-/** @param {number | null} limit @param {number | null} besides the limit of the fleet beside it @param {number} full */
-function legendText(limit, besides, full) {
-  if (limit === null) return `Each replica: full with ${full} in flight${besides ? ", the limit of the other side" : ""}`;
+/** @param {number | null} limit @param {number} full */
+function legendText(limit, full) {
+  if (limit === null) return `Each replica: requests in flight; full with ${full}`;
   return limit === 0 ? "Each replica: full with 1 in flight" : "Each replica: how much of its room below the limit is taken; full: hot";
 }
 
@@ -110,7 +118,20 @@ function paintSkyline(draw, width, height, scene) {
   const hot = sorted.filter((replica) => replica.hot).length;
   const most = `Requests in flight, the most first: up to ${count(sorted[0]?.rif ?? 0)}`;
   const text = limit === null ? most : limit === 0 ? `${most}; ${limitText(limit)}` : `${most}; ${count(hot)} of ${count(sorted.length)} hot, from the limit of ${limit} on`;
-  label(draw, text, 0, 9, colours.soft);
+  label(draw, text, 0, 9, colours.ink);
+  if (frame.ghost) {
+    const other = `${frame.ghost.rif > frame.rifMost ? "↑" : "┄"} ${frame.ghost.name}: up to ${count(frame.ghost.rif)}`;
+    const fits = draw.measureText(text).width + draw.measureText(other).width + 20 < width;
+    if (fits) label(draw, other, width, 9, colours.soft, "right");
+    const y = Math.round(base - rif(frame.ghost.rif)) + 0.5;
+    draw.strokeStyle = colours.soft;
+    draw.setLineDash([2, 4]);
+    draw.beginPath();
+    draw.moveTo(0, y);
+    draw.lineTo(width, y);
+    draw.stroke();
+    draw.setLineDash([]);
+  }
   if (limit !== null) {
     draw.fillStyle = colours.room;
     draw.fillRect(0, base - rif(limit), width, rif(limit));

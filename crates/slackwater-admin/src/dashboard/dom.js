@@ -126,6 +126,8 @@ export function row(first, rest) {
 /** @param {string[]} names */
 export function headRow(names) {
   const cells = names.map((name) => {
+    // A column without a name has no header that could be read.
+    if (!name) return element("td");
     const cell = element("th", "", name);
     cell.scope = "col";
     return cell;
@@ -133,7 +135,7 @@ export function headRow(names) {
   return element("thead", "", element("tr", "", ...cells));
 }
 
-/** What a path of the process says; none where it does not answer, or with an error. @param {string} path @returns {Promise<any>} */
+/** What a path of the process answers; none where it does not, or with an error. @param {string} path @returns {Promise<any>} */
 export async function fetchJson(path) {
   try {
     const answer = await fetch(path);

@@ -1,17 +1,50 @@
-// The fleet of one service on the page: the picture, what is said of the replica pointed at, the
-// same as a table, and the keys that go through it.
+// The fleet of one service on the page: the picture, the values of the replica pointed at, the same
+// as a table, and the keys that go through it.
 
-import { ORDERS, arranged } from "./arrange.js";
+import { arranged } from "./arrange.js";
 import { begin } from "./canvas.js";
 import * as cells from "./cells.js";
 import * as columns from "./columns.js";
 import { attributes, button, element, fillList, headRow, setShown, setText, widthOf } from "./dom.js";
 import { share, shared } from "./shared.js";
-import { carries, cost, count, percent, plural, policyOf, rate, span, stateOf } from "./words.js";
+import { Tip } from "./tip.js";
+import { ago, carries, cost, count, moment, percent, plural, policyOf, rate, span, stateOf } from "./words.js";
 import { troubleText } from "./model.js";
 
 /** Rows of the table at most; a filter finds the others. */
 const ROWS_MAX = 200;
+/** With more replicas than that, the picture takes the width of the page. */
+const WIDE_FROM = 40;
+
+/**
+ * @typedef {object} Column of the table
+ * @property {string} head
+ * @property {(replica: Replica) => string} write
+ * @property {(service: import("./model.js").Service) => boolean} [shown] whether there is anything in it
+ * @property {number} [from] the width from which there is room
+ */
+
+/** @typedef {import("./model.js").Replica} Replica */
+
+/** @param {(replica: Replica) => boolean} has */
+const any = (has) => (/** @type {import("./model.js").Service} */ service) => service.replicas.some(has);
+
+/** @type {Column[]} after the name */
+const COLUMNS = [
+  { head: "state", write: (replica) => stateOf(replica.state).text },
+  { head: "hot or cold", write: heatText, shown: (service) => service.limit !== null, from: 760 },
+  { head: "in flight, reported", write: (replica) => (replica.reported ? count(replica.rif) : "–"), shown: any((replica) => replica.reported) },
+  { head: "can carry", write: (replica) => carries(milli(replica.capacity)), shown: any((replica) => replica.capacity !== null), from: 620 },
+  { head: "full", write: (replica) => percent(replica.full), shown: any((replica) => replica.capacity !== null), from: 620 },
+  { head: "cost of one", write: (replica) => cost(replica.cost), shown: any((replica) => replica.cost !== null), from: 900 },
+  { head: "in flight from here", write: (replica) => count(replica.ours), from: 560 },
+  { head: "latency", write: (replica) => span(replica.latency), from: 460 },
+  { head: "p99 here", write: (replica) => span(replica.p99) },
+  { head: "share", write: (replica) => percent(replica.share), from: 900 },
+  { head: "requests/s", write: (replica) => rate(Math.round(replica.rate)), from: 400 },
+  { head: "failed", write: (replica) => count(replica.failed) },
+  { head: "trouble", write: (replica) => troubleText(replica.trouble), shown: any((replica) => troubleText(replica.trouble) !== ""), from: 620 },
+];
 
 export class FleetView {
   /**
@@ -30,23 +63,26 @@ export class FleetView {
     this.title = element("h3", "", "Fleet");
     this.title.id = `${id}-title`;
     this.summary = element("p", "summary");
-    this.readout = element("p", "readout");
     this.canvas = element("canvas");
     attributes(this.canvas, { "aria-hidden": "true" });
-    // In turn: a reader tells of another element, not of the same one with another text.
+    // In turn: a screen reader announces another element, not another text of the same one.
     this.options = [0, 1].map((which) => attributes(element("div", "quiet"), { role: "option", id: `${id}-option-${which}`, "aria-selected": "false", hidden: "" }));
     this.plot = element("div", "plot", this.canvas, ...this.options);
     attributes(this.plot, { role: "listbox", tabindex: "0", "aria-labelledby": `${id}-title` });
     this.table = element("table", "figures-table");
     this.rows = element("tbody");
-    this.table.append(headRow(["replica", "state", "hot or cold", "in flight, reported", "can carry", "full", "cost of one", "ours", "latency", "p99 here", "share", "requests/s", "failed", ""]), this.rows);
+    this.head = headRow(["replica"]);
+    this.table.append(this.head, this.rows);
+    /** @type {Column[]} */
+    this.columns = [];
     this.more = element("p", "summary");
     this.tableBox = element("div", "table-box", this.table, this.more);
     attributes(this.tableBox, { tabindex: "0", role: "region", "aria-label": "The fleet as a table" });
-    this.none = element("p", "none");
+    this.none = element("div", "none");
+    this.tip = new Tip(this.plot);
     this.key = element("ul", "fleet-key");
     attributes(this.key, { "aria-label": "What the picture shows" });
-    this.root = element("section", "card fleet", element("div", "card-head", this.title, this.summary), this.readout, this.plot, this.key, this.none, this.tableBox);
+    this.root = element("section", "card fleet", element("div", "card-head", this.title, this.summary), this.plot, this.key, this.none, this.tableBox);
     attributes(this.root, { "aria-labelledby": `${id}-title` });
     this.plot.addEventListener("pointermove", (/** @type {PointerEvent} */ event) => share({ pointed: this.at(event) }));
     this.plot.addEventListener("pointerleave", () => share({ pointed: null }));
@@ -62,7 +98,7 @@ export class FleetView {
   }
 
   get picture() {
-    return this.shown.length > columns.COLUMNS_MAX ? cells : columns;
+    return columns.hasRoom(widthOf(this.plot), this.shown.length) ? columns : cells;
   }
 
   /** @param {PointerEvent} event */
@@ -98,21 +134,26 @@ export class FleetView {
     this.shown = arranged(service.replicas, shared.sort, shared.filter);
     const out = service.replicas.filter((replica) => replica.out).length;
     const all = service.replicas.length;
-    this.table.classList.toggle("no-capacity", !tellsCapacity(service));
-    setText(this.summary, `${plural(all - out, "replica")} of ${count(all)} may be chosen${roomText(service)}`);
-    const empty = !service.tick ? "" : !all ? "There are no replicas: nobody can answer requests." : !this.shown.length ? "No replica matches the filter." : "";
-    setText(this.none, empty);
-    setShown(this.none, empty !== "");
-    setShown(this.plot, !shared.table && this.shown.length > 0);
-    setShown(this.readout, !shared.table && this.shown.length > 0);
-    setShown(this.key, !shared.table && this.shown.length > 0);
+    setText(this.summary, all ? `${count(all - out)} of ${plural(all, "replica")} ${all - out === 1 ? "takes" : "take"} requests${roomText(service)}` : "");
+    this.root.parentElement?.classList.toggle("wide", shared.table || all > WIDE_FROM || !all);
+    const some = this.shown.length > 0;
+    this.sayNone(service);
+    setShown(this.plot, !shared.table && some);
+    setShown(this.key, !shared.table && some);
     fillList(this.key, keysOf(service, this.picture === cells), makeKey, (made, [kind, colour, text]) => {
       attributes(made.firstElementChild, { "data-kind": kind, "data-colour": colour });
       setText(made.lastElementChild, text);
     });
-    setShown(this.tableBox, shared.table && this.shown.length > 0);
-    if (shared.table) this.fillTable();
+    setShown(this.tableBox, shared.table && some);
+    if (shared.table && some) this.fillTable();
     this.repaint();
+  }
+
+  /** Why there is no picture, and what to do. @param {import("./model.js").Service} service */
+  sayNone(service) {
+    const texts = !service.tick || this.shown.length ? [] : service.replicas.length ? ["No replica matches the filter.", "Press Esc in the filter to clear it."] : emptyTexts(service);
+    setShown(this.none, texts.length > 0);
+    fillList(this.none, texts, () => element("p"), (made, text) => setText(made, text));
   }
 
   repaint() {
@@ -120,19 +161,20 @@ export class FleetView {
     if (!service || !frame) return;
     const pointed = this.shown.findIndex((replica) => replica.index === shared.pointed);
     const replica = this.shown[pointed];
-    const order = ORDERS.find(([key]) => key === shared.sort)?.[1] ?? "";
-    const idle = `${plural(this.shown.length, "replica")} ${shared.sort === "given" ? order : `by ${order}`}. Point at one, or use the arrow keys; Enter opens it.`;
-    setText(this.readout, replica ? replicaText(replica, service.limit) : idle);
-    this.readout.classList.toggle("idle", !replica);
+    const idle = `${plural(this.shown.length, "replica")}. Click one, or use the arrow keys and Enter.`;
     this.showOption(replica, pointed, replica ? replicaText(replica, service.limit) : idle);
-    if (shared.table || !this.shown.length) return;
+    if (shared.table || !this.shown.length) return this.tip.hide();
+    const { picture } = this;
     const width = widthOf(this.plot);
-    const draw = begin(this.canvas, width, this.picture.layout(width, this.shown.length, this.tall).height);
+    const layout = picture.layout(width, this.shown.length, this.tall);
+    const draw = begin(this.canvas, width, layout.height);
     if (!draw) return;
-    this.picture.paint(draw, width, {
-      replicas: this.shown, limit: service.limit, frame, pointed: shared.pointed, fleet: service.replicas.length,
-      chosen: shared.chosen?.replica ?? null, tall: this.tall,
+    picture.paint(draw, width, {
+      replicas: this.shown, limit: service.limit, frame, pointed: shared.pointed,
+      chosen: shared.chosen?.replica ?? null, tall: this.tall, now: Date.now(),
     });
+    if (replica) this.tip.show(replica.name, tipRows(replica, service.limit), ...layout.pointOf(pointed));
+    else this.tip.hide();
   }
 
   /** What a screen reader has of the replica pointed at. @param {import("./model.js").Replica | undefined} replica @param {number} place @param {string} text */
@@ -152,27 +194,70 @@ export class FleetView {
   }
 
   fillTable() {
-    const { shown } = this;
+    const { shown, service } = this;
+    if (!service) return;
+    // Of the card, since the table may not have been shown yet.
+    const width = widthOf(this.root);
+    const columns = COLUMNS.filter((column) => (column.from ?? 0) <= width && (column.shown?.(service) ?? true));
+    // Rows have as many cells as there are columns: all anew when those are others.
+    if (columns.length !== this.columns.length || columns.some((column, i) => column !== this.columns[i])) {
+      this.columns = columns;
+      this.head.replaceWith((this.head = headRow(["replica", ...columns.map((column) => column.head)])));
+      this.rows.replaceChildren();
+    }
     const make = () => {
       const name = button("", "link", () => this.open(Number(made.dataset.replica)));
       const head = element("th", "", name);
       head.scope = "row";
-      const made = element("tr", "", head, ...Array.from({ length: 13 }, () => element("td")));
+      const made = element("tr", "", head, ...columns.map(() => element("td")));
       return made;
     };
     fillList(this.rows, shown.slice(0, ROWS_MAX), make, (made, replica) => {
       made.dataset.replica = String(replica.index);
       setText(made.cells[0].firstElementChild, replica.name);
-      const texts = [
-        stateOf(replica.state).text, heatText(replica), replica.reported ? count(replica.rif) : "–", carries(milli(replica.capacity)), percent(replica.full), cost(replica.cost),
-        count(replica.ours), span(replica.latency),
-        span(replica.p99), percent(replica.share), rate(replica.rate), count(replica.failed), troubleText(replica.trouble),
-      ];
-      texts.forEach((text, i) => setText(made.cells[i + 1], text));
+      columns.forEach((column, i) => setText(made.cells[i + 1], column.write(replica)));
       made.classList.toggle("out", replica.out);
+      made.classList.toggle("alarming", replica.alarming);
+      made.classList.toggle("chosen", replica.index === shared.chosen?.replica);
     });
     setText(this.more, shown.length > ROWS_MAX ? `The first ${ROWS_MAX} of ${count(shown.length)}; a filter finds the others.` : "");
   }
+}
+
+/** A service without replicas: why, and what to do. @param {import("./model.js").Service} service */
+function emptyTexts(service) {
+  const source = service.told.discovery;
+  if (!source || source.source === "list") return [`${service.name} has no replicas, so every request fails.`, "Add servers to its list of replicas in the configuration, and reload."];
+  return [
+    `${service.name} has no replicas, so every request fails.`,
+    source.failure ? `They come from ${source.source}, which could not be read: ${source.failure}.` : `They come from ${source.source}, which names none. See what it answers.`,
+  ];
+}
+
+/** The values of one replica, for the tip. @param {Replica} replica @param {number | null} limit @returns {[string, string][]} */
+export function tipRows(replica, limit) {
+  /** @type {[string, string][]} */
+  const rows = [["state", standingText(replica)]];
+  if (replica.alarming) rows.push(...downRows(replica));
+  const trouble = troubleText(replica.trouble);
+  if (trouble) rows.push(["trouble", trouble]);
+  if (replica.reported) rows.push(["in flight, reported", `${count(replica.rif)}${limit === null ? "" : `; ${heatText(replica)}, limit ${limit}`}`]);
+  rows.push(["in flight from here", count(replica.ours)]);
+  if (replica.full !== null) rows.push(["can carry", `${carries(milli(replica.capacity))}; ${percent(replica.full)} full`]);
+  rows.push(["latency", span(replica.latency)]);
+  if (replica.p50 !== null) rows.push(["p50, p99 here", `${span(replica.p50)}, ${span(replica.p99)}`]);
+  rows.push(["requests/s", `${rate(Math.round(replica.rate))}; ${percent(replica.share)} of all`]);
+  if (replica.failed) rows.push(["failed in 5 s", count(replica.failed)]);
+  return rows;
+}
+
+/** Since when, and when it was last checked. @param {Replica} replica @returns {[string, string][]} */
+export function downRows({ since, checked }) {
+  const now = Date.now();
+  /** @type {[string, string][]} */
+  const rows = [["since", since === null ? "the start" : `${moment(since, now)}, ${ago(now - since)}`]];
+  if (checked !== null) rows.push(["last check", `${ago(now - checked)} ago`]);
+  return rows;
 }
 
 const makeKey = () => element("li", "", element("i", "key"), element("span"));
@@ -185,29 +270,29 @@ const makeKey = () => element("li", "", element("i", "key"), element("span"));
  */
 export function keysOf({ limit, replicas }, asCells) {
   const reported = replicas.some((replica) => replica.reported);
-  const out = replicas.some((replica) => replica.out);
-  const troubled = out || replicas.some((replica) => troubleText(replica.trouble));
+  const has = (/** @type {(replica: Replica) => boolean} */ of) => replicas.some(of);
   /** @type {[string, string, string][]} */
-  const keys = [];
-  if (!reported) keys.push(["area", "second", "ours in flight; they report nothing"]);
-  else if (limit === null) keys.push(["area", "second", "in flight, by its last report"]);
-  else keys.push(["area", "cold", "cold"], ["area", "hot", "hot: in flight, by its last report"]);
-  if (!asCells && replicas.some((replica) => (replica.capacity ?? null) !== null)) keys.push(["frame", "first", "what it can carry"]);
-  if (reported && !asCells) keys.push(["thin", "ink", "ours there now"]);
-  if (asCells && troubled) keys.push(["frame", "alarm", "cannot be chosen, or in trouble"]);
-  if (!asCells && limit !== null && out) keys.push(["pale", "second", "cannot be chosen"]);
-  if (!asCells) keys.push(["dot", "second", reported ? "latency that it expects" : "median seen here"], ["range", "second", "p50 to p99 seen here"]);
+  const keys = limit === null ? [["area", "cold", "takes requests"]] : [["area", "cold", "cold"], ["area", "hot", "hot"]];
+  if (has((replica) => replica.out)) keys.push(["area", "second", "takes no requests"]);
+  if (asCells) {
+    if (has((replica) => replica.alarming || replica.failures > 0 || troubleText(replica.trouble) !== "")) keys.push(["frame", "alarm", "takes no requests, or fails"]);
+    return keys;
+  }
+  if (has((replica) => replica.failures > 0)) keys.push(["area", "alarm", "failed"]);
+  if (has((replica) => (replica.capacity ?? null) !== null)) keys.push(["line", "first", "what it can carry"]);
+  keys.push(["dot", "cold", reported ? "latency that it expects" : "median seen here"], ["range", "cold", "p50 to p99 seen here"]);
   return keys;
 }
 
 /** @param {number | null} requests */
-export const milli = (requests) => (requests === null ? null : requests * 1000);
-
-/** Whether any of its replicas says what it can carry. @param {import("./model.js").Service} service */
-const tellsCapacity = (service) => service.replicas.some((replica) => replica.capacity !== null);
+export function milli(requests) {
+  return requests === null ? null : requests * 1000;
+}
 
 /** @param {import("./model.js").Replica} replica */
-export const heatText = (replica) => (replica.hot === null ? "–" : replica.hot ? "hot" : "cold");
+export function heatText(replica) {
+  return replica.hot === null ? "–" : replica.hot ? "hot" : "cold";
+}
 
 /** @param {import("./model.js").Service} service */
 function roomText(service) {
@@ -217,7 +302,7 @@ function roomText(service) {
     const carried = able.reduce((sum, replica) => sum + Math.max(0, (replica.capacity ?? 0) - replica.rif), 0);
     return `; room for ${plural(Math.floor(carried), "request")} by what they can carry`;
   }
-  // At a limit of 0 nobody has room, and everybody has.
+  // At a limit of 0 the figure has no meaning.
   if (!limit) return "";
   const room = service.replicas.reduce((sum, replica) => sum + (replica.out ? 0 : Math.max(0, limit - replica.rif)), 0);
   return `; room for ${plural(room, "request")} below the limit`;
@@ -237,9 +322,9 @@ export function replicaText(replica, limit) {
   const trouble = troubleText(replica.trouble);
   if (trouble) parts.push(`▲ ${trouble}`);
   const heat = replica.hot === null ? "" : replica.hot ? `, hot (limit ${limit})` : limit === null ? ", cold" : `, cold (limit ${limit})`;
-  parts.push(replica.reported ? `${count(replica.rif)} in flight by its report${heat}` : "never reported");
+  if (replica.reported) parts.push(`${count(replica.rif)} in flight by its report${heat}`);
   if (replica.full !== null) parts.push(`can carry ${carries(milli(replica.capacity))}: ${percent(replica.full)} full`);
-  parts.push(`${count(replica.ours)} of ours there`);
+  parts.push(`${count(replica.ours)} in flight from here`);
   parts.push(`latency ${span(replica.latency)}`);
   if (replica.cost !== null) parts.push(`a request costs ${cost(replica.cost)}`);
   parts.push(`${percent(replica.share)} of requests`);

@@ -1,5 +1,5 @@
-// The scales that all pictures of a page share, so that two sides can be compared: they follow up
-// at once, and down slowly.
+// The scales of one fleet's pictures: they follow up at once, and down slowly. In the demo each side
+// has its own, and of the other one what it has at most.
 
 import { CalmMost, roundDown } from "./scales.js";
 
@@ -8,40 +8,49 @@ const ROOM_RATIO_MAX = 4;
 /** Between the ends of the latency scale there is so much at least. */
 const LATENCY_RATIO_MIN = 20;
 
+/**
+ * @typedef {object} Ghost what another fleet has at most
+ * @property {string} name
+ * @property {number} rif
+ * @property {number | null} latency µs
+ */
+
+/** What a service has at most, now. @param {import("./model.js").Service} service @returns {Ghost} */
+export function ghostOf({ name, replicas }) {
+  const latency = Math.max(0, ...replicas.map((replica) => Math.max(replica.latency ?? 0, replica.p99 ?? 0)));
+  return { name, rif: Math.max(0, ...replicas.map((replica) => replica.rif)), latency: latency || null };
+}
+
 export class Frame {
   constructor() {
     this.calmRif = new CalmMost(5);
-    this.calmShare = new CalmMost(0.01);
+    this.calmRate = new CalmMost(1);
     this.calmLatency = new CalmMost(1_000);
     this.rifMost = 5;
-    this.shareMost = 0.01;
-    /** @type {number | null} the highest limit of those that have one */
-    this.limit = null;
+    this.rateMost = 1;
     this.latencyLeast = 1_000;
     this.latencyMost = 100_000;
+    /** @type {Ghost | null} */
+    this.ghost = null;
   }
 
-  /** @param {import("./model.js").Service[]} services those that are shown */
-  follow(services) {
-    let [rif, capacity, share, most, least] = [0, 0, 0, 0, Infinity];
-    this.limit = services.reduce((/** @type {number | null} */ limit, service) => (service.limit === null ? limit : Math.max(limit ?? 0, service.limit)), null);
-    for (const service of services) {
-      rif = Math.max(rif, (service.limit ?? 0) * 1.4);
-      for (const replica of service.replicas) {
-        rif = Math.max(rif, replica.rif, replica.ours);
-        capacity = Math.max(capacity, replica.capacity ?? 0);
-        share = Math.max(share, replica.share);
-        most = Math.max(most, replica.latency ?? 0, replica.p99 ?? 0);
-        if (replica.latency) least = Math.min(least, replica.latency);
-      }
-      for (const report of service.tick?.pool ?? []) {
-        rif = Math.max(rif, report.rif);
-        most = Math.max(most, report.latency_us ?? 0);
-        if (report.latency_us) least = Math.min(least, report.latency_us);
-      }
+  /** @param {import("./model.js").Service} service */
+  follow(service) {
+    let [rif, capacity, rate, most, least] = [(service.limit ?? 0) * 1.4, 0, 0, 0, Infinity];
+    for (const replica of service.replicas) {
+      rif = Math.max(rif, replica.rif);
+      capacity = Math.max(capacity, replica.capacity ?? 0);
+      rate = Math.max(rate, replica.rate);
+      most = Math.max(most, replica.latency ?? 0, replica.p99 ?? 0);
+      if (replica.latency) least = Math.min(least, replica.latency);
     }
-    this.rifMost = this.calmRif.follow(Math.max(rif, Math.min(capacity, rif * ROOM_RATIO_MAX)));
-    this.shareMost = this.calmShare.follow(share);
+    for (const report of service.tick?.pool ?? []) {
+      rif = Math.max(rif, report.rif);
+      most = Math.max(most, report.latency_us ?? 0);
+      if (report.latency_us) least = Math.min(least, report.latency_us);
+    }
+    this.rifMost = this.calmRif.follow(Math.max(rif, Math.min(capacity, Math.max(rif, 2) * ROOM_RATIO_MAX)));
+    this.rateMost = this.calmRate.follow(rate);
     if (least === Infinity) return;
     this.latencyMost = this.calmLatency.follow(Math.max(most, least * LATENCY_RATIO_MIN));
     // Down at once, up only with the other end: so that it does not breathe, either.

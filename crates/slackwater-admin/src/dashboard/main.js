@@ -2,25 +2,37 @@
 
 import { ORDERS } from "./arrange.js";
 import { forgetTheme } from "./canvas.js";
+import { ConfigurationView } from "./configuration_view.js";
 import { DecisionsView, setDecisions } from "./decisions_view.js";
 import { DemoView, spokenDemo } from "./demo_view.js";
 import { attributes, byId, element, fetchJson, fillList, onWidth, setShown, setText } from "./dom.js";
-import { Frame } from "./frame.js";
+import { Frame, ghostOf } from "./frame.js";
 import { Model } from "./model.js";
 import { showOwn } from "./own_view.js";
+import { ProblemsView, problemsOf } from "./problems.js";
 import { ReplicaView } from "./replica_view.js";
+import { ServicesView } from "./services_view.js";
 import { onShared, share, shared } from "./shared.js";
 import { Side } from "./side.js";
 import { Stream } from "./stream.js";
-import { DemoTrends, ServiceTrends } from "./trends_view.js";
-import { clock, count, percent, plural, rate, span } from "./words.js";
+import { DemoTrends, Ranges, ServiceTrends } from "./trends_view.js";
+import { ago, count, percent, plural, rate, span } from "./words.js";
 
 const SPEAK_EVERY_MS = 20_000;
 const HISTORY_EVERY_MS = 5_000;
 const THEMES = ["system", "light", "dark"];
 
+const VIEWS = ["services", "fleet", "configuration"];
+/** Services whose past is asked for at once. */
+const HISTORIES_MAX = 50;
+
 const model = new Model();
-const frame = new Frame();
+/** Of each side, which has its own scales. */
+const frames = [new Frame(), new Frame()];
+const ranges = new Ranges();
+const problems = new ProblemsView(showProblem);
+const services = new ServicesView(openService);
+const configuration = new ConfigurationView();
 const demo = new DemoView(post);
 const decisions = new DecisionsView("decisions-title", "Requests whose decisions were kept", byId("story"));
 const replica = new ReplicaView(post, closeReplica, new DecisionsView("replica-decisions", "Its last decisions that were kept", byId("story")));
@@ -30,10 +42,17 @@ let sides = [];
 let trends = null;
 let historyAskedAt = 0;
 let spokenAt = 0;
+let spokenProblems = 0;
 /** @type {import("./stream.js").Link} */
 let spokenLink = "connecting";
 let asked = false;
+/** Which page is shown. */
+let view = "fleet";
 
+byId("problems").append(problems.root);
+byId("view-services").append(services.root);
+byId("view-configuration").append(configuration.root);
+byId("trends").firstElementChild.append(ranges.root);
 byId("sheet").append(replica.root);
 byId("demo").append(demo.root);
 byId("decisions").append(decisions.root);
@@ -72,8 +91,14 @@ function arrange() {
   }
   setShown(byId("demo"), model.isDemo);
   setText(byId("role"), `${model.fleet.role} ${model.fleet.version}`);
-  const several = !model.isDemo && model.services.length > 1;
+  const several = hasSeveral();
   setShown(byId("services-box"), several);
+  setShown(byId("views"), hasConfiguration() || several);
+  for (const link of byId("views").children) {
+    const shown = link.dataset.view === "fleet" || (link.dataset.view === "services" ? several : hasConfiguration());
+    setShown(link, shown);
+  }
+  showView();
   fillList(byId("services"), model.services, () => element("option"), (option, service, index) => {
     setText(option, service.name);
     option.value = String(index);
@@ -81,10 +106,45 @@ function arrange() {
   byId("services").value = String(shared.service);
 }
 
+const hasSeveral = () => !model.isDemo && model.services.length > 1;
+const hasConfiguration = () => model.fleet?.role === "serve" || Boolean(model.fleet?.certificates?.length);
+
+/** The page that the address names: one of ours, or a service's fleet; without either the first. */
+function viewInAddress() {
+  const wanted = location.hash.startsWith("#/") ? location.hash.slice(2) : "";
+  const found = VIEWS.includes(wanted) ? wanted : serviceInAddress() >= 0 ? "fleet" : hasSeveral() ? "services" : "fleet";
+  const isThere = found === "fleet" || (found === "services" ? hasSeveral() : hasConfiguration());
+  return isThere ? found : "fleet";
+}
+
+/** Shows the page that the address names. */
+function showView() {
+  view = viewInAddress();
+  for (const name of VIEWS) setShown(byId(`view-${name}`), name === view);
+  for (const link of byId("views").children) attributes(link, { "aria-current": link.dataset.view === view ? "page" : null });
+  if (view !== "fleet") closeReplica();
+  soon();
+}
+
+/** The fleet of a service. @param {number} place */
+function openService(place) {
+  location.hash = encodeURIComponent(model.services[place].name);
+}
+
+/** Where a problem is: a page, or a service's fleet and a replica of it. @param {import("./problems.js").Problem} problem */
+function showProblem({ page, service, replica: found }) {
+  if (page) location.hash = `#/${page}`;
+  if (service === undefined) return;
+  share({ service, pointed: null });
+  openService(service);
+  showService();
+  if (found !== undefined && shared.chosen?.replica !== found) openReplica(0, found);
+}
+
 /** The past of what is shown, once for each service. */
 async function askHistory() {
   historyAskedAt = Date.now();
-  for (const service of shownServices()) {
+  for (const service of view === "services" ? model.services.slice(0, HISTORIES_MAX) : shownServices()) {
     if (service.hasHistory) continue;
     service.hasHistory = true;
     const history = await fetchJson(`/history?${new URLSearchParams({ service: service.name })}`);
@@ -165,36 +225,67 @@ function soon() {
 
 function show() {
   if (!model.tick || document.hidden) return;
-  const services = shownServices();
-  frame.follow(services);
-  services.forEach((service, index) => sides[index]?.show(service, frame, model.tick.demo?.sides[index] ?? null));
-  if (model.isDemo) demo.show(model);
-  trends?.show(services, model.tick.at_ms);
-  showOwn(model);
-  if (shared.chosen) {
-    const service = model.services[shared.chosen.service];
-    if (service) replica.show(model, service, shared.chosen.replica);
-  }
-  speak(services);
+  const found = problemsOf(model, model.tick.at_ms);
+  problems.show(found);
+  if (view === "services") services.show(model, found);
+  else if (view === "configuration") configuration.show(model);
+  else showFleet();
+  speak(shownServices(), found.length);
 }
 
-/** What is said to a screen reader, now and then. @param {import("./model.js").Service[]} services */
-function speak(services) {
-  if (Date.now() - spokenAt < SPEAK_EVERY_MS) return;
+function showFleet() {
+  const shown = shownServices();
+  shown.forEach((service, index) => {
+    frames[index].follow(service);
+    frames[index].ghost = shown.length === 2 ? ghostOf(shown[1 - index]) : null;
+  });
+  const hint = idleHint();
+  shown.forEach((service, index) => sides[index]?.show(service, frames[index], model.tick.demo?.sides[index] ?? null, hint));
+  if (model.isDemo) demo.show(model);
+  const some = shown.some((service) => service.replicas.length > 1);
+  setShown(byId("tools"), some || hasSeveral());
+  // Without a request there is no past to draw.
+  setShown(byId("trends"), model.isDemo || shown.some((service) => service.hasTraffic));
+  ranges.show();
+  trends?.show(shown, model.tick.at_ms);
+  showOwn(model);
+  if (!shared.chosen) return;
+  const service = model.services[shared.chosen.service];
+  if (service) replica.show(model, service, shared.chosen.replica);
+}
+
+/** What to do while no request has come. */
+function idleHint() {
+  const [listener] = model.fleet.listeners ?? [];
+  if (!listener) return "No request has come yet. Send one to the address that the agent listens at.";
+  // Which requests are for it depends on the routes.
+  if (hasSeveral()) return `No request has come for ${model.services[shared.service].name} yet. The page Configuration lists the routes that lead to it.`;
+  const address = listener.address.replace("0.0.0.0", "127.0.0.1").replace("[::]", "[::1]");
+  return `No request has come yet. Send one: curl ${[listener.tls.length ? "https:" : "http:", "", address, ""].join("/")}`;
+}
+
+/** What is said to a screen reader: at once how many problems there are, the rest now and then. @param {import("./model.js").Service[]} shown @param {number} wrong */
+function speak(shown, wrong) {
+  const isNews = wrong !== spokenProblems;
+  if (!isNews && Date.now() - spokenAt < SPEAK_EVERY_MS) return;
   spokenAt = Date.now();
+  spokenProblems = wrong;
   if (model.isDemo) setText(byId("spoken"), spokenDemo(model.tick.demo));
-  else if (services[0]?.tick) {
-    const { name, tick, replicas } = services[0];
+  else if (shown[0]?.tick) {
+    const { name, tick, replicas } = shown[0];
     const out = replicas.filter((replica) => replica.out).length;
     const failed = tick.requests ? tick.failed / tick.requests : 0;
-    setText(byId("spoken"), `${name}: ${rate(tick.rate)} requests per second, ${percent(failed)} errors, p99 ${span(tick.latency_10s?.p99_us)}; ${count(out)} of ${plural(replicas.length, "replica")} out.`);
+    setText(byId("spoken"), `${plural(wrong, "problem")}. ${name}: ${rate(tick.rate)} requests per second, ${percent(failed)} errors, p99 ${span(tick.latency_10s?.p99_us)}; ${count(out)} of ${plural(replicas.length, "replica")} take no requests.`);
   }
 }
 
 /** @param {number} side @param {number} found */
 function openReplica(side, found) {
   const service = model.isDemo ? side : shared.service;
+  // Chosen once more, it is closed.
+  if (!replica.root.hidden && shared.chosen?.service === service && shared.chosen.replica === found) return closeReplica();
   share({ chosen: { service, replica: found } });
+  document.body.classList.add("has-sheet");
   void replica.open(model.services[service], found).then(soon);
   soon();
 }
@@ -203,18 +294,19 @@ function closeReplica() {
   if (replica.root.hidden) return;
   const from = shared.chosen?.service ?? 0;
   replica.close();
+  document.body.classList.remove("has-sheet");
   share({ chosen: null });
   sides[model.isDemo ? from : 0]?.fleet.plot.focus();
 }
 
 /** @param {import("./stream.js").Link} link @param {number} quietMs */
 function handleLink(link, quietMs) {
-  const since = `${clock(quietMs)} ago`;
+  const shown = model.tick ? ` Showing data from ${ago(quietMs)} ago.` : "";
   const texts = {
     connecting: ["connecting", ""],
     live: ["live", ""],
-    silent: ["no figures", `No figures come; the last were ${since}.`],
-    lost: ["connection lost", model.tick ? `The connection is lost; trying again. What is shown is from ${since}.` : "No connection; trying again."],
+    silent: ["no data", `The process sends no data.${shown} See whether its machine is overloaded.`],
+    lost: ["connection lost", `Connection lost; connecting again.${shown} See whether the process runs.`],
   };
   const [short, long] = texts[link];
   const phase = model.tick?.phase;
@@ -245,13 +337,10 @@ function setUpTools() {
   byId("sort").addEventListener("change", () => share({ sort: byId("sort").value }));
   byId("filter").addEventListener("input", () => share({ filter: byId("filter").value }));
   byId("table").addEventListener("click", () => share({ table: !shared.table }));
-  byId("services").addEventListener("change", () => {
-    closeReplica();
-    share({ service: Number(byId("services").value), pointed: null });
-    location.hash = encodeURIComponent(model.services[shared.service].name);
-    showService();
-  });
+  byId("services").addEventListener("change", () => openService(Number(byId("services").value)));
   window.addEventListener("hashchange", () => {
+    showView();
+    void askHistory();
     const found = serviceInAddress();
     if (found < 0 || found === shared.service) return;
     closeReplica();

@@ -30,6 +30,10 @@ pub(super) const ASSETS: &[Asset] = &[
     module("/dashboard/chart.js", include_str!("chart.js")),
     module("/dashboard/columns.js", include_str!("columns.js")),
     module(
+        "/dashboard/configuration_view.js",
+        include_str!("configuration_view.js"),
+    ),
+    module(
         "/dashboard/decisions_view.js",
         include_str!("decisions_view.js"),
     ),
@@ -42,6 +46,7 @@ pub(super) const ASSETS: &[Asset] = &[
     module("/dashboard/own_view.js", include_str!("own_view.js")),
     module("/dashboard/plane.js", include_str!("plane.js")),
     module("/dashboard/recent.js", include_str!("recent.js")),
+    module("/dashboard/problems.js", include_str!("problems.js")),
     module(
         "/dashboard/replica_view.js",
         include_str!("replica_view.js"),
@@ -49,10 +54,15 @@ pub(super) const ASSETS: &[Asset] = &[
     module("/dashboard/rule.js", include_str!("rule.js")),
     module("/dashboard/scales.js", include_str!("scales.js")),
     module("/dashboard/series.js", include_str!("series.js")),
+    module(
+        "/dashboard/services_view.js",
+        include_str!("services_view.js"),
+    ),
     module("/dashboard/shared.js", include_str!("shared.js")),
     module("/dashboard/side.js", include_str!("side.js")),
     module("/dashboard/story.js", include_str!("story.js")),
     module("/dashboard/stream.js", include_str!("stream.js")),
+    module("/dashboard/tip.js", include_str!("tip.js")),
     module("/dashboard/trend.js", include_str!("trend.js")),
     module("/dashboard/trends_view.js", include_str!("trends_view.js")),
     module("/dashboard/trouble.js", include_str!("trouble.js")),

@@ -5,8 +5,8 @@ import { Recent } from "./recent.js";
 import { Series } from "./series.js";
 import { learnPolicies, learnStates, shortNames, stateOf } from "./words.js";
 
-/** Time that is kept and shown. */
-export const WINDOW_MS = 300_000;
+/** Time that is kept, as the process keeps it. */
+export const WINDOW_MS = 900_000;
 
 /**
  * @typedef {object} Replica one replica as it is now
@@ -17,7 +17,10 @@ export const WINDOW_MS = 300_000;
  * @property {string} state
  * @property {boolean} out whether it gets no requests: by its state, or because its tier is not in use
  * @property {number | null} since ms since 1970 at which its state began; `null` where it has been so since the start
- * @property {string} why it is in that state; empty where there is nothing to say
+ * @property {string} why it is in that state; empty where there is none
+ * @property {string} remedy what can be done about it; empty where there is nothing
+ * @property {number | null} checked ms since 1970 at which its last health check ended, of one that is not well
+ * @property {boolean} alarming whether an operator has to know of its state
  * @property {number} rif requests in flight, as it reported last; ours where it never did
  * @property {number} ours requests of this process that are there now
  * @property {boolean} reported whether it ever reported
@@ -25,13 +28,14 @@ export const WINDOW_MS = 300_000;
  * @property {number | null} p50
  * @property {number | null} p99
  * @property {number | null} age ms since it reported
- * @property {number | null} capacity requests in flight that it says it can carry
- * @property {number | null} cost µs that a request costs there, as it says: CPU time, or what stands for it
+ * @property {number | null} capacity requests in flight that it reports it can carry
+ * @property {number | null} cost µs that a request costs there, as it reports: CPU time, or what stands for it
  * @property {number | null} full of what it can carry, so much is in flight there: 1 is all; both as it reported last
  * @property {boolean | null} hot whether that report has reached the limit; `null` where there is no report or no limit
  * @property {number} share of the requests sent in the last seconds, 0 to 1
  * @property {number} rate requests sent there per second, over the last seconds
  * @property {number} failed of those that ended there in the last seconds
+ * @property {number} failures the same per second
  * @property {number} allowed the part of its usual load that it may have, 0 to 1
  * @property {Trouble | null} trouble in the demo
  */
@@ -45,7 +49,7 @@ export const WINDOW_MS = 300_000;
  * @property {number} cores
  */
 
-/** A service: what the fleet says of it, and the newest tick. */
+/** A service: what the fleet has of it, and the newest tick. */
 export class Service {
   /** @param {any} told @param {number} index */
   constructor(told, index) {
@@ -57,6 +61,8 @@ export class Service {
     /** @type {Replica[]} */
     this.replicas = [];
     this.recent = new Recent();
+    /** Requests that ended in the last seconds, as clients saw it. */
+    this.ended = new Recent();
     this.hasHistory = false;
     this.told = told;
     this.rename(told);
@@ -73,6 +79,11 @@ export class Service {
   /** The median limit of the workers; none where nothing is hot. @returns {number | null} */
   get limit() {
     return this.tick?.rif_limit?.median ?? null;
+  }
+
+  /** Whether any request ever came, as far back as is known. */
+  get hasTraffic() {
+    return (this.series.most("rate") ?? 0) > 0 || this.replicas.some((replica) => replica.ours > 0);
   }
 
   /** @returns {number[]} the workers that have reports */
@@ -125,7 +136,7 @@ export class Model {
   forget() {
     for (const service of this.services) {
       service.series = new Series(service.series.capacity);
-      service.recent = new Recent();
+      [service.recent, service.ended] = [new Recent(), new Recent()];
       service.hasHistory = false;
     }
   }
@@ -140,6 +151,7 @@ export class Model {
       service.tick = tick.services[index];
       const { sent, failed } = service.tick.replicas;
       service.recent.push(tick.at_ms, tick.interval_ms, sent, failed);
+      service.ended.push(tick.at_ms, tick.interval_ms, [service.tick.requests], [service.tick.failed]);
       service.replicas = replicasOf(this.fleet, service, tick);
       const values = sample(service.tick, tick.interval_ms);
       // What did not occur is left out of a tick.
@@ -167,7 +179,7 @@ export class Model {
       const of = (/** @type {any} */ columns, /** @type {string} */ prefix) =>
         Object.entries(columns).map(([name, column]) => [`${prefix}.${name}`, /** @type {any} */ (column)[i] / seconds]);
       samples.push([at[i], {
-        rate: history.rate[i], errors: errorsOf(history.failed[i], history.requests[i]),
+        rate: history.rate[i], failures: history.failed[i] / seconds, errors: errorsOf(history.failed[i], history.requests[i]),
         p50: history.p50_us[i], p99: history.p99_us[i], p999: history.p999_us[i], limit: history.rif_limit[i],
         hedges: history.hedges[i] / seconds, retries: history.retries[i] / seconds,
         shed: history.shed[i] / seconds, queued: history.queued[i] / seconds,
@@ -208,7 +220,7 @@ function sample(told, ms) {
   const seconds = Math.max(ms, 1) / 1000;
   /** @type {Record<string, number | null>} */
   const values = {
-    rate: told.rate, errors: errorsOf(told.failed, told.requests),
+    rate: told.rate, failures: told.failed / seconds, errors: errorsOf(told.failed, told.requests),
     p50: told.latency?.p50_us ?? null, p99: told.latency?.p99_us ?? null, p999: told.latency?.p999_us ?? null,
     limit: told.rif_limit?.median ?? null,
   };
@@ -228,21 +240,23 @@ function replicasOf(fleet, service, tick) {
   const { sent, failed, seconds } = service.recent;
   const all = sent.reduce((sum, of) => sum + of, 0);
   const standings = new Map((service.tick.standings ?? []).map((/** @type {any} */ it) => [it.replica, it]));
+  // A remedy is sent once for each cause.
+  const remedies = new Map([...standings.values()].filter((it) => it.remedy).map((it) => [it.why, it.remedy]));
   return service.told.replicas.map((/** @type {any} */ told, /** @type {number} */ i) => {
     const [rif, ours] = [columns.rif[i], columns.in_flight[i]];
-    // Columns that nobody says anything of are left out.
+    // Columns without a value are left out.
     const millirif = columns.capacity_millirif?.[i] ?? null;
     const state = fleet.states[columns.state[i]] ?? "available";
     const standing = standings.get(i);
     return {
       index: i, name: told.name, short: service.short?.[i] ?? told.name, address: told.address,
       state, out: !stateOf(state).takes_requests || told.tier > (service.tick.tier ?? told.tier),
-      since: standing?.since_ms ?? null, why: standing?.why ?? "",
+      since: standing?.since_ms ?? null, why: standing?.why ?? "", remedy: remedies.get(standing?.why) ?? "", checked: standing?.checked_at_ms ?? null, alarming: stateOf(state).alarming,
       rif: rif ?? ours, ours, reported: rif !== null,
       latency: columns.latency_us[i] ?? columns.p50_us[i], p50: columns.p50_us[i], p99: columns.p99_us[i],
       capacity: millirif === null ? null : millirif / 1000, cost: columns.cost_us?.[i] ?? null, full: rif !== null && millirif ? (rif * 1000) / millirif : null,
       age: columns.report_age_ms[i], hot: columns.hot[i] === null || service.limit === null ? null : columns.hot[i] === 1,
-      share: all > 0 ? sent[i] / all : 0, rate: sent[i] / seconds, failed: failed[i],
+      share: all > 0 ? sent[i] / all : 0, rate: sent[i] / seconds, failed: failed[i], failures: failed[i] / seconds,
       allowed: (columns.share[i] ?? 1000) / 1000,
       trouble: tick.demo ? troubleOf(fleet, tick.demo, i) : null,
     };

@@ -1,7 +1,7 @@
 // The hot-cold plane: requests in flight across, latency up, the limit between cold and hot. Pale
 // dots are replicas as they reported last, strong ones the pool's reports; the next pick is marked.
-// Left of the limit the lowest wins; if nobody is there, the leftmost. Where scores decide there is
-// no limit, and the ring says who is next.
+// Left of the limit the lowest wins; if there is none, the leftmost. Where scores decide there is
+// no limit, and the ring marks the next pick.
 
 import { begin, label, level, theme } from "./canvas.js";
 import { heatColour } from "./columns.js";

@@ -3,13 +3,13 @@
 
 import { Chart } from "./chart.js";
 import { attributes, button, element, fetchJson, fillList, row, setShown, setText } from "./dom.js";
-import { heatText, milli, standingText } from "./fleet_view.js";
+import { downRows, heatText, milli, standingText } from "./fleet_view.js";
 import { Series } from "./series.js";
 import { TroubleKnobs } from "./trouble.js";
-import { carries, clock, cost, count, percent, rate, shortCount, span, spanMark } from "./words.js";
-import { WINDOW_MS, troubleText } from "./model.js";
+import { ago, carries, cost, count, percent, rate, shortCount, span, spanMark } from "./words.js";
+import { troubleText } from "./model.js";
 
-const PLACES = 1_000;
+const PLACES = 2_000;
 const HEIGHT = 110;
 
 /** @param {import("./model.js").Service} service @param {number} index */
@@ -112,12 +112,13 @@ export class ReplicaView {
     const facts = [
       ["service", service.name], ["address", replica.address],
       ["state", standingText(replica)],
-      ["in that state", replica.since === null ? "since the start" : `for ${clock(Math.max(0, Date.now() - replica.since))}`],
-      ["hot or cold", limit === null ? heatText(replica) : `${heatText(replica)}; hot from ${limit} on`],
-      ["reported", replica.reported ? `${span((replica.age ?? 0) * 1000)} ago` : "never"],
+      ...(replica.alarming ? downRows(replica) : [["in that state", replica.since === null ? "since the start" : `for ${ago(Date.now() - replica.since)}`]]),
       ["share of requests", percent(replica.share)],
-      ["part it may have", percent(replica.allowed)],
+      ["share it may take", percent(replica.allowed)],
     ];
+    if (replica.remedy) facts.splice(3, 0, ["what to do", replica.remedy]);
+    if (replica.reported) facts.push(["last report", `${span((replica.age ?? 0) * 1000)} ago`]);
+    if (limit !== null) facts.push(["hot or cold", `${heatText(replica)}; hot from ${limit} on`]);
     if (replica.capacity !== null) facts.push(["can carry", `${carries(milli(replica.capacity))} in flight; ${percent(replica.full)} full`]);
     if (replica.cost !== null) facts.push(["cost of a request", cost(replica.cost)]);
     const { tier, weight } = service.told.replicas[index];
@@ -155,18 +156,18 @@ export class ReplicaView {
      */
     const show = (chart, kinds, write, look) => {
       const lines = kinds.map(([, column, colour, kind]) => ({ series, column, colour, width: kind === "line" ? 1.8 : 1.1, dash: kind === "dash" ? [4, 3] : [] }));
-      const entries = kinds.map(([name, column, colour, kind]) => ({ name, colour, kind, values: [write(series.last(column)), write(series.most(column))] }));
-      chart.show({ lines, write: shortCount, now, windowMs: WINDOW_MS, ...look }, entries);
+      const entries = kinds.map(([name, column, colour, kind]) => ({ name, colour, kind, values: [write(series.last(column)), write(series.most(column))], valueAt: (/** @type {number} */ at) => write(series.valueAt(column, at)) }));
+      chart.show({ lines, write: shortCount, now, ...look }, entries);
     };
     const ifAny = (/** @type {(value: number) => string} */ write) => (/** @type {number | null} */ value) => (value === null ? "–" : write(value));
     const known = (/** @type {string} */ column) => series.most(column) !== null;
     /** @type {[string, string, string, "line" | "thin" | "dash"][]} */
     const carried = known("capacity") ? [["can carry", "capacity", "alarm", "dash"]] : [];
     const tenths = (/** @type {number} */ value) => (Number.isInteger(value) ? count(value) : carries(milli(value)));
-    show(this.charts.rif, [["as reported", "rif", "first", "line"], ...carried, ["ours", "ours", "second", "thin"]], ifAny(tenths), { least: 5 });
+    show(this.charts.rif, [...(known("rif") ? [/** @type {[string, string, string, "line"]} */ (["as reported", "rif", "first", "line"])] : []), ...carried, ["from here", "ours", "second", "thin"]], ifAny(tenths), { least: 5 });
     setShown(this.charts.cost.root, known("cost"));
     if (known("cost")) show(this.charts.cost, [["as reported", "cost", "first", "line"]], ifAny(cost), { write: spanMark, least: 100 });
-    show(this.charts.latency, [["as reported", "latency", "first", "line"], ["p50 here", "p50", "cold", "thin"], ["p99 here", "p99", "second", "dash"]], span, { log: true, write: spanMark, least: 10_000 });
+    show(this.charts.latency, [...(known("latency") ? [/** @type {[string, string, string, "line"]} */ (["as reported", "latency", "first", "line"])] : []), ["p50 here", "p50", "cold", "thin"], ["p99 here", "p99", "second", "dash"]], span, { log: true, write: spanMark, least: 10_000 });
     show(this.charts.sent, [["sent", "rate", "ink", "line"], ["failed", "failed", "alarm", "line"]], ifAny(rate), { least: 1 });
   }
 }

@@ -38,6 +38,12 @@ export class Series {
     return this.columns.get(name) ?? [];
   }
 
+  /** The value of a moment. @param {string} name @param {number} at ms */
+  valueAt(name, at) {
+    const place = this.at.indexOf(at);
+    return place < 0 ? null : this.column(name)[place];
+  }
+
   /** The newest value. @param {string} name */
   last(name) {
     return this.column(name).at(-1) ?? null;

@@ -1,10 +1,10 @@
-// What is pointed at and chosen on the page, the same for all of its pictures, and who wants to
-// hear of it.
+// What is pointed at and chosen on the page, the same for all of its pictures, and who is called
+// when it changes.
 
-/** @typedef {{pointed: number | null, chosen: {service: number, replica: number} | null, sort: string, filter: string, table: boolean, service: number}} Shared */
+/** @typedef {{pointed: number | null, chosen: {service: number, replica: number} | null, sort: string, filter: string, table: boolean, service: number, windowMs: number}} Shared */
 
 /** @type {Shared} */
-export const shared = { pointed: null, chosen: null, sort: "given", filter: "", table: false, service: 0 };
+export const shared = { pointed: null, chosen: null, sort: "given", filter: "", table: false, service: 0, windowMs: 300_000 };
 
 /** @type {Set<() => void>} */
 const listeners = new Set();

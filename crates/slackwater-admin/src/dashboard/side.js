@@ -1,6 +1,6 @@
 // One service on the page: its name, its figures, its fleet, and why.
 
-import { attributes, element, fillList, setText } from "./dom.js";
+import { attributes, element, fillList, setShown, setText } from "./dom.js";
 import { FleetView } from "./fleet_view.js";
 import { WhyView } from "./why_view.js";
 import { count, percent, policyOf, rate, span } from "./words.js";
@@ -11,6 +11,7 @@ export class Side {
    * @param {(replica: number) => void} open
    */
   constructor(id, open) {
+    this.idle = element("p", "idle-hint");
     this.title = element("h2", "side-title");
     this.title.id = id;
     this.about = element("p", "about");
@@ -19,7 +20,7 @@ export class Side {
     this.fleet = new FleetView(`${id}-fleet`, open);
     this.why = new WhyView(id, open);
     const head = element("div", "side-head", element("div", "", this.title, this.about), this.extra);
-    this.root = element("section", "side", head, this.figures, element("div", "side-body", this.fleet.root, this.why.root));
+    this.root = element("section", "side", head, this.figures, this.idle, element("div", "side-body", this.fleet.root, this.why.root));
     attributes(this.root, { "aria-labelledby": id });
   }
 
@@ -27,8 +28,9 @@ export class Side {
    * @param {import("./model.js").Service} service
    * @param {import("./frame.js").Frame} frame
    * @param {any} load what the demo's load generator saw of it, if there is one
+   * @param {string} hint what to do while no request has come
    */
-  show(service, frame, load) {
+  show(service, frame, load, hint) {
     setText(this.title, service.name);
     const about = policyOf(service.policy).about;
     setText(this.about, load ? about : `${service.policy}: ${about}`);
@@ -41,6 +43,11 @@ export class Side {
         made.classList.toggle("bad", Boolean(alarm));
       });
     }
+    const isIdle = Boolean(service.tick) && !load && !service.hasTraffic && service.replicas.length > 0;
+    setShown(this.idle, isIdle);
+    setText(this.idle, isIdle ? hint : "");
+    // Without a replica there is nothing to choose, and no reason why.
+    setShown(this.why.root, !service.tick || service.replicas.length > 0);
     this.fleet.tall = !load;
     this.fleet.show(service, frame);
     this.why.show(service, frame);
@@ -74,16 +81,16 @@ function figures(service) {
   const able = service.replicas.filter((replica) => !replica.out);
   if (able.length && able.every((replica) => replica.full !== null)) {
     const [rif, capacity] = able.reduce(([rif, capacity], replica) => [rif + replica.rif, capacity + (replica.capacity ?? 0)], [0, 0]);
-    found.push(["full", percent(rif / capacity), "Of what the replicas that may be chosen say that they can carry, so much is in flight"]);
+    found.push(["full", percent(rif / capacity), "In flight, of what the replicas that take requests report they can carry"]);
   }
   const { admission } = tick;
   if (admission.hedges) found.push(["second copies", count(admission.hedges), "Hedges in the last interval; of these won: " + count(admission.hedges_won ?? 0)]);
   if (admission.ties) found.push(["tied", count(admission.ties), "Tied requests in the last interval"]);
-  if (admission.retries) found.push(["retries", count(admission.retries), "Further tries in the last interval"]);
-  if (admission.queued) found.push(["queued", count(admission.queued), "Requests that had to wait for a place in the last interval"]);
+  if (admission.retries) found.push(["retries", count(admission.retries), "Further attempts in the last interval"]);
+  if (admission.queued) found.push(["queued", count(admission.queued), "Requests that had to wait in the last interval"]);
   const shed = ["shed_queue_full", "shed_wait_over", "shed_deadline", "shed_replicas_full"].reduce((sum, name) => sum + (admission[name] ?? 0), 0);
-  if (shed) found.push(["turned away", count(shed), "Requests answered with 503 for want of room", true]);
-  if (tick.no_replica) found.push(["no replica", count(tick.no_replica), "Requests for which there was nobody", true]);
+  if (shed) found.push(["refused", count(shed), "Requests answered with 503 for want of room", true]);
+  if (tick.no_replica) found.push(["no replica", count(tick.no_replica), "Requests for which there was no replica", true]);
   return found;
 }
 

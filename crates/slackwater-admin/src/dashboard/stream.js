@@ -1,27 +1,27 @@
-// The connection to `/events`: it comes back by itself, and says how it is.
+// The connection to `/events`: it is made again by itself, and has a state.
 
 /** @typedef {"connecting" | "live" | "silent" | "lost"} Link */
 
-/** Ticks that are left out until the page says that none come. */
+/** Ticks that are left out until the page shows that none come. */
 const SILENT_AFTER = 5;
 const SILENT_MIN_MS = 5_000;
-/** A connection that says nothing for so long is made anew: its other end may be gone without a word. */
+/** A connection without data for so long is made anew: its other end may be gone without a word. */
 const GIVE_UP_MS = 30_000;
 const RETRY_MS = [1_000, 2_000, 5_000, 10_000];
 
 export class Stream {
   /**
    * @param {string} path
-   * @param {{fleet: (told: any) => void, tick: (told: any) => void, link: (link: Link, sinceMs: number) => void}} hear
+   * @param {{fleet: (told: any) => void, tick: (told: any) => void, link: (link: Link, sinceMs: number) => void}} handlers
    */
-  constructor(path, hear) {
+  constructor(path, handlers) {
     this.path = path;
-    this.hear = hear;
+    this.handlers = handlers;
     this.intervalMs = 1_000;
-    this.heardAt = Date.now();
+    this.receivedAt = Date.now();
     this.openedAt = Date.now();
     this.tries = 0;
-    /** When the last tick that was heard was made. */
+    /** When the last tick that was received was made. */
     this.newest = -1;
     /** @type {Link} */
     this.link = "connecting";
@@ -39,19 +39,19 @@ export class Stream {
     source.addEventListener("fleet", (event) => {
       const fleet = JSON.parse(/** @type {MessageEvent} */ (event).data);
       this.intervalMs = fleet.interval_ms;
-      this.hear.fleet(fleet);
+      this.handlers.fleet(fleet);
     });
     source.addEventListener("tick", (event) => {
       const tick = JSON.parse(/** @type {MessageEvent} */ (event).data);
-      // Whoever connects is told the last tick again, which may be old.
+      // A new connection begins with the last tick, which may be old.
       const fresh = tick.at_ms !== this.newest;
       this.newest = tick.at_ms;
       this.tries = 0;
       if (fresh) {
-        this.heardAt = Date.now();
-        this.say("live");
-      } else if (this.link !== "live") this.say("silent");
-      this.hear.tick(tick);
+        this.receivedAt = Date.now();
+        this.setLink("live");
+      } else if (this.link !== "live") this.setLink("silent");
+      this.handlers.tick(tick);
     });
     source.addEventListener("error", () => {
       // Whether the browser tries again by itself is its own affair; so that it is the same
@@ -59,16 +59,16 @@ export class Stream {
       source.close();
       if (this.source !== source) return;
       this.source = null;
-      this.say("lost");
+      this.setLink("lost");
       const wait = RETRY_MS[Math.min(this.tries++, RETRY_MS.length - 1)];
       this.retry = window.setTimeout(() => this.open(), wait);
     });
   }
 
   look() {
-    const quiet = Date.now() - this.heardAt;
-    if (this.link === "live" && quiet > Math.max(SILENT_MIN_MS, SILENT_AFTER * this.intervalMs)) this.say("silent");
-    else if (this.link !== "live") this.hear.link(this.link, quiet);
+    const quiet = Date.now() - this.receivedAt;
+    if (this.link === "live" && quiet > Math.max(SILENT_MIN_MS, SILENT_AFTER * this.intervalMs)) this.setLink("silent");
+    else if (this.link !== "live") this.handlers.link(this.link, quiet);
     if (this.link === "silent" && this.source && Date.now() - this.openedAt > GIVE_UP_MS) {
       this.source.close();
       this.open();
@@ -76,10 +76,10 @@ export class Stream {
   }
 
   /** @param {Link} link */
-  say(link) {
+  setLink(link) {
     if (link === this.link) return;
     this.link = link;
-    this.hear.link(link, Date.now() - this.heardAt);
+    this.handlers.link(link, Date.now() - this.receivedAt);
   }
 
   close() {

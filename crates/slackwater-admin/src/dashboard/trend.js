@@ -3,16 +3,17 @@
 import { begin, label, level, theme } from "./canvas.js";
 import { linearMarks, logMarks, logScale, roundDown, roundUp } from "./scales.js";
 import { clock } from "./words.js";
-import { WINDOW_MS } from "./model.js";
+import { shared } from "./shared.js";
 
 const GUTTER = 46;
+const RIGHT = 4;
 const TOP = 8;
 const BOTTOM = 18;
 const GAP_MS = 5_000;
 /** Shorter windows, for a time that has just begun. */
-const WINDOWS_MS = [60_000, 120_000];
+const WINDOWS_MS = [60_000, 120_000, 300_000];
 /** Between two times on the axis. */
-const STEPS_MS = [15_000, 30_000, 60_000, 150_000];
+const STEPS_MS = [15_000, 30_000, 60_000, 150_000, 300_000];
 /** So far apart that they are read, in pixels. */
 const STEP_MIN = 70;
 
@@ -23,7 +24,6 @@ const STEP_MIN = 70;
  * @property {string} colour a name of the theme
  * @property {number} [width]
  * @property {number[]} [dash]
- * @property {string} [mark] written at its end
  */
 
 /**
@@ -35,7 +35,6 @@ const STEP_MIN = 70;
  * @property {number} [least] the axis reaches at least so far
  * @property {{series: import("./series.js").Series, column: string}} [band] where it is above 0, the ground is tinted
  * @property {number} now ms
- * @property {number} [windowMs] at most
  */
 
 /**
@@ -43,13 +42,14 @@ const STEP_MIN = 70;
  * @param {number} width
  * @param {number} height
  * @param {Trend} trend
+ * @param {number | null} [pointed] ms, a moment to mark
  */
-export function paint(canvas, width, height, trend) {
+export function paint(canvas, width, height, trend, pointed = null) {
   const draw = begin(canvas, width, height);
   if (!draw) return;
   const colours = theme();
   const windowMs = windowOf(trend);
-  const [left, right, base] = [GUTTER, width - (trend.lines.some((line) => line.mark) ? 8 : 4), height - BOTTOM];
+  const [left, right, base] = [GUTTER, width - RIGHT, height - BOTTOM];
   const from = trend.now - windowMs;
   const x = (/** @type {number} */ at) => left + ((at - from) / windowMs) * (right - left);
   const { y, marks } = upward(trend, from, base - TOP, base);
@@ -69,12 +69,32 @@ export function paint(canvas, width, height, trend) {
   draw.clip();
   if (trend.stacked) paintStack(draw, trend, x, y, from);
   else for (const line of trend.lines) paintLine(draw, line, x, y, from);
+  if (pointed !== null) {
+    draw.fillStyle = colours.ink;
+    draw.fillRect(Math.round(x(pointed)), TOP - 4, 1, base - TOP + 4);
+  }
   draw.restore();
+}
+
+/**
+ * The sample nearest to a place in the picture, and how long ago that was.
+ * @param {Trend} trend
+ * @param {number} width of the picture
+ * @param {number} x
+ * @returns {{at: number, back: number} | null}
+ */
+export function momentAt(trend, width, x) {
+  const series = trend.lines[0]?.series;
+  const windowMs = windowOf(trend);
+  const at = trend.now - windowMs + ((x - GUTTER) / Math.max(1, width - RIGHT - GUTTER)) * windowMs;
+  if (!series?.length || at < trend.now - windowMs) return null;
+  const nearest = series.at.reduce((best, one) => (Math.abs(one - at) < Math.abs(best - at) ? one : best));
+  return Math.abs(nearest - at) > GAP_MS ? null : { at: nearest, back: Math.max(0, trend.now - nearest) };
 }
 
 /** As much time as there are figures of, in whole steps; at first that is little. @param {Trend} trend @returns {number} ms */
 export function windowOf(trend) {
-  const most = trend.windowMs ?? WINDOW_MS;
+  const most = shared.windowMs;
   const first = Math.min(...trend.lines.map(({ series }) => series.at[0] ?? Infinity));
   return WINDOWS_MS.find((ms) => ms < most && trend.now - first <= ms) ?? most;
 }
@@ -128,7 +148,7 @@ function upward(trend, from, length, base) {
   return { y: (/** @type {number} */ value) => base - (value / top) * length, marks };
 }
 
-/** Whether nothing was heard before a sample for so long that nothing is drawn there. @param {import("./series.js").Series} series @param {number} i */
+/** Whether nothing was received before a sample for so long that nothing is drawn there. @param {import("./series.js").Series} series @param {number} i */
 const isGap = (series, i) => i > 0 && series.at[i] - series.at[i - 1] > GAP_MS;
 
 /**

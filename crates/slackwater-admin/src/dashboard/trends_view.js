@@ -1,20 +1,38 @@
 // The last minutes: latency, requests, errors, picks by reason, probes, second copies and retries.
 
 import { Chart } from "./chart.js";
-import { element, setShown, setText } from "./dom.js";
+import { attributes, button, element, setShown, setText } from "./dom.js";
+import { share, shared } from "./shared.js";
 import { percent, rate, reasonName, shortCount, span, spanMark } from "./words.js";
 
 /** @typedef {import("./model.js").Service} Service */
 /** @typedef {import("./trend.js").Line} Line */
 /** @typedef {import("./chart.js").Entry} Entry */
 
-/** In the demo more happens in less time. */
-const DEMO_WINDOW_MS = 120_000;
+/** The ranges of time there are. @type {[number, string][]} */
+const RANGES = [[60_000, "1 min"], [300_000, "5 min"], [900_000, "15 min"]];
+
+/** Buttons that choose how much of the past the charts show. */
+export class Ranges {
+  constructor() {
+    this.buttons = RANGES.map(([ms, text]) => attributes(button(text, "knob", () => share({ windowMs: ms })), { "data-ms": String(ms) }));
+    this.root = element("div", "ranges", ...this.buttons);
+    attributes(this.root, { role: "group", "aria-label": "Time range" });
+    this.show();
+  }
+
+  show() {
+    for (const made of this.buttons) attributes(made, { "aria-pressed": String(Number(made.getAttribute("data-ms")) === shared.windowMs) });
+  }
+}
 
 const NOW_MOST = ["now", "most"];
 
-/** @param {Service} service @param {string} column @param {(value: any) => string} write @param {number} [windowMs] */
-const nowAndMost = ({ series }, column, write, windowMs) => [write(series.last(column)), write(series.most(column, windowMs))];
+/** What a line is at, the most that it was at, and what it was at a moment. @param {Service} service @param {string} column @param {(value: any) => string} write */
+const nowAndMost = ({ series }, column, write) => ({
+  values: [write(series.last(column)), write(series.most(column, shared.windowMs))],
+  valueAt: (/** @type {number} */ at) => write(series.valueAt(column, at)),
+});
 const ifAny = (/** @type {(value: number) => string} */ write) => (/** @type {number | null} */ value) => (value === null ? "–" : write(value));
 
 /** Latency of one service: three quantiles. */
@@ -29,29 +47,8 @@ class Latency {
     /** @type {[string, string, string, number, Entry["kind"]][]} */
     const kinds = [["p99.9", "p999", "second", 1.2, "thin"], ["p99", "p99", "first", 2.2, "line"], ["p50", "p50", "cold", 1.6, "line"]];
     const lines = kinds.map(([, column, colour, width]) => ({ series, column, colour, width }));
-    const entries = kinds.map(([name, column, colour, , kind]) => ({ name, colour, kind, values: nowAndMost(service, column, span) }));
+    const entries = kinds.map(([name, column, colour, , kind]) => ({ name, colour, kind, ...nowAndMost(service, column, span) }));
     this.chart.show({ lines, log: true, write: spanMark, least: 10_000, now }, entries);
-  }
-}
-
-/** One figure of one service as a line. */
-class Single {
-  /** @param {string} title @param {string} name @param {string} column @param {(value: number) => string} write @param {{colour: string, least: number, mark: (value: number) => string}} look */
-  constructor(title, name, column, write, look) {
-    this.chart = new Chart(title, NOW_MOST);
-    Object.assign(this, { name, column, write, look });
-    this.name = name;
-    this.column = column;
-    this.write = write;
-    this.look = look;
-  }
-
-  /** @param {Service} service @param {number} now */
-  show(service, now) {
-    const { column, look } = this;
-    const lines = [{ series: service.series, column, colour: look.colour, width: 1.8 }];
-    const values = nowAndMost(service, column, ifAny(this.write));
-    this.chart.show({ lines, write: look.mark, least: look.least, now }, [{ name: this.name, colour: look.colour, kind: "line", values }]);
   }
 }
 
@@ -66,8 +63,8 @@ class Picks {
     this.chart = new Chart(title, ["now", "part"]);
   }
 
-  /** @param {Service} service @param {number} now @param {number} [windowMs] */
-  show(service, now, windowMs) {
+  /** @param {Service} service @param {number} now */
+  show(service, now) {
     const { series } = service;
     const columns = [...series.columns.keys()].filter((name) => name.startsWith("picks."));
     const reasons = columns.map((name) => name.slice("picks.".length));
@@ -85,32 +82,41 @@ class Picks {
       const colour = known ? String(known[0]) : "second";
       const last = series.last(`picks.${reason}`) ?? 0;
       lines.push({ series, column: `picks.${reason}`, colour, width: alpha });
-      entries.push({ name: reasonName(reason, service.policy), colour, kind, values: [rate(last), sum ? percent(last / sum) : "–"] });
+      entries.push({ name: reasonName(reason, service.policy), colour, kind, values: [rate(last), sum ? percent(last / sum) : "–"], valueAt: (at) => ifAny(rate)(series.valueAt(`picks.${reason}`, at)) });
     }
-    this.chart.show({ lines, stacked: true, write: shortCount, now, windowMs }, entries.reverse());
+    this.chart.show({ lines, stacked: true, write: shortCount, now }, entries.reverse());
   }
 }
 
-/** Counts of one service by kind, per second, as lines. */
+/** Figures of one service by kind, as lines. */
 class Kinds {
-  /** @param {string} title @param {[string, string, string, Entry["kind"]][]} kinds their words, columns, colours */
-  constructor(title, kinds) {
+  /**
+   * @param {string} title
+   * @param {[string, string, string, Entry["kind"]][]} kinds their words, columns, colours
+   * @param {Partial<import("./trend.js").Trend>} [look]
+   * @param {(value: number) => string} [write]
+   * @param {number} [always] so many are shown although they are 0
+   */
+  constructor(title, kinds, look = {}, write = rate, always = 2) {
     this.chart = new Chart(title, NOW_MOST);
     this.kinds = kinds;
+    this.look = look;
+    this.write = write;
+    this.always = always;
   }
 
-  /** @param {Service} service @param {number} now @param {number} [windowMs] */
-  show(service, now, windowMs) {
+  /** @param {Service} service @param {number} now */
+  show(service, now) {
     const { series } = service;
-    const kinds = this.kinds.filter(([, column], i) => i < 2 || (series.most(column) ?? 0) > 0);
+    const kinds = this.kinds.filter(([, column], i) => i < this.always || (series.most(column) ?? 0) > 0);
     const lines = kinds.map(([, column, colour, kind]) => ({ series, column, colour, width: kind === "line" ? 1.8 : 1.2, dash: kind === "dash" ? [4, 3] : [] }));
-    const entries = kinds.map(([name, column, colour, kind]) => ({ name, colour, kind, values: nowAndMost(service, column, ifAny(rate), windowMs) }));
-    this.chart.show({ lines, write: shortCount, now, windowMs }, entries);
+    const entries = kinds.map(([name, column, colour, kind]) => ({ name, colour, kind, ...nowAndMost(service, column, ifAny(this.write)) }));
+    this.chart.show({ lines, write: shortCount, now, ...this.look }, entries);
   }
 }
 
-const errors = () => new Single("Errors", "5xx, or no answer", "errors", percent, { colour: "alarm", least: 0.01, mark: percent });
-const requests = () => new Single("Requests per second", "ended", "rate", rate, { colour: "ink", least: 1, mark: shortCount });
+const errors = () => new Kinds("Errors", [["5xx, or no answer", "errors", "alarm", "line"]], { least: 0.01, write: percent }, percent);
+const requests = () => new Kinds("Requests per second", [["ended", "rate", "ink", "line"], ["failed", "failures", "alarm", "line"]], { least: 1 }, rate, 1);
 const probes = () => new Kinds("Probes per second", [
   ["sent", "probes.sent", "second", "line"], ["answered", "probes.answered", "cold", "thin"], ["lost", "probes.lost", "alarm", "line"],
   ["answered late", "probes.answered_late", "hot", "dash"], ["skipped", "probes.skipped", "second", "dash"],
@@ -164,12 +170,12 @@ class Both {
         lines.unshift({ series: service.series, column, colour, width: thin ? 1 : 2.2, dash: index === 0 ? [] : [6, 3] });
         const name = this.columns.length > 1 ? `${service.name}, ${column}` : service.name;
         const kind = thin ? "thin" : index === 0 ? "line" : "dash";
-        entries.push({ name, colour, kind, values: nowAndMost(service, column, this.write, DEMO_WINDOW_MS) });
+        entries.push({ name, colour, kind, ...nowAndMost(service, column, this.write) });
       });
     });
     const [{ series }] = services;
     entries.push({ name: "a replica is in trouble", colour: "alarm", kind: "paler", values: [series.last("trouble") ? "yes" : "no", ""] });
-    this.chart.show({ lines, now, windowMs: DEMO_WINDOW_MS, band: { series, column: "trouble" }, write: shortCount, ...this.look }, entries);
+    this.chart.show({ lines, now, band: { series, column: "trouble" }, write: shortCount, ...this.look }, entries);
   }
 }
 
@@ -191,13 +197,13 @@ export class DemoTrends {
     for (const part of this.both) part.show(services, now);
     this.picks.forEach((part, index) => {
       setText(part.chart.title, `What decided: ${services[index].name}, picks per second`);
-      part.show(services[index], now, DEMO_WINDOW_MS);
+      part.show(services[index], now);
     });
     const probing = services.find((service) => (service.series.most("probes.sent") ?? 0) > 0);
     setShown(this.probes.chart.root, Boolean(probing));
     if (probing) {
       setText(this.probes.chart.title, `Probes per second: ${probing.name}`);
-      this.probes.show(probing, now, DEMO_WINDOW_MS);
+      this.probes.show(probing, now);
     }
   }
 

@@ -48,7 +48,7 @@ export class TroubleKnobs {
     this.fault = trouble.fault;
     attributes(this.root, { "aria-label": `Trouble for ${name}` });
     attributes(this.taken, { max: String(fleet.demo.taken_percent_max) });
-    // Not under somebody's hand.
+    // Not while it is being moved.
     if (another || document.activeElement !== this.taken) {
       this.taken.value = String(trouble.taken);
       setText(this.takenText, `${trouble.taken} %`);

@@ -5,7 +5,7 @@ export const count = (value) => Math.round(value).toLocaleString("en-US");
 
 const NONE = "–";
 
-/** Microseconds as people say them: `0.4 ms`, `9.4 ms`, `142 ms`, `1.31 s`. @param {number | null | undefined} us */
+/** Microseconds as people write them: `0.4 ms`, `9.4 ms`, `142 ms`, `1.31 s`. @param {number | null | undefined} us */
 export function span(us) {
   if (us === null || us === undefined || Number.isNaN(us)) return NONE;
   const ms = us / 1000;
@@ -63,12 +63,29 @@ export function clock(ms) {
   return `${Math.floor(s / 86_400)} d ${Math.floor(s / 3600) % 24} h`;
 }
 
+/** How long ago: `4 s`, `2 min`, `3 h`, `2 d`. @param {number} ms */
+export function ago(ms) {
+  const s = Math.max(0, Math.round(ms / 1000));
+  if (s < 60) return `${s} s`;
+  if (s < 3600) return `${Math.floor(s / 60)} min`;
+  return s < 172_800 ? `${Math.floor(s / 3600)} h` : `${Math.floor(s / 86_400)} d`;
+}
+
+/** A time of today as `14:02:11`, any other with its date. @param {number} at ms since 1970 @param {number} [now] */
+export function moment(at, now = Date.now()) {
+  const [then, today] = [new Date(at), new Date(now)];
+  const two = (/** @type {number} */ n) => String(n).padStart(2, "0");
+  const time = `${two(then.getHours())}:${two(then.getMinutes())}:${two(then.getSeconds())}`;
+  return then.toDateString() === today.toDateString() ? time : `${then.getFullYear()}-${two(then.getMonth() + 1)}-${two(then.getDate())} ${time}`;
+}
+
 /**
- * @typedef {object} State what the server says of a replica's state, as `docs/reference/live.md` has it
+ * @typedef {object} State a replica's state, as `docs/reference/live.md` has it
  * @property {string} name
  * @property {string} meaning
  * @property {string} sign
  * @property {boolean} takes_requests
+ * @property {boolean} alarming
  */
 
 /** @type {State[]} from the least severe to the worst */
@@ -82,7 +99,7 @@ export function learnStates(told) {
 /** A state, its words, and how severe it is, for sorting. @param {string} name @returns {State & {text: string, severity: number}} */
 export function stateOf(name) {
   const severity = states.findIndex((state) => state.name === name);
-  const state = states[severity] ?? { name, meaning: "", sign: "?", takes_requests: true };
+  const state = states[severity] ?? { name, meaning: "", sign: "?", takes_requests: true, alarming: false };
   return { ...state, text: name.replaceAll("_", " "), severity };
 }
 
@@ -115,7 +132,7 @@ export const reasonText = (reason, policy) => ofPolicy(REASONS[/** @type {keyof 
 const ofPolicy = (text, reason, policy) => (reason === "lowest_score" ? text.replace("score", policyOf(policy).score) : text);
 
 /**
- * @typedef {object} Policy what the server says of a policy, as `docs/reference/live.md` has it
+ * @typedef {object} Policy a policy, as `docs/reference/live.md` has it
  * @property {string} name
  * @property {string} about
  * @property {string} reports

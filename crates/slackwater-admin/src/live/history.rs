@@ -8,7 +8,7 @@ use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 /// What is kept at most.
-const LENGTH: Duration = Duration::from_mins(5);
+const LENGTH: Duration = Duration::from_mins(15);
 
 /// Samples of replicas that are kept at most, over all services.
 const REPLICA_SAMPLES_MAX: usize = 300_000;

@@ -223,18 +223,14 @@ mod tests {
                     weight: 1,
                 })
                 .collect(),
+            ..FleetService::default()
         });
         Fleet {
             revision: 1,
             role: "serve".to_owned(),
-            version: "1".to_owned(),
-            process: 1,
             interval_ms: 1_000,
-            policies: Vec::new(),
-            states: Vec::new(),
-            replica_states: Vec::new(),
             services: services.collect(),
-            demo: None,
+            ..Fleet::default()
         }
     }
 

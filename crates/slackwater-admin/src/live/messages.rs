@@ -4,11 +4,12 @@
 
 #![expect(missing_docs, reason = "docs/reference/live.md documents each field")]
 
-pub use crate::status::{LoadStatus, QueueStatus};
+pub use crate::status::{LoadStatus, QueueStatus, ReloadStatus};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use slackwater_telemetry::facts::Phase;
+use slackwater_telemetry::facts::{CertificateFacts, ListenerFacts, Phase, RouteFacts};
 use slackwater_telemetry::policy::PolicyFacts;
+use slackwater_telemetry::problems::Problem;
 use slackwater_telemetry::replica_state::StateFacts;
 use std::collections::BTreeMap;
 
@@ -29,8 +30,22 @@ pub struct Fleet {
     pub states: Vec<String>,
     pub replica_states: Vec<StateFacts>,
     pub policies: Vec<PolicyFacts>,
+    pub listeners: Vec<ListenerFacts>,
+    pub routes: Vec<RouteFacts>,
+    pub certificates: Vec<CertificateFacts>,
+    pub reloads: Option<ReloadStatus>,
     pub services: Vec<FleetService>,
     pub demo: Option<Value>,
+}
+
+/// Where the fleet of a service comes from, and why the last list was not taken.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(test, serde(deny_unknown_fields))]
+#[cfg_attr(not(test), serde(default), cfg_attr(feature = "schema", schemars(!default)))]
+pub struct FleetSource {
+    pub source: String,
+    pub failure: Option<String>,
 }
 
 /// One service of it.
@@ -41,6 +56,7 @@ pub struct Fleet {
 pub struct FleetService {
     pub name: String,
     pub policy: String,
+    pub discovery: Option<FleetSource>,
     pub replicas: Vec<FleetReplica>,
 }
 
@@ -71,6 +87,9 @@ pub struct Tick {
     pub own_queue: Option<QueueStatus>,
     pub unrouted: Counts,
     pub services: Vec<ServiceTick>,
+    /// The worst first; left out where there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub problems: Vec<Problem>,
     pub demo: Option<Value>,
 }
 
@@ -92,6 +111,9 @@ pub struct ServiceTick {
     pub removals: Counts,
     pub admission: Counts,
     pub tier: Option<u8>,
+    /// All replicas that should take requests fail.
+    #[serde(default)]
+    pub all_fail: bool,
     pub rif_limit: Option<RifLimit>,
     pub pool: Vec<PooledReport>,
     pub replicas: Columns,
@@ -109,6 +131,16 @@ pub struct StandingTick {
     pub replica: usize,
     pub since_ms: Option<u64>,
     pub why: Option<String>,
+    /// What an operator can do; left out where there is nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remedy: Option<String>,
+    /// When its last health check ended, or the last attempt that got no response; left out where
+    /// there is neither.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checked_at_ms: Option<u64>,
+    /// Its last attempts that got no response; left out where the last one got some.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed_in_a_row: Option<u64>,
 }
 
 /// Requests by what was answered.

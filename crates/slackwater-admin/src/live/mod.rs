@@ -15,6 +15,7 @@ use super::hub::Hub;
 use super::query::Query;
 use super::reply::{Reply, ReplyBody, json, refusal, reply};
 use super::router::Asked;
+use super::status::Status;
 use bytes::Bytes;
 use core::fmt;
 use core::time::Duration;
@@ -141,6 +142,12 @@ impl Live {
             demo: self.extra.as_ref().map(|extra| extra.tick()),
             ..tick
         }
+    }
+
+    /// Reads something from the status as of the last look; `None` before the first.
+    pub(super) fn last<T>(&self, read: impl FnOnce(&Status) -> T) -> Option<T> {
+        let known = self.lock();
+        known.last.as_ref().map(|(_, look)| read(look.status()))
     }
 
     /// The stream, for another reader.

@@ -3,8 +3,8 @@
 use super::difference::{Ended, all_risen, named, risen};
 use super::latencies::{Histograms, Window, micros, told};
 use super::messages::{
-    Classes, Columns, Counts, Fleet, FleetReplica, FleetService, PooledReport, RifLimit,
-    ServiceTick, StandingTick, Tick,
+    Classes, Columns, Counts, Fleet, FleetReplica, FleetService, FleetSource, PooledReport,
+    RifLimit, ServiceTick, StandingTick, Tick,
 };
 use crate::Status;
 use crate::status::{PooledStatus, ReplicaStatus, ServiceStatus, WorkerStatus};
@@ -15,7 +15,7 @@ use slackwater_telemetry::facts::ResponseClass;
 use slackwater_telemetry::facts::{Facts, Phase, RequestCounts};
 use slackwater_telemetry::policy::PolicyFacts;
 use slackwater_telemetry::replica_state::{ReplicaState, StateFacts};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// The status at one moment, in parts: each service with its replicas.
 #[derive(Debug)]
@@ -72,6 +72,10 @@ impl Look {
         let service = |part: Part<'_>| FleetService {
             name: part.service.name.clone(),
             policy: part.service.policy.clone(),
+            discovery: (part.service.discovery.as_ref()).map(|it| FleetSource {
+                source: it.source.clone(),
+                failure: it.failure.clone(),
+            }),
             replicas: part.replicas.iter().map(replica).collect(),
         };
         let states = ReplicaState::ALL.into_iter();
@@ -84,6 +88,10 @@ impl Look {
             states: (states.clone().map(|state| state.as_str().to_owned())).collect(),
             replica_states: states.map(StateFacts::from).collect(),
             policies: POLICIES.iter().map(PolicyFacts::from).collect(),
+            listeners: self.status.listeners.clone(),
+            routes: self.status.routes.clone(),
+            certificates: self.status.certificates.clone(),
+            reloads: self.status.reloads.clone(),
             services: self.parts().map(service).collect(),
             demo,
         }
@@ -122,8 +130,14 @@ impl Look {
                 &named(&self.status.unrouted_requests),
             ),
             services: services.collect(),
+            problems: self.status.problems.clone(),
             demo: None,
         }
+    }
+
+    /// The status as it was.
+    pub(super) const fn status(&self) -> &Status {
+        &self.status
     }
 }
 
@@ -171,6 +185,7 @@ fn service_tick(
         removals: rises(|counts| &counts.removals),
         admission,
         tier: now.service.tier,
+        all_fail: now.service.standing.all_fail,
         rif_limit,
         pool: pool(workers, now.replicas),
         replicas: columns(now, begun, &ended, rif_limit),
@@ -180,11 +195,20 @@ fn service_tick(
 
 /// Of the replicas that there is something to say of.
 fn standings(replicas: &[ReplicaStatus]) -> Vec<StandingTick> {
+    // The remedy goes with the cause: once is enough, however many replicas share it.
+    let mut causes = HashSet::new();
     let told = |(place, replica): (usize, &ReplicaStatus)| {
         (replica.since_ms.is_some() || replica.why.is_some()).then(|| StandingTick {
             replica: place,
             since_ms: replica.since_ms,
             why: replica.why.clone(),
+            remedy: (replica.remedy.clone()).filter(|_| causes.insert(replica.why.clone())),
+            // Of those that are well it would change with each check, and a tick would grow.
+            checked_at_ms: (replica.health.as_ref())
+                .filter(|_| replica.state().is_alarming())
+                .and_then(|it| it.checked_at_ms)
+                .or_else(|| replica.failure.as_ref().map(|it| it.last_at_ms)),
+            failed_in_a_row: replica.failure.as_ref().map(|it| it.in_a_row),
         })
     };
     replicas.iter().enumerate().filter_map(told).collect()

@@ -23,7 +23,7 @@ fn of_load(it: &Scrape<'_>, out: &mut Samples<'_>, value: fn(&LoadStatus) -> Opt
 pub(super) const FAMILIES: &[Family] = &[
     Family::gauge(
         "slackwater_own_rif_requests",
-        "Where this process answers probes: requests in flight, as it answers.",
+        "Requests in flight, as answered to probes.",
         &[],
         |it: &Scrape<'_>, out| {
             if let Some(load) = &it.status.own_load {
@@ -39,7 +39,7 @@ pub(super) const FAMILIES: &[Family] = &[
     ),
     Family::gauge(
         "slackwater_own_capacity_requests",
-        "Requests in flight that the server can carry, as answered to probes; absent while unknown.",
+        "Capacity in requests in flight, as answered to probes; absent while unknown.",
         &[],
         |it, out| {
             of_load(it, out, |load| {
@@ -49,11 +49,11 @@ pub(super) const FAMILIES: &[Family] = &[
     ),
     Family::gauge(
         "slackwater_own_capacity_source",
-        "1 of what told that capacity; absent while none is known.",
+        "1 for the origin of that capacity; absent while unknown.",
         &[Label {
             name: "source",
-            meaning: "`waits`: how long the server's threads wait for a CPU; `latency`: how it grows with requests in flight; \
-                      `cores`: no more than those that it may use can carry",
+            meaning: "`waits`: threads waiting for a CPU; `latency`; `cores`: limit of the available \
+                  cores",
         }],
         |it, out| {
             let load = it.status.own_load.as_ref();
@@ -66,19 +66,19 @@ pub(super) const FAMILIES: &[Family] = &[
     ),
     Family::gauge(
         "slackwater_own_cost_seconds",
-        "What a request costs the server, as answered to probes: CPU time, or the latency without others where nobody tells of the CPU; absent while unknown.",
+        "Cost of a request, as answered to probes; absent while unknown.",
         &[],
         |it, out| of_load(it, out, |load| Some(load.cost_us? as f64 / 1e6)),
     ),
     Family::gauge(
         "slackwater_own_cpu_ratio",
-        "CPU in use, of what the server may use, over the last 10 s, as answered to probes; absent where it is not told.",
+        "Share of the available CPU in use over 10 s; absent while unknown.",
         &[],
         |it, out| of_load(it, out, |load| Some(f64::from(load.cpu_millionths?) / 1e6)),
     ),
     Family::gauge(
         "slackwater_own_draining",
-        "1 if probes are told to stay away.",
+        "1 if probes are answered with `draining`.",
         &[],
         |it, out| {
             if let Some(load) = &it.status.own_load {
@@ -88,19 +88,19 @@ pub(super) const FAMILIES: &[Family] = &[
     ),
     Family::gauge(
         "slackwater_own_limit_requests",
-        "An agent's queue: requests that its server may have at a time.",
+        "Agent's queue: requests that the server may have at a time.",
         &[],
         |it, out| of_queue(it, out, |queue| queue.limit.into()),
     ),
     Family::gauge(
         "slackwater_own_started_requests",
-        "An agent's queue: requests that its server has.",
+        "Agent's queue: requests that the server has.",
         &[],
         |it, out| of_queue(it, out, |queue| queue.rif.into()),
     ),
     Family::gauge(
         "slackwater_own_waiting_requests",
-        "An agent's queue: requests that wait for their turn.",
+        "Agent's queue: waiting requests.",
         &[Label {
             name: "priority",
             meaning: "`interactive`, `batch` or `shadow`",
@@ -114,7 +114,7 @@ pub(super) const FAMILIES: &[Family] = &[
     ),
     Family::gauge(
         "slackwater_own_waiting_age_seconds",
-        "An agent's queue: for how long the oldest request has waited.",
+        "Agent's queue: age of the oldest waiting request.",
         &[],
         |it, out| {
             if let Some(queue) = &it.status.own_queue {
@@ -124,7 +124,7 @@ pub(super) const FAMILIES: &[Family] = &[
     ),
     Family::histogram(
         "slackwater_own_wait_seconds",
-        "An agent's queue: how long requests waited, of those that had to; however that ended.",
+        "Agent's queue: waiting time of requests that had to wait.",
         &[],
         |it, out| {
             if it.status.own_queue.is_some() {
@@ -134,17 +134,16 @@ pub(super) const FAMILIES: &[Family] = &[
     ),
     Family::counter(
         "slackwater_own_queued",
-        "An agent's queue: requests that had to wait.",
+        "Agent's queue: requests that had to wait.",
         &[],
         |it, out| of_queue(it, out, |queue| queue.queued),
     ),
     Family::counter(
         "slackwater_own_shed",
-        "An agent's queue: requests turned away unstarted.",
+        "Agent's queue: requests shed.",
         &[Label {
             name: "reason",
-            meaning: "`full`, `deadline`, `wait_over`, `overloaded` or `twin_started`, as \
-                      [`own_queue.shed`](admin.md#get-status) has them",
+            meaning: "as [`own_queue.shed`](admin.md#an-agent)",
         }],
         |it, out| {
             let queue = it.status.own_queue.iter();
@@ -155,11 +154,10 @@ pub(super) const FAMILIES: &[Family] = &[
     ),
     Family::counter(
         "slackwater_own_ties",
-        "An agent's tied requests: what happened to those with a copy at another replica.",
+        "Agent's tied requests, by event.",
         &[Label {
             name: "event",
-            meaning: "`dropped`, `doubled`, `untied`, `told`, `untold` or `strange`, as [`own_ties`](admin.md#get-status) has \
-                      them",
+            meaning: "as [`own_ties`](admin.md#an-agent)",
         }],
         |it, out| {
             if let Some(ties) = &it.status.own_ties {

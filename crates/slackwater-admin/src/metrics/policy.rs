@@ -51,21 +51,19 @@ fn all(
 pub(super) const FAMILIES: &[Family] = &[
     Family::counter(
         "slackwater_picks",
-        "Choices of a replica, by what decided.",
+        "Picks of a replica, by reason.",
         &[
             SERVICE,
             Label {
                 name: "reason",
-                meaning: "`cold`: the lowest latency among the cold reports; `hot`: all were hot, and the lowest RIF; \
-                          `fallback`: too few reports; `panic`: nobody was available; and the rules of other policies, as \
-                          [`counts.picks`](admin.md#get-status) has them",
+                meaning: "as [`counts.picks`](admin.md#counts)",
             },
         ],
         |it: &Scrape<'_>, out| all(it, out, |counts| &counts.picks),
     ),
     Family::counter(
         "slackwater_no_replica",
-        "Queries for which there was no replica.",
+        "Requests without any replica to choose.",
         OF_SERVICE,
         |it, out| each(it, out, |counts| counts.no_replica),
     ),
@@ -79,7 +77,7 @@ pub(super) const FAMILIES: &[Family] = &[
     ),
     Family::counter(
         "slackwater_probes_unsent",
-        "Of those sent: given back, because this process's own queue was full.",
+        "Of those sent, discarded: this process's send queue was full.",
         OF_SERVICE,
         |it, out| probes(it, out, "unsent"),
     ),
@@ -91,7 +89,7 @@ pub(super) const FAMILIES: &[Family] = &[
     ),
     Family::counter(
         "slackwater_probes_lost",
-        "Probes that failed, or whose deadline passed.",
+        "Probes that failed or timed out.",
         OF_SERVICE,
         |it, out| probes(it, out, "lost"),
     ),
@@ -102,8 +100,8 @@ pub(super) const FAMILIES: &[Family] = &[
             SERVICE,
             Label {
                 name: "reason",
-                meaning: "`interval`: the replica had been asked a moment ago; `outstanding`: one to it was out; `cap`: too \
-                          many were out; `rate`: as many as a second may have were sent",
+                meaning: "`interval`: probed just before; `outstanding`: one was outstanding; `cap`, \
+                  `rate`: the limits",
             },
         ],
         |it, out| {
@@ -117,30 +115,30 @@ pub(super) const FAMILIES: &[Family] = &[
     ),
     Family::counter(
         "slackwater_probes_backed_off",
-        "Probes that requests did not ask for, because probing showed an overload.",
+        "Probes that requests did not trigger because of an overload.",
         OF_SERVICE,
         |it, out| probes(it, out, "backed_off"),
     ),
     Family::counter(
         "slackwater_probes_idle",
-        "Probes asked for because none had been sent for a while.",
+        "Idle probes.",
         OF_SERVICE,
         |it, out| probes(it, out, "idle"),
     ),
     Family::counter(
         "slackwater_probes_local",
-        "Probes of silent replicas, answered from this process's own counts.",
+        "Probes of unprobed replicas, answered from local measurements.",
         OF_SERVICE,
         |it, out| probes(it, out, "local"),
     ),
     Family::counter(
         "slackwater_reports_ignored",
-        "Answers to probes that were of no use.",
+        "Answers to probes that were not used.",
         &[
             SERVICE,
             Label {
                 name: "reason",
-                meaning: "`late`: after the deadline, these probes are lost, too; `unknown`: of replicas that had left",
+                meaning: "`late`: after the deadline; `unknown`: the replica had left",
             },
         ],
         |it, out| {
@@ -153,32 +151,32 @@ pub(super) const FAMILIES: &[Family] = &[
     ),
     Family::counter(
         "slackwater_reports_removed",
-        "Reports taken out of the pool.",
+        "Reports removed from the pool.",
         &[
             SERVICE,
             Label {
                 name: "reason",
-                meaning: "`spent`: used often enough; `expired`: too old; `oldest` and `worst`: by rate; `evicted`: for a \
-                          newer one; `replaced`: by a newer one of the same replica",
+                meaning: "`spent`: no uses left; `expired`; `oldest`, `worst`: by rate; `evicted`: pool \
+                  full; `replaced`: by a newer one",
             },
         ],
         |it, out| all(it, out, |counts| &counts.removals),
     ),
     Family::counter(
         "slackwater_removals_withheld",
-        "Removals by rate left out because two reports have to stay.",
+        "Removals by rate not made because two reports must stay.",
         OF_SERVICE,
         |it, out| each(it, out, |counts| of(&counts.removals, "withheld")),
     ),
     Family::counter(
         "slackwater_sync_rounds",
-        "Synchronous probing rounds finished.",
+        "Synchronous probing rounds.",
         OF_SERVICE,
         |it, out| each(it, out, |counts| counts.rounds),
     ),
     Family::counter(
         "slackwater_probing_seconds",
-        "Time that queries spent in synchronous probing rounds.",
+        "Time that requests spent in synchronous probing.",
         OF_SERVICE,
         |it, out| {
             for service in &it.status.services {

@@ -6,10 +6,11 @@ use super::metric::{Label, OF_SERVICE, SERVICE};
 use super::scrape::Scrape;
 use super::text::Samples;
 use slackwater_telemetry::facts::Phase;
+use slackwater_telemetry::problems::ProblemKind;
 
 const SOURCE: Label = Label {
     name: "source",
-    meaning: "where the fleet comes from: `list`, `dns …` or `file …`",
+    meaning: "`list`, `dns …` or `file …`",
 };
 
 fn of_sources(status: &Status, out: &mut Samples<'_>, value: fn(&DiscoveryStatus) -> u64) {
@@ -23,7 +24,7 @@ fn of_sources(status: &Status, out: &mut Samples<'_>, value: fn(&DiscoveryStatus
 pub(super) const FAMILIES: &[Family] = &[
     Family::gauge(
         "slackwater_build_info",
-        "What this process is; always 1.",
+        "Version and role of this process; always 1.",
         &[
             Label {
                 name: "version",
@@ -31,19 +32,19 @@ pub(super) const FAMILIES: &[Family] = &[
             },
             Label {
                 name: "role",
-                meaning: "the sub-command: `serve`, `agent` or `demo`",
+                meaning: "`serve`, `agent` or `demo`",
             },
         ],
         |it: &Scrape<'_>, out| out.count(&[&it.status.version, &it.status.role], 1),
     ),
     Family::gauge(
         "slackwater_service_info",
-        "Who chooses; always 1.",
+        "Policy of the service; always 1.",
         &[
             SERVICE,
             Label {
                 name: "policy",
-                meaning: "its name; `none` where there is nothing to choose",
+                meaning: "its name, or `none`",
             },
         ],
         |it, out| {
@@ -54,13 +55,29 @@ pub(super) const FAMILIES: &[Family] = &[
     ),
     Family::gauge(
         "slackwater_ready",
-        "1 while requests are taken, 0 before and while draining.",
+        "1 while requests are taken, else 0.",
         &[],
         |it, out| out.count(&[], u64::from(it.status.phase == Phase::Serving)),
     ),
     Family::gauge(
+        "slackwater_problems",
+        "Problems of that kind now, as `problems` in `/status` lists them.",
+        &[Label {
+            name: "kind",
+            meaning: "`all_replicas_failing`, `no_replica`, `withdrawn`, `certificate`, `requests_failing`, `replicas_failing`, \
+                      `discovery` or `reload`",
+        }],
+        |it, out| {
+            for kind in ProblemKind::ALL {
+                let problems = it.status.problems.iter();
+                let own = problems.filter(|problem| problem.kind == kind.as_str());
+                out.count(&[kind.as_str()], own.count() as u64);
+            }
+        },
+    ),
+    Family::gauge(
         "slackwater_uptime_seconds",
-        "Time since the admin server was started.",
+        "Time since the start.",
         &[],
         |it, out| out.number(&[], it.status.uptime_ms as f64 / 1e3),
     ),
@@ -75,7 +92,7 @@ pub(super) const FAMILIES: &[Family] = &[
     ),
     Family::gauge(
         "slackwater_fleet_failing",
-        "1 while the source's last list could not be had or was not believed, and the last good fleet is kept.",
+        "1 while discovery's last answer failed and the last good list is used.",
         &[SERVICE, SOURCE],
         |it, out| {
             of_sources(it.status, out, |discovery| {
@@ -85,22 +102,22 @@ pub(super) const FAMILIES: &[Family] = &[
     ),
     Family::counter(
         "slackwater_fleet_failures",
-        "Lists that could not be had or were not believed.",
+        "Answers of discovery that failed or were not used.",
         &[SERVICE, SOURCE],
         |it, out| of_sources(it.status, out, |discovery| discovery.failures),
     ),
     Family::counter(
         "slackwater_fleet_changes",
-        "Lists that changed the fleet.",
+        "Answers of discovery that changed the replicas.",
         &[SERVICE, SOURCE],
         |it, out| of_sources(it.status, out, |discovery| discovery.changes),
     ),
     Family::counter(
         "slackwater_reloads",
-        "How often the configuration was read again.",
+        "Reloads of the configuration.",
         &[Label {
             name: "result",
-            meaning: "`taken`, or `refused`, so that the one before stayed",
+            meaning: "`taken` or `refused`",
         }],
         |it, out| {
             if let Some(reloads) = &it.status.reloads {
@@ -111,7 +128,7 @@ pub(super) const FAMILIES: &[Family] = &[
     ),
     Family::gauge(
         "slackwater_reload_failing",
-        "1 while the configuration as it stands in its file is not in force.",
+        "1 while the last reload was refused.",
         &[],
         |it, out| {
             if let Some(reloads) = &it.status.reloads {
@@ -121,7 +138,7 @@ pub(super) const FAMILIES: &[Family] = &[
     ),
     Family::gauge(
         "slackwater_reload_timestamp_seconds",
-        "When the configuration was last read again, as seconds from 1970 on; absent if it never was.",
+        "Time of the last reload, since 1970; absent if none.",
         &[],
         |it, out| {
             let at = it.status.reloads.as_ref().and_then(|it| it.last_at_ms);
@@ -132,10 +149,10 @@ pub(super) const FAMILIES: &[Family] = &[
     ),
     Family::gauge(
         "slackwater_overrides",
-        "What is changed at run time, over what the configuration says; absent where nothing can be.",
+        "Changes at run time that are in force; absent for `agent` and `demo`.",
         &[Label {
             name: "kind",
-            meaning: "`setting`: keys that are set; `replica`: replicas that are drained or have another weight",
+            meaning: "`setting` (keys) or `replica` (drained, or another weight)",
         }],
         |it, out| {
             if let Some(overrides) = &it.status.overrides {
@@ -146,7 +163,7 @@ pub(super) const FAMILIES: &[Family] = &[
     ),
     Family::counter(
         "slackwater_overrides_refused",
-        "Requests to change something whose sender did not know the token; absent where nothing can be changed.",
+        "Changes rejected for a missing or wrong token.",
         &[],
         |it, out| {
             if let Some(overrides) = &it.status.overrides {
@@ -156,13 +173,13 @@ pub(super) const FAMILIES: &[Family] = &[
     ),
     Family::counter(
         "slackwater_log_lost_lines",
-        "Lines of the log that were not written.",
+        "Log lines dropped.",
         &[],
         |it, out| out.count(&[], it.status.log_lost),
     ),
     Family::counter(
         "slackwater_access_log_lost_lines",
-        "Lines of the access log that were not written; absent without one.",
+        "Access log lines dropped; absent without an access log.",
         &[],
         |it, out| {
             if let Some(lost) = it.status.access_log_lost {
@@ -172,7 +189,7 @@ pub(super) const FAMILIES: &[Family] = &[
     ),
     Family::counter(
         "slackwater_spans",
-        "Spans of traced requests: taken by the collector, or dropped; absent without `[tracing]`.",
+        "Spans of traced requests; absent without `[tracing]`.",
         &[Label {
             name: "end",
             meaning: "`exported` or `dropped`",
@@ -186,7 +203,7 @@ pub(super) const FAMILIES: &[Family] = &[
     ),
     Family::counter(
         "slackwater_span_exports_failed",
-        "Tries to send spans to the collector that failed; absent without `[tracing]`.",
+        "Failed exports of spans; absent without `[tracing]`.",
         &[],
         |it, out| {
             if let Some(spans) = it.status.spans {
@@ -196,7 +213,7 @@ pub(super) const FAMILIES: &[Family] = &[
     ),
     Family::gauge(
         "slackwater_recording",
-        "1 while `--record` records, 0 from when that has ended, as where the file is full; absent without it.",
+        "1 while `--record` records, 0 after it ended; absent without it.",
         &[],
         |it, out| {
             if let Some(is_running) = it.status.recording {
@@ -206,27 +223,25 @@ pub(super) const FAMILIES: &[Family] = &[
     ),
     Family::gauge(
         "slackwater_client_connections",
-        "Connections with clients that are open.",
+        "Open client connections.",
         &[],
         |it, out| out.count(&[], it.status.client_connections.open),
     ),
     Family::counter(
         "slackwater_client_connections_begun",
-        "Connections with clients that have begun.",
+        "Client connections accepted.",
         &[],
         |it, out| out.count(&[], it.status.client_connections.begun),
     ),
     Family::counter(
         "slackwater_client_connections_ended",
-        "Connections with clients that have ended, by what came first.",
+        "Client connections ended, by the first cause.",
         &[Label {
             name: "reason",
-            meaning: "`client`: it closed, or left; `failed`; `answered`: after an answer, as the client asked, or as the rest of \
-                      its request was not read; `idle`: it carried nothing for too long; `head_late`: a head did not come in \
-                      time; `stalled`: the client took nothing for too long; `resets`: it took back too many requests; \
-                      `protocol`: what came is no HTTP; `broken`: a response broke off; `tunnel`: one ended; `handshake`: no \
-                      TLS; `proxy_header`: none, or not from there; `drain`: the process ends; `cut_off`: the time for that \
-                      was over",
+            meaning: "`client`: it closed; `failed`; `answered`: after a response; `idle`; \
+                  `head_late`; `stalled`: it read nothing; `resets`: too many cancelled requests; \
+                  `protocol`: no HTTP; `broken`: a response broke off; `tunnel`; `handshake`; \
+                  `proxy_header`; `drain`: shutdown; `cut_off`: drain timed out",
         }],
         |it, out| {
             for (reason, ended) in &it.client_ends {
@@ -236,16 +251,16 @@ pub(super) const FAMILIES: &[Family] = &[
     ),
     Family::counter(
         "slackwater_proxy_headers_refused",
-        "Connections closed for want of the PROXY header that they had to begin with.",
+        "Connections closed for a missing or malformed PROXY header.",
         &[],
         |it, out| out.count(&[], it.status.proxy_headers_refused),
     ),
     Family::counter(
         "slackwater_unreadable_requests",
-        "Requests over HTTP/1.1 that could not be read.",
+        "HTTP/1.1 requests that could not be parsed.",
         &[Label {
             name: "status",
-            meaning: "what was answered: 400, 414, 431, 501 or 505",
+            meaning: "the answer: 400, 414, 431, 501 or 505",
         }],
         |it, out| {
             for unreadable in &it.status.unreadable_requests {
@@ -255,11 +270,11 @@ pub(super) const FAMILIES: &[Family] = &[
     ),
     Family::counter(
         "slackwater_unrouted_requests",
-        "Requests that no service had.",
+        "Requests that went to no service.",
         &[Label {
             name: "answer",
-            meaning: "`no_route`: no route is for them (404); `doubtful_path`: it can be read in two ways (400); `redirected`, \
-                      `responded`: by their route; `refused`: not fit even for that",
+            meaning: "`no_route` (404); `doubtful_path`: ambiguous (400); `redirected` or `responded` \
+                  by the route; `refused`",
         }],
         |it, out| {
             let unrouted = &it.status.unrouted_requests;
@@ -276,7 +291,7 @@ pub(super) const FAMILIES: &[Family] = &[
     ),
     Family::gauge(
         "slackwater_certificate_expiry_timestamp_seconds",
-        "When a certificate expires, as seconds from 1970 on.",
+        "Expiry of a certificate, since 1970.",
         &[
             Label {
                 name: "purpose",
@@ -284,7 +299,7 @@ pub(super) const FAMILIES: &[Family] = &[
             },
             Label {
                 name: "file",
-                meaning: "the file that it was read from",
+                meaning: "its file",
             },
         ],
         |it, out| {
@@ -297,16 +312,16 @@ pub(super) const FAMILIES: &[Family] = &[
     ),
     Family::counter(
         "slackwater_tls_handshakes",
-        "TLS handshakes of clients, by how they ended.",
+        "TLS handshakes with clients, by result.",
         &[
             Label {
                 name: "listener",
-                meaning: "what the configuration calls it; an agent's are one, `listen`",
+                meaning: "its name; `listen` for an agent",
             },
             Label {
                 name: "end",
-                meaning: "`full`, `resumed`; `failed`: no acceptable version, cipher or certificate, or broken off; \
-                          `timed_out`; `plain`: the client spoke plain HTTP; `displaced`: ended for a newer one",
+                meaning: "`full`; `resumed`; `failed`; `timed_out`; `plain`: plain HTTP; `displaced`: for \
+                  a newer one",
             },
         ],
         |it, out| {
@@ -326,7 +341,7 @@ pub(super) const FAMILIES: &[Family] = &[
     ),
     Family::gauge(
         "slackwater_metrics_folded_replicas",
-        "Replicas that have no series of their own, because there are more than `admin.metrics_replicas_max`.",
+        "Replicas without series of their own, beyond `admin.metrics_replicas_max`.",
         OF_SERVICE,
         |it, out| {
             for (service, folded) in it.status.services.iter().zip(&it.folded) {

@@ -60,14 +60,13 @@ const TROUBLES: [(&str, Trouble); 5] = [
 /// What a replica's state is called.
 const STATE: Label = Label {
     name: "state",
-    meaning: "`available`, `disabled`, `unprobed`, `warming_up`, `limited`, `draining`, `ejected`, `unreachable` or `down` \
-              ([states](live.md#states))",
+    meaning: "a [state](live.md#states)",
 };
 
 pub(super) const FAMILIES: &[Family] = &[
     Family::gauge(
         "slackwater_replica_state",
-        "1 for the state that the replica is in; absent for all others.",
+        "1 for the replica's state; absent for all others.",
         &[SERVICE, REPLICA, STATE],
         |it: &Scrape<'_>, out| {
             for (row, replica) in it.each_replica() {
@@ -77,7 +76,7 @@ pub(super) const FAMILIES: &[Family] = &[
     ),
     Family::gauge(
         "slackwater_replica_state_timestamp_seconds",
-        "When that state began, in seconds from 1970; absent if it has held since the process first saw the replica.",
+        "Begin of that state, since 1970; absent if the replica was never in another.",
         OF_REPLICA,
         |it: &Scrape<'_>, out| {
             for (row, replica) in it.each_replica() {
@@ -89,7 +88,7 @@ pub(super) const FAMILIES: &[Family] = &[
     ),
     Family::gauge(
         "slackwater_replicas_in_state",
-        "Replicas of the service by their state, also those without series of their own.",
+        "Replicas of the service by state, all of them.",
         &[SERVICE, STATE],
         |it: &Scrape<'_>, out| {
             for service in &it.status.services {
@@ -104,12 +103,12 @@ pub(super) const FAMILIES: &[Family] = &[
     ),
     Family::gauge(
         "slackwater_replicas_troubled",
-        "Deprecated: read `slackwater_replicas_in_state`. Replicas of the service of which that is so.",
+        "Deprecated: read `slackwater_replicas_in_state`.",
         &[
             SERVICE,
             Label {
                 name: "trouble",
-                meaning: "`drained`, `draining`, `silent`, `lost`, or `down` by its health checks, as below",
+                meaning: "`drained`, `draining`, `silent`, `lost` or `down`",
             },
         ],
         |it: &Scrape<'_>, out| {
@@ -130,43 +129,43 @@ pub(super) const FAMILIES: &[Family] = &[
     ),
     Family::gauge(
         "slackwater_replica_weight",
-        "The replica's share of requests beside the others'.",
+        "Weight of the replica.",
         OF_REPLICA,
         |it, out| each(it, out, |replica| replica.weight.into()),
     ),
     Family::gauge(
         "slackwater_replica_tier",
-        "It gets requests only while nobody of a lower tier can take them.",
+        "Tier of the replica.",
         OF_REPLICA,
         |it, out| each(it, out, |replica| replica.tier.into()),
     ),
     Family::gauge(
         "slackwater_replica_drained",
-        "Deprecated: read `slackwater_replica_state`. 1 if an operator wants the replica to get no new requests.",
+        "Deprecated: read `slackwater_replica_state`. 1 if drained at run time.",
         OF_REPLICA,
         |it, out| each(it, out, |replica| replica.drained.into()),
     ),
     Family::gauge(
         "slackwater_replica_draining",
-        "Deprecated: read `slackwater_replica_state`. 1 if the replica said that it wants no queries.",
+        "Deprecated: read `slackwater_replica_state`. 1 if the replica reported that it drains.",
         OF_REPLICA,
         |it, out| each(it, out, |replica| replica.draining.into()),
     ),
     Family::gauge(
         "slackwater_replica_silent",
-        "Deprecated: read `slackwater_replica_state`. 1 if the replica answers no probes.",
+        "Deprecated: read `slackwater_replica_state`. 1 if the replica is unprobed.",
         OF_REPLICA,
         |it, out| each(it, out, |replica| replica.silent.into()),
     ),
     Family::gauge(
         "slackwater_replica_lost",
-        "Deprecated: read `slackwater_replica_state`. 1 if the replica has stopped answering probes, while others answer theirs.",
+        "Deprecated: read `slackwater_replica_state`. 1 if the replica is unreachable.",
         OF_REPLICA,
         |it, out| each(it, out, |replica| replica.lost.into()),
     ),
     Family::gauge(
         "slackwater_replica_healthy",
-        "0 if the replica is down by its health checks; absent where there are none.",
+        "0 if health checks failed; absent without checks.",
         OF_REPLICA,
         |it, out| {
             for (row, replica) in it.each_replica() {
@@ -184,7 +183,7 @@ pub(super) const FAMILIES: &[Family] = &[
             REPLICA,
             Label {
                 name: "result",
-                meaning: "`passed`, `failed`",
+                meaning: "`passed` or `failed`",
             },
         ],
         |it, out| {
@@ -198,13 +197,13 @@ pub(super) const FAMILIES: &[Family] = &[
     ),
     Family::counter(
         "slackwater_replica_health_changes",
-        "How often the replica's health checks said something else than before; absent where there are none.",
+        "Changes of the health checks' verdict; absent without checks.",
         &[
             SERVICE,
             REPLICA,
             Label {
                 name: "to",
-                meaning: "`down`: it was up; `up`: it was down",
+                meaning: "`down` or `up`",
             },
         ],
         |it, out| {
@@ -218,19 +217,19 @@ pub(super) const FAMILIES: &[Family] = &[
     ),
     Family::gauge(
         "slackwater_replica_reported_rif_requests",
-        "Requests in flight, as the replica last said itself; absent before it has said anything.",
+        "Requests in flight that the replica last reported.",
         OF_REPLICA,
         |it, out| reported(it, out, |reported| Some(reported.rif.into())),
     ),
     Family::gauge(
         "slackwater_replica_reported_latency_seconds",
-        "The latency that the replica last expected; absent where it does not know.",
+        "Latency that the replica last reported; absent if unknown.",
         OF_REPLICA,
         |it, out| reported(it, out, |reported| Some(reported.latency_us? as f64 / 1e6)),
     ),
     Family::gauge(
         "slackwater_replica_reported_capacity_requests",
-        "Requests in flight that the replica last said it can carry; absent where it does not say.",
+        "Capacity in requests in flight that the replica last reported; absent if unknown.",
         OF_REPLICA,
         |it, out| {
             reported(it, out, |reported| {
@@ -240,19 +239,19 @@ pub(super) const FAMILIES: &[Family] = &[
     ),
     Family::gauge(
         "slackwater_replica_reported_cost_seconds",
-        "What a request costs the replica, as it last said: CPU time, or what stands for it; absent where it does not say.",
+        "Cost of a request that the replica last reported; absent if unknown.",
         OF_REPLICA,
         |it, out| reported(it, out, |reported| Some(reported.cost_us? as f64 / 1e6)),
     ),
     Family::gauge(
         "slackwater_replica_report_age_seconds",
-        "How long ago the replica last said how it does.",
+        "Age of the replica's last report.",
         OF_REPLICA,
         |it, out| reported(it, out, |reported| Some(reported.age_ms as f64 / 1e3)),
     ),
     Family::gauge(
         "slackwater_replica_in_flight_requests",
-        "Requests of this process that the replica has not finished.",
+        "Requests in flight at the replica from this process.",
         OF_REPLICA,
         |it, out| {
             for row in &it.replicas {
@@ -262,8 +261,7 @@ pub(super) const FAMILIES: &[Family] = &[
     ),
     Family::histogram(
         "slackwater_replica_head_seconds",
-        "From the choice of the replica to the head of its response, as this process sees it; of an agent, from the arrival of \
-         the request, what it waited in the queue included.",
+        "From the pick to the response's head; of an agent, from the request's arrival.",
         OF_REPLICA,
         |it, out| {
             for row in &it.replicas {
@@ -273,37 +271,37 @@ pub(super) const FAMILIES: &[Family] = &[
     ),
     Family::counter(
         "slackwater_requests",
-        "Requests sent to the replica, further tries included.",
+        "Requests sent to the replica, retries and copies included.",
         OF_REPLICA,
         |it, out| counts(it, out, |requests| requests.sent),
     ),
     Family::counter(
         "slackwater_retries",
-        "Requests sent to the replica after another one had been tried.",
+        "Requests sent to the replica after another replica was tried.",
         OF_REPLICA,
         |it, out| counts(it, out, |requests| requests.retries),
     ),
     Family::counter(
         "slackwater_replica_hedges",
-        "Second copies of late requests sent to the replica.",
+        "Hedges sent to the replica.",
         OF_REPLICA,
         |it, out| counts(it, out, |requests| requests.hedges),
     ),
     Family::counter(
         "slackwater_replica_superseded",
-        "Requests to the replica left because their other copy was answered first.",
+        "Requests cancelled because another copy was answered first.",
         OF_REPLICA,
         |it, out| counts(it, out, |requests| requests.superseded),
     ),
     Family::counter(
         "slackwater_replica_connections",
-        "Requests answered by the replica for which a new connection was made; the others had one that was there.",
+        "Requests answered by the replica over a new connection.",
         OF_REPLICA,
         |it, out| counts(it, out, |requests| requests.connections),
     ),
     Family::counter(
         "slackwater_responses",
-        "Responses of the replica, by the class of their status.",
+        "Responses of the replica, by class.",
         &[
             SERVICE,
             REPLICA,
@@ -326,14 +324,13 @@ pub(super) const FAMILIES: &[Family] = &[
     ),
     Family::counter(
         "slackwater_request_failures",
-        "Requests to the replica that ended without a complete response.",
+        "Requests to the replica without a complete response.",
         &[
             SERVICE,
             REPLICA,
             Label {
                 name: "kind",
-                meaning: "`connect`: no connection; `timeout`: nothing came for too long; `broken`: the connection broke; \
-                          `client_gone`: the client left, or was cut off",
+                meaning: "`connect`; `timeout`; `broken`; `client_gone`",
             },
         ],
         |it, out| {
@@ -349,25 +346,25 @@ pub(super) const FAMILIES: &[Family] = &[
     ),
     Family::counter(
         "slackwater_replica_full",
-        "Requests that found no room at the replica and went elsewhere, or waited.",
+        "Requests that found no free connection at the replica.",
         OF_REPLICA,
         |it, out| counts(it, out, |requests| requests.full),
     ),
     Family::counter(
         "slackwater_replica_shed",
-        "Requests that the replica, or its agent, turned away unstarted.",
+        "Requests that the replica or its agent shed.",
         OF_REPLICA,
         |it, out| counts(it, out, |requests| requests.shed),
     ),
     Family::counter(
         "slackwater_grpc_failures",
-        "Responses of the replica whose gRPC status blames the server.",
+        "Responses of the replica with a gRPC server error.",
         OF_REPLICA,
         |it, out| counts(it, out, |requests| requests.grpc_failures),
     ),
     Family::counter(
         "slackwater_reports_carried",
-        "Reports of the replica's load that came with its responses, and that the policy was told of.",
+        "Reports in the replica's responses that the policy received.",
         OF_REPLICA,
         |it, out| counts(it, out, |requests| requests.reports_carried),
     ),

@@ -11,17 +11,16 @@ use slackwater_telemetry::latency_histogram::Latencies;
 
 const CLASS: Label = Label {
     name: "class",
-    meaning: "`1xx` to `5xx`: the status of a complete response, the replica's or our own; `grpc_failed`: one with 2xx whose \
-              gRPC status blames the server; `broken`: the replica broke off or fell silent; `client_gone`: the client left, \
-              or was cut off",
+    meaning: "`1xx` to `5xx`; `grpc_failed`: 2xx with a gRPC server error; `broken`: the \
+                  replica broke off or stalled; `client_gone`",
 };
 
 const OF_BUDGET: &[Label] = &[
     SERVICE,
     Label {
         name: "budget",
-        meaning: "`retry`: further tries at once, as a share of the requests that wait for their response; `hedge`, `tie`: \
-                  second copies that requests have paid for, up to `burst` for each worker; absent where it is off",
+        meaning: "`retry`: concurrent retries; `hedge`, `tie`: second copies, up to `burst` for \
+                  each worker; absent where off",
     },
 ];
 
@@ -85,19 +84,30 @@ fn by_class(
 pub(super) const FAMILIES: &[Family] = &[
     Family::histogram(
         "slackwater_request_duration_seconds",
-        "From a request's head to the end of its response, or to where that broke off. Its count is that of requests.",
+        "From a request's head to the end of its response.",
         &[SERVICE, CLASS],
         |it: &Scrape<'_>, out| by_class(it, out, |it| &it.total, |it| &it.total),
     ),
     Family::histogram(
         "slackwater_request_first_byte_seconds",
-        "From a request's head to the head of its response, all tries together.",
+        "From a request's head to its response's head, over all attempts.",
         &[SERVICE, CLASS],
         |it, out| by_class(it, out, |it| &it.first_byte, |it| &it.first_byte),
     ),
     Family::gauge(
+        "slackwater_service_failing",
+        "1 while all replicas of the service that should take requests are down, ejected or unreachable; requests are still sent \
+         to them.",
+        OF_SERVICE,
+        |it, out| {
+            for service in &it.status.services {
+                out.count(&[&service.name], service.standing.all_fail.into());
+            }
+        },
+    ),
+    Family::gauge(
         "slackwater_tier",
-        "The highest tier that any worker uses; absent where nobody can take requests.",
+        "The highest tier in use; absent if no replica is available.",
         OF_SERVICE,
         |it, out| {
             for service in &it.status.services {
@@ -109,19 +119,19 @@ pub(super) const FAMILIES: &[Family] = &[
     ),
     Family::gauge(
         "slackwater_queue_inside_requests",
-        "Requests that have a place in the service; absent where everybody may come in.",
+        "Requests that hold a permit; absent without `queue.requests_max`.",
         OF_SERVICE,
         |it, out| line(it, out, |line| line.inside),
     ),
     Family::gauge(
         "slackwater_queue_waiting_requests",
-        "Requests that wait for a place in the service; absent where everybody may come in.",
+        "Requests that wait for a permit; absent without `queue.requests_max`.",
         OF_SERVICE,
         |it, out| line(it, out, |line| line.waiting),
     ),
     Family::gauge(
         "slackwater_queue_waiting_age_seconds",
-        "For how long the oldest request has waited for a place in the service; 0 if none does.",
+        "Age of the oldest request that waits for a permit; 0 if none.",
         OF_SERVICE,
         |it, out| {
             for service in &it.status.services {
@@ -133,7 +143,7 @@ pub(super) const FAMILIES: &[Family] = &[
     ),
     Family::histogram(
         "slackwater_queue_wait_seconds",
-        "How long requests waited for a place in the service, of those that had to; however that ended.",
+        "Waiting time of requests that had to wait for a permit.",
         OF_SERVICE,
         |it, out| {
             for (service, waits) in it.status.services.iter().zip(&it.waits) {
@@ -145,20 +155,19 @@ pub(super) const FAMILIES: &[Family] = &[
     ),
     Family::counter(
         "slackwater_queued",
-        "Requests that had to wait for a place in the service.",
+        "Requests that had to wait for a permit.",
         OF_SERVICE,
         |it, out| each(it, out, |counts| counts.queued),
     ),
     Family::counter(
         "slackwater_shed",
-        "Requests turned away with 503 before any replica had them.",
+        "Requests shed with 503 before they reached a replica.",
         &[
             SERVICE,
             Label {
                 name: REASON,
-                meaning: "`queue_full`; `wait_over`: they had waited for `queue.wait_max`; `deadline`: for as long as they had \
-                          time; `replicas_full`: no replica had \
-                          room for another connection",
+                meaning: "`queue_full`; `wait_over`: `queue.wait_max`; `deadline`: the request's own; \
+                  `replicas_full`: no free connection",
             },
         ],
         |it, out| {
@@ -174,42 +183,42 @@ pub(super) const FAMILIES: &[Family] = &[
     ),
     Family::gauge(
         "slackwater_budget_left_requests",
-        "Further copies of requests that the budget would pay for now.",
+        "Further copies of requests that the budget allows now.",
         OF_BUDGET,
         |it, out| budgets(it, out, |budget| budget.left_millionths),
     ),
     Family::gauge(
         "slackwater_budget_size_requests",
-        "The same if nothing were spent.",
+        "Further copies of requests that the full budget allows.",
         OF_BUDGET,
         |it, out| budgets(it, out, |budget| budget.size_millionths),
     ),
     Family::counter(
         "slackwater_retries_over_budget",
-        "Further tries that there were none of because the budget was spent.",
+        "Retries not made because the budget was spent.",
         OF_SERVICE,
         |it, out| each(it, out, |counts| counts.retries_over_budget),
     ),
     Family::counter(
         "slackwater_hedges",
-        "Second copies of late requests.",
+        "Hedges sent: second copies of late requests.",
         OF_SERVICE,
         |it, out| each(it, out, |counts| counts.hedges),
     ),
     Family::counter(
         "slackwater_hedges_won",
-        "Second copies of late requests whose answer was taken. The others were wasted.",
+        "Hedges whose response was used.",
         OF_SERVICE,
         |it, out| each(it, out, |counts| counts.hedges_won),
     ),
     Family::counter(
         "slackwater_hedges_withheld",
-        "Late requests without a second copy.",
+        "Late requests without a hedge.",
         &[
             SERVICE,
             Label {
                 name: REASON,
-                meaning: "`budget`: it was spent; `slow`: too many were late",
+                meaning: "`budget`: spent; `slow`: too many were late",
             },
         ],
         |it, out| {
@@ -223,51 +232,50 @@ pub(super) const FAMILIES: &[Family] = &[
     ),
     Family::counter(
         "slackwater_hedges_unknown",
-        "Requests of which nobody could say when they would be late: too few of their kind had been answered.",
+        "Requests without a known hedging deadline: too few samples.",
         OF_SERVICE,
         |it, out| each(it, out, |counts| counts.hedges_unknown),
     ),
     Family::counter(
         "slackwater_ties",
-        "Requests that were sent with the name of a second replica.",
+        "Tied requests.",
         OF_SERVICE,
         |it, out| each(it, out, |counts| counts.ties),
     ),
     Family::counter(
         "slackwater_ties_sent",
-        "Tied requests of which the second copy was sent.",
+        "Tied requests whose second copy was sent.",
         OF_SERVICE,
         |it, out| each(it, out, |counts| counts.ties_sent),
     ),
     Family::counter(
         "slackwater_ties_won",
-        "Tied requests whose second copy's answer was taken.",
+        "Tied requests whose second copy's response was used.",
         OF_SERVICE,
         |it, out| each(it, out, |counts| counts.ties_won),
     ),
     Family::counter(
         "slackwater_ties_dropped",
-        "Copies that a replica dropped because the other one had begun.",
+        "Copies that a replica dropped because the other had begun.",
         OF_SERVICE,
         |it, out| each(it, out, |counts| counts.ties_dropped),
     ),
     Family::counter(
         "slackwater_ties_over_budget",
-        "Tied requests without a second copy, because too many had not been dropped.",
+        "Tied requests without a second copy, because the budget was spent.",
         OF_SERVICE,
         |it, out| each(it, out, |counts| counts.ties_over_budget),
     ),
     Family::counter(
         "slackwater_replica_connections_ended",
-        "Connections to the service's replicas that have ended.",
+        "Connections to replicas that ended.",
         &[
             SERVICE,
             Label {
                 name: REASON,
-                meaning: "`idle`: it carried nothing for too long; `surplus`: enough were kept; `closed`: by the replica, while it \
-                          carried nothing; `answered`: after a response, as the replica asked; `failed`: it broke, or what \
-                          came was no response; `late`: the replica was silent for too long; `given_up`: what it carried was \
-                          not wanted any more; `tunnel`: one ended; `retired`: the replica left the fleet",
+                meaning: "`idle`; `surplus`: enough were kept; `closed`: by the replica; `answered`: \
+                  after a response; `failed`; `late`: the replica was silent; `given_up`: \
+                  cancelled; `tunnel`; `retired`: the replica left",
             },
         ],
         |it, out| {
@@ -280,19 +288,19 @@ pub(super) const FAMILIES: &[Family] = &[
     ),
     Family::counter(
         "slackwater_shadow_trials",
-        "Copies of requests, sent to replicas that are out to see how they do.",
+        "Copies of requests sent to ejected replicas as trials.",
         OF_SERVICE,
         |it, out| each(it, out, |counts| counts.shadow_trials),
     ),
     Family::counter(
         "slackwater_mirrored",
-        "Copies of other services' requests that went to this one.",
+        "Copies of other services' requests sent to this one.",
         OF_SERVICE,
         |it, out| each(it, out, |counts| counts.mirrored),
     ),
     Family::counter(
         "slackwater_mirror_skipped",
-        "Copies that this service should have had and did not get.",
+        "Copies that this service did not get.",
         OF_SERVICE,
         |it, out| each(it, out, |counts| counts.mirror_skipped),
     ),

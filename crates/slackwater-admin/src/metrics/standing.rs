@@ -39,21 +39,19 @@ fn states(it: &Scrape<'_>, out: &mut Samples<'_>) {
 pub(super) const FAMILIES: &[Family] = &[
     Family::gauge(
         "slackwater_replicas",
-        "Deprecated: read `slackwater_replicas_in_state`. Replicas by how requests to them went, at the worker that judges them \
-         worst; absent where no worker watches.",
+        "Deprecated: read `slackwater_replicas_in_state`. Replicas by passive health.",
         &[
             SERVICE,
             Label {
                 name: "state",
-                meaning: "`sound`, `warming_up`, `pushing_back`, `held_back`, `returning`, `ejected` or `on_probation` \
-                          ([health](../explanation/health.md#what-requests-tell))",
+                meaning: "as before the [states](live.md#states)",
             },
         ],
         states,
     ),
     Family::gauge(
         "slackwater_replica_share",
-        "The part of its requests that the replica gets, 0 to 1, as the mean over workers.",
+        "Share of its usual requests that the replica gets, 0 to 1.",
         OF_REPLICA,
         |it: &Scrape<'_>, out| {
             of_replicas(it, out, |standing| {
@@ -63,7 +61,7 @@ pub(super) const FAMILIES: &[Family] = &[
     ),
     Family::gauge(
         "slackwater_replica_success_ratio",
-        "The part of the replica's requests that succeed, as workers estimated it last.",
+        "Success rate of the replica, as last estimated.",
         OF_REPLICA,
         |it, out| {
             of_replicas(it, out, |standing| {
@@ -73,49 +71,49 @@ pub(super) const FAMILIES: &[Family] = &[
     ),
     Family::gauge(
         "slackwater_replica_latency_seconds",
-        "What the replica's good answers took of late, as workers see it; absent if there were none.",
+        "Recent latency of the replica's good responses; absent if none.",
         OF_REPLICA,
         |it, out| of_replicas(it, out, |standing| Some(standing.latency_us? as f64 / 1e6)),
     ),
     Family::counter(
         "slackwater_ejections",
-        "Replicas taken out for their failures, by one worker each.",
+        "Replicas ejected for failures, each by one worker.",
         OF_SERVICE,
         |it, out| each(it, out, |counts| counts.ejections),
     ),
     Family::counter(
         "slackwater_probations",
-        "Replicas taken out for being slow or having stopped, by one worker each.",
+        "Replicas ejected for slowness, each by one worker.",
         OF_SERVICE,
         |it, out| each(it, out, |counts| counts.probations),
     ),
     Family::counter(
         "slackwater_ejections_spared",
-        "Replicas not taken out because too many were.",
+        "Replicas not ejected because too many were.",
         OF_SERVICE,
         |it, out| each(it, out, |counts| counts.spared),
     ),
     Family::counter(
         "slackwater_readmissions",
-        "Replicas that came back from being out.",
+        "Replicas readmitted after an ejection.",
         OF_SERVICE,
         |it, out| each(it, out, |counts| counts.readmissions),
     ),
     Family::counter(
         "slackwater_trials",
-        "Requests sent as trials to replicas that were out.",
+        "Requests sent to ejected replicas as trials.",
         OF_SERVICE,
         |it, out| each(it, out, |counts| counts.trials),
     ),
     Family::counter(
         "slackwater_trials_passed",
-        "Of these, those that went well.",
+        "Trials that succeeded.",
         OF_SERVICE,
         |it, out| each(it, out, |counts| counts.trials_passed),
     ),
     Family::counter(
         "slackwater_warm_ups",
-        "Warm-ups by evidence that began: of replicas that joined or restarted.",
+        "Warm-ups of new or restarted replicas that began.",
         OF_SERVICE,
         |it, out| each(it, out, |counts| counts.warm_ups),
     ),

@@ -20,43 +20,43 @@ fn count(samples: &mut Samples<'_>, value: Option<u64>) {
 
 const THREAD: Label = Label {
     name: "thread",
-    meaning: "its name: `worker-0` and so on carry requests; threads of the same name are added up",
+    meaning: "its name, `worker-0` and so on; equal names are added up",
 };
 
 pub(super) const FAMILIES: &[Family] = &[
     Family::counter(
         "process_cpu_seconds",
-        "CPU time of the process, in user and in system mode.",
+        "CPU time of the process, user and system.",
         &[],
         |it: &Scrape<'_>, out| number(out, it.system.stat.map(|stat| stat.cpu_s)),
     ),
     Family::gauge(
         "process_start_time_seconds",
-        "When the process began, as seconds from 1970 on.",
+        "Start of the process, since 1970.",
         &[],
         |it, out| number(out, it.system.started_at_s),
     ),
     Family::gauge(
         "process_resident_memory_bytes",
-        "Memory that the process has in use.",
+        "Resident memory.",
         &[],
         |it, out| count(out, it.system.resident_bytes),
     ),
     Family::gauge(
         "process_virtual_memory_bytes",
-        "Addresses that the process has in use.",
+        "Virtual memory.",
         &[],
         |it, out| count(out, it.system.stat.map(|stat| stat.virtual_bytes)),
     ),
     Family::gauge(
         "process_open_fds",
-        "File descriptors that are open.",
+        "Open file descriptors.",
         &[],
         |it, out| count(out, it.system.open_fds),
     ),
     Family::gauge(
         "process_max_fds",
-        "File descriptors that may be open; absent where there is no limit.",
+        "Limit of open file descriptors; absent without a limit.",
         &[],
         |it, out| count(out, it.system.max_fds),
     ),
@@ -70,7 +70,7 @@ pub(super) const FAMILIES: &[Family] = &[
     ),
     Family::counter(
         "slackwater_thread_cpu_seconds",
-        "CPU time of threads: a worker whose rate comes near 1 has no room left.",
+        "CPU time of threads; a worker near 1 is saturated.",
         &[THREAD],
         |it, out| {
             for (name, cpu_s) in &it.system.threads_s {

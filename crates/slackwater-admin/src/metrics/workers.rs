@@ -51,7 +51,7 @@ pub(super) const FAMILIES: &[Family] = &[
     ),
     Family::gauge(
         "slackwater_pool_hot_reports",
-        "Reports in the worker's pool whose RIF has reached the limit.",
+        "Hot reports in the worker's pool.",
         OF_WORKER,
         |it, out| {
             each(it, out, |worker| {
@@ -61,27 +61,26 @@ pub(super) const FAMILIES: &[Family] = &[
     ),
     Family::gauge(
         "slackwater_pool_report_age_seconds",
-        "How old the reports in the worker's pool are; absent while it is empty.",
+        "Age of the reports in the worker's pool; absent while empty.",
         &[
             SERVICE,
             WORKER,
             Label {
                 name: "report",
-                meaning: "`youngest`, `median` (the one in the middle) or `oldest`",
+                meaning: "`youngest`, `median` or `oldest`",
             },
         ],
         ages,
     ),
     Family::gauge(
         "slackwater_rif_limit_requests",
-        "The RIF from which a report counts as hot; absent where nothing does.",
+        "Requests in flight from which a report is hot; absent if none is.",
         OF_WORKER,
         |it, out| each(it, out, |worker| worker.rif_limit.map(u64::from)),
     ),
     Family::gauge(
         "slackwater_probe_rate",
-        "Probes that the worker's next request asks for, in the mean: less than `probe_rate` while probing shows an overload, and \
-         before `probes_per_second_max`; absent where requests ask for none.",
+        "Probes that a request triggers now; absent if requests trigger none.",
         OF_WORKER,
         probe_rates,
     ),

@@ -336,16 +336,33 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The rows of a table in `docs/reference/admin.md`: what stands in the first cell, in backquotes.
+/// The names in the first cell of a row, in backquotes. One that begins with a dot replaces the end
+/// of the first.
+fn names_in(row: &str) -> Vec<String> {
+    let cell = row.trim_start_matches("| ").split(" | ").next();
+    let quoted = cell.unwrap_or_default().split('`').skip(1).step_by(2);
+    let mut names = Vec::<String>::new();
+    for name in quoted {
+        let first = names.first().and_then(|first| first.rsplit_once('.'));
+        let parent = first.map_or("", |(parent, _)| parent);
+        let whole = if name.starts_with('.') {
+            format!("{parent}{name}")
+        } else {
+            name.to_owned()
+        };
+        names.push(whole);
+    }
+    names
+}
+
+/// The fields that the tables of a section of `docs/reference/admin.md` describe.
 fn documented(heading: &str) -> BTreeSet<String> {
     let text = std::fs::read_to_string(root().join("docs/reference/admin.md"))
         .expect("docs/reference/admin.md");
     let (_, section) = text.split_once(heading).expect("the heading");
     let section = section.split("\n## ").next().unwrap_or_default();
-    let rows = section
-        .lines()
-        .filter_map(|line| line.strip_prefix("| `")?.split('`').next());
-    rows.map(str::to_owned).collect()
+    let rows = section.lines().filter(|line| line.starts_with("| `"));
+    rows.flat_map(names_in).collect()
 }
 
 /// What the page says besides its tables.
@@ -354,31 +371,42 @@ const PAGE: &str = include_str!("metrics_page.md");
 /// The page of all metrics.
 fn page() -> String {
     let mut page = PAGE.to_owned();
+    let mut explained = BTreeSet::new();
     for (subject, families) in SUBJECTS {
         // A string takes everything.
-        let _ = writeln!(
-            page,
-            "\n## {subject}\n\n| metric | type | unit | labels | meaning |\n|---|---|---|---|---|"
-        );
+        let _ = writeln!(page, "\n## {subject}\n\n| metric | meaning |\n|---|---|");
         for family in families {
-            let labels = family
+            let labels: Vec<_> = family
                 .metric
                 .labels
                 .iter()
-                .map(|label| format!("`{}`", label.name));
-            let labels: Vec<_> = labels.collect();
+                .map(|label| label.name)
+                .collect();
+            let labels = match labels[..] {
+                [] => String::new(),
+                _ => format!(" `{{{}}}`", labels.join(",")),
+            };
+            let histogram = match family.metric.kind {
+                Kind::Histogram => " *histogram*",
+                Kind::Counter | Kind::Gauge => "",
+            };
             let own = family.metric.labels.iter();
             let own = own.filter(|label| !["service", "replica", "worker"].contains(&label.name));
-            let own = own.map(|label| format!(" `{}`: {}.", label.name, label.meaning));
+            let own = own.map(|label| {
+                // The long ones are written once.
+                let is_new = explained.insert((label.name, label.meaning));
+                let meaning = match label.meaning {
+                    meaning if is_new || meaning.len() < 40 => meaning,
+                    _ => "as above",
+                };
+                format!(" `{}`: {meaning}.", label.name)
+            });
+            let own: String = own.collect();
             let _ = writeln!(
                 page,
-                "| `{}` | {} | {} | {} | {}{} |",
+                "| `{}`{labels}{histogram} | {}{own} |",
                 family.metric.full_name(),
-                family.metric.kind.as_str(),
-                family.metric.unit().unwrap_or_default(),
-                labels.join(", "),
                 family.metric.help,
-                own.collect::<String>()
             );
         }
     }

@@ -4,7 +4,7 @@
 //! once, when the configuration is loaded. Of a name that has IPv4 and IPv6 addresses the IPv4 ones
 //! are taken, so that `localhost` means the same everywhere.
 
-use core::fmt;
+use core::fmt::{self, Write as _};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use rustls::pki_types::ServerName;
 use std::net::ToSocketAddrs;
@@ -59,8 +59,13 @@ impl Address {
         if text.contains(',') {
             return Err("expected one address; several are a list: [\"…\", \"…\"]".to_owned());
         }
-        if text.contains("://") {
-            return Err("expected host:port, not a URL".to_owned());
+        if let Some((scheme, rest)) = text.split_once("://") {
+            return Err(in_place_of_url(scheme, rest));
+        }
+        if text.parse::<u16>().is_ok() {
+            return Err(format!(
+                "expected a host before the port, as in \"127.0.0.1:{text}\""
+            ));
         }
         if text.parse::<Ipv6Addr>().is_ok()
             || text.matches(':').count() > 1 && !text.starts_with('[')
@@ -129,6 +134,25 @@ fn prefer_ipv4(mut addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
         }
     }
     once
+}
+
+/// What is expected in place of a URL.
+fn in_place_of_url(scheme: &str, rest: &str) -> String {
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let (port, tls) = match scheme {
+        "https" => (443, ", and [replica.tls] for TLS"),
+        _ => (80, ""),
+    };
+    let mut address = authority.to_owned();
+    if !has_port(authority) {
+        let _ = write!(address, ":{port}");
+    }
+    format!("expected host:port, not a URL: {address:?}{tls}")
+}
+
+fn has_port(authority: &str) -> bool {
+    let behind_host = authority.rsplit(']').next().unwrap_or(authority);
+    behind_host.contains(':')
 }
 
 fn parse_port(text: &str) -> Result<u16, String> {

@@ -50,20 +50,17 @@ impl Default for AdminSettings {
 }
 
 keys! { AdminSettings in "admin" {
-    /// Where status and metrics are served; `"none"`: nowhere. Beyond loopback, whoever reaches it
-    /// can read them, which `check` and `serve` warn of.
+    /// Address of status, metrics and dashboard; `"none"`: not served. Beyond loopback, anyone who
+    /// can connect can read them.
     listen: Described("an address, or `\"none\"`", STRING), "`\"127.0.0.1:9900\"`", fixed;
-    /// Connections at once to the admin server. For another one, the one that has carried no
-    /// request for longest is closed; where all carry one, it waits.
+    /// Connections to the admin server. One more replaces the one that has been idle longest, or
+    /// waits.
     connections_max at connections_max: Within(Number, 1..=4096), fixed;
-    /// A file with a token of 16 to 1,024 letters, digits and `-._~+/=`: whoever says it may
-    /// [change replicas and settings at run time](admin.md#changing-things-at-run-time). A relative
-    /// name starts from the directory of the configuration. Read again with the configuration. Keep
-    /// it at mode 600 (`check` and `serve` warn if everybody can read it); it is never logged or
-    /// shown. `agent` does not have this key.
+    /// A file with a token of 16 to 1,024 letters, digits and `-._~+/=` that permits [changes at
+    /// run time](admin.md#changing-things-at-run-time). Keep it at mode 600. Not for `agent`.
     token_file: FILE, "none: nothing can be changed";
-    /// Replicas that have series of their own at `/metrics`, over all services, in the order of the
-    /// status. Those beyond are told together, as [`(other)`](metrics.md#many-replicas).
+    /// Replicas with their own series at `/metrics`. Others are summed up as
+    /// [`(other)`](metrics.md#many-replicas).
     metrics_replicas_max at metrics_replicas_max: Maybe(Within(Number, 0..=1_000_000)), fixed;
 } }
 

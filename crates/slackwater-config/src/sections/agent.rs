@@ -264,6 +264,7 @@ impl AgentConfig {
 
 fn assemble(mut reader: Reader<'_>) -> Result<LoadedAgent, Mistakes> {
     let reader_ref = &mut reader;
+    reader_ref.suggest(table::FOREIGN_NAMES);
     let listeners = read_listen(reader_ref);
     let keys: AgentKeys = table::read(reader_ref, "");
     let beyond: BeyondRequests = table::read(reader_ref, "");

@@ -141,15 +141,14 @@ impl Kind<NonZeroU16> for Workers {
 settings! {
     /// The keys at the top of the file that are no service's and no list.
     pub(super) struct ServeKeys in "" {
-        /// Threads that carry requests. Each has its own connections, its own policy and its own
-        /// pool of reports.
+        /// Threads that carry requests. Each has its own connections, policy and reports.
         workers: NonZeroU16 = cores(), Workers("; without the key there is one for each core"), "one for each core", fixed;
-        /// From SIGTERM, when `/readyz` begins to say so, until no connection is taken any more:
-        /// for load balancers before this one, which need time to notice.
+        /// Time from SIGTERM, when `/readyz` turns 503, until listeners close. Gives load balancers
+        /// in front time to notice.
         drain_delay: Duration = Duration::ZERO, Within(Span, Duration::ZERO..=Duration::from_mins(10));
     } then {
-        /// Where clients connect. Port 0 lets the system choose; `0.0.0.0` and `[::]` are every
-        /// address of the machine.
+        /// Address where clients connect. Port 0: the system chooses one. `0.0.0.0` and `[::]`: all
+        /// addresses of the machine.
         listen: Described("an address, or a list of 1 to 64", LIST), "required";
     }
 }

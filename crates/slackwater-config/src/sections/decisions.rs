@@ -11,21 +11,20 @@ use slackwater_core::Quantile;
 settings! {
     /// Which requests' decisions are kept.
     pub struct DecisionSettings in "decisions" {
-        /// The share of requests that is kept, drawn at random.
+        /// Share of requests that are recorded, drawn at random.
         sample: Quantile = millionths(10_000), Any(Share), fixed;
-        /// Requests that wait so long or longer for the head of a response are kept, all of them;
-        /// those without one by their end. As nobody knows beforehand which those are, each request
-        /// is noted then: see [what it costs](decisions.md#what-it-costs).
+        /// Records all requests that wait this long for the head of a response. Costs 9 % more CPU
+        /// on each request ([measured](../../results/cost-of-seeing.md)).
         slower_than: Option<Duration> = None,
             Or("off", Within(Span, Duration::ZERO..=DAY)), fixed;
-        /// Requests that fail (status 500 and above, a gRPC status that blames the server, or a
-        /// response that broke off) are kept, all of them, at the same cost.
-        failed: bool = false, Boolean, fixed;
-        /// A request with this field is kept, whatever its value. Whoever can send requests can
-        /// send it.
+        /// Records requests that fail (status 500 and above, a gRPC server error, or a broken
+        /// response). `true`: all, at the same cost. `"auto"`: up to 100 a second and worker, and
+        /// all for 10 s after a failure.
+        failed: Option<bool> = None, Or("auto", Boolean), fixed;
+        /// Records every request with this header. Any client can send it.
         header: Option<HeaderName> = None, Maybe(LOGGED_FIELD), "", fixed;
-        /// Records in memory, shared out among the workers; the oldest give way. On average they
-        /// may take 4 KiB each. 0: none.
+        /// Records in memory, of 4 KiB on average, shared by the workers. The oldest are dropped.
+        /// 0: none.
         capacity: u32 = 1_000, Within(Number, 0..=100_000), fixed;
     }
 }
@@ -34,7 +33,8 @@ impl DecisionSettings {
     /// Whether any request may be kept.
     pub fn keeps_any(&self) -> bool {
         let is_drawn = self.sample > Quantile::ZERO;
-        let is_kept = self.slower_than.is_some() || self.failed || self.header.is_some();
+        let is_kept =
+            self.slower_than.is_some() || self.failed != Some(false) || self.header.is_some();
         self.capacity > 0 && (is_drawn || is_kept)
     }
 }

@@ -22,9 +22,9 @@ pub const REPLICAS_MAX: usize = 65_536;
 settings! {
     /// Whom to ask.
     pub struct DnsServers in "dns" {
-        /// Name servers, each with or without a port, such as `"10.0.0.53"`.
+        /// Name servers, with or without a port, such as `"10.0.0.53"`.
         servers: Vec<SocketAddr> = Vec::new(), SERVERS, "those of the system";
-        /// For one question to one server.
+        /// Timeout of one query to one server.
         timeout: Duration = Duration::from_secs(2), Within(Span, Duration::from_millis(10)..=MINUTE);
     }
 }
@@ -136,28 +136,25 @@ impl Default for DiscoverySettings {
 }
 
 keys! { DiscoverySettings in "discovery" {
-    /// Every address of the host is a replica, at this port. Of a host with IPv4 and IPv6 addresses
-    /// the IPv4 ones are taken.
+    /// Every address of the host is a replica, at this port: the IPv4 ones, if there are any.
     dns: Described("a host name and a port", STRING), "none";
-    /// Every address of every target of the service is a replica, at the target's port. Targets
-    /// have their weights, and their priorities are [tiers](../how-to/discovery.md#tiers).
+    /// Every address of every target is a replica, at the target's port. SRV weights apply;
+    /// priorities are [tiers](../how-to/weights-and-tiers.md#tiers).
     srv: Described("a service name such as `\"_http._tcp.web.internal\"`", STRING), "none";
-    /// The file lists the replicas, as TOML, JSON or YAML by its suffix, and is read again when it
-    /// changes. A relative name starts from the directory of the configuration.
+    /// A file that lists the replicas in TOML, JSON or YAML, by its suffix. It is read again when
+    /// it changes.
     file: FILE, "none";
-    /// A name is asked for again no sooner than this, whatever its time to live.
+    /// Shortest time between two lookups of a name, whatever its TTL.
     ttl_min at ttl.min: Within(Span, MS..=HOUR);
-    /// A name is asked for again no later than this.
+    /// Longest time between two lookups of a name.
     ttl_max at ttl.max: Within(Span, MS..=DAY);
-    /// A list that has fewer than this share of the replicas left is taken only after `keep_time`.
-    /// 0: every list is taken at once; one of nothing never is.
+    /// A new list that keeps fewer than this share of the replicas waits for `keep_time`. 0: every
+    /// list counts at once. Empty lists never do.
     keep_share at guard.keep_share: Any(Share);
-    /// For so long the source must stand by such a list before it is taken.
+    /// How long the source must repeat such a list until it counts.
     keep_time at guard.keep_time: Within(Span, Duration::ZERO..=DAY);
-    /// When a replica that joins, be it by a list, has all of its requests at the latest; until
-    /// then they are [what it has earned](../explanation/health.md#replicas-that-are-new). With
-    /// `warm_up.by_evidence = false`, they rise from a tenth to all of them in this time. 0: all at
-    /// once.
+    /// Longest time until a new replica gets its whole share ([warming
+    /// up](../explanation/health.md#replicas-that-are-new)). 0: at once.
     warm_up at warm_up: Within(Span, Duration::ZERO..=HOUR);
 } }
 

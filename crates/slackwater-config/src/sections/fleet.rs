@@ -6,7 +6,7 @@ use super::model::{ReplicaConfig, ServiceConfig};
 use super::tls::SERVER_NAME;
 use crate::table::{self, Any, Described, Maybe, Number, STRING, Within, settings};
 use crate::tls::ClientTls;
-use crate::toml_reader::values::{found, nonzero, quote, text};
+use crate::toml_reader::values::{found, nonzero, quote, text, whole};
 use crate::toml_reader::{Item, Mistake, Reader, Said};
 use core::net::SocketAddr;
 use core::num::NonZeroU16;
@@ -85,35 +85,52 @@ pub(super) fn read_admin(reader: &mut Reader<'_>, default: Option<SocketAddr>) -
 }
 
 pub(super) fn listen_address(item: &Item<'_>) -> Result<SocketAddr, Mistake> {
+    if let Some(port) = port_alone(&item.value) {
+        return Err(item.mistake(format!(
+            "found {}, a port alone; expected \"0.0.0.0:{port}\" for every address of this machine, or \"127.0.0.1:{port}\" \
+             for clients on this machine only",
+            found(&item.value)
+        )));
+    }
     let written = item.read(|value| text(value, LISTEN_EXPECTED), LISTEN_EXPECTED)?;
     match Address::parse(written) {
         Ok(Address::Ip(address)) => Ok(address),
         Ok(Address::Name(..)) => Err(item.mistake(format!(
             "found the host name {written:?}, expected {LISTEN_EXPECTED}"
         ))),
-        Err(_) if written.starts_with(':') => Err(item.mistake(format!(
-            "found {written:?}, expected {LISTEN_EXPECTED}; every address of this machine is \"0.0.0.0{written}\""
-        ))),
         Err(expected) => Err(item.mistake(format!("found {written:?}, {expected}"))),
+    }
+}
+
+/// The port, where the address is left to be guessed: `8080`, `"8080"`, `":8080"` and `"*:8080"`.
+fn port_alone(value: &DeValue<'_>) -> Option<u16> {
+    match value {
+        DeValue::Integer(_) => whole(value).ok(),
+        DeValue::String(text) => {
+            let prefixes = ["*:", ":", ""].into_iter();
+            let mut rests = prefixes.filter_map(|prefix| text.strip_prefix(prefix));
+            rests.find_map(|rest| rest.parse().ok())
+        }
+        _ => None,
     }
 }
 
 settings! {
     /// The keys of a table in `replicas`, but for its addresses.
     pub(super) struct ReplicaKeys in "" {
-        /// In a table: the name that its certificate must be for.
+        /// The name that the replica's certificate must have.
         server_name: Option<ServerName<'static>> = None, Maybe(SERVER_NAME),
             "`replica.tls.server_name`, else the host of its address";
-        /// In a table: its share of the requests beside the others'
-        /// [weights](../how-to/discovery.md#weights). 0: no new requests.
+        /// The replica's share of requests relative to other
+        /// [weights](../how-to/weights-and-tiers.md#weights). 0: `disabled`, no new requests.
         weight: u16 = 1, Any(Number);
-        /// In a table: it gets requests only while nobody of a lower
-        /// [tier](../how-to/discovery.md#tiers) can take them.
+        /// The replica gets requests only while no replica of a lower
+        /// [tier](../how-to/weights-and-tiers.md#tiers) is available.
         tier: u8 = 0, Within(Number, 0..=ReplicaConfig::TIER_MAX);
     } then {
-        /// In a table: where the replica takes requests.
+        /// Where the replica takes requests.
         address: Described("an address", STRING), "required";
-        /// In a table: where the replica answers probes.
+        /// Where the replica answers probes.
         probe: Described("an address, or a port from 1 to 65535", PROBE), "`probe.port`, else the replica's own address";
     }
 }

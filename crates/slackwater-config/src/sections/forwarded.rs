@@ -56,14 +56,13 @@ impl ForwardedFields {
 settings! {
     /// Whose word on a request's origin is believed, and what is said of it.
     pub struct ForwardedSettings in "forwarded" {
-        /// Networks such as `"10.0.0.0/8"`, or addresses. Whose word is believed: the proxies
-        /// before this one. No bit may be set beyond a network's prefix.
+        /// Networks such as `"10.0.0.0/8"`, or addresses, of the proxies before this one whose
+        /// headers are trusted.
         trust: Vec<Network> = Vec::new(), NETWORKS;
-        /// What those proxies are known to write. The other fields are taken out of their requests,
-        /// too, because they come from somebody behind them. With `"both"`, `X-Forwarded-For` says
-        /// who the client is where both are there.
+        /// Headers that those proxies write. Others are removed from their requests. With `"both"`,
+        /// `X-Forwarded-For` has precedence.
         read: ForwardedFields = ForwardedFields::X_FORWARDED, Choice(ForwardedFields::READABLE);
-        /// What replicas are told: `X-Forwarded-For` and `X-Forwarded-Proto`, or `Forwarded` with
+        /// Headers sent to replicas: `X-Forwarded-For` and `X-Forwarded-Proto`, or `Forwarded` with
         /// `for`, `host` and `proto`.
         send: ForwardedFields = ForwardedFields::X_FORWARDED, Choice(&ForwardedFields::NAMES);
     }

@@ -3,9 +3,10 @@
 use super::kinds::PATH;
 use crate::table::{
     Choice, HOUR, MINUTE, MS, Maybe, Number, Port, SECOND, SetOf, Span, Status, Within, Written,
-    named, settings,
+    field, named, settings,
 };
 use crate::toml_reader::values::Unfit;
+use crate::toml_reader::{Reader, Remark, Severity};
 use core::num::NonZeroU16;
 use core::time::Duration;
 use http::StatusCode;
@@ -23,27 +24,27 @@ pub struct Thresholds {
 settings! {
     /// Whether and how replicas are checked.
     pub struct HealthSettings in "health" {
-        /// What each replica is asked from time to time: nothing, whether it takes connections, a
-        /// request by HTTP, or its health by gRPC's health checking protocol.
+        /// How replicas are checked: not at all, by a TCP connection, by an HTTP request, or by
+        /// gRPC's health checking protocol.
         check: HealthCheck = HealthCheck::None, Choice(HealthCheck::NAMES);
-        /// The port that checks of every replica go to.
+        /// The port of all checks.
         port: Option<NonZeroU16> = None, Maybe(Within(Port, NonZeroU16::MIN..=NonZeroU16::MAX)), "the replica's port";
-        /// What an HTTP check asks for.
+        /// The path of HTTP checks.
         path: PathAndQuery = PathAndQuery::from_static("/"), PATH;
-        /// The host that an HTTP or gRPC check names.
+        /// `Host` of HTTP and gRPC checks.
         host: Option<String> = None, Maybe(HOST), "the replica's address";
-        /// The statuses of a replica that is well.
+        /// Statuses that pass an HTTP check.
         statuses: Vec<StatusCode> = Vec::new(), SetOf(STATUS), "none: all from 200 to 299";
-        /// The service that a gRPC check asks after. `""`: the server as a whole.
+        /// The service that a gRPC check names. `""`: the server as a whole.
         grpc_service: String = String::new(), GRPC_SERVICE;
-        /// From the end of a check to the next, give or take a tenth.
+        /// Pause between two checks, ±10 %.
         interval: Duration = Duration::from_secs(5), Within(Span, Duration::from_millis(10)..=HOUR);
-        /// For which a check may take.
+        /// Timeout of a check.
         timeout: Duration = SECOND, Within(Span, MS..=MINUTE);
     } then {
-        /// Checks in a row that a replica that is down must pass to be up.
+        /// Passed checks in a row that bring a replica up.
         rise at thresholds.rise: Within(Number, 1..=100);
-        /// Checks in a row that a replica that is up must fail to be down.
+        /// Failed checks in a row that take a replica down.
         fall at thresholds.fall: Within(Number, 1..=100);
     } also {
         /// How many checks in a row change a verdict.
@@ -85,6 +86,29 @@ const GRPC_SERVICE: Written<String> = Written {
     },
     text: String::clone,
 };
+
+/// Settings of checks where nothing is checked.
+pub(super) fn idle(reader: &Reader<'_>, prefix: &str, health: &HealthSettings) -> Option<Remark> {
+    let said = |key| reader.said(&field::<HealthSettings>(prefix, key));
+    if health.check != HealthCheck::None || said("check").is_some() {
+        return None;
+    }
+    let about = reader.said_section(&format!("{prefix}health"))?;
+    let is_http = ["path", "host", "statuses"]
+        .into_iter()
+        .any(|key| said(key).is_some());
+    let check = match said("grpc_service") {
+        Some(_) => "\"grpc\"",
+        None if is_http => "\"http\"",
+        None => "\"tcp\", \"http\" or \"grpc\"",
+    };
+    Some(Remark {
+        severity: Severity::Warning,
+        about: about.mistake(format!(
+            "checks nothing: without the key check there are no health checks; add check = {check}"
+        )),
+    })
+}
 
 /// Any status of a response.
 const STATUS: Status = Status { from: 100, to: 999 };

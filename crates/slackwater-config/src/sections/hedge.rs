@@ -25,26 +25,25 @@ impl Default for HedgingSettings {
 }
 
 keys! { HedgingSettings in "hedge" {
-    /// Whether late requests are sent to a second replica while the first still works on them.
+    /// Sends a second copy of a late request to another replica while the first still works on it.
     enabled at enabled: Boolean;
-    /// A request is late when it has been out for longer than this quantile of what requests of its
-    /// kind took lately; if `hedge.budget` pays for fewer, for longer than the slowest of them that
-    /// it pays for: with 0.02, the quantile is 0.98.
+    /// A request is late beyond this quantile of recent latencies of its kind, or beyond 1 −
+    /// `hedge.budget` if that is larger.
     quantile of rules.quantile: Any(Share);
     /// Second copies, as a share of the requests that may have one. 0: none.
     budget of rules.budget: Any(Share);
-    /// A budget that is not used piles up to so many copies, for each worker.
+    /// Unused budget accumulates to this many copies, for each worker.
     burst of rules.burst: Any(Number);
-    /// No request is late sooner than this.
+    /// Shortest delay of a second copy.
     delay_min of rules.delay_min: Any(Span);
-    /// What is older than this does not count any more.
+    /// Latencies older than this are forgotten.
     window of rules.window: Any(Span);
-    /// A kind of which a worker has seen fewer requests within the window has no copies.
+    /// Requests of a kind that a worker must have seen within the window before it hedges them.
     samples_min of rules.samples_min: Any(Number);
-    /// There are no copies while more than this share of the last 64 requests of a kind was late.
-    /// 1: it is never so.
+    /// No hedging while more than this share of the last 64 requests of a kind was late. 1: no such
+    /// limit.
     slow_share of rules.slow_share: Any(Share);
-    /// Kinds of requests that a worker tells apart: routes, and gRPC methods. Those beyond share
-    /// the last one.
+    /// Kinds of requests (routes, gRPC methods) that a worker distinguishes. Further ones share the
+    /// last.
     classes_max at classes_max: Within(Number, 1..=1024);
 } }

@@ -31,13 +31,14 @@ pub(super) struct ListenerRows;
 keys! { ListenerRows in "listeners[]" {
     /// Where clients connect, as `listen`.
     address: Described("an address", STRING), "required";
-    /// Whether each connection has to begin with a header of the PROXY protocol, version 1 or 2,
-    /// which tells the client's address. See [serve.md](serve.md#the-proxy-protocol).
+    /// `"required"`: every connection must begin with a [PROXY
+    /// protocol](serve.md#the-proxy-protocol) header, version 1 or 2, that has the client's
+    /// address.
     proxy_protocol: Described("`\"off\"`, `\"required\"`", r#"{"enum": ["off", "required"]}"#), "`\"off\"`";
-    /// The proxies that may connect there. Connections from elsewhere are closed.
+    /// Networks of the proxies that may connect. Other connections are closed.
     proxy_protocol_trust: Described("a list of 1 to 256 networks such as `\"10.0.0.0/8\"`, or addresses", LIST),
         "required with `proxy_protocol`";
-    /// What routes call it.
+    /// The listener's name in routes.
     name: Described("1 to 64 letters, digits, `-` and `_`, each name once", STRING), "the address";
 } }
 

@@ -15,10 +15,9 @@ use std::path::PathBuf;
 settings! {
     /// The process's own log, on standard error.
     pub struct LogSettings in "log" {
-        /// From which level on something is logged. `"debug"` has each request that failed, with
-        /// its reason.
+        /// The least severe level that is logged. `"debug"` has each failed request with its cause.
         level: LogLevel = LogLevel::Info, Choice(LogLevel::NAMES), fixed;
-        /// Lines for people, or an object a line.
+        /// Lines for people, or one JSON object a line.
         format: LogFormat = LogFormat::Text, Choice(LogFormat::NAMES), fixed;
     }
 }
@@ -52,19 +51,17 @@ named! {
 settings! {
     /// A line for each request.
     pub struct AccessLogSettings in "access_log" {
-        /// Where lines go. A file is one with a `/` in its name; a relative one starts from this
-        /// file's directory. It is opened anew on SIGUSR1, and when it has been moved away.
+        /// Where lines go. A file has a `/` in its name. It is reopened on SIGUSR1 and after it was
+        /// moved.
         to: AccessLogTarget = AccessLogTarget::None, Target, fixed;
-        /// As web servers write it, with more behind that; or an object a line.
+        /// The common web server format with extra fields, or one JSON object a line.
         format: AccessLogFormat = AccessLogFormat::Text, Choice(AccessLogFormat::NAMES), fixed;
-        /// The share of requests that are logged, drawn at random. Failed ones (status 500 and
-        /// above, a gRPC status that blames the server, or a response that broke off) and slow ones
-        /// always are.
+        /// Share of requests that are logged, drawn at random. Failed and slow ones always are.
         sample: Quantile = Quantile::ONE, Any(Share), fixed;
-        /// A request that takes so long to its end is slow. 0: all are.
+        /// Requests that take this long are slow. 0: all.
         always_slower_than: Duration = SECOND,
             Within(Span, Duration::ZERO..=DAY), fixed;
-        /// Whether query strings are logged, and those of `Referer`. They often hold secrets.
+        /// Logs query strings, also of `Referer`. They often contain secrets.
         query: bool = false, Boolean, fixed;
     }
 }

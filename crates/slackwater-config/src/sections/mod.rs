@@ -171,6 +171,8 @@ impl Config {
                 message: "is empty, expected at least the keys listen and replicas".to_owned(),
             }]));
         }
+        reader.suggest(crate::table::FOREIGN_NAMES);
+        reader.suggest(policies::foreign_names::KEYS);
         set.put_over(&mut reader);
         assemble(reader, &flags.variables).1
     }

@@ -246,28 +246,26 @@ impl fmt::Debug for ProbeKey {
 settings! {
     /// How long anything may take.
     pub struct Timeouts in "timeouts" {
-        /// To a connection to a replica, its TLS handshake included. The request then goes to
-        /// another replica, up to `retries.attempts_max`.
+        /// To connect to a replica, TLS included. Then another replica is tried, up to
+        /// `retries.attempts_max`.
         connect: Duration = SECOND, Within(Span, MS..=MINUTE);
         /// From a client's connection to the end of its TLS handshake.
         handshake: Duration = Duration::from_secs(10), Within(Span, MS..=HOUR);
-        /// From a client's first byte to the end of its request's head.
+        /// From a request's first byte to the end of its head.
         head: Duration = Duration::from_secs(10), Within(Span, MS..=HOUR);
-        /// From a request's dispatch to the head of the replica's response; 504 after that.
+        /// From a request's dispatch to the head of the response. Then 504.
         first_byte: Duration = MINUTE, Within(Span, MS..=DAY);
-        /// For which a replica may send nothing of a response's body that is waited for, and a
-        /// client take nothing of a response that is there. It is cut off after that, whatever else
-        /// the client sends.
+        /// Longest pause in the body of a response, and longest time that a client may read nothing
+        /// of it. Then it is cut off.
         stall: Duration = Duration::from_mins(5), Within(Span, MS..=DAY);
-        /// For which neither side of a tunnel (a WebSocket, CONNECT) may say anything; in place of
-        /// `timeouts.stall`.
+        /// Longest silence of a tunnel (WebSocket, CONNECT), in place of `timeouts.stall`.
         tunnel: Duration = HOUR, Within(Span, MS..=DAY);
-        /// A connection that carries nothing, to a client or to a replica, is closed after this.
+        /// An idle connection, to a client or to a replica, is closed after this.
         idle: Duration = MINUTE, Within(Span, MS..=DAY);
-        /// From SIGTERM until requests that still run are cut off. 0: at once.
+        /// From SIGTERM until requests in flight are cut off. 0: at once.
         drain: Duration = Duration::from_secs(30), Within(Span, Duration::ZERO..=DAY);
-        /// From SIGTERM until connections that carry no request are closed. A request that comes by
-        /// then is served as the last of its connection. Never longer than `timeouts.drain`.
+        /// From SIGTERM until idle connections are closed. A request that comes before is served as
+        /// the connection's last. At most `timeouts.drain`.
         drain_idle: Duration = SECOND, Within(Span, Duration::ZERO..=MINUTE);
     }
 }
@@ -292,13 +290,13 @@ impl Timeouts {
 settings! {
     /// How much of anything there may be.
     pub struct Limits in "limits" {
-        /// Clients' connections at once, over all workers. Others wait to be accepted.
+        /// Client connections over all workers. Further ones wait to be accepted.
         connections_max: u32 = 65_536, Within(Number, 1..=1 << 20), fixed;
-        /// Requests at once on one HTTP/2 connection, to a client or to a replica.
+        /// Concurrent requests on one HTTP/2 connection, to a client or to a replica.
         streams_max: u32 = 256, Within(Number, 1..=65_536);
-        /// Size of a head, of requests and of responses.
+        /// Size of the head of a request or response.
         head_bytes_max: u32 = 64 << 10, Within(Bytes, 8 << 10..=1 << 20);
-        /// Fields of a head, of requests and of responses.
+        /// Headers in the head of a request or response.
         head_fields_max: u32 = 100, Within(Number, 16..=4096);
     }
 }

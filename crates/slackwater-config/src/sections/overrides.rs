@@ -35,6 +35,14 @@ macro_rules! flags {
         }
 
         impl $name {
+            /// The flags, without dashes, that take one of a few names, with these names: for
+            /// shells that complete them.
+            #[must_use]
+            pub fn choices() -> Vec<(&'static str, Vec<String>)> {
+                let keys = [$(($list_flag, $list_key),)* $(($flag, $key),)*];
+                $crate::sections::pages::choices_of(&keys)
+            }
+
             /// What they say of their keys.
             pub(super) fn flags(&self) -> Vec<$crate::toml_reader::Flag<'_>> {
                 use $crate::sections::overrides::flag_of;

@@ -56,6 +56,23 @@ pub(super) fn of_service() -> Vec<Row> {
     .concat()
 }
 
+/// Of flags that stand for keys, those whose keys take one of a few names, with these names.
+pub(super) fn choices_of(
+    flags: &[(&'static str, &'static str)],
+) -> Vec<(&'static str, Vec<String>)> {
+    let rows = [of_process(), of_service()].concat();
+    let names = |key: &str| {
+        let row = rows.iter().find(|row| row.key == key)?;
+        let names = row.meaning.schema.get("enum")?.as_array()?.iter();
+        let names: Option<Vec<_>> = names.map(|name| name.as_str().map(str::to_owned)).collect();
+        names
+    };
+    let flag = |(flag, key): &(&'static str, &'static str)| {
+        Some((flag.trim_start_matches('-'), names(key)?))
+    };
+    flags.iter().filter_map(flag).collect()
+}
+
 /// The keys of a process of `serve`.
 pub(super) fn of_process() -> Vec<Row> {
     let mut retries = rows::<RetryRules>("routes[].");

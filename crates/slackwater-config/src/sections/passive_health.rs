@@ -20,55 +20,49 @@ use slackwater_core::policy::{PolicyEntry, Settings};
 // The core's `HealthSettings` are, but for its mechanisms, what error aversion and latency
 // probation have in common.
 keys! { HealthSettings in "ejection" {
-    /// The largest share of the replicas that may be out at a time, of those that health checks and
-    /// tiers leave; rounded down. 0: nobody is ever out, and the bad get a sixteenth of their
-    /// requests.
+    /// Largest share of the replicas that may be ejected at a time, rounded down. 0: none; bad ones
+    /// keep a sixteenth of their requests.
     out_max at out_max: Any(Share);
-    /// Requests sent as trials to replicas that are out, as a share of all. 0: nobody comes back
-    /// but when the others get as bad, or too few are left.
+    /// Requests sent to ejected replicas as trials, as a share of all. 0: no trials.
     trials at trials: Any(Share);
-    /// Trials are [copies of requests](../explanation/health.md#shadow-trials) whose answers nobody
-    /// waits for.
+    /// Trials are [copies of requests](../explanation/health.md#shadow-trials) whose responses are
+    /// discarded.
     shadow_trials at shadow_trials: Boolean;
-    /// How long a replica is out before its first trial. Doubles with each trial that fails, and
-    /// with each return that does not last.
+    /// Time from ejection to the first trial. Doubles with each failed trial and each return that
+    /// does not last.
     back_off at back_off: Within(Span, MS..=HOUR);
-    /// What it doubles to at most. No less than `ejection.back_off`.
+    /// Upper bound of that. At least `ejection.back_off`.
     back_off_max at back_off_max: Within(Span, MS..=HOUR);
 } }
 
 keys! { ErrorSettings in "error_aversion", Settings::check {
-    /// A replica that fails more often than the others gets fewer requests, or none until trials go
-    /// well. One that pushes back gets fewer for a moment.
+    /// A replica that fails more often than others gets fewer requests, or is ejected until trials
+    /// succeed. Pushback limits it for a moment.
     enabled: SWITCH, "`true`";
-    /// What is older is forgotten. Where there are many requests, the newest 200 of a worker's
-    /// decide.
+    /// Older results are forgotten. At high rates the newest 200 of each worker count.
     window at window: Any(Span);
-    /// So many eject a replica at once, unless the others fail, too; more where so many would come
-    /// about by chance.
+    /// Failures in a row that eject a replica at once, unless the others fail, too.
     failures_in_a_row at failures_in_a_row: Any(Number);
-    /// What a failure costs, in latencies of a fleet that is not busy: so many times slower may the
-    /// others be before a replica that fails every other request gets any on purpose. 0: the time
-    /// that it took.
+    /// Cost of a failure in latencies of an idle fleet: how much slower others may get before a
+    /// failing replica is chosen. 0: the time it took.
     failure_cost at failure_cost: Any(Number);
 } }
 
 keys! { ProbationSettings in "latency_probation", Settings::check {
-    /// A replica that takes many times as long as the others, or answers nothing that waits there,
-    /// gets no requests until trials show that it is as fast as they are.
+    /// Ejects a replica that is many times as slow as the others, or no longer responds, until
+    /// trials show that it is fast again.
     enabled: SWITCH, "`false`";
-    /// So many times as long as the others is slow.
+    /// A replica this many times as slow as the others is slow.
     factor at factor: Any(Number);
-    /// And longer than this.
+    /// And slower than this.
     latency_min at latency_min: Within(Span, MS..=HOUR);
 } }
 
 keys! { WarmUpSettings in "warm_up", Settings::check {
-    /// A replica that joins or restarts gets more requests with each that it answers about as fast
-    /// as the others do. `false`: by the clock, and only one that joins. How long that takes at
-    /// most is `discovery.warm_up`.
+    /// A new or restarted replica gets more requests with each one that it answers about as fast as
+    /// others. `false`: by time, over `discovery.warm_up`.
     by_evidence: SWITCH, "`true`";
-    /// The share of its requests that it begins with, by evidence.
+    /// Share that a replica begins with.
     share_min at share_min: Any(Share);
 } }
 

@@ -16,20 +16,18 @@ use std::path::PathBuf;
 settings! {
     /// The keys of the section as they are written.
     pub(super) struct ProbeKeys in "probe" {
-        /// What carries probes. `"none"`: nothing, as with `prequal.local_only = true`; not with
-        /// the policies `"prequal_sync"`, `"polled_power_of_d"` and `"weighted_round_robin"`.
+        /// What carries probes. `"none"`: no probes; not with the policies `"prequal_sync"`,
+        /// `"polled_power_of_d"` and `"weighted_round_robin"`.
         transport: ProbeTransport = ProbeTransport::Udp, Choice(ProbeTransport::NAMES);
-        /// The port that probes go to, of every replica that has no `probe` of its own.
+        /// The port of probes to every replica without a `probe` of its own.
         port: Option<NonZeroU16> = None, Maybe(Within(Port, NonZeroU16::MIN..=NonZeroU16::MAX)), "the replica's port";
-        /// What HTTP probes ask for.
+        /// The path of HTTP probes.
         path: PathAndQuery = PathAndQuery::from_static("/prequal/probe"), PATH;
-        /// Whether HTTP probes go over TLS, as requests to the replica do. UDP probes never do.
+        /// Sends HTTP probes over TLS. UDP probes never use it.
         tls: Option<bool> = None, Maybe(Boolean), "`true` with `[replica.tls]`";
     } then {
-        /// A file with a key of 32 to 128 hexadecimal digits (16 to 64 bytes), shared with the
-        /// replicas, that signs probes and their answers, by UDP and by HTTP. A relative name
-        /// starts from the directory of the configuration. Keep it at mode 600; the key itself is
-        /// never logged or shown.
+        /// A file with 32 to 128 hexadecimal digits: the key, shared with the replicas, that signs
+        /// probes and answers. Keep it at mode 600; it is never logged.
         key_file: FILE, "none: unsigned";
     }
 }

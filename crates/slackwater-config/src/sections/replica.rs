@@ -1,31 +1,28 @@
 //! `[replica]`: how to speak to replicas.
 
 use super::tls::{read_replica_tls, write_replica_tls};
-use crate::table::{self, Choice, Described, Number, Or, Within, settings};
+use crate::table::{self, Choice, Described, Number, Or, Within, choice, settings};
 use crate::tls::{ClientTls, HttpVersion};
-use crate::toml_reader::values::{one_of, quote};
+use crate::toml_reader::values::quote;
 use crate::toml_reader::{Reader, Remark};
 use slackwater_http::proxy_protocol::Version;
 
 settings! {
     /// How to speak to replicas.
     pub struct ReplicaSettings in "replica" first {
-        /// HTTP/1.1 with or without TLS; HTTP/2 without TLS and without an upgrade; HTTP/2 over
-        /// TLS, which needs `[replica.tls]`.
+        /// HTTP/1.1, with or without TLS; HTTP/2 without TLS (prior knowledge); or HTTP/2 over TLS,
+        /// which needs `[replica.tls]`.
         protocol: Described("`\"http1\"`, `\"h2c\"`, `\"h2\"`", r#"{"enum": ["http1", "h2c", "h2"]}"#), "`\"http1\"`";
     } fields {
-        /// Connections that each worker keeps open to each replica while they carry nothing. 0:
-        /// none, so each request makes a connection of its own. HTTP/1.1 only.
+        /// Idle connections that each worker keeps to each replica. 0: every request opens its own.
+        /// HTTP/1.1 only.
         idle_connections_max: u32 = 64, Within(Number, 0..=65_536);
-        /// [Connections to each replica](../explanation/retries.md#connections-to-a-replica) at
-        /// once, over all workers. Each worker has its share, rounded so that they add up, and at
-        /// least 1. Over HTTP/1.1 that many requests are in flight there. Over HTTP/2 a worker
-        /// opens another one only where those that it has are full or carry a long body that is
-        /// unread, and never more than 256.
+        /// [Connections to each replica](../how-to/limits.md#connections-to-a-replica) over
+        /// all workers; each worker has its share, at least 1. Over HTTP/1.1 this limits the
+        /// requests in flight.
         connections_max: Option<u32> = None, Or("none", Within(Number, 1..=65_536));
-        /// Each connection to a replica begins with a header of the PROXY protocol that tells the
-        /// client's address. Its connections are then each client's own. Only with `"http1"`; not
-        /// for an agent's server. See [serve.md](serve.md#the-proxy-protocol).
+        /// Begins each connection to a replica with a [PROXY header](serve.md#the-proxy-protocol)
+        /// of this version. Only with `"http1"`; not before an agent.
         proxy_protocol: Option<Version> = None, Choice(&VERSIONS);
     } also {
         /// The protocol of every replica.
@@ -114,7 +111,7 @@ pub(super) fn read_replica_settings(
     ];
     let key = |name| format!("{prefix}replica.{name}");
     let protocol = reader.setting(&key("protocol"), NAMES[0].1, "", |value| {
-        one_of(value, &NAMES)
+        choice(value, &NAMES)
     });
     let has_tls = reader.has_section(&key("tls"));
     if let ((_, Some(wants_tls)), Some(said)) = (protocol.value, protocol.said)

@@ -8,14 +8,13 @@ use http::header;
 settings! {
     /// What requests are called.
     pub struct RequestIdSettings in "request_id" {
-        /// The field that carries the id, such as `"x-request-id"`: a request that brings one keeps
-        /// it, if it is 1 to 128 printable characters; who brings none gets one, of 32 hexadecimal
-        /// digits. Replicas have it in that field. Fields that hold secrets are refused.
+        /// Header of the request's id, such as `"x-request-id"`. A request without one gets 32
+        /// hexadecimal digits. Replicas receive it.
         header: Option<HeaderName> = None, Maybe(LOGGED_FIELD), "", fixed;
-        /// Whether an id that a request brings is taken. `false`: each gets a new one, as a client
-        /// may send any, and the same one again and again.
+        /// Keeps the id of a request that brings one of 1 to 128 printable characters. `false`:
+        /// every request gets a new id.
         accept: bool = true, Boolean, fixed;
-        /// Whether the response has it, too.
+        /// Adds the id to the response.
         to_client: bool = false, Boolean, fixed;
     }
 }

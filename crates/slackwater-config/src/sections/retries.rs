@@ -4,10 +4,10 @@ use super::kinds::FIELD;
 use crate::routes::{RetryCauses, RetryMethods, RetryRules};
 use crate::table::{
     self, Any, Bytes, Choice, DAY, Judge, Kind, MS, Meaning, Number, Or, SetOf, Share, Span,
-    Status, Within, keys,
+    Status, Within, choice, keys,
 };
 use crate::toml_reader::Reader;
-use crate::toml_reader::values::{one_of, quote};
+use crate::toml_reader::values::quote;
 use serde_json::json;
 use slackwater_core::tail::{BackoffConfig, RetryBudgetConfig};
 
@@ -24,38 +24,35 @@ pub struct RetrySettings {
 
 // The keys that a route may have, too.
 keys! { RetryRules in "retries" {
-    /// Tries of one request, the first one among them, each on another replica. 1: none goes to
-    /// another replica, whatever happened.
+    /// Attempts of one request, the first included, each at another replica. 1: no retries.
     attempts_max at attempts_max: Within(Number, 1..=10);
-    /// The methods whose requests may be tried again after a replica may have heard them. `"safe"`:
-    /// GET, HEAD, OPTIONS, TRACE. `"idempotent"`: these, PUT and DELETE. `"all"`: you say that
-    /// doing twice does no harm.
+    /// Methods retried even if a replica may have processed them. `"safe"`: GET, HEAD, OPTIONS,
+    /// TRACE. `"idempotent"`: also PUT, DELETE. `"all"`: any.
     methods at methods: Choice(RetryMethods::NAMES);
-    /// A request with this field may be tried again whatever its method.
+    /// A request with this header may be retried whatever its method.
     mark_header at mark_header: Or("none", FIELD);
-    /// After what such a request is tried again, besides a status.
+    /// Failures after which such a request is retried, besides statuses.
     on at on: Causes;
-    /// After which statuses such a request is tried again.
+    /// Statuses after which such a request is retried.
     statuses at statuses: SetOf(Status { from: 400, to: 599 });
-    /// To the head of the response, for each try that another one can follow. `"none"`: a try may
-    /// take all of `timeouts.first_byte`, and then there is no time for another one.
+    /// Time to the head of the response, of each attempt that another may follow. `"none"`: an
+    /// attempt may use all of `timeouts.first_byte`.
     attempt_timeout at attempt_timeout: Or("none", Within(Span, MS..=DAY));
-    /// So much of a request's body is kept for another try. 0: only requests without a body are
-    /// tried again.
+    /// Size of the replay buffer for a request's body. 0: only requests without a body are retried.
     body_max at body_bytes_max: Within(Bytes, 0..=16 << 20);
 } }
 
 keys! { RetrySettings in "retries" {
-    /// Further tries at once, as a share of the requests whose response has not begun.
+    /// Concurrent retries, as a share of the requests that wait for their response.
     budget_share of budget.share: Any(Share);
-    /// Further tries that there may be at once in any case, for each worker.
+    /// Concurrent retries that each worker may always have.
     budget_min of budget.retries_min: Any(Number);
-    /// The longest wait before a request's second try; it doubles with each further one.
+    /// Longest wait before the second attempt. Doubles with each further one.
     backoff_base of backoff.base: Any(Span);
-    /// The longest wait before any try.
+    /// Longest wait before any attempt.
     backoff_max of backoff.max: Any(Span);
-    /// The longest wait that a replica may ask for by `Retry-After` or `grpc-retry-pushback-ms`;
-    /// for longer ones there is no other try.
+    /// Longest wait that a replica may request by `Retry-After` or `grpc-retry-pushback-ms`. Beyond
+    /// it there is no retry.
     retry_after_max of backoff.hint_max: Any(Span);
 } }
 
@@ -86,7 +83,7 @@ impl Kind<RetryCauses> for Causes {
     ) -> Option<RetryCauses> {
         let mut all = RetryCauses::default();
         for item in reader.take_list(field)? {
-            let cause = reader.note(item.read(|value| one_of(value, &CAUSES), ""));
+            let cause = reader.note(item.read(|value| choice(value, &CAUSES), ""));
             all = cause.map_or(all, |cause| all.or(cause));
         }
         Some(all)

@@ -6,10 +6,12 @@
 
 use super::discovery::{DiscoverySettings, FleetSource};
 use super::fleet::{Listener, note_loops, read_replicas};
+use super::health;
 use super::kinds::{NAME_BYTES_MAX, is_name};
 use super::model::{ProbeTransport, ServiceConfig, Timeouts};
 use super::passive_health::read_passive_health;
 use super::policies::PolicySections;
+use super::policies::foreign_names::policy;
 use super::probe::ProbeSection;
 use super::proxy_protocol::note_proxy_protocol_out;
 use super::remarks;
@@ -18,7 +20,7 @@ use super::retries::RetrySettings;
 use super::sticky::StickySettings;
 use super::tie::TyingSettings;
 use crate::table::{self, Described, Judge, Kind, Meaning, settings};
-use crate::toml_reader::values::{Unfit, one_of, quote};
+use crate::toml_reader::values::{Unfit, quote};
 use crate::toml_reader::{Reader, Remark, Setting};
 use serde_json::json;
 use slackwater_core::policy::{DEFAULT_POLICY, POLICIES, PolicyEntry, PolicySettings, Reports};
@@ -32,14 +34,12 @@ const SERVICES_MAX: usize = 1024;
 settings! {
     /// The keys of a service that stand in no section.
     pub(super) struct ServiceKeys in "" {
-        /// Who chooses the replica of each request ([which for which
-        /// fleet](../explanation/choosing-a-policy.md); [why this is the
-        /// default](decisions/0013-the-default-policy.md)). Where none is named, the log says so at
-        /// the start, once.
+        /// How the replica of each request is chosen ([which one for which
+        /// fleet](../explanation/choosing-a-policy.md)). If no policy is named, the log says so
+        /// once at the start.
         policy: &'static PolicyEntry = &DEFAULT_POLICY, PolicyName;
     } then {
-        /// Whom requests are balanced over. No address twice, also not in two spellings; not this
-        /// process itself.
+        /// The servers that take the requests. Each address once; not this process itself.
         replicas: Described("a list of 1 to 65,536 addresses or tables", r#"{"anyOf": [{"type": "string"}]}"#), "required";
     }
 }
@@ -50,7 +50,7 @@ struct PolicyName;
 impl Kind<&'static PolicyEntry> for PolicyName {
     fn read(&self, value: &DeValue<'_>) -> Result<&'static PolicyEntry, Unfit> {
         let names: Vec<_> = POLICIES.iter().map(|entry| (entry.name, entry)).collect();
-        one_of(value, &names)
+        policy(value, &names)
     }
 
     fn show(&self, value: &&'static PolicyEntry) -> Option<String> {
@@ -152,10 +152,11 @@ impl Section<'_> {
         let tie = TyingSettings::read(reader, prefix, policy.value, remarks);
         let queue = table::read(reader, prefix);
         let health = table::read(reader, prefix);
+        remarks.extend(health::idle(reader, prefix, &health));
         let (passive_health, idle) =
             read_passive_health(reader, prefix, policy.value, discovery.warm_up);
         remarks.extend(idle);
-        let (sticky, sticky_remark) = StickySettings::read(reader, prefix);
+        let (sticky, sticky_remarks) = StickySettings::read(reader, prefix);
         let timeouts = read_service_timeouts(reader, prefix, timeouts);
         note_loops(reader, self.own.0, self.own.1, &replicas);
 
@@ -168,7 +169,7 @@ impl Section<'_> {
         remarks.extend(remarks::unread(reader, prefix, &policy, &policies));
         probe.note_tls(reader, replica.tls.is_some());
         remarks.extend(probe.remarks());
-        remarks.extend(sticky_remark);
+        remarks.extend(sticky_remarks);
         let may_be_local = policy.value.may_be_local();
         if is_local_only && may_be_local && probe.transport.value != ProbeTransport::None {
             remarks.extend(remarks::unused_probes(reader, prefix));

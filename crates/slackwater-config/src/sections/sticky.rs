@@ -12,19 +12,19 @@ use http::HeaderName;
 settings! {
     /// By what requests that belong together find the same replica.
     pub struct StickySettings in "sticky" {
-        /// What tells that requests belong to the same replica: nothing, a cookie that this proxy
-        /// sets, the value of a field, or the client's address.
+        /// What ties requests to the same replica: nothing, a cookie set here, a header, or the
+        /// client's address.
         by: StickyBy = StickyBy::None, Choice(StickyBy::NAMES);
         /// The cookie's name.
         cookie: String = "slackwater".to_owned(), COOKIE;
-        /// For which clients keep it (`Max-Age`). `"session"`: until they are closed.
+        /// The cookie's `Max-Age`. `"session"`: until the browser is closed.
         cookie_age: Option<Duration> = None,
             Or("session", Within(Span, Duration::from_secs(1)..=Duration::from_hours(10 * 366 * 24)));
-        /// Whether clients send it over TLS only (`Secure`).
+        /// The cookie's `Secure`: TLS only.
         cookie_secure: bool = false, Boolean;
-        /// To which sites' requests clients add it (`SameSite`).
+        /// The cookie's `SameSite`.
         cookie_same_site: SameSite = SameSite::Lax, Choice(&SameSite::NAMES);
-        /// The field whose value decides.
+        /// The header whose value decides.
         header: Option<HeaderName> = None, Maybe(FIELD), "required with `\"header\"`";
     }
 }
@@ -80,7 +80,7 @@ impl SameSite {
 
 impl StickySettings {
     /// Reads the section, and what is probably not meant.
-    pub(super) fn read(reader: &mut Reader<'_>, prefix: &str) -> (Self, Option<Remark>) {
+    pub(super) fn read(reader: &mut Reader<'_>, prefix: &str) -> (Self, Vec<Remark>) {
         let settings: Self = table::read(reader, prefix);
         let header = field::<Self>(prefix, "header");
         if settings.by == StickyBy::Header
@@ -97,7 +97,30 @@ impl StickySettings {
             severity: Severity::Warning,
             about: said.mistake("browsers refuse a cookie for all sites that is not for TLS only; set cookie_secure = true"),
         });
-        (settings, remark)
+        let remarks = remark.into_iter().chain(settings.idle(reader, prefix));
+        let remarks = remarks.collect();
+        (settings, remarks)
+    }
+
+    /// Settings of stickiness where nothing is sticky.
+    fn idle(&self, reader: &Reader<'_>, prefix: &str) -> Option<Remark> {
+        let said = |key| reader.said(&field::<Self>(prefix, key));
+        if self.by != StickyBy::None || said("by").is_some() {
+            return None;
+        }
+        let about = reader.said_section(&format!("{prefix}sticky"))?;
+        let by_cookie = ["cookie", "cookie_age", "cookie_secure", "cookie_same_site"];
+        let by = match said("header") {
+            Some(_) => "\"header\"",
+            None if by_cookie.into_iter().any(|key| said(key).is_some()) => "\"cookie\"",
+            None => "\"cookie\", \"header\" or \"address\"",
+        };
+        Some(Remark {
+            severity: Severity::Warning,
+            about: about.mistake(format!(
+                "makes nothing sticky: without the key by each request goes where the policy says; add by = {by}"
+            )),
+        })
     }
 
     /// Whether its clients' cookie is that of `other`, too, so that each would overwrite the

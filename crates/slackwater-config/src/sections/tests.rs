@@ -2,6 +2,7 @@
 //! documentation names every key. Files are in the fixtures of the command, whose `tests/check.rs`
 //! drives the broken ones.
 
+mod foreign_names;
 mod pages;
 mod tracing;
 
@@ -171,7 +172,7 @@ fn mistakes_in_flags_name_the_flag() {
             },
         ),
         (
-            "--policy: found \"rr\", expected one of \"prequal\"",
+            "--policy: found \"rr\", did you mean \"round_robin\"? expected one of \"prequal\"",
             Overrides {
                 policy: Some("rr".to_owned()),
                 ..two_replicas()

@@ -57,17 +57,16 @@ impl Kind<TieDelay> for Delay {
 settings! {
     /// Whether requests are sent to two replicas of which one works on them.
     pub struct TyingSettings in "tie" {
-        /// Whether requests are sent to two replicas, of which whichever begins second drops its
-        /// copy. The replicas need agents with `tie.peers`, or the server library.
+        /// Sends requests to two replicas; the one that begins second drops its copy. Replicas need
+        /// agents with `tie.peers`, or the server library.
         enabled: bool = false, Boolean;
-        /// How long after the first copy the second is sent, if there is no answer by then.
-        /// `"auto"`: as long as a probe takes there and back; 1 ms without probes.
+        /// Delay of the second copy, if no answer has come by then. `"auto"`: the round trip of a
+        /// probe, or 1 ms without probes.
         delay: TieDelay = TieDelay::Auto, Delay;
         /// Second copies that no replica drops, as a share of the requests that may have one. 0:
-        /// `tie.burst`, and then no more.
+        /// `tie.burst` copies in all.
         budget: Quantile = millionths(100_000), Any(Share);
-        /// A budget that is not used piles up to so many copies, for each worker, and begins with
-        /// them.
+        /// Unused budget accumulates to this many copies, for each worker. It starts full.
         burst: u32 = 100, Within(Number, 1..=10_000);
     }
 }

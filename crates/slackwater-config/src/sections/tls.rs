@@ -7,13 +7,13 @@
 use super::files::{file_name, read_file_name, readable_by_all};
 use crate::table::{
     self, Boolean, Choice, Described, FILE, Judge, Kind, Maybe, Meaning, Number, Within, Written,
-    keys, settings,
+    choice, keys, settings,
 };
 use crate::tls::{
     ClientCertificates, ClientTls, HttpVersion, Identity, IdentityFiles, Resumption, ServerTls,
     TlsVersion, read_roots, system_roots,
 };
-use crate::toml_reader::values::{Unfit, found, one_of, quote};
+use crate::toml_reader::values::{Unfit, found, quote};
 use crate::toml_reader::{Item, Reader, Remark, Said, Severity};
 use rustls::pki_types::ServerName;
 use serde_json::json;
@@ -39,36 +39,35 @@ pub struct ListenerTls {
 settings! {
     /// The keys of a listener's section as they are written.
     pub(super) struct ListenerKeys in "tls" first {
-        /// Certificates with their keys. Which one a client is shown goes by the names in them; the
-        /// first is for all others.
+        /// Certificates with their keys. The name that the client asks for (SNI) selects one;
+        /// without a match, the first.
         certificates: Described("a list of 1 to 1,024 tables", "{}"), "required";
-        /// In PEM: the certificate, and then those that lead to its authority. A relative name
-        /// starts from the directory of the configuration, here and below.
+        /// PEM: the certificate, then its chain. Relative paths start at the configuration's
+        /// directory, here and below.
         certificate as "certificates[].certificate": FILE, "required";
-        /// In PEM, without a passphrase: PKCS#8, SEC1 or PKCS#1; RSA, ECDSA or Ed25519. May be the
-        /// same file. Keep it at mode 600.
+        /// PEM without a passphrase: PKCS#8, SEC1 or PKCS#1; RSA, ECDSA or Ed25519. Keep it at mode
+        /// 600.
         key as "certificates[].key": FILE, "required";
-        /// In PEM: the authorities that clients' certificates must be from.
+        /// PEM: the authorities that must have issued clients' certificates.
         client_ca: FILE, "none: clients are not asked";
     } fields {
-        /// Whether a client without a certificate is turned away. Only with `tls.client_ca`; a
-        /// wrong certificate is refused either way.
+        /// `"required"`: clients without a certificate are rejected. Needs `tls.client_ca`. A wrong
+        /// certificate is rejected either way.
         client_certificates: bool = true, Choice(&[("required", true), ("optional", false)]);
-        /// Tells replicas the verified certificate in the field `client-cert` (RFC 9440). If any
-        /// listener does, clients' own `client-cert` and `client-cert-chain`, also spelled with
-        /// `_`, are removed at every listener.
+        /// Sends the verified certificate to replicas in `client-cert` (RFC 9440). If any listener
+        /// does, clients' own `client-cert` and `client-cert-chain` are removed at all listeners.
         pass_client_certificate: bool = false, Boolean;
-        /// The oldest version of TLS.
+        /// The oldest version of TLS that is accepted.
         version_min: TlsVersion = TlsVersion::Tls12, Choice(TlsVersion::NAMES);
-        /// What is offered by ALPN, preferred first. A client without ALPN speaks HTTP/1.1.
+        /// Protocols offered by ALPN, preferred first. A client without ALPN speaks HTTP/1.1.
         protocols: Vec<HttpVersion> = vec![HttpVersion::Http2, HttpVersion::Http1], Protocols, "both, `\"h2\"` first";
-        /// Whether clients may keep sessions to resume, sealed under a key of this process that
-        /// changes every 6 hours and is forgotten after 12. Not with `tls.client_ca`.
+        /// Session tickets. Their key changes every 6 hours and is forgotten after 12. Not with
+        /// `tls.client_ca`.
         tickets: Option<bool> = None, Maybe(Boolean), "`true`; `false` with `tls.client_ca`";
-        /// Sessions kept here for clients that keep none, over all workers. 0: none. Not with
+        /// Sessions kept for clients without tickets, over all workers. 0: none. Not with
         /// `tls.client_ca`.
         sessions_max: Option<u32> = None, Maybe(Within(Number, 0..=1 << 20)), "4,096; 0 with `tls.client_ca`";
-        /// Handshakes at once in each worker. One more ends the oldest.
+        /// Concurrent handshakes of each worker. One more ends the oldest.
         handshakes_max: u32 = 1024, Within(Number, 1..=65_536);
     }
 }
@@ -315,7 +314,7 @@ impl Kind<Vec<HttpVersion>> for Protocols {
         let items = reader.take_list(field)?;
         let mut protocols = Vec::new();
         for item in &items {
-            let read = item.read(|value| one_of(value, HttpVersion::NAMES), "");
+            let read = item.read(|value| choice(value, HttpVersion::NAMES), "");
             match reader.note(read) {
                 Some(protocol) if protocols.contains(&protocol) => {
                     let name = protocol.as_str();
@@ -349,15 +348,15 @@ impl Kind<Vec<HttpVersion>> for Protocols {
 }
 
 keys! { ClientTls in "replica.tls" {
-    /// In PEM: the authorities that replicas' certificates must be from.
+    /// PEM: the authorities that must have issued replicas' certificates.
     ca: FILE, "the system's authorities";
-    /// The name that certificates must be for, which is also asked for (SNI).
+    /// The name that certificates must have, also sent as SNI.
     server_name at server_name: Maybe(SERVER_NAME), "each replica's host, as it is written in `replicas`";
-    /// What the proxy shows of itself to replicas that ask, in PEM; with `replica.tls.key`.
+    /// PEM: the client certificate shown to replicas that ask. Needs `replica.tls.key`.
     certificate: FILE, "none";
     /// Its key, as `tls.certificates[].key`.
     key: FILE, "none";
-    /// `"insecure"`: whoever answers is believed to be the replica. The log warns of it.
+    /// `"insecure"`: any certificate is accepted, and the log warns.
     verify at verify: Verify;
 } }
 

@@ -32,36 +32,32 @@ const RESOURCE_MAX: usize = 64;
 settings! {
     /// Which requests are traced, and who hears of them.
     pub struct TracingSettings in "tracing" first {
-        /// The collector. Without a port it is 80 or 443; without a path spans go to `/v1/traces`.
+        /// URL of the collector. Default port: 80 or 443; default path: `/v1/traces`.
         endpoint: Described("`\"http://HOST:PORT\"`, `\"https://HOST:PORT\"`; with `protocol = \"http\"` also with a path", STRING),
             "none: nothing is traced", fixed;
     } fields {
-        /// What the collector is spoken to by: OTLP as gRPC, or as protobuf over HTTP/1.1.
+        /// OTLP over gRPC, or protobuf over HTTP/1.1.
         protocol: CollectorProtocol = CollectorProtocol::Grpc, Choice(CollectorProtocol::NAMES), fixed;
-        /// The share of requests that are sampled, drawn at random, of those that come without a
-        /// parent.
+        /// Share of the requests without a parent that are sampled.
         sample: Quantile = millionths(10_000), Any(Share);
-        /// What counts of a client's `traceparent`. `"follow"`: its trace goes on, and is sampled
-        /// if it says so. `"ignore"`: nothing, and it is taken out with `tracestate`: for clients
-        /// that are strangers.
+        /// `"follow"`: a client's `traceparent` continues and decides about sampling. `"ignore"`:
+        /// it is removed, with `tracestate`; for untrusted clients.
         parent: ParentRule = ParentRule::Follow, Choice(ParentRule::NAMES);
-        /// The name of this process in traces.
+        /// Name of this process in traces.
         service_name: String = "slackwater".to_owned(), SERVICE_NAME, fixed;
-        /// How long an export may take. It is tried again up to 4 times.
+        /// Timeout of an export. It is retried up to 4 times.
         timeout: Duration = Duration::from_secs(10), Within(Span, Duration::from_millis(10)..=MINUTE), fixed;
     } then {
-        /// Fields for the collector, such as a token: `name: value` on each line; `#` begins a
-        /// comment. Read for each export, never shown or logged. Keep it at mode 600.
+        /// Headers for the collector, such as a token: `name: value` on each line; `#` begins a
+        /// comment. Read for each export, never logged. Mode 600.
         headers_file: FILE, "none", fixed;
-        /// In PEM: the authorities that the collector's certificate must be from, where the
-        /// endpoint is `https`.
+        /// PEM: the authorities that must have issued the collector's certificate.
         ca: FILE, "the system's authorities", fixed;
-        /// In PEM: what is shown to a collector that asks. Together with `tracing.key`.
+        /// PEM: the client certificate shown to the collector. Needs `tracing.key`.
         certificate: FILE, "none", fixed;
-        /// In PEM, without a passphrase: its key.
+        /// Its key, in PEM, without a passphrase.
         key: FILE, "none", fixed;
-        /// What else is said of this process, such as `{ "deployment.environment.name" = "staging"
-        /// }`.
+        /// Further resource attributes, such as `{ "deployment.environment.name" = "staging" }`.
         resource: Described("a table of texts, at most 64", RESOURCE_SCHEMA), "`{}`", fixed;
     } also {
         /// The collector; `None`: nothing is traced, and requests go on as they came.

@@ -10,14 +10,11 @@ use http::HeaderValue;
 settings! {
     /// The keys that `serve` and `agent` have alike at the top of the file.
     pub(super) struct BeyondRequests in "" {
-        /// What becomes of [CONNECT](serve.md#tunnels), by which an HTTP/1.1 client asks for a
-        /// tunnel: 501, or it goes to a replica, which may open one. An agent has this key, too.
+        /// What happens to [CONNECT](serve.md#tunnels) requests: 501, or they are passed to a
+        /// replica.
         connect: Connect = Connect::Refuse, CONNECT;
-        /// To which protocols a client's HTTP/1.1 connection may change, by their names in
-        /// `Upgrade`. Others are not asked for: the request goes on without. `[]`: none. Before
-        /// replicas that speak HTTP/2 there are none: a request for one of these is answered with
-        /// 501. `h2c`, HTTP and TLS are refused, for requests would go on unseen in them. An agent
-        /// has this key, too.
+        /// Protocols for which `Upgrade` of an HTTP/1.1 client is passed on. Other names are
+        /// dropped. HTTP/2 replicas: 501. `h2c`, HTTP and TLS are refused.
         upgrade_protocols: Vec<HeaderValue> = vec![HeaderValue::from_static("websocket")], UPGRADES;
     }
 }

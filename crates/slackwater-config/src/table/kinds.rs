@@ -2,8 +2,9 @@
 //! told that it may be.
 
 use super::Place;
+use super::foreign_names::choice;
 use super::units::{Unit, in_prose};
-use crate::toml_reader::values::{Unfit, boolean, mismatch, name_of, one_of, quote, whole, within};
+use crate::toml_reader::values::{Unfit, boolean, mismatch, name_of, quote, whole, within};
 use crate::toml_reader::{Item, Reader};
 use core::ops::RangeInclusive;
 use http::StatusCode;
@@ -210,7 +211,7 @@ pub(crate) struct Choice<T: 'static>(pub(crate) &'static [(&'static str, T)]);
 
 impl<T: Copy + PartialEq> Kind<T> for Choice<T> {
     fn read(&self, value: &DeValue<'_>) -> Result<T, Unfit> {
-        one_of(value, self.0)
+        choice(value, self.0)
     }
 
     fn show(&self, value: &T) -> Option<String> {

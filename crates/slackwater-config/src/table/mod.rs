@@ -4,12 +4,17 @@
 //! table alone, for structs that stand elsewhere. From the tables are made what is read from a
 //! file, what is shown, the rows of `docs/reference/configuration.md` and a JSON Schema ([`rows`]).
 //! What a value may be is its [kind](kinds::Kind)'s.
+//! Names that other software has for our keys and values are in [`foreign_names`].
 
+mod foreign_names;
 mod kinds;
 mod macros;
 pub(crate) mod rows;
 mod units;
 
+pub(crate) use foreign_names::{
+    ForeignValue, KEYS as FOREIGN_NAMES, choice, choice_with, foreign_names,
+};
 pub(crate) use kinds::{
     Any, BOOLEAN, Boolean, Choice, Core, Described, FILE, Judge, Kind, LIST, Many, Maybe, Meaning,
     Or, STRING, SetOf, Status, Within, Written,

@@ -5,12 +5,14 @@
 //! [`Remark`] say what is wrong or strange, and where. What the keys are is their readers'
 //! business: `config` for `serve` and `agent`, `sim` for scenarios.
 
+mod disguise;
 mod foreign;
 mod mistake;
 mod path;
 mod reader;
 mod source;
 mod suggest;
+mod unknown;
 pub mod values;
 
 pub use foreign::Format;
@@ -18,3 +20,4 @@ pub use mistake::{Mistake, Mistakes, Place, Remark, Severity};
 pub use reader::{Flag, Item, Reader, Said, Setting};
 pub use source::{Source, read_bounded};
 pub use suggest::nearest;
+pub(crate) use suggest::{ForeignName, is_same};

@@ -5,11 +5,12 @@
 //! key that nobody asks for is unknown, and the list of all keys, which the documentation is tested
 //! against, is the list of questions.
 
+use super::disguise;
 use super::foreign::{self, Format};
 use super::mistake::{Mistake, Mistakes, Place};
 use super::path::{find, find_key, join, parent, pattern, put};
 use super::source::Source;
-use super::suggest::nearest;
+use super::suggest::ForeignName;
 use super::values::{Unfit, found};
 use core::ops::Range;
 use std::collections::BTreeSet;
@@ -100,13 +101,17 @@ pub(super) type Entry<'s> = (String, Item<'s>);
 #[derive(Debug)]
 pub struct Reader<'s> {
     source: Option<&'s Source>,
-    document: DeTable<'s>,
-    flags: Vec<Flag<'s>>,
+    pub(super) document: DeTable<'s>,
+    pub(super) flags: Vec<Flag<'s>>,
     /// What holds where neither the file nor a flag says anything.
     stand_ins: Vec<Item<'s>>,
-    /// Every field that somebody asked for.
-    asked: BTreeSet<String>,
-    mistakes: Vec<Mistake>,
+    /// Every field that was read.
+    pub(super) asked: BTreeSet<String>,
+    pub(super) mistakes: Vec<Mistake>,
+    /// Fields that are required and absent.
+    pub(super) missing: BTreeSet<String>,
+    /// What other software calls our keys.
+    pub(super) foreign_names: Vec<&'static ForeignName>,
 }
 
 impl<'s> Reader<'s> {
@@ -119,6 +124,9 @@ impl<'s> Reader<'s> {
             Some(source) => {
                 let (document, errors) = DeTable::parse_recoverable(source.text());
                 if !errors.is_empty() {
+                    if let Some(mistake) = disguise::not_toml(source) {
+                        return Err(Mistakes::new(vec![mistake]));
+                    }
                     let mistakes = errors.iter().map(|error| syntax(source, error));
                     return Err(Mistakes::new(mistakes.collect()));
                 }
@@ -153,7 +161,14 @@ impl<'s> Reader<'s> {
             stand_ins: Vec::new(),
             asked: BTreeSet::new(),
             mistakes: Vec::new(),
+            missing: BTreeSet::new(),
+            foreign_names: Vec::new(),
         }
+    }
+
+    /// Unknown keys are also looked up among names that other software has for ours.
+    pub(crate) fn suggest(&mut self, names: &'static [ForeignName]) {
+        self.foreign_names.extend(names);
     }
 
     /// The file, if there is one.
@@ -196,6 +211,7 @@ impl<'s> Reader<'s> {
     /// A key that has to be said, by the file or by a flag, and was not.
     pub fn add_missing(&mut self, field: &str, flag: &'static str, expected: &str) {
         let place = self.source.map_or(Place::Flag(flag), Self::whole);
+        self.missing.insert(field.to_owned());
         self.mistakes.push(Mistake {
             place,
             field: field.to_owned(),
@@ -205,6 +221,7 @@ impl<'s> Reader<'s> {
 
     /// A key that has to be said in the file, and was not: told at the section where it belongs.
     pub fn add_missing_key(&mut self, field: &str, expected: &str) {
+        self.missing.insert(field.to_owned());
         self.add_mistake_near(field, format!("is missing, expected {expected}"));
     }
 
@@ -227,7 +244,7 @@ impl<'s> Reader<'s> {
         Place::File(source.file().to_owned())
     }
 
-    fn place_of(&self, span: Range<usize>) -> Place {
+    pub(super) fn place_of(&self, span: Range<usize>) -> Place {
         if span == OVER {
             return Place::Override;
         }
@@ -430,145 +447,6 @@ impl<'s> Reader<'s> {
             said,
         }
     }
-
-    /// Ends the reading: keys and flags that nobody asked for are mistakes. Gives every field asked
-    /// for, and all mistakes.
-    pub fn finish(mut self) -> (Vec<String>, Vec<Mistake>) {
-        let mut unknowns = Vec::new();
-        self.note_unknowns("", &self.document, &mut unknowns);
-        self.note_unread_flags(&mut unknowns);
-        self.mistakes.append(&mut unknowns);
-        (self.asked.into_iter().collect(), self.mistakes)
-    }
-
-    /// A flag stands for one key; where the file has other keys in its place, nobody knows for
-    /// which.
-    fn note_unread_flags(&self, unknowns: &mut Vec<Mistake>) {
-        let given = self.flags.iter().filter(|flag| !flag.values.is_empty());
-        for flag in given.filter(|flag| !self.asked.contains(flag.field)) {
-            let home = self.home_of(flag.field);
-            let home = home.map_or_else(String::new, |home| format!(": {home}"));
-            unknowns.push(Mistake {
-                place: Place::Flag(flag.name),
-                field: flag.field.to_owned(),
-                message: format!("cannot be said by a flag beside this file{home}"),
-            });
-        }
-    }
-
-    /// What is in `table`, which is at `path`, and nobody asked for.
-    fn note_unknowns(&self, path: &str, table: &DeTable<'s>, unknowns: &mut Vec<Mistake>) {
-        for (key, value) in table {
-            let field = join(path, key.get_ref());
-            let shape = pattern(&field);
-            let asked_inside = |opening: &str| {
-                let inside = format!("{shape}{opening}");
-                let mut behind = self.asked.range(inside.clone()..);
-                behind
-                    .next()
-                    .is_some_and(|asked| asked.starts_with(&inside))
-            };
-            let (has_keys, has_elements) = (asked_inside("."), asked_inside("[]"));
-            match value.get_ref() {
-                DeValue::Table(table) if has_keys => self.note_unknowns(&field, table, unknowns),
-                DeValue::Array(elements) if has_elements => {
-                    self.note_unknown_elements(&field, elements, unknowns);
-                }
-                _ if self.asked.contains(&shape) => {}
-                other if has_keys || has_elements => {
-                    unknowns.push(self.not_a_section(&field, value.span(), other, has_elements));
-                }
-                other => unknowns.push(Mistake {
-                    place: self.place_of(key.span()),
-                    message: self.unknown(path, key.get_ref(), other.is_table()),
-                    field,
-                }),
-            }
-        }
-    }
-
-    fn note_unknown_elements(
-        &self,
-        list: &str,
-        elements: &[Spanned<DeValue<'s>>],
-        unknowns: &mut Vec<Mistake>,
-    ) {
-        let may_be_values = self.asked.contains(&pattern(list));
-        for (number, element) in elements.iter().enumerate() {
-            let field = format!("{list}[{number}]");
-            match element.get_ref() {
-                DeValue::Table(table) => self.note_unknowns(&field, table, unknowns),
-                _ if may_be_values => {}
-                other => unknowns.push(self.not_a_section(list, element.span(), other, true)),
-            }
-        }
-    }
-
-    fn not_a_section(
-        &self,
-        field: &str,
-        span: Range<usize>,
-        value: &DeValue<'_>,
-        is_list: bool,
-    ) -> Mistake {
-        let section = match is_list {
-            true => format!("tables [[{}]]", pattern(field).replace("[]", "")),
-            false if field.contains('[') => "a table".to_owned(),
-            false => format!("a section [{field}]"),
-        };
-        Mistake {
-            place: self.place_of(span),
-            field: field.to_owned(),
-            message: format!("found {}, expected {section}", found(value)),
-        }
-    }
-
-    /// What to say of a key in the table at `path` that nobody asked for.
-    fn unknown(&self, path: &str, key: &str, is_table: bool) -> String {
-        let kind = if is_table && path.is_empty() {
-            "section"
-        } else {
-            "key"
-        };
-        let prefix = join(&pattern(path), "");
-        let known = (self.asked.iter()).filter_map(|field| field.strip_prefix(prefix.as_str()));
-        let mut names: Vec<_> = known.map(top).collect();
-        names.sort_unstable();
-        names.dedup();
-        if let Some(home) = self.home_of(key) {
-            return format!("unknown {kind} here, {home}");
-        }
-        match nearest(key, names.iter().copied()) {
-            Some(near) => format!("unknown {kind}, did you mean {near:?}?"),
-            None => format!("unknown {kind}, expected one of {}", names.join(", ")),
-        }
-    }
-
-    /// Where a key or a section of that name belongs, if it exists somewhere.
-    fn home_of(&self, name: &str) -> Option<String> {
-        let plain = || self.asked.iter().filter(|field| !field.contains('['));
-        let key = plain().find_map(|field| section_before(field, name));
-        let inside = format!(".{name}.");
-        let home = key.or_else(|| plain().find_map(|field| Some(field.split_once(&inside)?.0)))?;
-        Some(match home {
-            "" => format!("{name:?} belongs at the top, above all sections"),
-            section => format!("{name:?} belongs in [{section}]"),
-        })
-    }
-}
-
-/// What stands before `key` in a field that ends with it.
-fn section_before<'f>(field: &'f str, key: &str) -> Option<&'f str> {
-    let before = field.strip_suffix(key)?;
-    if before.is_empty() {
-        return Some(before);
-    }
-    before.strip_suffix('.')
-}
-
-/// A field's section, or the field itself where it has none.
-fn top(field: &str) -> &str {
-    field.split(['.', '[']).next().unwrap_or(field)
 }
 
 fn syntax(source: &Source, error: &toml::de::Error) -> Mistake {

@@ -1,8 +1,36 @@
-//! "Did you mean": the known name nearest to one that is not known.
+//! "Did you mean": the known name nearest to one that is not known, and names that other software
+//! has for ours.
 
-/// The nearest of `names`, if it is near enough to be meant: at most a third of its letters differ,
-/// and at least one may.
+/// A key under the names that other software, or an older release, has for it.
+#[derive(Debug)]
+pub(crate) struct ForeignName {
+    /// The sections in which the names mean this key, as patterns; `""` is the top of the file or
+    /// of a service. Without any: everywhere.
+    pub(crate) within: &'static [&'static str],
+    /// What the key is called elsewhere.
+    pub(crate) names: &'static [&'static str],
+    /// The key here with its section, as a pattern.
+    pub(crate) key: &'static str,
+    /// A value of it in TOML.
+    pub(crate) example: &'static str,
+}
+
+impl ForeignName {
+    /// Whether `name` means this key in `section`.
+    pub(super) fn is_meant(&self, section: &str, name: &str) -> bool {
+        let is_here = self.within.is_empty() || self.within.contains(&section);
+        is_here && self.names.iter().any(|known| is_same(known, name))
+    }
+}
+
+/// The name of `names` that is meant: spelled in another way, with its words in another order, or
+/// the nearest one of which at most a third of the letters differ, and at least one may.
 pub fn nearest<'n>(name: &str, names: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
+    let names: Vec<_> = names.into_iter().collect();
+    let alike = |known: &&&str| is_same(known, name) || has_same_words(known, name);
+    if let Some(known) = names.iter().find(alike) {
+        return Some(known);
+    }
     names
         .into_iter()
         .map(|known| (distance(name, known), known))
@@ -11,10 +39,53 @@ pub fn nearest<'n>(name: &str, names: impl IntoIterator<Item = &'n str>) -> Opti
         .map(|(_, known)| known)
 }
 
+/// Whether two names differ in capitals and in what stands between their words at most:
+/// `leastConn`, `least-conn` and `LEAST_CONN` are one name.
+pub(crate) fn is_same(one: &str, other: &str) -> bool {
+    let letters = |name: &str| {
+        let letters = name.chars().filter(|letter| !is_separator(*letter));
+        letters
+            .flat_map(char::to_lowercase)
+            .take(LETTERS_MAX)
+            .collect::<String>()
+    };
+    !one.is_empty() && letters(one) == letters(other)
+}
+
+/// Whether two names have the same words, in whatever order: `max_attempts` is `attempts_max`.
+pub(super) fn has_same_words(one: &str, other: &str) -> bool {
+    let (one, other) = (words(one), words(other));
+    one.len() > 1 && one == other
+}
+
+/// The words of a name, in order of the alphabet; each capital behind a small letter begins one.
+fn words(name: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut was_small = false;
+    for letter in name.chars().take(LETTERS_MAX) {
+        if is_separator(letter) || letter.is_uppercase() && was_small {
+            words.push(String::new());
+        }
+        was_small = letter.is_lowercase();
+        if let Some(word) = words.last_mut().filter(|_| !is_separator(letter)) {
+            word.extend(letter.to_lowercase());
+        }
+    }
+    words.sort_unstable();
+    words
+}
+
+fn is_separator(letter: char) -> bool {
+    matches!(letter, '_' | '-' | ' ')
+}
+
+/// Longer names than this are cut before they are compared: they are near to none of ours, and
+/// would take long.
+const LETTERS_MAX: usize = 64;
+
 /// How many letters have to be put in, taken out, replaced or swapped with their neighbour.
 fn distance(one: &str, other: &str) -> usize {
-    // A name that is long enough to make this slow is not near to any of ours.
-    let short = |name: &str| name.chars().take(64).collect::<String>();
+    let short = |name: &str| name.chars().take(LETTERS_MAX).collect::<String>();
     strsim::osa_distance(&short(one), &short(other))
 }
 
@@ -41,10 +112,15 @@ mod tests {
 
     #[test]
     fn only_near_names_are_meant() {
-        let names = ["listen", "policy", "replicas", "replica"];
+        let names = ["listen", "policy", "replicas", "replica", "attempts_max"];
         assert_eq!(nearest("replicsa", names), Some("replicas"));
         assert_eq!(nearest("replcia", names), Some("replica"));
+        assert_eq!(nearest("max-attempts", names), Some("attempts_max"));
+        assert_eq!(nearest("attemptsMax", names), Some("attempts_max"));
+        assert_eq!(nearest("maxAttempts", names), Some("attempts_max"));
+        assert_eq!(nearest("LISTEN", names), Some("listen"));
         assert_eq!(nearest("listen_address", names), None);
+        assert_eq!(nearest("max_max", names), None);
         assert_eq!(nearest("", names), None);
     }
 }

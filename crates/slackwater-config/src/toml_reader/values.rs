@@ -4,6 +4,7 @@
 //! exactly 100,000 millionths. A value of the right kind that is too large for its type, or
 //! negative, comes back as [`Unfit::Range`]; the caller knows the range and tells it.
 
+use super::suggest::{is_same, nearest};
 use core::num::NonZeroU16;
 use core::ops::RangeInclusive;
 use core::time::Duration;
@@ -254,14 +255,31 @@ pub fn show_bytes(bytes: u32) -> String {
 
 /// One of a few names.
 pub fn one_of<T: Copy>(value: &DeValue<'_>, names: &[(&str, T)]) -> Result<T, Unfit> {
-    let list = || {
-        let quoted: Vec<_> = names.iter().map(|(name, _)| format!("{name:?}")).collect();
-        format!("one of {}", quoted.join(", "))
-    };
-    let text = value.as_str().ok_or_else(|| mismatch(value, &list()))?;
-    (names.iter().find(|(name, _)| *name == text))
-        .map(|&(_, value)| value)
-        .ok_or_else(|| mismatch(value, &list()))
+    let list = expected_one_of(names);
+    let text = value.as_str().ok_or_else(|| mismatch(value, &list))?;
+    if let Some(&(_, value)) = names.iter().find(|(name, _)| *name == text) {
+        return Ok(value);
+    }
+    let near = nearest(text, names.iter().map(|(name, _)| *name));
+    // Between names such as h2 and h3, or 1.1 and 1.2, one letter is all the difference.
+    let near = near.filter(|near| near.len() > 3 || is_same(near, text));
+    Err(match near {
+        Some(near) => meant(text, near, names),
+        None => mismatch(value, &list),
+    })
+}
+
+/// A text that is none of the names, and probably means `near`.
+pub(crate) fn meant<T>(text: &str, near: &str, names: &[(&str, T)]) -> Unfit {
+    let list = expected_one_of(names);
+    Unfit::Other(format!(
+        "found {text:?}, did you mean {near:?}? expected {list}"
+    ))
+}
+
+fn expected_one_of<T>(names: &[(&str, T)]) -> String {
+    let quoted: Vec<_> = names.iter().map(|(name, _)| format!("{name:?}")).collect();
+    format!("one of {}", quoted.join(", "))
 }
 
 /// What [`one_of`] reads as this value.

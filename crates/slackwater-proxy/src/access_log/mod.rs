@@ -6,7 +6,7 @@
 //!
 //! What clients sent is escaped, so that nobody can write a line of his own into the log.
 //! `Authorization` and `Cookie` are never logged, query strings only if asked for. The forms of a
-//! line are documented in `docs/how-to/operations.md`.
+//! line are documented in `docs/reference/access-log.md`.
 
 mod line;
 mod lines;

@@ -41,6 +41,7 @@ impl Directory for Names {
 pub(super) fn settings(change: impl FnOnce(&mut DecisionSettings)) -> DecisionSettings {
     let mut settings = DecisionSettings {
         sample: Quantile::ZERO,
+        failed: Some(false),
         ..DecisionSettings::default()
     };
     change(&mut settings);
@@ -183,7 +184,7 @@ fn a_share_is_drawn() {
 #[test]
 fn the_failed_the_slow_and_those_that_ask_are_kept_where_they_are_to_be() {
     let get = || Request::get("/");
-    let failed = settings(|it| it.failed = true);
+    let failed = settings(|it| it.failed = Some(true));
     assert!(is_kept(&failed, get(), 500));
     assert!(!is_kept(&failed, get(), 404));
     let slow = settings(|it| it.slower_than = Some(Duration::ZERO));
@@ -196,14 +197,14 @@ fn the_failed_the_slow_and_those_that_ask_are_kept_where_they_are_to_be() {
     let none = settings(|_| {});
     assert!(!is_kept(&none, get().header(ASKS, "1"), 500));
     assert!(!none.keeps_any() && failed.keeps_any() && slow.keeps_any() && asked.keeps_any());
-    assert!(!settings(|it| (it.failed, it.capacity) = (true, 0)).keeps_any());
+    assert!(!settings(|it| (it.failed, it.capacity) = (Some(true), 0)).keeps_any());
     assert!(DecisionSettings::default().keeps_any());
 }
 
 #[test]
 fn why_a_request_is_kept_is_told() {
     let all = settings(|it| {
-        (it.sample, it.failed, it.header) = (Quantile::ONE, true, Some(ASKS));
+        (it.sample, it.failed, it.header) = (Quantile::ONE, Some(true), Some(ASKS));
         it.slower_than = Some(Duration::from_hours(1));
     });
     for (request, status, why) in [
@@ -303,7 +304,7 @@ fn a_slow_request_is_one_whose_client_waits_for_its_answer_and_not_one_that_is_l
 
 #[test]
 fn a_burst_of_failures_leaves_room_for_what_is_kept_for_another_reason() {
-    let all = settings(|it| (it.sample, it.failed) = (Quantile::ONE, true));
+    let all = settings(|it| (it.sample, it.failed) = (Quantile::ONE, Some(true)));
     let by_number = Arc::new(Ring::new(4, 1 << 20));
     let recorder_of = recorder(&all, &by_number);
     let play = |id: &str, status| {
@@ -326,7 +327,7 @@ fn a_burst_of_failures_leaves_room_for_what_is_kept_for_another_reason() {
 
 #[test]
 fn bytes_are_shared_like_places() {
-    let all = settings(|it| (it.sample, it.failed) = (Quantile::ONE, true));
+    let all = settings(|it| (it.sample, it.failed) = (Quantile::ONE, Some(true)));
     let size = {
         let ring = roomy();
         play(

@@ -17,6 +17,7 @@ use slackwater_core::draw::{SplitMix64, below};
 use slackwater_http::proxy_protocol::Version;
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::time::SystemTime;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinHandle;
 
@@ -45,6 +46,8 @@ pub(crate) struct ReplicaHealth {
     pub(crate) came_back: u64,
     /// Why the last check failed that did.
     pub(crate) last_failure: Option<String>,
+    /// When the last check ended.
+    pub(crate) checked_at: Option<SystemTime>,
 }
 
 /// What has been found out about a service's replicas, by their addresses.
@@ -159,6 +162,7 @@ impl Checker {
                 _ => (),
             }
             own.verdict = verdict;
+            own.checked_at = Some(SystemTime::now());
             match failure {
                 None => own.checks_passed += 1,
                 Some(why) => {

@@ -4,6 +4,7 @@
 //! several. How it comes from one configuration to another is in `reload`, where its fleets come
 //! from in `sources`, what is told of it in `status`.
 
+mod entry;
 mod reload;
 mod same_listeners;
 mod sources;

@@ -3,6 +3,7 @@
 //! Facts are read straight from each worker's balancers (a short lock, taken now and then) and
 //! counts; no worker has to answer anything, so the status comes also when workers are busy.
 
+use super::entry::Entry;
 use super::tls::Tls;
 use crate::access_log::Switch;
 use crate::forward::{ConnectionCounts, unreadable_requests};
@@ -19,7 +20,7 @@ use slackwater_telemetry::facts::{
 };
 use slackwater_telemetry::latency_histogram::Latencies;
 use slackwater_telemetry::replica_state::Standing;
-use slackwater_telemetry::state_tracker::{StateChange, StateTracker};
+use slackwater_telemetry::state_tracker::{News, StateTracker};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 use tokio::sync::watch;
@@ -45,6 +46,8 @@ pub struct Workers {
     services: Mutex<Arc<[ServiceParts]>>,
     reloads: Mutex<ReloadFacts>,
     tls: Mutex<Option<(Tls, Arc<Config>)>>,
+    /// Listeners and routes of that configuration.
+    entry: Mutex<Entry>,
     /// Of each worker.
     counts: Vec<ListenerCounts>,
     /// `None`: there is none.
@@ -110,6 +113,8 @@ impl Workers {
     /// What is spoken by, with the configuration that says where.
     pub(crate) fn set_tls(&self, tls: &Tls, config: &Arc<Config>) {
         let place = self.tls.lock();
+        let entry = self.entry.lock();
+        *entry.unwrap_or_else(PoisonError::into_inner) = Entry::of(config);
         let now = (tls.clone(), Arc::clone(config));
         *place.unwrap_or_else(PoisonError::into_inner) = Some(now);
     }
@@ -128,10 +133,10 @@ impl Workers {
         })
     }
 
-    /// The replicas whose state is another one than when this was last called.
-    pub fn state_changes(&self) -> Vec<StateChange> {
+    /// What has happened to replicas and services since this was last called.
+    pub fn state_news(&self) -> News {
         self.service_facts();
-        self.states.take_changes()
+        self.states.take_news()
     }
 }
 
@@ -142,10 +147,14 @@ impl StatusSource for Workers {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clone();
+        let entry = self.entry.lock();
+        let entry = entry.unwrap_or_else(PoisonError::into_inner).clone();
         let unreadable: Vec<_> = self.counts.iter().map(|it| &*it.unreadable).collect();
         Facts {
             role: "serve",
             services: self.service_facts(),
+            listeners: entry.listeners,
+            routes: entry.routes,
             certificates: tls
                 .as_ref()
                 .map_or_else(Vec::new, |(tls, _)| tls.certificates()),
@@ -184,6 +193,7 @@ impl ServiceParts {
             discovery: Some(self.discovery.state()),
             replicas: self.replicas(&fleet),
             workers: self.views.iter().map(|view| view.facts(&fleet)).collect(),
+            ..ServiceFacts::default()
         }
     }
 
@@ -222,5 +232,11 @@ fn facts(health: &ReplicaHealth) -> HealthFacts {
         went_down: health.went_down,
         came_back: health.came_back,
         last_failure: health.last_failure.clone(),
+        checked_at_ms: health.checked_at.map(since_1970_ms),
     }
+}
+
+fn since_1970_ms(at: SystemTime) -> u64 {
+    let since = at.duration_since(SystemTime::UNIX_EPOCH);
+    u64::try_from(since.unwrap_or_default().as_millis()).unwrap_or(u64::MAX)
 }

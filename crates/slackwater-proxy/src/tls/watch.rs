@@ -204,6 +204,7 @@ fn facts(followed: &[Followed]) -> Vec<CertificateFacts> {
         (followed.identities.iter()).map(|identity| CertificateFacts {
             purpose: followed.purpose.clone(),
             file: identity.file.display().to_string(),
+            names: identity.names.clone(),
             expires_s: identity.validity.map(|validity| validity.not_after_s),
         })
     });

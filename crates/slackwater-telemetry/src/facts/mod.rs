@@ -4,12 +4,17 @@
 //! terms (counters, snapshots, replica ids of each worker); `admin` turns them into what people and
 //! programs read.
 
+mod entry;
 pub mod latency;
+mod recent;
 
+pub use entry::{ListenerFacts, RouteFacts, RouteService};
 pub use latency::{LatencyFacts, RESPONSE_CLASSES, ResponseClass, ServiceExemplars};
+pub use recent::RecentFacts;
 
+use crate::attempt_failure::AttemptEvidence;
 use crate::latency_histogram::Latencies;
-use crate::replica_state::Standing;
+use crate::replica_state::{ServiceStanding, Standing};
 use crate::trace::SpanCounts;
 use core::ops::AddAssign;
 use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -58,6 +63,10 @@ pub struct Facts {
     pub role: &'static str,
     /// The fleets, in the order of the configuration.
     pub services: Vec<ServiceFacts>,
+    /// Where clients connect.
+    pub listeners: Arc<[ListenerFacts]>,
+    /// Which requests go where: the first that matches decides.
+    pub routes: Arc<[RouteFacts]>,
     /// The certificates that it shows, to clients and to replicas.
     pub certificates: Vec<CertificateFacts>,
     /// How handshakes ended at each listener that speaks TLS.
@@ -201,6 +210,8 @@ pub struct CertificateFacts {
     pub purpose: String,
     /// Its file.
     pub file: String,
+    /// The DNS names that it is for.
+    pub names: Vec<String>,
     /// Its last second, from 1970 on; `None` where that cannot be read.
     pub expires_s: Option<i64>,
 }
@@ -241,6 +252,11 @@ pub struct ServiceFacts {
     pub replicas: Vec<ReplicaFacts>,
     /// Each worker's own knowledge of it.
     pub workers: Vec<WorkerFacts>,
+    /// Whether all of its replicas fail. This and the next are filled in by a
+    /// [`StateTracker`](crate::state_tracker::StateTracker).
+    pub standing: ServiceStanding,
+    /// What became of its requests in the last seconds.
+    pub recent: RecentFacts,
 }
 
 /// Who a replica is.
@@ -294,6 +310,8 @@ pub struct HealthFacts {
     pub came_back: u64,
     /// Why the last one that failed did.
     pub last_failure: Option<String>,
+    /// When the last check ended, in milliseconds since 1970; `None` before the first.
+    pub checked_at_ms: Option<u64>,
 }
 
 /// What one worker knows. The two lists follow the order of [`ServiceFacts::replicas`]; a missing
@@ -307,6 +325,8 @@ pub struct WorkerFacts {
     pub tier: Option<u8>,
     /// How its requests to each replica ended.
     pub requests: Vec<RequestCounts>,
+    /// Whether its attempts at each replica get a response.
+    pub evidence: Vec<AttemptEvidence>,
     /// What became of its requests before a replica had them.
     pub admission: AdmissionCounts,
     /// The line before the service; `None` where everybody may come in.

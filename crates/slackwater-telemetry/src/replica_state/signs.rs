@@ -1,6 +1,7 @@
 //! The facts that decide a replica's state, merged over workers, and the rule by which they do.
 
 use super::{ReplicaState, Why};
+use crate::attempt_failure::Failing;
 use core::time::Duration;
 use slackwater_core::policy::HealthState;
 
@@ -22,6 +23,8 @@ pub struct Signs {
     pub drained: bool,
     /// It reports that it takes no new requests.
     pub draining: bool,
+    /// Attempts at it, the last in a row over all workers, got no response.
+    pub failing: Option<Failing>,
     /// It has answered probes and does not any more, while others do.
     pub unreachable: bool,
     /// It answers no probes.
@@ -57,8 +60,9 @@ pub struct HealthSigns {
 }
 
 impl Signs {
-    /// The state, and why. Of several the first in this order wins: `disabled`, `down`, `draining`,
-    /// `unreachable`, `ejected`, `limited`, `warming_up`, `unprobed`, `available`.
+    /// The state, and why. Of several the first in this order wins: `disabled`, `down` by checks,
+    /// `draining`, `down` by attempts, `unreachable`, `ejected`, `limited`, `warming_up`,
+    /// `unprobed`, `available`.
     pub fn state(&self) -> (ReplicaState, Why) {
         use ReplicaState::{
             Available, Disabled, Down, Draining, Ejected, Limited, Unprobed, Unreachable, WarmingUp,
@@ -78,6 +82,10 @@ impl Signs {
         }
         if self.draining {
             return (Draining, Why::ReportsDraining);
+        }
+        // More specific than what probes and the policy's own judgement say of the same trouble.
+        if let Some(failing) = self.failing.as_ref().filter(|it| it.is_down()) {
+            return (Down, Why::NoResponse(failing.last.kind));
         }
         if self.unreachable {
             return (Unreachable, Why::ProbesTimeOut);

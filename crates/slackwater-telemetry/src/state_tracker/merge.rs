@@ -1,6 +1,7 @@
 //! The facts that decide replicas' states, merged over workers: a sign holds as soon as one worker
 //! finds it so, numbers are means.
 
+use crate::attempt_failure::Failing;
 use crate::facts::{ReplicaFacts, ServiceFacts, WorkerFacts};
 use crate::replica_state::{HealthSigns, Signs};
 use core::time::Duration;
@@ -37,8 +38,10 @@ pub(super) fn signs(service: &ServiceFacts) -> Vec<Signs> {
             healths.extend(parts.healths(ids));
         }
     }
-    for (signs, healths) in all.iter_mut().zip(&healths) {
+    for (place, (signs, healths)) in all.iter_mut().zip(&healths).enumerate() {
         signs.health = health(healths);
+        let evidence = service.workers.iter();
+        signs.failing = Failing::of(evidence.filter_map(|worker| worker.evidence.get(place)));
     }
     let healths = || all.iter().filter_map(|signs| signs.health.as_ref());
     let success = median(healths().map(|it| it.success_millionths)).unwrap_or(0);

@@ -196,11 +196,9 @@ async fn whole(answer: Response<Incoming>, bytes_max: usize) -> Result<Bytes, Fa
     Ok(body.to_bytes())
 }
 
-#[cfg(test)]
-#[cfg(feature = "top")]
+#[cfg(all(test, feature = "top"))]
 mod tests {
-    use super::super::stream::{Stream, json};
-    use super::super::address;
+    use super::super::{Stream, address, json};
     use super::*;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpListener;

@@ -8,8 +8,11 @@ use core::fmt::Write as _;
 use core::time::Duration;
 use serde::Deserialize;
 use slackwater_admin::{Meaning, Overrides, Reloaded, ReplicaOverridden, SettingsChanged};
+use slackwater_telemetry::attempt_failure::FailureFacts;
 use slackwater_telemetry::date::Date;
-use std::time::UNIX_EPOCH;
+use slackwater_telemetry::facts::RecentFacts;
+use slackwater_telemetry::problems::Problem;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// What is written where nothing is said.
 const NOTHING: &str = "–";
@@ -22,6 +25,9 @@ pub(super) struct Status {
     process: u32,
     phase: String,
     uptime_ms: u64,
+    /// This is absent from earlier versions, as is all else that has a default.
+    #[serde(default)]
+    problems: Vec<Problem>,
     overrides: Option<Changes>,
     reloads: Option<Reloads>,
     services: Vec<Service>,
@@ -44,6 +50,7 @@ struct Reloads {
 struct Service {
     name: String,
     policy: String,
+    recent: Option<RecentFacts>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -57,7 +64,27 @@ pub(super) struct Replica {
     since_ms: Option<u64>,
     why: Option<String>,
     share_percent: Option<u32>,
+    failure: Option<FailureFacts>,
     in_flight: u64,
+    #[serde(default)]
+    requests: Requests,
+}
+
+/// What became of attempts at a replica, since the start.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Requests {
+    sent: u64,
+    connect_failures: u64,
+    timeouts: u64,
+    broken: u64,
+    responses_5xx: u64,
+}
+
+impl Requests {
+    const fn failed(&self) -> u64 {
+        self.connect_failures + self.timeouts + self.broken + self.responses_5xx
+    }
 }
 
 impl Replica {
@@ -70,6 +97,20 @@ impl Replica {
     /// Requests that this process has there.
     pub(super) const fn in_flight(&self) -> u64 {
         self.in_flight
+    }
+
+    /// Why it is in its state, with the attempts that failed in a row.
+    fn why(&self, now: SystemTime) -> String {
+        let why = shown(self.why.as_ref());
+        let Some(failure) = &self.failure else {
+            return why;
+        };
+        let (row, last) = (count(failure.in_a_row), ago(failure.last_at_ms, now));
+        let failed = format!("{row} failed in a row, the last {last}");
+        match &self.why {
+            Some(_) => format!("{why}; {failed}"),
+            None => failed,
+        }
     }
 
     /// Its state, with the share where it is not all.
@@ -92,6 +133,10 @@ pub(super) fn status(status: &Status, address: &str) -> String {
         status.process,
         clean(&status.phase),
     );
+    let now = SystemTime::now();
+    for problem in &status.problems {
+        add_problem(&mut text, problem, now);
+    }
     // Writing to a string cannot fail.
     let _ = match &status.overrides {
         Some(Changes {
@@ -117,9 +162,10 @@ pub(super) fn status(status: &Status, address: &str) -> String {
     for service in &status.services {
         let _ = writeln!(
             text,
-            "\n{}: {}",
+            "\n{}: {}{}",
             clean(&service.name),
-            clean(&service.policy)
+            clean(&service.policy),
+            service.recent.as_ref().map_or_else(String::new, recent),
         );
         let replicas = status.replicas.iter();
         let rows = replicas.filter(|it| it.service == service.name).map(|it| {
@@ -128,9 +174,11 @@ pub(super) fn status(status: &Status, address: &str) -> String {
                 clean(&it.address),
                 it.state(),
                 date(it.since_ms),
-                shown(it.why.as_ref()),
+                it.why(now),
                 count(it.weight.into()),
                 count(it.in_flight),
+                count(it.requests.sent),
+                count(it.requests.failed()),
             ]
         });
         let heads = [
@@ -141,10 +189,72 @@ pub(super) fn status(status: &Status, address: &str) -> String {
             "WHY",
             "WEIGHT",
             "IN FLIGHT",
+            "ATTEMPTS",
+            "FAILED",
         ];
         text += &text_table(heads, rows, 5);
     }
     text
+}
+
+/// A problem, and what to do about it.
+fn add_problem(text: &mut String, problem: &Problem, now: SystemTime) {
+    let mark = if problem.severe { "PROBLEM" } else { "problem" };
+    let service = problem.service.as_deref().map(clean);
+    let service = service.map_or_else(String::new, |service| format!("{service}: "));
+    let since = problem.since_ms.map(|since_ms| clock(age(since_ms, now)));
+    let since = since.map_or_else(String::new, |since| format!(", for {since}"));
+    // Writing to a string cannot fail.
+    let _ = writeln!(text, "{mark}: {service}{}{since}", clean(&problem.what));
+    if !problem.remedy.is_empty() {
+        let _ = writeln!(text, "         {}", clean(&problem.remedy));
+    }
+}
+
+/// Requests of late, and which errors there were.
+fn recent(recent: &RecentFacts) -> String {
+    let mut text = format!(", {:.1} requests/s", recent.rate());
+    let errors = [
+        ("answered 5xx", recent.responses_5xx),
+        ("gRPC failures", recent.grpc_failed),
+        ("broken off", recent.broken),
+    ];
+    let attempts = [
+        ("without a connection", recent.attempts_unconnected),
+        ("timed out", recent.attempts_timed_out),
+        ("broken", recent.attempts_broken),
+    ];
+    let listed = |kinds: &[(&str, u64)]| {
+        let some = kinds.iter().filter(|(_, number)| *number > 0);
+        let each = some.map(|(what, number)| format!("{} {what}", count(*number)));
+        each.collect::<Vec<_>>().join(", ")
+    };
+    let seconds = recent.span_ms.div_ceil(1_000);
+    let (errors, attempts) = (listed(&errors), listed(&attempts));
+    // Writing to a string cannot fail.
+    let _ = if recent.failed > 0 {
+        let percent = recent.failed_percent();
+        write!(
+            text,
+            ", {percent} % failed in the last {seconds} s: {errors}"
+        )
+    } else {
+        write!(text, ", none failed in the last {seconds} s")
+    };
+    if !attempts.is_empty() {
+        let _ = write!(text, "; attempts: {attempts}");
+    }
+    text
+}
+
+fn ago(at_ms: u64, now: SystemTime) -> String {
+    format!("{} ago", clock(age(at_ms, now)))
+}
+
+fn age(at_ms: u64, now: SystemTime) -> Duration {
+    let at = UNIX_EPOCH.checked_add(Duration::from_millis(at_ms));
+    let since = at.and_then(|at| now.duration_since(at).ok());
+    since.unwrap_or_default()
 }
 
 /// What is in force of one replica.
@@ -346,6 +456,12 @@ mod tests {
             process: 1,
             phase: nasty.clone(),
             uptime_ms: 61_000,
+            problems: vec![Problem {
+                service: Some(nasty.clone()),
+                what: nasty.clone(),
+                remedy: nasty.clone(),
+                ..Problem::default()
+            }],
             overrides: None,
             reloads: Some(Reloads {
                 failure: Some(nasty.clone() + "\n" + &nasty),
@@ -353,6 +469,7 @@ mod tests {
             services: vec![Service {
                 name: nasty.clone(),
                 policy: nasty.clone(),
+                recent: None,
             }],
             replicas: vec![Replica {
                 service: nasty.clone(),
@@ -363,7 +480,9 @@ mod tests {
                 since_ms: Some(1_500),
                 why: Some(nasty.clone()),
                 share_percent: Some(12),
+                failure: None,
                 in_flight: 3,
+                requests: Requests::default(),
             }],
         };
         let meaning = Meaning {
@@ -384,5 +503,49 @@ mod tests {
             let is_unsafe = |letter: &char| letter.is_control() && *letter != '\n';
             assert_eq!(text.chars().find(is_unsafe), None, "{text}");
         }
+    }
+
+    #[test]
+    fn a_service_says_its_rate_and_its_errors_by_kind() {
+        let quiet = RecentFacts {
+            span_ms: 10_000,
+            requests: 25,
+            ..RecentFacts::default()
+        };
+        assert_eq!(
+            recent(&quiet),
+            ", 2.5 requests/s, none failed in the last 10 s"
+        );
+        let failing = RecentFacts {
+            failed: 5,
+            responses_5xx: 4,
+            broken: 1,
+            attempts_unconnected: 12,
+            ..quiet
+        };
+        assert_eq!(
+            recent(&failing),
+            ", 2.5 requests/s, 20 % failed in the last 10 s: 4 answered 5xx, 1 broken off; \
+             attempts: 12 without a connection"
+        );
+    }
+
+    #[test]
+    fn a_problem_says_since_when_and_what_to_do() {
+        let problem = Problem {
+            severe: true,
+            service: Some("web".to_owned()),
+            what: "all 3 replicas fail: connection refused".to_owned(),
+            since_ms: Some(1_000),
+            remedy: "start the server".to_owned(),
+            ..Problem::default()
+        };
+        let mut text = String::new();
+        add_problem(&mut text, &problem, UNIX_EPOCH + Duration::from_secs(13));
+        assert_eq!(
+            text,
+            "PROBLEM: web: all 3 replicas fail: connection refused, for 0:12\n         \
+             start the server\n"
+        );
     }
 }

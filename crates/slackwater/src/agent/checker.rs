@@ -1,8 +1,9 @@
 //! Goes and looks whether the server is there: the only one who connects for that purpose, so
 //! nothing piles up.
 //!
-//! While the agent is withdrawn it tries again and again, first after 50 ms, then after twice as
-//! long each time up to 1 s. While all is well, it connects only when the server has given no
+//! While the agent is withdrawn, or in doubt after a connection that failed, it tries again and
+//! again, first after 50 ms, then after twice as long each time up to 1 s. While all is well, it
+//! connects only when the server has given no
 //! response for a whole interval; so a busy server is never bothered, and a dead one without
 //! traffic is found as well. A check is a connection, opened and closed: what the server makes of
 //! it beyond that is not asked.
@@ -22,7 +23,10 @@ pub(super) async fn first_look<C>(presence: &Presence, connect: C)
 where
     C: AsyncFn() -> io::Result<()>,
 {
-    note(presence, connect().await);
+    match connect().await {
+        Ok(()) => presence.find(),
+        Err(error) => presence.withdraw(&error),
+    }
 }
 
 /// Keeps `presence` true for ever. `connect` opens a connection and closes it, and ends by itself
@@ -42,10 +46,19 @@ async fn wait_for_loss(
     interval: Duration,
     connect: &impl AsyncFn() -> io::Result<()>,
 ) {
-    let mut silent_looks = 0;
+    let (mut silent_looks, mut pause) = (0, PAUSE_MIN);
     while !presence.is_withdrawn() {
+        if presence.is_doubted() {
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(PAUSE_MAX);
+            if presence.is_doubted() {
+                note(presence, connect().await);
+            }
+            continue;
+        }
+        pause = PAUSE_MIN;
         tokio::select! {
-            () = presence.lost() => return,
+            () = presence.lost() => continue,
             () = tokio::time::sleep(interval / LOOKS_PER_INTERVAL) => (),
         }
         silent_looks = if presence.has_answered() {
@@ -131,11 +144,14 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_dead_server_without_traffic_is_found_within_the_interval() {
+    async fn a_dead_server_without_traffic_is_found_soon_after_the_interval() {
         let (presence, server) = (presence(), Server::new(false));
         run(&presence, &server, async {
             pass(999).await;
-            assert!(!presence.is_withdrawn());
+            assert!(!presence.is_doubted());
+            // The look at 1 s fails, and so do those 50 and 150 ms later.
+            pass(150).await;
+            assert!(presence.is_doubted() && !presence.is_withdrawn());
             pass(2).await;
             assert!(presence.is_withdrawn());
         })
@@ -147,7 +163,7 @@ mod tests {
         let (presence, server) = (presence(), Server::new(true));
         run(&presence, &server, async {
             for _ in 0..20 {
-                presence.note_answer();
+                presence.note_answer(false);
                 pass(500).await;
             }
             assert!(server.tries_ms.borrow().is_empty());
@@ -165,7 +181,7 @@ mod tests {
         let (presence, server) = (presence(), Server::new(false));
         run(&presence, &server, async {
             pass(100).await;
-            presence.lose(&io::ErrorKind::ConnectionRefused.into());
+            presence.withdraw(&io::ErrorKind::ConnectionRefused.into());
             pass(4_600).await;
             // However many requests report the same, it is one task that tries.
             assert_eq!(
@@ -177,10 +193,27 @@ mod tests {
             assert!(!presence.is_withdrawn());
             // And the next loss begins with short pauses again.
             server.up.set(false);
-            presence.lose(&io::ErrorKind::ConnectionRefused.into());
+            presence.withdraw(&io::ErrorKind::ConnectionRefused.into());
             let lost_at = server.began.elapsed().as_millis();
             pass(60).await;
             assert_eq!(server.tries_ms.borrow().last(), Some(&(lost_at + 50)));
+        })
+        .await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_refused_request_has_the_server_looked_at_until_it_is_clear() {
+        let (presence, server) = (presence(), Server::new(true));
+        run(&presence, &server, async {
+            pass(10).await;
+            presence.lose(&io::ErrorKind::ConnectionRefused.into());
+            pass(60).await;
+            assert_eq!(*server.tries_ms.borrow(), [60]);
+            assert!(!presence.is_doubted() && !presence.is_withdrawn());
+            server.up.set(false);
+            presence.lose(&io::ErrorKind::ConnectionRefused.into());
+            pass(151).await;
+            assert!(presence.is_withdrawn());
         })
         .await;
     }

@@ -141,7 +141,7 @@ impl AgentHandler {
             .await
         {
             Ok(mut reply) => {
-                self.presence.note_answer();
+                self.presence.note_answer(reply.connect_took().is_some());
                 self.counts.count_response(reply.status());
                 if reply.connect_took().is_some() {
                     self.counts.connections.add_one();
@@ -226,7 +226,8 @@ impl AgentHandler {
         answer(Some(cause))
     }
 
-    /// Nothing of the request reached the server, so whoever sent it may send it elsewhere.
+    /// The server could not be connected to. Nothing of the request reached it, so its sender may
+    /// send it elsewhere, whether or not the agent withdraws for it.
     fn withdraw(&self, error: &io::Error) -> Answer {
         self.presence.lose(error);
         self.presence.count_refused();

@@ -5,8 +5,16 @@
 //! comes back), or the agent itself is asked to stop (it does not come back). Either way its load
 //! says *draining*, so that balancers send it nothing. Who connects is not decided here: requests
 //! report what they meet, and `checker` goes and looks.
+//!
+//! One failed connection is no evidence: a server that is busy for a second lets connections time
+//! out, and all agents of a fleet that withdraw for it at once are an outage. So the agent
+//! withdraws after [`REFUSED_MAX`] connections that failed at once (refused, no such socket), with
+//! none made in between, or after [`TIMED_OUT_MAX`] that timed out over [`TIMED_OUT_SPAN`], with no
+//! sign of life in between. The first failure has `checker` look again at once, so a server that is
+//! gone is known within 150 ms also where few requests come.
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::time::Duration;
 use slackwater_config::ReplicaAddress;
 use slackwater_telemetry::facts::Lifecycle;
 use slackwater_tower::server::Load;
@@ -14,6 +22,12 @@ use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 use tokio::sync::Notify;
+
+/// Connections that failed at once, from which on the server is gone.
+const REFUSED_MAX: u32 = 3;
+/// The same for connections that timed out, if they did so over [`TIMED_OUT_SPAN`].
+const TIMED_OUT_MAX: u32 = 3;
+const TIMED_OUT_SPAN: Duration = Duration::from_secs(3);
 
 /// A handle to the knowledge; clones share it.
 #[derive(Clone, Debug)]
@@ -30,16 +44,49 @@ struct Shared {
     state: Mutex<State>,
     /// A copy of the state's, for requests.
     withdrawn: AtomicBool,
-    /// The server has answered since somebody last asked.
+    /// Whether there is a doubt, for requests.
+    doubted: AtomicBool,
+    /// The server has answered since the last look.
     answered: AtomicBool,
+    /// There is a doubt, or the agent has withdrawn.
     lost: Notify,
     refused: AtomicU64,
 }
 
 #[derive(Debug, Default)]
 struct State {
+    doubt: Option<Doubt>,
     withdrawn_at: Option<Instant>,
     stopping: bool,
+}
+
+/// Connections that failed since the last one that was made.
+#[derive(Debug)]
+struct Doubt {
+    began: tokio::time::Instant,
+    refused: u32,
+    timed_out: u32,
+}
+
+impl Doubt {
+    fn new() -> Self {
+        Self {
+            began: tokio::time::Instant::now(),
+            refused: 0,
+            timed_out: 0,
+        }
+    }
+
+    /// Another connection failed. Whether that is enough.
+    fn add(&mut self, error: &io::Error) -> bool {
+        let count = match error.kind() {
+            io::ErrorKind::TimedOut => &mut self.timed_out,
+            _ => &mut self.refused,
+        };
+        *count = count.saturating_add(1);
+        let is_silent = self.timed_out >= TIMED_OUT_MAX && self.began.elapsed() >= TIMED_OUT_SPAN;
+        self.refused >= REFUSED_MAX || is_silent
+    }
 }
 
 impl Presence {
@@ -52,6 +99,7 @@ impl Presence {
                 lifecycle,
                 state: Mutex::default(),
                 withdrawn: AtomicBool::new(false),
+                doubted: AtomicBool::new(false),
                 answered: AtomicBool::new(false),
                 lost: Notify::new(),
                 refused: AtomicU64::new(0),
@@ -59,17 +107,32 @@ impl Presence {
         }
     }
 
-    /// Whether the server could not be connected to when that was last tried.
+    /// Whether the agent has withdrawn because its server cannot be connected to.
     pub(super) fn is_withdrawn(&self) -> bool {
         self.shared.withdrawn.load(Ordering::Relaxed)
     }
 
-    /// The server gave a response, so it is there.
-    pub(super) fn note_answer(&self) {
+    /// Whether connections have failed since the last one that was made, too few to withdraw.
+    pub(super) fn is_doubted(&self) -> bool {
+        self.shared.doubted.load(Ordering::Relaxed)
+    }
+
+    /// The server gave a response. One that came by a connection that was there before says nothing
+    /// of those that are refused now: a server that restarts finishes its requests, too.
+    pub(super) fn note_answer(&self, by_new_connection: bool) {
         // Read first: between two checks only one request has to take the cache line from the
         // others.
         if !self.shared.answered.load(Ordering::Relaxed) {
             self.shared.answered.store(true, Ordering::Relaxed);
+        }
+        if self.is_doubted() {
+            self.change(|state| {
+                let is_refuted = |doubt: &Doubt| by_new_connection || doubt.refused == 0;
+                if state.doubt.as_ref().is_some_and(is_refuted) {
+                    state.doubt = None;
+                }
+                false
+            });
         }
     }
 
@@ -78,18 +141,46 @@ impl Presence {
         self.shared.answered.swap(false, Ordering::Relaxed)
     }
 
-    /// A connection to the server failed: the agent withdraws, unless it has already.
+    /// A connection to the server failed: the agent withdraws if that is evidence enough, and is
+    /// in doubt otherwise.
     pub(super) fn lose(&self, error: &io::Error) {
-        if !self.change(|state| {
+        let mut is_new_doubt = false;
+        let has_withdrawn = self.change(|state| {
+            if state.withdrawn_at.is_some() {
+                return false;
+            }
+            is_new_doubt = state.doubt.is_none();
+            let is_enough = state.doubt.get_or_insert_with(Doubt::new).add(error);
+            if is_enough {
+                state.withdrawn_at = Some(Instant::now());
+            }
+            is_enough
+        });
+        if has_withdrawn {
+            self.log_withdrawn(error);
+        } else if is_new_doubt {
+            tracing::debug!(server = %self.shared.server, %error, "a connection failed; looking again");
+            self.shared.lost.notify_one();
+        }
+    }
+
+    /// The server is not there, whatever the evidence: it never was.
+    pub(super) fn withdraw(&self, error: &io::Error) {
+        let has_withdrawn = self.change(|state| {
             let is_new = state.withdrawn_at.is_none();
             state.withdrawn_at.get_or_insert_with(Instant::now);
             is_new
-        }) {
-            return;
+        });
+        if has_withdrawn {
+            self.log_withdrawn(error);
         }
+    }
+
+    fn log_withdrawn(&self, error: &io::Error) {
         tracing::warn!(
             server = %self.shared.server,
             %error,
+            remedy = "start the server; if it runs, see whether it accepts connections",
             "withdrawn: the server cannot be connected to; probes say so, requests get 503"
         );
         self.shared.lost.notify_one();
@@ -99,6 +190,7 @@ impl Presence {
     pub(super) fn find(&self) {
         let mut withdrawn_at = None;
         self.change(|state| {
+            state.doubt = None;
             withdrawn_at = state.withdrawn_at.take();
             withdrawn_at.is_some()
         });
@@ -123,7 +215,7 @@ impl Presence {
         self.shared.refused.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Waits for the next withdrawal.
+    /// Waits for the next doubt or withdrawal.
     pub(super) async fn lost(&self) {
         self.shared.lost.notified().await;
     }
@@ -136,6 +228,8 @@ impl Presence {
         // change can panic halfway.
         let mut state = shared.state.lock().unwrap_or_else(PoisonError::into_inner);
         let has_changed = changed(&mut state);
+        let is_doubted = state.doubt.is_some() && state.withdrawn_at.is_none();
+        shared.doubted.store(is_doubted, Ordering::Relaxed);
         if has_changed {
             let withdrawn = state.withdrawn_at.is_some();
             shared.withdrawn.store(withdrawn, Ordering::Relaxed);
@@ -163,11 +257,20 @@ mod tests {
         io::ErrorKind::ConnectionRefused.into()
     }
 
+    fn late() -> io::Error {
+        io::ErrorKind::TimedOut.into()
+    }
+
     #[test]
     fn a_lost_server_makes_probes_say_draining_until_it_is_found() {
         let (presence, load, lifecycle) = presence();
+        for _ in 1..REFUSED_MAX {
+            presence.lose(&refused());
+            assert!(presence.is_doubted() && !presence.is_withdrawn());
+            assert!(!load.is_draining());
+        }
         presence.lose(&refused());
-        presence.lose(&refused());
+        assert!(!presence.is_doubted());
         assert!(presence.is_withdrawn() && load.is_draining());
         assert_eq!(lifecycle.phase(), Phase::Withdrawn);
         presence.find();
@@ -183,18 +286,62 @@ mod tests {
             load.is_draining() && !presence.is_withdrawn(),
             "it still serves"
         );
-        presence.lose(&refused());
+        presence.withdraw(&refused());
         presence.find();
         assert!(load.is_draining());
         assert_eq!(lifecycle.phase(), Phase::Draining);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn however_many_connections_time_out_at_once_is_no_evidence() {
+        let (presence, ..) = presence();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        for _ in 0..300 {
+            presence.lose(&late());
+        }
+        assert!(presence.is_doubted() && !presence.is_withdrawn());
+        // The server responds on a connection that it has accepted before.
+        presence.note_answer(false);
+        assert!(!presence.is_doubted());
+        tokio::time::sleep(TIMED_OUT_SPAN).await;
+        presence.lose(&late());
+        assert!(!presence.is_withdrawn(), "a new doubt begins anew");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn connections_that_time_out_for_seconds_without_a_sign_of_life_are() {
+        let (presence, ..) = presence();
+        for second in 0..3 {
+            presence.lose(&late());
+            assert!(!presence.is_withdrawn(), "{second}");
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+        presence.lose(&late());
+        assert!(presence.is_withdrawn());
+    }
+
+    #[test]
+    fn a_connection_that_is_made_refutes_refusals_and_a_response_on_an_old_one_does_not() {
+        let (presence, ..) = presence();
+        presence.lose(&refused());
+        presence.note_answer(false);
+        assert!(presence.is_doubted());
+        presence.note_answer(true);
+        assert!(!presence.is_doubted());
+        for _ in 1..REFUSED_MAX {
+            presence.lose(&refused());
+        }
+        presence.find();
+        presence.lose(&refused());
+        assert!(!presence.is_withdrawn());
     }
 
     #[test]
     fn what_was_heard_is_told_once() {
         let (presence, ..) = presence();
         assert!(!presence.has_answered());
-        presence.note_answer();
-        presence.note_answer();
+        presence.note_answer(false);
+        presence.note_answer(false);
         assert!(presence.has_answered());
         assert!(!presence.has_answered());
     }

@@ -78,10 +78,13 @@ impl StatusSource for AgentStatus {
                 standing: Standing::default(),
             }],
             workers: self.counts.iter().zip(&self.ends).map(worker).collect(),
+            ..ServiceFacts::default()
         };
         Facts {
             role: "agent",
             services: (self.states).observe(SystemTime::now(), || vec![service()]),
+            listeners: Arc::default(),
+            routes: Arc::default(),
             certificates: self.tls.certificates(),
             handshakes: self.tls.handshakes(),
             client_connections: ConnectionCounts::sum(self.connections.iter().map(|it| &**it)),

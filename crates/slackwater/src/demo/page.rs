@@ -100,6 +100,9 @@ impl StatusSource for BothSides {
         }
         Facts {
             role: "demo",
+            // Each proxy has a listener for the load generator alone.
+            listeners: Arc::default(),
+            routes: Arc::default(),
             ..facts
         }
     }

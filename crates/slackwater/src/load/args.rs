@@ -8,13 +8,17 @@ use core::num::NonZeroUsize;
 use core::time::Duration;
 use http::Method;
 use slackwater_config::Fault;
+use slackwater_config::tls::ClientTls;
 use std::path::PathBuf;
+use std::sync::Arc;
+use tokio_rustls::rustls::ClientConfig;
 
 const EXAMPLES: &str = "\
 Examples:
   slackwater load http://127.0.0.1:8080/ --rate 500 --seconds 10
   slackwater load http://127.0.0.1:8080/ --rate 2000 --seconds 60 --warmup 5 --json run.json
   slackwater load http://127.0.0.1:8080/ --rate 100 --arrivals constant --http 2 --connections 2
+  slackwater load https://localhost:8443/ --rate 100 --http 2 --ca ca.pem
   slackwater load http://127.0.0.1:8080/items --rate 50 --method POST --header 'content-type: application/json' --body-file item.json
 
 Latency counts from the moment a request was meant to start to the last byte of its answer.
@@ -25,7 +29,7 @@ Exit codes: 0 the run finished, whatever its errors; 1 it could not run, or had 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// What to send requests to, as `http://HOST[:PORT]/PATH`
+    /// What to send requests to, as `http://HOST[:PORT]/PATH` or `https://…`
     url: String,
     /// Mean number of requests started per second, above 0 and at most 1000000
     #[arg(long, value_name = "R", allow_negative_numbers = true)]
@@ -49,9 +53,16 @@ pub(crate) struct Args {
     /// How requests are spread over time
     #[arg(long, value_enum, default_value_t = Arrivals::Poisson)]
     arrivals: Arrivals,
-    /// HTTP version: 1 is HTTP/1.1, 2 is HTTP/2 with prior knowledge (h2c)
+    /// HTTP version: 1 is HTTP/1.1; 2 is HTTP/2, by ALPN over https, with prior knowledge (h2c)
+    /// over http
     #[arg(long, value_name = "VERSION", value_enum, default_value_t = HttpVersion::One)]
     http: HttpVersion,
+    /// For https: trust the authorities in this PEM file [default: those of the system]
+    #[arg(long, value_name = "FILE")]
+    ca: Option<PathBuf>,
+    /// For https: accept any certificate
+    #[arg(long, conflicts_with = "ca")]
+    insecure: bool,
     /// Most connections open at once, 1 to 65536 [default: 1000 with --http 1, 8 with --http 2]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     connections: Option<usize>,
@@ -148,10 +159,35 @@ impl Args {
         plan.queue_capacity = parse::count("--queue", self.queue, QUEUE_MAX)?;
         plan.timeout = parse::timeout(&self.timeout)?;
         plan.seed = self.seed;
+        plan.tls = self.tls(&plan)?;
         plan.body = self.body()?;
         plan.method = self.method()?;
         plan.headers = parse::headers(&self.headers)?;
         Ok(plan)
+    }
+
+    /// By what `https://` is spoken, with the authorities read; none for `http://`.
+    fn tls(&self, plan: &Plan) -> Result<Option<Arc<ClientConfig>>, Fault> {
+        if plan.target.scheme_str() != Some("https") {
+            let flag = match (&self.ca, self.insecure) {
+                (Some(_), _) => "--ca",
+                (None, true) => "--insecure",
+                (None, false) => return Ok(None),
+            };
+            return Err(Fault::usage(format!(
+                "{flag}: does nothing for {}; use an https:// URL",
+                plan.target
+            )));
+        }
+        let settings = ClientTls {
+            ca: self.ca.clone(),
+            verify: !self.insecure,
+            ..ClientTls::default()
+        };
+        let client = settings
+            .read()
+            .map_err(|flaw| Fault::usage(format!("--ca {flaw}")))?;
+        Ok(Some(client.with_sessions(plan.protocol.alpn(), 1)))
     }
 
     fn rate(&self) -> Result<f64, Fault> {
@@ -320,10 +356,24 @@ mod tests {
                 "http://a/ --rate 1 --body-bytes 1073741825",
                 "must be at most 1073741824",
             ),
-            ("https://a/ --rate 1", "https is not supported yet"),
-            ("ftp://a/ --rate 1", "the scheme ftp is not http"),
-            ("127.0.0.1:80 --rate 1", "must begin with http://"),
-            ("/path --rate 1", "must begin with http://"),
+            (
+                "https://a/ --rate 1 --ca /no/such/file",
+                "--ca /no/such/file: ",
+            ),
+            (
+                "http://a/ --rate 1 --ca x.pem",
+                "--ca: does nothing for http://a/",
+            ),
+            (
+                "http://a/ --rate 1 --insecure",
+                "--insecure: does nothing for http://a/",
+            ),
+            ("ftp://a/ --rate 1", "the scheme ftp is not http or https"),
+            (
+                "127.0.0.1:80 --rate 1",
+                "must begin with http:// or https://",
+            ),
+            ("/path --rate 1", "must begin with http:// or https://"),
             ("http:///path --rate 1", "URL \"http:///path\""),
             ("http://u:p@a/ --rate 1", "use --header 'authorization"),
             ("http://a:99999/ --rate 1", "URL \"http://a:99999/\""),

@@ -16,10 +16,11 @@ pub(super) fn url(text: &str) -> Result<Uri, Fault> {
     let fault = |why: &str| Fault::usage(format!("URL {text:?}: {why}"));
     let url: Uri = text.parse().map_err(|error| fault(&format!("{error}")))?;
     match url.scheme_str() {
-        Some("http") => {}
-        Some("https") => return Err(fault("https is not supported yet; use http")),
-        Some(scheme) => return Err(fault(&format!("the scheme {scheme} is not http"))),
-        None => return Err(fault("must begin with http://")),
+        Some("http" | "https") => {}
+        Some(scheme) => {
+            return Err(fault(&format!("the scheme {scheme} is not http or https")));
+        }
+        None => return Err(fault("must begin with http:// or https://")),
     }
     let authority = url.authority().map_or("", |authority| authority.as_str());
     if authority.contains('@') {

@@ -8,6 +8,9 @@ use bytes::Bytes;
 use core::num::NonZeroUsize;
 use core::time::Duration;
 use http::{HeaderMap, HeaderName, Method, Uri};
+use slackwater_config::tls::HttpVersion;
+use std::sync::Arc;
+use tokio_rustls::rustls::ClientConfig;
 
 /// How the gaps between arrivals are drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -28,12 +31,12 @@ impl Arrivals {
     }
 }
 
-/// The protocol spoken to the target, always without TLS.
+/// The protocol spoken to the target; over TLS where the target's address says https.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Protocol {
     /// HTTP/1.1 with kept connections, one request at a time on each.
     Http1,
-    /// HTTP/2 with prior knowledge (h2c).
+    /// HTTP/2: with prior knowledge (h2c), or agreed on by ALPN over TLS.
     Http2 {
         /// Requests at once on one connection. The target may allow fewer; the surplus waits inside
         /// the connection, its latency running.
@@ -43,10 +46,19 @@ pub(crate) enum Protocol {
 
 impl Protocol {
     /// The name in the table and in JSON.
-    pub(crate) fn name(self) -> &'static str {
+    fn name(self, has_tls: bool) -> &'static str {
         match self {
             Self::Http1 => "http/1.1",
+            Self::Http2 { .. } if has_tls => "h2",
             Self::Http2 { .. } => "h2c",
+        }
+    }
+
+    /// What TLS is to agree on.
+    pub(crate) fn alpn(self) -> HttpVersion {
+        match self {
+            Self::Http1 => HttpVersion::Http1,
+            Self::Http2 { .. } => HttpVersion::Http2,
         }
     }
 }
@@ -54,8 +66,10 @@ impl Protocol {
 /// One run of the generator against one target.
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
-    /// Absolute `http://` address, path and query included.
+    /// Absolute `http://` or `https://` address, path and query included.
     pub(crate) target: Uri,
+    /// By what `https://` is spoken; a target of that kind without it is an error.
+    pub(crate) tls: Option<Arc<ClientConfig>>,
     /// Mean number of arrivals per second; finite and above 0.
     pub(crate) rate_per_second: f64,
     /// How the gaps between arrivals are drawn.
@@ -99,6 +113,7 @@ impl Plan {
     pub(crate) fn new(target: Uri, rate_per_second: f64, duration: Duration) -> Self {
         Self {
             target,
+            tls: None,
             rate_per_second,
             arrivals: Arrivals::Poisson,
             duration,
@@ -118,6 +133,11 @@ impl Plan {
     /// Warm-up and measured part together.
     pub(crate) fn whole_duration(&self) -> Duration {
         self.warmup.saturating_add(self.duration)
+    }
+
+    /// The protocol's name in the table and in JSON.
+    pub(crate) fn protocol_name(&self) -> &'static str {
+        self.protocol.name(self.tls.is_some())
     }
 
     /// Requests that can be under way at once; arrivals beyond wait in the queue.

@@ -100,7 +100,7 @@ impl Summary {
         let first_failures = ErrorKind::ALL.into_iter().zip(&record.first_failures);
         Self {
             target: plan.target.to_string(),
-            protocol: plan.protocol.name(),
+            protocol: plan.protocol_name(),
             arrivals: plan.arrivals.name(),
             rate: plan.rate_per_second,
             seed: plan.seed,

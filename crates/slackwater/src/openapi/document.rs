@@ -211,11 +211,25 @@ fn meanings() -> BTreeMap<String, String> {
         .find(|section| section.starts_with("`GET /status`\n"));
     let rows = section.expect("a section on the status").lines();
     let row = |line: &str| {
-        let (field, rest) = line.strip_prefix("| `")?.split_once("` |")?;
-        let meaning = rest.trim_end_matches('|').rsplit('|').next()?.trim();
-        Some((field.to_owned(), without_links(meaning)))
+        let cells = line.strip_prefix("| ")?.trim_end_matches('|');
+        let (names, meaning) = cells.split_once(" | ")?;
+        let meaning = without_links(meaning.trim());
+        let quoted = names.split('`').skip(1).step_by(2);
+        let mut first = None::<&str>;
+        let of_row = quoted.map(|name| {
+            // A name that begins with a dot replaces the end of the first.
+            let parent = first.get_or_insert(name).rsplit_once('.');
+            let parent = parent.map_or("", |(parent, _)| parent);
+            let whole = if name.starts_with('.') {
+                format!("{parent}{name}")
+            } else {
+                name.to_owned()
+            };
+            (whole, meaning.clone())
+        });
+        Some(of_row.collect::<Vec<_>>())
     };
-    rows.filter_map(row).collect()
+    rows.filter_map(row).flatten().collect()
 }
 
 /// `[text](address)` is `text`.

@@ -10,4 +10,5 @@
 //! writes it anew.
 
 mod document;
+mod page;
 mod table;

@@ -1,15 +1,16 @@
-//! The log of replicas' states: one line for each change, merged over workers.
+//! The log of what happens to replicas and services, merged over workers: a line for each first
+//! failure, for each change of a replica's state, and when all replicas of a service fail.
 
 use core::time::Duration;
 use slackwater_proxy::Workers;
 use slackwater_telemetry::replica_state::ReplicaState;
-use slackwater_telemetry::state_tracker::StateChange;
+use slackwater_telemetry::state_tracker::{FirstFailure, News, ServiceChange, StateChange};
 use std::collections::BTreeMap;
 use std::sync::Weak;
 
 /// Polling interval. What comes and goes in between is not worth a line.
 const PERIOD: Duration = Duration::from_secs(1);
-/// The most lines of one service in one interval; of further changes only the number is logged.
+/// The most lines of one service in one interval; of further ones only the number is logged.
 const LINES_MAX: usize = 10;
 
 /// Logs changes until the workers are gone.
@@ -19,25 +20,71 @@ pub(super) async fn watch(workers: Weak<Workers>) {
         let Some(workers) = workers.upgrade() else {
             return;
         };
-        log(&workers.state_changes());
+        log(&workers.state_news());
     }
 }
 
-fn log(changes: &[StateChange]) {
+fn log(news: &News) {
+    // What matters most comes first, and its lines are never left out.
+    for change in &news.services {
+        log_service(change);
+    }
+    let more_failures = "more replicas gave no response";
+    log_some(&news.failures, |it| &it.service, log_failure, more_failures);
+    let more_changes = "more replicas changed their state";
+    log_some(&news.changes, |it| &it.service, log_change, more_changes);
+}
+
+/// Logs so many of each service, and of the rest their number.
+fn log_some<T>(news: &[T], service: fn(&T) -> &str, log: impl Fn(&T), rest: &str) {
     let mut counts = BTreeMap::<&str, usize>::new();
-    for change in changes {
-        let count = counts.entry(&change.service).or_default();
+    for it in news {
+        let count = counts.entry(service(it)).or_default();
         *count += 1;
         if *count <= LINES_MAX {
-            log_one(change);
+            log(it);
         }
     }
     for (service, count) in counts {
         if count > LINES_MAX {
             let more = count - LINES_MAX;
-            tracing::warn!(service, more, "more replicas changed their state");
+            tracing::warn!(service, more, "{rest}");
         }
     }
+}
+
+fn log_service(change: &ServiceChange) {
+    let (service, standing) = (&change.service, &change.standing);
+    if standing.all_fail {
+        tracing::warn!(
+            service,
+            replicas = standing.wanted,
+            remedy = standing.remedy,
+            "all replicas fail: {}; requests are still sent to them",
+            standing.why,
+        );
+    } else {
+        tracing::info!(
+            service,
+            taking = standing.taking,
+            replicas = standing.wanted,
+            after = change.lasted.map(tracing::field::debug),
+            "replicas respond again",
+        );
+    }
+}
+
+fn log_failure(failure: &FirstFailure) {
+    let last = &failure.last;
+    tracing::warn!(
+        service = failure.service,
+        replica = failure.replica,
+        address = failure.address,
+        error = last.error,
+        remedy = last.kind.remedy(),
+        "no response from replica: {}",
+        last.kind.as_str(),
+    );
 }
 
 /// A line at that level; the level has to be there when this is compiled.
@@ -46,17 +93,21 @@ macro_rules! line {
         let change: &StateChange = $change;
         let (standing, health) = (&change.standing, change.standing.signs.health.as_ref());
         let (state, why) = (standing.state, standing.why().unwrap_or_default());
+        let failing = standing.signs.failing.as_ref();
         tracing::$level!(
             service = change.service,
             replica = change.replica,
+            address = change.address,
             from = change.from.map_or("new", ReplicaState::as_str),
             to = state.as_str(),
             why,
+            failed_in_a_row = failing.map(|failing| failing.in_a_row),
+            error = failing.map(|failing| &*failing.last.error),
             share_percent = standing.share_percent(),
             success = health.map(|health| part(health.success_millionths)),
             median_success = health.map(|health| part(health.median_success_millionths)),
-            latency = health.and_then(|health| health.latency).map(debug),
-            median_latency = health.and_then(|health| health.median_latency).map(debug),
+            latency = health.and_then(|health| health.latency).map(tracing::field::debug),
+            median_latency = health.and_then(|health| health.median_latency).map(tracing::field::debug),
             $($field)*
             "replica {state}{}{why}",
             if why.is_empty() { "" } else { ": " },
@@ -69,8 +120,11 @@ fn part(millionths: u32) -> f64 {
     f64::from(millionths) / 1e6
 }
 
-fn log_one(change: &StateChange) {
-    if change.standing.state.is_alarming() {
+fn log_change(change: &StateChange) {
+    // One that was down and is ejected responds again, and is on trial: better than before.
+    let is_better =
+        change.from == Some(ReplicaState::Down) && change.standing.state == ReplicaState::Ejected;
+    if change.standing.state.is_alarming() && !is_better {
         line!(warn, change, remedy = change.standing.why.remedy(),);
     } else {
         line!(info, change,);

@@ -4,7 +4,7 @@ use super::Args;
 use slackwater_config::Fault;
 use slackwater_config::toml_reader::{Mistakes, Source};
 use slackwater_config::{Config, Loaded, Overrides, SettingOverrides, Variables};
-use slackwater_proxy::file_watch::FileWatch;
+use slackwater_discovery::file_watch::FileWatch;
 use std::path::PathBuf;
 use std::sync::Arc;
 

@@ -73,7 +73,7 @@ async fn a_server_that_dies_without_traffic_is_found_out() {
 }
 
 #[tokio::test]
-async fn the_request_that_finds_out_is_turned_away_and_the_next_ones_do_not_even_try() {
+async fn the_requests_that_find_out_are_turned_away_and_the_next_ones_do_not_even_try() {
     let server = Server::tcp_at(([127, 91, 0, 3], 0).into()).await;
     let address = server.to.parse().unwrap();
     // So long an interval that it is not the check that finds out.
@@ -84,7 +84,9 @@ async fn the_request_that_finds_out_is_turned_away_and_the_next_ones_do_not_even
         assert_turned_away(&agent.fetch("/").await);
     }
     assert!(agent.report().await.draining);
-    assert_eq!(agent.count("connect_failures").await, 1);
+    // Three are evidence; the agent's own looks may be among them.
+    let failures = agent.count("connect_failures").await;
+    assert!((1..=3).contains(&failures), "{failures}");
     assert_eq!(agent.rif().await, 0);
     let server = Server::tcp_at(address).await;
     withdrawn(&agent, false).await;

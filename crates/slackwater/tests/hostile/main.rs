@@ -3,7 +3,7 @@
 //!
 //! After every row another client, who was connected before it, still gets its own answers; nothing
 //! is in flight; and the process's memory has not grown by more than [`run::GROWTH_BYTES_MAX`] at
-//! any time. The table is also `docs/reference/hostile-requests.md`, which a test keeps in step
+//! any time. The table is also `docs/research/hostile-requests.md`, which a test keeps in step
 //! (`BLESS=1` rewrites it).
 
 #![expect(

@@ -1,4 +1,4 @@
-//! `docs/reference/hostile-requests.md`, made from the table.
+//! `docs/research/hostile-requests.md`, made from the table.
 
 use crate::rows::{Group, Row, groups};
 use core::fmt::Write;
@@ -54,7 +54,7 @@ fn told(seen: &[&str]) -> String {
 #[test]
 fn the_page_is_the_table() {
     let file =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/hostile-requests.md");
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/research/hostile-requests.md");
     let page = page();
     if std::env::var_os("BLESS").is_some() {
         std::fs::write(&file, &page).unwrap();
@@ -62,7 +62,7 @@ fn the_page_is_the_table() {
     let written = std::fs::read_to_string(&file).unwrap_or_default();
     assert!(
         written == page,
-        "BLESS=1 rewrites docs/reference/hostile-requests.md"
+        "BLESS=1 rewrites docs/research/hostile-requests.md"
     );
 }
 

@@ -4,7 +4,7 @@
 //! The table ([`table`]) has every way in which a request's or a response's body can end, by how
 //! the sender says where it ends. Each row is played in both directions and between all protocols
 //! (`play`). What a table does not fit (tunnels, second copies, timeouts, Node) has a test each in
-//! [`apart`] and [`node`]. All of it is also `docs/reference/endings.md`, which a test keeps in
+//! [`apart`] and [`node`]. All of it is also `docs/research/endings.md`, which a test keeps in
 //! step (`BLESS=1` rewrites it).
 
 mod apart;

@@ -43,6 +43,7 @@ mod metrics;
 mod moves;
 mod openapi;
 mod orca;
+mod outage;
 mod probed;
 mod progress;
 mod proxy;

@@ -97,20 +97,20 @@ fn a_tick_is_found_again_in_both_pasts() {
 }
 
 #[test]
-fn five_minutes_are_kept_and_no_more() {
+fn a_quarter_of_an_hour_is_kept_and_no_more() {
     let (fleet, mut history) = (fleet(), History::new(SECOND));
-    for at in 0..310 {
+    for at in 0..910 {
         history.push(&fleet, &tick(at));
     }
     let past = history.of_service(&fleet, "web").expect("it is there");
-    assert_eq!((past.at_ms.len(), past.at_ms[0]), (300, 10));
+    assert_eq!((past.at_ms.len(), past.at_ms[0]), (900, 10));
     let name = &fleet.services[0].replicas[3].name;
     let past = history
         .of_replica(&fleet, "web", name)
         .expect("it is there");
     assert_eq!(
         (past.at_ms.len(), past.at_ms[0], past.rif.len()),
-        (300, 10, 300)
+        (900, 10, 900)
     );
 }
 

@@ -1,6 +1,7 @@
 //! The policies' sections, `[prequal]`, `[linear]` and so on: the core's tables of their keys, as
 //! configurations of `serve` and scenarios of `sim` have them.
 
+pub(super) mod foreign_names;
 mod place;
 
 use crate::table;

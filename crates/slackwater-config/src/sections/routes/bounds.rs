@@ -8,19 +8,17 @@ use core::time::Duration;
 use toml::de::DeValue;
 
 keys! { Bounds in "" {
-    /// As that: from a request's dispatch to the head of the response, all tries together.
+    /// Time from dispatch to the head of the response, over all attempts.
     first_byte as "timeouts.first_byte" at first_byte: Maybe(SPAN), "the service's `timeouts.first_byte`";
-    /// Between two pieces of the response's body. For how long its client may take nothing is
-    /// `timeouts.stall` for all.
+    /// Longest pause in the body of a response. How long a client may read nothing stays
+    /// `timeouts.stall`.
     stall as "timeouts.stall" at stall: Maybe(SPAN), "`timeouts.stall`";
-    /// For which neither side of a tunnel may say anything.
+    /// Longest silence of a tunnel.
     tunnel as "timeouts.tunnel" at tunnel: Maybe(SPAN), "`timeouts.tunnel`";
-    /// From a request's arrival to the end of the response. A wait in the queue is part of it. 504
-    /// if there is no head by then; a response that has begun is cut off. A tunnel that is open is
-    /// not bounded by it.
+    /// Time from a request's arrival to the end of its response, queueing included. Then 504, or
+    /// the response is cut off. Open tunnels are not bound by it.
     total as "timeouts.total" at total: Maybe(SPAN), "none";
-    /// Of the request's body. More is answered 413: before anything is sent where the length is
-    /// known, else when so much has come.
+    /// Size of a request's body. Larger ones get 413, at once if the length is announced.
     body_bytes_max as "limits.body_bytes_max" at body_bytes_max: Maybe(BODY), "none";
 } }
 

@@ -19,11 +19,11 @@ impl Default for Mirror {
 }
 
 keys! { Mirror in "mirror" {
-    /// It gets copies of this route's requests.
+    /// The service that gets copies of this route's requests.
     service: Described("the name of a service", STRING), "required";
-    /// Of how many.
+    /// Share of the requests that are copied.
     share at share: Any(Share);
-    /// A request with a larger body is not copied.
+    /// Requests with a larger body are not copied.
     body_bytes_max at body_bytes_max: Within(Bytes, 0..=1 << 20);
 } }
 

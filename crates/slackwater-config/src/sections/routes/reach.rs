@@ -33,6 +33,11 @@ pub(super) fn remarks(
             remarks.push(warning(&later.said, told));
         }
     }
+    remarks.extend(
+        routes
+            .iter()
+            .filter_map(|route| literal_star(reader, route)),
+    );
     for (place, service) in services.iter().enumerate() {
         let leads_there = |said: &SaidRoute| match &said.route.then {
             Action::Forward(forward) => {
@@ -53,6 +58,28 @@ pub(super) fn remarks(
         }
     }
     remarks
+}
+
+/// A path with a star, which other software reads as "anything", and routes as a character.
+fn literal_star(reader: &Reader<'_>, route: &SaidRoute) -> Option<Remark> {
+    let (key, path) = match route.route.when.path.as_ref()? {
+        PathRule::Exact(path) => ("path", path),
+        PathRule::Prefix(path) => ("path_prefix", path),
+    };
+    let (before, _) = path.split_once('*')?;
+    let about = reader.said(&format!("{}.{key}", route.said.field))?;
+    let prefix = match before.rfind('/') {
+        None | Some(0) => "/",
+        Some(slash) => before.get(..slash)?,
+    };
+    let message = format!(
+        "has a \"*\", which is an ordinary character here: only paths with a \"*\" in them match; for all paths below \
+         {prefix} write path_prefix = {prefix:?}"
+    );
+    Some(Remark {
+        severity: Severity::Warning,
+        about: about.mistake(message),
+    })
 }
 
 /// Redirects whose target the same route would redirect again, as far as that can be seen here: an

@@ -16,6 +16,46 @@ fn key_of(line: &str) -> Option<&str> {
     key.filter(|key| !key.starts_with("--"))
 }
 
+/// What a value may be, as a narrow column has it: `1 ms to 24 h` is `1ms–24h`.
+fn in_short(words: &str) -> String {
+    let mut short = words.to_owned();
+    for (long, narrow) in [
+        ("`true`, `false`", "boolean"),
+        ("the name of a file", "file"),
+        ("the name of a service", "service"),
+        ("the name of a field", "header name"),
+        ("a list of", "list of"),
+        ("above 0 to ", ">0 to "),
+        ("from 1 to", "1 to"),
+    ] {
+        short = short.replace(long, narrow);
+    }
+    let is_number = |word: &str| {
+        word.trim_start_matches('>')
+            .starts_with(|it: char| it.is_ascii_digit())
+    };
+    let is_unit = |word: &str| {
+        let word = word.trim_end_matches(',');
+        ["ms", "s", "min", "h", "KiB", "MiB"].contains(&word)
+    };
+    // A range is one word: a number, its unit, a dash, a number, its unit.
+    let mut narrow = Vec::<String>::new();
+    let mut words = short.split(' ').peekable();
+    while let Some(word) = words.next() {
+        let follows_number = narrow.last().is_some_and(|last| is_number(last));
+        let is_range = word == "to" && words.peek().is_some_and(|next| is_number(next));
+        match narrow.last_mut() {
+            Some(last) if follows_number && is_range => {
+                last.push('–');
+                last.extend(words.next());
+            }
+            Some(last) if follows_number && is_unit(word) => last.push_str(word),
+            _ => narrow.push(word.to_owned()),
+        }
+    }
+    narrow.join(" ")
+}
+
 /// The page with its rows made from the tables: each where it stands, new ones behind the key that
 /// is before them in their table, and none of keys that are gone.
 fn with_rows(page: &str, rows: &[Row]) -> String {
@@ -31,7 +71,8 @@ fn with_rows(page: &str, rows: &[Row]) -> String {
             ..
         } = row;
         let effect = effect.trim_end_matches('.');
-        let words = &meaning.words;
+        let effect = effect.replace("A change takes a restart", "*Restart*");
+        let words = in_short(&meaning.words);
         let made = format!("| `{key}` | {words} | {default} | {effect} |").replace("|  |", "| |");
         let place = lines.iter().position(|line| key_of(line) == Some(key));
         match place {
@@ -71,16 +112,71 @@ fn the_page_of_keys_and_the_schemas_are_made_from_the_tables() {
 }
 
 #[test]
+fn every_example_of_the_page_is_a_valid_configuration() {
+    let text = std::fs::read_to_string(page("reference/configuration.md")).expect("the page");
+    for section in text.split("\n## ").skip(1) {
+        let has_keys = section.lines().any(|line| key_of(line).is_some());
+        let title = section.lines().next().unwrap_or_default();
+        assert!(
+            !has_keys || section.contains("```toml"),
+            "no example: {title}"
+        );
+    }
+    let found = mistakes_in(&text, |source| {
+        let loaded = Config::load_source(Some(source), &Overrides::default());
+        loaded.map(|_| ())
+    });
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+#[test]
+fn every_example_of_the_pages_on_serve_and_agent_is_valid() {
+    let text = |name| std::fs::read_to_string(page(name)).expect("the page");
+    let found = mistakes_in(&text("reference/serve.md"), |source| {
+        let loaded = Config::load_source(Some(source), &Overrides::default());
+        loaded.map(|_| ())
+    });
+    assert!(found.is_empty(), "{}", found.join("\n"));
+    let found = mistakes_in(&text("reference/agent.md"), |source| {
+        let loaded = AgentConfig::load_source(Some(source), &AgentOverrides::default());
+        loaded.map(|_| ())
+    });
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+/// The mistakes in the examples of a page. Those without `listen` or `replicas` get them first.
+fn mistakes_in(page: &str, load: impl Fn(&Source) -> Result<(), Mistakes>) -> Vec<String> {
+    let mut mistakes = Vec::new();
+    let samples = page.split("```toml\n").skip(1);
+    assert!(samples.clone().count() > 1, "no examples");
+    for sample in samples {
+        let toml = sample.split("```").next().unwrap_or_default();
+        let table: toml::Table = toml.parse().expect("TOML");
+        let has = |names: &[&str]| names.iter().any(|name| table.contains_key(*name));
+        let mut whole = String::new();
+        if !has(&["listen", "listeners"]) {
+            whole += "listen = \"127.0.0.1:8080\"\n";
+        }
+        if !has(&["replicas", "services", "discovery", "to"]) {
+            whole += "replicas = [\"127.0.0.1:9001\"]\n";
+        }
+        // Names of files start from where the fixtures are.
+        let source = Source::new(fixture("good/example.toml"), whole + toml);
+        mistakes.extend(load(&source).err().map(|it| it.to_string()));
+    }
+    mistakes
+}
+
+#[test]
 fn what_takes_a_restart_is_what_a_reload_leaves_alone() {
     let keys: Vec<_> = restart_keys().collect();
     let sections: BTreeSet<_> = (keys.iter())
         .map(|key| key.split('.').next().expect("a section"))
         .collect();
     let page = std::fs::read_to_string(page("how-to/reload.md")).expect("the page");
-    let told = page
-        .lines()
-        .find(|line| line.starts_with("`workers`"))
-        .expect("the paragraph");
+    let told = (page.split("\n## "))
+        .find(|section| section.starts_with("What needs a restart\n"))
+        .expect("the section");
     for section in sections {
         assert!(told.contains(&format!("`{section}")), "{section}");
     }
@@ -122,7 +218,7 @@ fn what_the_page_on_resilience_names_is_there() {
         page("explanation/resilience.md"),
         page("reference/admin.md"),
         page("reference/metrics.md"),
-        page("how-to/operations.md"),
+        page("reference/access-log.md"),
     );
     let (keys, mut named) = (all_fields(), BTreeMap::<&str, usize>::new());
     for row in cells(&text) {

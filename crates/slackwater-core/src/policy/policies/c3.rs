@@ -92,10 +92,10 @@ impl Settings for C3Settings {
 }
 
 section! { C3Settings in "c3" {
-    /// How many clients the replicas have: each worker of each proxy is one. A request of one's own
-    /// counts for so many.
+    /// Clients of the replicas: each worker of each proxy is one. Own requests in flight count this
+    /// many times.
     clients in U32: clients;
-    /// What the newest value weighs in each average. 1: nothing is remembered.
+    /// Weight of the newest value in each average. 1: no memory.
     newest_weight in Quantile: newest_weight;
 } }
 

@@ -93,12 +93,10 @@ impl Settings for CapacitySettings {
 }
 
 section! { CapacitySettings in "capacity" {
-    /// Probes that each request triggers while all replicas report their capacity, and reports come
-    /// with at least half of the responses; else `prequal.probe_rate` counts. 0: idle probes only,
-    /// and reports that come with responses.
+    /// Probes for each request while all replicas report a capacity and half of the responses carry
+    /// reports; else `prequal.probe_rate` applies. 0: only idle probes.
     probe_rate in Rate: probe_rate;
-    /// By how much of the mean a replica's cost for each request may differ and still count as the
-    /// mean. 0: every difference counts, chance and all.
+    /// Costs this close to the mean cost, relatively, count as equal to it. 0: none do.
     cost_band in Factor: cost_band_millionths;
 } }
 

@@ -98,12 +98,12 @@ impl Settings for ElsSettings {
 }
 
 section! { ElsSettings in "els" {
-    /// How fast averages forget: 63 % of one come from the last `time_bias`.
+    /// Time constant of averages: 63 % of one comes from the last `time_bias`.
     time_bias in Duration: time_bias;
-    /// A replica whose success rate is below this share of the fleet's gets no requests. 0: nobody
-    /// is excluded. 1: whoever is below the mean.
+    /// A replica whose success rate is below this share of the fleet's gets no requests. 0: no
+    /// exclusion. 1: all below the mean.
     exclude_below in Quantile: exclude_below;
-    /// A replica of which fewer samples are remembered is not excluded.
+    /// Replicas with fewer samples are not excluded.
     exclude_samples_min in U32: exclude_samples_min;
 } }
 

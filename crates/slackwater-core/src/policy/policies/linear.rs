@@ -72,10 +72,10 @@ impl Settings for LinearSettings {
 }
 
 section! { LinearSettings in "linear" {
-    /// How much requests in flight weigh against latency (λ). 0: latency alone decides. 1: requests
-    /// in flight alone.
+    /// Weight of requests in flight against latency (λ). 0: latency alone decides. 1: requests in
+    /// flight alone.
     rif_weight in Quantile: rif_weight;
-    /// The latency that one request in flight is taken for (α).
+    /// Latency that counts as much as one request in flight (α).
     rif_scale in Duration: rif_scale;
 } }
 

@@ -95,13 +95,13 @@ impl Settings for PeakEwmaSettings {
 }
 
 section! { PeakEwmaSettings in "peak_ewma" {
-    /// The time in which an average comes down to 37 % of a peak (τ).
+    /// Time in which an average falls to 37 % of a peak (τ).
     decay in Duration: decay;
-    /// The average that a replica begins with. Below what requests take, a new replica is tried
-    /// eagerly; above, with care.
+    /// A replica's average at the start. Below real latencies, new replicas are tried eagerly;
+    /// above, cautiously.
     initial_latency in Duration: initial_latency;
-    /// What a failure counts as, at the least. 0: as what it took. Only with
-    /// `error_aversion.enabled = false`, which has its own way.
+    /// Least latency that a failure counts as. 0: the time it took. Only with
+    /// `error_aversion.enabled = false`.
     failure_penalty in Duration: failure_penalty;
     /// Distinct replicas drawn for each request.
     choices in U8: choices;

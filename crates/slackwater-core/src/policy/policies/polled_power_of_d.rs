@@ -70,7 +70,7 @@ impl Settings for PolledPowerOfDSettings {
 }
 
 section! { PolledPowerOfDSettings in "polled_power_of_d" {
-    /// How often each worker asks each replica for its requests in flight.
+    /// How often each worker polls each replica for its requests in flight.
     interval in Duration: interval;
     /// Distinct replicas drawn for each request.
     choices in U8: choices;

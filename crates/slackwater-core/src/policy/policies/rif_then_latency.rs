@@ -62,8 +62,8 @@ impl Settings for RifThenLatencySettings {
 }
 
 section! { RifThenLatencySettings in "rif_then_latency" {
-    /// Replicas with at most this many times the fewest requests in flight are told apart by
-    /// latency. 1: latency decides between equals only.
+    /// Replicas with at most this many times the fewest requests in flight are compared by latency.
+    /// 1: only equals.
     rif_slack in Factor: rif_slack_millionths;
 } }
 

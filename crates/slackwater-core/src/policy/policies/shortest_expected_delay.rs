@@ -92,8 +92,8 @@ impl Settings for ShortestExpectedDelaySettings {
 }
 
 section! { ShortestExpectedDelaySettings in "shortest_expected_delay" {
-    /// By how much of the mean of all a replica's mean latency may differ and still count as that
-    /// mean. 0: every difference counts, chance and all; 10: requests in flight decide alone.
+    /// Mean latencies this close to the mean of all, relatively, count as equal to it. 0: none do.
+    /// 10: requests in flight alone decide.
     latency_band in Factor: latency_band_millionths;
 } }
 

@@ -104,18 +104,17 @@ impl Settings for WeightedRoundRobinSettings {
 }
 
 section! { WeightedRoundRobinSettings in "weighted_round_robin" {
-    /// How often each worker asks each replica for its report.
+    /// How often each worker polls each replica.
     interval in Duration: interval;
-    /// The time constant over which request rate, CPU and errors are averaged. 0: each report
-    /// counts as it came.
+    /// Time constant of the averages of request rate, CPU and errors. 0: no smoothing.
     smoothing in Duration: smoothing;
-    /// How often weights are taken over into the turns.
+    /// How often the weights are updated.
     update_period in Duration: update_period;
-    /// For so long after its first useful report a replica keeps the mean of the others.
+    /// A replica has the mean weight for this long after its first useful report.
     blackout in Duration: blackout;
-    /// A report this old has expired, and the next one begins a new blackout.
+    /// Reports this old expire; the next one begins a new blackout.
     expiration in Duration: expiration;
-    /// What a share of failed requests adds to the CPU in use. 0: failures do not count.
+    /// CPU that the share of failed requests adds. 0: failures do not count.
     error_penalty in Rate: error_penalty;
 } }
 

@@ -5,6 +5,7 @@
 //! pays for a locked instruction.
 
 mod connection_ends;
+mod evidence;
 mod unreadable;
 
 pub use connection_ends::ReplicaEnds;
@@ -14,6 +15,7 @@ pub use unreadable::{UnreadableCounts, unreadable_requests};
 use connection_ends::ClientEnds;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use core::time::Duration;
+use evidence::Evidence;
 use http::StatusCode;
 use slackwater_telemetry::facts::{ConnectionFacts, RequestCounts};
 use slackwater_telemetry::latency_histogram::LatencyHistogram;
@@ -27,6 +29,10 @@ pub struct Count(AtomicU64);
 impl Count {
     pub fn add_one(&self) {
         self.0.store(self.0.load(Relaxed) + 1, Relaxed);
+    }
+
+    fn reset(&self) {
+        self.0.store(0, Relaxed);
     }
 
     pub(crate) fn read(&self) -> u64 {
@@ -131,6 +137,8 @@ pub struct ReplicaCounts {
     pub(crate) shed: Count,
     /// Requests whose client left first.
     pub client_gone: Count,
+    /// Whether attempts get a response.
+    pub(crate) evidence: Evidence,
     /// From the choice of the replica to the head of its response.
     pub heads: LatencyHistogram,
     /// By the first digit of the status, from 1 to 5; whatever else there is counts as 5.

@@ -5,6 +5,7 @@ use core::error::Error;
 use core::fmt;
 use http::Request;
 use slackwater_core::overload::Shed;
+use slackwater_telemetry::attempt_failure::FailureKind;
 use std::io;
 
 /// Why there is no response.
@@ -76,5 +77,46 @@ impl Failure {
             request: None,
             is_unsent: false,
         }
+    }
+
+    /// What it says of the replica, and the error in full; `None` where it says nothing, or where
+    /// the replica did respond.
+    pub(crate) fn evidence(&self) -> Option<(FailureKind, String)> {
+        let kind = match &self.cause {
+            Cause::Unreachable(error) => match error.kind() {
+                io::ErrorKind::ConnectionRefused => FailureKind::Refused,
+                io::ErrorKind::TimedOut => FailureKind::ConnectTimedOut,
+                _ => FailureKind::ConnectFailed,
+            },
+            Cause::Broken(_) => FailureKind::Closed,
+            Cause::FirstByte => FailureKind::NoResponse,
+            Cause::Withdrawn => FailureKind::Withdrawn,
+            Cause::Full
+            | Cause::Shed(_)
+            | Cause::Coding
+            | Cause::HeadTooLarge
+            | Cause::Switched
+            | Cause::ClientStalled
+            | Cause::ClientBroken
+            | Cause::TooLarge => return None,
+        };
+        Some((kind, self.cause.to_string()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_client_did_and_what_a_replica_said_is_no_evidence_against_it() {
+        for cause in [Cause::ClientBroken, Cause::Full, Cause::HeadTooLarge] {
+            assert_eq!(Failure::new(cause).evidence(), None);
+        }
+        let refused = io::Error::from(io::ErrorKind::ConnectionRefused);
+        let failure = Failure::new(Cause::Unreachable(refused));
+        let (kind, error) = failure.evidence().expect("it is");
+        assert_eq!(kind, FailureKind::Refused);
+        assert!(error.starts_with("no connection: "), "{error}");
     }
 }

@@ -314,7 +314,9 @@ impl Attempt {
         if let Some(lease) = &mut self.lease {
             let at = lease.head_ready(self.outcome);
             let latency = at.saturating_since(lease.picked_at());
-            self.replica.counts().heads.add(latency);
+            let counts = self.replica.counts();
+            counts.heads.add(latency);
+            counts.evidence.note_response(at);
             self.head_at = Some(at);
         }
     }
@@ -348,6 +350,9 @@ impl Attempt {
 
     fn fail(&mut self, failure: &Failure) {
         let counts = self.replica.counts();
+        if let Some((kind, error)) = failure.evidence() {
+            counts.evidence.note_failure(kind, error);
+        }
         let outcome = match &failure.cause {
             Cause::Unreachable(_) => {
                 counts.connect_failures.add_one();

@@ -79,12 +79,16 @@ impl ServiceView {
             .map(|replica| roster.get(&replica.address))
             .collect();
         let requests = |counts: &Arc<ReplicaCounts>| counts.read();
+        let now = self.balancer.now();
         WorkerFacts {
             ids: (entries.iter())
                 .map(|entry| entry.map_or_else(Vec::new, |entry| entry.ids.clone()))
                 .collect(),
             requests: (entries.iter())
                 .map(|entry| entry.map_or_else(Default::default, |entry| requests(&entry.counts)))
+                .collect(),
+            evidence: (entries.iter())
+                .map(|entry| entry.map_or_else(Default::default, |it| it.counts.evidence.read(now)))
                 .collect(),
             tier: self.tier.read(),
             admission: self.admission.read(),

@@ -1,6 +1,7 @@
 //! Which state wins.
 
 use super::*;
+use crate::attempt_failure::{DOWN_AFTER, FailureKind, LastFailure};
 use std::collections::BTreeSet;
 
 /// Every combination of signs against the documented order, which is written down a second time
@@ -11,13 +12,22 @@ fn of_all_combinations_the_first_in_the_documented_order_wins() {
     let mut seen = BTreeSet::new();
     let healths = HealthState::ALL.map(Some).into_iter().chain([None]);
     for health in healths {
-        for bits in 0..1 << 10 {
+        for bits in 0..1 << 11 {
             let signs = Signs {
                 disabled: bit(bits, 0),
                 down: bit(bits, 1).then(|| Some("refused".to_owned())),
                 not_connectable: bit(bits, 2),
                 drained: bit(bits, 3),
                 draining: bit(bits, 4),
+                failing: Some(Failing {
+                    in_a_row: DOWN_AFTER - u64::from(!bit(bits, 10)),
+                    first_age: Duration::ZERO,
+                    last: LastFailure {
+                        kind: FailureKind::Refused,
+                        error: String::new(),
+                        age: Duration::ZERO,
+                    },
+                }),
                 unreachable: bit(bits, 5),
                 unprobed: bit(bits, 6),
                 polled: bit(bits, 7),
@@ -41,6 +51,7 @@ fn of_all_combinations_the_first_in_the_documented_order_wins() {
                     signs.down.is_some() || signs.not_connectable,
                 ),
                 (ReplicaState::Draining, signs.drained || signs.draining),
+                (ReplicaState::Down, bit(bits, 10)),
                 (ReplicaState::Unreachable, signs.unreachable),
                 (
                     ReplicaState::Ejected,

@@ -3,7 +3,7 @@
 //! Connections are opened on demand, never shared between runs, with `TCP_NODELAY` set. How many
 //! requests may be under way at once is decided by the caller ([`super::generator`]); what is
 //! bounded here is connections, by construction. Absent on purpose: redirects, cookies,
-//! decompression, TLS: the generator measures the target, not a browser.
+//! decompression: the generator measures the target, not a browser.
 
 mod http1;
 mod http2;
@@ -18,13 +18,22 @@ use http::uri::{Authority, PathAndQuery};
 use http::{HeaderMap, HeaderName, Method, Request, Response, Uri};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
+use slackwater_config::tls::HttpVersion;
 use std::io;
 use std::time::Instant;
 use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+use tokio_rustls::rustls::pki_types::ServerName;
+use tokio_util::either::Either;
 
 type Body = Full<Bytes>;
 
-const DEFAULT_PORT: u16 = 80;
+/// A connection, in plain or over TLS.
+type Stream = Either<TcpStream, TlsStream<TcpStream>>;
+
+const HTTP_PORT: u16 = 80;
+const HTTPS_PORT: u16 = 443;
 
 /// The way to the target over one protocol.
 #[derive(Debug)]
@@ -81,12 +90,57 @@ impl Transport {
 struct Target {
     /// Tried in order for each connection.
     addresses: Vec<SocketAddr>,
+    tls: Option<Tls>,
     connections_opened: AtomicU64,
     method: Method,
     uri: Uri,
     headers: HeaderMap,
     number_header: Option<HeaderName>,
     body: Bytes,
+}
+
+/// How the target is spoken to over TLS.
+struct Tls {
+    connector: TlsConnector,
+    /// The name that its certificate must be for.
+    name: ServerName<'static>,
+    /// What must be agreed on by ALPN.
+    version: HttpVersion,
+}
+
+impl core::fmt::Debug for Tls {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_tuple("Tls").field(&self.name).finish()
+    }
+}
+
+impl Tls {
+    fn new(plan: &Plan, host: &str) -> io::Result<Option<Self>> {
+        let invalid = |message: String| io::Error::new(io::ErrorKind::InvalidInput, message);
+        if plan.target.scheme_str() != Some("https") {
+            return Ok(None);
+        }
+        let config = plan.tls.clone();
+        let config = config.ok_or_else(|| invalid("https needs settings of TLS".to_owned()))?;
+        let name = ServerName::try_from(host.to_owned());
+        let name = name.map_err(|_| invalid(format!("no certificate is for the host {host:?}")))?;
+        Ok(Some(Self {
+            connector: TlsConnector::from(config),
+            name,
+            version: plan.protocol.alpn(),
+        }))
+    }
+
+    async fn connect(&self, stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
+        let stream = self.connector.connect(self.name.clone(), stream).await?;
+        let agreed = stream.get_ref().1.alpn_protocol();
+        // A server without ALPN speaks HTTP/1.1.
+        if self.version == HttpVersion::Http2 && agreed != Some(self.version.alpn()) {
+            let message = "the target does not offer HTTP/2 by ALPN; use --http 1";
+            return Err(io::Error::new(io::ErrorKind::Unsupported, message));
+        }
+        Ok(stream)
+    }
 }
 
 impl Target {
@@ -96,7 +150,11 @@ impl Target {
             .target
             .authority()
             .ok_or_else(|| invalid("the target has no host"))?;
-        let port = authority.port_u16().unwrap_or(DEFAULT_PORT);
+        let default_port = match plan.target.scheme_str() {
+            Some("https") => HTTPS_PORT,
+            _ => HTTP_PORT,
+        };
+        let port = authority.port_u16().unwrap_or(default_port);
         // A literal IPv6 address stands in brackets in a URL and without them in a socket address.
         let host = authority.host().trim_matches(['[', ']']);
         let addresses: Vec<_> = tokio::net::lookup_host((host, port)).await?.collect();
@@ -106,10 +164,12 @@ impl Target {
                 "the name has no address",
             ));
         }
+        let tls = Tls::new(plan, host)?;
         let (uri, headers) = request_head(plan, authority)
             .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
         Ok(Self {
             addresses,
+            tls,
             connections_opened: AtomicU64::new(0),
             method: plan.method.clone(),
             uri,
@@ -119,9 +179,13 @@ impl Target {
         })
     }
 
-    async fn connect(&self) -> io::Result<TcpStream> {
+    async fn connect(&self) -> io::Result<Stream> {
         let stream = TcpStream::connect(&self.addresses[..]).await?;
         stream.set_nodelay(true)?;
+        let stream = match &self.tls {
+            None => Either::Left(stream),
+            Some(tls) => Either::Right(tls.connect(stream).await?),
+        };
         self.connections_opened.fetch_add(1, Ordering::Relaxed);
         Ok(stream)
     }
@@ -164,7 +228,7 @@ fn request_head(plan: &Plan, authority: &Authority) -> Result<(Uri, HeaderMap), 
                 .as_ref()
                 .map_or(authority.as_str().as_bytes(), HeaderValue::as_bytes);
             Uri::builder()
-                .scheme("http")
+                .scheme(plan.target.scheme_str().unwrap_or("http"))
                 .authority(named)
                 .path_and_query(path)
                 .build()?

@@ -200,3 +200,25 @@ fn the_documentation_has_every_key_and_no_other() {
         .collect();
     assert_eq!(documented, own);
 }
+
+#[test]
+fn every_example_of_the_documentation_is_a_scenario() {
+    let page = root().join("docs/reference/scenario.md");
+    let text = std::fs::read_to_string(page).expect("documentation");
+    let samples = text.split("```toml\n").skip(1);
+    let mut examples = samples.filter_map(|it| it.split("```").next()).peekable();
+    // What lacks a load, a cost and a fleet goes behind the first.
+    let first = *examples.peek().expect("an example");
+    let mut count = 0;
+    for toml in examples {
+        let is_whole = ["load", "cost", "fleet"].iter().all(|it| toml.contains(it));
+        let before = if is_whole { "" } else { first };
+        let whole = format!("{before}\n{toml}");
+        let source = Source::new("example.sim.toml".into(), whole.clone());
+        if let Err(mistakes) = ScenarioFile::of(&source) {
+            panic!("{mistakes}\n{whole}");
+        }
+        count += 1;
+    }
+    assert!(count > 10, "{count} examples");
+}

@@ -99,7 +99,8 @@ async fn a_replica_is_drained_waited_for_weighed_and_taken_back() {
     let cells: Vec<_> = row.split_whitespace().collect();
     assert_eq!(cells[..3], [&name, &name, "draining"]);
     assert!(cells[3].ends_with('Z'), "since when: {row}");
-    assert_eq!(cells[4..], ["drained", "by", "an", "operator", "1", "0"]);
+    assert_eq!(cells[4..10], ["drained", "by", "an", "operator", "1", "0"]);
+    assert_eq!(cells.len(), 12, "attempts, and those that failed: {row}");
 
     let told = done(&proxy, &["weight", &name, "3", "--json"]).await;
     let told: Value = serde_json::from_str(&told).unwrap();

@@ -95,6 +95,9 @@ async fn unwell(moved: &Moved) {
         .moves(&[
             "slackwater_replica_healthy",
             "slackwater_replica_health_changes_total",
+            // It is the only one.
+            "slackwater_service_failing",
+            "slackwater_problems",
         ])
         .await;
 }

@@ -210,48 +210,45 @@ impl Settings for PrequalSettings {
 }
 
 section! { PrequalSettings in "prequal" {
-    /// Probes that each query triggers (r_probe). Fractions are exact in the long run. 0 leaves
-    /// only idle probes [A2]
+    /// Probes for each request (r_probe). Fractions are exact in the long run. 0: only idle probes
+    /// [A2].
     probe_rate in Rate: probe_rate;
-    /// While probing shows an overload, of replicas or of this process, the rate falls step by step
-    /// towards this, and `remove_rate` with it; it comes back within half a minute of answers in
-    /// time ([Decision 0011](decisions/0011-fewer-probes-in-an-overload.md)). From `probe_rate` on:
-    /// it never falls, as in the paper. 0: idle probes may be all that is left.
-    /// `slackwater_probe_rate` is what it is now [A2]
+    /// Overload lowers the probe rate towards this, and `remove_rate` with it ([Decision
+    /// 0011](../decisions/0011-fewer-probes-in-an-overload.md)). Equal to `probe_rate`: never, as
+    /// in the paper [A2].
     probe_rate_min in Rate: probe_rate_min;
-    /// Reports removed from the pool after each query (r_remove). 0: none is removed by rate [A10]
+    /// Reports removed from the pool after each request (r_remove). 0: none [A10].
     remove_rate in Rate: remove_rate;
-    /// The most reports in the pool (m) [A5]
+    /// Reports in the pool (m) [A5].
     pool_capacity in U16: pool_capacity;
-    /// A report this old is removed [A5]
+    /// Reports this old are removed [A5].
     report_age_max in Duration: report_age_max;
-    /// From this quantile of the requests in flight on, a report is hot (Q_RIF). 0: all are, and
-    /// requests in flight alone decide. 1: none is, and latency alone decides [A6, A7]
+    /// Reports at or above this quantile of requests in flight are hot (Q_RIF). 0: all, so RIF
+    /// decides. 1: none, so latency decides [A6, A7].
     rif_limit_quantile in Quantile: rif_limit_quantile, "0.7 (the paper: 0.840896, 2^-0.25)";
-    /// The net rate at which reports would pile up in the pool (δ of equation 1) [A9]
+    /// Net rate at which reports accumulate in the pool (δ of equation 1) [A9].
     pool_drift in Rate: pool_drift;
-    /// The most queries that one report may decide by the paper's equation (1), which has no such
-    /// limit. Whatever it is, a report may decide as many as it takes for the pool not to run dry,
-    /// 16 at the most [A9]
+    /// Requests that one report may decide by equation (1). The paper has no limit. Up to 16 are
+    /// allowed where the pool would run dry [A9].
     reuse_max in U16: reuse_max;
-    /// When no probe has been sent for so long, some are [A3]
+    /// Without a probe for this long, idle probes are sent [A3].
     probe_idle_max in Duration: probe_idle_max;
-    /// How many are then sent. 0 turns idle probes off [A3]
+    /// How many idle probes are sent. 0: none [A3].
     idle_probes in U16: idle_probes;
-    /// No replica is probed again sooner than this. 0: no such limit, as in the paper [A2]
+    /// Shortest time between two probes of one replica. 0: no limit, as in the paper [A2].
     probe_interval_min in Duration: probe_interval_min;
-    /// A probe not answered by then is lost; no query waits for it [A4]
+    /// A probe unanswered by then is lost. No request waits for it [A4].
     probe_deadline in Duration: probe_deadline;
-    /// The most probes outstanding at once, for each worker [A4]
+    /// Outstanding probes of each worker [A4].
     probes_outstanding_max in U16: probes_outstanding_max;
-    /// The most probes a second, for each worker, idle ones and those of silent replicas among
-    /// them; at once a tenth of it, or 16 [A4]
+    /// Probes a second of each worker, idle ones included; bursts of a tenth of it, at least 16
+    /// [A4].
     probes_per_second_max in U32: probes_per_second_max, "0: no limit";
-    /// Probes for each query in synchronous mode (d) [S1]
+    /// Probes for each request in synchronous mode (d) [S1].
     sync_probes in U8: sync_probes;
-    /// A synchronous choice is made by then with the answers that there are [S1]
+    /// A synchronous choice uses the answers that came by then [S1].
     sync_deadline in Duration: sync_deadline;
-    /// Send no probes: each worker goes by what it sees itself [A13]
+    /// Sends no probes: each worker uses its local measurements [A13].
     local_only in Boolean: local_only;
 } }
 

@@ -1,0 +1,78 @@
+//! Policies under the names that nginx, `HAProxy`, Envoy and gRPC have for them.
+
+use crate::table::{ForeignValue, choice_with, foreign_names};
+use crate::toml_reader::ForeignName;
+use crate::toml_reader::is_same;
+use crate::toml_reader::values::Unfit;
+use toml::de::DeValue;
+
+/// The key `policy`.
+pub(in crate::sections) const KEYS: &[ForeignName] = foreign_names! {
+    "balance" | "lb_policy" | "lb" | "load_balancing" | "load_balancer" | "load_balancing_policy"
+        | "algorithm" | "strategy" => "policy" = r#""least_loaded""#;
+};
+
+const POLICIES: &[ForeignValue] = &[
+    (
+        &[
+            "leastconn",
+            "least_request",
+            "least_requests",
+            "least_connections",
+            "least_outstanding_requests",
+            "lor",
+            "jsq",
+        ],
+        "least_loaded",
+    ),
+    (&["rr", "roundrobin", "static_rr"], "round_robin"),
+    (
+        &[
+            "wrr",
+            "weighted_roundrobin",
+            "client_side_weighted_round_robin",
+        ],
+        "weighted_round_robin",
+    ),
+    (
+        &[
+            "p2c",
+            "pow2",
+            "power_of_two",
+            "power_of_two_choices",
+            "random_two",
+        ],
+        "power_of_d",
+    ),
+    (&["ewma", "least_latency", "least_time"], "peak_ewma"),
+    (&["sed", "default"], "shortest_expected_delay"),
+];
+
+/// Policies elsewhere that are stickiness here.
+const STICKY: &[&str] = &[
+    "ip_hash",
+    "source",
+    "hash",
+    "ring_hash",
+    "maglev",
+    "uri",
+    "consistent_hash",
+    "generic_hash",
+];
+
+/// One of the policies. Which replica is for whom is another question than which one has room, so
+/// names of hashes are answered with the section for that.
+pub(in crate::sections) fn policy<T: Copy>(
+    value: &DeValue<'_>,
+    names: &[(&str, T)],
+) -> Result<T, Unfit> {
+    choice_with(value, names, POLICIES).map_err(|unfit| {
+        let name = value.as_str().unwrap_or_default();
+        if !STICKY.iter().any(|known| is_same(known, name)) {
+            return unfit;
+        }
+        Unfit::Other(format!(
+            "found {name:?}, which is no policy here: write by = \"address\" in [sticky], and leave policy out"
+        ))
+    })
+}

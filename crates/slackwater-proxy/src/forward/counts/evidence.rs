@@ -1,0 +1,100 @@
+//! Whether a worker's attempts at a replica get a response: what the replica's state goes by where
+//! nothing else checks it.
+
+use super::{Count, Level, Moment};
+use core::time::Duration;
+use slackwater_core::Instant as CoreInstant;
+use slackwater_telemetry::attempt_failure::{AttemptEvidence, FailureKind, LastFailure};
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+/// A worker's evidence of one replica. A response costs two stores at most; only a failure takes
+/// the lock.
+#[derive(Debug, Default)]
+pub(crate) struct Evidence {
+    /// Attempts without a response.
+    failures: Count,
+    /// Of these, those since the last response.
+    in_a_row: Count,
+    /// When the first of those in a row failed.
+    first_at: Moment,
+    /// When the last one failed.
+    last_at: Moment,
+    last: Mutex<Option<(FailureKind, String)>>,
+    /// When the last response came, in nanoseconds on the balancer's clock, and one more; 0: none
+    /// has.
+    answered_ns: Level,
+}
+
+impl Evidence {
+    /// An attempt got a response, of whatever status, at this moment of the balancer's clock.
+    pub(crate) fn note_response(&self, at: CoreInstant) {
+        self.answered_ns.set(at.as_nanos().saturating_add(1));
+        if self.in_a_row.read() > 0 {
+            self.in_a_row.reset();
+        }
+    }
+
+    /// An attempt got none, for this reason and with this error.
+    pub(crate) fn note_failure(&self, kind: FailureKind, error: String) {
+        let now = Some(Instant::now());
+        if self.in_a_row.read() == 0 {
+            self.first_at.set(now);
+        }
+        self.last_at.set(now);
+        // Nobody panics while it is held.
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some((kind, error));
+        self.in_a_row.add_one();
+        self.failures.add_one();
+    }
+
+    /// What is known now; `now` is the balancer's clock.
+    pub(crate) fn read(&self, now: CoreInstant) -> AttemptEvidence {
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = last.clone();
+        let answered_ns = self.answered_ns.read().checked_sub(1);
+        AttemptEvidence {
+            failures: self.failures.read(),
+            in_a_row: self.in_a_row.read(),
+            first_age: self.first_at.age(),
+            last: last.map(|(kind, error)| LastFailure {
+                kind,
+                error,
+                age: self.last_at.age(),
+            }),
+            answered_age: answered_ns
+                .map(|ns| Duration::from_nanos(now.as_nanos().saturating_sub(ns))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn at(ms: u64) -> CoreInstant {
+        CoreInstant::from_nanos(ms * 1_000_000)
+    }
+
+    #[test]
+    fn failures_in_a_row_end_with_a_response_and_the_last_one_stays_known() {
+        let evidence = Evidence::default();
+        assert_eq!(evidence.read(at(0)), AttemptEvidence::default());
+        evidence.note_failure(FailureKind::Refused, "refused".to_owned());
+        evidence.note_failure(FailureKind::Refused, "refused".to_owned());
+        let read = evidence.read(at(0));
+        assert_eq!(
+            (read.failures, read.in_a_row, read.answered_age),
+            (2, 2, None)
+        );
+        let last = read.last.expect("two failed");
+        assert_eq!(last.kind, FailureKind::Refused);
+        assert_eq!(last.error, "refused");
+        assert!(read.first_age >= last.age);
+        evidence.note_response(at(30));
+        let read = evidence.read(at(50));
+        assert_eq!((read.failures, read.in_a_row), (2, 0));
+        assert_eq!(read.answered_age, Some(Duration::from_millis(20)));
+        assert!(read.last.is_some());
+    }
+}

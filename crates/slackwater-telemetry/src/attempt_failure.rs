@@ -1,0 +1,234 @@
+//! Attempts that got no response: the kind of failure, and what many of them in a row say of a
+//! replica.
+//!
+//! An attempt *fails* here if the replica gave no response at all. A response with a bad status is
+//! a response: whether a replica gives too many of those is decided by the policy's health rules.
+
+use core::time::Duration;
+use serde::{Deserialize, Serialize};
+use slackwater_core::named;
+use std::time::SystemTime;
+
+/// Failed attempts in a row, over all workers and without any response in between, from which on a
+/// replica is down.
+pub const DOWN_AFTER: u64 = 3;
+
+named! {
+    /// Why an attempt got no response.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum FailureKind by as_str {
+        /// Nothing listens at the address.
+        Refused = "connection refused",
+        /// The connection was not there within `timeouts.connect`.
+        ConnectTimedOut = "connect timed out",
+        /// There was no connection for another reason: no route, or no TLS.
+        ConnectFailed = "connect failed",
+        /// The connection was closed before the response, or carried something that is not HTTP.
+        Closed = "connection closed before the response",
+        /// No response within `timeouts.first_byte`.
+        NoResponse = "no response in time",
+        /// The replica's agent cannot connect to its server.
+        Withdrawn = "the agent's server cannot be connected to",
+    }
+}
+
+impl FailureKind {
+    /// What an operator can do about it.
+    pub const fn remedy(self) -> &'static str {
+        match self {
+            Self::Refused => "start the server; if it runs, compare its address with this one",
+            Self::ConnectTimedOut => {
+                "check that the machine runs and that no firewall drops connections; the limit is timeouts.connect"
+            }
+            Self::ConnectFailed => {
+                "check the address, the route to it and, with TLS, both certificates"
+            }
+            Self::Closed => {
+                "look for a crash in the server's log; check that it speaks the configured protocol"
+            }
+            Self::NoResponse => {
+                "see whether the server hangs or is overloaded; the limit is timeouts.first_byte"
+            }
+            Self::Withdrawn => "start the server behind the agent; the agent's log has the cause",
+        }
+    }
+}
+
+/// The last attempt of one worker that got no response.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LastFailure {
+    /// Why.
+    pub kind: FailureKind,
+    /// The error in full.
+    pub error: String,
+    /// How long ago it was.
+    pub age: Duration,
+}
+
+/// What one worker's attempts at a replica say of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AttemptEvidence {
+    /// Attempts without a response, since the worker began.
+    pub failures: u64,
+    /// Of these, those since the worker's last response.
+    pub in_a_row: u64,
+    /// How long ago the first of those in a row failed.
+    pub first_age: Duration,
+    /// The last that failed; `None` if none has.
+    pub last: Option<LastFailure>,
+    /// How long ago the worker's last response came; `None` if none has.
+    pub answered_age: Option<Duration>,
+}
+
+/// Attempts in a row that got no response, over all workers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failing {
+    /// So many.
+    pub in_a_row: u64,
+    /// How long ago the first of them failed.
+    pub first_age: Duration,
+    /// The last of them.
+    pub last: LastFailure,
+}
+
+impl Failing {
+    /// Whether these are enough to call the replica down.
+    pub const fn is_down(&self) -> bool {
+        self.in_a_row >= DOWN_AFTER
+    }
+
+    /// Those of all workers together; `None` if a response has come since the last failure.
+    pub fn of<'e>(workers: impl Iterator<Item = &'e AttemptEvidence> + Clone) -> Option<Self> {
+        let answered_age = workers.clone().filter_map(|it| it.answered_age).min();
+        let mut failing: Option<Self> = None;
+        for evidence in workers {
+            let Some(last) = &evidence.last else { continue };
+            // A worker that has not tried since another one got a response knows nothing new.
+            let is_refuted = answered_age.is_some_and(|answered| answered <= last.age);
+            if evidence.in_a_row == 0 || is_refuted {
+                continue;
+            }
+            let first_age = answered_age.map_or(evidence.first_age, |answered| {
+                evidence.first_age.min(answered)
+            });
+            failing = Some(match failing {
+                None => Self {
+                    in_a_row: evidence.in_a_row,
+                    first_age,
+                    last: last.clone(),
+                },
+                Some(other) => Self {
+                    in_a_row: other.in_a_row + evidence.in_a_row,
+                    first_age: other.first_age.max(first_age),
+                    last: if last.age < other.last.age {
+                        last.clone()
+                    } else {
+                        other.last
+                    },
+                },
+            });
+        }
+        failing
+    }
+}
+
+/// Attempts in a row that got no response, as they are told; `docs/reference/admin.md` documents
+/// each field.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct FailureFacts {
+    /// Why the last of them got none.
+    pub cause: String,
+    /// The error in full.
+    pub error: String,
+    /// What to do.
+    pub remedy: String,
+    /// How many.
+    pub in_a_row: u64,
+    /// When the first of them failed, since 1970.
+    pub first_at_ms: u64,
+    /// When the last of them failed, since 1970: nothing was learned of the replica since.
+    pub last_at_ms: u64,
+}
+
+impl FailureFacts {
+    /// The same at this moment.
+    pub fn new(failing: &Failing, now: SystemTime) -> Self {
+        let at_ms = |age: Duration| {
+            let at = now.checked_sub(age).unwrap_or(SystemTime::UNIX_EPOCH);
+            let since = at.duration_since(SystemTime::UNIX_EPOCH);
+            u64::try_from(since.unwrap_or_default().as_millis()).unwrap_or(u64::MAX)
+        };
+        Self {
+            cause: failing.last.kind.as_str().to_owned(),
+            error: failing.last.error.clone(),
+            remedy: failing.last.kind.remedy().to_owned(),
+            in_a_row: failing.in_a_row,
+            first_at_ms: at_ms(failing.first_age),
+            last_at_ms: at_ms(failing.last.age),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    fn evidence(in_a_row: u64, first: u64, last: u64, answered: Option<u64>) -> AttemptEvidence {
+        AttemptEvidence {
+            failures: in_a_row + 5,
+            in_a_row,
+            first_age: ms(first),
+            last: Some(LastFailure {
+                kind: FailureKind::Refused,
+                error: format!("{last} ms ago"),
+                age: ms(last),
+            }),
+            answered_age: answered.map(ms),
+        }
+    }
+
+    fn of(workers: &[AttemptEvidence]) -> Option<Failing> {
+        Failing::of(workers.iter())
+    }
+
+    #[test]
+    fn failures_of_all_workers_count_until_any_of_them_gets_a_response() {
+        let both = [evidence(2, 900, 100, None), evidence(1, 700, 50, None)];
+        let failing = of(&both).expect("nothing came");
+        assert_eq!((failing.in_a_row, failing.first_age), (3, ms(900)));
+        assert_eq!(failing.last.error, "50 ms ago");
+        assert!(failing.is_down());
+        // The other worker got a response after the last failure of either.
+        let refuted = [both[0].clone(), evidence(0, 700, 50, Some(20))];
+        assert_eq!(of(&refuted), None);
+    }
+
+    #[test]
+    fn a_failure_after_the_last_response_of_another_worker_counts() {
+        let workers = [evidence(2, 900, 100, None), evidence(0, 0, 500, Some(300))];
+        let failing = of(&workers).expect("a failure came after it");
+        // It cannot have begun before that response.
+        assert_eq!((failing.in_a_row, failing.first_age), (2, ms(300)));
+        assert!(!failing.is_down());
+    }
+
+    #[test]
+    fn without_failures_there_is_nothing_to_tell() {
+        assert_eq!(of(&[AttemptEvidence::default()]), None);
+        assert_eq!(of(&[]), None);
+    }
+
+    #[test]
+    fn facts_have_moments_instead_of_ages() {
+        let failing = of(&[evidence(4, 900, 100, None)]).expect("nothing came");
+        let now = SystemTime::UNIX_EPOCH + ms(10_000);
+        let facts = FailureFacts::new(&failing, now);
+        assert_eq!((facts.first_at_ms, facts.last_at_ms), (9_100, 9_900));
+        assert_eq!((&*facts.cause, facts.in_a_row), ("connection refused", 4));
+    }
+}

@@ -1,0 +1,404 @@
+//! What an operator has to know first: the problems of a process as a list, the worst first.
+//!
+//! `slackwater admin status`, `/status`, the live stream, `/readyz` and the metrics all show this
+//! list. A problem is here as long as it lasts.
+
+use crate::facts::{Facts, Phase, ReplicaFacts, ServiceFacts};
+use crate::replica_state::ReplicaState;
+use core::time::Duration;
+use serde::{Deserialize, Serialize};
+use slackwater_core::named;
+use std::collections::BTreeMap;
+use std::time::SystemTime;
+
+/// So many requests are enough to judge a service by.
+const REQUESTS_MIN: u64 = 20;
+/// The share of failed requests that is a problem, in percent.
+const FAILED_PERCENT_MIN: u64 = 5;
+/// Replicas that a problem names; of further ones it has the number.
+const NAMES_MAX: usize = 3;
+/// A certificate that expires within this time is a problem.
+const EXPIRY: Duration = Duration::from_hours(48);
+
+named! {
+    /// The kinds of problems, the worst first.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum ProblemKind by as_str {
+        /// All replicas of a service fail.
+        AllReplicasFailing = "all_replicas_failing",
+        /// A service has no replica that should take requests.
+        NoReplica = "no_replica",
+        /// An agent's server cannot be connected to.
+        Withdrawn = "withdrawn",
+        /// A certificate has expired, or expires soon.
+        Certificate = "certificate",
+        /// Requests to a service fail.
+        RequestsFailing = "requests_failing",
+        /// Some replicas of a service fail.
+        ReplicasFailing = "replicas_failing",
+        /// The list of a service's replicas cannot be had.
+        Discovery = "discovery",
+        /// The configuration was not taken when it was read again.
+        Reload = "reload",
+    }
+}
+
+impl ProblemKind {
+    /// Whether requests fail for it, or will soon.
+    pub const fn is_severe(self) -> bool {
+        matches!(
+            self,
+            Self::AllReplicasFailing | Self::NoReplica | Self::Withdrawn | Self::Certificate
+        )
+    }
+}
+
+/// A problem, as it is told; `docs/reference/admin.md` documents each field.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Problem {
+    /// The name of its kind.
+    pub kind: String,
+    /// Whether requests fail for it, or will soon.
+    pub severe: bool,
+    /// The service that has it; `None`: the whole process.
+    pub service: Option<String>,
+    /// What is wrong, in a sentence.
+    pub what: String,
+    /// When it began, since 1970; `None` if that is not known.
+    pub since_ms: Option<u64>,
+    /// What to do.
+    pub remedy: String,
+}
+
+/// Puts problems together.
+#[derive(Debug, Default)]
+struct Problems(Vec<(ProblemKind, Problem)>);
+
+impl Problems {
+    fn add(
+        &mut self,
+        kind: ProblemKind,
+        service: Option<&ServiceFacts>,
+        since: Option<SystemTime>,
+        what: String,
+        remedy: &str,
+    ) {
+        let problem = Problem {
+            kind: kind.as_str().to_owned(),
+            severe: kind.is_severe(),
+            service: service.map(|service| service.name.clone()),
+            what,
+            since_ms: since.map(since_epoch_ms),
+            remedy: remedy.to_owned(),
+        };
+        self.0.push((kind, problem));
+    }
+}
+
+/// The problems of a process, the worst first.
+pub fn problems(facts: &Facts, phase: Phase, now: SystemTime) -> Vec<Problem> {
+    let mut found = Problems::default();
+    for service in &facts.services {
+        of_service(&mut found, service, facts.role);
+    }
+    if phase == Phase::Withdrawn {
+        found.add(
+            ProblemKind::Withdrawn,
+            None,
+            None,
+            "withdrawn: the server cannot be connected to, and requests get 503".to_owned(),
+            "start the server, or correct `to`",
+        );
+    }
+    for certificate in &facts.certificates {
+        let Some(expires_s) = certificate.expires_s else {
+            continue;
+        };
+        let now_s = i64::try_from(since_epoch_ms(now) / 1_000).unwrap_or(i64::MAX);
+        let left_s = expires_s.saturating_sub(now_s);
+        if left_s > i64::try_from(EXPIRY.as_secs()).unwrap_or(i64::MAX) {
+            continue;
+        }
+        let when = if left_s <= 0 {
+            "has expired".to_owned()
+        } else {
+            format!("expires in {} hours", left_s / 3_600)
+        };
+        let (file, purpose) = (&certificate.file, &certificate.purpose);
+        found.add(
+            ProblemKind::Certificate,
+            None,
+            None,
+            format!("the certificate in {file} for {purpose} {when}"),
+            "write a new certificate to the file; it is taken without a restart",
+        );
+    }
+    if let Some(reloads) = &facts.reloads
+        && let Some(failure) = &reloads.failure
+    {
+        let first = failure.lines().next().unwrap_or_default();
+        found.add(
+            ProblemKind::Reload,
+            None,
+            reloads.last_at,
+            format!("the changed configuration was rejected, the earlier one stays: {first}"),
+            "run slackwater check on the file, correct it, and reload",
+        );
+    }
+    found.0.sort_by_key(|(kind, _)| *kind);
+    found.0.into_iter().map(|(_, problem)| problem).collect()
+}
+
+fn of_service(found: &mut Problems, service: &ServiceFacts, role: &str) {
+    let standing = &service.standing;
+    if let Some(discovery) = &service.discovery
+        && let Some(failure) = &discovery.failure
+    {
+        let source = &discovery.source;
+        found.add(
+            ProblemKind::Discovery,
+            Some(service),
+            None,
+            format!("{source} gives no list of replicas, the last one stays: {failure}"),
+            "see whether the source answers; the log has each failure",
+        );
+    }
+    if standing.wanted == 0 {
+        let what = if service.replicas.is_empty() {
+            "there are no replicas, and requests get 503"
+        } else {
+            "all replicas are drained or disabled"
+        };
+        found.add(
+            ProblemKind::NoReplica,
+            Some(service),
+            None,
+            what.to_owned(),
+            "add replicas, or undrain some",
+        );
+        return;
+    }
+    if standing.all_fail {
+        // An agent says the same of its one server as its phase.
+        if role != "agent" {
+            found.add(
+                ProblemKind::AllReplicasFailing,
+                Some(service),
+                standing.since,
+                format!("all {} fail: {}", counted(standing.wanted), standing.why),
+                standing.remedy,
+            );
+        }
+        return;
+    }
+    of_some_replicas(found, service);
+    let recent = &service.recent;
+    let percent = recent.failed_percent();
+    if recent.requests >= REQUESTS_MIN && percent >= FAILED_PERCENT_MIN {
+        let seconds = recent.span_ms.div_ceil(1_000);
+        let all = recent.requests;
+        found.add(
+            ProblemKind::RequestsFailing,
+            Some(service),
+            None,
+            format!("{percent} % of {all} requests failed in the last {seconds} s"),
+            "see which replicas fail, and the decisions of failed requests: slackwater admin decisions --failed",
+        );
+    }
+}
+
+/// Replicas that fail, by state and reason.
+fn of_some_replicas(found: &mut Problems, service: &ServiceFacts) {
+    let mut groups = BTreeMap::<(ReplicaState, String), Vec<&ReplicaFacts>>::new();
+    for replica in &service.replicas {
+        let standing = &replica.standing;
+        if standing.state.is_alarming() {
+            let group = groups.entry((standing.state, standing.why.to_string()));
+            group.or_default().push(replica);
+        }
+    }
+    for ((state, why), replicas) in groups.into_iter().rev() {
+        let names: Vec<_> = replicas.iter().map(|it| it.name.as_str()).collect();
+        let some = names.iter().take(NAMES_MAX).copied().collect::<Vec<_>>();
+        let mut which = some.join(", ");
+        if let Some(more @ 1..) = names.len().checked_sub(NAMES_MAX) {
+            which = format!("{which} and {more} more");
+        }
+        let since = replicas.iter().filter_map(|it| it.standing.since).min();
+        let (out, all) = (names.len(), counted(service.replicas.len()));
+        found.add(
+            ProblemKind::ReplicasFailing,
+            Some(service),
+            since,
+            format!("{out} of {all} {state}: {which}: {why}"),
+            replicas
+                .first()
+                .map_or("", |replica| replica.standing.why.remedy()),
+        );
+    }
+}
+
+/// `1 replica`, `2 replicas`.
+fn counted(replicas: usize) -> String {
+    let ending = if replicas == 1 { "" } else { "s" };
+    format!("{replicas} replica{ending}")
+}
+
+fn since_epoch_ms(at: SystemTime) -> u64 {
+    let since = at.duration_since(SystemTime::UNIX_EPOCH);
+    u64::try_from(since.unwrap_or_default().as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::attempt_failure::FailureKind;
+    use crate::facts::{CertificateFacts, RecentFacts, ReloadFacts};
+    use crate::replica_state::{ServiceStanding, Standing, Why};
+
+    fn at(seconds: u64) -> SystemTime {
+        SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)
+    }
+
+    fn replica(name: &str, state: ReplicaState) -> ReplicaFacts {
+        let why = match state {
+            ReplicaState::Down => Why::NoResponse(FailureKind::Refused),
+            _ => Why::Nothing,
+        };
+        ReplicaFacts {
+            name: name.to_owned(),
+            standing: Standing {
+                state,
+                since: Some(at(5)),
+                why,
+                ..Standing::default()
+            },
+            ..ReplicaFacts::default()
+        }
+    }
+
+    fn facts(down: usize, well: usize, standing: ServiceStanding) -> Facts {
+        let down = (0..down).map(|place| replica(&format!("d{place}"), ReplicaState::Down));
+        let well = (0..well).map(|place| replica(&format!("w{place}"), ReplicaState::Available));
+        Facts {
+            role: "serve",
+            services: vec![ServiceFacts {
+                name: "web".to_owned(),
+                replicas: down.chain(well).collect(),
+                standing,
+                ..ServiceFacts::default()
+            }],
+            ..Facts::default()
+        }
+    }
+
+    fn told(facts: &Facts) -> Vec<(String, String)> {
+        let problems = problems(facts, Phase::Serving, at(1_000_000));
+        let told = problems.into_iter().map(|it| (it.kind, it.what));
+        told.collect()
+    }
+
+    fn partly(wanted: usize) -> ServiceStanding {
+        ServiceStanding {
+            wanted,
+            taking: 1,
+            ..ServiceStanding::default()
+        }
+    }
+
+    #[test]
+    fn a_process_that_is_well_has_none() {
+        assert_eq!(told(&facts(0, 3, partly(3))), []);
+        assert_eq!(told(&Facts::default()), []);
+    }
+
+    #[test]
+    fn of_many_failing_replicas_a_few_are_named() {
+        let [(kind, what)] = &told(&facts(5, 1, partly(6)))[..] else {
+            panic!("one group");
+        };
+        assert_eq!(kind, "replicas_failing");
+        assert_eq!(
+            what,
+            "5 of 6 replicas down: d0, d1, d2 and 2 more: connection refused"
+        );
+        let [(_, what)] = &told(&facts(1, 1, partly(2)))[..] else {
+            panic!("one group");
+        };
+        assert_eq!(what, "1 of 2 replicas down: d0: connection refused");
+    }
+
+    #[test]
+    fn where_all_fail_nothing_else_is_said_of_the_service() {
+        let mut facts = facts(
+            2,
+            0,
+            ServiceStanding {
+                all_fail: true,
+                since: Some(at(7)),
+                why: "connection refused".to_owned(),
+                remedy: "start the server",
+                wanted: 2,
+                ..ServiceStanding::default()
+            },
+        );
+        facts.services[0].recent = RecentFacts {
+            requests: 100,
+            failed: 100,
+            ..RecentFacts::default()
+        };
+        let problems = problems(&facts, Phase::Serving, at(9));
+        let [problem] = &problems[..] else {
+            panic!("{problems:?}");
+        };
+        assert_eq!(problem.kind, "all_replicas_failing");
+        assert_eq!(problem.what, "all 2 replicas fail: connection refused");
+        assert_eq!(problem.since_ms, Some(7_000));
+        assert!(problem.severe);
+    }
+
+    #[test]
+    fn failing_requests_count_from_twenty_requests_and_five_percent_on() {
+        for (requests, failed, is_problem) in [(19, 19, false), (100, 4, false), (100, 5, true)] {
+            let mut facts = facts(0, 1, partly(1));
+            facts.services[0].recent = RecentFacts {
+                span_ms: 10_000,
+                requests,
+                failed,
+                ..RecentFacts::default()
+            };
+            let told = told(&facts);
+            assert_eq!(told.len(), usize::from(is_problem), "{told:?}");
+        }
+    }
+
+    #[test]
+    fn the_worst_comes_first() {
+        let mut facts = facts(0, 0, ServiceStanding::default());
+        facts.reloads = Some(ReloadFacts {
+            failure: Some("line 3: unknown key\nand more".to_owned()),
+            ..ReloadFacts::default()
+        });
+        let certificate = |expires_s| CertificateFacts {
+            names: Vec::new(),
+            purpose: "listener web".to_owned(),
+            file: "web.pem".to_owned(),
+            expires_s: Some(expires_s),
+        };
+        facts.certificates = vec![
+            certificate(999_999),
+            certificate(1_007_200),
+            certificate(2_000_000),
+        ];
+        let told = told(&facts);
+        let kinds: Vec<_> = told.iter().map(|(kind, _)| kind.as_str()).collect();
+        assert_eq!(
+            kinds,
+            ["no_replica", "certificate", "certificate", "reload"]
+        );
+        assert!(told[1].1.ends_with("has expired"), "{told:?}");
+        assert!(told[2].1.ends_with("expires in 2 hours"), "{told:?}");
+        assert!(told[3].1.ends_with("line 3: unknown key"), "{told:?}");
+    }
+}

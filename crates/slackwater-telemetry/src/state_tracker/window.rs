@@ -1,0 +1,148 @@
+//! What became of a service's requests in the last seconds, from counts that only rise.
+
+use crate::facts::{RESPONSE_CLASSES, RecentFacts, RequestCounts, ResponseClass, ServiceFacts};
+use core::array::from_fn;
+use core::time::Duration;
+use std::collections::VecDeque;
+use std::time::SystemTime;
+
+/// How far back it goes.
+const SPAN: Duration = Duration::from_secs(10);
+/// Between two counts that are kept.
+const STEP: Duration = Duration::from_secs(1);
+
+/// Counts of a service at one moment.
+#[derive(Clone, Debug, Default)]
+struct Counted {
+    classes: [u64; RESPONSE_CLASSES],
+    attempts: RequestCounts,
+}
+
+impl Counted {
+    fn of(service: &ServiceFacts) -> Self {
+        let mut counted = Self::default();
+        for worker in &service.workers {
+            for (sum, class) in counted.classes.iter_mut().zip(&worker.latency.total) {
+                *sum += class.count();
+            }
+            for requests in &worker.requests {
+                counted.attempts += *requests;
+            }
+        }
+        counted
+    }
+
+    /// What has happened since `before`; of a service that has begun anew, all of it.
+    fn since(&self, before: &Self, span: Duration) -> RecentFacts {
+        let rise = |now: u64, before: u64| now.checked_sub(before).unwrap_or(now);
+        let classes: [u64; RESPONSE_CLASSES] =
+            from_fn(|place| rise(self.classes[place], before.classes[place]));
+        let attempts =
+            |of: fn(&RequestCounts) -> u64| rise(of(&self.attempts), of(&before.attempts));
+        let class = |class: ResponseClass| classes[class.index()];
+        let mut recent = RecentFacts {
+            span_ms: u64::try_from(span.as_millis()).unwrap_or(u64::MAX),
+            requests: classes.iter().sum(),
+            responses_5xx: class(ResponseClass::Server),
+            grpc_failed: class(ResponseClass::GrpcFailed),
+            broken: class(ResponseClass::Broken),
+            attempts_unconnected: attempts(|it| it.connect_failures),
+            attempts_timed_out: attempts(|it| it.timeouts),
+            attempts_broken: attempts(|it| it.broken),
+            failed: 0,
+        };
+        // An agent keeps no latencies by class: there a request is an attempt.
+        if self.classes.iter().all(|count| *count == 0) {
+            recent.responses_5xx = attempts(|it| it.responses_5xx);
+            recent.broken = attempts(|it| it.connect_failures + it.timeouts + it.broken);
+            recent.requests = recent.responses_5xx
+                + recent.broken
+                + attempts(|it| it.responses_1xx + it.responses_2xx)
+                + attempts(|it| it.responses_3xx + it.responses_4xx);
+        }
+        recent.failed = recent.responses_5xx + recent.grpc_failed + recent.broken;
+        recent
+    }
+}
+
+/// The counts of the last seconds, the oldest first.
+#[derive(Debug, Default)]
+pub(super) struct Window(VecDeque<(SystemTime, Counted)>);
+
+impl Window {
+    /// What has happened of late, as of `now`.
+    pub(super) fn observe(&mut self, now: SystemTime, service: &ServiceFacts) -> RecentFacts {
+        let counted = Counted::of(service);
+        let age = |at: SystemTime| now.duration_since(at).unwrap_or_default();
+        // The clock was set back: ages of what was counted before mean nothing.
+        if self.0.back().is_some_and(|(at, _)| *at > now) {
+            self.0.clear();
+        }
+        // The oldest that is kept is just beyond the span, so that this covers all of it.
+        while self.0.get(1).is_some_and(|(at, _)| age(*at) >= SPAN) {
+            self.0.pop_front();
+        }
+        let recent = match self.0.front() {
+            Some((at, before)) => counted.since(before, age(*at)),
+            None => RecentFacts::default(),
+        };
+        if self.0.back().is_none_or(|(at, _)| age(*at) >= STEP) {
+            self.0.push_back((now, counted));
+        }
+        recent
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::facts::WorkerFacts;
+
+    fn service(sent: u64, failed: u64) -> ServiceFacts {
+        let requests = RequestCounts {
+            responses_2xx: sent - failed,
+            connect_failures: failed,
+            ..RequestCounts::default()
+        };
+        ServiceFacts {
+            workers: vec![WorkerFacts {
+                requests: vec![requests],
+                ..WorkerFacts::default()
+            }],
+            ..ServiceFacts::default()
+        }
+    }
+
+    #[test]
+    fn the_last_ten_seconds_count_and_older_ones_do_not() {
+        let mut window = Window::default();
+        let mut see = |second: u64, sent, failed| {
+            let now = SystemTime::UNIX_EPOCH + Duration::from_secs(second);
+            window.observe(now, &service(sent, failed))
+        };
+        assert_eq!(see(100, 50, 0), RecentFacts::default());
+        let recent = see(101, 150, 10);
+        assert_eq!((recent.requests, recent.failed), (100, 10));
+        assert_eq!((recent.span_ms, recent.failed_percent()), (1_000, 10));
+        assert!((recent.rate() - 100.0).abs() < 1e-9);
+        for second in 102..111 {
+            see(second, 150, 10);
+        }
+        let later = see(112, 160, 10);
+        assert_eq!((later.requests, later.failed), (10, 0));
+        assert!(later.span_ms >= 10_000);
+        // A service that begins anew counts from nothing.
+        assert_eq!(see(113, 4, 1).failed, 1);
+    }
+
+    #[test]
+    fn after_the_clock_is_set_back_it_begins_anew() {
+        let mut window = Window::default();
+        let at = |second| SystemTime::UNIX_EPOCH + Duration::from_secs(second);
+        window.observe(at(1_000), &service(10, 0));
+        let recent = window.observe(at(10), &service(30, 0));
+        assert_eq!(recent, RecentFacts::default());
+        let recent = window.observe(at(12), &service(40, 0));
+        assert_eq!((recent.span_ms, recent.requests), (2_000, 10));
+    }
+}

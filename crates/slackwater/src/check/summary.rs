@@ -1,0 +1,290 @@
+//! A few lines on what a configuration amounts to: where clients connect, who is balanced over and
+//! how, which requests go where.
+
+use super::plural;
+use core::fmt::Write as _;
+use http::{Method, StatusCode};
+use slackwater_config::routes::{
+    Action, Conditions, HostRule, PathRule, RetryMethods, RetryRules, Route,
+};
+use slackwater_config::toml_reader::values::show_duration;
+use slackwater_config::{
+    AdminSettings, AgentConfig, Config, FleetSource, HealthCheck, HealthSettings, ListenerConfig,
+    ListenerTls, LoadedFile, ProbeTransport, ReplicaConfig, ServiceConfig, StickyBy,
+    StickySettings, Thresholds,
+};
+
+/// How many replicas and routes a summary names.
+const NAMED_MAX: usize = 8;
+
+/// A few lines on what the configuration amounts to.
+pub(super) fn summary(loaded: &LoadedFile, fleets: &[Option<usize>]) -> String {
+    match loaded {
+        LoadedFile::Serve(loaded) => summary_of_serve(&loaded.config, fleets),
+        LoadedFile::Agent(loaded) => summary_of_agent(&loaded.config),
+    }
+}
+
+fn summary_of_agent(config: &AgentConfig) -> String {
+    let listen: Vec<_> = config.listen.iter().map(ToString::to_string).collect();
+    let listen = listen.join(", ");
+    let tls = config.tls.as_ref().map_or_else(String::new, tls);
+    let signed = config.probe_key.as_ref().map_or("", |_| ", signed,");
+    let probes =
+        (config.probe_listen).map_or_else(|| listen.clone(), |address| address.to_string());
+    format!(
+        "  agent before {} over {}, workers {}, listening at {listen}{tls}\n  \
+         probes by udp{signed} at {probes}, by http at {}\n  {}\n",
+        config.to,
+        (config.replica.protocol).as_str(config.replica.tls.is_some()),
+        config.workers,
+        config.probe_path,
+        admin(&config.admin),
+    )
+}
+
+fn admin(settings: &AdminSettings) -> String {
+    settings.listen.map_or_else(
+        || "no status or metrics: admin.listen is \"none\"".to_owned(),
+        |address| format!("status and metrics at http://{address}/"),
+    )
+}
+
+fn summary_of_serve(config: &Config, fleets: &[Option<usize>]) -> String {
+    let mut text = String::new();
+    let listen: Vec<_> = config.listeners.iter().map(listener).collect();
+    // Writing to a string does not fail.
+    let _ = writeln!(
+        text,
+        "  workers {}, listening at {}",
+        config.workers,
+        listen.join(", ")
+    );
+    for (service, in_file) in config.services.iter().zip(fleets) {
+        let _ = writeln!(text, "{}", summary_of_service(service, *in_file));
+    }
+    for route in routes(config) {
+        let _ = writeln!(text, "  {route}");
+    }
+    let _ = writeln!(text, "  {}", admin(&config.admin));
+    text
+}
+
+/// An address, and what it offers by TLS.
+fn listener(listener: &ListenerConfig) -> String {
+    let tls = listener.tls.as_ref().map_or_else(String::new, tls);
+    format!("{}{tls}", listener.address)
+}
+
+fn tls(tls: &ListenerTls) -> String {
+    let server = &tls.server;
+    let count = server.certificates.len();
+    let protocols: Vec<_> = server.protocols.iter().map(|it| it.as_str()).collect();
+    let clients = match &server.clients {
+        None => "",
+        Some(clients) if clients.required => ", client certificates required",
+        Some(_) => ", client certificates optional",
+    };
+    let (plural, protocols) = (plural(count), protocols.join(" and "));
+    format!(" (TLS: {count} certificate{plural}, {protocols}{clients})")
+}
+
+fn summary_of_service(service: &ServiceConfig, in_file: Option<usize>) -> String {
+    let protocol = (service.replica.protocol).as_str(service.replica.tls.is_some());
+    let fleet = match &service.discovery.source {
+        FleetSource::List => {
+            let count = service.replicas.len();
+            let names = named(service);
+            format!("{count} replica{} over {protocol}: {names}", plural(count))
+        }
+        FleetSource::Dns(name) => format!("replicas by dns over {protocol}: {name}"),
+        FleetSource::File(file) => {
+            let (count, file) = (in_file.unwrap_or_default(), file.display());
+            let plural = plural(count);
+            format!("{count} replica{plural} in a file over {protocol}: {file}")
+        }
+    };
+    let lines = [
+        where_probes_go(service),
+        health(&service.health),
+        sticky(&service.sticky),
+        retries(&service.retries.rules),
+    ];
+    format!(
+        "  service {}: policy {}, {fleet}\n    {}",
+        service.name,
+        service.policy.name,
+        lines.join("\n    "),
+    )
+}
+
+fn health(health: &HealthSettings) -> String {
+    let what = match health.check {
+        HealthCheck::None => return "no health checks".to_owned(),
+        HealthCheck::Http => format!("http (GET {})", health.path),
+        HealthCheck::Grpc if !health.grpc_service.is_empty() => {
+            format!("grpc (service {})", health.grpc_service)
+        }
+        other => other.as_str().to_owned(),
+    };
+    let Thresholds { rise, fall } = health.thresholds;
+    format!(
+        "health checks by {what} every {}: down after {fall} failure{}, up after {rise} success{}",
+        show_duration(health.interval),
+        if fall == 1 { "" } else { "s" },
+        if rise == 1 { "" } else { "es" },
+    )
+}
+
+fn sticky(sticky: &StickySettings) -> String {
+    match (sticky.by, &sticky.header) {
+        (StickyBy::None, _) => "not sticky".to_owned(),
+        (StickyBy::Cookie, _) => format!("sticky by the cookie {}", sticky.cookie),
+        (StickyBy::Header, Some(header)) => format!("sticky by the header {header}"),
+        (StickyBy::Header, None) => "sticky by a header".to_owned(),
+        (StickyBy::Address, _) => "sticky by the client's address".to_owned(),
+    }
+}
+
+fn retries(rules: &RetryRules) -> String {
+    if rules.attempts_max <= 1 {
+        return "no retries".to_owned();
+    }
+    let methods = match rules.methods {
+        RetryMethods::None => {
+            return format!(
+                "retries: up to {} attempts, only where no replica had the request",
+                rules.attempts_max
+            );
+        }
+        RetryMethods::All => "all methods".to_owned(),
+        methods => format!("{} methods", methods.as_str()),
+    };
+    let statuses: Vec<_> = rules.statuses.iter().map(StatusCode::as_str).collect();
+    let statuses = match statuses.as_slice() {
+        [] => String::new(),
+        statuses => format!(", after {}", statuses.join(", ")),
+    };
+    format!(
+        "retries: up to {} attempts of {methods}{statuses}",
+        rules.attempts_max
+    )
+}
+
+/// A line for each route, as far as they are named.
+fn routes(config: &Config) -> Vec<String> {
+    let line = |(index, route): (usize, &Route)| {
+        let (when, then) = (conditions(config, &route.when), action(config, &route.then));
+        format!("route {}: {when}: {then}", index + 1)
+    };
+    let routes = config.routes.iter().enumerate();
+    let mut lines: Vec<_> = routes.take(NAMED_MAX).map(line).collect();
+    let more = config.routes.len().saturating_sub(NAMED_MAX);
+    lines.extend((more > 0).then(|| format!("and {more} more routes")));
+    lines
+}
+
+fn conditions(config: &Config, when: &Conditions) -> String {
+    let mut parts = Vec::new();
+    if !when.listeners.is_empty() {
+        let listeners = when.listeners.iter();
+        let names = listeners.filter_map(|place| config.listeners.get(*place));
+        let names: Vec<_> = names.map(|it| it.name.as_str()).collect();
+        parts.push(format!("listener {}", names.join(" or ")));
+    }
+    if !when.hosts.is_empty() {
+        let hosts: Vec<_> = when.hosts.iter().map(HostRule::written).collect();
+        parts.push(format!("host {}", hosts.join(" or ")));
+    }
+    parts.extend(when.path.as_ref().map(path));
+    if !when.methods.is_empty() {
+        let methods: Vec<_> = when.methods.iter().map(Method::as_str).collect();
+        parts.push(format!("method {}", methods.join(" or ")));
+    }
+    parts.extend((when.headers.iter()).map(|rule| format!("header {}", rule.name)));
+    if parts.is_empty() {
+        return "all requests".to_owned();
+    }
+    parts.join(", ")
+}
+
+/// With the key, since a `*` in a path is an ordinary character.
+fn path(path: &PathRule) -> String {
+    match path {
+        PathRule::Exact(path) => format!("path {path}"),
+        PathRule::Prefix(path) if path.is_empty() => "path_prefix /".to_owned(),
+        PathRule::Prefix(path) => format!("path_prefix {path}"),
+    }
+}
+
+fn action(config: &Config, then: &Action) -> String {
+    let forward = match then {
+        Action::Redirect(redirect) => {
+            return format!(
+                "redirect {} to {}",
+                redirect.status.as_u16(),
+                redirect.to.written()
+            );
+        }
+        Action::Respond(response) => return format!("answer {}", response.status.as_u16()),
+        Action::Forward(forward) => forward,
+    };
+    let parts = forward.services.parts();
+    let name = |place: usize| config.services.get(place).map_or("", |it| it.name.as_str());
+    let service = |(place, weight): &(usize, u16)| match parts.len() {
+        1 => name(*place).to_owned(),
+        _ => format!("{} (weight {weight})", name(*place)),
+    };
+    let services: Vec<_> = parts.iter().map(service).collect();
+    let retries = forward
+        .retries
+        .as_ref()
+        .map_or("", |_| ", with retries of its own");
+    format!("service {}{retries}", services.join(" or "))
+}
+
+fn named(service: &ServiceConfig) -> String {
+    let names: Vec<_> = (service.replicas.iter().take(NAMED_MAX))
+        .map(|replica| replica.name.as_str())
+        .collect();
+    let more = service.replicas.len().saturating_sub(NAMED_MAX);
+    let more = if more > 0 {
+        format!(" and {more} more")
+    } else {
+        String::new()
+    };
+    format!("{}{more}", names.join(", "))
+}
+
+fn where_probes_go(service: &ServiceConfig) -> String {
+    let carrier = match service.probe.transport {
+        _ if !service.sends_probes() => return why_no_probes(service),
+        ProbeTransport::Udp if service.probe.key.is_some() => "udp, signed,".to_owned(),
+        ProbeTransport::Http => {
+            let carrier = if service.probe.tls { "https" } else { "http" };
+            let signed = service.probe.key.as_ref().map_or("", |_| ", signed,");
+            format!("{carrier} (GET {}){signed}", service.probe.path)
+        }
+        other => other.as_str().to_owned(),
+    };
+    let own = |replica: &ReplicaConfig| replica.probe_address == replica.address;
+    let target = match service.probe.port {
+        _ if service.replicas.iter().all(own) => "each replica's own address and port".to_owned(),
+        Some(port) => format!("port {port} of each replica that names no place of its own"),
+        None => "the places that the replicas name, else their own addresses and ports".to_owned(),
+    };
+    format!("probes by {carrier} to {target}")
+}
+
+fn why_no_probes(service: &ServiceConfig) -> String {
+    let policy = service.policy.name;
+    let blind =
+        |setting| format!("no probes: {setting}, so each worker goes by what it sees itself");
+    match service.probe.transport {
+        _ if !service.policy_probes() => {
+            format!("no probes: policy {policy} sends none")
+        }
+        ProbeTransport::None => blind("probe.transport is \"none\""),
+        ProbeTransport::Udp | ProbeTransport::Http => blind("prequal.local_only is true"),
+    }
+}

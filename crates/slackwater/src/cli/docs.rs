@@ -1,0 +1,214 @@
+//! The command line in the documentation: `docs/reference/cli.md` is made of it, and every command
+//! that a page shows is one that this version takes.
+
+use super::Cli;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Command, CommandFactory, Parser};
+use core::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+#[path = "../../tests/docs/pages.rs"]
+mod pages;
+
+/// The top of the page.
+const TOP: &str = "\
+# Command line
+
+Every command with its `--help`. This page is made from the command itself:
+`UPDATE_DOCS=1 cargo test -p slackwater --bin slackwater page_of_commands` makes it anew.
+
+`slackwater completions bash`, or another shell, prints a completion script.
+";
+
+/// Commands below `command`, with what they are called by. Commands that differ by their name and
+/// their sentence alone are told with the first of them.
+fn describe(command: &Command, depth: usize, page: &mut String) {
+    let mut told: Vec<(String, String)> = Vec::new();
+    for sub in command.get_subcommands() {
+        if sub.get_name() == "help" {
+            continue;
+        }
+        let name = sub.get_bin_name().unwrap_or_default().to_owned();
+        // What each command has is said once: `--help`, and the flags of the command above.
+        let own = sub.clone().mut_args(|argument| {
+            let is_common = argument.is_global_set() && depth > 2 || argument.get_id() == "help";
+            argument.hide(is_common)
+        });
+        let help = own.term_width(100).render_help().to_string();
+        let help: Vec<&str> = help.lines().map(str::trim_end).collect();
+        let about = help.first().copied().unwrap_or_default();
+        let rest = help[1..].join("\n").trim().to_owned();
+        let without_name = rest.replace(&name, "");
+        if let Some((_, like)) = told.iter().find(|(rest, _)| *rest == without_name) {
+            let _ = writeln!(page, "\n`{name}`, with the flags of `{like}`: {about}.");
+            continue;
+        }
+        told.push((without_name, name.clone()));
+        let _ = writeln!(page, "\n{} `{name}`\n\n{about}.\n", "#".repeat(depth));
+        let _ = writeln!(page, "```text\n{rest}\n```");
+        describe(sub, depth + 1, page);
+    }
+}
+
+fn page() -> String {
+    let mut command = Cli::command().term_width(100);
+    command.build();
+    let mut page = TOP.to_owned();
+    describe(&command, 2, &mut page);
+    page
+}
+
+#[test]
+fn page_of_commands_is_fresh() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/cli.md");
+    let page = page();
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        fs::write(&file, &page).unwrap();
+    }
+    assert!(
+        fs::read_to_string(&file).is_ok_and(|text| text == page),
+        "docs/reference/cli.md is not what the command's help says; \
+         UPDATE_DOCS=1 cargo test -p slackwater --bin slackwater page_of_commands"
+    );
+}
+
+/// The calls of `slackwater` in a text of a shell, each as its arguments.
+fn calls(text: &str) -> Vec<Vec<String>> {
+    let joined = text.replace("\\\n", " ");
+    let mut calls = Vec::new();
+    for line in joined.lines() {
+        // A picture of a terminal, a part of a unit file, or octets of a signature: not typed.
+        if line.starts_with(' ') || line.contains('⏎') {
+            continue;
+        }
+        for words in commands(line.trim_start_matches("$ ")) {
+            let is_name = |word: &String| word == "slackwater" || word.ends_with("/slackwater");
+            // What may stand before a command.
+            let before = ["sudo", "exec", "until", "while", "if", "!", "do", "("];
+            let at = words.iter().position(|word| {
+                !(before.contains(&word.as_str()) || word.contains('=') && !word.starts_with('-'))
+            });
+            if let Some(at) = at.filter(|&at| is_name(&words[at])) {
+                calls.push(words[at..].to_vec());
+            }
+        }
+    }
+    calls
+}
+
+/// The commands of a line, each as its words. Less than a shell does, and enough for the pages:
+/// quotes, comments, redirections, and what stands between commands.
+fn commands(line: &str) -> Vec<Vec<String>> {
+    let mut commands = Vec::new();
+    let mut command = Vec::new();
+    let mut word: Option<String> = None;
+    let mut quote = None;
+    // Three spaces before a remark, as in the examples of `--help`.
+    let line = line.split("   ").next().unwrap_or_default();
+    for character in line.chars().chain([' ']) {
+        if let Some(open) = quote {
+            if open == character {
+                quote = None;
+            } else {
+                word.get_or_insert_default().push(character);
+            }
+            continue;
+        }
+        match character {
+            '"' | '\'' => {
+                quote = Some(character);
+                word.get_or_insert_default();
+            }
+            '#' if word.is_none() => break,
+            ' ' | '&' | '|' | ';' | '(' | ')' | '>' | '<' => {
+                command.extend(word.take());
+                if character != ' ' {
+                    commands.push(core::mem::take(&mut command));
+                }
+            }
+            _ => word.get_or_insert_default().push(character),
+        }
+    }
+    commands.push(command);
+    commands.retain(|words| !words.is_empty());
+    commands
+}
+
+/// What is wrong with a call, if anything is. One within a sentence may be a part of a call.
+fn mistake(call: &[String], is_inline: bool) -> Option<String> {
+    let error = Cli::try_parse_from(call).err()?;
+    let is_part = match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => return None,
+        ErrorKind::MissingRequiredArgument
+        | ErrorKind::MissingSubcommand
+        | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => true,
+        // A flag without its value.
+        ErrorKind::InvalidValue => error
+            .get(ContextKind::InvalidValue)
+            .is_some_and(|value| matches!(value, ContextValue::String(text) if text.is_empty())),
+        _ => false,
+    };
+    (!(is_inline && is_part)).then(|| error.to_string())
+}
+
+#[test]
+fn commands_of_the_pages_are_taken() {
+    let mut count = 0;
+    let mut mistakes = String::new();
+    for code in pages::code() {
+        let is_shell = code.is_inline || matches!(code.info.as_str(), "" | "sh" | "console");
+        if !is_shell {
+            continue;
+        }
+        for call in calls(&code.text) {
+            count += 1;
+            if let Some(mistake) = mistake(&call, code.is_inline) {
+                let _ = writeln!(mistakes, "{}: {}\n{mistake}", code.place, call.join(" "));
+            }
+        }
+    }
+    assert!(mistakes.is_empty(), "{mistakes}");
+    assert!(count > 100, "{count} commands were found");
+}
+
+#[test]
+fn examples_of_help_are_taken() {
+    let mut commands = vec![Cli::command()];
+    let mut count = 0;
+    while let Some(command) = commands.pop() {
+        commands.extend(command.get_subcommands().cloned());
+        let Some(after) = command.get_after_help() else {
+            continue;
+        };
+        for line in after.to_string().lines() {
+            let Some(example) = line.strip_prefix("  slackwater ") else {
+                continue;
+            };
+            for call in calls(&format!("slackwater {example}")) {
+                count += 1;
+                assert_eq!(mistake(&call, false), None, "{line}");
+            }
+        }
+    }
+    assert!(count > 30, "{count} examples were found");
+}
+
+#[test]
+fn a_command_that_there_is_not_is_a_mistake() {
+    let find = mistake;
+    let mistake = |text: &str, is_inline| {
+        let calls = calls(text);
+        assert_eq!(calls.len(), 1, "{text}");
+        find(&calls[0], is_inline)
+    };
+    assert!(mistake("slackwater serf --listen 127.0.0.1:80", false).is_some());
+    assert!(mistake("slackwater serve --polcy random", true).is_some());
+    assert!(mistake("slackwater load http://a/ --rate", false).is_some());
+    assert_eq!(mistake("slackwater load --json", true), None);
+    assert_eq!(
+        mistake("A=b slackwater check 'a b.toml' >/dev/null # x", false),
+        None
+    );
+    assert!(calls("tar xf slackwater; echo slackwater").is_empty());
+}

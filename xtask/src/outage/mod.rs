@@ -1,0 +1,126 @@
+//! `cargo xtask outage`: nothing fails in silence.
+//!
+//! Real processes: three replicas, `serve` with its defaults, load. One replica is killed, then the
+//! others, and all come back. After each the log, `/readyz`, `slackwater admin status`, the
+//! metrics, the live stream and `/decisions` have two seconds to say so. Of one replica among
+//! others they have five: kept connections break first, which is no failed connection, and then it
+//! gets few requests, so evidence takes longer.
+
+mod live;
+mod options;
+mod signs;
+mod site;
+
+use crate::command::{build, first_line};
+use crate::dashboard::Photographer;
+use crate::folder::Folder;
+use crate::loopback::pair::Programs;
+use crate::loopback::processes::Processes;
+use crate::report::{Page, Report};
+use core::time::Duration;
+use options::Options;
+use signs::Sign;
+use site::Site;
+use std::time::Instant;
+
+/// When that is missed, a sign that comes later is still reported as late.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Plays an outage and checks what is said of it.
+///
+/// # Errors
+///
+/// Something did not start, or something was not said in time.
+pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
+    let options = Options::parse(arguments)?;
+    let slackwater = match &options.slackwater {
+        Some(file) => file.clone(),
+        None => build("slackwater", "dev", &[])?,
+    };
+    let folder = Folder::new("outage", options.keep)?;
+    let processes = Processes::new(&folder.path)?;
+    processes.end_on_signals(folder.path.clone(), options.keep)?;
+    let photographer = match &options.shots {
+        None => None,
+        Some(shots) => Some(Photographer::start(&processes, &folder.path, shots)?),
+    };
+    let programs = Programs {
+        processes: &processes,
+        slackwater: &slackwater,
+    };
+    let mut report = Report::default();
+    let mut site = Site::start(programs, &folder.path)?;
+    site.wait_until_it_serves()?;
+    let steps: [(&'static str, site::Change, &[Sign]); 3] = [
+        (
+            "one replica is killed",
+            |site| site.kill_one(),
+            signs::ONE_DOWN,
+        ),
+        (
+            "all replicas are killed",
+            |site| {
+                site.kill_all();
+                Ok(())
+            },
+            signs::ALL_DOWN,
+        ),
+        (
+            "all replicas are back",
+            |site| site.restart_all(),
+            signs::OVER,
+        ),
+    ];
+    for (step, change, signs) in steps {
+        site.forget_log()?;
+        change(&mut site)?;
+        watch(&site, step, signs, &mut report);
+        if let Some(photographer) = &photographer {
+            photographer.shoot(site.admin(), &step.replace(' ', "-"))?;
+        }
+    }
+    let page = Page {
+        title: "An outage, and who says so",
+        about: "Three replicas behind `serve` with its defaults, 100 requests per second; see `cargo xtask outage`.",
+        chore: "outage",
+        arguments,
+        tools: first_line("uname", &["-sr"]),
+    };
+    report.finish(&page, options.report.as_deref())
+}
+
+/// Looks for each sign until all are there, and notes how long each took.
+fn watch(site: &Site<'_>, step: &'static str, signs: &[Sign], report: &mut Report) {
+    let begun = Instant::now();
+    let mut waiting: Vec<_> = signs.iter().collect();
+    let mut last = Vec::new();
+    while !waiting.is_empty() && begun.elapsed() < PATIENCE {
+        last.clear();
+        waiting.retain(|sign| match (sign.look)(site) {
+            Ok(()) => {
+                let took = begun.elapsed();
+                let found = format!("after {:.1} s", took.as_secs_f32());
+                let is_in_time = took <= sign.within;
+                report.add(
+                    step,
+                    sign.what,
+                    if is_in_time { Ok(found) } else { Err(found) },
+                );
+                false
+            }
+            Err(seen) => {
+                last.push(seen);
+                true
+            }
+        });
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    for (sign, seen) in waiting.into_iter().zip(last) {
+        let within = PATIENCE.as_secs();
+        report.add(
+            step,
+            sign.what,
+            Err(format!("not within {within} s: {seen}")),
+        );
+    }
+}

@@ -1,0 +1,165 @@
+//! What runs for an outage, and where to look.
+
+use super::live::Live;
+use crate::loopback::behaviour::Behaviour;
+use crate::loopback::load::Load;
+use crate::loopback::pair::{Pair, Programs};
+use crate::loopback::ports::FreePorts;
+use crate::loopback::processes::{Process, wait_for};
+use crate::loopback::{http, serve};
+use core::net::SocketAddr;
+use core::time::Duration;
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+const REPLICAS: u64 = 3;
+
+/// Requests per second: what a build for tests carries, and enough to fail at once.
+const RATE: u64 = 100;
+/// Longer than all steps together: the load ends with the chore.
+const LOAD_SECONDS: u64 = 120;
+
+/// From the start of a process until it is ready.
+const EFFECT_MAX: Duration = Duration::from_secs(30);
+
+/// What a step does.
+pub(super) type Change = fn(&mut Site<'_>) -> Result<(), String>;
+
+/// Everything that runs.
+#[derive(Debug)]
+pub(super) struct Site<'a> {
+    programs: Programs<'a>,
+    admin: SocketAddr,
+    replicas: Vec<Pair>,
+    serve: Process,
+    live: Live,
+    /// The length of the log that belongs to earlier steps.
+    log_read: usize,
+    _load: Load,
+}
+
+impl<'a> Site<'a> {
+    /// When this returns, everything runs.
+    pub(super) fn start(programs: Programs<'a>, folder: &Path) -> Result<Self, String> {
+        let mut ports = FreePorts::default();
+        let pair = |number: u64| Pair::new(number.to_string(), &mut ports);
+        let mut replicas: Vec<_> = (0..REPLICAS).map(pair).collect::<Result<_, _>>()?;
+        let (address, admin) = (ports.take()?, ports.take()?);
+        drop(ports);
+        for replica in &mut replicas {
+            replica.start_replica(&programs, &behaviour())?;
+        }
+        let addresses: Vec<_> = replicas.iter().map(|it| it.replica.to_string()).collect();
+        let file = folder.join("serve.toml");
+        // Nothing but addresses: what is said has to be said by default.
+        let configuration = format!(
+            "listen = \"{address}\"\nreplicas = {addresses:?}\n\n[admin]\nlisten = \"{admin}\"\n"
+        );
+        fs::write(&file, configuration).map_err(|error| format!("{}: {error}", file.display()))?;
+        let ready = (admin, EFFECT_MAX);
+        let serve = serve::start(programs.processes, programs.slackwater, &file, ready)?;
+        let arguments = [
+            ("--rate", RATE),
+            ("--warmup", 0),
+            ("--seconds", LOAD_SECONDS),
+        ];
+        let arguments = arguments.map(|(name, value)| [name.to_owned(), value.to_string()]);
+        let arguments: Vec<_> = arguments.into_iter().flatten().collect();
+        let (url, seen) = (format!("http://{address}/"), folder.join("load.json"));
+        let load = Load::start(&programs, "load", &url, seen, &arguments)?;
+        Ok(Self {
+            programs,
+            admin,
+            replicas,
+            serve,
+            live: Live::read(admin)?,
+            log_read: 0,
+            _load: load,
+        })
+    }
+
+    pub(super) const fn admin(&self) -> SocketAddr {
+        self.admin
+    }
+
+    /// Waits until requests are answered and nothing is wrong.
+    pub(super) fn wait_until_it_serves(&self) -> Result<(), String> {
+        wait_for("requests, and no problem", EFFECT_MAX, || {
+            let tick = self.tick();
+            let requests = tick["services"][0]["classes"]["2xx"].as_u64();
+            let is_well = tick["problems"].is_null() && requests >= Some(RATE / 2);
+            Ok(is_well.then_some(()))
+        })
+    }
+
+    pub(super) fn kill_one(&mut self) -> Result<(), String> {
+        let first = self.replicas.first_mut();
+        first.ok_or("there is no replica")?.kill_replica();
+        Ok(())
+    }
+
+    pub(super) fn kill_all(&mut self) {
+        self.replicas.iter_mut().for_each(Pair::kill_replica);
+    }
+
+    pub(super) fn restart_all(&mut self) -> Result<(), String> {
+        for replica in &mut self.replicas {
+            replica.start_replica(&self.programs, &behaviour())?;
+        }
+        Ok(())
+    }
+
+    /// What is logged from now on is of the next step.
+    pub(super) fn forget_log(&mut self) -> Result<(), String> {
+        self.log_read = self.serve.errors()?.len();
+        Ok(())
+    }
+
+    /// What was logged in this step.
+    pub(super) fn log(&self) -> Result<String, String> {
+        let log = self.serve.errors()?;
+        Ok(log.get(self.log_read..).unwrap_or_default().to_owned())
+    }
+
+    /// The address of the replica that is killed first.
+    pub(super) fn first(&self) -> String {
+        let first = self.replicas.first();
+        first.map_or_else(String::new, |pair| pair.replica.to_string())
+    }
+
+    pub(super) fn tick(&self) -> Value {
+        self.live.tick()
+    }
+
+    /// The status and the body of an answer of the admin server.
+    pub(super) fn get(&self, path: &str) -> Result<(u16, String), String> {
+        let answer = http::get(self.admin, path)?;
+        Ok((answer.status, answer.body))
+    }
+
+    /// What `slackwater admin status` prints.
+    pub(super) fn admin_status(&self) -> Result<String, String> {
+        let mut command = Command::new(self.programs.slackwater);
+        command.args(["admin", "--admin", &self.admin.to_string(), "status"]);
+        let ended = self
+            .programs
+            .processes
+            .run("status", &mut command, EFFECT_MAX)?;
+        if ended.status.success() {
+            Ok(ended.out)
+        } else {
+            Err(format!("slackwater admin status: {}", ended.err.trim()))
+        }
+    }
+}
+
+/// Fast, and with room for all requests.
+fn behaviour() -> Behaviour {
+    Behaviour {
+        room: 100,
+        service_ms: 5,
+        ..Behaviour::default()
+    }
+}

@@ -1,0 +1,26 @@
+//! `cargo xtask site`: the documentation as a site, built into `target/site` and checked.
+//!
+//! The work is done by `tools/site`, a package of its own, so that this one builds without mdBook.
+
+use crate::command::root;
+use std::process::Command;
+
+const USAGE: &str = "cargo xtask site [FOLDER | --check]";
+
+/// Runs it; what it finds goes to standard error.
+pub(crate) fn run(options: &[&str]) -> Result<(), String> {
+    if options.len() > 1 {
+        return Err(USAGE.to_owned());
+    }
+    let status = Command::new(env!("CARGO"))
+        .args(["run", "--quiet", "--package", "slackwater-site", "--"])
+        .args(options)
+        .current_dir(root())
+        .status()
+        .map_err(|error| format!("cargo did not start: {error}"))?;
+    if status.success() {
+        Ok(())
+    } else {
+        Err("the site has the faults that are listed above".to_owned())
+    }
+}
