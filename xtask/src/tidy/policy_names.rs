@@ -15,9 +15,11 @@ pub(super) const ABOUT: &str = "How often each file outside the core names a pol
 /// a type that is named by them comes from `policy::`, such as `policy::LinearSettings`.
 const ORDINARY: &[&str] = &["capacity", "linear", "random"];
 
-/// Where policies are named on purpose: the core, and experiments, which compare policies by name.
+/// Where policies are named on purpose: the core; what other proxies call them; and experiments,
+/// which compare policies by name.
 const FREE: &[&str] = &[
     "crates/slackwater-core/",
+    "crates/slackwater-config/src/sections/policies/foreign_names.rs",
     "crates/slackwater-sim/src/figure/",
     "fuzz/",
     "xtask/",
