@@ -8,11 +8,12 @@ use core::time::Duration;
 use serde::{Deserialize, Serialize};
 use slackwater_core::LoadReport;
 use slackwater_core::overload::{AdmissionView, Priority, Shed};
-use slackwater_core::policy::{Counters, PooledView, Score};
+use slackwater_core::policy::{Counters, PooledView};
 use slackwater_core::report::Reported;
 use slackwater_core::tail::TieCounts;
 use slackwater_core::tracker::CapacitySource;
 use slackwater_telemetry::attempt_failure::FailureFacts;
+use slackwater_telemetry::comparison::Figures;
 use slackwater_telemetry::facts::RecentFacts;
 use slackwater_telemetry::facts::SourceState;
 use slackwater_telemetry::facts::latency::{
@@ -31,7 +32,7 @@ use std::collections::BTreeMap;
 use std::time::SystemTime;
 
 /// The whole status.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Status {
     pub(crate) version: String,
@@ -162,19 +163,25 @@ pub(crate) struct ReportedStatus {
 }
 
 /// One worker's part of a service: its policy's counts and its pool.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub(crate) struct WorkerStatus {
     pub(crate) service: String,
     pub(crate) worker: usize,
     pub(crate) rif_limit: Option<u32>,
     pub(crate) probe_rate_millionths: Option<u32>,
+    /// How the next pick compares replicas: the name of a comparison.
+    #[serde(default)]
+    pub(crate) comparison: Option<String>,
+    /// What they have in common in it.
+    #[serde(default)]
+    pub(crate) shared: BTreeMap<String, f64>,
     pub(crate) pool: Vec<PooledStatus>,
     pub(crate) counts: PolicyCounts,
 }
 
 /// One pooled report.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub(crate) struct PooledStatus {
     pub(crate) replica: String,
@@ -186,7 +193,9 @@ pub(crate) struct PooledStatus {
     pub(crate) local: bool,
     #[serde(default)]
     pub(crate) rank: Option<u32>,
-    pub(crate) score_us: Option<i64>,
+    /// What is compared of it.
+    #[serde(default)]
+    pub(crate) factors: BTreeMap<String, f64>,
     pub(crate) next: bool,
 }
 
@@ -416,8 +425,10 @@ impl WorkerStatus {
             .collect();
         let order = (0_u32..).zip(&worker.snapshot.order);
         let order: BTreeMap<_, _> = order
-            .map(|(rank, &(it, score))| (it, (rank, score)))
+            .map(|(rank, it)| (it.replica, (rank, it.values)))
             .collect();
+        let comparison = worker.snapshot.comparison;
+        let factors = |values| Figures::of_candidate(comparison, values).to_map();
         let pooled = |view: &PooledView| PooledStatus {
             replica: names
                 .get(&view.replica)
@@ -429,7 +440,8 @@ impl WorkerStatus {
             hot: view.hot,
             local: view.local,
             rank: order.get(&view.replica).map(|(rank, _)| *rank),
-            score_us: (order.get(&view.replica)).and_then(|(_, score)| score_us((*score)?)),
+            factors: (order.get(&view.replica))
+                .map_or_else(BTreeMap::new, |(_, values)| factors(*values)),
             next: worker.snapshot.next == Some(view.replica),
         };
         Self {
@@ -438,17 +450,11 @@ impl WorkerStatus {
             rif_limit: worker.snapshot.rif_limit.map(slackwater_core::Rif::count),
             probe_rate_millionths: (worker.snapshot.probe_rate)
                 .map(slackwater_core::Rate::millionths),
+            comparison: comparison.map(|comparison| comparison.name.to_owned()),
+            shared: Figures::shared(comparison, worker.snapshot.shared).to_map(),
             pool: worker.snapshot.pool.iter().map(pooled).collect(),
             counts: PolicyCounts::from(&worker.counters),
         }
-    }
-}
-
-/// Of what is compared, latencies.
-const fn score_us(score: Score) -> Option<i64> {
-    match score {
-        Score::Nanoseconds(ns) => Some(ns / 1_000),
-        _ => None,
     }
 }
 

@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 pub mod attempt_failure;
+pub mod comparison;
 pub mod date;
 pub mod exemplars;
 pub mod facts;

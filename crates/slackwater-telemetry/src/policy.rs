@@ -2,7 +2,7 @@
 //! their names.
 
 use serde::{Deserialize, Serialize};
-use slackwater_core::policy::PolicyEntry;
+use slackwater_core::policy::{Comparison, PolicyEntry};
 
 /// What is told of a policy; `docs/reference/live.md` documents each field.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,12 +17,10 @@ pub struct PolicyFacts {
     pub reports: String,
     /// What it takes from responses: `nothing`, `rates` or `capacity`.
     pub carried: String,
-    /// The name of what it compares.
+    /// How it compares replicas as a rule: the name of a comparison.
+    pub comparison: String,
+    /// The name of what decides first in it; empty where chance or turns decide.
     pub score: String,
-    /// How that comes about, as a sentence; empty for policies that compare nothing of their own.
-    pub formula: String,
-    /// What decides between equals, as a clause; empty where chance does.
-    pub tie: String,
     /// Why the hot-cold rule decided, for a policy that as a rule compares a score; empty for
     /// others.
     pub why_hot_cold: String,
@@ -30,14 +28,15 @@ pub struct PolicyFacts {
 
 impl From<&PolicyEntry> for PolicyFacts {
     fn from(entry: &PolicyEntry) -> Self {
+        let usual = entry.comparisons.first().copied();
+        let decisive = usual.and_then(Comparison::decisive);
         Self {
             name: entry.name.to_owned(),
             about: entry.sentence.to_owned(),
             reports: entry.reports.as_str().to_owned(),
             carried: entry.carried.as_str().to_owned(),
-            score: entry.score.name.to_owned(),
-            formula: entry.score.formula.to_owned(),
-            tie: entry.score.tie.to_owned(),
+            comparison: usual.map_or("", |it| it.name).to_owned(),
+            score: decisive.map_or("", |factor| factor.name).to_owned(),
             why_hot_cold: entry.why_hot_cold.to_owned(),
         }
     }

@@ -217,11 +217,11 @@ fn with_commas(number: usize) -> String {
 fn why(tab: &mut Tab) -> Result<String, String> {
     let found = tab.wait(
         "two reports to choose from",
-        "(() => { const table = document.querySelector('.pool:not(.fullest)'); if (table.querySelector('th:last-child').textContent !== 'expected delay') return null; const rows = [...document.querySelectorAll('.pool:not(.fullest) tbody tr')].map((row) => [...row.cells].map((cell) => cell.textContent)); \
-          const ms = (text) => parseFloat(text.replaceAll(',', '')) * (text.endsWith(' s') ? 1000 : 1); \
+        "(() => { const table = document.querySelector('.pool:not(.fullest)'); const place = [...table.querySelectorAll('th')].findIndex((head) => head.textContent === 'expected delay'); if (place < 0) return null; const rows = [...document.querySelectorAll('.pool:not(.fullest) tbody tr')].map((row) => [...row.cells].map((cell) => cell.textContent)); \
+          const ms = (text) => parseFloat(text.replaceAll(',', '')) * (text.endsWith(' s') ? 1000 : text.endsWith(' µs') ? 0.001 : 1); \
           if (rows[0]?.[0] !== 'next' || rows.length < 2) return null; const rule = document.querySelector('.rule').textContent; \
           return { next: rows[0], only: rows.filter((row) => row[0] === 'next').length === 1, \
-            best: rows.every((row) => ms(row[6]) >= ms(rows[0][6])) && rule.includes(`${rows[0][1]}'s has the lowest expected delay, `), rule }; })()",
+            best: rows.every((row) => ms(row[place]) >= ms(rows[0][place])) && rule.includes(`Next pick: ${rows[0][1]}.`) && rule.includes('expected delay = '), rule }; })()",
     )?;
     if found["only"] == true && found["best"] == true {
         Ok(found["rule"].as_str().unwrap_or_default().to_owned())

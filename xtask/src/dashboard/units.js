@@ -38,29 +38,38 @@
   same("shortNames of one", words.shortNames(["only"]), ["only"]);
   same("an unknown state", words.stateOf("half_asleep").text, "half asleep");
 
-  const of = (name, more) => ({ name, about: `${name}.`, reports: "pool", carried: "nothing", score: "score", formula: "", tie: "", why_hot_cold: "", ...more });
+  const of = (name, more) => ({ name, about: `${name}.`, reports: "pool", carried: "nothing", comparison: "", score: "score", why_hot_cold: "", ...more });
   words.learnPolicies([
-    of("pooling"), of("latest", { reports: "latest", score: "expected delay", formula: "Expected delay = RIF × latency.", tie: "a tie goes to the last" }),
-    of("carrying", { carried: "capacity", formula: "Score = in use × cost.", why_hot_cold: "some report no capacity" }), of("asking", { reports: "round" }),
+    of("pooling"), of("latest", { reports: "latest", comparison: "delay", score: "expected delay" }),
+    of("carrying", { carried: "capacity", why_hot_cold: "some report no capacity" }), of("asking", { reports: "round" }),
   ]);
   same("what is told of a policy", [words.policyOf("latest").score, words.policyOf("of_tomorrow"), words.policyOf("none").about], ["expected delay", of("of_tomorrow", { about: "", reports: "none" }), "There is nothing to choose."]);
   same("who keeps reports", ["pooling", "latest", "asking", "of_tomorrow"].map(words.isPooled), [true, true, false, false]);
 
+  const delay = {
+    name: "delay", formula: "delay = in flight × latency", equals: "draw", order: [{ by: "delay_us", best: "lowest" }], shared: [{ key: "limit", name: "limit", unit: "requests" }],
+    factors: [{ key: "in_flight", name: "requests in flight", unit: "requests" }, { key: "delay_us", name: "expected delay", unit: "microseconds" }, { key: "hot", name: "hot", unit: "flag" }],
+  };
+  words.learnComparisons([delay]);
+  same("a comparison by its name", [words.comparisonOf("delay")?.name, words.comparisonOf("of_tomorrow"), words.comparisonOf(undefined)], ["delay", null, null]);
+  same("the formula with what all have in common", [words.formulaText(delay, { limit: 5 }), words.formulaText(delay)], ["delay = in flight × latency; limit 5", "delay = in flight × latency; limit –"]);
+  same("figures with their units", delay.factors.map((factor) => [1.256, 0, undefined].map((value) => words.figure(factor, value))), [["1.26", "0", "–"], ["1 µs", "0 µs", "–"], ["yes", "no", "–"]]);
+  same("times", [250, 1_642, 250_000].map((us) => words.figure(delay.factors[1], us)), ["250 µs", "1.64 ms", "250 ms"]);
+
   const rule = await from("rule");
-  const report = (replica, rif, latency_us, hot, rank = null) => ({ worker: 0, replica, rif, latency_us, age_ms: replica, uses_left: 1, hot, local: false, rank, score_us: null });
+  const report = (replica, rif, latency_us, hot, rank = null) => ({ worker: 0, replica, rif, latency_us, age_ms: replica, uses_left: 1, hot, local: false, rank, factors: rank === null ? {} : { in_flight: rif, latency_us } });
   const pool = [report(4, 1, 20, false, 0), report(2, 2, 20, false, 1), report(3, 8, 5, true, 2)];
-  same("next", [rule.nextPick(pool).next.replica, rule.nextPick(pool).cold, rule.nextPick(pool).scored], [4, 2, false]);
-  same("none where reports decide nothing", [rule.nextPick([report(4, 1, 20, false)]).next, rule.nextPick([]).next], [null, null]);
+  same("next", rule.nextPick(pool).replica, 4);
+  same("none where reports decide nothing", [rule.nextPick([report(4, 1, 20, false)]), rule.nextPick([])], [null, null]);
   same("who decides without reports", [["pooling", 0], ["pooling", 1], ["pooling", 2], ["latest", 1], ["latest", 0]].map(([policy, reports]) => rule.withoutReports(policy, reports).split(": ")[1] ?? ""), ["chance decides.", "chance decides until there are two.", "", "", "the fewest of this worker's own requests in flight decide."]);
   const median = [5, 6, 7].map((rif) => report(rif, rif, 1, rif >= 6));
   same("the limit of a worker", [rule.limitOf(median, 6), rule.limitOf(median, 9), rule.limitOf(median, 2), rule.limitOf([], 4), rule.limitOf(median, null)], [6, 6, 6, 4, null]);
 
-  const scored = [report(2, 4, 6, false, 0), report(1, 9, 7, false, 1), report(0, 1, 5, false, 2)].map((one, at) => ({ ...one, score_us: [20, 20, 30][at] }));
-  const byScore = rule.nextPick(scored);
-  same("by score, where chance draws among equals none", [byScore.next, byScore.scored, rule.lowestOf(scored).map((r) => r.replica)], [null, true, [2, 1]]);
-  same("the only one with the lowest", rule.nextPick(scored.slice(1)).next.replica, 1);
-  same("the next of a single report that is compared", rule.nextPick(scored.slice(0, 1)).next.replica, 2);
-  same("of equals the one that the policy says", rule.nextPick(scored.map((one) => ({ ...one, next: one.replica === 2 }))).next.replica, 2);
+  const equal = [report(2, 4, 6, false, 0), report(1, 4, 6, false, 1), report(0, 1, 9, false, 2)];
+  same("where chance draws among equals none is next", [rule.nextPick(equal), rule.equalsOf(equal).map((one) => one.replica)], [null, [2, 1]]);
+  same("the only one that is the best", rule.nextPick(equal.slice(1)).replica, 1);
+  same("of equals the one that the policy says", rule.nextPick(equal.map((one) => ({ ...one, next: one.replica === 2 }))).replica, 2);
+  same("what a worker measures itself is no report", [rule.isMeasuredHere(equal), rule.isMeasuredHere(equal.map((one) => ({ ...one, local: true }))), rule.isMeasuredHere([])], [false, true, false]);
   same("a reason as its policy has it", [words.reasonName("lowest_score", "latest"), words.reasonName("lowest_score", "pooling"), words.reasonText("lowest_score", "latest"), words.reasonName("cold", "pooling")], ["lowest expected delay", "lowest score", "it had the lowest expected delay among the reports", "cold, lowest latency"]);
 
   const { Series } = await from("series");
@@ -138,20 +147,17 @@
   same("filter by state", names(arrange.arranged(replicas, "name", "down B")), ["b"]);
 
   const { tell } = await from("story");
-  const known = { replica: "a", chosen: true, rif: 3, in_flight: 1, latency_us: 5_000, age_us: 10, hot: false, capacity_millirif: 4_500, in_use: 0.667, cost_us: 2_100, score_us: 2_500 };
+  const known = { replica: "a", chosen: true, rif: 3, in_flight: 1, latency_us: 5_000, age_us: 10, hot: false, capacity_millirif: 4_500, in_use: 0.667, cost_us: 2_100, factors: { in_flight: 3, delay_us: 2_500, hot: 0 } };
   const story = (reason, policy, runner_up) => {
-    const attempt = { kind: "first", replica: "a", sent_us: 1, answered: true, reason, reports: 1, candidates: [known], runner_up };
+    const attempt = { kind: "first", replica: "a", sent_us: 1, answered: true, reason, reports: 1, comparison: "delay", shared: { limit: 5 }, candidates: [known], runner_up };
     const nodes = tell({ method: "GET", path: "/", status: 200, total_us: 9, service: "web", policy, attempts: [attempt] }, document.createElement("button"));
     return nodes.map((node) => node.textContent).join(" ");
   };
   same("what a candidate can carry, how full it is, what one costs", ["can carry", "4.5", "67 %", "2.1 ms"].filter((text) => !story("lowest_score", "carrying").includes(text)), []);
   same("while not all say it", [["cold", "carrying"], ["lowest_score", "carrying"], ["cold", "pooling"]].map(([reason, policy]) => story(reason, policy).includes("report no capacity")), [true, false, false]);
 
-  const delays = (score_us) => story("lowest_score", "latest", { replica: "b", score_us });
-  same("what was compared, and by how much", ["It had the lowest expected delay among the reports. It was 2.5 ms; at b, which follows, 4.0 ms; 1 report to choose from. Expected delay = RIF × latency."].filter((text) => !delays(4_000).includes(text)), []);
-  same("what decides between equals", delays(2_500).includes("It was 2.5 ms, as at b: a tie goes to the last; 1 report"), true);
-  same("nothing is compared by the hot-cold rule", story("cold", "pooling").includes(" = "), false);
-  same("the score by its name", ["latest", "carrying"].map((policy) => story("lowest_score", policy).includes("expected delay")), [true, false]);
+  const compared = story("lowest_score", "latest");
+  same("what was compared, with its formula", ["It had the lowest expected delay among the reports.", "Delay = in flight × latency; limit 5.", "expected delay", "2.50 ms"].filter((text) => !compared.includes(text)), []);
 
   const { difference } = await from("demo_view");
   const side = (name, p99) => ({ name, p99 });

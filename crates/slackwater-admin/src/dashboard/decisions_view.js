@@ -3,7 +3,7 @@
 
 import { attributes, button, element, fillList, headRow, setShown, setText } from "./dom.js";
 import { tell } from "./story.js";
-import { count, plural, reasonName, span } from "./words.js";
+import { count, learnComparisons, plural, reasonName, span } from "./words.js";
 
 const EVERY_MS = 5_000;
 const LIMIT = 25;
@@ -22,6 +22,7 @@ const KINDS = [
  * @property {number} kept
  * @property {number} matching
  * @property {any[]} decisions
+ * @property {Record<string, import("./words.js").Comparison>} [comparisons]
  */
 
 /** An agent chooses nobody, and has no decisions to ask for. */
@@ -117,6 +118,7 @@ export class DecisionsView {
   /** @param {Found} found */
   show(found) {
     setShown(this.root, true);
+    learnComparisons(Object.values(found.comparisons ?? {}));
     this.shown = found.decisions;
     const none = found.kept ? "None of those that were kept is like that." : "None is kept yet. Which are is said by [decisions] in the configuration.";
     const text = found.decisions.length ? `The newest ${count(found.decisions.length)} of ${count(found.matching)}; ${plural(found.kept, "decision")} in memory.` : none;

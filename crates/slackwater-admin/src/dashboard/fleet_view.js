@@ -39,7 +39,7 @@ const COLUMNS = [
   { head: "cost of one", write: (replica) => cost(replica.cost), shown: any((replica) => replica.cost !== null), from: 900 },
   { head: "in flight from here", write: (replica) => count(replica.ours), from: 560 },
   { head: "latency", write: (replica) => span(replica.latency), from: 460 },
-  { head: "p99 here", write: (replica) => span(replica.p99) },
+  { head: "≈ p99 here", write: (replica) => span(replica.p99) },
   { head: "share", write: (replica) => percent(replica.share), from: 900 },
   { head: "requests/s", write: (replica) => rate(Math.round(replica.rate)), from: 400 },
   { head: "failed", write: (replica) => count(replica.failed) },
@@ -245,7 +245,7 @@ export function tipRows(replica, limit) {
   rows.push(["in flight from here", count(replica.ours)]);
   if (replica.full !== null) rows.push(["can carry", `${carries(milli(replica.capacity))}; ${percent(replica.full)} full`]);
   rows.push(["latency", span(replica.latency)]);
-  if (replica.p50 !== null) rows.push(["p50, p99 here", `${span(replica.p50)}, ${span(replica.p99)}`]);
+  if (replica.p50 !== null) rows.push(["≈ p50, p99 here", `${span(replica.p50)}, ${span(replica.p99)}`]);
   rows.push(["requests/s", `${rate(Math.round(replica.rate))}; ${percent(replica.share)} of all`]);
   if (replica.failed) rows.push(["failed in 5 s", count(replica.failed)]);
   return rows;
@@ -280,7 +280,7 @@ export function keysOf({ limit, replicas }, asCells) {
   }
   if (has((replica) => replica.failures > 0)) keys.push(["area", "alarm", "failed"]);
   if (has((replica) => (replica.capacity ?? null) !== null)) keys.push(["line", "first", "what it can carry"]);
-  keys.push(["dot", "cold", reported ? "latency that it expects" : "median seen here"], ["range", "cold", "p50 to p99 seen here"]);
+  keys.push(["dot", "cold", reported ? "latency that it expects" : "median seen here"], ["range", "cold", "≈ p50 to p99 seen here"]);
   return keys;
 }
 

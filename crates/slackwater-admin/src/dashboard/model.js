@@ -3,7 +3,7 @@
 
 import { Recent } from "./recent.js";
 import { Series } from "./series.js";
-import { learnPolicies, learnStates, shortNames, stateOf } from "./words.js";
+import { learnComparisons, learnPolicies, learnStates, shortNames, stateOf } from "./words.js";
 
 /** Time that is kept, as the process keeps it. */
 export const WINDOW_MS = 900_000;
@@ -115,6 +115,7 @@ export class Model {
     const places = Math.ceil(WINDOW_MS / Math.max(100, fleet.interval_ms));
     this.fleet = fleet;
     learnPolicies(fleet.policies);
+    learnComparisons(fleet.comparisons);
     learnStates(fleet.replica_states);
     this.services = fleet.services.map((/** @type {any} */ told, /** @type {number} */ index) => {
       // A side of the demo keeps its place, and its past, when its policy has another name.

@@ -14,7 +14,7 @@ import { policyOf } from "./words.js";
  * @property {boolean} hot
  * @property {boolean} local
  * @property {number | null} rank its place in the order of choice; none where reports decide nothing
- * @property {number | null} score_us what is compared, for policies that compare something of their own
+ * @property {Record<string, number>} [factors] what is compared, by key; none where nothing is
  * @property {boolean} [next] the one that the policy takes next; none where chance decides between equals
  */
 
@@ -26,20 +26,23 @@ export function withoutReports(policy, reports) {
   return reports === 1 && !latest ? "Just one report is left in the pool: chance decides until there are two." : "";
 }
 
-/** Those with the lowest score, in the order in which they are. @param {Report[]} pool of one worker */
-export const lowestOf = (pool) => pool.filter((report) => report.score_us === pool[0]?.score_us);
+/** Those that are as good as the first. @param {Report[]} pool of one worker */
+export function equalsOf(pool) {
+  const values = (/** @type {Report | undefined} */ report) => JSON.stringify(report?.factors ?? {});
+  return pool.filter((report) => values(report) === values(pool[0]));
+}
+
+/** Whether all are this worker's own measurements. @param {Report[]} pool */
+export const isMeasuredHere = (pool) => pool.length > 0 && pool.every((report) => report.local);
 
 /**
- * What the next pick would take, if reports decide and chance does not draw among equal scores.
+ * What the next pick would take, unless nothing is compared or chance draws among equals.
  * @param {Report[]} pool of one worker
- * @returns {{next: Report | null, cold: number, scored: boolean}}
+ * @returns {Report | null}
  */
 export function nextPick(pool) {
-  // There are scores only where there are reports enough to choose by them.
-  const scored = pool.some((report) => (report.score_us ?? null) !== null);
-  const cold = pool.filter((report) => !report.hot).length;
-  const decides = (pool[0]?.rank ?? null) !== null && (!scored || pool[0].next || lowestOf(pool).length === 1);
-  return { next: decides ? pool[0] : null, cold, scored };
+  const isCompared = (pool[0]?.rank ?? null) !== null;
+  return isCompared && (pool[0].next || equalsOf(pool).length === 1) ? pool[0] : null;
 }
 
 /**

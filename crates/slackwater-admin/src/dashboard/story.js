@@ -2,7 +2,7 @@
 // compared and why one won.
 
 import { attributes, element, headRow, row, setText } from "./dom.js";
-import { carries, cost, percent, plural, policyOf, reasonText, span } from "./words.js";
+import { carries, comparisonOf, cost, figure, formulaText, percent, plural, policyOf, reasonText, span } from "./words.js";
 
 /** What tries are for. */
 const KINDS = {
@@ -79,7 +79,7 @@ function why(attempt, place, attempts, policy) {
   ];
   const known = attempt.chosen ? [{ replica: attempt.replica, ...attempt.chosen, chosen: true }, attempt.runner_up].filter(Boolean) : [];
   const candidates = attempt.candidates?.length ? attempt.candidates : known;
-  if (candidates.length) parts.push(candidateTable(attempt, candidates, policy));
+  if (candidates.length) parts.push(candidateTable(attempt, candidates));
   const outs = attempt.outs ?? [];
   if (outs.length) {
     const rows = outs.map((/** @type {any} */ one) => row(one.replica, [one.why.replaceAll("_", " "), percent(one.share)]));
@@ -94,8 +94,10 @@ const sentence = (text) => `${text[0].toUpperCase()}${text.slice(1)}.`;
 
 /** @param {any} attempt @param {string | undefined} policy */
 function ruleText(attempt, policy) {
-  const texts = comparedTexts(attempt, policy);
-  const { formula, why_hot_cold: why } = policyOf(policy);
+  /** @type {string[]} */
+  const texts = [];
+  const { why_hot_cold: why } = policyOf(policy);
+  const comparison = comparisonOf(attempt.comparison);
   if (why && ["cold", "hot"].includes(attempt.rule ?? attempt.reason)) texts.push(why);
   if (attempt.rule) texts.push(`of those, ${reasonText(attempt.rule, policy)}`);
   if (attempt.reports !== undefined) texts.push(`${plural(attempt.reports, "report")} to choose from`);
@@ -106,50 +108,36 @@ function ruleText(attempt, policy) {
   if (attempt.probing_us) texts.push(`asking took ${span(attempt.probing_us)}`);
   if (attempt.due_after_us !== undefined) texts.push(`due after ${span(attempt.due_after_us)}`);
   const said = texts.length ? ` ${sentence(texts.join("; "))}` : "";
-  return isScored(attempt) ? `${said} ${formula}`.trimEnd() : said;
-}
-
-/** @param {any} attempt */
-const isScored = (attempt) => (attempt.rule ?? attempt.reason) === "lowest_score";
-
-/** What a policy compares of its own: how much it was. @param {any} attempt @param {string | undefined} policy @returns {string[]} */
-function comparedTexts(attempt, policy) {
-  if (!isScored(attempt)) return [];
-  const { tie } = policyOf(policy);
-  const chosen = (attempt.candidates ?? []).find((/** @type {any} */ one) => one.chosen)?.score_us;
-  const second = attempt.runner_up;
-  const texts = [];
-  if (chosen !== undefined) {
-    const follows = second?.score_us === undefined ? "" : second.score_us === chosen ? `, as at ${second.replica}${tie ? `: ${tie}` : ""}` : `; at ${second.replica}, which follows, ${span(second.score_us)}`;
-    texts.push(`it was ${span(chosen)}${follows}`);
-  }
-  return texts;
+  return comparison ? `${said} ${sentence(formulaText(comparison, attempt.shared))}` : said;
 }
 
 /** Columns of candidates: the field, its head, how it is written. @type {[string, string, (value: any) => string][]} */
 const COLUMNS = [
-  ["rif", "in flight, as reported", String], ["polled_rif", "in flight, as polled", String], ["in_flight", "ours in flight", String], ["capacity_millirif", "can carry", carries], ["in_use", "in use", percent],
+  ["rif", "in flight, as reported", String], ["in_flight", "ours in flight", String], ["capacity_millirif", "can carry", carries], ["in_use", "in use", percent],
   ["latency_us", "latency", span], ["cost_us", "cost of one", cost],
-  ["age_us", "age", span], ["uses_left", "uses left", String], ["hot", "hot or cold", (hot) => (hot ? "hot" : "cold")], ["score_us", "score", span],
-  ["weight", "weight", (weight) => Number(weight).toLocaleString("en-US")], ["avoided", "avoided", (avoided) => (avoided ? "yes" : "no")], ["local", "own count", (local) => (local ? "yes" : "no")],
+  ["age_us", "age", span], ["uses_left", "uses left", String], ["hot", "hot or cold", (hot) => (hot ? "hot" : "cold")],
+  ["avoided", "avoided", (avoided) => (avoided ? "yes" : "no")], ["local", "own count", (local) => (local ? "yes" : "no")],
 ];
 
-/** @param {any} attempt @param {any[]} candidates @param {string | undefined} policy */
-function candidateTable(attempt, candidates, policy) {
-  const ruled = ["cold", "hot"].includes(attempt.reason);
-  const columns = COLUMNS.filter(([field]) => candidates.some((one) => one[field] !== undefined && one[field] !== false) || (field === "hot" && ruled));
+/** @param {any} attempt @param {any[]} candidates */
+function candidateTable(attempt, candidates) {
+  // What was compared, and after it what else was known.
+  const factors = comparisonOf(attempt.comparison)?.factors ?? [];
+  const columns = COLUMNS.filter(([field]) => candidates.some((one) => one[field] !== undefined && one[field] !== false) && !factors.some((factor) => factor.key === field));
   const rows = candidates.map((/** @type {any} */ one) => {
     // A replica with a weight is several parts, each compared by itself.
     const isSecond = one.replica === attempt.runner_up?.replica && one.part === attempt.runner_up?.part;
     const chosen = Boolean(one.chosen);
-    const line = row(one.parts ? `${one.replica}, part ${one.part} of ${one.parts}` : one.replica, columns.map(([field, , write]) => (one[field] === undefined || one[field] === null ? "–" : write(one[field]))));
+    const compared = factors.map((factor) => figure(factor, one.factors?.[factor.key]));
+    const known = columns.map(([field, , write]) => (one[field] === undefined || one[field] === null ? "–" : write(one[field])));
+    const line = row(one.parts ? `${one.replica}, part ${one.part} of ${one.parts}` : one.replica, [...compared, ...known]);
     const mark = chosen ? "chosen" : isSecond ? "runner-up" : "";
     line.prepend(element("td", "next", mark));
     line.classList.toggle("is-next", chosen);
     line.classList.toggle("is-hot", Boolean(one.hot));
     return line;
   });
-  const table = element("table", "candidates pool", headRow(["", "replica", ...columns.map(([field, head]) => (field === "score_us" ? policyOf(policy).score : head))]), element("tbody", "", ...rows));
+  const table = element("table", "candidates pool", headRow(["", "replica", ...factors.map((factor) => factor.name), ...columns.map(([, head]) => head)]), element("tbody", "", ...rows));
   const caption = element("caption");
   const more = (attempt.considered ?? 0) > candidates.length ? ` of ${attempt.considered}` : "";
   setText(caption, `Compared: ${candidates.length}${more}, the best first`);

@@ -3,10 +3,10 @@
 
 import { attributes, button, element, fillList, headRow, rove, setShown, setText, widthOf } from "./dom.js";
 import * as plane from "./plane.js";
-import { limitOf, lowestOf, nextPick, withoutReports } from "./rule.js";
+import { equalsOf, isMeasuredHere, limitOf, nextPick, withoutReports } from "./rule.js";
 import { share, shared } from "./shared.js";
 import { troubleText } from "./model.js";
-import { count, isPooled, percent, plural, policyOf, span, stateOf } from "./words.js";
+import { comparisonOf, count, figure, formulaText, isPooled, percent, plural, policyOf, span, stateOf } from "./words.js";
 
 const HEIGHT = 250;
 const ROWS_MAX = 16;
@@ -33,12 +33,13 @@ export class WhyView {
     attributes(this.canvas, { role: "img" });
     this.plot = element("div", "plot", this.canvas);
     this.rows = element("tbody");
-    this.head = headRow(["", "report of", "in flight", "latency", "age", "uses left", "hot or cold"]);
+    this.head = element("thead");
+    this.heads = "";
     this.table = element("table", "pool", this.head, this.rows);
-    this.caption = element("caption", "", "The pool: reports to choose from, in the order of the rule");
+    this.caption = element("caption", "", "What the next pick compares, the best first");
     this.table.prepend(this.caption);
     this.fullRows = element("tbody");
-    this.fullest = element("table", "pool fullest", headRow(["replica", "ours in flight", "p99 here", "share of requests", "state"]), this.fullRows);
+    this.fullest = element("table", "pool fullest", headRow(["replica", "ours in flight", "≈ p99 here", "share of requests", "state"]), this.fullRows);
     this.fullest.prepend(element("caption", "", "The fullest now"));
     this.root = element("section", "card why", element("div", "card-head", this.title, this.workersBox), this.rule, this.plot, element("div", "pool-box", this.table, this.fullest));
     attributes(this.root, { "aria-labelledby": this.title.id });
@@ -87,23 +88,24 @@ export class WhyView {
     this.workers.value = String(this.worker);
     /** @type {import("./rule.js").Report[]} */
     const pool = service.tick.pool.filter((/** @type {any} */ report) => report.worker === this.worker);
-    const { next, cold, scored } = nextPick(pool);
+    const next = nextPick(pool);
     const limit = limitOf(pool, service.limit);
     this.scene = { service, frame, limit, pool, next, pointed: shared.pointed, chosen: shared.chosen?.replica ?? null };
     const name = (/** @type {number} */ index) => service.replicas[index]?.name ?? String(index);
-    if (scored) this.sayScores(service, pool, name);
-    else this.sayRule(service, limit, pool, next, cold, name);
+    /** @type {{comparison: string, shared: Record<string, number>} | undefined} */
+    const compared = (service.tick.compared ?? []).find((/** @type {any} */ one) => one.worker === this.worker);
+    const comparison = comparisonOf(compared?.comparison);
+    this.sayRule(service, pool, next, comparison, compared?.shared ?? {}, name);
     const pooled = pool.length > 0;
     setShown(this.table, pooled);
-    // Where uses are not limited, there is nothing to say of them.
-    this.table.classList.toggle("scored", scored);
-    this.table.classList.toggle("endless", pool.every((report) => report.uses_left === null));
-    setText(this.head.querySelector("th:last-child"), scored ? policyOf(service.policy).score : "hot or cold");
-    setText(this.caption, scored ? `Reports that are compared, the lowest ${policyOf(service.policy).score} first` : next ? "The pool: reports to choose from, in the order of the rule" : "Reports to choose from, the newest first");
+    const subject = isMeasuredHere(pool) ? "replica" : "report of";
+    const columns = columnsOf(comparison, pool);
+    this.setHeads(["", subject, ...columns.map(([head]) => head)]);
+    setText(this.caption, comparison ? "What the next pick compares, the best first" : "What is known, the newest first");
     const held = this.rows.contains(document.activeElement);
-    // Beside the limit, or beside the most where there is none.
-    const full = limit ?? Math.max(1, ...pool.map((report) => report.rif));
-    fillList(this.rows, pool.slice(0, ROWS_MAX), makeRow, (made, report, place) => fillRow(made, report, place === 0 && next !== null, name, full));
+    const cells = columns.map(([, of]) => of);
+    const make = () => element("tr", "", element("td", "next"), named(), ...cells.map(() => element("td")));
+    fillList(this.rows, pool.slice(0, ROWS_MAX), make, (made, report, place) => fillRow(made, report, place === 0 && next !== null, name, cells));
     this.settleRows(held && !this.rows.contains(document.activeElement));
     this.showFullest(service, pooled);
     this.repaint();
@@ -130,33 +132,31 @@ export class WhyView {
     this.settleFullRows(held && !this.fullRows.contains(document.activeElement));
   }
 
+  /** Other columns need other rows. @param {string[]} heads */
+  setHeads(heads) {
+    const key = heads.join("|");
+    if (key === this.heads) return;
+    this.heads = key;
+    this.rows.replaceChildren();
+    this.head.replaceChildren(...headRow(heads).childNodes);
+  }
+
   /**
+   * What decides, and the formula by which it does.
    * @param {import("./model.js").Service} service
-   * @param {number | null} limit of this worker
-   * @param {import("./rule.js").Report[]} pool
+   * @param {import("./rule.js").Report[]} pool the best first
    * @param {import("./rule.js").Report | null} next
-   * @param {number} cold
+   * @param {import("./words.js").Comparison | null} comparison
+   * @param {Record<string, number>} shared
    * @param {(index: number) => string} name
    */
-  sayRule(service, limit, pool, next, cold, name) {
-    let parts = [policyOf(service.policy).about];
-    if (next && !next.hot) {
-      const of = limit === null ? "" : ` (fewer than ${limit} in flight)`;
-      parts = [
-        cold === pool.length ? `All ${plural(cold, "report")} are ` : `${cold} of ${plural(pool.length, "report")} ${cold === 1 ? "is" : "are"} `, element("b", "cold", "cold"), `${of}. Of these, `,
-        element("b", "", name(next.replica)), next.latency_us === null ? " is the next pick." : ` has the lowest latency, ${span(next.latency_us)}: the next pick.`,
-      ];
-    } else if (next && limit === 0) {
-      parts = [
-        "The limit is 0, since next to nothing is in flight: all count as ", element("b", "hot", "hot"), `. Of the reports with the fewest, ${next.rif}, `,
-        element("b", "", name(next.replica)), next.latency_us === null ? " is the next pick." : `'s has the lowest latency, ${span(next.latency_us)}: the next pick.`,
-      ];
-    } else if (next) {
-      parts = [
-        `All ${plural(pool.length, "report")} are `, element("b", "hot", "hot"), `: ${limit} or more in flight. The fewest, ${next.rif}, are at `,
-        element("b", "", name(next.replica)), ": the next pick.",
-      ];
-    } else if (isPooled(service.policy)) parts.push(` ${withoutReports(service.policy, pool.length)}`.trimEnd());
+  sayRule(service, pool, next, comparison, shared, name) {
+    /** @type {(string | HTMLElement)[]} */
+    const parts = [policyOf(service.policy).about, " "];
+    if (comparison && next) parts.push("Next pick: ", element("b", "", name(next.replica)), ". ");
+    else if (comparison && pool.length) parts.push(`${plural(equalsOf(pool).length, "replica")} are equal: chance decides. `);
+    else if (isPooled(service.policy)) parts.push(withoutReports(service.policy, pool.length), " ");
+    if (comparison) parts.push(element("span", "formula", formulaText(comparison, shared)), ".");
     this.say(parts);
   }
 
@@ -166,26 +166,6 @@ export class WhyView {
     // What stands there already stays, so that it can be marked.
     if (this.rule.textContent !== text) this.rule.replaceChildren(...parts);
     attributes(this.canvas, { "aria-label": `Replicas by requests in flight and latency. ${text}` });
-  }
-
-  /**
-   * By what policies choose that compare something of their own: the lowest wins.
-   * @param {import("./model.js").Service} service
-   * @param {import("./rule.js").Report[]} order the best first
-   * @param {(index: number) => string} name
-   */
-  sayScores(service, order, name) {
-    const { score, formula, tie } = policyOf(service.policy);
-    const [next, second] = order;
-    const equals = lowestOf(order);
-    const all = order.length < service.replicas.length ? `Of ${plural(order.length, "report")} that ${order.length === 1 ? "is" : "are"} compared, ` : `Of all ${plural(order.length, "report")}, `;
-    if (equals.length > 1 && !next.next) {
-      const others = equals.length > 2 ? `, ${name(second.replica)}${equals.length > 3 ? ` and ${plural(equals.length - 2, "other")}` : ` and ${name(equals[2].replica)}`}` : ` and ${name(second.replica)}`;
-      this.say([all, element("b", "", name(next.replica)), `${others} have the lowest ${score}, ${span(next.score_us)}: chance decides. ${formula}`.trimEnd()]);
-      return;
-    }
-    const follows = !second ? "" : equals.length === 1 ? `; ${name(second.replica)} follows with ${span(second.score_us)}` : `; ${name(second.replica)} has the same${tie ? `, and ${tie}` : ""}`;
-    this.say([all, element("b", "", name(next.replica)), `'s has the lowest ${score}, ${span(next.score_us)}: the next pick${follows}. ${formula}`.trimEnd()]);
   }
 
   repaint() {
@@ -210,13 +190,19 @@ function named() {
   return head;
 }
 
-function makeRow() {
-  const meter = element("span", "meter", element("i"));
-  const age = element("span", "meter age", element("i"));
-  return element(
-    "tr", "", element("td", "next"), named(), element("td", "", element("span", "number"), meter), element("td"),
-    element("td", "", element("span", "number"), age), element("td"), element("td"),
-  );
+/**
+ * A head for each column, and how a report fills it: the factors of the comparison, and how old what is known is.
+ * @param {import("./words.js").Comparison | null} comparison
+ * @param {import("./rule.js").Report[]} pool
+ * @returns {[string, (report: import("./rule.js").Report) => string][]}
+ */
+function columnsOf(comparison, pool) {
+  /** @type {[string, (report: import("./rule.js").Report) => string][]} */
+  const columns = (comparison?.factors ?? []).map((factor) => [factor.name, (report) => figure(factor, report.factors?.[factor.key])]);
+  if (!comparison) columns.push(["requests in flight", (report) => count(report.rif)], ["latency", (report) => span(report.latency_us)]);
+  columns.push(["age", (report) => `${count(report.age_ms)} ms`]);
+  if (pool.some((report) => report.uses_left !== null)) columns.push(["uses left", (report) => (report.uses_left === null ? "∞" : count(report.uses_left))]);
+  return columns;
 }
 
 /**
@@ -224,22 +210,13 @@ function makeRow() {
  * @param {import("./rule.js").Report} report
  * @param {boolean} next
  * @param {(index: number) => string} name
- * @param {number} full so many in flight are a full bar
+ * @param {((report: import("./rule.js").Report) => string)[]} cells
  */
-function fillRow(made, report, next, name, full) {
+function fillRow(made, report, next, name, cells) {
   made.dataset.replica = String(report.replica);
-  const cells = made.cells;
   made.classList.toggle("is-next", next);
   made.classList.toggle("is-hot", report.hot);
-  setText(cells[0], next ? "next" : "");
-  setText(cells[1].firstElementChild, name(report.replica));
-  setText(cells[2].firstElementChild, String(report.rif));
-  const part = full ? Math.min(1, report.rif / full) : 0;
-  cells[2].lastElementChild.firstElementChild.style.width = `${Math.round(part * 100)}%`;
-  setText(cells[3], report.latency_us === null ? "not known" : span(report.latency_us));
-  setText(cells[4].firstElementChild, `${report.age_ms} ms`);
-  cells[4].lastElementChild.firstElementChild.style.width = `${Math.max(0, 100 - report.age_ms / 10)}%`;
-  setText(cells[5], report.uses_left === null ? "∞" : String(report.uses_left));
-  const scored = (report.score_us ?? null) !== null;
-  setText(cells[6], `${scored ? span(report.score_us) : report.hot ? "hot" : "cold"}${report.local ? ", ours" : ""}`);
+  setText(made.cells[0], next ? "next" : "");
+  setText(made.cells[1].firstElementChild, name(report.replica));
+  cells.forEach((of, place) => setText(made.cells[place + 2], of(report)));
 }

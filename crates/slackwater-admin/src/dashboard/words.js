@@ -137,9 +137,8 @@ const ofPolicy = (text, reason, policy) => (reason === "lowest_score" ? text.rep
  * @property {string} about
  * @property {string} reports
  * @property {string} carried
- * @property {string} score
- * @property {string} formula
- * @property {string} tie
+ * @property {string} comparison how it compares replicas as a rule
+ * @property {string} score what decides first in that
  * @property {string} why_hot_cold
  */
 
@@ -154,8 +153,48 @@ export function learnPolicies(told) {
 /** @param {string | undefined} name @returns {Policy} */
 export function policyOf(name = "none") {
   const about = name === "none" ? "There is nothing to choose." : "";
-  return policies.get(name) ?? { name, about, reports: "none", carried: "nothing", score: "score", formula: "", tie: "", why_hot_cold: "" };
+  return policies.get(name) ?? { name, about, reports: "none", carried: "nothing", comparison: "", score: "score", why_hot_cold: "" };
 }
+
+/**
+ * @typedef {object} Factor a figure that is compared
+ * @property {string} key
+ * @property {string} name
+ * @property {string} unit
+ */
+
+/**
+ * @typedef {object} Comparison how replicas are compared, as `docs/reference/decisions.md` has it
+ * @property {string} name
+ * @property {string} formula
+ * @property {Factor[]} shared
+ * @property {Factor[]} factors
+ * @property {{by: string, best: string, unless?: string}[]} order
+ * @property {string} equals
+ */
+
+/** @type {Map<string, Comparison>} */
+const comparisons = new Map();
+
+/** @param {Comparison[] | undefined} told every comparison */
+export function learnComparisons(told) {
+  for (const comparison of told ?? []) comparisons.set(comparison.name, comparison);
+}
+
+/** @param {string | undefined} name @returns {Comparison | null} */
+export const comparisonOf = (name) => comparisons.get(name ?? "") ?? null;
+
+/** A factor's value with its unit. @param {Factor} factor @param {number | null | undefined} value */
+export function figure(factor, value) {
+  if (value === null || value === undefined) return NONE;
+  if (factor.unit === "microseconds") return value < 1000 ? `${Math.round(value)} µs` : `${(value / 1000).toFixed(value < 99_500 ? 2 : 0)} ms`;
+  if (factor.unit === "share") return percent(value);
+  if (factor.unit === "flag") return value ? "yes" : "no";
+  return String(+value.toFixed(2));
+}
+
+/** The formula, and what all have in common in it. @param {Comparison} comparison @param {Record<string, number>} [shared] */
+export const formulaText = (comparison, shared = {}) => [comparison.formula, ...comparison.shared.map((factor) => `${factor.name} ${figure(factor, shared[factor.key])}`)].join("; ");
 
 /** Whether it keeps reports, among which it chooses. @param {string} policy */
 export const isPooled = (policy) => ["pool", "latest"].includes(policyOf(policy).reports);

@@ -7,6 +7,7 @@
 pub use crate::status::{LoadStatus, QueueStatus, ReloadStatus};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use slackwater_telemetry::comparison::ComparisonFacts;
 use slackwater_telemetry::facts::{CertificateFacts, ListenerFacts, Phase, RouteFacts};
 use slackwater_telemetry::policy::PolicyFacts;
 use slackwater_telemetry::problems::Problem;
@@ -30,6 +31,8 @@ pub struct Fleet {
     pub states: Vec<String>,
     pub replica_states: Vec<StateFacts>,
     pub policies: Vec<PolicyFacts>,
+    /// Every way in which policies compare replicas.
+    pub comparisons: Vec<ComparisonFacts>,
     pub listeners: Vec<ListenerFacts>,
     pub routes: Vec<RouteFacts>,
     pub certificates: Vec<CertificateFacts>,
@@ -115,6 +118,9 @@ pub struct ServiceTick {
     #[serde(default)]
     pub all_fail: bool,
     pub rif_limit: Option<RifLimit>,
+    /// How each worker's next pick compares replicas.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub compared: Vec<Compared>,
     pub pool: Vec<PooledReport>,
     pub replicas: Columns,
     /// Of those that have changed their state, or of whose state there is something to say.
@@ -201,8 +207,21 @@ pub struct RifLimit {
     pub max: u32,
 }
 
+/// How a worker's next pick compares replicas.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(test, serde(deny_unknown_fields))]
+#[cfg_attr(not(test), serde(default), cfg_attr(feature = "schema", schemars(!default)))]
+pub struct Compared {
+    pub worker: usize,
+    /// The name of a comparison.
+    pub comparison: String,
+    /// What replicas have in common in it, by key.
+    pub shared: BTreeMap<String, f64>,
+}
+
 /// A report that the next pick of a worker chooses from.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(test, serde(deny_unknown_fields))]
 #[cfg_attr(not(test), serde(default), cfg_attr(feature = "schema", schemars(!default)))]
@@ -217,7 +236,9 @@ pub struct PooledReport {
     pub local: bool,
     /// Its place in the order of choice, from 0; `None` where its report decides nothing.
     pub rank: Option<u32>,
-    pub score_us: Option<i64>,
+    /// What is compared of it, by key; left out where nothing is.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub factors: BTreeMap<String, f64>,
     /// The next request goes there; left out of all others.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub next: bool,

@@ -3,14 +3,15 @@
 use super::difference::{Ended, all_risen, named, risen};
 use super::latencies::{Histograms, Window, micros, told};
 use super::messages::{
-    Classes, Columns, Counts, Fleet, FleetReplica, FleetService, FleetSource, PooledReport,
-    RifLimit, ServiceTick, StandingTick, Tick,
+    Classes, Columns, Compared, Counts, Fleet, FleetReplica, FleetService, FleetSource,
+    PooledReport, RifLimit, ServiceTick, StandingTick, Tick,
 };
 use crate::Status;
 use crate::status::{PooledStatus, ReplicaStatus, ServiceStatus, WorkerStatus};
 use core::time::Duration;
 use serde_json::Value;
 use slackwater_core::policy::POLICIES;
+use slackwater_telemetry::comparison::comparisons;
 use slackwater_telemetry::facts::ResponseClass;
 use slackwater_telemetry::facts::{Facts, Phase, RequestCounts};
 use slackwater_telemetry::policy::PolicyFacts;
@@ -88,6 +89,7 @@ impl Look {
             states: (states.clone().map(|state| state.as_str().to_owned())).collect(),
             replica_states: states.map(StateFacts::from).collect(),
             policies: POLICIES.iter().map(PolicyFacts::from).collect(),
+            comparisons: comparisons(),
             listeners: self.status.listeners.clone(),
             routes: self.status.routes.clone(),
             certificates: self.status.certificates.clone(),
@@ -187,6 +189,7 @@ fn service_tick(
         tier: now.service.tier,
         all_fail: now.service.standing.all_fail,
         rif_limit,
+        compared: workers.iter().filter_map(|it| compared(it)).collect(),
         pool: pool(workers, now.replicas),
         replicas: columns(now, begun, &ended, rif_limit),
         standings: standings(now.replicas),
@@ -329,6 +332,14 @@ fn rif_limit(workers: &[&WorkerStatus]) -> Option<RifLimit> {
     })
 }
 
+fn compared(worker: &WorkerStatus) -> Option<Compared> {
+    Some(Compared {
+        worker: worker.worker,
+        comparison: worker.comparison.clone()?,
+        shared: worker.shared.clone(),
+    })
+}
+
 fn pool(workers: &[&WorkerStatus], replicas: &[ReplicaStatus]) -> Vec<PooledReport> {
     let names = replicas.iter().enumerate();
     let places: HashMap<&str, usize> = names
@@ -345,7 +356,7 @@ fn pool(workers: &[&WorkerStatus], replicas: &[ReplicaStatus]) -> Vec<PooledRepo
             hot: report.hot,
             local: report.local,
             rank: report.rank,
-            score_us: report.score_us,
+            factors: report.factors.clone(),
             next: report.next,
         })
     };

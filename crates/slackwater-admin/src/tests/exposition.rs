@@ -518,7 +518,13 @@ fn the_documentation_has_every_field_of_the_status_and_no_other() {
             fields.remove(parent.trim_end_matches('.'));
         }
     }
-    for part in ["workers[].counts", "services[].counts"] {
+    // The factors of each comparison are described where decisions are.
+    for part in [
+        "workers[].counts",
+        "services[].counts",
+        "workers[].shared",
+        "workers[].pool[].factors",
+    ] {
         fields.retain(|field| !field.starts_with(&format!("{part}.")));
         fields.insert(part.to_owned());
     }

@@ -165,7 +165,6 @@ impl Guarded {
 #[cfg(test)]
 mod tests {
     use super::super::guarded::SAVED_MAX;
-    use super::*;
     use crate::fixed::Quantile;
     use crate::tail::Tokens;
 

@@ -2,7 +2,8 @@
 //! them.
 
 use crate::draw::{Draw, below};
-use crate::policy::explanation::{Candidate, Explanation, Score};
+use crate::policy::comparison::{Comparison, Values};
+use crate::policy::explanation::{Candidate, Explanation};
 use crate::policy::fleet::Fleet;
 use crate::policy::query::Query;
 use crate::policy::waits::Waits;
@@ -55,9 +56,16 @@ impl<'a> Candidates<'a> {
         self.explanation.is_some()
     }
 
-    /// A replica is looked at; `compared` says by what: where it stands, the lowest being the best,
-    /// and the figure to be shown, where that is not what this client has in flight there.
-    pub fn consider(&self, replica: ReplicaId, compared: impl FnOnce() -> (u64, Option<Score>)) {
+    /// Replicas are compared in this way from here on, with these values in common.
+    pub fn compare(&self, comparison: &'static Comparison, shared: Values) {
+        if let Some(explanation) = self.explanation {
+            explanation.borrow_mut().compare(comparison, shared);
+        }
+    }
+
+    /// A replica is looked at; `compared` gives where it stands, the lowest being the best, and the
+    /// values that are compared.
+    pub fn consider(&self, replica: ReplicaId, compared: impl FnOnce() -> (u64, Values)) {
         if let Some(explanation) = self.explanation {
             let candidate = self.candidate(replica, compared());
             explanation.borrow_mut().consider(candidate);
@@ -66,16 +74,16 @@ impl<'a> Candidates<'a> {
 
     /// Of those that were looked at this one is chosen, though it need not be the best: of very
     /// many it is told, too.
-    pub fn keep(&self, replica: ReplicaId, compared: impl FnOnce() -> (u64, Option<Score>)) {
+    pub fn keep(&self, replica: ReplicaId, compared: impl FnOnce() -> (u64, Values)) {
         if let Some(explanation) = self.explanation {
             let candidate = self.candidate(replica, compared());
             explanation.borrow_mut().keep(candidate);
         }
     }
 
-    fn candidate(&self, replica: ReplicaId, (first, score): (u64, Option<Score>)) -> Candidate {
+    fn candidate(&self, replica: ReplicaId, (first, values): (u64, Values)) -> Candidate {
         Candidate {
-            score,
+            values,
             avoided: !self.allows(replica),
             place: (first, 0),
             ..Candidate::new(replica, None, self.in_flight(replica))
@@ -116,6 +124,9 @@ impl<'a> Candidates<'a> {
 
     /// A uniformly random one that the query may go to.
     pub fn random(&self, draw: &mut dyn Draw) -> Option<ReplicaId> {
+        if let Some(explanation) = self.explanation {
+            (self.fleet).explain_chance(self.query, &mut explanation.borrow_mut());
+        }
         self.fleet.random_choice(self.query, draw)
     }
 

@@ -2,6 +2,7 @@
 //! whoever shows people how it chooses.
 
 use crate::named;
+use crate::policy::comparison::{self, Comparison};
 use crate::policy::{Policy, PolicySettings};
 use alloc::boxed::Box;
 
@@ -23,8 +24,8 @@ pub struct PolicyEntry {
     pub has_rif_quantile: bool,
     /// What it takes from responses.
     pub carried: Carried,
-    /// What it compares of its own.
-    pub score: ScoreWords,
+    /// What it compares: as a rule the first, and the others where that is not possible.
+    pub comparisons: &'static [&'static Comparison],
     /// Why the hot-cold rule decided, for a policy that as a rule compares a score; empty for
     /// others.
     pub why_hot_cold: &'static str,
@@ -64,19 +65,8 @@ named! {
     }
 }
 
-/// How people read what a policy compares of its own; the lowest is chosen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ScoreWords {
-    /// Its name.
-    pub name: &'static str,
-    /// How it comes about, as a sentence; empty for policies that compare nothing of their own.
-    pub formula: &'static str,
-    /// What decides between equals, as a clause; empty where chance does.
-    pub tie: &'static str,
-}
-
 impl PolicyEntry {
-    /// A policy that has no settings, no reports and no score.
+    /// A policy that has no settings and no reports, and chooses by chance.
     pub(in crate::policy) const fn new(
         name: &'static str,
         about: &'static str,
@@ -91,11 +81,7 @@ impl PolicyEntry {
             reports: Reports::None,
             has_rif_quantile: false,
             carried: Carried::Nothing,
-            score: ScoreWords {
-                name: "score",
-                formula: "",
-                tie: "",
-            },
+            comparisons: &[&comparison::CHANCE],
             why_hot_cold: "",
             failure_penalty: None,
             build,

@@ -6,6 +6,8 @@
 //! All its room is taken when it is made: to be filled allocates nothing, and costs time in
 //! proportion to what is noted. Without one, a choice costs what it always did.
 
+use crate::draw::Draw;
+use crate::policy::comparison::{Comparison, Equals, Values};
 use crate::policy::health_view::HealthState;
 use crate::policy::pooled_view::PooledView;
 use crate::policy::query::PickReason;
@@ -16,6 +18,9 @@ use core::time::Duration;
 /// What one choice was made from.
 #[derive(Clone, Debug, Default)]
 pub struct Explanation {
+    comparison: Option<&'static Comparison>,
+    shared: Values,
+    draw: Option<u64>,
     candidates: Vec<Candidate>,
     /// The worst of them, once it had to be looked for: its place and its rank.
     worst: Option<(usize, Rank)>,
@@ -40,8 +45,8 @@ pub struct Candidate {
     pub report: Option<PooledView>,
     /// Queries that this client had in flight there.
     pub in_flight: u32,
-    /// What was compared, for policies that compare something of their own.
-    pub score: Option<Score>,
+    /// The values of the factors that were compared.
+    pub values: Values,
     /// What it can carry by its last report, in thousandths of a request in flight, for policies
     /// that go by that; `None` where it reports none.
     pub capacity_millirif: Option<u32>,
@@ -52,30 +57,8 @@ pub struct Candidate {
     pub avoided: bool,
     /// Where it stands among the others, as the policy compares them: the lower the better.
     pub(in crate::policy) place: (u64, u64),
-    /// It was looked at as the one of this number.
-    pub(in crate::policy) number: u32,
-}
-
-/// What a policy of its own compares.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Score {
-    /// A latency, weighted as the policy does, in nanoseconds: the lowest wins. Of `peak_ewma` its
-    /// cost, of `linear`, `c3` and `capacity` their scores, of `shortest_expected_delay` RIF plus
-    /// one times the mean latency.
-    Nanoseconds(i64),
-    /// The RIF that it reported when it was last polled: the lowest wins.
-    Rif(u32),
-    /// Its part of the chances: in millionths of all for `els`, in 65,535ths of the largest for
-    /// `weighted_round_robin`.
-    Weight(u32),
-}
-
-impl Score {
-    /// A weight as it is told: the largest first.
-    pub(in crate::policy) const fn told_weight(weight: u32) -> (u64, Option<Self>) {
-        ((u32::MAX - weight) as u64, Some(Self::Weight(weight)))
-    }
+    /// How many were looked at before it.
+    pub number: u32,
 }
 
 /// A replica that could not be chosen, or not for its whole share.
@@ -114,7 +97,7 @@ impl OutReason {
             Self::TakenOut => "taken_out",
             Self::Driver(why) => why,
             Self::Draining => "draining",
-            Self::Lost => "lost",
+            Self::Lost => "unreachable",
             Self::Health(state) => state.as_str(),
         }
     }
@@ -125,7 +108,7 @@ impl OutReason {
 type Rank = (bool, (u64, u64), u32);
 
 impl Candidate {
-    /// What is known of any: no score, and neither better nor worse than others.
+    /// What is known of any: nothing is compared, and it is neither better nor worse than others.
     pub(in crate::policy) const fn new(
         replica: ReplicaId,
         report: Option<PooledView>,
@@ -135,7 +118,7 @@ impl Candidate {
             replica,
             report,
             in_flight,
-            score: None,
+            values: Values::NONE,
             capacity_millirif: None,
             cost: None,
             avoided: false,
@@ -180,8 +163,23 @@ impl Explanation {
         };
     }
 
+    /// How the candidates were compared; `None` where nothing was chosen: the query was pinned.
+    pub const fn comparison(&self) -> Option<&'static Comparison> {
+        self.comparison
+    }
+
+    /// The values of the comparison's [shared](Comparison::shared) factors.
+    pub const fn shared(&self) -> Values {
+        self.shared
+    }
+
+    /// The draw that decided, if one did: uniform over all values.
+    pub const fn draw(&self) -> Option<u64> {
+        self.draw
+    }
+
     /// The replicas that were looked at, the best first, and last those that were not to have the
-    /// query; at most [`Self::CANDIDATES_MAX`]. Empty where chance or turns decide alone.
+    /// query; at most [`Self::CANDIDATES_MAX`].
     pub fn candidates(&self) -> &[Candidate] {
         &self.candidates
     }
@@ -279,6 +277,21 @@ impl Explanation {
         self.available = u32::try_from(replicas).unwrap_or(u32::MAX);
     }
 
+    /// From here on candidates are compared in this way; those of another way are forgotten.
+    pub(in crate::policy) fn compare(&mut self, comparison: &'static Comparison, shared: Values) {
+        self.comparison = Some(comparison);
+        self.shared = shared;
+        self.candidates.clear();
+        self.worst = None;
+        (self.considered, self.cold, self.hot) = (0, 0, 0);
+    }
+
+    /// That was the last draw of the choice. It is kept if draws decide between equals.
+    pub(in crate::policy) fn note_draw(&mut self, draw: Option<u64>) {
+        let is_first = |comparison: &Comparison| comparison.equals == Equals::First;
+        self.draw = draw.filter(|_| !self.comparison.is_none_or(is_first));
+    }
+
     /// A replica was looked at. It is noted if there is room, or in place of a worse one.
     pub(crate) fn consider(&mut self, candidate: Candidate) {
         if let (Some(report), false) = (candidate.report, candidate.avoided) {
@@ -334,9 +347,9 @@ impl Explanation {
         let ranks = self.candidates.iter().min_by_key(|it| it.rank());
         if let Some(best) = ranks.filter(|_| rule.is_comparison()) {
             // It may be one of very many equals.
-            let (place, score) = (best.place, best.score);
+            let (place, values) = (best.place, best.values);
             self.keep(Candidate {
-                score,
+                values,
                 place,
                 ..chosen
             });
@@ -390,6 +403,26 @@ impl Explanation {
     pub(crate) fn add_out(&mut self, out: Out) {
         self.out = self.out.saturating_add(1);
         self.tell_out(out);
+    }
+}
+
+/// Draws of which the last is noted, for an explanation.
+pub(in crate::policy) struct NotedDraws<'a> {
+    draw: &'a mut dyn Draw,
+    pub(in crate::policy) last: Option<u64>,
+}
+
+impl<'a> NotedDraws<'a> {
+    pub(in crate::policy) fn new(draw: &'a mut dyn Draw) -> Self {
+        Self { draw, last: None }
+    }
+}
+
+impl Draw for NotedDraws<'_> {
+    fn draw(&mut self) -> u64 {
+        let draw = self.draw.draw();
+        self.last = Some(draw);
+        draw
     }
 }
 

@@ -6,7 +6,8 @@
 //! `[Decision 0007]`
 
 use crate::draw::{Draw, below};
-use crate::policy::explanation::{Explanation, Out, OutReason};
+use crate::policy::comparison::{CHANCE, Values};
+use crate::policy::explanation::{Candidate, Explanation, NotedDraws, Out, OutReason};
 use crate::policy::observe::ReplicaView;
 use crate::policy::query::{PickReason, Query};
 use crate::policy::turns::{Turn, Turns};
@@ -324,6 +325,45 @@ impl Fleet {
     /// A uniformly random replica that the query may go to.
     pub(crate) fn random(&self, query: Query<'_>, draw: &mut dyn Draw) -> Option<ReplicaId> {
         self.find_for(query, |replicas| random_of(replicas, query, draw))
+    }
+
+    /// The same, with what it was drawn from.
+    pub(in crate::policy) fn random_explained(
+        &self,
+        query: Query<'_>,
+        draw: &mut dyn Draw,
+        explanation: &mut Explanation,
+    ) -> Option<ReplicaId> {
+        self.explain_chance(query, explanation);
+        let mut draws = NotedDraws::new(draw);
+        let replica = self.random(query, &mut draws);
+        explanation.note_draw(draws.last);
+        replica
+    }
+
+    /// The replicas that [`random`](Self::random) draws from.
+    pub(in crate::policy) fn explain_chance(
+        &self,
+        query: Query<'_>,
+        explanation: &mut Explanation,
+    ) {
+        explanation.compare(&CHANCE, Values::NONE);
+        for &replica in self.allowed_set(query) {
+            if query.allows(replica) {
+                explanation.consider(Candidate::new(replica, None, self.in_flight(replica)));
+            }
+        }
+    }
+
+    /// Those to choose from or, if the query has been at all of them and may leave them, all.
+    pub(in crate::policy) fn allowed_set(&self, query: Query<'_>) -> &[ReplicaId] {
+        let mut choice = self.choice().iter();
+        let is_any_left = choice.any(|&replica| query.allows(replica));
+        if is_any_left || !query.may_leave_the_choice() {
+            self.choice()
+        } else {
+            self.known()
+        }
     }
 
     /// A uniformly random one of those to choose from that the query may go to.

@@ -23,10 +23,12 @@ mod seen;
 pub(in crate::policy) use rule::{LatestLoad, LatestRule, Reported};
 
 use crate::draw::Draw;
+use crate::policy::comparison::{Comparison, Equals, Factor, OWN_IN_FLIGHT, Step, Values};
 use crate::policy::explanation::{self, Explanation};
 use crate::policy::fleet::Fleet;
 use crate::policy::pooled_view::PooledView;
 use crate::policy::prequal::PrequalConfig;
+use crate::policy::prequal::hot_cold::shared;
 use crate::policy::probed::rank::{self, Place, Rank};
 use crate::policy::probed::{Choice, Client, Compared, Keep};
 use crate::policy::query::{PickReason, Query};
@@ -176,17 +178,22 @@ impl<R: LatestRule> LatestReports<R> {
         Rif::new(others.saturating_add(own_in_flight))
     }
 
-    /// Where a candidate stands.
-    fn place(&self, now: Instant, candidate: Candidate<'_>, survey: &Survey) -> Place {
+    /// What is known of a candidate.
+    fn load(&self, now: Instant, candidate: Candidate<'_>, survey: &Survey) -> LatestLoad {
         let latest = candidate.latest;
-        let load = LatestLoad {
+        LatestLoad {
             replica: candidate.replica,
             others: self.others(latest),
             rif: candidate.rif,
             latency_ns: latest.latency_ns.unwrap_or(survey.stand_in_ns),
             age_ns: now.ns_since(latest.received_at),
             turn: candidate.turn,
-        };
+        }
+    }
+
+    /// Where a candidate stands.
+    fn place(&self, now: Instant, candidate: Candidate<'_>, survey: &Survey) -> Place {
+        let load = self.load(now, candidate, survey);
         self.rule.place(load, survey.rif_limit)
     }
 
@@ -334,6 +341,16 @@ fn fewest_in_flight(
     })
 }
 
+/// How they are compared then.
+pub(in crate::policy) const FEWEST_IN_FLIGHT: Comparison = Comparison {
+    name: "fewest_in_flight",
+    formula: "fewest requests in flight from this worker",
+    shared: &[],
+    factors: &[Factor::flag("out_of_reach", "out of reach"), OWN_IN_FLIGHT],
+    order: &[Step::lowest("out_of_reach"), Step::lowest("in_flight")],
+    equals: Equals::Draw,
+};
+
 /// Where a replica stands there.
 fn place_in_flight(now: Instant, client: &Client, replica: ReplicaId) -> Place {
     Place {
@@ -347,6 +364,21 @@ impl<R: LatestRule> Keep for LatestReports<R> {
     const COMPARES_ALL: bool = true;
     const WITHOUT_REPORTS: PickReason = PickReason::LeastLoaded;
 
+    fn pass_turn(
+        &mut self,
+        now: Instant,
+        query: Query<'_>,
+        client: &mut Client,
+        draw: &mut dyn Draw,
+    ) {
+        if R::TAKES_TURNS && query.spares_some() {
+            self.expire(now, client);
+            let whole = query.sparing_nobody();
+            let turn = self.best(now, whole, &client.fleet, draw);
+            client.fleet.pass_turn(query, turn.map(|turn| turn.replica));
+        }
+    }
+
     fn choose(
         &mut self,
         now: Instant,
@@ -355,11 +387,6 @@ impl<R: LatestRule> Keep for LatestReports<R> {
         draw: &mut dyn Draw,
     ) -> Option<Choice> {
         self.expire(now, client);
-        if R::TAKES_TURNS && query.spares_some() {
-            let whole = query.sparing_nobody();
-            let turn = self.best(now, whole, &client.fleet, draw);
-            client.fleet.pass_turn(query, turn.map(|turn| turn.replica));
-        }
         let fleet = &client.fleet;
         self.best(now, query, fleet, draw)
             .or_else(|| fewest_in_flight(now, client, query, draw))
@@ -375,9 +402,14 @@ impl<R: LatestRule> Keep for LatestReports<R> {
         self.expire(now, client);
         let fleet = &client.fleet;
         let survey = self.survey(query, fleet);
-        let mut consider = |replica, report: Option<PooledView>, place: Place, score| {
+        let (comparison, shared) = match survey {
+            Some(survey) => (R::COMPARISON, shared(survey.rif_limit)),
+            None => (&FEWEST_IN_FLIGHT, Values::NONE),
+        };
+        explanation.compare(comparison, shared);
+        let mut consider = |replica, report: Option<PooledView>, place: Place, values| {
             explanation.consider(explanation::Candidate {
-                score,
+                values,
                 avoided: !query.allows(replica),
                 place: (place.first, place.second),
                 ..explanation::Candidate::new(replica, report, fleet.in_flight(replica))
@@ -385,23 +417,24 @@ impl<R: LatestRule> Keep for LatestReports<R> {
         };
         let Some(survey) = survey else {
             // Without a report to go by, queries in flight decide.
-            let is_allowed = |&replica: &ReplicaId| query.allows(replica);
-            let is_any_left = fleet.choice().iter().any(is_allowed);
-            let replicas = if is_any_left || !query.may_leave_the_choice() {
-                fleet.choice()
-            } else {
-                fleet.known()
-            };
-            for &replica in replicas {
-                consider(replica, None, place_in_flight(now, client, replica), None);
+            for &replica in fleet.allowed_set(query) {
+                let place = place_in_flight(now, client, replica);
+                consider(
+                    replica,
+                    None,
+                    place,
+                    Values::of([place.first, place.second]),
+                );
             }
             return;
         };
         // Also those that the query has been at: they are told of, and not chosen.
         for candidate in self.candidates(Query::first(), survey.since, fleet) {
-            let place = self.place(now, candidate, &survey);
+            let load = self.load(now, candidate, &survey);
+            let place = self.rule.place(load, survey.rif_limit);
+            let values = self.rule.values(load, survey.rif_limit);
             let report = self.view(now, candidate.replica, survey.rif_limit, fleet);
-            consider(candidate.replica, report, place, R::score(place.first));
+            consider(candidate.replica, report, place, values);
         }
     }
 
@@ -474,6 +507,10 @@ impl<R: LatestRule> Keep for LatestReports<R> {
 
     fn views(&self, now: Instant, client: &Client) -> Vec<PooledView> {
         self.seen(now, client)
+    }
+
+    fn comparison(&self, client: &Client) -> (&'static Comparison, Values) {
+        (R::COMPARISON, shared(self.rif_limit(client)))
     }
 
     fn compared(&self, now: Instant, client: &Client) -> Vec<Compared> {

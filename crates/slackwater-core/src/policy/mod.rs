@@ -8,6 +8,7 @@
 //! Adding a policy is one file in `policies/` and its lines in `policies/mod.rs`.
 
 mod candidates;
+mod comparison;
 mod decay;
 mod entry;
 mod event;
@@ -36,12 +37,13 @@ mod usual;
 mod waits;
 
 pub use candidates::Candidates;
-pub use entry::{Carried, PolicyEntry, Reports, ScoreWords};
+pub use comparison::{Best, Comparison, Equals, Factor, Step, Unit, Values};
+pub use entry::{Carried, PolicyEntry, Reports};
 pub use event::Event;
-pub use explanation::{Candidate, Explanation, Out, OutReason, Score};
+pub use explanation::{Candidate, Explanation, Out, OutReason};
 pub use fleet::Fleet;
 pub use health_view::{HealthCounters, HealthState, HealthView};
-pub use observe::{Counters, ReasonCounts, ReplicaView, Snapshot};
+pub use observe::{Counters, Ranked, ReasonCounts, ReplicaView, Snapshot};
 pub use outcome::Outcome;
 pub use policies::*;
 pub use polled::{ChoosePolled, Polled};

@@ -1,7 +1,7 @@
 //! What people may see of a policy: counts of what happened, and a picture of what it knows.
 
 use crate::fixed::Rate;
-use crate::policy::explanation::Score;
+use crate::policy::comparison::{Comparison, Values};
 use crate::policy::health_view::{HealthCounters, HealthView};
 use crate::policy::pooled_view::PooledView;
 use crate::policy::query::PickReason;
@@ -122,6 +122,15 @@ pub struct ReplicaView {
     pub lost: bool,
 }
 
+/// A replica in the order of the next choice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ranked {
+    /// Which one.
+    pub replica: ReplicaId,
+    /// The values of the factors that are compared.
+    pub values: Values,
+}
+
 /// A policy's knowledge at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -132,9 +141,12 @@ pub struct Snapshot {
     /// none.
     pub pool: Vec<PooledView>,
     /// Whose reports of [`pool`](Self::pool) the next query's choice compares, the best first and
-    /// of equals the older, and what of each, for policies that compare something of their own.
-    /// Empty where reports decide nothing, such as too few of them.
-    pub order: Vec<(ReplicaId, Option<Score>)>,
+    /// of equals the older. Empty where reports decide nothing, such as too few of them.
+    pub order: Vec<Ranked>,
+    /// How they are compared; `None` where [`order`](Self::order) is empty.
+    pub comparison: Option<&'static Comparison>,
+    /// The values of its [shared](Comparison::shared) factors.
+    pub shared: Values,
     /// The first of [`order`](Self::order), to which the next query goes if it may go to any.
     /// `None` where it has an equal, so that chance decides, and where there is no order. Under
     /// `shortest_expected_delay` the last turn of each decides between equals.

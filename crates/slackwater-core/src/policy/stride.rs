@@ -7,7 +7,7 @@
 
 use crate::draw::{Draw, below};
 use crate::policy::candidates::Candidates;
-use crate::policy::explanation::Score;
+use crate::policy::comparison::{Best, Comparison, Equals, Factor, Step, Values};
 use crate::replica::{ReplicaId, ReplicaMap};
 
 /// The weight with a turn in every round; the largest weight should be this.
@@ -16,6 +16,38 @@ pub(crate) const WEIGHT_MAX: u16 = u16::MAX;
 const OFFSET: u64 = 32_767;
 /// So many rounds are looked through for the turn of a replica that the query may go to.
 const ROUNDS_MAX: usize = 8;
+
+/// How turns are compared. Turn t is that of the replica at place t mod n, in round ⌊t / n⌋, of n
+/// replicas.
+pub(super) const TURNS: Comparison = Comparison {
+    name: "next_turn_by_weight",
+    formula: "the next turn; a replica is passed over in round g = ⌊turn / replicas⌋ where (weight \
+              × g + place × 32767) mod 65535 < 65535 − weight",
+    shared: &[
+        Factor::count("turn", "turn"),
+        Factor::count("replicas", "replicas"),
+    ],
+    factors: &[
+        Factor::count("weight", "weight"),
+        Factor::count("place", "place"),
+        Factor::count("next_turn", "next turn"),
+    ],
+    order: &[Step::lowest("next_turn")],
+    equals: Equals::First,
+};
+
+/// How weights are compared where none that the query may go to has a turn soon.
+pub(super) const LARGEST: Comparison = Comparison {
+    name: "largest_weight",
+    formula: "no turn within eight rounds; the largest weight",
+    shared: &[],
+    factors: &[Factor::count("weight", "weight")],
+    order: &[Step {
+        best: Best::Highest,
+        ..Step::lowest("weight")
+    }],
+    equals: Equals::Draw,
+};
 
 /// Who has a turn when.
 #[derive(Clone, Debug)]
@@ -64,17 +96,47 @@ impl StaticStride {
         from: Candidates<'_>,
         draw: &mut dyn Draw,
     ) -> Option<ReplicaId> {
-        let chosen = self.next_turn(from, draw).or_else(|| {
-            // Those with the largest weights have had the query, and the others hardly ever have a
-            // turn.
-            self.largest(from, draw)
-        })?;
+        let random = || u64::from(below(draw, u32::MAX));
+        let start = self.next.unwrap_or_else(random);
+        if let Some(chosen) = self.next_turn(from, start) {
+            if from.is_explained() {
+                self.explain_turns(from, start, chosen);
+            }
+            return Some(chosen);
+        }
+        // Those with the largest weights have had the query, and the others hardly ever have a
+        // turn.
+        let chosen = self.largest(from, draw)?;
         if from.is_explained() {
-            let told = |replica| Score::told_weight(self.weight(replica).into());
+            from.compare(&LARGEST, Values::NONE);
+            let told = |replica| {
+                let weight = u64::from(self.weight(replica));
+                (u64::MAX - weight, Values::of([weight]))
+            };
             (from.allowed()).for_each(|it| from.consider(it, || told(it)));
             from.keep(chosen, || told(chosen));
         }
         Some(chosen)
+    }
+
+    /// When each has its next turn, from this one on.
+    fn explain_turns(&self, from: Candidates<'_>, start: u64, chosen: ReplicaId) {
+        let count = from.replicas().len() as u64;
+        from.compare(&TURNS, Values::of([start, count]));
+        let told = |index: u64, replica| {
+            let weight = self.weight(replica);
+            let first = start + (index + count - start % count) % count;
+            let mut turns = (0..ROUNDS_MAX as u64).map(|round| first + round * count);
+            let turn = turns.find(|turn| has_turn(weight, turn / count, index));
+            let values = [Some(weight.into()), Some(index), turn];
+            (turn.unwrap_or(u64::MAX), Values::of_known(values))
+        };
+        for (index, &replica) in (0..).zip(from.replicas()) {
+            from.consider(replica, || told(index, replica));
+            if replica == chosen {
+                from.keep(chosen, || told(index, chosen));
+            }
+        }
     }
 
     /// The largest weight that the query may go to; of equals one at random, as many clients may be
@@ -86,10 +148,9 @@ impl StaticStride {
         equals().nth(index as usize)
     }
 
-    fn next_turn(&mut self, from: Candidates<'_>, draw: &mut dyn Draw) -> Option<ReplicaId> {
+    fn next_turn(&mut self, from: Candidates<'_>, start: u64) -> Option<ReplicaId> {
         let replicas = from.replicas();
-        let random = || u64::from(below(draw, u32::MAX));
-        let mut turn = self.next.unwrap_or_else(random);
+        let mut turn = start;
         let chosen = (0..replicas.len() * ROUNDS_MAX).find_map(|_| {
             let count = replicas.len() as u64;
             let (round, index) = (turn / count, turn % count);

@@ -13,7 +13,7 @@
 
 /// Queries, and what is compared with them, are counted in so many parts.
 pub(in crate::policy) const FINE: u64 = 1 << FINE_BITS;
-pub(in crate::policy) const FINE_BITS: u32 = 10;
+const FINE_BITS: u32 = 10;
 /// To be ahead by so many queries counts as one more in flight.
 const AHEAD_PER_QUERY: u64 = 4;
 /// And no more than this as so many: what reports say of more counts, whoever's turn it is.

@@ -9,7 +9,7 @@ use crate::draw::Draw;
 use crate::policy::Policy;
 use crate::policy::candidates::Candidates;
 use crate::policy::event::Event;
-use crate::policy::explanation::{Candidate, Explanation};
+use crate::policy::explanation::{Candidate, Explanation, NotedDraws};
 use crate::policy::fleet::Fleet;
 use crate::policy::observe::{Counters, Snapshot};
 use crate::policy::outcome::Outcome;
@@ -117,8 +117,10 @@ impl<C: Choose> Unprobed<C> {
     ) -> Option<ReplicaId> {
         let noted = RefCell::new(core::mem::take(explanation));
         let candidates = Candidates::new(now, &self.fleet, &self.waits, query);
-        let choice = self.rule.choose(candidates.explained(&noted), draw);
+        let mut draws = NotedDraws::new(draw);
+        let choice = self.rule.choose(candidates.explained(&noted), &mut draws);
         *explanation = noted.into_inner();
+        explanation.note_draw(draws.last);
         choice
     }
 }
@@ -191,7 +193,12 @@ impl<C: Choose> Policy for Unprobed<C> {
         };
         // All available replicas may have had the query; one that is not available is better than
         // none.
-        let Some(replica) = choice.or_else(|| self.fleet.random(query, draw)) else {
+        let replica = match (choice, &mut explanation) {
+            (Some(_), _) => choice,
+            (None, None) => self.fleet.random(query, draw),
+            (None, Some(explanation)) => self.fleet.random_explained(query, draw, explanation),
+        };
+        let Some(replica) = replica else {
             self.counters.no_replica += 1;
             return Decision::NoReplica;
         };

@@ -12,8 +12,8 @@ use slackwater_core::policy::{Out, OutReason};
 pub(super) struct Absent {
     /// Who it is.
     pub(super) replica: String,
-    /// Why: `down`, `drained`, `draining`, `lost`, `full`, `not_in_use`, `taken_out`, or a state of
-    /// health.
+    /// Why: `down`, `drained`, `draining`, `unreachable`, `full`, `not_in_use`, `taken_out`, or a
+    /// state of health.
     pub(super) why: &'static str,
     /// The part of the queries that may go there.
     pub(super) share: f64,

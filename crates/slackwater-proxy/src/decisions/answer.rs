@@ -1,12 +1,14 @@
 //! What whoever asks for decisions is told.
 
 use super::archive::Archive;
-use super::decision::Decision;
+use super::decision::{Compared, Decision};
 use super::sentences::describe;
 use super::wanted::{Form, Wanted};
 use bytes::Bytes;
 use core::cmp::Reverse;
 use core::iter::{from_fn, once};
+use slackwater_telemetry::comparison::ComparisonFacts;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// So much is put together at once, or as much as the largest record takes besides.
@@ -35,6 +37,8 @@ pub struct Found<'a> {
     pub(super) kept: usize,
     /// How many of them are what was asked for.
     pub(super) matching: usize,
+    /// How replicas were compared, by the names that attempts have: those of the decisions here.
+    pub(super) comparisons: BTreeMap<&'static str, ComparisonFacts>,
     /// Of these the newest, newest first.
     pub(super) decisions: Vec<&'a Decision>,
 }
@@ -74,14 +78,31 @@ fn json(
     matching: usize,
     found: Vec<Arc<Decision>>,
 ) -> impl Iterator<Item = String> + Send {
-    let head = format!("{{\"kept\": {kept}, \"matching\": {matching}, \"decisions\": [");
+    // Only a map with keys that are no texts could not be written, and there is none.
+    let comparisons = comparisons(&found);
+    let comparisons = serde_json::to_string(&comparisons).unwrap_or_else(|_| "{}".to_owned());
+    let head = format!(
+        "{{\"kept\": {kept}, \"matching\": {matching}, \"comparisons\": {comparisons}, \
+         \"decisions\": ["
+    );
     let mut comma = "";
     let lines = found.into_iter().map(move |decision| {
-        // Only a map with keys that are no texts could not be written, and there is none.
         let object = serde_json::to_string(&*decision).unwrap_or_else(|_| "null".to_owned());
         format!("{}\n{object}", core::mem::replace(&mut comma, ","))
     });
     once(head).chain(lines).chain(once("\n]}\n".to_owned()))
+}
+
+/// How replicas were compared in these decisions, each way once.
+pub(super) fn comparisons(found: &[Arc<Decision>]) -> BTreeMap<&'static str, ComparisonFacts> {
+    let attempts = found.iter().flat_map(|decision| &decision.attempts);
+    let used: BTreeMap<_, _> = attempts
+        .filter_map(|attempt| attempt.comparison)
+        .map(|Compared(comparison)| (comparison.name, comparison))
+        .collect();
+    let told = used.into_iter();
+    told.map(|(name, comparison)| (name, comparison.into()))
+        .collect()
 }
 
 fn sentences(is_off: bool, found: Vec<Arc<Decision>>) -> impl Iterator<Item = String> + Send {

@@ -8,7 +8,10 @@ use core::time::Duration;
 use http::HeaderValue;
 use serde::{Serialize, Serializer};
 use slackwater_core::Rif;
-use slackwater_core::policy::{Candidate, Explanation, Outcome, PickReason, PooledView, Score};
+use slackwater_core::policy::{
+    Candidate, Comparison, Explanation, Outcome, PickReason, PooledView,
+};
+use slackwater_telemetry::comparison::Figures;
 use slackwater_telemetry::date::Date;
 use slackwater_tower::response::GrpcStatus;
 use std::time::SystemTime;
@@ -113,6 +116,20 @@ pub(super) struct Tried {
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "rule")]
     #[cfg_attr(feature = "schema", schemars(with = "String", extend("enum" = PickReason::ALL.map(PickReason::as_str))))]
     pub(super) rule: Option<PickReason>,
+    /// How replicas were compared: a name in `comparisons`. Absent where the request was pinned.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
+    pub(super) comparison: Option<Compared>,
+    /// The values of the comparison's shared factors, by key.
+    #[serde(skip_serializing_if = "is_empty")]
+    #[cfg_attr(
+        feature = "schema",
+        schemars(with = "std::collections::BTreeMap<String, f64>")
+    )]
+    pub(super) shared: Figures,
+    /// The draw that decided between equals, from 0 to 1; absent where none did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) draw: Option<f64>,
     /// Reports with this RIF or more were hot; absent where nothing was.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) rif_limit: Option<u32>,
@@ -230,20 +247,28 @@ pub(super) struct Known {
     /// Absent likewise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) in_use: Option<f64>,
-    /// What `linear`, `c3`, `peak_ewma`, `shortest_expected_delay` and `capacity` compare, in
-    /// microseconds; the lowest wins.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) score_us: Option<f64>,
-    /// What `polled_power_of_d` compares; absent of one that has not reported.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) polled_rif: Option<u32>,
-    /// Its part of the chances: in millionths of all for `els`, in 65,535ths of the largest for
-    /// `weighted_round_robin`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) weight: Option<u32>,
+    /// How many replicas were looked at before it.
+    pub(super) number: u32,
+    /// What was compared: the values of the comparison's factors, by key. A value that is not known
+    /// is absent.
+    #[cfg_attr(
+        feature = "schema",
+        schemars(with = "std::collections::BTreeMap<String, f64>")
+    )]
+    pub(super) factors: Figures,
     /// It was not to have this request. Absent: it could.
     #[serde(skip_serializing_if = "core::ops::Not::not")]
     pub(super) avoided: bool,
+}
+
+/// How replicas were compared; as JSON it is the name of that.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Compared(pub(super) &'static Comparison);
+
+impl Serialize for Compared {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(self.0.name)
+    }
 }
 
 /// A report as it counted.
@@ -325,8 +350,10 @@ impl Tried {
         let pick = &attempt.pick;
         let explained = attempt.explanation.as_deref();
         let candidates = explained.map_or(&[][..], |explained| explained.candidates());
+        let comparison = explained.and_then(Explanation::comparison);
         let known = |candidate: &Candidate| Known {
             chosen: candidate.replica == pick.replica,
+            factors: Figures::of_candidate(comparison, candidate.values),
             ..Known::of(candidate, directory)
         };
         // By its id: several parts of a replica have its name.
@@ -343,6 +370,11 @@ impl Tried {
             answered,
             reason: pick.reason,
             rule: rule.filter(|rule| *rule != pick.reason),
+            comparison: comparison.map(Compared),
+            shared: explained.map_or_else(Figures::default, |explained| {
+                Figures::shared(comparison, explained.shared())
+            }),
+            draw: explained.and_then(Explanation::draw).map(fraction),
             rif_limit: pick.rif_limit.map(Rif::count),
             reports: pick.candidates,
             chosen: pick.chosen.as_ref().map(Report::of),
@@ -383,7 +415,7 @@ impl Tried {
 
 impl Known {
     fn of(candidate: &Candidate, directory: Option<&dyn Directory>) -> Self {
-        let (replica, score) = (candidate.replica, candidate.score);
+        let replica = candidate.replica;
         Self {
             replica: name_of(replica, directory),
             part: part_of(replica, directory),
@@ -393,21 +425,17 @@ impl Known {
             capacity_millirif: candidate.capacity_millirif,
             cost: candidate.cost,
             in_use: in_use(candidate),
-            score_us: match score {
-                Some(Score::Nanoseconds(ns)) => Some(ns as f64 / 1e3),
-                _ => None,
-            },
-            polled_rif: match score {
-                Some(Score::Rif(rif)) => Some(rif),
-                _ => None,
-            },
-            weight: match score {
-                Some(Score::Weight(weight)) => Some(weight),
-                _ => None,
-            },
+            number: candidate.number,
+            factors: Figures::default(),
             avoided: candidate.avoided,
         }
     }
+}
+
+/// A draw as a number from 0 to 1, 1 excluded: its highest 53 bits, as many as a floating-point
+/// number keeps.
+fn fraction(draw: u64) -> f64 {
+    (draw >> 11) as f64 / (1_u64 << 53) as f64
 }
 
 /// To three digits.
@@ -437,6 +465,10 @@ fn shortened(text: &str) -> String {
         return text.to_owned();
     }
     format!("{}…", &text[..text.floor_char_boundary(TEXT_BYTES_MAX)])
+}
+
+fn is_empty(figures: &Figures) -> bool {
+    figures.factors.is_empty()
 }
 
 fn rfc3339<S: Serializer>(time: &SystemTime, to: S) -> Result<S::Ok, S::Error> {

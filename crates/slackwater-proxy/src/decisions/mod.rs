@@ -11,6 +11,7 @@
 mod absent;
 mod answer;
 mod archive;
+mod columns;
 mod decision;
 mod keeper;
 mod names;

@@ -1,10 +1,11 @@
 //! A decision in words.
 
+use super::columns::write_columns;
 use super::decision::{Decision, Kept, Known, Report, Tried};
 use crate::request_record::AttemptKind;
 use core::fmt::{self, Write};
 use core::time::Duration;
-use slackwater_core::policy::{Outcome, PickReason, policy_named};
+use slackwater_core::policy::{Outcome, PickReason, Unit, policy_named};
 use slackwater_telemetry::date::Date;
 
 /// So many of those that could not be chosen are named.
@@ -86,7 +87,7 @@ fn write_attempt(
         to,
         "     replica {}{part}: {}",
         attempt.replica,
-        why(attempt, policy)
+        why(attempt)
     )?;
     let rule = attempt.rule.unwrap_or(attempt.reason);
     let why = (policy.and_then(policy_named)).map_or("", |entry| entry.why_hot_cold);
@@ -95,12 +96,14 @@ fn write_attempt(
     }
     if let Some(runner_up) = &attempt.runner_up {
         let tells_hot_from_cold = attempt.rif_limit.is_some();
-        write!(to, "; runner-up {}", known(runner_up, tells_hot_from_cold))?;
+        let runner_up = known(attempt, runner_up, tells_hot_from_cold);
+        write!(to, "; runner-up {runner_up}")?;
     }
     if !attempt.probing.is_zero() {
         write!(to, "; asked replicas for {}", span(attempt.probing))?;
     }
     writeln!(to)?;
+    write_columns(to, attempt)?;
     write_absent(to, attempt)?;
     write!(to, "     {}", became(attempt))?;
     if attempt.answered {
@@ -110,21 +113,21 @@ fn write_attempt(
 }
 
 /// Why that replica.
-fn why(attempt: &Tried, policy: Option<&str>) -> String {
-    let rule = attempt.rule.map_or_else(String::new, |rule| {
-        format!("; {}", by_rule(attempt, rule, policy))
-    });
+fn why(attempt: &Tried) -> String {
+    let rule = attempt
+        .rule
+        .map_or_else(String::new, |rule| format!("; {}", by_rule(attempt, rule)));
     match attempt.reason {
         PickReason::Panic => format!("none may be chosen, so all may be{rule}"),
         PickReason::LastResort => format!(
             "it may not be chosen, but all that may be have had the request, and it is better than none{rule}"
         ),
         PickReason::Fallback => format!("fewer than two reports were of use{rule}"),
-        reason => by_rule(attempt, reason, policy),
+        reason => by_rule(attempt, reason),
     }
 }
 
-fn by_rule(attempt: &Tried, rule: PickReason, policy: Option<&str>) -> String {
+fn by_rule(attempt: &Tried, rule: PickReason) -> String {
     let limit = attempt.rif_limit.map_or_else(
         || "no RIF limit".to_owned(),
         |limit| format!("RIF limit {limit}"),
@@ -135,8 +138,9 @@ fn by_rule(attempt: &Tried, rule: PickReason, policy: Option<&str>) -> String {
         format!(" ({})", figures(report, known))
     });
     let looked_at = attempt.considered;
-    let compared = known.and_then(compared);
+    let compared = known.and_then(|known| compared(attempt, known));
     let compared = compared.map_or_else(String::new, |compared| format!(" {compared}"));
+    let value = |key| known.and_then(|known| known.factors.get(key));
     // In a panic there is no number of those that may be chosen.
     let among = match (attempt.reason, attempt.available) {
         (PickReason::Panic, _) => " among all".to_owned(),
@@ -151,17 +155,19 @@ fn by_rule(attempt: &Tried, rule: PickReason, policy: Option<&str>) -> String {
         PickReason::Hot => format!("all {} hot, lowest RIF{figures}; {limit}", attempt.hot),
         PickReason::LowestScore => {
             let reports = attempt.cold + attempt.hot;
-            let entry = policy.and_then(policy_named);
-            let score = entry.map_or("score", |entry| entry.score.name);
+            let score = attempt.comparison.and_then(|it| it.0.decisive());
+            let score = score.map_or("score", |score| score.name);
             format!("lowest {score}{compared} of {reports}{figures}")
         }
         PickReason::LowestCost => format!("lowest cost{compared} of {looked_at} drawn"),
-        PickReason::LowestRif if compared.is_empty() => {
-            format!("it has not reported and counts as the mean: lowest RIF of {looked_at} drawn")
-        }
-        PickReason::LowestRif => {
-            format!("lowest RIF by its last report,{compared}, of {looked_at} drawn")
-        }
+        PickReason::LowestRif => match value("reported") {
+            None => {
+                format!(
+                    "it has not reported and counts as the mean: lowest RIF of {looked_at} drawn"
+                )
+            }
+            Some(rif) => format!("lowest RIF by its last report, {rif}, of {looked_at} drawn"),
+        },
         PickReason::LeastLoaded => {
             let in_flight = known.map_or_else(String::new, |known| {
                 format!(" ({} of ours)", known.in_flight)
@@ -169,15 +175,13 @@ fn by_rule(attempt: &Tried, rule: PickReason, policy: Option<&str>) -> String {
             format!("fewest requests in flight{in_flight} of {looked_at}")
         }
         PickReason::Weighted => {
-            let chance = known.and_then(|known| known.weight);
-            let chance = chance.map_or_else(String::new, |weight| {
-                format!(" of {}%", f64::from(weight) / 1e4)
+            let chance = value("chance").map_or_else(String::new, |chance| {
+                format!(" of {}%", (chance * 1e6).round() / 1e4)
             });
             format!("drawn, with a chance{chance} among {looked_at}")
         }
         PickReason::Turn => {
-            let weight = known.and_then(|known| known.weight);
-            let weight = weight.map_or_else(String::new, |weight| {
+            let weight = value("weight").map_or_else(String::new, |weight| {
                 format!(", which it has {weight} times in {WEIGHT_MAX} rounds")
             });
             format!("its turn{among}{weight}")
@@ -192,9 +196,10 @@ fn by_rule(attempt: &Tried, rule: PickReason, policy: Option<&str>) -> String {
 }
 
 /// The figure of its own that a policy compares, where a lower one is better.
-fn compared(known: &Known) -> Option<String> {
-    let score = known.score_us.map(|us| format!("{:.3} ms", us / 1e3));
-    score.or_else(|| Some(known.polled_rif?.to_string()))
+fn compared(attempt: &Tried, known: &Known) -> Option<String> {
+    let factor = attempt.comparison?.0.decisive()?;
+    let us = known.factors.get(factor.key)?;
+    (factor.unit == Unit::Microseconds).then(|| format!("{:.3} ms", us / 1e3))
 }
 
 /// What a report said; of one that can be compared by it, also what its replica can carry.
@@ -229,7 +234,7 @@ fn room(known: &Known) -> String {
     capacity + &cost
 }
 
-fn known(known: &Known, tells_hot_from_cold: bool) -> String {
+fn known(attempt: &Tried, known: &Known, tells_hot_from_cold: bool) -> String {
     let hot = |report: &Report| match (tells_hot_from_cold, report.hot) {
         (false, _) => "",
         (true, true) => "hot, ",
@@ -239,16 +244,16 @@ fn known(known: &Known, tells_hot_from_cold: bool) -> String {
         || format!("{} of ours in flight", known.in_flight),
         |report| format!("{}{}", hot(report), figures(report, Some(known))),
     );
-    let compared = match (known.score_us, known.polled_rif) {
+    let compared = match (compared(attempt, known), known.factors.get("reported")) {
         (None, Some(rif)) => format!("RIF {rif} by its last report, "),
-        (Some(us), _) => format!("{:.3} ms, ", us / 1e3),
+        (Some(compared), _) => format!("{compared}, "),
         (None, None) => String::new(),
     };
     format!("{}{} ({compared}{figures})", known.replica, part(known))
 }
 
 /// Which part of its replica that is.
-fn part(known: &Known) -> String {
+pub(super) fn part(known: &Known) -> String {
     known.part.map_or_else(String::new, |part| {
         format!(", part {} of {}", part.place, part.of)
     })

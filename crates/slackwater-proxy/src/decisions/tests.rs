@@ -2,7 +2,7 @@
 
 mod allocations;
 
-use super::answer::{Found, answer};
+use super::answer::{Found, answer, comparisons};
 use super::archive::Archive;
 use super::decision::Decision;
 use super::keeper::Keeper;
@@ -446,6 +446,7 @@ fn what_is_told_is_what_is_described() {
     let described = Found {
         kept: 3,
         matching: 3,
+        comparisons: comparisons(&all[..2]),
         decisions: all[..2].iter().map(|decision| &**decision).collect(),
     };
     assert_eq!(body, serde_json::to_value(described).expect("JSON"));

@@ -6,7 +6,8 @@
 
 use serde::Deserialize;
 pub(super) use slackwater_admin::messages::{
-    Columns, Counts, Fleet, Latency, LoadStatus, PooledReport, RifLimit, ServiceTick, Tick,
+    Columns, Compared, Counts, Fleet, Latency, LoadStatus, PooledReport, RifLimit, ServiceTick,
+    Tick,
 };
 
 /// The sum, as far as there are numbers for it: they come from elsewhere.

@@ -1,11 +1,12 @@
 //! What is known of the process that is looked at: the fleet, its last tick, and the last minutes.
 //! Pure.
 
-use super::message::{Columns, DemoTick, Fleet, History, ServiceTick, Tick};
+use super::message::{Columns, Compared, DemoTick, Fleet, History, ServiceTick, Tick};
 use super::trend::Trend;
 use core::fmt;
 use serde::Deserialize;
 use serde_json::Value;
+use slackwater_telemetry::comparison::ComparisonFacts;
 use slackwater_telemetry::replica_state::ReplicaState;
 
 /// All that is known.
@@ -188,12 +189,12 @@ impl Model {
         service.map_or("", |service| service.policy.as_str())
     }
 
-    /// What the service's policy calls the figure of its own that it compares.
-    pub(super) fn score_name(&self, service: usize) -> &str {
-        let name = self.policy(service);
-        let mut policies = self.fleet.policies.iter();
-        let policy = policies.find(|policy| policy.name == name);
-        policy.map_or("score", |policy| policy.score.as_str())
+    /// How the next pick of the service's first worker compares replicas, where it does.
+    pub(super) fn compared(&self, service: usize) -> Option<(&Compared, &ComparisonFacts)> {
+        let compared = self.service(service)?.compared.first()?;
+        let mut known = self.fleet.comparisons.iter();
+        let comparison = known.find(|it| it.name == compared.comparison)?;
+        Some((compared, comparison))
     }
 
     pub(super) fn trend(&self, service: usize) -> Option<&Trend> {

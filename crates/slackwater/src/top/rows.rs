@@ -21,7 +21,7 @@ named! {
         Load = "LOAD",
         Rate = "REQ/S",
         Failing = "FAIL/S",
-        P99 = "P99",
+        P99 = "≈P99",
     }
 }
 

@@ -1,7 +1,7 @@
 //! The samples of `admin/live`, as tests need them: what a `serve` and a `demo` of twenty replicas
 //! say.
 
-use super::message::{Decisions, Fleet, History, Tick};
+use super::message::{Compared, Decisions, Fleet, History, PooledReport, Tick};
 use super::model::Model;
 
 macro_rules! sample {
@@ -69,14 +69,30 @@ pub(super) fn serve_by_delay() -> (Fleet, Tick) {
     let service = &mut tick.services[0];
     service.rif_limit = None;
     service.picks = [("lowest_score".to_owned(), 692)].into();
+    service.compared = vec![Compared {
+        worker: 0,
+        comparison: "expected_delay".to_owned(),
+        shared: [].into(),
+    }];
     for report in &mut service.pool {
         // Two are as low as each other.
-        let queue = report.rif.max(1) + 1;
+        let queue = f64::from(report.rif.max(1) + 1);
         (report.uses_left, report.hot) = (None, false);
-        report.score_us = Some(i64::from(queue * 20_000));
+        report.factors = [
+            ("in_flight".to_owned(), f64::from(report.rif)),
+            ("mean_latency_us".to_owned(), 20_000.0),
+            ("turn_surcharge".to_owned(), 0.0),
+            ("expected_delay_us".to_owned(), queue * 20_000.0),
+        ]
+        .into();
         report.next = report.replica == 16;
     }
-    (service.pool).sort_by_key(|report| (report.worker, report.score_us, !report.next));
+    let delay = |report: &PooledReport| report.factors["expected_delay_us"];
+    (service.pool).sort_by(|left, right| {
+        let order = left.worker.cmp(&right.worker);
+        let order = order.then(delay(left).total_cmp(&delay(right)));
+        order.then(right.next.cmp(&left.next))
+    });
     for (rank, report) in (0..).zip(&mut service.pool) {
         report.rank = Some(rank);
     }

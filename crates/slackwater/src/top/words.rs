@@ -23,6 +23,11 @@ pub(super) fn latency_if_any(us: Option<u64>) -> String {
     us.map_or_else(|| UNKNOWN.to_owned(), latency)
 }
 
+/// The same of a percentile that is off by up to a quarter.
+pub(super) fn about_if_any(us: Option<u64>) -> String {
+    us.map_or_else(|| UNKNOWN.to_owned(), |us| format!("≈{}", latency(us)))
+}
+
 /// An age: `390 ms`, `12 s`, `5 min`.
 pub(super) fn age(ms: u64) -> String {
     match ms {

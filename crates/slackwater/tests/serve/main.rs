@@ -49,6 +49,7 @@ mod progress;
 mod proxy;
 mod proxy_protocol;
 mod queue;
+mod recompute;
 mod recording;
 mod reload;
 mod replicas;

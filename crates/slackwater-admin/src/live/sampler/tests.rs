@@ -7,7 +7,7 @@ use core::fmt::Debug;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use slackwater_core::Rif;
-use slackwater_core::policy::Score;
+use slackwater_core::policy::{DEFAULT_POLICY, Ranked, Values};
 use slackwater_telemetry::facts::{LatencyFacts, ServiceFacts};
 use slackwater_telemetry::latency_histogram::LatencyHistogram;
 use tokio::time::Instant;
@@ -268,20 +268,26 @@ fn where_scores_decide_the_pool_has_what_is_compared_and_is_told_how() {
     assert!(worker.pool.len() > 1, "{worker:?}");
     let compared = worker.pool[1].replica;
     let other = worker.pool[0].replica;
-    worker.order = vec![
-        (compared, Some(Score::Nanoseconds(12_345_678))),
-        (other, Some(Score::Nanoseconds(12_345_699))),
-    ];
+    let ranked = |replica, latency_ns: u64| Ranked {
+        replica,
+        values: Values::of([1_024, latency_ns << 10]),
+    };
+    worker.order = vec![ranked(compared, 7_000_000), ranked(other, 8_000_000)];
+    worker.comparison = DEFAULT_POLICY.comparisons.first().copied();
     worker.next = Some(compared);
-    let pool = &tick(&now, &now).services[0].pool;
+    let service = &tick(&now, &now).services[0];
+    let (pool, told) = (&service.pool, &service.compared);
+    let told = told.iter().find(|it| it.worker == 1).expect("it compares");
+    assert_eq!(told.comparison, "expected_delay");
     let of = |worker: usize| -> Vec<_> {
         let reports = pool.iter().filter(|it| it.worker == worker);
-        reports.map(|it| (it.score_us, it.next)).collect()
+        let latency = |it: &PooledReport| it.factors.get("mean_latency_us").copied();
+        reports.map(|it| (latency(it), it.next)).collect()
     };
-    let expected = [(Some(12_345), true), (Some(12_345), false)];
+    let expected = [(Some(7_000.0), true), (Some(8_000.0), false)];
     assert_eq!(of(1), expected, "the others are not looked at");
     assert_eq!(of(0).len(), now.services[0].workers[0].snapshot.pool.len());
-    assert!(of(0).iter().all(|it| *it == (None, false)));
+    assert!(of(0).iter().all(|it| it.0.is_none() && !it.1));
     let told: Vec<_> = (pool.iter())
         .map(|it| serde_json::to_value(it).expect("JSON")["next"].is_null())
         .collect();
@@ -364,10 +370,10 @@ fn a_tick_of_a_thousand_replicas_is_small() {
     columns.capacity_millirif.clear();
     columns.cost_us.clear();
     let bytes = serde_json::to_vec(&tick).expect("JSON").len();
-    assert!(bytes < 51_000, "{bytes}");
+    assert!(bytes < 52_000, "{bytes}");
     let columns = &mut tick.services[0].replicas;
     columns.capacity_millirif = vec![Some(12_345); 1_000];
     columns.cost_us = vec![Some(12_345); 1_000];
     let bytes = serde_json::to_vec(&tick).expect("JSON").len();
-    assert!(bytes < 63_000, "{bytes}");
+    assert!(bytes < 65_000, "{bytes}");
 }

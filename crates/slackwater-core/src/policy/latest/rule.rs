@@ -1,6 +1,6 @@
 //! What a rule of choice among the latest reports says, and what it is told.
 
-use crate::policy::explanation::Score;
+use crate::policy::comparison::{Comparison, Values};
 use crate::policy::probed::rank::Place;
 use crate::policy::query::PickReason;
 use crate::policy::turns::Turn;
@@ -13,6 +13,8 @@ use core::fmt::Debug;
 pub trait LatestRule: Debug + Send {
     /// The policy's name.
     const NAME: &'static str;
+    /// How it compares replicas. Its shared factor, if it has one, is the RIF limit.
+    const COMPARISON: &'static Comparison;
     /// So many reports are compared, the newest; by default all of them.
     const NEWEST_MAX: usize = usize::MAX;
 
@@ -30,11 +32,8 @@ pub trait LatestRule: Debug + Send {
     /// Why a replica is chosen whose place begins with `first`.
     fn reason(first: u64) -> PickReason;
 
-    /// What that is as people compare it; `None` where it is nothing but the report's own figures.
-    fn score(first: u64) -> Option<Score> {
-        let _ = first;
-        None
-    }
+    /// What is compared of a replica of such a load.
+    fn values(&self, load: LatestLoad, rif_limit: Option<Rif>) -> Values;
 
     /// A replica has reported this load. By default a rule learns nothing.
     fn handle_report(&mut self, now: Instant, reported: Reported) {

@@ -57,11 +57,11 @@ impl<R: LatestRule> LatestReports<R> {
             return Vec::new();
         };
         let scored = |candidate: Candidate<'_>| {
-            let place = self.place(now, candidate, &survey);
+            let load = self.load(now, candidate, &survey);
             Compared {
                 replica: candidate.replica,
-                place,
-                score: R::score(place.first),
+                place: self.rule.place(load, survey.rif_limit),
+                values: self.rule.values(load, survey.rif_limit),
             }
         };
         compared.into_iter().map(scored).collect()

@@ -18,10 +18,9 @@
 //! C3 has it to be.
 
 use crate::fixed::{ONE, Quantile};
-use crate::policy::decay::whole;
-use crate::policy::entry::{PolicyEntry, Reports, ScoreWords};
-use crate::policy::explanation::Score;
-use crate::policy::pooled::{PoolRule, Pooled};
+use crate::policy::comparison::{CHANCE, Comparison, Equals, Factor, Step, Values};
+use crate::policy::entry::{PolicyEntry, Reports};
+use crate::policy::pooled::{PoolMoment, PoolRule, Pooled};
 use crate::policy::prequal::PrequalConfig;
 use crate::policy::probed::rank::{Load, Order, Place};
 use crate::policy::probed::{Client, Probed};
@@ -37,11 +36,7 @@ use core::time::Duration;
 pub(super) const ENTRY: PolicyEntry = PolicyEntry {
     sections: &["prequal", "c3"],
     reports: Reports::Pool,
-    score: ScoreWords {
-        name: "score",
-        formula: "Score = response time − service time + queue³ × service time.",
-        tie: "",
-    },
+    comparisons: &[&COMPARISON, &CHANCE],
     ..PolicyEntry::new(
         "c3",
         "probes, response time and queue cubed",
@@ -54,6 +49,23 @@ pub(super) const ENTRY: PolicyEntry = PolicyEntry {
 /// queries that a client of the paper's testbed sends to the same replica; a client that sends much
 /// less goes by reports alone.
 const RESPONSE_AGE_MAX: Duration = Duration::from_secs(10);
+
+/// How reports are compared. Times are told in microseconds, and computed in nanoseconds.
+const COMPARISON: Comparison = Comparison {
+    name: "cubic_score",
+    formula: "score = response time − service time + (1 + own in flight × clients + mean reported \
+              in flight)³ × service time",
+    shared: &[Factor::count("clients", "clients").float()],
+    factors: &[
+        Factor::requests("own_in_flight", "own in flight", 1),
+        Factor::requests("mean_in_flight", "mean reported in flight", 1).float(),
+        Factor::time("service_time_us", "service time", 1_000).float(),
+        Factor::time("response_time_us", "response time", 1_000).float(),
+        Factor::time("score_us", "score", 1_000).float(),
+    ],
+    order: &[Step::lowest("score_us")],
+    equals: Equals::Draw,
+};
 
 /// Chooses by response time and the cube of the queue.
 pub type C3 = Probed<Pooled<CubicScore>>;
@@ -127,6 +139,15 @@ impl Averages {
     }
 }
 
+/// What makes a score, and the score.
+#[derive(Clone, Copy, Debug)]
+struct Terms {
+    rif: f64,
+    service_ns: f64,
+    response_ns: f64,
+    score_ns: f64,
+}
+
 /// The rule of [`C3`].
 #[derive(Debug)]
 pub struct CubicScore {
@@ -151,11 +172,21 @@ impl CubicScore {
     /// never answered this client, 1/μ̄ stands for R̄: nothing is known of the way there, and the
     /// first two terms cancel out.
     fn score(&self, replica: ReplicaId, own_in_flight: u32, stand_in_ns: f64) -> f64 {
+        self.terms(replica, own_in_flight, stand_in_ns).score_ns
+    }
+
+    fn terms(&self, replica: ReplicaId, own_in_flight: u32, stand_in_ns: f64) -> Terms {
         let averages = self.averages.find(replica).copied().unwrap_or_default();
-        let queue = 1.0 + f64::from(own_in_flight) * self.clients + averages.rif.unwrap_or(0.0);
+        let rif = averages.rif.unwrap_or(0.0);
+        let queue = 1.0 + f64::from(own_in_flight) * self.clients + rif;
         let service_ns = averages.service_ns.unwrap_or(stand_in_ns).max(1.0);
         let response_ns = averages.response_ns.unwrap_or(service_ns);
-        response_ns - service_ns + queue * queue * queue * service_ns
+        Terms {
+            rif,
+            service_ns,
+            response_ns,
+            score_ns: response_ns - service_ns + queue * queue * queue * service_ns,
+        }
     }
 
     fn note(average: &mut Option<f64>, newest_weight: f64, newest: f64) {
@@ -182,8 +213,22 @@ impl PoolRule for CubicScore {
         PickReason::LowestScore
     }
 
-    fn score(&self, first: u64) -> Option<Score> {
-        Some(Score::Nanoseconds(whole(ascended(first))))
+    fn comparison(&self, _rif_limit: Option<Rif>) -> (&'static Comparison, Values) {
+        (&COMPARISON, Values::of([self.clients.to_bits()]))
+    }
+
+    fn values(&self, moment: PoolMoment<'_>, replica: ReplicaId, load: Load) -> Values {
+        let own_in_flight = moment.client.fleet.in_flight(replica);
+        let stand_in_ns = nanoseconds(Duration::from_nanos(load.latency_ns));
+        let terms = self.terms(replica, own_in_flight, stand_in_ns);
+        let floats = [
+            terms.rif,
+            terms.service_ns,
+            terms.response_ns,
+            terms.score_ns,
+        ];
+        let [rif, service, response, score] = floats.map(f64::to_bits);
+        Values::of([own_in_flight.into(), rif, service, response, score])
     }
 
     fn add_replica(&mut self, replica: ReplicaId) {
@@ -232,12 +277,6 @@ fn ascending(value: f64) -> u64 {
     const SIGN: u64 = 1 << 63;
     let bits = value.to_bits();
     if bits & SIGN == 0 { bits | SIGN } else { !bits }
-}
-
-/// The score of which [`ascending`] made this.
-fn ascended(bits: u64) -> f64 {
-    const SIGN: u64 = 1 << 63;
-    f64::from_bits(if bits & SIGN == 0 { !bits } else { bits ^ SIGN })
 }
 
 #[cfg(test)]
@@ -402,8 +441,6 @@ mod tests {
                 .windows(2)
                 .all(|pair| pair[0] < pair[1])
         );
-        let found = scores.map(|score| ascended(ascending(score)));
-        assert_eq!(found.map(f64::to_bits), scores.map(f64::to_bits));
     }
 
     #[test]

@@ -18,9 +18,9 @@
 //! rule, its probes, and without the reports of responses.
 
 use crate::fixed::{ONE, Rate, banded, mul_div};
-use crate::policy::entry::{Carried, PolicyEntry, Reports, ScoreWords};
-use crate::policy::explanation::Score;
-use crate::policy::pooled::{PoolRule, Pooled};
+use crate::policy::comparison::{CHANCE, Comparison, Equals, Factor, Step, Unit, Values};
+use crate::policy::entry::{Carried, PolicyEntry, Reports};
+use crate::policy::pooled::{PoolMoment, PoolRule, Pooled};
 use crate::policy::prequal::{PrequalConfig, hot_cold};
 use crate::policy::probed::rank::{Load, Order, Place};
 use crate::policy::probed::{Client, Probed};
@@ -40,11 +40,7 @@ pub(super) const ENTRY: PolicyEntry = PolicyEntry {
     reports: Reports::Pool,
     has_rif_quantile: true,
     carried: Carried::Capacity,
-    score: ScoreWords {
-        name: "score",
-        formula: "Score = (requests in flight + turn surcharge) / capacity × cost of a request.",
-        tie: "a tie goes to the lower latency",
-    },
+    comparisons: &[&COMPARISON, &hot_cold::COMPARISON, &CHANCE],
     why_hot_cold: "not all replicas report their capacity, so the hot-cold rule decided",
     ..PolicyEntry::new(
         "capacity",
@@ -52,6 +48,27 @@ pub(super) const ENTRY: PolicyEntry = PolicyEntry {
         "Picks the lowest product of the capacity in use and the cost of a request. While some replica reports no capacity, the hot-cold rule decides.",
         |s| Box::new(Capacity::new(s.prequal.clone(), &s.capacity)),
     )
+};
+
+/// How reports are compared while all replicas report their capacity. The share in use is that of
+/// 85 % of the capacity, with this request, the turn surcharge, and reports that fade to what is
+/// usual as they age. How many times longer it takes follows from the share and the capacity.
+const COMPARISON: Comparison = Comparison {
+    name: "capacity_in_use",
+    formula: "score = cost of a request × times longer(in use, capacity)",
+    shared: &[],
+    factors: &[
+        Factor::requests("in_flight", "requests in flight", 1),
+        Factor::requests("turn_surcharge", "turn surcharge", turns::FINE),
+        Factor::requests("capacity", "capacity", ONE_RIF),
+        Factor::share("in_use", "in use"),
+        Factor::time("cost_us", "cost of a request", 1_000),
+        Factor::new("times_longer", "times longer", Unit::Count, MILLION),
+        Factor::time("score_us", "score", 1_000 * FRACTION),
+        Factor::time("latency_us", "latency", 1_000),
+    ],
+    order: &[Step::lowest("score_us"), Step::lowest("latency_us")],
+    equals: Equals::Draw,
 };
 
 /// Chooses by the share of capacity in use, and by cost.
@@ -214,6 +231,13 @@ impl LeastInUse {
     /// First what a query is taken to take there, in 1/1024 of a nanosecond; between equals, the
     /// reported latency.
     fn place(&self, moment: Moment, replica: ReplicaId, load: Load, ahead: u64) -> Place {
+        Place {
+            first: self.terms(moment, replica, load, ahead).taken,
+            second: load.latency_ns,
+        }
+    }
+
+    fn terms(&self, moment: Moment, replica: ReplicaId, load: Load, ahead: u64) -> Terms {
         let Moment {
             now,
             usual,
@@ -233,11 +257,34 @@ impl LeastInUse {
         let cost_ns = banded(cost_ns, mean_cost_ns, self.cost_band);
         let longer = mul_div(waiting, crowding, MILLION);
         let taken = mul_div(cost_ns.saturating_mul(FRACTION), longer, MILLION);
-        Place {
-            first: mul_div(taken, behind(in_use, capacity), MILLION),
-            second: load.latency_ns,
+        let behind = behind(in_use, capacity);
+        Terms {
+            capacity,
+            in_use,
+            cost_ns,
+            longer: mul_div(longer, behind, MILLION),
+            taken: mul_div(taken, behind, MILLION),
         }
     }
+
+    /// What all reports are compared by now; `None` while not all replicas report their capacity.
+    fn moment(&self, now: Instant) -> Option<Moment> {
+        self.is_known().then(|| Moment {
+            now,
+            usual: self.usual.now(),
+            mean_cost_ns: self.mean_cost_ns(),
+        })
+    }
+}
+
+/// What a replica's place is made of.
+#[derive(Clone, Copy, Debug)]
+struct Terms {
+    capacity: u64,
+    in_use: u64,
+    cost_ns: u64,
+    longer: u64,
+    taken: u64,
 }
 
 /// What all reports are compared by at a moment.
@@ -285,11 +332,7 @@ impl PoolRule for LeastInUse {
 
     fn order(&self, now: Instant, rif_limit: Option<Rif>, client: &Client) -> impl Order {
         let limit = hot_cold::unscaled(rif_limit);
-        let moment = self.is_known().then(|| Moment {
-            now,
-            usual: self.usual.now(),
-            mean_cost_ns: self.mean_cost_ns(),
-        });
+        let moment = self.moment(now);
         move |replica: ReplicaId, load| {
             let Some(moment) = moment else {
                 return hot_cold::place(load, limit);
@@ -307,10 +350,30 @@ impl PoolRule for LeastInUse {
         }
     }
 
-    /// What a query is taken to take.
-    fn score(&self, first: u64) -> Option<Score> {
-        let taken_ns = i64::try_from(first / FRACTION).ok()?;
-        self.is_known().then_some(Score::Nanoseconds(taken_ns))
+    fn comparison(&self, rif_limit: Option<Rif>) -> (&'static Comparison, Values) {
+        if self.is_known() {
+            (&COMPARISON, Values::NONE)
+        } else {
+            (&hot_cold::COMPARISON, hot_cold::shared(rif_limit))
+        }
+    }
+
+    fn values(&self, pool: PoolMoment<'_>, replica: ReplicaId, load: Load) -> Values {
+        let Some(moment) = self.moment(pool.now) else {
+            return hot_cold::values(load, hot_cold::unscaled(pool.rif_limit));
+        };
+        let (_, turn) = pool.client.fleet.sent_to(replica);
+        let terms = self.terms(moment, replica, load, turn.ahead);
+        Values::of([
+            load.rif,
+            turn.ahead,
+            terms.capacity,
+            terms.in_use,
+            terms.cost_ns,
+            terms.longer,
+            terms.taken,
+            load.latency_ns,
+        ])
     }
 
     fn reported(&self, replica: ReplicaId) -> (Option<u32>, Option<Duration>) {

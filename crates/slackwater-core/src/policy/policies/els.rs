@@ -21,9 +21,9 @@
 use crate::draw::Draw;
 use crate::fixed::Quantile;
 use crate::policy::candidates::Candidates;
+use crate::policy::comparison::{Comparison, Equals, Factor, OWN_IN_FLIGHT, Unit, Values};
 use crate::policy::decay::{ForwardMean, left_after, whole};
 use crate::policy::entry::PolicyEntry;
-use crate::policy::explanation::Score;
 use crate::policy::outcome::Outcome;
 use crate::policy::query::PickReason;
 use crate::policy::settings::{ConfigError, Settings, Valid, require, require_span, section};
@@ -36,12 +36,30 @@ use core::time::Duration;
 /// What is known of the policy.
 pub(super) const ENTRY: PolicyEntry = PolicyEntry {
     sections: &["els"],
+    comparisons: &[&COMPARISON],
     ..PolicyEntry::new(
         "els",
         "weights from own latencies and failures",
         "Draws a replica by weights that follow the latencies and failures that this worker has seen.",
         |s| Box::new(Els::with(s.els.clone())),
     )
+};
+
+/// How replicas are weighed. The chance of each is its weight over the sum of all weights.
+const COMPARISON: Comparison = Comparison {
+    name: "expected_latency",
+    formula: "weight = 1 / expected latency × min(1, (usual in flight + 1) / (requests in flight + \
+              1)), 0 where excluded; chance = weight / sum of the weights",
+    shared: &[],
+    factors: &[
+        Factor::time("expected_latency_us", "expected latency", 1_000).float(),
+        Factor::requests("usual_in_flight", "usual in flight", 1).float(),
+        OWN_IN_FLIGHT,
+        Factor::flag("excluded", "excluded"),
+        Factor::new("chance", "chance", Unit::Share, 1).float(),
+    ],
+    order: &[],
+    equals: Equals::Chances("chance"),
 };
 
 /// A success rate below this counts as this: nobody's expected latency is beyond all bounds.
@@ -144,8 +162,18 @@ impl Choose for ExpectedLatency {
                 weight(replica)
             }
         };
+        let spared = draw_weighted(from, draw, unless_excluded);
+        let any_excluded = spared.is_some();
         // To exclude all would leave nobody.
-        draw_weighted(from, draw, unless_excluded).or_else(|| draw_weighted(from, draw, weight))
+        let (drawn, total) = spared.or_else(|| draw_weighted(from, draw, weight))?;
+        let is_excluded = |replica| any_excluded && self.is_excluded(&fleet, replica);
+        if from.is_explained() {
+            from.compare(&COMPARISON, Values::NONE);
+            let terms = |replica| self.terms(&fleet, from, replica, is_excluded(replica), total);
+            (from.allowed()).for_each(|it| from.consider(it, || terms(it)));
+            from.keep(drawn, || terms(drawn));
+        }
+        Some(drawn)
     }
 
     fn add_replica(&mut self, _now: Instant, replica: ReplicaId) {
@@ -224,6 +252,38 @@ impl ExpectedLatency {
         seen.is_some_and(|seen| latency_ns > fleet.estimate(&seen.latency_ns, fleet.latency_ns))
     }
 
+    /// Where a replica stands, and what its chance is made of.
+    fn terms(
+        &self,
+        fleet: &FleetSeen,
+        from: Candidates<'_>,
+        replica: ReplicaId,
+        excluded: bool,
+        total: f64,
+    ) -> (u64, Values) {
+        let Some(seen) = self.seen.find(replica) else {
+            return (u64::MAX, Values::NONE);
+        };
+        let in_flight = from.in_flight(replica);
+        let weight = if excluded {
+            0.0
+        } else {
+            self.weight(fleet, replica, in_flight)
+        };
+        let chance = weight / total;
+        let usual = fleet.estimate(&seen.in_flight, fleet.in_flight);
+        let values = Values::of([
+            fleet.expected_ns(seen).to_bits(),
+            usual.to_bits(),
+            in_flight.into(),
+            excluded.into(),
+            chance.to_bits(),
+        ]);
+        // The larger the chance, the better.
+        let place = u64::MAX - whole(chance * 1e18).unsigned_abs();
+        (place, values)
+    }
+
     fn weight(&self, fleet: &FleetSeen, replica: ReplicaId, in_flight: u32) -> f64 {
         let Some(seen) = self.seen.find(replica) else {
             return 0.0;
@@ -241,13 +301,13 @@ impl ExpectedLatency {
     }
 }
 
-/// Draws a replica that the query may go to, each with a chance in proportion to its weight; `None`
-/// if all weigh nothing.
+/// Draws a replica that the query may go to, each with a chance in proportion to its weight, and
+/// the sum of the weights; `None` if all weigh nothing.
 fn draw_weighted(
     from: Candidates<'_>,
     draw: &mut dyn Draw,
     weight: impl Fn(ReplicaId) -> f64,
-) -> Option<ReplicaId> {
+) -> Option<(ReplicaId, f64)> {
     let weighed = || from.allowed().map(|replica| (replica, weight(replica)));
     let total: f64 = weighed().map(|(_, weight)| weight).sum();
     if total <= 0.0 {
@@ -263,14 +323,7 @@ fn draw_weighted(
         rest -= weight;
     }
     // Rounding may leave a crumb beyond the last.
-    let drawn = last?;
-    if from.is_explained() {
-        let part = |replica| u32::try_from(whole(weight(replica) / total * 1e6)).unwrap_or(0);
-        let told = |replica| Score::told_weight(part(replica));
-        (from.allowed()).for_each(|it| from.consider(it, || told(it)));
-        from.keep(drawn, || told(drawn));
-    }
-    Some(drawn)
+    Some((last?, total))
 }
 
 /// A number from 0 to 1, 1 excluded.

@@ -5,6 +5,7 @@
 
 use crate::draw::{Draw, below};
 use crate::policy::candidates::Candidates;
+use crate::policy::comparison::{Comparison, Equals, OWN_IN_FLIGHT, Step, Values};
 use crate::policy::entry::PolicyEntry;
 use crate::policy::query::PickReason;
 use crate::policy::unprobed::{Choose, Unprobed};
@@ -12,12 +13,25 @@ use crate::replica::ReplicaId;
 use alloc::boxed::Box;
 
 /// What is known of the policy.
-pub(super) const ENTRY: PolicyEntry = PolicyEntry::new(
-    "least_loaded",
-    "fewest of its own in flight",
-    "Picks the replica with the fewest requests in flight from this worker. Sends no probes.",
-    |_| Box::new(LeastLoaded::new()),
-);
+pub(super) const ENTRY: PolicyEntry = PolicyEntry {
+    comparisons: &[&COMPARISON],
+    ..PolicyEntry::new(
+        "least_loaded",
+        "fewest of its own in flight",
+        "Picks the replica with the fewest requests in flight from this worker. Sends no probes.",
+        |_| Box::new(LeastLoaded::new()),
+    )
+};
+
+/// How replicas are compared; they are numbered from the one after the last choice on.
+const COMPARISON: Comparison = Comparison {
+    name: "fewest_in_flight_in_turn",
+    formula: "fewest requests in flight from this worker; of equals the next in turn",
+    shared: &[],
+    factors: &[OWN_IN_FLIGHT],
+    order: &[Step::lowest("in_flight")],
+    equals: Equals::First,
+};
 
 /// Chooses by the client's own queries in flight.
 pub type LeastLoaded = Unprobed<FewestInFlight>;
@@ -40,11 +54,13 @@ impl Choose for FewestInFlight {
             .filter(|&count| count > 0)?;
         let start = self.next.unwrap_or_else(|| below(draw, count) as usize) % replicas.len();
         let (before, after) = replicas.split_at(start);
+        from.compare(&COMPARISON, Values::NONE);
         // `min_by_key` keeps the first of equals: the one nearest after the last choice.
         let chosen = (after.iter().chain(before).enumerate())
             .filter(|&(_, &replica)| from.allows(replica))
             .inspect(|&(_, &replica)| {
-                from.consider(replica, || (from.in_flight(replica).into(), None));
+                let in_flight = from.in_flight(replica).into();
+                from.consider(replica, || (in_flight, Values::of([in_flight])));
             })
             .min_by_key(|&(_, &replica)| from.in_flight(replica));
         let (offset, &replica) = chosen?;

@@ -7,9 +7,9 @@
 //! alone; at 0 it is Prequal with one of 1, latency alone.
 
 use crate::fixed::{ONE, Quantile};
-use crate::policy::entry::{PolicyEntry, Reports, ScoreWords};
-use crate::policy::explanation::Score;
-use crate::policy::pooled::{PoolRule, Pooled};
+use crate::policy::comparison::{CHANCE, Comparison, Equals, Factor, Step, Values};
+use crate::policy::entry::{PolicyEntry, Reports};
+use crate::policy::pooled::{PoolMoment, PoolRule, Pooled};
 use crate::policy::prequal::PrequalConfig;
 use crate::policy::probed::rank::{Load, Order, Place};
 use crate::policy::probed::{Client, Probed};
@@ -25,17 +25,35 @@ use core::time::Duration;
 pub(super) const ENTRY: PolicyEntry = PolicyEntry {
     sections: &["prequal", "linear"],
     reports: Reports::Pool,
-    score: ScoreWords {
-        name: "score",
-        formula: "Score = weight × requests in flight × scale + (1 − weight) × latency.",
-        tie: "",
-    },
+    comparisons: &[&COMPARISON, &CHANCE],
     ..PolicyEntry::new(
         "linear",
         "probes, weighted sum of RIF and latency",
         "Probes replicas for their load and picks the lowest weighted sum of requests in flight and latency.",
         |s| Box::new(Linear::new(s.prequal.clone(), &s.linear)),
     )
+};
+
+/// How reports are compared.
+const COMPARISON: Comparison = Comparison {
+    name: "weighted_sum",
+    formula: "score = weight × scale × requests in flight + (1 − weight) × latency",
+    shared: &[
+        Factor::share("rif_weight", "weight"),
+        Factor::time("rif_scale_us", "scale", 1_000),
+    ],
+    factors: &[
+        Factor::requests("in_flight", "requests in flight", 1),
+        Factor::time("latency_us", "latency", 1_000),
+        Factor::time("score_us", "score", 1_000 * ONE as u64),
+        Factor::time(
+            "unweighted_us",
+            "scale × requests in flight + latency",
+            1_000,
+        ),
+    ],
+    order: &[Step::lowest("score_us"), Step::lowest("unweighted_us")],
+    equals: Equals::Draw,
 };
 
 /// Chooses by a weighted average of RIF and latency.
@@ -133,11 +151,14 @@ impl PoolRule for WeightedSum {
         PickReason::LowestScore
     }
 
-    /// The weighted average itself: weights are in millionths.
-    fn score(&self, first: u64) -> Option<Score> {
-        i64::try_from(first / u64::from(ONE))
-            .ok()
-            .map(Score::Nanoseconds)
+    fn comparison(&self, _rif_limit: Option<Rif>) -> (&'static Comparison, Values) {
+        let rif_weight = u64::from(ONE) - self.latency_weight;
+        (&COMPARISON, Values::of([rif_weight, self.rif_scale_ns]))
+    }
+
+    fn values(&self, _moment: PoolMoment<'_>, _replica: ReplicaId, load: Load) -> Values {
+        let place = self.place(load);
+        Values::of([load.rif, load.latency_ns, place.first, place.second])
     }
 }
 

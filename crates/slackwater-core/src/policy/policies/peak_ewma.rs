@@ -22,9 +22,9 @@
 
 use crate::draw::Draw;
 use crate::policy::candidates::Candidates;
+use crate::policy::comparison::{Comparison, Equals, Factor, OWN_IN_FLIGHT, Step, Values};
 use crate::policy::decay::{left_after, whole};
 use crate::policy::entry::PolicyEntry;
-use crate::policy::explanation::Score;
 use crate::policy::outcome::Outcome;
 use crate::policy::query::PickReason;
 use crate::policy::settings::{
@@ -39,6 +39,7 @@ use core::time::Duration;
 /// What is known of the policy.
 pub(super) const ENTRY: PolicyEntry = PolicyEntry {
     sections: &["peak_ewma"],
+    comparisons: &[&COMPARISON],
     failure_penalty: Some(("peak_ewma", "failure_penalty")),
     ..PolicyEntry::new(
         "peak_ewma",
@@ -46,6 +47,21 @@ pub(super) const ENTRY: PolicyEntry = PolicyEntry {
         "Draws a few replicas and picks the lowest product of measured latency and requests in flight from this worker.",
         |s| Box::new(PeakEwma::with(s.peak_ewma.clone())),
     )
+};
+
+/// How the replicas that were drawn are compared; they are numbered in the order of the draws.
+const COMPARISON: Comparison = Comparison {
+    name: "lowest_cost_of_drawn",
+    formula: "cost = latency × (requests in flight + 1); of those drawn the lowest, of equals the \
+              first drawn",
+    shared: &[],
+    factors: &[
+        Factor::time("latency_us", "latency", 1_000).float(),
+        OWN_IN_FLIGHT,
+        Factor::time("cost_us", "cost", 1_000).float(),
+    ],
+    order: &[Step::lowest("cost_us")],
+    equals: Equals::First,
 };
 
 /// An average below this counts as this in a cost: queries in flight still count at a replica that
@@ -134,11 +150,14 @@ impl Choose for LowestCostOfDrawn {
     const REASON: PickReason = PickReason::LowestCost;
 
     fn choose(&mut self, from: Candidates<'_>, draw: &mut dyn Draw) -> Option<ReplicaId> {
+        from.compare(&COMPARISON, Values::NONE);
         from.best_of_drawn(self.choices, draw, |replica| {
-            let cost_ns = self.cost(from, replica);
+            let latency_ns = self.latency(from, replica);
+            let in_flight = from.in_flight(replica);
+            let cost_ns = latency_ns * (f64::from(in_flight) + 1.0);
             from.consider(replica, || {
-                let cost_ns = whole(cost_ns);
-                (cost_ns.unsigned_abs(), Some(Score::Nanoseconds(cost_ns)))
+                let values = [latency_ns.to_bits(), in_flight.into(), cost_ns.to_bits()];
+                (whole(cost_ns).unsigned_abs(), Values::of(values))
             });
             cost_ns
         })
@@ -177,12 +196,12 @@ impl Choose for LowestCostOfDrawn {
 }
 
 impl LowestCostOfDrawn {
-    fn cost(&mut self, from: Candidates<'_>, replica: ReplicaId) -> f64 {
+    /// The average or, if that is longer, the time for which queries have waited without an answer.
+    fn latency(&mut self, from: Candidates<'_>, replica: ReplicaId) -> f64 {
         let average = self.latencies.find_mut(replica);
         let average_ns = average.map_or(0.0, |average| average.decay(from.now(), self.decay_ns));
         let without_progress_ns = span_ns(from.without_progress(replica)) as f64;
-        let latency_ns = average_ns.max(without_progress_ns).max(AVERAGE_MIN_NS);
-        latency_ns * (f64::from(from.in_flight(replica)) + 1.0)
+        average_ns.max(without_progress_ns).max(AVERAGE_MIN_NS)
     }
 }
 

@@ -10,9 +10,10 @@
 
 use crate::draw::Draw;
 use crate::policy::candidates::Candidates;
+use crate::policy::comparison::{Comparison, Equals, Factor, Step, Values};
 use crate::policy::entry::{PolicyEntry, Reports};
-use crate::policy::explanation::Score;
 use crate::policy::outcome::Outcome;
+use crate::policy::policies::power_of_d;
 use crate::policy::polled::{ChoosePolled, Polled};
 use crate::policy::query::PickReason;
 use crate::policy::settings::{
@@ -29,12 +30,31 @@ use core::time::Duration;
 pub(super) const ENTRY: PolicyEntry = PolicyEntry {
     sections: &["polled_power_of_d"],
     reports: Reports::Polled,
+    comparisons: &[&COMPARISON, &power_of_d::COMPARISON],
     ..PolicyEntry::new(
         "polled_power_of_d",
         "lowest polled RIF, of d drawn",
         "Polls all replicas for their requests in flight, draws a few and picks the fewest.",
         |s| Box::new(PolledPowerOfD::with(s.polled_power_of_d.clone())),
     )
+};
+
+/// How the replicas that were drawn are compared; they are numbered in the order of the draws. The
+/// mean is the sum of all reports over their number, and stands for a report that is not there.
+const COMPARISON: Comparison = Comparison {
+    name: "lowest_reported_of_drawn",
+    formula: "of those drawn, the fewest requests in flight by the last report (without one: the \
+              sum of all reports / reports); of equals the first drawn",
+    shared: &[
+        Factor::requests("reported_sum", "sum of all reports", 1),
+        Factor::count("reports", "reports"),
+    ],
+    factors: &[
+        Factor::requests("reported", "last report", 1),
+        Factor::requests("compared", "requests in flight × reports", 1),
+    ],
+    order: &[Step::lowest("compared")],
+    equals: Equals::First,
 };
 
 /// Chooses by RIF as replicas last reported it, among a few drawn at random.
@@ -104,6 +124,10 @@ impl Choose for LowestReportedOfDrawn {
     const REASON: PickReason = PickReason::LowestRif;
 
     fn choose(&mut self, from: Candidates<'_>, draw: &mut dyn Draw) -> Option<ReplicaId> {
+        match self.reports {
+            0 => from.compare(&power_of_d::COMPARISON, Values::NONE),
+            reports => from.compare(&COMPARISON, Values::of([self.sum, reports])),
+        }
         from.best_of_drawn(self.choices, draw, |replica| {
             let reported = self.reported.find(replica).copied();
             let load = match self.reports {
@@ -112,7 +136,13 @@ impl Choose for LowestReportedOfDrawn {
                 // 2^20.
                 reports => reported.map_or(self.sum, |rif| u64::from(rif) * reports),
             };
-            from.consider(replica, || (load, reported.map(Score::Rif)));
+            from.consider(replica, || {
+                let values = match self.reports {
+                    0 => Values::of([load]),
+                    _ => Values::of_known([reported.map(u64::from), Some(load)]),
+                };
+                (load, values)
+            });
             load
         })
     }

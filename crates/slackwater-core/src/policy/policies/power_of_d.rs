@@ -9,6 +9,7 @@
 
 use crate::draw::Draw;
 use crate::policy::candidates::Candidates;
+use crate::policy::comparison::{Comparison, Equals, OWN_IN_FLIGHT, Step, Values};
 use crate::policy::entry::PolicyEntry;
 use crate::policy::query::PickReason;
 use crate::policy::settings::{ConfigError, Settings, Valid, require_choices, section};
@@ -19,12 +20,24 @@ use alloc::boxed::Box;
 /// What is known of the policy.
 pub(super) const ENTRY: PolicyEntry = PolicyEntry {
     sections: &["power_of_d"],
+    comparisons: &[&COMPARISON],
     ..PolicyEntry::new(
         "power_of_d",
         "fewest of its own in flight, of d drawn",
         "Draws a few replicas and picks the one with the fewest requests in flight from this worker.",
         |s| Box::new(PowerOfD::with(s.power_of_d.clone())),
     )
+};
+
+/// How the replicas that were drawn are compared; they are numbered in the order of the draws.
+pub(super) const COMPARISON: Comparison = Comparison {
+    name: "fewest_in_flight_of_drawn",
+    formula: "of those drawn, the fewest requests in flight from this worker; of equals the first \
+              drawn",
+    shared: &[],
+    factors: &[OWN_IN_FLIGHT],
+    order: &[Step::lowest("in_flight")],
+    equals: Equals::First,
 };
 
 /// Chooses by the client's own queries in flight, among a few replicas drawn at random.
@@ -77,9 +90,10 @@ impl Choose for FewestOfDrawn {
     const REASON: PickReason = PickReason::LeastLoaded;
 
     fn choose(&mut self, from: Candidates<'_>, draw: &mut dyn Draw) -> Option<ReplicaId> {
+        from.compare(&COMPARISON, Values::NONE);
         from.best_of_drawn(self.choices, draw, |replica| {
-            let in_flight = from.in_flight(replica);
-            from.consider(replica, || (in_flight.into(), None));
+            let in_flight = u64::from(from.in_flight(replica));
+            from.consider(replica, || (in_flight, Values::of([in_flight])));
             in_flight
         })
     }

@@ -5,8 +5,9 @@
 //! quantile: cold is whatever comes near the lowest.
 
 use crate::fixed::ONE;
+use crate::policy::comparison::{Comparison, Values};
 use crate::policy::entry::{PolicyEntry, Reports};
-use crate::policy::latest::{LatestLoad, LatestReports, LatestRule};
+use crate::policy::latest::{FEWEST_IN_FLIGHT, LatestLoad, LatestReports, LatestRule};
 use crate::policy::prequal::{PrequalConfig, hot_cold};
 use crate::policy::probed::Probed;
 use crate::policy::probed::rank::{Load, Place};
@@ -19,6 +20,7 @@ use alloc::boxed::Box;
 pub(super) const ENTRY: PolicyEntry = PolicyEntry {
     sections: &["prequal", "rif_then_latency"],
     reports: Reports::Latest,
+    comparisons: &[&hot_cold::COMPARISON, &FEWEST_IN_FLIGHT],
     ..PolicyEntry::new(
         "rif_then_latency",
         "probes, latency among the lowest RIF",
@@ -93,17 +95,25 @@ impl NearTies {
 
 impl LatestRule for NearTies {
     const NAME: &'static str = ENTRY.name;
+    const COMPARISON: &'static Comparison = &hot_cold::COMPARISON;
     const RIF_LIMIT: Option<fn(&Self, lowest: Rif) -> Rif> = Some(Self::first_not_near);
 
     fn place(&self, load: LatestLoad, rif_limit: Option<Rif>) -> Place {
-        let load = Load {
-            rif: load.rif.count().into(),
-            latency_ns: load.latency_ns,
-        };
-        hot_cold::place(load, hot_cold::unscaled(rif_limit))
+        hot_cold::place(compared(load), hot_cold::unscaled(rif_limit))
+    }
+
+    fn values(&self, load: LatestLoad, rif_limit: Option<Rif>) -> Values {
+        hot_cold::values(compared(load), hot_cold::unscaled(rif_limit))
     }
 
     fn reason(first: u64) -> PickReason {
         hot_cold::reason(first)
+    }
+}
+
+fn compared(load: LatestLoad) -> Load {
+    Load {
+        rif: load.rif.count().into(),
+        latency_ns: load.latency_ns,
     }
 }

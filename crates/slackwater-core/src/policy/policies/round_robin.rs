@@ -3,6 +3,7 @@
 
 use crate::draw::{Draw, below};
 use crate::policy::candidates::Candidates;
+use crate::policy::comparison::{NEXT_IN_TURN, Values};
 use crate::policy::entry::PolicyEntry;
 use crate::policy::query::PickReason;
 use crate::policy::unprobed::{Choose, Unprobed};
@@ -10,12 +11,15 @@ use crate::replica::ReplicaId;
 use alloc::boxed::Box;
 
 /// What is known of the policy.
-pub(super) const ENTRY: PolicyEntry = PolicyEntry::new(
-    "round_robin",
-    "each in turn",
-    "Takes each replica in turn, whatever its load.",
-    |_| Box::new(RoundRobin::new()),
-);
+pub(super) const ENTRY: PolicyEntry = PolicyEntry {
+    comparisons: &[&NEXT_IN_TURN],
+    ..PolicyEntry::new(
+        "round_robin",
+        "each in turn",
+        "Takes each replica in turn, whatever its load.",
+        |_| Box::new(RoundRobin::new()),
+    )
+};
 
 /// Chooses in turn, starting at a random replica so that many clients do not march in step.
 pub type RoundRobin = Unprobed<Turn>;
@@ -37,10 +41,16 @@ impl Choose for Turn {
             .ok()
             .filter(|&count| count > 0)?;
         let start = self.next.unwrap_or_else(|| below(draw, count) as usize);
-        let (index, replica) = (start..start + replicas.len())
+        let in_turn = (start..start + replicas.len())
             .map(|index| index % replicas.len())
-            .map(|index| (index, replicas[index]))
-            .find(|&(_, replica)| from.allows(replica))?;
+            .map(|index| (index, replicas[index]));
+        if from.is_explained() {
+            from.compare(&NEXT_IN_TURN, Values::NONE);
+            for (_, replica) in in_turn.clone() {
+                from.consider(replica, || (0, Values::NONE));
+            }
+        }
+        let (index, replica) = { in_turn }.find(|&(_, replica)| from.allows(replica))?;
         self.next = Some((index + 1) % replicas.len());
         Some(replica)
     }

@@ -25,15 +25,15 @@
 //! newest reports are compared.
 
 use crate::fixed::{ONE, banded, follow, mul_div};
-use crate::policy::entry::{PolicyEntry, Reports, ScoreWords};
-use crate::policy::explanation::Score;
-use crate::policy::latest::{LatestLoad, LatestReports, LatestRule, Reported};
+use crate::policy::comparison::{Comparison, Equals, Factor, Step, Values};
+use crate::policy::entry::{PolicyEntry, Reports};
+use crate::policy::latest::{FEWEST_IN_FLIGHT, LatestLoad, LatestReports, LatestRule, Reported};
 use crate::policy::prequal::PrequalConfig;
 use crate::policy::probed::Probed;
 use crate::policy::probed::rank::Place;
 use crate::policy::query::PickReason;
 use crate::policy::settings::{ConfigError, Settings, Valid, require, section};
-use crate::policy::turns::{FINE, FINE_BITS};
+use crate::policy::turns::{FINE, Turn};
 use crate::replica::{ReplicaId, ReplicaMap};
 use crate::report::Rif;
 use crate::time::Instant;
@@ -43,11 +43,7 @@ use alloc::boxed::Box;
 pub(super) const ENTRY: PolicyEntry = PolicyEntry {
     sections: &["prequal", "shortest_expected_delay"],
     reports: Reports::Latest,
-    score: ScoreWords {
-        name: "expected delay",
-        formula: "Expected delay = (requests in flight + 1 + turn surcharge) × mean latency.",
-        tie: "a tie goes to the replica whose last turn is longest ago",
-    },
+    comparisons: &[&COMPARISON, &FEWEST_IN_FLIGHT],
     ..PolicyEntry::new(
         "shortest_expected_delay",
         "probes, RIF times mean latency",
@@ -59,6 +55,23 @@ pub(super) const ENTRY: PolicyEntry = PolicyEntry {
             ))
         },
     )
+};
+
+/// How replicas are compared. Requests in flight are those of this client now and those of others
+/// as far as their report still counts.
+const COMPARISON: Comparison = Comparison {
+    name: "expected_delay",
+    formula: "expected delay = (requests in flight + 1 + turn surcharge) × mean latency",
+    shared: &[],
+    factors: &[
+        Factor::requests("in_flight", "requests in flight", FINE),
+        Factor::time("mean_latency_us", "mean latency", FINE * 1_000),
+        Factor::requests("turn_surcharge", "turn surcharge", FINE),
+        Factor::time("expected_delay_us", "expected delay", FINE * 1_000),
+        Factor::count("last_turn", "last turn"),
+    ],
+    order: &[Step::lowest("expected_delay_us"), Step::lowest("last_turn")],
+    equals: Equals::Draw,
 };
 
 /// Chooses by RIF times mean latency.
@@ -301,6 +314,12 @@ impl ExpectedDelay {
             .clamp(mean / DIFFERENCE_MAX, mean * DIFFERENCE_MAX)
     }
 
+    /// What is taken to be in flight there now, in 1/1024.
+    fn in_flight(&self, load: LatestLoad) -> u64 {
+        let own = u64::from(load.rif.count().saturating_sub(load.others.unwrap_or(0)));
+        self.others(load).saturating_add(own * FINE)
+    }
+
     /// What other clients are taken to have there now, in 1/1024.
     fn others(&self, load: LatestLoad) -> u64 {
         let Some(others) = load.others else {
@@ -320,29 +339,31 @@ impl ExpectedDelay {
 
 impl LatestRule for ExpectedDelay {
     const NAME: &'static str = ENTRY.name;
+    const COMPARISON: &'static Comparison = &COMPARISON;
     const NEWEST_MAX: usize = 16;
     const TAKES_TURNS: bool = true;
 
     /// First the expected delay, in 1/1024 ns; between equals, whose last turn is longest ago.
     fn place(&self, load: LatestLoad, _rif_limit: Option<Rif>) -> Place {
-        let own = u64::from(load.rif.count().saturating_sub(load.others.unwrap_or(0)));
-        let known = u128::from(self.others(load)) + u128::from((own + 1) * FINE);
-        let queue = known + u128::from(load.turn.ahead);
-        let delay = u128::from(self.latency(load.replica)) * queue / u128::from(FINE);
         Place {
-            first: u64::try_from(delay).unwrap_or(u64::MAX),
+            first: delay(self.in_flight(load), self.latency(load.replica), load.turn),
             second: load.turn.last,
         }
     }
 
-    fn reason(_first: u64) -> PickReason {
-        PickReason::LowestScore
+    fn values(&self, load: LatestLoad, _rif_limit: Option<Rif>) -> Values {
+        let (in_flight, latency) = (self.in_flight(load), self.latency(load.replica));
+        Values::of([
+            in_flight,
+            latency,
+            load.turn.ahead,
+            delay(in_flight, latency, load.turn),
+            load.turn.last,
+        ])
     }
 
-    fn score(first: u64) -> Option<Score> {
-        i64::try_from(first >> FINE_BITS)
-            .ok()
-            .map(Score::Nanoseconds)
+    fn reason(_first: u64) -> PickReason {
+        PickReason::LowestScore
     }
 
     fn handle_report(&mut self, now: Instant, reported: Reported) {
@@ -378,6 +399,14 @@ impl LatestRule for ExpectedDelay {
         self.usual_others = RunningMean::default();
         self.usual_rif = RunningMean::default();
     }
+}
+
+/// The expected delay behind so many queries, in 1/1024 of them, where one takes so long, in 1/1024
+/// ns.
+fn delay(in_flight: u64, latency: u64, turn: Turn) -> u64 {
+    let queue = u128::from(in_flight) + u128::from(FINE) + u128::from(turn.ahead);
+    let delay = u128::from(latency) * queue / u128::from(FINE);
+    u64::try_from(delay).unwrap_or(u64::MAX)
 }
 
 /// The logarithm to the base of two, rounded down; 0 of 0.

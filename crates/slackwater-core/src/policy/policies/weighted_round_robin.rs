@@ -22,7 +22,7 @@ use crate::policy::settings::{
     ConfigError, Settings, Valid, require, require_period, require_span, require_span_or_none,
     section,
 };
-use crate::policy::stride::{StaticStride, WEIGHT_MAX};
+use crate::policy::stride::{self, StaticStride, WEIGHT_MAX};
 use crate::policy::unprobed::Choose;
 use crate::replica::{ReplicaId, ReplicaMap};
 use crate::report::LoadReport;
@@ -34,6 +34,7 @@ use core::time::Duration;
 pub(super) const ENTRY: PolicyEntry = PolicyEntry {
     sections: &["weighted_round_robin"],
     reports: Reports::Polled,
+    comparisons: &[&stride::TURNS, &stride::LARGEST],
     carried: Carried::Rates,
     ..PolicyEntry::new(
         "weighted_round_robin",

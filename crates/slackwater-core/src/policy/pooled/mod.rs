@@ -17,10 +17,11 @@ mod reuse;
 
 use crate::draw::Draw;
 use crate::fixed::{ONE, Rate};
-use crate::policy::explanation::{Candidate, Explanation, Score};
+use crate::policy::comparison::{Comparison, Values};
+use crate::policy::explanation::{Candidate, Explanation};
 use crate::policy::pooled_view::PooledView;
 use crate::policy::prequal::PrequalConfig;
-use crate::policy::probed::rank::Order;
+use crate::policy::probed::rank::{Load, Order};
 use crate::policy::probed::{Choice, Client, Compared, Keep};
 use crate::policy::query::{Attempt, Head, PickReason, Query};
 use crate::replica::ReplicaId;
@@ -35,6 +36,14 @@ use reuse::{Balance, ReportYield, draw_uses};
 
 /// A pool smaller than this decides nothing. `[A8]`
 const POOL_MIN: usize = 2;
+
+/// What a rule compares reports by at a moment.
+#[derive(Clone, Copy, Debug)]
+pub struct PoolMoment<'a> {
+    pub(in crate::policy) now: Instant,
+    pub(in crate::policy) rif_limit: Option<Rif>,
+    pub(in crate::policy) client: &'a Client,
+}
 
 /// A rule of choice: one order over the reports of a pool, its least to choose, its greatest to
 /// remove.
@@ -54,11 +63,11 @@ pub trait PoolRule: Debug + Send {
     /// Why a report is chosen whose place begins with `first`.
     fn reason(&self, first: u64) -> PickReason;
 
-    /// What that is as people compare it; `None` where it is nothing but the report's own figures.
-    fn score(&self, first: u64) -> Option<Score> {
-        let _ = first;
-        None
-    }
+    /// How reports are compared at this moment, and what all have in common.
+    fn comparison(&self, rif_limit: Option<Rif>) -> (&'static Comparison, Values);
+
+    /// What is compared of a report of a replica's load.
+    fn values(&self, moment: PoolMoment<'_>, replica: ReplicaId, load: Load) -> Values;
 
     /// What the replica can carry by its last report, in thousandths of a request in flight, and
     /// what a query costs there; `None` where it reports none. Told with a choice. By default a
@@ -268,6 +277,23 @@ impl<R: PoolRule> Pooled<R> {
 impl<R: PoolRule> Keep for Pooled<R> {
     const NAME: &'static str = R::NAME;
 
+    fn pass_turn(
+        &mut self,
+        now: Instant,
+        query: Query<'_>,
+        client: &mut Client,
+        draw: &mut dyn Draw,
+    ) {
+        self.expire(now, client);
+        if self.rule.takes_turns() && query.spares_some() {
+            let rif_limit = self.rule.rif_limit(client);
+            let whole = query.sparing_nobody();
+            let turn = self.find(now, whole, rif_limit, client, draw);
+            let turn = turn.map(|(turn, _)| turn.replica);
+            client.fleet.pass_turn(query, turn);
+        }
+    }
+
     fn choose(
         &mut self,
         now: Instant,
@@ -277,12 +303,6 @@ impl<R: PoolRule> Keep for Pooled<R> {
     ) -> Option<Choice> {
         self.expire(now, client);
         let rif_limit = self.rule.rif_limit(client);
-        if self.rule.takes_turns() && query.spares_some() {
-            let whole = query.sparing_nobody();
-            let turn = self.find(now, whole, rif_limit, client, draw);
-            let turn = turn.map(|(turn, _)| turn.replica);
-            client.fleet.pass_turn(query, turn);
-        }
         let (choice, chosen) = self.find(now, query, rif_limit, client, draw)?;
         self.charge(choice.replica, chosen, client);
         Some(choice)
@@ -297,7 +317,22 @@ impl<R: PoolRule> Keep for Pooled<R> {
     ) {
         self.expire(now, client);
         let rif_limit = self.rule.rif_limit(client);
+        if self.pool.usable(query) < POOL_MIN {
+            let report = |replica| {
+                let index = self.pool.position(replica)?;
+                Some(self.pool.at(index).view(now, rif_limit))
+            };
+            client.explain_chance(now, query, report, explanation);
+            return;
+        }
+        let (comparison, shared) = self.rule.comparison(rif_limit);
+        explanation.compare(comparison, shared);
         let order = self.rule.order(now, rif_limit, client);
+        let moment = PoolMoment {
+            now,
+            rif_limit,
+            client,
+        };
         for (report, load) in self.pool.loads() {
             let replica = report.replica;
             let place = order(replica, load);
@@ -305,7 +340,7 @@ impl<R: PoolRule> Keep for Pooled<R> {
             let in_flight = client.fleet.in_flight(replica);
             let (capacity_millirif, cost) = self.rule.reported(replica);
             explanation.consider(Candidate {
-                score: self.rule.score(place.first),
+                values: self.rule.values(moment, replica, load),
                 capacity_millirif,
                 cost,
                 avoided: !query.allows(replica),
@@ -419,20 +454,27 @@ impl<R: PoolRule> Keep for Pooled<R> {
         self.pool.views(now, self.rule.rif_limit(client))
     }
 
+    fn comparison(&self, client: &Client) -> (&'static Comparison, Values) {
+        self.rule.comparison(self.rule.rif_limit(client))
+    }
+
     fn compared(&self, now: Instant, client: &Client) -> Vec<Compared> {
-        let order = self.rule.order(now, self.rule.rif_limit(client), client);
+        let rif_limit = self.rule.rif_limit(client);
+        let order = self.rule.order(now, rif_limit, client);
+        let moment = PoolMoment {
+            now,
+            rif_limit,
+            client,
+        };
         let fresh = self.pool.fresh_loads(now, self.report_age_max_ns);
         if fresh.len() < POOL_MIN {
             return Vec::new();
         }
-        let scored = |(replica, load)| {
-            let place = order(replica, load);
-            Compared {
-                replica,
-                place,
-                score: self.rule.score(place.first),
-            }
+        let compared = |(replica, load)| Compared {
+            replica,
+            place: order(replica, load),
+            values: self.rule.values(moment, replica, load),
         };
-        fresh.into_iter().map(scored).collect()
+        fresh.into_iter().map(compared).collect()
     }
 }

@@ -5,9 +5,9 @@ use super::{Choice, Compared, Keep, Probed};
 use crate::draw::Draw;
 use crate::policy::Policy;
 use crate::policy::event::Event;
-use crate::policy::explanation::{Candidate, Explanation};
+use crate::policy::explanation::{Candidate, Explanation, NotedDraws};
 use crate::policy::fleet::Fleet;
-use crate::policy::observe::{Counters, Snapshot};
+use crate::policy::observe::{Counters, Ranked, Snapshot};
 use crate::policy::outcome::Outcome;
 use crate::policy::pooled_view::PooledView;
 use crate::policy::probe::Probe;
@@ -133,10 +133,17 @@ impl<K: Keep> Policy for Probed<K> {
         } else if query.attempt == Attempt::Trial {
             None
         } else {
-            if let Some(explanation) = &mut explanation {
-                (self.kept).explain(now, query, &mut self.client, explanation);
+            (self.kept).pass_turn(now, query, &mut self.client, draw);
+            match &mut explanation {
+                None => self.kept.choose(now, query, &mut self.client, draw),
+                Some(explanation) => {
+                    (self.kept).explain(now, query, &mut self.client, explanation);
+                    let mut draws = NotedDraws::new(draw);
+                    let choice = (self.kept).choose(now, query, &mut self.client, &mut draws);
+                    explanation.note_draw(draws.last);
+                    choice
+                }
             }
-            self.kept.choose(now, query, &mut self.client, draw)
         };
         let Some(choice) = choice else {
             self.client.counters.no_replica += 1;
@@ -220,6 +227,7 @@ impl<K: Keep> Policy for Probed<K> {
         let silent = |replica: ReplicaId| self.client.locals.is_silent(replica);
         let mut compared = self.kept.compared(now, &self.client);
         compared.sort_by_key(place);
+        let comparison = (!compared.is_empty()).then(|| self.kept.comparison(&self.client));
         Snapshot {
             replicas: self.client.fleet.views(silent),
             pool: self
@@ -228,11 +236,22 @@ impl<K: Keep> Policy for Probed<K> {
                 .into_iter()
                 .filter(fresh)
                 .collect(),
-            order: (compared.iter().map(|it| (it.replica, it.score))).collect(),
+            order: compared.iter().map(Ranked::from).collect(),
+            comparison: comparison.map(|(comparison, _)| comparison),
+            shared: comparison.map(|(_, shared)| shared).unwrap_or_default(),
             next: first(&compared),
             rif_limit: self.kept.rif_limit(&self.client),
             probe_rate: self.probe_rate(),
             ..Snapshot::default()
+        }
+    }
+}
+
+impl From<&Compared> for Ranked {
+    fn from(compared: &Compared) -> Self {
+        Self {
+            replica: compared.replica,
+            values: compared.values,
         }
     }
 }

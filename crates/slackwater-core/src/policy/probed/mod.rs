@@ -27,7 +27,8 @@ pub(in crate::policy) use probing::draw_distinct;
 
 use crate::draw::{Draw, below};
 use crate::fixed::{Accumulator, ONE, Quantile, Rate};
-use crate::policy::explanation::{Explanation, Score};
+use crate::policy::comparison::{CHANCE, Comparison, Values};
+use crate::policy::explanation::{Candidate, Explanation};
 use crate::policy::fleet::{Changed, Fleet};
 use crate::policy::observe::Counters;
 use crate::policy::pooled_view::PooledView;
@@ -61,6 +62,18 @@ pub trait Keep: Debug + Send {
     const COMPARES_ALL: bool = false;
     /// The rule where no report helps.
     const WITHOUT_REPORTS: PickReason = PickReason::Random;
+
+    /// The turn of a replica passes that the query is to spare, where the policy goes by turns. It
+    /// comes before the choice. `[Decision 0014]`
+    fn pass_turn(
+        &mut self,
+        now: Instant,
+        query: Query<'_>,
+        client: &mut Client,
+        draw: &mut dyn Draw,
+    ) {
+        let _ = (now, query, client, draw);
+    }
 
     /// Chooses, and charges the choice to what is kept; `None` if there is no replica that the
     /// query may go to.
@@ -174,6 +187,9 @@ pub trait Keep: Debug + Send {
     /// The reports that are kept, oldest first.
     fn views(&self, now: Instant, client: &Client) -> Vec<PooledView>;
 
+    /// How reports are compared at this moment, and what all have in common.
+    fn comparison(&self, client: &Client) -> (&'static Comparison, Values);
+
     /// Whose reports are compared for the next query, oldest first.
     fn compared(&self, now: Instant, client: &Client) -> Vec<Compared>;
 }
@@ -183,9 +199,8 @@ pub trait Keep: Debug + Send {
 pub struct Compared {
     pub(in crate::policy) replica: ReplicaId,
     pub(in crate::policy) place: Place,
-    /// The first part of its place, as people compare it, where that is not the report's own
-    /// figures.
-    pub(in crate::policy) score: Option<Score>,
+    /// What is compared.
+    pub(in crate::policy) values: Values,
 }
 
 /// What was found for a query.
@@ -270,6 +285,29 @@ impl Client {
         match u32::try_from(within_reach().count()) {
             Ok(0) | Err(_) => self.fleet.random(query, draw),
             Ok(count) => within_reach().nth(below(draw, count) as usize),
+        }
+    }
+
+    /// The replicas that [`random`](Self::random) draws from, each with its report if it has one.
+    pub(in crate::policy) fn explain_chance(
+        &self,
+        now: Instant,
+        query: Query<'_>,
+        report: impl Fn(ReplicaId) -> Option<PooledView>,
+        explanation: &mut Explanation,
+    ) {
+        explanation.compare(&CHANCE, Values::NONE);
+        let any_out = self.locals.any_out_of_reach(now);
+        let may_be = |&replica: &ReplicaId| query.allows(replica);
+        let within_reach = |replica: &ReplicaId| {
+            any_out && may_be(replica) && !self.is_out_of_reach(now, *replica)
+        };
+        let is_any_within = self.fleet.choice().iter().any(within_reach);
+        for replica in self.fleet.allowed_set(query) {
+            if may_be(replica) && (!is_any_within || within_reach(replica)) {
+                let in_flight = self.fleet.in_flight(*replica);
+                explanation.consider(Candidate::new(*replica, report(*replica), in_flight));
+            }
         }
     }
 

@@ -20,12 +20,22 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// What a worker knows of a service's requests, by what became of them.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct ServiceLatency {
     first_byte: [LatencyHistogram; RESPONSE_CLASSES],
     total: [LatencyHistogram; RESPONSE_CLASSES],
     /// Of requests that can be looked up; nobody else comes near the lock but whoever reads.
     exemplars: Mutex<ServiceExemplars>,
+}
+
+impl Default for ServiceLatency {
+    fn default() -> Self {
+        Self {
+            first_byte: from_fn(|_| LatencyHistogram::fine()),
+            total: from_fn(|_| LatencyHistogram::fine()),
+            exemplars: Mutex::default(),
+        }
+    }
 }
 
 impl ServiceLatency {

@@ -3,11 +3,11 @@
 
 use super::super::app::App;
 use super::super::message::{PooledReport, RifLimit};
-use super::super::words::{UNKNOWN, age, cut, latency, latency_if_any, plural};
-use super::bar;
+use super::super::words::{UNKNOWN, age, cut, latency_if_any, plural};
 use super::canvas::Canvas;
 use crate::terminal::line::{Ink, Line};
 use crate::terminal::words;
+use slackwater_telemetry::comparison::{ComparisonFacts, FactorFacts};
 
 /// The page.
 pub(super) fn draw(app: &mut App, canvas: &mut Canvas<'_>) {
@@ -16,27 +16,21 @@ pub(super) fn draw(app: &mut App, canvas: &mut Canvas<'_>) {
     let Some(tick) = model.service(app.service) else {
         return;
     };
-    let score = model.score_name(app.service);
     canvas.line(&Line::default());
     if tick.pool.is_empty() {
-        let text = " no reports: this policy keeps none, or nobody has answered a probe";
+        let text = " nothing to compare: this policy keeps no measurements, or none is fresh";
         canvas.line(&Line::default().with(Ink::Faint, text));
         return;
     }
-    let limit = tick.rif_limit;
-    let last = Last::of(score, &tick.pool);
-    let rule = match (limit, last) {
-        (Some(limit), _) => format!("hot from RIF {} on", limit_words(limit)),
-        (None, Last::Score(name)) => format!("the lowest {name} wins"),
-        (None, _) => "nothing is hot".to_owned(),
-    };
+    let compared = model.compared(app.service);
+    let columns = Columns::of(compared.map(|(_, comparison)| comparison));
     let mut workers: Vec<usize> = tick.pool.iter().map(|report| report.worker).collect();
     workers.sort_unstable();
     workers.dedup();
     let text = format!(
-        " {} {} of {} {}; {rule}{}",
+        " {} {} of {} {}{}",
         words::count(tick.pool.len() as u64),
-        plural("report", tick.pool.len()),
+        plural(subject(&tick.pool), tick.pool.len()),
         words::count(workers.len() as u64),
         plural("worker", workers.len()),
         if tick.pool.iter().any(|report| report.rank.is_some()) {
@@ -46,28 +40,20 @@ pub(super) fn draw(app: &mut App, canvas: &mut Canvas<'_>) {
         },
     );
     canvas.line(&Line::default().with(Ink::Plain, text));
+    if let Some((of_worker, comparison)) = compared {
+        let shared = comparison.shared.iter().map(|factor| {
+            let value = of_worker.shared.get(&factor.key).copied();
+            format!("; {} {}", factor.name, figure(factor, value))
+        });
+        let text = format!(" {}{}", comparison.formula, shared.collect::<String>());
+        canvas.line(&Line::default().with(Ink::Faint, text));
+    }
     canvas.line(&Line::default());
-    let name_columns = (canvas.width().saturating_sub(70)).clamp(16, 40);
-    let bar_columns = canvas
-        .width()
-        .saturating_sub(name_columns + 64)
-        .clamp(4, 40);
-    let head = Line::default()
-        .with(Ink::Faint, "   WORKER REPLICA")
-        .padded_to(10 + name_columns)
-        .ending_at(16 + name_columns, Ink::Faint, "RIF")
-        .ending_at(27 + name_columns + bar_columns, Ink::Faint, "LATENCY")
-        .ending_at(36 + name_columns + bar_columns, Ink::Faint, "AGE");
-    let last_ends = 36 + name_columns + bar_columns + last.columns();
-    canvas.line(&head.ending_at(last_ends, Ink::Faint, last.head()));
-    let highest = tick
-        .pool
-        .iter()
-        .map(|report| u64::from(report.rif))
-        .max()
-        .unwrap_or(0);
-    let mark = limit.map(|limit| u64::from(limit.median));
-    let end = bar::rif_scale(highest, mark);
+    let name_columns = (canvas.width().saturating_sub(columns.width() + 18)).clamp(16, 40);
+    let begin = 10 + name_columns;
+    canvas.line(&columns.head(Line::default().padded_to(begin), begin, 0));
+    let head = Line::default().with(Ink::Faint, "   WORKER REPLICA");
+    canvas.line(&columns.head(head.padded_to(begin), begin, 1));
     let room = canvas.height();
     let next = next_ones(&tick.pool);
     for report in tick.pool.iter().take(room) {
@@ -77,34 +63,12 @@ pub(super) fn draw(app: &mut App, canvas: &mut Canvas<'_>) {
         let line = Line::default()
             .with(Ink::Strong, format!(" {place}"))
             .ending_at(9, Ink::Faint, report.worker.to_string())
-            .with(Ink::Plain, format!(" {}", cut(name, name_columns)))
-            .ending_at(
-                16 + name_columns,
-                Ink::Plain,
-                words::count(report.rif.into()),
-            )
-            .with(Ink::Plain, " ");
-        let line = bar::marked(line, report.rif.into(), end, mark, bar_columns, Ink::First)
-            .ending_at(
-                27 + name_columns + bar_columns,
-                Ink::Plain,
-                latency_if_any(report.latency_us),
-            )
-            .ending_at(
-                36 + name_columns + bar_columns,
-                Ink::Faint,
-                age(report.age_ms),
-            )
-            .ending_at(last_ends, Ink::Plain, last.of_report(report));
-        canvas.line(&with_kind(
-            line.with(Ink::Plain, "  "),
-            report,
-            limit.is_some(),
-        ));
+            .with(Ink::Plain, format!(" {}", cut(name, name_columns)));
+        canvas.line(&columns.row(line, 10 + name_columns, report));
     }
 }
 
-/// The same, in a column beside the fleet.
+/// The same, in a column beside the fleet: what decides first, and what it is made of.
 pub(super) fn beside(app: &App, canvas: &mut Canvas<'_>) {
     let model = app.model();
     let tick = model.service(app.service);
@@ -112,13 +76,13 @@ pub(super) fn beside(app: &App, canvas: &mut Canvas<'_>) {
         return;
     };
     let pool = &tick.pool;
-    let score = model.score_name(app.service);
     let next = next_ones(pool);
-    let last = Last::of(score, pool);
-    let head = match last {
-        Last::Score(name) => format!("  what is compared: RIF, age, {name}"),
-        _ => "  the pool: what the next pick chooses from".to_owned(),
-    };
+    let comparison = model
+        .compared(app.service)
+        .map(|(_, comparison)| comparison);
+    let mut columns = Columns::of(comparison);
+    columns.keep_two(comparison);
+    let head = format!("  what is compared: {}", columns.names());
     canvas.line(&Line::default().with(Ink::Faint, head));
     for report in pool.iter().take(canvas.height()) {
         let place = mark_of(report, &next);
@@ -126,17 +90,12 @@ pub(super) fn beside(app: &App, canvas: &mut Canvas<'_>) {
         let name = row.map_or(UNKNOWN, |row| row.name);
         let line = Line::default()
             .with(Ink::Strong, format!(" {place}"))
-            .with(Ink::Plain, format!(" {}", cut(name, 16)))
-            .ending_at(23, Ink::Plain, words::count(report.rif.into()));
-        let line = if let Last::Score(_) = last {
-            line.ending_at(31, Ink::Faint, age(report.age_ms))
-                .ending_at(41, Ink::Plain, last.of_report(report))
-        } else {
-            line.ending_at(32, Ink::Plain, latency_if_any(report.latency_us))
-                .ending_at(39, Ink::Faint, age(report.age_ms))
-        };
-        let line = line.with(Ink::Plain, " ");
-        canvas.line(&with_kind(line, report, tick.rif_limit.is_some()));
+            .with(Ink::Plain, format!(" {}", cut(name, 16)));
+        let cells = columns.cells(report);
+        let line = (cells.iter().enumerate()).fold(line, |line, (place, cell)| {
+            line.ending_at(29 + 10 * place, Ink::Plain, cell.clone())
+        });
+        canvas.line(&line);
     }
 }
 
@@ -145,68 +104,135 @@ fn mark_of(report: &PooledReport, next: &[&PooledReport]) -> &'static str {
     if is_next { "▶" } else { " " }
 }
 
-/// What the last column has of reports.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Last<'n> {
-    /// What the policy compares, by this name.
-    Score(&'n str),
-    /// How often they may be used yet.
-    Uses,
-    /// There is no such column: their own figures are compared, as often as it takes.
-    Nothing,
+/// A column for each factor of a comparison. Where nothing is compared, what was reported.
+struct Columns<'c>(Vec<Column<'c>>);
+
+enum Column<'c> {
+    /// A factor.
+    Factor(&'c FactorFacts),
+    /// Requests in flight by the report.
+    Rif,
+    /// Latency by the report.
+    Latency,
+    /// Age of the report.
+    Age,
 }
 
-impl<'n> Last<'n> {
-    fn of(score: &'n str, pool: &[PooledReport]) -> Self {
-        if pool.iter().any(|report| report.score_us.is_some()) {
-            Self::Score(score)
-        } else if pool.iter().any(|report| report.uses_left.is_some()) {
-            Self::Uses
-        } else {
-            Self::Nothing
-        }
-    }
-
-    fn head(self) -> String {
-        match self {
-            Self::Score(name) => name.to_uppercase(),
-            Self::Uses => "USES LEFT".to_owned(),
-            Self::Nothing => String::new(),
-        }
-    }
-
-    /// How wide it is, with the gap before it.
-    fn columns(self) -> usize {
-        match self {
-            Self::Score(name) => name.len().max(8) + 2,
-            Self::Uses => 11,
-            Self::Nothing => 0,
-        }
-    }
-
-    fn of_report(self, report: &PooledReport) -> String {
-        let text = match self {
-            Self::Score(_) => report
-                .score_us
-                .map(|us| latency(u64::try_from(us).unwrap_or(0))),
-            Self::Uses => report.uses_left.map(|uses| words::count(uses.into())),
-            Self::Nothing => return String::new(),
+impl<'c> Columns<'c> {
+    fn of(comparison: Option<&'c ComparisonFacts>) -> Self {
+        let mut columns: Vec<_> = match comparison {
+            Some(comparison) => comparison.factors.iter().map(Column::Factor).collect(),
+            None => vec![Column::Rif, Column::Latency],
         };
-        text.unwrap_or_else(|| UNKNOWN.to_owned())
+        columns.push(Column::Age);
+        Self(columns)
+    }
+
+    /// The first factor, and the one that decides first.
+    fn keep_two(&mut self, comparison: Option<&ComparisonFacts>) {
+        let decisive = comparison.and_then(|it| it.order.first());
+        let is_decisive = |column: &Column<'_>| match (column, decisive) {
+            (Column::Factor(factor), Some(step)) => factor.key == step.by && factor.unit != "flag",
+            _ => false,
+        };
+        let place = self.0.iter().position(is_decisive).unwrap_or(1);
+        let mut number = 0..;
+        self.0
+            .retain(|_| number.next().is_some_and(|it| it == 0 || it == place));
+    }
+
+    fn names(&self) -> String {
+        let names: Vec<_> = self.0.iter().map(Column::name).collect();
+        names.join(", ")
+    }
+
+    fn width(&self) -> usize {
+        self.0.iter().map(Column::width).sum()
+    }
+
+    /// One of the two lines over the columns: their names take as little width as they can.
+    fn head(&self, line: Line, begin: usize, row: usize) -> Line {
+        let mut end = begin;
+        self.0.iter().fold(line, |line, column| {
+            end += column.width();
+            line.ending_at(end, Ink::Faint, column.heads()[row].to_uppercase())
+        })
+    }
+
+    fn row(&self, line: Line, begin: usize, report: &PooledReport) -> Line {
+        let mut end = begin;
+        let cells = self.0.iter().zip(self.cells(report));
+        let line = cells.fold(line, |line, (column, cell)| {
+            end += column.width();
+            line.ending_at(end, Ink::Plain, cell)
+        });
+        if report.local {
+            line.with(Ink::Faint, "  measured here")
+        } else {
+            line
+        }
+    }
+
+    fn cells(&self, report: &PooledReport) -> Vec<String> {
+        self.0.iter().map(|column| column.of(report)).collect()
     }
 }
 
-/// Whether it is hot, where there is a limit, and whose count it is.
-fn with_kind(line: Line, report: &PooledReport, is_limited: bool) -> Line {
-    let line = match (is_limited, report.hot) {
-        (false, _) => line,
-        (true, true) => line.with(Ink::Second, "hot"),
-        (true, false) => line.with(Ink::First, "cold"),
-    };
-    if report.local {
-        line.with(Ink::Faint, " own count")
+impl Column<'_> {
+    fn name(&self) -> &str {
+        match self {
+            Self::Factor(factor) => &factor.name,
+            Self::Rif => "requests in flight",
+            Self::Latency => "latency",
+            Self::Age => "age",
+        }
+    }
+
+    /// Its name on two lines, broken after the first word.
+    fn heads(&self) -> [&str; 2] {
+        self.name()
+            .split_once(' ')
+            .map_or(["", self.name()], |(first, rest)| [first, rest])
+    }
+
+    /// With the gap before it.
+    fn width(&self) -> usize {
+        let heads = self.heads().map(|head| head.chars().count());
+        heads[0].max(heads[1]).max(8) + 1
+    }
+
+    fn of(&self, report: &PooledReport) -> String {
+        match self {
+            Self::Factor(factor) => figure(factor, report.factors.get(&factor.key).copied()),
+            Self::Rif => words::count(report.rif.into()),
+            Self::Latency => latency_if_any(report.latency_us),
+            Self::Age => age(report.age_ms),
+        }
+    }
+}
+
+/// What the rows are about: reports, or, where no replica answers probes, replicas.
+fn subject(pool: &[PooledReport]) -> &'static str {
+    if pool.iter().all(|report| report.local) {
+        "replica"
     } else {
-        line
+        "report"
+    }
+}
+
+/// A factor's value with its unit.
+fn figure(factor: &FactorFacts, value: Option<f64>) -> String {
+    let Some(value) = value else {
+        return UNKNOWN.to_owned();
+    };
+    match factor.unit.as_str() {
+        "microseconds" => words::ms(value / 1e3),
+        "share" => format!("{:.0} %", value * 100.0),
+        "flag" => if value > 0.0 { "yes" } else { "no" }.to_owned(),
+        _ => {
+            let text = format!("{value:.2}");
+            text.trim_end_matches('0').trim_end_matches('.').to_owned()
+        }
     }
 }
 
@@ -218,11 +244,13 @@ fn next_ones(pool: &[PooledReport]) -> Vec<&PooledReport> {
     decide.flat_map(first_ones).collect()
 }
 
-/// Of one worker's reports, which come in the order of choice.
+/// Of one worker's reports, which come in the order of choice. Where several are as good as each
+/// other, chance draws one of them.
 fn first_ones(reports: &[PooledReport]) -> &[PooledReport] {
-    let score_us = reports[0].score_us;
-    let is_drawn = score_us.is_some() && !reports[0].next;
-    let equals = reports.iter().take_while(|it| it.score_us == score_us);
+    let is_drawn = !reports[0].next && !reports[0].factors.is_empty();
+    let equals = reports
+        .iter()
+        .take_while(|it| it.factors == reports[0].factors);
     &reports[..if is_drawn { equals.count() } else { 1 }]
 }
 
@@ -240,6 +268,7 @@ pub(super) fn limit_words(limit: RifLimit) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use slackwater_telemetry::comparison::StepFacts;
 
     fn report(worker: usize, rif: u32, rank: Option<u32>) -> PooledReport {
         PooledReport {
@@ -265,17 +294,18 @@ mod tests {
         assert_eq!(rifs(&next_ones(&pool)), [(0, 2), (1, 8)]);
     }
 
+    fn delay(mut report: PooledReport, us: f64) -> PooledReport {
+        report.factors = [("expected_delay_us".to_owned(), us)].into();
+        report
+    }
+
     #[test]
-    fn of_equal_scores_all_go_first_unless_the_policy_says_which() {
-        let scored = |worker, rif, rank, score_us| PooledReport {
-            score_us: Some(score_us),
-            ..report(worker, rif, Some(rank))
-        };
+    fn of_equals_all_go_first_unless_the_policy_says_which() {
         let mut pool = [
-            scored(0, 2, 0, 9_400),
-            scored(0, 3, 1, 9_400),
-            scored(0, 1, 2, 30_000),
-            scored(1, 2, 0, 5),
+            delay(report(0, 2, Some(0)), 9_400.0),
+            delay(report(0, 3, Some(1)), 9_400.0),
+            delay(report(0, 1, Some(2)), 30_000.0),
+            delay(report(1, 2, Some(0)), 5.0),
         ];
         assert_eq!(rifs(&next_ones(&pool)), [(0, 2), (0, 3), (1, 2)]);
         pool[0].next = true;
@@ -283,41 +313,40 @@ mod tests {
     }
 
     #[test]
-    fn the_last_column_has_what_the_policy_goes_by() {
-        let used = PooledReport {
-            uses_left: Some(3),
-            ..report(0, 1, None)
+    fn each_factor_has_a_column_and_what_is_not_known_a_dash() {
+        let factor = |key: &str, name: &str, unit: &str| FactorFacts {
+            key: key.to_owned(),
+            name: name.to_owned(),
+            unit: unit.to_owned(),
         };
-        let scored = PooledReport {
-            score_us: Some(9_400),
-            ..used
+        let comparison = ComparisonFacts {
+            factors: vec![
+                factor("in_flight", "requests in flight", "requests"),
+                factor("expected_delay_us", "expected delay", "microseconds"),
+            ],
+            order: vec![StepFacts {
+                by: "expected_delay_us".to_owned(),
+                ..StepFacts::default()
+            }],
+            ..ComparisonFacts::default()
         };
-        let plain = report(0, 1, None);
-        let last = |score, report: &PooledReport| {
-            let last = Last::of(score, core::slice::from_ref(report));
-            (last.head(), last.of_report(report))
-        };
-        let texts = |head: &str, text: &str| (head.to_owned(), text.to_owned());
-        let by_default = last("expected delay", &scored);
-        assert_eq!(by_default, texts("EXPECTED DELAY", "9.4 ms"));
-        assert_eq!(last("score", &scored), texts("SCORE", "9.4 ms"));
-        assert_eq!(last("score", &used), texts("USES LEFT", "3"));
-        assert_eq!(last("score", &plain), texts("", ""));
-        let unscored = Last::Score("score").of_report(&plain);
-        assert_eq!(unscored, UNKNOWN, "too few at this worker");
+        let mut columns = Columns::of(Some(&comparison));
+        let report = delay(report(0, 2, None), 9_400.0);
+        assert_eq!(columns.cells(&report), [UNKNOWN, "9.4 ms", "0 ms"]);
+        columns.keep_two(Some(&comparison));
+        assert_eq!(columns.names(), "requests in flight, expected delay");
+        assert_eq!(
+            Columns::of(None).names(),
+            "requests in flight, latency, age"
+        );
     }
 
     #[test]
-    fn nothing_is_cold_where_there_is_no_limit() {
-        let of = |is_limited, hot| {
-            let report = PooledReport {
-                hot,
-                ..report(0, 1, None)
-            };
-            let line = with_kind(Line::default(), &report, is_limited);
-            line.render(40, false).trim_end().to_owned()
-        };
-        assert_eq!([of(true, false), of(true, true)], ["cold", "hot"]);
-        assert_eq!(of(false, false), "");
+    fn what_this_worker_measures_itself_is_no_report() {
+        let mut one = report(0, 1, None);
+        let of = |report: &PooledReport| subject(core::slice::from_ref(report));
+        assert_eq!(of(&one), "report");
+        one.local = true;
+        assert_eq!(of(&one), "replica");
     }
 }

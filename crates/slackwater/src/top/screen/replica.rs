@@ -4,7 +4,7 @@ use super::super::app::App;
 use super::super::message::{Attempt, Decision, History};
 use super::super::model::Row;
 use super::super::words::{
-    UNKNOWN, age, carries, cost, full, latency, latency_if_any, percent, rate,
+    UNKNOWN, about_if_any, age, carries, cost, full, latency, latency_if_any, percent, rate,
 };
 use super::bar;
 use super::canvas::Canvas;
@@ -93,8 +93,8 @@ fn facts(app: &App, row: &Row<'_>, canvas: &mut Canvas<'_>) {
     let seen = format!(
         " seen from here: {} in flight; p50 {}, p99 {}",
         words::count(row.in_flight),
-        latency_if_any(row.p50_us),
-        latency_if_any(row.p99_us),
+        about_if_any(row.p50_us),
+        about_if_any(row.p99_us),
     );
     canvas.line(&Line::default().with(Ink::Plain, seen));
     let sent = format!(

@@ -1,6 +1,7 @@
 //! Who was compared, in which order, and who came second.
 
 use super::*;
+use crate::policy::Ranked;
 
 #[test]
 fn what_is_compared_is_what_decided() {
@@ -25,15 +26,12 @@ fn what_is_compared_is_what_decided() {
             is_drawn || candidates[0].replica == pick.ticket.replica(),
             "{policy}: {explanation:?}"
         );
-        let is_scored = |candidate: &Candidate| match (policy, candidate.score) {
-            ("peak_ewma" | "shortest_expected_delay", Some(Score::Nanoseconds(ns))) => ns > 0,
-            ("polled_power_of_d", Some(Score::Rif(_))) => true,
-            ("els", Some(Score::Weight(part))) => part > 0 && part < 1_000_000,
-            ("weighted_round_robin", Some(Score::Weight(weight))) => weight > 0,
-            (_, score) => score.is_none(),
-        };
+        let comparison = explanation.comparison().expect("they are compared");
         assert!(
-            candidates.iter().all(is_scored),
+            candidates.iter().all(|candidate| {
+                let mut values = (0..comparison.factors.len()).map(|it| candidate.values.at(it));
+                values.all(|value| value.is_some())
+            }),
             "{policy}: {explanation:?}"
         );
     }
@@ -56,7 +54,8 @@ fn the_pool_is_told_with_its_limit_uses_and_scores() {
         pool.sort_by_key(oldest_first);
         assert_eq!(told, pool, "{policy}");
         for candidate in explanation.candidates() {
-            assert_eq!(candidate.score.is_some(), is_scored, "{policy}");
+            let score = value(&explanation, candidate, "score_us");
+            assert_eq!(score.is_some(), is_scored, "{policy}");
         }
         let best = explanation.candidates()[0].replica;
         assert_eq!(best, pick.ticket.replica(), "{policy}");
@@ -79,7 +78,6 @@ fn the_order_that_is_seen_before_a_choice_is_that_of_the_choice() {
         rig.with_capacity = true;
         rig.without_latency = alloc::vec![rig.replicas[1], rig.replicas[4]];
         rig.warm();
-        let is_scored = !matches!(policy, "prequal" | "rif_then_latency");
         let mut foreseen = 0;
         // More and more have some of this client's queries, and their reports are of another age
         // each time.
@@ -96,19 +94,17 @@ fn the_order_that_is_seen_before_a_choice_is_that_of_the_choice() {
                 (candidate.place, older)
             });
             let candidates = candidates.into_iter();
-            let ordered: Vec<_> = candidates.map(|it| (it.replica, it.score)).collect();
+            let ordered: Vec<_> = candidates
+                .map(
+                    |Candidate {
+                         replica, values, ..
+                     }| Ranked { replica, values },
+                )
+                .collect();
             assert_eq!(seen.order, ordered, "{policy}, {replicas}, {round}");
-            let told = ordered.iter();
-            let told: Vec<_> = told.filter_map(|&(it, score)| Some((it, score?))).collect();
-            assert_eq!(!told.is_empty(), is_scored, "{policy}, {replicas}, {round}");
+            assert_eq!(seen.comparison, explanation.comparison(), "{policy}");
+            assert_eq!(seen.shared, explanation.shared(), "{policy}");
             assert!(replicas == 6 || ordered.len() < seen.pool.len(), "{round}");
-            let nanoseconds = |&(_, score): &(ReplicaId, Score)| match score {
-                Score::Nanoseconds(ns) => ns,
-                other => panic!("{policy}: {other:?}"),
-            };
-            let chosen = told.iter().find(|(it, _)| *it == pick.ticket.replica());
-            let lowest = told.iter().map(nanoseconds).min();
-            assert_eq!(chosen.map(nanoseconds), lowest, "{policy}, {round}");
             if let Some(next) = seen.next {
                 assert_eq!(next, pick.ticket.replica(), "{policy}, {round}");
                 foreseen += 1;
@@ -158,7 +154,8 @@ fn what_a_candidate_can_carry_is_told_where_the_policy_goes_by_it() {
             let is_known = with_capacity && policy == "capacity";
             let expected = if is_known { reported } else { (None, None) };
             assert_eq!(told, expected, "{policy}");
-            assert_eq!(candidate.score.is_some(), is_known, "{policy}");
+            let in_use = value(&explanation, candidate, "in_use");
+            assert_eq!(in_use.is_some(), is_known, "{policy}");
         }
     }
 }
@@ -207,10 +204,8 @@ fn of_many_candidates_the_best_are_told_and_the_chosen_one() {
         for _ in 0..50 {
             let (pick, explanation) = rig.explained(Query::first());
             let chosen = candidate(&explanation, pick.ticket.replica());
-            let Some(Score::Weight(weight)) = chosen.score else {
-                panic!("{policy}: {chosen:?}")
-            };
-            assert!(weight > 0, "{policy}");
+            let key = if policy == "els" { "chance" } else { "weight" };
+            assert!(value(&explanation, chosen, key) > Some(0), "{policy}");
         }
     }
 }
@@ -279,15 +274,16 @@ fn the_weights_are_those_by_which_one_was_drawn() {
     rig.serve(0, Outcome::Success, 150);
     rig.serve(1, Outcome::Success, 150);
     rig.serve(2, Outcome::Failed, 150);
-    let weights = |explanation: &Explanation| -> Vec<_> {
-        let candidates = explanation.candidates().iter();
-        candidates.filter_map(|it| it.score).collect()
+    let chance = |told: &Explanation, replica| {
+        let candidate = candidate(told, replica);
+        ["excluded", "chance"].map(|key| value(told, candidate, key))
     };
     let (_, all) = rig.explained(Query::first());
-    let excluded = candidate(&all, rig.replicas[2]);
-    assert_eq!(excluded.score, Some(Score::Weight(0)), "it fails always");
+    let excluded = chance(&all, rig.replicas[2]);
+    assert_eq!(excluded, [Some(1), Some(0)], "it fails always");
     let others = [rig.replicas[0], rig.replicas[1]];
     let (pick, alone) = rig.explained(Query::retry(&others));
     assert_eq!(pick.ticket.replica(), rig.replicas[2]);
-    assert_eq!(weights(&alone), [Score::Weight(1_000_000)]);
+    let whole = 1023_u64 << 52; // 1 as a floating-point number
+    assert_eq!(chance(&alone, rig.replicas[2]), [Some(0), Some(whole)]);
 }

@@ -77,7 +77,11 @@ fn while_nobody_has_reported_ones_own_queries_decide_and_are_told_to() {
     let (pick, told) = rig.explained(Query::first());
     assert_eq!(pick.reason, PickReason::LeastLoaded);
     assert_eq!(told.rule(), Some(PickReason::LeastLoaded));
-    assert!(told.candidates().iter().all(|it| it.score.is_none()));
+    let of_own = told
+        .candidates()
+        .iter()
+        .map(|it| value(&told, it, "in_flight"));
+    assert!(of_own.eq([Some(0), Some(0)]));
     rig.answer_probes();
     let (pick, _) = rig.explained(Query::first());
     assert_eq!(pick.reason, PickReason::LowestRif);

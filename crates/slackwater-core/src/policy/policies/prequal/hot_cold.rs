@@ -5,7 +5,8 @@
 //! and then latency. "Worst" is the reverse of this very order, so that choice and removal cannot
 //! disagree.
 
-use crate::policy::pooled::PoolRule;
+use crate::policy::comparison::{Comparison, Equals, Factor, Step, Values};
+use crate::policy::pooled::{PoolMoment, PoolRule};
 use crate::policy::probed::Client;
 use crate::policy::probed::rank::{Load, Order, Place};
 use crate::policy::query::PickReason;
@@ -32,6 +33,62 @@ impl PoolRule for HotCold {
     fn reason(&self, first: u64) -> PickReason {
         reason(first)
     }
+
+    fn comparison(&self, rif_limit: Option<Rif>) -> (&'static Comparison, Values) {
+        (&COMPARISON, shared(rif_limit))
+    }
+
+    fn values(&self, moment: PoolMoment<'_>, _replica: ReplicaId, load: Load) -> Values {
+        values(load, unscaled(moment.rif_limit))
+    }
+}
+
+/// How the rule compares.
+pub(in crate::policy) const COMPARISON: Comparison = Comparison {
+    name: "hot_cold",
+    formula: "hot = requests in flight ≥ RIF limit; cold before hot, the cold by latency, the hot \
+              by requests in flight",
+    shared: &[Factor::requests("rif_limit", "RIF limit", 1)],
+    factors: &[
+        Factor::requests("in_flight", "requests in flight", 1),
+        LATENCY,
+        IS_HOT,
+    ],
+    order: &[
+        Step::lowest("hot"),
+        Step {
+            unless: Some("hot"),
+            ..Step::lowest("latency_us")
+        },
+        Step::lowest("in_flight"),
+        Step::lowest("latency_us"),
+    ],
+    equals: Equals::Draw,
+};
+
+/// The same where replicas scale what they report.
+pub(super) const SCALED: Comparison = Comparison {
+    name: "hot_cold_scaled",
+    factors: &[
+        Factor::requests("in_flight", "requests in flight, scaled", 1_024),
+        LATENCY,
+        IS_HOT,
+    ],
+    ..COMPARISON
+};
+
+const LATENCY: Factor = Factor::time("latency_us", "latency", 1_000);
+const IS_HOT: Factor = Factor::flag("hot", "hot");
+
+/// What all have in common.
+pub(in crate::policy) fn shared(rif_limit: Option<Rif>) -> Values {
+    rif_limit.map_or(Values::NONE, |limit| Values::of([limit.count().into()]))
+}
+
+/// What is compared of a report.
+pub(in crate::policy) fn values(load: Load, limit: Option<u64>) -> Values {
+    let hot = is_hot(place(load, limit).first);
+    Values::of([load.rif, load.latency_ns, hot.into()])
 }
 
 const SIGNAL_MAX: u64 = (1 << 56) - 1;

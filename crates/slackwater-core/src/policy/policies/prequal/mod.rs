@@ -23,6 +23,7 @@ pub use config::{PrequalConfig, PrequalSettings};
 pub use hot_cold::HotCold;
 pub use sync::PrequalSync;
 
+use crate::policy::comparison::CHANCE;
 use crate::policy::entry::{PolicyEntry, Reports};
 use crate::policy::pooled::Pooled;
 use crate::policy::probed::Probed;
@@ -32,6 +33,7 @@ use alloc::boxed::Box;
 pub(super) const ENTRY: PolicyEntry = PolicyEntry {
     sections: &["prequal"],
     reports: Reports::Pool,
+    comparisons: &[&hot_cold::COMPARISON, &CHANCE],
     has_rif_quantile: true,
     ..PolicyEntry::new(
         "prequal",
@@ -45,6 +47,7 @@ pub(super) const ENTRY: PolicyEntry = PolicyEntry {
 pub(super) const SYNC_ENTRY: PolicyEntry = PolicyEntry {
     sections: &["prequal"],
     reports: Reports::Round,
+    comparisons: &[&hot_cold::SCALED, &CHANCE],
     has_rif_quantile: true,
     ..PolicyEntry::new(
         "prequal_sync",

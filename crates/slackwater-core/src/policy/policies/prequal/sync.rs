@@ -12,7 +12,7 @@
 use crate::draw::{Draw, below};
 use crate::policy::Policy;
 use crate::policy::event::Event;
-use crate::policy::explanation::{Candidate, Explanation};
+use crate::policy::explanation::{Candidate, Explanation, NotedDraws};
 use crate::policy::fleet::Fleet;
 use crate::policy::observe::{Counters, Snapshot};
 use crate::policy::outcome::Outcome;
@@ -60,11 +60,25 @@ impl PrequalSync {
     }
 
     /// Chance, where probing has nothing to say. `[S2]`
-    fn fall_back(&mut self, now: Instant, query: Query<'_>, draw: &mut dyn Draw) -> Option<Pick> {
-        let Some(replica) = self.fleet.random(query, draw) else {
+    fn fall_back(
+        &mut self,
+        now: Instant,
+        query: Query<'_>,
+        draw: &mut dyn Draw,
+        mut explanation: Option<&mut Explanation>,
+    ) -> Option<Pick> {
+        let replica = match &mut explanation {
+            None => self.fleet.random(query, draw),
+            Some(explanation) => self.fleet.random_explained(query, draw, explanation),
+        };
+        let Some(replica) = replica else {
             self.counters.no_replica += 1;
             return None;
         };
+        if let Some(explanation) = explanation {
+            let chosen = Candidate::new(replica, None, self.fleet.in_flight(replica));
+            explanation.choose(chosen, PickReason::Random, None);
+        }
         let reason = self.fleet.reason_for(replica, PickReason::Fallback);
         Some(self.picked(now, replica, reason))
     }
@@ -99,20 +113,22 @@ impl PrequalSync {
         }
     }
 
-    /// The answers to a round, as they are reported: what they are scaled by is the query's own
-    /// affair.
+    /// The answers to a round, as they are reported. What is compared of them is scaled.
     fn explain(&self, round: &ProbeRound, explanation: &mut Explanation) {
         self.fleet.explain(explanation);
         let rif_limit = self.reported.limit(self.config.rif_limit_quantile);
         let scaled_limit = rif_limit.map(|rif| scaled_rif(rif, LoadScale::ONE));
+        explanation.compare(&hot_cold::SCALED, hot_cold::shared(rif_limit));
         let is_usable = |answer: &RoundAnswer| self.fleet.is_available(answer.replica);
         let stand_in_ns = stand_in_ns(round.answers().filter(is_usable));
         for answer in round.answers() {
-            let place = hot_cold::place(scaled_load(&answer, stand_in_ns), scaled_limit);
+            let load = scaled_load(&answer, stand_in_ns);
+            let place = hot_cold::place(load, scaled_limit);
             let report = answer.view(hot_cold::is_hot(place.first));
             let avoided = !is_usable(&answer);
             explanation.consider(Candidate {
                 avoided,
+                values: hot_cold::values(load, scaled_limit),
                 place: (place.first, place.second),
                 ..self.candidate(report)
             });
@@ -171,12 +187,13 @@ impl PrequalSync {
             .answers()
             .filter(|answer| self.fleet.is_available(answer.replica));
         let probing = now.saturating_since(round.started_at);
-        let Some(chosen) = self.best(usable, draw) else {
-            let pick = self.fall_back(now, query, draw)?;
-            explain_chance(&pick, explanation);
+        let mut draws = NotedDraws::new(draw);
+        let Some(chosen) = self.best(usable, &mut draws) else {
+            let pick = self.fall_back(now, query, draw, explanation)?;
             return Some(Pick { probing, ..pick });
         };
         if let Some(explanation) = explanation {
+            explanation.note_draw(draws.last);
             let candidate = self.candidate(chosen.report);
             explanation.choose(candidate, chosen.reason, chosen.runner_up);
         }
@@ -241,14 +258,6 @@ fn draw_targets(
     into.retain(|&replica| query.allows(replica));
     // Any of those left over may go: their order is random.
     into.truncate(count);
-}
-
-/// It was chosen by chance: nobody was compared.
-fn explain_chance(pick: &Pick, explanation: Option<&mut Explanation>) {
-    if let Some(explanation) = explanation {
-        let chosen = Candidate::new(pick.ticket.replica(), None, 0);
-        explanation.choose(chosen, PickReason::Random, None);
-    }
 }
 
 /// What is compared of an answer.
@@ -333,13 +342,8 @@ impl Policy for PrequalSync {
             &mut self.targets,
         );
         if self.targets.len() < 2 {
-            return match self.fall_back(now, query, draw) {
-                Some(pick) => {
-                    explain_chance(&pick, explanation);
-                    Decision::Pick(pick)
-                }
-                None => Decision::NoReplica,
-            };
+            let pick = self.fall_back(now, query, draw, explanation);
+            return pick.map_or(Decision::NoReplica, Decision::Pick);
         }
         let scout = if panic { None } else { self.scout(query, draw) };
         self.counters.probes_sent += self.targets.len() as u64 + u64::from(scout.is_some());
