@@ -3,9 +3,9 @@
 //! A line counts if a token begins or ends on it: blank lines, comments and tests do not.
 
 use super::tree::Source;
+use core::fmt::Write as _;
 use proc_macro2::TokenTree;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
 
 /// The largest share of all production lines that one crate may hold, in percent.
 const SHARE_MAX: usize = 20;

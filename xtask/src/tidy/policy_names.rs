@@ -15,9 +15,11 @@ pub(super) const ABOUT: &str = "How often each file outside the core names a pol
 /// a type that is named by them comes from `policy::`, such as `policy::LinearSettings`.
 const ORDINARY: &[&str] = &["capacity", "linear", "random"];
 
-/// Where policies are named on purpose: the core, and experiments, which compare policies by name.
+/// Where policies are named on purpose: the core; what other proxies call them; and experiments,
+/// which compare policies by name.
 const FREE: &[&str] = &[
     "crates/slackwater-core/",
+    "crates/slackwater-config/src/sections/policies/foreign_names.rs",
     "crates/slackwater-sim/src/figure/",
     "fuzz/",
     "xtask/",
@@ -107,14 +109,14 @@ fn ordinary_types(tokens: &[TokenTree], names: &[String], note: &mut impl FnMut(
             };
             let is_type = plain(ident).starts_with(char::is_uppercase);
             let own = words(&plain(ident));
-            let named = |name: &&String| is_ordinary(name) && own.first() == Some(*name);
-            if let Some(name) = names.iter().find(named).filter(|_| is_type) {
+            let begins = |name: &&String| is_ordinary(name) && own.first() == Some(*name);
+            if let Some(name) = names.iter().find(begins).filter(|_| is_type) {
                 note(name, line(token));
             }
         };
         match tokens.get(at + 3) {
             Some(TokenTree::Group(group)) => {
-                group.stream().into_iter().for_each(|it| note_one(&it))
+                group.stream().into_iter().for_each(|it| note_one(&it));
             }
             Some(token) => note_one(token),
             None => {}

@@ -196,7 +196,8 @@ async fn whole(answer: Response<Incoming>, bytes_max: usize) -> Result<Bytes, Fa
     Ok(body.to_bytes())
 }
 
-#[cfg(all(test, feature = "top"))]
+#[cfg(test)]
+#[cfg(feature = "top")]
 mod tests {
     use super::super::{Stream, address, json};
     use super::*;
