@@ -81,7 +81,7 @@ impl Seen {
     }
 
     /// Octets come out.
-    fn hear(&mut self, octets: &[u8]) {
+    fn see(&mut self, octets: &[u8]) {
         self.unread.extend(octets);
         if self.is_client && self.unread.starts_with(PREFACE) {
             self.unread.drain(..PREFACE.len());
@@ -122,7 +122,7 @@ fn drain(connection: &mut Connection, most: usize, seen: &mut Seen) {
         let octets: Vec<u8> =
             (parts[..count].iter().flat_map(|part| part.iter().copied())).collect();
         let octets = &octets[..octets.len().min(left)];
-        seen.hear(octets);
+        seen.see(octets);
         let length = octets.len();
         connection.written(length);
         left -= length;

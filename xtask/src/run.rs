@@ -25,6 +25,10 @@ const STEPS: &[(&str, &[(&str, &str)])] = &[
         &[],
     ),
     (
+        "test --package slackwater --no-default-features --test slim --quiet",
+        &[],
+    ),
+    (
         "run --package slackwater-proxy --example embedded --quiet",
         &[],
     ),

@@ -46,7 +46,7 @@ impl Hub {
     }
 
     /// Whether anybody listens.
-    pub(crate) fn is_heard(&self) -> bool {
+    pub(crate) fn has_readers(&self) -> bool {
         let mut readers = self.lock();
         readers.as_mut().is_some_and(|readers| {
             readers.retain(|reader| !reader.messages.is_closed());
@@ -112,7 +112,7 @@ mod tests {
     #[test]
     fn everybody_gets_everything_and_the_one_who_does_not_read_is_cut_off() {
         let hub = Hub::new(2);
-        assert!(!hub.is_heard());
+        assert!(!hub.has_readers());
         let [slow_cut, quick_cut] = [(); 2].map(|()| CancellationToken::new());
         let _slow = hub.listen([text("a")], slow_cut.clone()).expect("room");
         let mut quick = hub.listen([text("a")], quick_cut.clone()).expect("room");
@@ -132,9 +132,9 @@ mod tests {
     fn those_who_leave_make_room_and_the_end_is_an_end_for_all() {
         let hub = Hub::new(1);
         let left = hub.listen([], CancellationToken::new()).expect("room");
-        assert!(hub.is_heard());
+        assert!(hub.has_readers());
         drop(left);
-        assert!(!hub.is_heard());
+        assert!(!hub.has_readers());
         let cut = CancellationToken::new();
         let mut events = hub.listen([], cut.clone()).expect("room");
         hub.send(&text("last"));
@@ -143,6 +143,6 @@ mod tests {
         assert!(events.0.is_closed() && !cut.is_cancelled());
         assert!(hub.listen([], CancellationToken::new()).is_none());
         hub.send(&text("to nobody"));
-        assert!(!hub.is_heard());
+        assert!(!hub.has_readers());
     }
 }

@@ -1,6 +1,6 @@
 //! The status as metrics, in the text format of Prometheus or of `OpenMetrics`.
 //!
-//! Each metric is defined once, as a [`Family`](registry::Family): its name, type, labels, what it
+//! Each metric is defined once, as a [`Family`](family::Family): its name, type, labels, what it
 //! means, and where its samples come from. All of them are the [registry](families), from which
 //! `docs/reference/metrics.md` is made, too. Everything is read from one moment's facts, so that
 //! `/metrics` and `/status` never disagree.
@@ -8,8 +8,11 @@
 //! Names are stable, carry their unit, and end in `_total` where they only rise. Labels are
 //! bounded: services of the configuration, so many replicas, workers, and fixed lists of reasons.
 
+mod family;
 mod folding;
+mod metric;
 mod own;
+mod own_process;
 mod policy;
 mod process;
 mod registry;
@@ -30,24 +33,24 @@ use std::sync::{Mutex, PoisonError};
 
 pub(super) use folding::Folding;
 pub(super) use registry::families;
-#[cfg(test)]
-pub(super) use registry::{Family, Kind, SUBJECTS};
 pub(super) use scrape::Scrape;
 pub(super) use text::Format;
+#[cfg(test)]
+pub(super) use {family::Family, metric::Kind, registry::SUBJECTS};
 
 /// Answers for metrics.
 #[derive(Debug)]
 pub(super) struct Metrics {
     folding: Mutex<Folding>,
     /// That there are more has been said.
-    is_told: AtomicBool,
+    is_logged: AtomicBool,
 }
 
 impl Default for Metrics {
     fn default() -> Self {
         Self {
             folding: Mutex::new(Folding::new(1_000)),
-            is_told: AtomicBool::new(false),
+            is_logged: AtomicBool::new(false),
         }
     }
 }
@@ -65,7 +68,7 @@ impl Metrics {
         let mut folding = self.folding.lock().unwrap_or_else(PoisonError::into_inner);
         let scrape = Scrape::new(facts, status, &mut folding);
         drop(folding);
-        if scrape.folded() > 0 && !self.is_told.swap(true, Relaxed) {
+        if scrape.folded() > 0 && !self.is_logged.swap(true, Relaxed) {
             tracing::warn!(
                 replicas = scrape.folded(),
                 "replicas beyond admin.metrics_replicas_max have no series of their own in the metrics"
@@ -83,7 +86,7 @@ impl Metrics {
 pub(super) fn render(scrape: &Scrape<'_>, format: Format) -> String {
     let mut text = String::new();
     for family in families() {
-        text::write_family(&mut text, format, family, scrape);
+        family::write_family(&mut text, format, family, scrape);
     }
     text::end(&mut text, format);
     text

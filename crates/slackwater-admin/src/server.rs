@@ -67,7 +67,7 @@ pub struct AdminServer {
 
 /// What the server's own paths tell of.
 #[derive(Clone)]
-struct Told {
+struct OwnPaths {
     source: Arc<dyn StatusSource>,
     lifecycle: Lifecycle,
     started_at: Instant,
@@ -115,7 +115,7 @@ impl AdminServer {
             connections_max.div_ceil(2),
             extra,
         );
-        let told = Told {
+        let told = OwnPaths {
             source,
             lifecycle,
             started_at: Instant::now(),
@@ -130,7 +130,7 @@ impl AdminServer {
         .with_own_paths(&told)
     }
 
-    fn with_own_paths(self, told: &Told) -> Self {
+    fn with_own_paths(self, told: &OwnPaths) -> Self {
         let (status, metrics, ready) = (told.clone(), told.clone(), told.clone());
         let (events, history) = (Arc::clone(&self.live), Arc::clone(&self.live));
         let live = Arc::clone(&self.live);
@@ -402,7 +402,7 @@ fn wants_to_be_kept(headers: &HeaderMap) -> bool {
         .any(|option| option.trim().eq_ignore_ascii_case("keep-alive"))
 }
 
-impl Told {
+impl OwnPaths {
     fn status(&self, answer: impl FnOnce(&Facts, &Status) -> Reply) -> Reply {
         let facts = self.source.facts();
         let uptime = self.started_at.elapsed();

@@ -5,10 +5,6 @@
 
 #![expect(clippy::expect_used, reason = "tests and their helpers")]
 
-#[path = "../../slackwater-core/tests/support/counting_allocator.rs"]
-mod counting_allocator;
-
-use counting_allocator::calls_of;
 use http::header::{HeaderMap, HeaderName};
 use http::uri::{Authority, Uri};
 use http::{HeaderValue, Method, StatusCode};
@@ -16,6 +12,7 @@ use slackwater_config::routes::{
     Action, Conditions, FixedResponse, Found, Head, HeaderChanges, HeaderRule, HeaderTest,
     HostRule, PathRule, Route, Router,
 };
+use slackwater_counting_allocator::calls_of;
 
 fn answered(status: u16, when: Conditions) -> Route {
     Route {

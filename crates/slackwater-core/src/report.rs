@@ -5,9 +5,13 @@
 //! adapters' business (`docs/reference/probe-protocol.md`).
 
 use crate::draw::{Draw, below};
+use crate::replica::ReplicaId;
 use core::fmt;
 use core::num::NonZeroU32;
 use core::time::Duration;
+
+/// Where a replica answers probes over HTTP, by default.
+pub const PROBE_PATH: &str = "/prequal/probe";
 
 /// Requests in flight: queries that a replica has received and not yet finished.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -95,6 +99,25 @@ pub struct LoadReport {
     pub capacity_millirif: Option<u32>,
     /// CPU time for each query.
     pub cost: Option<Duration>,
+}
+
+/// The last load that a replica has reported, as those see it who look at a fleet from outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reported {
+    /// Which replica, or which part of one. What it reports is of the whole.
+    pub replica: ReplicaId,
+    /// Requests in flight.
+    pub rif: Rif,
+    /// Estimated latency; `None`: it does not know. After a report that came with a response, and
+    /// said nothing of it, what it last said.
+    pub latency: Option<Duration>,
+    /// What it can carry, in thousandths of a request in flight; `None`: it does not say. Otherwise
+    /// as `latency`.
+    pub capacity_millirif: Option<u32>,
+    /// What a query costs there: CPU time, or the latency that stands for it; as above.
+    pub cost: Option<Duration>,
+    /// Time since it came.
+    pub age: Duration,
 }
 
 impl LoadReport {

@@ -37,8 +37,13 @@
 
 #![forbid(unsafe_code)]
 
+use http::HeaderName;
+
 pub mod content_length;
 pub mod http1;
 pub mod http2;
 pub mod interim_count;
 pub mod proxy_protocol;
+
+/// Where gRPC says how a call ended: in the trailers, or in a head without a body.
+pub const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");

@@ -50,10 +50,6 @@ pub mod traces;
 pub mod watchdog;
 pub mod worker_threads;
 
-#[cfg(test)]
-#[path = "../../slackwater-core/tests/support/counting_allocator.rs"]
-mod counting_allocator;
-
 pub use service::orders;
 pub use serving::{
     OpenSockets, OpenedAnew, Outside, Proxy, Reloaded, ServiceParts, Workers, find, lists,

@@ -4,10 +4,7 @@
 
 #![cfg(target_os = "linux")]
 
-#[path = "../../slackwater-core/tests/support/counting_allocator.rs"]
-mod counting_allocator;
-
-use counting_allocator::calls_of;
+use slackwater_counting_allocator::calls_of;
 use slackwater_signals::{Source, Target, Threads};
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;

@@ -381,6 +381,7 @@ mod tests {
             ..ReloadFacts::default()
         });
         let certificate = |expires_s| CertificateFacts {
+            names: Vec::new(),
             purpose: "listener web".to_owned(),
             file: "web.pem".to_owned(),
             expires_s: Some(expires_s),

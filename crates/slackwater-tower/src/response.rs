@@ -13,7 +13,7 @@ use http_body::{Body, Frame};
 use slackwater_core::policy::Outcome;
 
 /// Where gRPC says how a call ended: in the trailers, or in a head without a body.
-pub const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
+const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 const GRPC_RETRY_PUSHBACK_MS: HeaderName = HeaderName::from_static("grpc-retry-pushback-ms");
 
 /// Whether these are the fields of a gRPC call or of an answer to one, by their `content-type`.

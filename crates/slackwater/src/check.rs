@@ -11,7 +11,9 @@ use crate::output::print;
 #[cfg(feature = "sim")]
 use crate::sim;
 use slackwater_config::Fault;
-use slackwater_config::toml_reader::{Mistake, Mistakes, Place, Source};
+#[cfg(feature = "sim")]
+use slackwater_config::toml_reader::{Mistake, Place};
+use slackwater_config::toml_reader::{Mistakes, Source};
 use slackwater_config::{
     FleetSource, LoadedFile, ServiceConfig, Variables, agent_json_schema, json_schema,
     read_fleet_file,
@@ -74,12 +76,12 @@ pub(crate) fn run(args: Args) -> Result<(), Fault> {
     let mut mistakes = 0;
     let mut files_bad = 0;
     for file in &files {
-        match told_of(file, show) {
+        match summary_of(file, show) {
             Ok(text) => print(&text)?,
             Err(found) => {
                 mistakes += found.count();
                 files_bad += 1;
-                tell(&format!("{found}\n"));
+                print_error(&format!("{found}\n"));
             }
         }
     }
@@ -95,7 +97,7 @@ pub(crate) fn run(args: Args) -> Result<(), Fault> {
 }
 
 /// What to say of a file that is in order; remarks are told on the way.
-fn told_of(file: &Path, show: bool) -> Result<String, Mistakes> {
+fn summary_of(file: &Path, show: bool) -> Result<String, Mistakes> {
     let source = Source::read(file).map_err(|mistake| Mistakes::new(vec![mistake]))?;
     let summed_up = |summary: String| format!("{}: ok\n{summary}", file.display());
     #[cfg(feature = "sim")]
@@ -114,7 +116,7 @@ fn told_of(file: &Path, show: bool) -> Result<String, Mistakes> {
     let loaded = LoadedFile::of(&source, Variables::of_process())?;
     let fleets = read_fleets(&loaded)?;
     for remark in loaded.remarks() {
-        tell(&format!("{remark:#}\n"));
+        print_error(&format!("{remark:#}\n"));
     }
     Ok(if show {
         loaded.to_toml()
@@ -127,7 +129,7 @@ const fn plural(count: usize) -> &'static str {
     if count == 1 { "" } else { "s" }
 }
 
-fn tell(text: &str) {
+fn print_error(text: &str) {
     let _ = std::io::stderr().write_all(text.as_bytes());
 }
 

@@ -1,15 +1,6 @@
 //! The command `slackwater`: parses the command line, runs one sub-command, maps its end to an exit
 //! code.
 
-#![cfg_attr(
-    not(all(feature = "demo", feature = "sim", feature = "top")),
-    allow(
-        dead_code,
-        unused_imports,
-        reason = "helpers of sub-commands that this build leaves out"
-    )
-)]
-
 mod admin_client;
 mod admin_command;
 mod agent;

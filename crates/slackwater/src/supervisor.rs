@@ -11,7 +11,7 @@ use slackwater_proxy::watchdog::Watchdog;
 
 /// Requests are taken.
 pub(crate) fn ready(status: &str) {
-    tell(&[NotifyState::Ready, NotifyState::Status(status)]);
+    notify(&[NotifyState::Ready, NotifyState::Status(status)]);
 }
 
 /// The configuration is read again. Until the next [`ready`], whoever has asked for that waits.
@@ -19,23 +19,23 @@ pub(crate) fn reloading() {
     // A supervisor takes it for the answer to its own signal only with the time on it
     // (`Type=notify-reload`).
     match NotifyState::monotonic_usec_now() {
-        Ok(now) => tell(&[NotifyState::Reloading, now]),
-        Err(_) => tell(&[NotifyState::Reloading]),
+        Ok(now) => notify(&[NotifyState::Reloading, now]),
+        Err(_) => notify(&[NotifyState::Reloading]),
     }
 }
 
 /// What runs is finished, nothing new is taken.
 pub(crate) fn stopping(status: &str) {
-    tell(&[NotifyState::Stopping, NotifyState::Status(status)]);
+    notify(&[NotifyState::Stopping, NotifyState::Status(status)]);
 }
 
 /// Another process carries requests from now on. The watchdog's time begins anew with that, for
 /// until now it did not listen to that process.
 pub(crate) fn succeeded_by(process: u32) {
-    tell(&[NotifyState::MainPid(process), NotifyState::Watchdog]);
+    notify(&[NotifyState::MainPid(process), NotifyState::Watchdog]);
 }
 
-fn tell(state: &[NotifyState<'_>]) {
+fn notify(state: &[NotifyState<'_>]) {
     // Whoever supervises has a deadline of its own for what it does not hear.
     if let Err(error) = sd_notify::notify(state) {
         tracing::warn!(%error, "the supervisor at NOTIFY_SOCKET cannot be told of our state");
@@ -57,7 +57,7 @@ pub(crate) async fn watch(watchdog: Watchdog) {
         tokio::time::sleep(period).await;
         let stopped = watchdog.stopped();
         if stopped == 0 {
-            tell(&[NotifyState::Watchdog]);
+            notify(&[NotifyState::Watchdog]);
         } else {
             tracing::error!(
                 workers = stopped,

@@ -1,7 +1,7 @@
 //! The proxies under attack: Slackwater, and beside it nginx and `HAProxy`, each with as many
 //! workers before the same replicas.
 
-use super::site::Setup;
+use super::setup::{Protocol, Setup};
 use core::fmt::Write as _;
 use core::net::SocketAddr;
 
@@ -23,13 +23,6 @@ impl Contender {
             Self::Haproxy => "haproxy",
         }
     }
-}
-
-/// What replicas are spoken to by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Protocol {
-    Http1,
-    H2c,
 }
 
 /// Where a proxy listens.

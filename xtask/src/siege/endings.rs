@@ -3,9 +3,10 @@
 //! Node's HTTP/2 gives up with `RST_STREAM(NO_ERROR)`, in requests and in responses, so the code
 //! says nothing: without `END_STREAM` a message is cut off.
 
-use super::contenders::Protocol;
 use super::scores::{Score, Scores};
-use super::site::{Servers, Setup, Site};
+use super::setup::Protocol;
+use super::setup::Setup;
+use super::site::{Servers, Site};
 use super::wire::{frames, http1, http2};
 use crate::loopback::processes::wait_for;
 use core::net::SocketAddr;

@@ -1,12 +1,13 @@
 //! The long form: attacks of every kind, again and again with new seeds, on one process, while
 //! innocents keep running.
 
-use super::contenders::Protocol;
 use super::floods::{self, FLOODS};
 use super::innocents::{Innocents, Tally};
 use super::meters::mib;
 use super::scores::{Score, Scores};
-use super::site::{Held, Proxy, Setup, Site};
+use super::setup::Protocol;
+use super::setup::Setup;
+use super::site::{Held, Proxy, Site};
 use super::{fuzz, isolation, smuggling};
 use crate::output::say;
 use core::net::SocketAddr;

@@ -5,7 +5,9 @@ use super::innocents::{Innocents, Tally};
 use super::meters::{Watch, mib};
 use super::rogue::{self, Rogue};
 use super::scores::{Score, Scores};
-use super::site::{Setup, Site};
+use super::setup::Setup;
+use super::site::Site;
+use super::standstill::{self, PART};
 use super::wire::frames::{self, frame};
 use super::wire::http2;
 use core::net::SocketAddr;
@@ -13,8 +15,6 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use std::io;
 use std::time::Instant;
-
-pub(super) const PART: &str = "floods";
 
 /// What a flood may add to the memory of the process.
 const GROWTH_MAX_KIB: u64 = 64 << 10;
@@ -133,7 +133,7 @@ pub(super) fn run(site: &Site<'_>, scores: &mut Scores) -> Result<(), String> {
     let setup = Setup {
         // A connection that is closed was cut off, and not closed for being idle.
         idle: 60,
-        ..Setup::new(1, &replicas, super::contenders::Protocol::Http1)
+        ..Setup::new(1, &replicas, super::setup::Protocol::Http1)
     };
     for flood in FLOODS {
         let proxy = site.start_ours(&setup)?;
@@ -159,7 +159,7 @@ pub(super) fn run(site: &Site<'_>, scores: &mut Scores) -> Result<(), String> {
             (met, found),
         ));
     }
-    super::standstill::run(site, &setup, scores)
+    standstill::run(site, &setup, scores)
 }
 
 /// Plays a flood beside innocents; whether it was cut off before its time, and what the innocents

@@ -4,12 +4,13 @@
 //! Nothing is expected of a single connection. Afterwards the process has to run, without a panic
 //! in its log, with nothing in flight, no file left open and no more memory than it had.
 
-use super::contenders::Protocol;
 use super::draws::Draws;
 use super::meters::{self, Watch, mib};
 use super::rogue::{self, Rogue};
 use super::scores::{Score, Scores};
-use super::site::{Held, Proxy, Setup, Site};
+use super::setup::Protocol;
+use super::setup::Setup;
+use super::site::{Held, Proxy, Site};
 use super::wire::frames::{self, END_STREAM, field, frame};
 use core::net::SocketAddr;
 use core::time::Duration;

@@ -4,10 +4,12 @@
 //! All clients of a worker share connections to an HTTP/2 replica, and with them their windows. A
 //! body that is not read fills the window; unless the proxy sees it, no other body passes.
 
-use super::contenders::{Contender, Protocol};
+use super::contenders::Contender;
 use super::innocents::{Innocents, Tally};
 use super::scores::{Score, Scores};
-use super::site::{Setup, Site};
+use super::setup::Protocol;
+use super::setup::Setup;
+use super::site::Site;
 use super::wire::http1;
 use core::net::SocketAddr;
 use core::time::Duration;

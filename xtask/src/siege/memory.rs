@@ -1,11 +1,12 @@
 //! Memory that clients can make the proxy keep: uploads for a replica that takes nothing of them,
 //! twice, and what is left of it afterwards.
 
-use super::contenders::Protocol;
 use super::meters::{Watch, mib};
 use super::rogue::{self, Rogue};
 use super::scores::{Score, Scores};
-use super::site::{Held, Proxy, Setup, Site};
+use super::setup::Protocol;
+use super::setup::Setup;
+use super::site::{Held, Proxy, Site};
 use super::wire::frames::{self, frame};
 use super::wire::http2;
 use crate::loopback::processes::wait_for;

@@ -22,6 +22,7 @@ mod progress;
 mod replicas;
 mod rogue;
 mod scores;
+mod setup;
 mod site;
 mod smuggling;
 mod standstill;

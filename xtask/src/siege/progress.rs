@@ -3,12 +3,14 @@
 //! `timeouts.stall` has to count what is taken of the responses, and nothing else; and what one
 //! client leaves lying must not use up the connections to a replica, nor memory.
 
-use super::contenders::{Contender, Protocol};
+use super::contenders::Contender;
 use super::innocents::{Innocents, Tally};
 use super::meters::{Watch, mib};
 use super::rogue::{self, Rogue};
 use super::scores::{Score, Scores, Verdict};
-use super::site::{Setup, Site};
+use super::setup::Protocol;
+use super::setup::Setup;
+use super::site::Site;
 use super::wire::{frames, http2};
 use core::net::SocketAddr;
 use core::time::Duration;

@@ -1,12 +1,13 @@
 //! Hostile replicas of one service, and what they do to the clients of another: errors, and CPU
 //! time once the client of the hostile one has left.
 
-use super::contenders::Protocol;
 use super::innocents::Innocents;
 use super::meters::{Watch, cpu_time, mib};
 use super::rogue::{self, Conduct, Rogue};
 use super::scores::{Score, Scores};
-use super::site::{Setup, Site};
+use super::setup::Protocol;
+use super::setup::Setup;
+use super::site::Site;
 use super::wire::http1;
 use core::net::SocketAddr;
 use core::sync::atomic::{AtomicBool, Ordering};

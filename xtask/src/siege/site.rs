@@ -1,7 +1,8 @@
 //! Processes of a siege: proxies, real servers behind them, and the tools that may be missing.
 
-use super::contenders::{self, Addresses, Contender, Protocol};
+use super::contenders::{self, Addresses, Contender};
 use super::meters;
+use super::setup::{Protocol, Setup};
 use super::wire::http1;
 use crate::command::{first_line, root};
 use crate::loopback::http;
@@ -20,44 +21,6 @@ const START_MAX: Duration = Duration::from_secs(20);
 
 /// The proxy's requests and connections end by then when their clients have gone.
 const SETTLE_MAX: Duration = Duration::from_secs(15);
-
-/// What a proxy is started with.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Setup<'a> {
-    pub(super) workers: usize,
-    pub(super) replicas: &'a [SocketAddr],
-    pub(super) protocol: Protocol,
-    /// More keys of Slackwater's file, for the process.
-    pub(super) process: &'a str,
-    /// After this many seconds Slackwater closes connections that carry nothing; 3 by default, so
-    /// that all is given back soon.
-    pub(super) idle: u32,
-    /// Files that it may open; as many as the system allows by default.
-    pub(super) files_max: Option<usize>,
-    /// A replica that gets the requests for `/innocent`, and no others.
-    pub(super) innocents: Option<SocketAddr>,
-    /// Tables at its end; with them the replicas are those of the service `default`.
-    pub(super) services: &'a str,
-}
-
-impl<'a> Setup<'a> {
-    pub(super) const fn new(
-        workers: usize,
-        replicas: &'a [SocketAddr],
-        protocol: Protocol,
-    ) -> Self {
-        Self {
-            workers,
-            replicas,
-            protocol,
-            process: "",
-            idle: 3,
-            files_max: None,
-            innocents: None,
-            services: "",
-        }
-    }
-}
 
 /// Other people's programs, where they are installed.
 #[derive(Debug)]

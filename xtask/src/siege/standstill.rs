@@ -1,10 +1,10 @@
 //! Clients that do nothing, where something waits for them: the end of the process, the admin
 //! server, the last free file descriptor.
 
-use super::floods::PART;
 use super::innocents::Innocents;
 use super::scores::{Score, Scores};
-use super::site::{Setup, Site};
+use super::setup::Setup;
+use super::site::Site;
 use super::wire::{frames, http2};
 use crate::loopback::http;
 use core::time::Duration;
@@ -12,6 +12,8 @@ use std::io::Write;
 use std::net::TcpStream;
 use std::time::Instant;
 
+/// It is one of the floods.
+pub(super) const PART: &str = "floods";
 const WRITE_MAX: Duration = Duration::from_secs(3);
 
 /// `timeouts.drain_idle` is 1 s, `timeouts.drain` 30 s; a busy machine is slow.

@@ -1,8 +1,9 @@
-//! Import cycles between the modules of a crate: those of its root, and the folders in each of
-//! these.
+//! Import cycles between the modules of a crate: those of its root, and those of each folder.
 //!
-//! Two modules that name each other are one module in two folders: neither can be read, tested or
+//! Two modules that name each other are one module in two files: neither can be read, tested or
 //! moved alone. Those that were there before this check stand in a list that only becomes shorter.
+//! A name counts as the module's that declares it, through whatever re-exports it goes. A folder's
+//! own `mod.rs` and the modules in it may name each other: it is what they have in common.
 
 use crate::tidy::imports::{Import, imports};
 use crate::tidy::ratchet::Use;
@@ -29,7 +30,7 @@ pub(super) fn find(sources: &[Source]) -> Vec<Use> {
     found
 }
 
-/// The graph of the root's modules, and one for the folders in each of them.
+/// The graph of the root's modules, and one for the modules in each folder.
 fn graphs(package: &str, sources: &[Source]) -> Vec<Arrows> {
     let files: Vec<(Vec<String>, Vec<Import>, &str)> = sources
         .iter()
@@ -40,18 +41,12 @@ fn graphs(package: &str, sources: &[Source]) -> Vec<Arrows> {
             (module, found, source.path.as_str())
         })
         .collect();
-    let modules: BTreeSet<&[String]> = files.iter().map(|(module, ..)| &module[..]).collect();
-    let is_folder = |path: &[String]| {
-        modules
-            .iter()
-            .any(|it| it.starts_with(path) && it.len() > path.len())
-    };
-    // At the root each module counts, one level deeper each folder: files of one folder may be of
-    // one piece.
-    let counts = |path: &[String]| match path {
-        [_] => modules.iter().any(|module| module.starts_with(path)),
-        _ => is_folder(path),
-    };
+    // Those that are files, and the folders that they are in.
+    let modules: BTreeSet<&[String]> = files
+        .iter()
+        .flat_map(|(module, ..)| (1..=module.len()).map(|depth| &module[..depth]))
+        .collect();
+    let counts = |path: &[String]| modules.contains(path);
     // What a module makes known under a name of its own is where it comes from.
     let mut passed_on: BTreeMap<Vec<String>, &[String]> = BTreeMap::new();
     for (module, found, _) in &files {
@@ -68,12 +63,12 @@ fn graphs(package: &str, sources: &[Source]) -> Vec<Arrows> {
     let mut graphs: BTreeMap<&[String], Arrows> = BTreeMap::new();
     for (module, found, path) in &files {
         for import in found {
-            for depth in 0..2.min(module.len()) {
+            for depth in 0..module.len() {
                 let (around, own) = (&module[..depth], &module[depth]);
                 let Some(other) = child(&import.path, around, &counts, &passed_on) else {
                     continue;
                 };
-                if other != *own && counts(&module[..=depth]) {
+                if other != *own {
                     let (from, to) = (name(around, own), name(around, &other));
                     let at = format!("{path}:{}", import.line);
                     let arrows = graphs.entry(around).or_default();
@@ -85,7 +80,7 @@ fn graphs(package: &str, sources: &[Source]) -> Vec<Arrows> {
     graphs.into_values().collect()
 }
 
-/// Which child of the module `around` a path goes to, of those that count.
+/// Which child of the module `around` a path goes to, if it goes to a module there.
 fn child(
     path: &[String],
     around: &[String],
@@ -160,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn so_are_folders_of_a_module_also_by_what_it_passes_on() {
+    fn so_are_those_of_a_folder_also_by_what_it_passes_on() {
         let found = keys(&[
             ("a/mod.rs", "mod b; mod c; pub(crate) use c::C;"),
             ("a/b/deep.rs", "use crate::a::C; use super::super::f::F;"),
@@ -168,7 +163,29 @@ mod tests {
             ("a/c/deep.rs", ""),
             ("a/f.rs", "use super::b::B;"),
         ]);
-        assert_eq!(found, ["crates/x: a/b -> a/c", "crates/x: a/c -> a/b"]);
+        assert_eq!(
+            found,
+            [
+                "crates/x: a/b -> a/c",
+                "crates/x: a/b -> a/f",
+                "crates/x: a/c -> a/b",
+                "crates/x: a/f -> a/b"
+            ]
+        );
+    }
+
+    #[test]
+    fn so_are_files_at_any_depth_but_not_a_folder_and_what_is_in_it() {
+        let found = keys(&[
+            ("a/mod.rs", "mod b; use b::c::C; struct A;"),
+            ("a/b/mod.rs", "mod c; mod d; struct B;"),
+            ("a/b/c.rs", "use super::d::D; use super::super::A;"),
+            ("a/b/d.rs", "use super::c::C; use super::B;"),
+        ]);
+        assert_eq!(
+            found,
+            ["crates/x: a/b/c -> a/b/d", "crates/x: a/b/d -> a/b/c"]
+        );
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! should know it by name.
 
 use crate::tidy::ratchet::Use;
-use crate::tidy::rust::{each_token, line, plain, words};
+use crate::tidy::rust::{each_token, is_path_sign, line, names as name_at, plain, words};
 use crate::tidy::tree::Source;
 use proc_macro2::TokenTree;
 use slackwater_core::policy::POLICIES;
@@ -11,14 +11,13 @@ use slackwater_core::policy::POLICIES;
 pub(super) const LIST: &str = "xtask/ratchets/policy-names.txt";
 pub(super) const ABOUT: &str = "How often each file outside the core names a policy.";
 
-/// Names that are words of their own in code: these count only where they are all of a string.
+/// Names that are words of their own in code. These count where they are all of a string, and where
+/// a type that is named by them comes from `policy::`, such as `policy::LinearSettings`.
 const ORDINARY: &[&str] = &["capacity", "linear", "random"];
 
-/// Where policies are named on purpose: the core; the settings of each, which are the second file
-/// of a policy; and experiments, which compare policies by name.
+/// Where policies are named on purpose: the core, and experiments, which compare policies by name.
 const FREE: &[&str] = &[
     "crates/slackwater-core/",
-    "crates/slackwater-config/src/sections/policies/",
     "crates/slackwater-sim/src/figure/",
     "fuzz/",
     "xtask/",
@@ -65,6 +64,7 @@ pub(super) fn find(sources: &[Source], names: &[String]) -> Vec<Use> {
                     note(name, line(token));
                 }
             });
+            ordinary_types(&source.tokens, names, &mut note);
         } else {
             in_script(&source.text, names, &mut note);
         }
@@ -88,6 +88,38 @@ fn in_identifier<'a>(identifier: &str, names: &'a [String]) -> Option<&'a str> {
         })
         .max_by_key(|name| name.len())
         .map(String::as_str)
+}
+
+/// Types of policies whose names are ordinary words: what `policy::` leads to, in code or in a
+/// `use`.
+fn ordinary_types(tokens: &[TokenTree], names: &[String], note: &mut impl FnMut(&str, usize)) {
+    for (at, token) in tokens.iter().enumerate() {
+        if let TokenTree::Group(group) = token {
+            let inside: Vec<TokenTree> = group.stream().into_iter().collect();
+            ordinary_types(&inside, names, note);
+        }
+        if name_at(tokens, at).as_deref() != Some("policy") || !is_path_sign(tokens, at + 1) {
+            continue;
+        }
+        let mut note_one = |token: &TokenTree| {
+            let TokenTree::Ident(ident) = token else {
+                return;
+            };
+            let is_type = plain(ident).starts_with(char::is_uppercase);
+            let own = words(&plain(ident));
+            let named = |name: &&String| is_ordinary(name) && own.first() == Some(*name);
+            if let Some(name) = names.iter().find(named).filter(|_| is_type) {
+                note(name, line(token));
+            }
+        };
+        match tokens.get(at + 3) {
+            Some(TokenTree::Group(group)) => {
+                group.stream().into_iter().for_each(|it| note_one(&it))
+            }
+            Some(token) => note_one(token),
+            None => {}
+        }
+    }
 }
 
 /// The name that a string contains as a word, or that it is.
@@ -148,6 +180,16 @@ mod tests {
         let text = "struct PrequalSyncRow; fn a(peak_ewma: u8) { b(\"policy = prequal\"); c(\"random\"); }";
         let found = found("crates/a/src/b.rs", text);
         assert_eq!(found, ["prequal_sync", "peak_ewma", "prequal", "random"]);
+    }
+
+    #[test]
+    fn types_of_ordinary_names_count_where_they_come_from_the_policies() {
+        let text =
+            "use slackwater_core::policy::{Event, RandomSettings}; fn a(b: policy::Random) {}";
+        assert_eq!(found("crates/a/src/b.rs", text), ["random", "random"]);
+        let text =
+            "use a::Random; enum Kind { Random } fn c() { policy::random(policy::Kind::Random) }";
+        assert_eq!(found("crates/a/src/b.rs", text), [""; 0]);
     }
 
     #[test]

@@ -105,8 +105,8 @@ pub struct Control {
 #[derive(Debug, Default)]
 struct Refusals {
     /// That the log has not told yet.
-    untold: u64,
-    told_at: Option<Instant>,
+    unlogged: u64,
+    logged_at: Option<Instant>,
     /// In all.
     count: u64,
 }
@@ -165,11 +165,11 @@ impl Control {
     fn count_refusal(&self, peer: SocketAddr) {
         let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
         refusals.count += 1;
-        refusals.untold += 1;
+        refusals.unlogged += 1;
         let now = Instant::now();
-        if (refusals.told_at).is_none_or(|at| now.duration_since(at) >= REFUSED_INTERVAL) {
-            let requests = core::mem::take(&mut refusals.untold);
-            refusals.told_at = Some(now);
+        if (refusals.logged_at).is_none_or(|at| now.duration_since(at) >= REFUSED_INTERVAL) {
+            let requests = core::mem::take(&mut refusals.unlogged);
+            refusals.logged_at = Some(now);
             tracing::warn!(%peer, requests, "somebody without the token wanted to change something, or to see the configuration");
         }
     }

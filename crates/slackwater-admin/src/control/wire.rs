@@ -16,7 +16,7 @@ pub struct ReplicaChange {
     /// It is to get no new requests; those that it has end, and it is probed on.
     pub drained: Option<bool>,
     /// From 0 to 65,535, in place of what its fleet says; `null`: as that says.
-    #[serde(default, deserialize_with = "said")]
+    #[serde(default, deserialize_with = "present")]
     pub weight: Option<Option<u16>>,
 }
 
@@ -159,7 +159,7 @@ pub struct Meaning {
     clippy::option_option,
     reason = "left out, null and a value are three things"
 )]
-fn said<'de, T, D>(deserializer: D) -> Result<Option<Option<T>>, D::Error>
+fn present<'de, T, D>(deserializer: D) -> Result<Option<Option<T>>, D::Error>
 where
     T: Deserialize<'de>,
     D: Deserializer<'de>,

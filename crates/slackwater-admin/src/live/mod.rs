@@ -127,7 +127,7 @@ impl Live {
             let interval = now.duration_since(*at);
             let tick = look.tick(before, interval, since_1970_ms(), &fleet, &known.window);
             known.history.push(&fleet, &tick);
-            if self.hub.is_heard() {
+            if self.hub.has_readers() {
                 self.hub.send(&event("tick", &self.complete(tick.clone())));
             }
             known.tick = Some(tick);

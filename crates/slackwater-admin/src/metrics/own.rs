@@ -2,7 +2,8 @@
 //! the queue before it.
 
 use super::super::status::{LoadStatus, QueueStatus};
-use super::registry::{Family, Label};
+use super::family::Family;
+use super::metric::Label;
 use super::scrape::Scrape;
 use super::text::Samples;
 use slackwater_core::tracker::CapacitySource;

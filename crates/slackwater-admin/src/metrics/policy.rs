@@ -1,7 +1,8 @@
 //! What the policy did: picks, probes, reports.
 
 use super::super::status::PolicyCounts;
-use super::registry::{Family, Label, OF_SERVICE, SERVICE};
+use super::family::Family;
+use super::metric::{Label, OF_SERVICE, SERVICE};
 use super::scrape::Scrape;
 use super::text::Samples;
 use std::collections::BTreeMap;

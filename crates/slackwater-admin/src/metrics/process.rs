@@ -1,7 +1,8 @@
 //! What this process is, and what it does besides carrying requests.
 
 use super::super::status::{DiscoveryStatus, Status};
-use super::registry::{Family, Label, OF_SERVICE, SERVICE};
+use super::family::Family;
+use super::metric::{Label, OF_SERVICE, SERVICE};
 use super::scrape::Scrape;
 use super::text::Samples;
 use slackwater_telemetry::facts::Phase;

@@ -2,7 +2,8 @@
 //! ended.
 
 use super::super::status::{ReplicaStatus, ReportedStatus};
-use super::registry::{Family, Label, OF_REPLICA, REPLICA, SERVICE};
+use super::family::Family;
+use super::metric::{Label, OF_REPLICA, REPLICA, SERVICE};
 use super::scrape::Scrape;
 use super::text::Samples;
 use slackwater_telemetry::facts::RequestCounts;

@@ -3,7 +3,7 @@
 
 use super::super::status::{ReplicaStatus, Status};
 use super::folding::{Counted, Folding};
-use super::system::System;
+use super::own_process::System;
 use slackwater_telemetry::facts::latency::{LatencyFacts, ServiceExemplars};
 use slackwater_telemetry::facts::{BudgetFacts, Facts, ServiceFacts};
 use slackwater_telemetry::latency_histogram::Latencies;

@@ -1,6 +1,7 @@
 //! What became of requests to a service, as their clients see it and before a replica had them.
 
-use super::registry::{Family, Label, OF_SERVICE, SERVICE};
+use super::family::Family;
+use super::metric::{Label, OF_SERVICE, SERVICE};
 use super::scrape::Scrape;
 use super::text::Samples;
 use slackwater_telemetry::exemplars::Exemplars;

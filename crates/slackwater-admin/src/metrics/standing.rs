@@ -1,7 +1,8 @@
 //! Where replicas stand by how requests to them went, and what became of them.
 
 use super::super::standing::{StandingCounts, StandingStatus};
-use super::registry::{Family, Label, OF_REPLICA, OF_SERVICE, SERVICE};
+use super::family::Family;
+use super::metric::{Label, OF_REPLICA, OF_SERVICE, SERVICE};
 use super::scrape::Scrape;
 use super::text::Samples;
 use slackwater_core::health::HealthState;

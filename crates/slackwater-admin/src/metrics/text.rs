@@ -1,8 +1,7 @@
 //! The two text formats, which differ in little: `OpenMetrics` has units, names counters without
 //! `_total`, and marks its end.
 
-use super::registry::{Family, Kind};
-use super::scrape::Scrape;
+use super::metric::{Kind, Metric};
 use core::fmt::Write;
 use http::HeaderMap;
 use http::header::ACCEPT;
@@ -60,11 +59,21 @@ impl Format {
 pub(crate) struct Samples<'t> {
     text: &'t mut String,
     format: Format,
-    family: &'static Family,
+    metric: &'static Metric,
     is_begun: bool,
 }
 
-impl Samples<'_> {
+impl<'t> Samples<'t> {
+    /// None so far.
+    pub(super) const fn new(text: &'t mut String, format: Format, metric: &'static Metric) -> Self {
+        Self {
+            text,
+            format,
+            metric,
+            is_begun: false,
+        }
+    }
+
     /// A whole number.
     pub(super) fn count(&mut self, labels: &[&str], value: u64) {
         let suffix = self.suffix();
@@ -90,7 +99,7 @@ impl Samples<'_> {
         let mut bound = String::new();
         let mut first = 0;
         for (bucket, (bound_us, up_to)) in latencies.up_to_bounds().enumerate() {
-            if is_told(bound_us) {
+            if is_written(bound_us) {
                 bound.clear();
                 // With a point, as OpenMetrics wants it. A string takes everything, here and below.
                 let _ = write!(bound, "{:?}", bound_us as f64 / 1e6);
@@ -126,23 +135,23 @@ impl Samples<'_> {
     }
 
     const fn suffix(&self) -> &'static str {
-        match self.family.kind {
+        match self.metric.kind {
             Kind::Counter => "_total",
             Kind::Gauge | Kind::Histogram => "",
         }
     }
 
     fn begin(&mut self) {
-        let Family {
+        let Metric {
             name, kind, help, ..
-        } = self.family;
-        let (kind, full) = (kind.as_str(), self.family.full_name());
+        } = self.metric;
+        let (kind, full) = (kind.as_str(), self.metric.full_name());
         let name = match self.format {
             Format::Prometheus => &*full,
             Format::OpenMetrics => name,
         };
         let _ = writeln!(self.text, "# HELP {name} {help}\n# TYPE {name} {kind}");
-        if let (Format::OpenMetrics, Some(unit)) = (self.format, self.family.unit()) {
+        if let (Format::OpenMetrics, Some(unit)) = (self.format, self.metric.unit()) {
             let _ = writeln!(self.text, "# UNIT {name} {unit}");
         }
     }
@@ -160,13 +169,13 @@ impl Samples<'_> {
         }
         debug_assert_eq!(
             values.len(),
-            self.family.labels.len(),
+            self.metric.labels.len(),
             "{}",
-            self.family.name
+            self.metric.name
         );
-        self.text.push_str(self.family.name);
+        self.text.push_str(self.metric.name);
         self.text.push_str(suffix);
-        let labels = self.family.labels.iter().map(|label| label.name);
+        let labels = self.metric.labels.iter().map(|label| label.name);
         let labels = labels.zip(values.iter().copied());
         let mut before = "{";
         for (name, value) in labels.chain(bound.map(|bound| ("le", bound))) {
@@ -182,7 +191,7 @@ impl Samples<'_> {
 
 /// Three bounds of each power of ten are told; with all seven of many replicas a scrape would be
 /// long.
-const fn is_told(bound_us: u64) -> bool {
+const fn is_written(bound_us: u64) -> bool {
     let mut leading = bound_us;
     while leading >= 100 && leading.is_multiple_of(10) {
         leading /= 10;
@@ -207,22 +216,6 @@ fn push_escaped(text: &mut String, value: &str) {
             other => text.push(other),
         }
     }
-}
-
-/// Writes a metric; nothing at all if it has no samples now.
-pub(super) fn write_family(
-    text: &mut String,
-    format: Format,
-    family: &'static Family,
-    scrape: &Scrape<'_>,
-) {
-    let mut samples = Samples {
-        text,
-        format,
-        family,
-        is_begun: false,
-    };
-    (family.write)(scrape, &mut samples);
 }
 
 /// Marks the end, where that is done.
@@ -264,7 +257,7 @@ mod tests {
     #[test]
     fn three_bounds_of_each_power_of_ten_are_told() {
         let all = slackwater_telemetry::latency_histogram::BOUNDS_US;
-        let told: Vec<_> = all.into_iter().filter(|bound| is_told(*bound)).collect();
+        let told: Vec<_> = all.into_iter().filter(|bound| is_written(*bound)).collect();
         assert_eq!(told[..4], [100, 250, 500, 1_000]);
         assert_eq!(told[told.len() - 3..], [10_000_000, 25_000_000, 50_000_000]);
         assert_eq!(told.len(), 18);

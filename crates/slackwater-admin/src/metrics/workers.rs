@@ -1,7 +1,8 @@
 //! What each worker knows by itself: its pool, what is hot to it, how much it probes.
 
 use super::super::status::WorkerStatus;
-use super::registry::{Family, Label, OF_WORKER, SERVICE, WORKER};
+use super::family::Family;
+use super::metric::{Label, OF_WORKER, SERVICE, WORKER};
 use super::scrape::Scrape;
 use super::text::Samples;
 

@@ -23,8 +23,8 @@ pub(super) fn scraped(facts: &Facts, replicas_max: usize, format: Format) -> Str
 /// What an exposition calls it.
 fn told_as(family: &Defined, format: Format) -> String {
     match format {
-        Format::OpenMetrics => family.name.to_owned(),
-        Format::Prometheus => family.full_name(),
+        Format::OpenMetrics => family.metric.name.to_owned(),
+        Format::Prometheus => family.metric.full_name(),
     }
 }
 
@@ -32,21 +32,30 @@ fn told_as(family: &Defined, format: Format) -> String {
 fn each_metric_is_well_defined() {
     let mut names = BTreeSet::new();
     for family in families() {
-        let name = family.name;
+        let name = family.metric.name;
         assert!(names.insert(name), "{name} twice");
         assert!(
             name.starts_with("slackwater_") || name.starts_with("process_"),
             "{name}"
         );
         assert!(!name.ends_with("_total"), "{name}: the writer adds that");
-        assert!(family.help.ends_with('.'), "{name}: {}", family.help);
-        assert!(!family.help.contains(['\n', '\\']), "{name}");
         assert!(
-            family.kind != Kind::Histogram || family.unit() == Some("seconds"),
+            family.metric.help.ends_with('.'),
+            "{name}: {}",
+            family.metric.help
+        );
+        assert!(!family.metric.help.contains(['\n', '\\']), "{name}");
+        assert!(
+            family.metric.kind != Kind::Histogram || family.metric.unit() == Some("seconds"),
             "{name}"
         );
-        let labels: BTreeSet<_> = family.labels.iter().map(|label| label.name).collect();
-        assert_eq!(labels.len(), family.labels.len(), "{name}");
+        let labels: BTreeSet<_> = family
+            .metric
+            .labels
+            .iter()
+            .map(|label| label.name)
+            .collect();
+        assert_eq!(labels.len(), family.metric.labels.len(), "{name}");
     }
 }
 
@@ -61,9 +70,13 @@ fn all_metrics_are_written_well_formed_in_both_formats() {
             let told = &found[&told_as(family, format)];
             assert_eq!(
                 (told.kind.as_str(), told.help.as_str()),
-                (family.kind.as_str(), family.help)
+                (family.metric.kind.as_str(), family.metric.help)
             );
-            assert!(!told.samples.is_empty(), "{} has no samples", family.name);
+            assert!(
+                !told.samples.is_empty(),
+                "{} has no samples",
+                family.metric.name
+            );
         }
     }
 }
@@ -363,16 +376,21 @@ fn page() -> String {
         // A string takes everything.
         let _ = writeln!(page, "\n## {subject}\n\n| metric | meaning |\n|---|---|");
         for family in families {
-            let labels: Vec<_> = family.labels.iter().map(|label| label.name).collect();
+            let labels: Vec<_> = family
+                .metric
+                .labels
+                .iter()
+                .map(|label| label.name)
+                .collect();
             let labels = match labels[..] {
                 [] => String::new(),
                 _ => format!(" `{{{}}}`", labels.join(",")),
             };
-            let histogram = match family.kind {
+            let histogram = match family.metric.kind {
                 Kind::Histogram => " *histogram*",
                 Kind::Counter | Kind::Gauge => "",
             };
-            let own = family.labels.iter();
+            let own = family.metric.labels.iter();
             let own = own.filter(|label| !["service", "replica", "worker"].contains(&label.name));
             let own = own.map(|label| {
                 // The long ones are written once.
@@ -387,8 +405,8 @@ fn page() -> String {
             let _ = writeln!(
                 page,
                 "| `{}`{labels}{histogram} | {}{own} |",
-                family.full_name(),
-                family.help,
+                family.metric.full_name(),
+                family.metric.help,
             );
         }
     }
@@ -438,10 +456,10 @@ fn texts(folder: &Path, found: &mut Vec<PathBuf>) {
 
 #[test]
 fn whatever_names_a_metric_names_one_that_is_there() {
-    let mut known: BTreeSet<String> = families().map(Defined::full_name).collect();
-    for family in families().filter(|it| it.kind == Kind::Histogram) {
+    let mut known: BTreeSet<String> = families().map(|it| it.metric.full_name()).collect();
+    for family in families().filter(|it| it.metric.kind == Kind::Histogram) {
         let parts = ["_bucket", "_sum", "_count"];
-        known.extend(parts.map(|part| format!("{}{part}", family.name)));
+        known.extend(parts.map(|part| format!("{}{part}", family.metric.name)));
     }
     // Crates, and what else begins so.
     let others = ["slackwater_core", "slackwater_tower", "slackwater_sim"];

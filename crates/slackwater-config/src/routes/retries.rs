@@ -3,7 +3,7 @@
 use crate::table::named;
 use core::time::Duration;
 use http::{HeaderName, Method, Request, Response, StatusCode};
-use slackwater_tower::response::GRPC_STATUS;
+use slackwater_http::GRPC_STATUS;
 
 /// The `grpc-status` of a server that is not there, `UNAVAILABLE`.
 const GRPC_UNAVAILABLE: &str = "14";

@@ -3,8 +3,7 @@
 //! Only a digest of the word is kept, and compared in a time that says nothing of where two differ.
 //! It is in no log, no status and no error; files of it are treated as those of the key for probes.
 
-use super::probe::read_secret;
-use super::show::file_name;
+use super::files::{file_name, read_secret};
 use crate::table::{self, Described, FILE, Maybe, Number, STRING, Within, keys};
 use crate::toml_reader::values::quote;
 use crate::toml_reader::{Reader, Remark};

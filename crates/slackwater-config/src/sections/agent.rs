@@ -11,16 +11,17 @@ use super::admin::AdminSettings;
 use super::agent_queue::{AgentQueue, RequestsMax};
 use super::assemble::Workers;
 use super::connect::Connect;
+use super::files::file_name;
 use super::fleet::{Listener, listen_address, note_admin_collision, read_admin, read_listen};
+use super::kinds::PATH;
 use super::log::LogSettings;
 use super::model::{Limits, ProbeKey, Timeouts};
 use super::network::Network;
 use super::overrides::flags;
-use super::probe::{PATH, read_key_file};
+use super::probe::read_key_file;
 use super::remarks::exposed_admin;
 use super::replica::{ReplicaProtocol, ReplicaSettings, read_replica_settings};
 use super::server_process::ServerProcess;
-use super::show::file_name;
 use super::tie::read_peers;
 use super::tls::{ListenerTls, read_listener_tls};
 use super::upgrade_protocols::{BeyondRequests, remark_upgrades};
@@ -36,7 +37,8 @@ use core::num::NonZeroU16;
 use core::time::Duration;
 use http::HeaderValue;
 use rustls::pki_types::ServerName;
-use slackwater_tower::server::TrackerConfig;
+use slackwater_core::report::PROBE_PATH;
+use slackwater_core::tracker::TrackerConfig;
 use std::path::{Path, PathBuf};
 
 /// How a report is written.
@@ -456,7 +458,7 @@ impl AgentConfig {
 
 fn read_probe_path(reader: &mut Reader<'_>) -> String {
     let Some(item) = reader.take("probe.path") else {
-        return slackwater_tower::wire::PROBE_PATH.to_owned();
+        return PROBE_PATH.to_owned();
     };
     let path = item
         .read(|value| PATH.read(value), PATH.expected)

@@ -10,11 +10,11 @@ use core::num::NonZeroU32;
 use core::time::Duration;
 use serde_json::json;
 use slackwater_core::Rate;
-use slackwater_core::policy::Settings;
-use slackwater_tower::server::admission::{
-    Admission, ConcurrencyLimit, Discipline, GradientConfig, GradientSettings, Peers, QueueConfig,
-    TiesConfig, TiesSettings,
+use slackwater_core::overload::{
+    ConcurrencyLimit, Discipline, GradientConfig, GradientSettings, QueueConfig,
 };
+use slackwater_core::policy::Settings;
+use slackwater_core::tail::{TiesConfig, TiesSettings};
 use toml::de::DeValue;
 
 const DISCIPLINES: [(&str, Discipline); 3] = [
@@ -128,18 +128,13 @@ impl AgentQueue {
         }
     }
 
-    /// The queue before the server; `None` if everybody goes there at once.
-    pub fn admission(&self, peers: Option<Peers>) -> Option<Admission> {
-        let limit = match self.requests_max {
-            RequestsMax::None => return None,
-            RequestsMax::Fixed(most) => ConcurrencyLimit::fixed(most),
-            RequestsMax::Adaptive => ConcurrencyLimit::gradient(self.limit.clone()),
-        };
-        let queue = self.queue.clone();
-        Some(match peers {
-            None => Admission::new(queue, limit),
-            Some(peers) => Admission::tied(queue, limit, peers),
-        })
+    /// The limit of requests at the server; `None`: there is none, and no queue.
+    pub fn concurrency_limit(&self) -> Option<ConcurrencyLimit> {
+        match self.requests_max {
+            RequestsMax::None => None,
+            RequestsMax::Fixed(most) => Some(ConcurrencyLimit::fixed(most)),
+            RequestsMax::Adaptive => Some(ConcurrencyLimit::gradient(self.limit.clone())),
+        }
     }
 
     /// Room for the names of all that may be here at once, and for as many that come later.
@@ -244,12 +239,12 @@ mod tests {
     #[test]
     fn there_is_none_unless_it_is_asked_for() {
         let (queue, told) = read("");
-        assert!(queue.admission(None).is_none() && told.is_empty());
+        assert!(queue.concurrency_limit().is_none() && told.is_empty());
         for (text, limit) in [("32", 32), ("\"adaptive\"", 4)] {
             let (queue, told) = read(&format!("[queue]\nrequests_max = {text}\n"));
             assert!(told.is_empty(), "{told:?}");
-            let admission = queue.admission(None).expect("a limit");
-            assert_eq!(admission.view().limit, limit, "{text}");
+            let learned = queue.concurrency_limit().expect("a limit");
+            assert_eq!(learned.limit(), limit, "{text}");
         }
         let text = "[queue]\nrequests_max = 65536\nwaiting_max = 65536\n";
         assert_eq!(read(text).0.ties().names_max, 524_288);

@@ -4,12 +4,11 @@
 use super::admin::{AdminSettings, read_token_file};
 use super::fleet::{note_admin_collision, read_admin};
 use super::listeners::{SaidListener, read_listeners};
-use super::model::{Config, Timeouts};
+use super::model::Config;
 use super::otel_variables::Variables;
 use super::replica::ReplicaProtocol;
 use super::routes::{Named, read_routes};
 use super::services::read_services;
-use super::sticky::shared_cookies;
 use super::tracing::read_tracing;
 use super::upgrade_protocols::{BeyondRequests, remark_upgrades};
 use super::{Loaded, remarks};
@@ -68,7 +67,7 @@ pub(super) fn assemble<'s>(
     };
     let (routes, of_routes) = read_routes(reader_ref, named);
     remarks.extend(of_routes);
-    remarks.extend(shared_cookies(reader_ref, &services, &routes));
+    remarks.extend(remarks::shared_cookies(reader_ref, &services, &routes));
     let may_change = admin_token.is_some();
     if let Some((address, said)) = &admin {
         remarks.extend(remarks::exposed_admin(*address, said.as_ref(), may_change));
@@ -173,17 +172,4 @@ impl Config {
         };
         table::write_keys(to, "", table::shown(&keys).chain(table::shown(&beyond)));
     }
-}
-
-/// The timeouts that a service may have of its own; the others as they are for all.
-pub(super) fn read_service_timeouts(
-    reader: &mut Reader<'_>,
-    prefix: &str,
-    whole: &Timeouts,
-) -> Timeouts {
-    let mut timeouts = whole.clone();
-    table::read_keys(reader, prefix, &mut timeouts, |name| {
-        Timeouts::OF_SERVICE.contains(&name)
-    });
-    timeouts
 }

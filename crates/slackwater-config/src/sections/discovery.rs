@@ -2,7 +2,7 @@
 //! list.
 
 use super::address::{Address, is_host_name};
-use super::show::file_name;
+use super::files::file_name;
 use crate::table::{
     self, Any, DAY, Described, FILE, HOUR, MINUTE, MS, Many, STRING, Share, Span, Within, Written,
     field, keys, settings,

@@ -2,7 +2,6 @@
 //! everything that two addresses can have against each other.
 
 use super::address::{Address, OwnAddresses, normal, overlap, unreachable};
-use super::listeners::LISTENERS_MAX as LISTEN_MAX;
 use super::model::{ReplicaConfig, ServiceConfig};
 use super::tls::SERVER_NAME;
 use crate::table::{self, Any, Described, Maybe, Number, STRING, Within, settings};
@@ -18,6 +17,9 @@ use toml::de::DeValue;
 /// The most replicas, after host names have become addresses.
 const REPLICAS_MAX: usize = 65_536;
 
+/// The most listeners.
+pub(super) const LISTENERS_MAX: usize = 64;
+
 const LISTEN_EXPECTED: &str = "an address and a port such as \"127.0.0.1:8080\" or \"[::1]:8080\"";
 const REPLICA_EXPECTED: &str =
     "\"host:port\" or a table such as { address = \"10.0.0.1:8080\", probe = \"10.0.0.1:9000\" }";
@@ -31,11 +33,11 @@ pub(super) fn read_listen(reader: &mut Reader<'_>) -> Vec<Listener> {
         reader.add_missing("listen", "--listen", LISTEN_EXPECTED);
         return Vec::new();
     };
-    if items.is_empty() || items.len() > LISTEN_MAX {
+    if items.is_empty() || items.len() > LISTENERS_MAX {
         if let Some(said) = reader.said_section("listen") {
             let count = items.len();
             reader.add_mistake(said.mistake(format!(
-                "found a list of {count}, expected from 1 to {LISTEN_MAX} addresses"
+                "found a list of {count}, expected from 1 to {LISTENERS_MAX} addresses"
             )));
         }
         return Vec::new();

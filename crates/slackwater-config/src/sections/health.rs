@@ -1,6 +1,6 @@
 //! `[health]`: whether and how replicas are checked.
 
-use super::probe::PATH;
+use super::kinds::PATH;
 use crate::table::{
     Choice, HOUR, MINUTE, MS, Maybe, Number, Port, SECOND, SetOf, Span, Status, Within, Written,
     field, named, settings,

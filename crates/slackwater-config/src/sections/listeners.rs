@@ -1,18 +1,15 @@
 //! Where clients connect: the key `listen`, or tables `[[listeners]]`, which can say more of each.
 
-use super::fleet::{Listener, add_listener, listen_address, read_listen};
+use super::fleet::{LISTENERS_MAX, Listener, add_listener, listen_address, read_listen};
 use super::forwarded::NETWORKS;
+use super::kinds::is_name;
 use super::model::ListenerConfig;
 use super::proxy_protocol::read_proxy_protocol;
-use super::services::is_name;
 use super::tls::read_listener_tls;
 use crate::table::{self, Described, Kind, LIST, STRING, keys};
 use crate::toml_reader::values::quote;
 use crate::toml_reader::values::text;
 use crate::toml_reader::{Reader, Remark, Said};
-
-/// The most listeners.
-pub(super) const LISTENERS_MAX: usize = 64;
 
 /// A listener, and where its address was said.
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 //! The log and the access log: what is said, how, and where to.
 
-use super::show::file_name;
+use super::files::file_name;
 use crate::table::{
     Any, Boolean, Choice, DAY, Judge, Kind, Meaning, SECOND, Share, Span, Within, named, settings,
 };

@@ -25,7 +25,7 @@ use crate::routes::{Bounds, Mirror, RetryRules};
 use crate::table::rows::{Row, rows, schema};
 use crate::tls::ClientTls;
 use serde_json::{Value, json};
-use slackwater_tower::server::admission::GradientSettings;
+use slackwater_core::overload::GradientSettings;
 
 /// The keys of a service.
 pub(super) fn of_service() -> Vec<Row> {

@@ -3,16 +3,15 @@
 //! The key is never part of the configuration's text, only the name of a file that holds it, so
 //! that a configuration can be shown, logged and kept under version control.
 
+use super::files::{file_name, read_secret};
+use super::kinds::PATH;
 use super::model::{ProbeKey, ProbeSettings, ProbeTransport};
-use super::show::file_name;
-use super::tls::file_name_of;
-use crate::table::{self, Boolean, Choice, FILE, Maybe, Port, Within, Written, field, settings};
-use crate::toml_reader::values::Unfit;
-use crate::toml_reader::{Item, Reader, Remark, Said, Setting, Severity, read_bounded};
+use crate::table::{self, Boolean, Choice, FILE, Maybe, Port, Within, field, settings};
+use crate::toml_reader::{Reader, Remark, Said, Setting, Severity};
 use core::num::NonZeroU16;
 use data_encoding::HEXLOWER_PERMISSIVE;
 use http::uri::PathAndQuery;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 settings! {
     /// The keys of the section as they are written.
@@ -32,19 +31,6 @@ settings! {
         key_file: FILE, "none: unsigned";
     }
 }
-
-/// What is asked for: a path, and perhaps a query.
-pub(super) const PATH: Written<PathAndQuery> = Written {
-    what: PATH_EXPECTED,
-    expected: PATH_EXPECTED,
-    parse: |written| {
-        let path = Some(written).filter(|path| path.starts_with('/'));
-        path.and_then(|path| path.parse().ok()).ok_or(Unfit::Range)
-    },
-    text: PathAndQuery::to_string,
-};
-
-const PATH_EXPECTED: &str = "a path such as \"/prequal/probe\"";
 
 /// The settings, where they were said, and what is to be remarked on the key's file.
 #[derive(Debug)]
@@ -154,51 +140,6 @@ pub(super) fn read_key_file(
             "does not hold a key, expected from 32 to 128 hexadecimal digits and nothing else",
         )
     })
-}
-
-/// What `parse` makes of what is in the file that `field` names, blanks around it left out; and
-/// what is to be remarked if everybody can read that file.
-pub(super) fn read_secret<T>(
-    reader: &mut Reader<'_>,
-    field: &str,
-    parse: impl FnOnce(&[u8]) -> Result<T, &'static str>,
-) -> (Option<(T, PathBuf)>, Option<Remark>) {
-    let Some(item) = reader.take(field) else {
-        return (None, None);
-    };
-    let read = file_name_of(reader, &item).and_then(|file| {
-        // "there is no such file" has no subject of its own.
-        let bytes = read_bounded(&file);
-        let bytes = bytes.map_err(|why| item.mistake(format!("{}: {why}", file.display())))?;
-        let secret = parse(bytes.trim_ascii());
-        let secret = secret.map_err(|why| item.mistake(format!("{} {why}", file.display())))?;
-        Ok((secret, file))
-    });
-    let value = reader.note(read);
-    let remark = value.as_ref().and_then(|(_, file)| exposed(&item, file));
-    (value, remark)
-}
-
-/// What is to be remarked on a file with a secret that everybody can read.
-pub(super) fn exposed(item: &Item<'_>, file: &Path) -> Option<Remark> {
-    readable_by_all(file).then(|| Remark {
-        severity: Severity::Warning,
-        about: item.mistake(format!(
-            "{} can be read by everybody on this machine; chmod 600 keeps it secret",
-            file.display()
-        )),
-    })
-}
-
-#[cfg(unix)]
-pub(super) fn readable_by_all(file: &Path) -> bool {
-    use std::os::unix::fs::PermissionsExt;
-    std::fs::metadata(file).is_ok_and(|metadata| metadata.permissions().mode() & 0o004 != 0)
-}
-
-#[cfg(not(unix))]
-pub(super) fn readable_by_all(_file: &Path) -> bool {
-    false
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 use super::health::HealthCheck;
 use super::model::ServiceConfig;
 use super::policies::PolicySections;
+use crate::routes::{Action, Route};
 use crate::toml_reader::{Reader, Remark, Said, Setting, Severity};
 use slackwater_core::policy::prequal::{PrequalConfig, PrequalSettings};
 use slackwater_core::policy::{POLICIES, PolicyEntry, Section};
@@ -169,4 +170,44 @@ pub(super) fn blind_tiers(service: &ServiceConfig, said: &Said) -> Option<Remark
              lower one are away; expected [health], or a policy and a transport with probes",
         ),
     })
+}
+
+/// Services whose cookies have one name, where one client may get to both: at a listener and a host
+/// that routes to both of them have in common.
+pub(super) fn shared_cookies(
+    reader: &Reader<'_>,
+    services: &[ServiceConfig],
+    routes: &[Route],
+) -> Vec<Remark> {
+    let leads_to = |route: &Route, service: usize| match &route.then {
+        Action::Forward(forward) => {
+            let mut parts = forward.services.parts().iter();
+            parts.any(|(place, weight)| *place == service && *weight > 0)
+        }
+        _ => false,
+    };
+    let meet = |one: usize, other: usize| {
+        let ways = |service| routes.iter().filter(move |route| leads_to(route, service));
+        ways(one).any(|route| ways(other).any(|way| route.when.shares_clients(&way.when)))
+    };
+    let mut remarks = Vec::new();
+    for (place, service) in services.iter().enumerate() {
+        let before = services.iter().enumerate().take(place);
+        let mut sharing = before.filter(|(other, before)| {
+            service.sticky.shares_cookie(&before.sticky) && meet(place, *other)
+        });
+        if let Some((_, other)) = sharing.next()
+            && let Some(said) = reader.said_section(&format!("services.{}.sticky", service.name))
+        {
+            remarks.push(Remark {
+                severity: Severity::Warning,
+                about: said.mistake(format!(
+                    "the cookie {:?} is that of service {:?}, too, and clients that reach both lose their replica with each \
+                     change; give one of them another sticky.cookie",
+                    service.sticky.cookie, other.name
+                )),
+            });
+        }
+    }
+    remarks
 }

@@ -1,6 +1,6 @@
 //! `[retries]`: which requests are tried again on another replica, when, and how often.
 
-use super::sticky::FIELD;
+use super::kinds::FIELD;
 use crate::routes::{RetryCauses, RetryMethods, RetryRules};
 use crate::table::{
     self, Any, Bytes, Choice, DAY, Judge, Kind, MS, Meaning, Number, Or, SetOf, Share, Span,

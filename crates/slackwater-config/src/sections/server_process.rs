@@ -1,7 +1,6 @@
 //! Which process or cgroup an agent's server is: whose CPU tells how much it can carry.
 
-use super::show::file_name;
-use super::tls::read_file_name;
+use super::files::{file_name, read_file_name};
 use crate::toml_reader::Reader;
 use crate::toml_reader::values::text;
 use std::path::PathBuf;

@@ -4,10 +4,10 @@
 //!
 //! Every key of a service is read with a prefix: nothing, or `services.NAME.`.
 
-use super::assemble::read_service_timeouts;
 use super::discovery::{DiscoverySettings, FleetSource};
 use super::fleet::{Listener, note_loops, read_replicas};
 use super::health;
+use super::kinds::{NAME_BYTES_MAX, is_name};
 use super::model::{ProbeTransport, ServiceConfig, Timeouts};
 use super::passive_health::read_passive_health;
 use super::policies::PolicySections;
@@ -23,17 +23,13 @@ use crate::table::{self, Described, Judge, Kind, Meaning, settings};
 use crate::toml_reader::values::{Unfit, quote};
 use crate::toml_reader::{Reader, Remark, Setting};
 use serde_json::json;
-use slackwater_core::policy::{
-    Carried, DEFAULT_POLICY, POLICIES, PolicyEntry, PolicySettings, Reports,
-};
+use slackwater_core::policy::{DEFAULT_POLICY, POLICIES, PolicyEntry, PolicySettings, Reports};
 use toml::de::DeValue;
 
 /// What a service is called that has no name.
 pub(super) const DEFAULT: &str = "default";
 /// The most services.
 const SERVICES_MAX: usize = 1024;
-/// The longest name of a service, in bytes.
-const NAME_BYTES_MAX: usize = 64;
 
 settings! {
     /// The keys of a service that stand in no section.
@@ -117,11 +113,6 @@ pub(super) fn read_services(
     services
 }
 
-pub(super) fn is_name(name: &str) -> bool {
-    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
-    (1..=NAME_BYTES_MAX).contains(&name.len()) && name.bytes().all(fits)
-}
-
 /// Where one service's keys are, and whom its replicas must not be.
 struct Section<'o> {
     prefix: String,
@@ -183,9 +174,7 @@ impl Section<'_> {
         if is_local_only && may_be_local && probe.transport.value != ProbeTransport::None {
             remarks.extend(remarks::unused_probes(reader, prefix));
         }
-        let goes_by_pool = policy.value.reports == Reports::Pool;
-        if goes_by_pool
-            && policy.value.carried == Carried::Nothing
+        if policy.value.removes_by_rate()
             && let Ok(fleet @ 1..) = u32::try_from(replicas.len())
         {
             let config = &policies.settings.prequal;
@@ -241,4 +230,13 @@ fn note_blind(
             "found \"none\" with policy = {name:?}, {why}; expected \"udp\" or \"http\""
         )));
     }
+}
+
+/// The timeouts that a service may have of its own; the others as they are for all.
+fn read_service_timeouts(reader: &mut Reader<'_>, prefix: &str, whole: &Timeouts) -> Timeouts {
+    let mut timeouts = whole.clone();
+    table::read_keys(reader, prefix, &mut timeouts, |name| {
+        Timeouts::OF_SERVICE.contains(&name)
+    });
+    timeouts
 }

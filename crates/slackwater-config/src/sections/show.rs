@@ -12,7 +12,6 @@ use super::tie::write_peers;
 use super::tracing::write_tracing;
 use crate::table;
 use crate::toml_reader::values::quote;
-use std::path::Path;
 
 impl Config {
     /// The whole configuration in TOML.
@@ -85,10 +84,4 @@ impl AgentConfig {
         table::write(to, "", &self.log);
         toml
     }
-}
-
-/// What is shown may be saved anywhere, and a relative name starts from there.
-pub(super) fn file_name(file: &Path) -> String {
-    let file = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
-    quote(file.display())
 }

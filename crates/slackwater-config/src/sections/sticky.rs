@@ -1,8 +1,6 @@
 //! `[sticky]`: by what requests that belong together find the same replica.
 
-use super::model::ServiceConfig;
-use super::services::is_name;
-use crate::routes::{Action, Route};
+use super::kinds::{FIELD, is_name};
 use crate::table::{
     self, Boolean, Choice, Maybe, Or, Span, Within, Written, field, named, settings,
 };
@@ -36,14 +34,6 @@ const COOKIE: Written<String> = Written {
     expected: "1 to 64 letters, digits, - and _",
     parse: |name| is_name(name).then(|| name.to_owned()).ok_or(Unfit::Range),
     text: String::clone,
-};
-
-/// The name of any field.
-pub(super) const FIELD: Written<HeaderName> = Written {
-    what: "the name of a field",
-    expected: "the name of a field",
-    parse: |name| HeaderName::try_from(name).map_err(|_| Unfit::Range),
-    text: HeaderName::to_string,
 };
 
 named! {
@@ -135,48 +125,8 @@ impl StickySettings {
 
     /// Whether its clients' cookie is that of `other`, too, so that each would overwrite the
     /// other's.
-    fn shares_cookie(&self, other: &Self) -> bool {
+    pub(super) fn shares_cookie(&self, other: &Self) -> bool {
         let by_cookie = |it: &Self| it.by == StickyBy::Cookie;
         by_cookie(self) && by_cookie(other) && self.cookie == other.cookie
     }
-}
-
-/// Services whose cookies have one name, where one client may get to both: at a listener and a host
-/// that routes to both of them have in common.
-pub(super) fn shared_cookies(
-    reader: &Reader<'_>,
-    services: &[ServiceConfig],
-    routes: &[Route],
-) -> Vec<Remark> {
-    let leads_to = |route: &Route, service: usize| match &route.then {
-        Action::Forward(forward) => {
-            let mut parts = forward.services.parts().iter();
-            parts.any(|(place, weight)| *place == service && *weight > 0)
-        }
-        _ => false,
-    };
-    let meet = |one: usize, other: usize| {
-        let ways = |service| routes.iter().filter(move |route| leads_to(route, service));
-        ways(one).any(|route| ways(other).any(|way| route.when.shares_clients(&way.when)))
-    };
-    let mut remarks = Vec::new();
-    for (place, service) in services.iter().enumerate() {
-        let before = services.iter().enumerate().take(place);
-        let mut sharing = before.filter(|(other, before)| {
-            service.sticky.shares_cookie(&before.sticky) && meet(place, *other)
-        });
-        if let Some((_, other)) = sharing.next()
-            && let Some(said) = reader.said_section(&format!("services.{}.sticky", service.name))
-        {
-            remarks.push(Remark {
-                severity: Severity::Warning,
-                about: said.mistake(format!(
-                    "the cookie {:?} is that of service {:?}, too, and clients that reach both lose their replica with each \
-                     change; give one of them another sticky.cookie",
-                    service.sticky.cookie, other.name
-                )),
-            });
-        }
-    }
-    remarks
 }

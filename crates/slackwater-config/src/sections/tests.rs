@@ -541,3 +541,30 @@ fn the_full_fixture_says_every_key() {
         .collect();
     assert_eq!(said, plain);
 }
+
+#[test]
+fn a_pool_that_is_not_refilled_is_noted_for_each_policy_that_removes_by_rate() {
+    let noted = |policy: &str| {
+        let replicas: Vec<_> = (1..=20).map(|n| format!("127.0.0.1:{n}")).collect();
+        let text = format!(
+            "listen = '127.0.0.1:0'\nreplicas = {replicas:?}\npolicy = '{policy}'\n\
+             prequal.probe_rate = 0.5\n"
+        );
+        let source = Source::new("config".into(), text);
+        let loaded = Config::load_source(Some(&source), &Overrides::default()).expect("valid");
+        let mut remarks = loaded.remarks.iter().map(ToString::to_string);
+        remarks.any(|remark| remark.contains("so it shrinks to a few"))
+    };
+    let noted: Vec<_> = [
+        "prequal",
+        "linear",
+        "c3",
+        "capacity",
+        "rif_then_latency",
+        "random",
+    ]
+    .into_iter()
+    .filter(|policy| noted(policy))
+    .collect();
+    assert_eq!(noted, ["prequal", "linear", "c3"]);
+}

@@ -4,8 +4,7 @@
 //! Their files are read here once, to tell mistakes before anything starts. What is served by is
 //! read again by `tls`, which follows them from then on.
 
-use super::probe::readable_by_all;
-use super::show::file_name;
+use super::files::{file_name, read_file_name, readable_by_all};
 use crate::table::{
     self, Boolean, Choice, Described, FILE, Judge, Kind, Maybe, Meaning, Number, Within, Written,
     choice, keys, settings,
@@ -14,15 +13,14 @@ use crate::tls::{
     ClientCertificates, ClientTls, HttpVersion, Identity, IdentityFiles, Resumption, ServerTls,
     TlsVersion, read_roots, system_roots,
 };
-use crate::toml_reader::values::{Unfit, found, quote, text};
-use crate::toml_reader::{Item, Mistake, Reader, Remark, Said, Severity};
+use crate::toml_reader::values::{Unfit, found, quote};
+use crate::toml_reader::{Item, Reader, Remark, Said, Severity};
 use rustls::pki_types::ServerName;
 use serde_json::json;
 use std::path::PathBuf;
 use std::time::SystemTime;
 use toml::de::DeValue;
 
-const FILE_EXPECTED: &str = "the name of a file";
 const CERTIFICATES_EXPECTED: &str = "a list such as [{ certificate = \"a.pem\", key = \"a.key\" }]";
 const CERTIFICATES_MAX: usize = 1024;
 const SESSIONS_MAX: u32 = 4096;
@@ -301,17 +299,6 @@ pub(super) fn read_ca(reader: &mut Reader<'_>, item: &Item<'_>) -> Option<PathBu
     let file = read_file_name(reader, item)?;
     let read = read_roots(&file).map_err(|flaw| item.mistake(flaw.to_string()));
     reader.note(read).map(|_| file)
-}
-
-/// A relative name in a configuration file starts from that file's own directory.
-pub(super) fn read_file_name(reader: &mut Reader<'_>, item: &Item<'_>) -> Option<PathBuf> {
-    let read = file_name_of(reader, item);
-    reader.note(read)
-}
-
-pub(super) fn file_name_of(reader: &Reader<'_>, item: &Item<'_>) -> Result<PathBuf, Mistake> {
-    let written = item.read(|value| text(value, FILE_EXPECTED), FILE_EXPECTED)?;
-    Ok(reader.path_of(item, written))
 }
 
 /// What is offered by ALPN: each protocol once, and at least one.

@@ -5,10 +5,9 @@
 //! runs.
 
 use super::collector_headers::CollectorHeaders;
+use super::files::{exposed, file_name, read_file_name};
 use super::otel_variables::{Variables, said_resource};
-use super::probe::exposed;
-use super::show::file_name;
-use super::tls::{identity_keys, read_ca, read_file_name, read_identity};
+use super::tls::{identity_keys, read_ca, read_identity};
 use crate::table::{
     self, Any, Choice, Described, FILE, MINUTE, STRING, Share, Span, Within, Written, millionths,
     named, settings,

@@ -23,6 +23,7 @@ pub(crate) use macros::{keys, named, settings};
 pub(crate) use units::{Bytes, Factor, Number, PerQuery, Port, Share, Span};
 
 use crate::toml_reader::Reader;
+use crate::toml_reader::values::found;
 use core::time::Duration;
 use slackwater_core::Quantile;
 use slackwater_core::policy::{ConfigError, Settings, Valid};
@@ -97,9 +98,13 @@ impl<S: Section, T: Clone, K: Kind<T>> At<S, T, K> {
 
 impl<S: Section, T: Clone, K: Kind<T>> Place<S> for At<S, T, K> {
     fn read(&self, reader: &mut Reader<'_>, field: &str, settings: &mut S) {
-        if let Some(value) = self.judged(|judge| self.kind.take(reader, field, judge)) {
-            // The judge has said that it can be.
-            let _ = (self.set)(settings, value);
+        let value = self.judged(|judge| self.kind.take(reader, field, judge));
+        let set = value.map(|value| (self.set)(settings, value));
+        // The judge looks at a value beside defaults. Beside what other keys say it may not do.
+        if let (Some(Err(error)), Some(item)) = (set, reader.take(field)) {
+            let found = found(&item.value);
+            let message = format!("found {found}, which other keys do not allow: {error}");
+            reader.add_mistake(item.mistake(message));
         }
     }
 
@@ -194,4 +199,68 @@ pub(crate) fn shown_with<S: Section>(
     let keys = S::KEYS.iter();
     keys.filter_map(|key| Some((key.name, value(key)?)))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::toml_reader::Source;
+    use slackwater_core::policy::Settings;
+
+    /// Two bounds, of which the upper one is no less than the lower one.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    struct Bounds {
+        low: u32,
+        high: u32,
+    }
+
+    impl Default for Bounds {
+        fn default() -> Self {
+            Self { low: 10, high: 20 }
+        }
+    }
+
+    impl Settings for Bounds {
+        fn check(&self) -> Result<(), ConfigError> {
+            let error = ConfigError {
+                field: "high",
+                expected: "at least low",
+            };
+            (self.low <= self.high).then_some(()).ok_or(error)
+        }
+    }
+
+    #[derive(Clone, Default)]
+    struct Table {
+        bounds: Valid<Bounds>,
+    }
+
+    keys! { Table in "table" {
+        /// The lower bound.
+        low of bounds.low: Within(Number, 0..=100);
+        /// The upper bound.
+        high of bounds.high: Within(Number, 0..=100);
+    } }
+
+    fn bounds_of(text: &str) -> (Bounds, Vec<String>) {
+        let source = Source::new("t.toml".into(), text.to_owned());
+        let mut reader = Reader::new(Some(&source), Vec::new()).expect("syntax");
+        let table: Table = read(&mut reader, "");
+        let (_, mistakes) = reader.finish();
+        let mistakes = mistakes.iter().map(ToString::to_string);
+        (table.bounds.into_inner(), mistakes.collect())
+    }
+
+    #[test]
+    fn keys_that_do_not_go_together_are_a_mistake() {
+        let (both, mistakes) = bounds_of("[table]\nlow = 15\nhigh = 30\n");
+        assert_eq!((both, mistakes), (Bounds { low: 15, high: 30 }, vec![]));
+
+        // Each is valid beside the other's default.
+        let (kept, mistakes) = bounds_of("[table]\nlow = 15\nhigh = 12\n");
+        assert_eq!(kept, Bounds { low: 15, high: 20 });
+        let told = "t.toml:3:8: table.high: found 12, which other keys do not allow: high must be \
+                    at least low";
+        assert_eq!(mistakes, [told]);
+    }
 }

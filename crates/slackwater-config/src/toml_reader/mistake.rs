@@ -130,7 +130,7 @@ impl Mistake {
 }
 
 /// The most mistakes that are told one by one.
-const TOLD_MAX: usize = 100;
+const SHOWN_MAX: usize = 100;
 
 /// Everything that is wrong with a configuration, with the source lines; never empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -146,8 +146,8 @@ impl Mistakes {
     pub fn new(mut mistakes: Vec<Mistake>) -> Self {
         mistakes.sort();
         mistakes.dedup();
-        let omitted = mistakes.len().saturating_sub(TOLD_MAX);
-        mistakes.truncate(TOLD_MAX);
+        let omitted = mistakes.len().saturating_sub(SHOWN_MAX);
+        mistakes.truncate(SHOWN_MAX);
         Self {
             first: mistakes,
             omitted,

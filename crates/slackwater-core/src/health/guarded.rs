@@ -6,7 +6,6 @@ use super::record::Record;
 use super::reference::{Others, Reference, Unhurried};
 use super::settings::HealthConfig;
 use super::shares::Shares;
-use super::trials::SAVED_MAX;
 use super::window::BUCKETS;
 use super::{TICK_NS, WHOLE};
 use crate::policy::HealthCounters;
@@ -17,6 +16,9 @@ use crate::time::{Instant, span_ns};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::time::Duration;
+
+/// Trials that may be saved up.
+pub(super) const SAVED_MAX: u32 = 3;
 
 /// Of so many probes is it remembered whom they ask; a policy has 64 out at most by default.
 pub(super) const PROBES: usize = 256;

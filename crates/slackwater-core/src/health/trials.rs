@@ -8,9 +8,6 @@ use crate::policy::{Attempt, Decision, Event, Explanation, Outcome, PickReason, 
 use crate::replica::ReplicaId;
 use crate::time::span_ns;
 
-/// Trials that may be saved up.
-pub(super) const SAVED_MAX: u32 = 3;
-
 impl Guarded {
     /// Who is to have this query as a trial: the one whose trial is due for longest.
     pub(super) fn due_for_trial(&self, query: Query<'_>) -> Option<ReplicaId> {
@@ -167,6 +164,7 @@ impl Guarded {
 
 #[cfg(test)]
 mod tests {
+    use super::super::guarded::SAVED_MAX;
     use super::*;
     use crate::fixed::Quantile;
     use crate::tail::Tokens;

@@ -98,6 +98,12 @@ impl PolicyEntry {
         matches!(self.reports, Reports::Pool | Reports::Latest)
     }
 
+    /// Whether the oldest and the worst reports leave its pool at `prequal.remove_rate`, whatever
+    /// replicas report. A policy that goes by capacity removes none while all of them report it.
+    pub fn removes_by_rate(&self) -> bool {
+        self.reports == Reports::Pool && self.carried != Carried::Capacity
+    }
+
     /// Whether it reads the section.
     pub fn reads(&self, section: &str) -> bool {
         self.sections.contains(&section)

@@ -9,7 +9,7 @@
 use crate::draw::Draw;
 use crate::policy::comparison::{Comparison, Equals, Values};
 use crate::policy::health_view::HealthState;
-use crate::policy::observe::PooledView;
+use crate::policy::pooled_view::PooledView;
 use crate::policy::query::PickReason;
 use crate::replica::ReplicaId;
 use alloc::vec::Vec;

@@ -26,7 +26,7 @@ use crate::draw::Draw;
 use crate::policy::comparison::{Comparison, Equals, Factor, OWN_IN_FLIGHT, Step, Values};
 use crate::policy::explanation::{self, Explanation};
 use crate::policy::fleet::Fleet;
-use crate::policy::observe::PooledView;
+use crate::policy::pooled_view::PooledView;
 use crate::policy::prequal::PrequalConfig;
 use crate::policy::prequal::hot_cold::shared;
 use crate::policy::probed::rank::{self, Place, Rank};

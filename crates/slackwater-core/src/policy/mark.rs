@@ -1,6 +1,6 @@
 //! What a ticket carries of its query for health.
 
-use crate::policy::Outcome;
+use crate::policy::outcome::Outcome;
 
 /// What the health of a query's replica has to know of it, on its ticket.
 #[derive(Clone, Copy, Debug, Default)]

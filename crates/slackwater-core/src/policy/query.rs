@@ -2,12 +2,13 @@
 
 use crate::named;
 use crate::policy::mark::Mark;
-use crate::policy::observe::PooledView;
+use crate::policy::outcome::Outcome;
+use crate::policy::pooled_view::PooledView;
 use crate::policy::probe::ProbeRound;
-use crate::policy::probed::LocalArrival;
 use crate::replica::ReplicaId;
 use crate::report::Rif;
 use crate::time::Instant;
+use crate::tracker::Arrival;
 use core::fmt;
 use core::time::Duration;
 
@@ -263,6 +264,13 @@ impl fmt::Display for PickReason {
     }
 }
 
+/// A query as the tracker of its replica saw it.
+#[derive(Debug)]
+pub(in crate::policy) struct LocalArrival {
+    pub(in crate::policy) watch: u32,
+    pub(in crate::policy) arrival: Arrival,
+}
+
 /// A query that is out. Hand it back by
 /// [`Policy::handle_query_done`](crate::policy::Policy::handle_query_done); it can neither be
 /// copied nor made up, so each query that was handed out ends at most once.
@@ -331,43 +339,6 @@ impl Ticket {
     /// When it was picked.
     pub const fn sent_at(&self) -> Instant {
         self.sent_at
-    }
-}
-
-named! {
-    /// How a query ended, as the client sees it.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    #[non_exhaustive]
-    pub enum Outcome by as_str {
-        /// The replica answered it.
-        Success = "success",
-        /// The replica answered with an error: a status of 500 or more, a gRPC status that blames
-        /// the server.
-        Failed = "failed",
-        /// The replica did not answer in the time that it had.
-        TimedOut = "timed_out",
-        /// The replica broke off: a reset, a connection closed before the response was whole.
-        Broken = "broken",
-        /// The replica wants less: a response that refuses the query and says that it may be tried
-        /// again later. It tells of load, not of failure. Its latency is no sample, and to a
-        /// policy's rank it counts as a failure does: who refuses at once is not therefore fast.
-        /// `[E5]`
-        PushedBack = "pushed_back",
-        /// The replica could not be reached, and never saw the query.
-        Unreachable = "unreachable",
-        /// The client gave up, or dropped the ticket.
-        Dropped = "dropped",
-    }
-}
-
-impl Outcome {
-    /// The query failed, and its replica is to blame. A push-back is no failure, and what the
-    /// client gave up tells nothing.
-    pub const fn is_failure(self) -> bool {
-        matches!(
-            self,
-            Self::Failed | Self::TimedOut | Self::Broken | Self::Unreachable
-        )
     }
 }
 

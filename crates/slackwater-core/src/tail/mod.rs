@@ -18,4 +18,4 @@ pub use backoff::{Backoff, BackoffConfig, BackoffSettings};
 pub(crate) use budget::Tokens;
 pub use budget::{RetryBudget, RetryBudgetConfig, RetryBudgetSettings, TieBudget};
 pub use hedge::{COPIES_MAX, HedgeConfig, HedgeCounters, HedgeSettings, Hedger, Watch, WatchEnd};
-pub use tied::{Comes, TieName, Ties, TiesConfig, TiesCounters, TiesSettings};
+pub use tied::{Comes, TieCounts, TieName, Ties, TiesConfig, TiesCounters, TiesSettings};

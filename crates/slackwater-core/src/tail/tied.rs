@@ -76,6 +76,23 @@ pub struct TiesCounters {
     pub untied: u64,
 }
 
+/// What has happened to tied copies at a replica since its start, between it and its peers, too.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TieCounts {
+    /// What became of the copies. Of those that were dropped,
+    /// [`AdmissionView`](crate::overload::AdmissionView) has the same number among those that were
+    /// turned away.
+    pub copies: TiesCounters,
+    /// Twins' replicas that were told that a copy has begun here.
+    pub told: u64,
+    /// Those that could not be told: the socket did not take it, or there is none for such an
+    /// address.
+    pub untold: u64,
+    /// Copies whose twin is at no peer, which were served without a tie; and datagrams that did not
+    /// come from one.
+    pub strange: u64,
+}
+
 /// The tied copies at one replica. `J` is what the queue calls a copy that waits.
 #[derive(Clone, Debug)]
 pub struct Ties<J> {

@@ -48,7 +48,7 @@ impl<'h> FieldRoom<'h> {
     clippy::struct_excessive_bools,
     reason = "one for each thing that a field may say; they are not states"
 )]
-pub(super) struct Said {
+pub(super) struct Framing {
     pub(super) length: Option<u64>,
     /// `Transfer-Encoding: chunked`, once.
     pub(super) chunked: bool,
@@ -67,12 +67,12 @@ pub(super) fn take(
     head: &Bytes,
     found: &[httparse::Header<'_>],
     headers: &mut HeaderMap,
-) -> Result<Said, BadMessage> {
-    let mut said = Said::default();
+) -> Result<Framing, BadMessage> {
+    let mut said = Framing::default();
     for field in found {
         let name = HeaderName::from_bytes(field.name.as_bytes())
             .map_err(|_| BadMessage::malformed("a field's name is not a token"))?;
-        said.hear(&name, field.value)?;
+        said.note(&name, field.value)?;
         let value = HeaderValue::from_maybe_shared(head.slice_ref(field.value))
             .map_err(|_| BadMessage::malformed("a field's value has control characters"))?;
         headers.append(name, value);
@@ -80,8 +80,8 @@ pub(super) fn take(
     said.check()
 }
 
-impl Said {
-    fn hear(&mut self, name: &HeaderName, value: &[u8]) -> Result<(), BadMessage> {
+impl Framing {
+    fn note(&mut self, name: &HeaderName, value: &[u8]) -> Result<(), BadMessage> {
         match *name {
             header::CONTENT_LENGTH => {
                 if self.length.is_some() {
@@ -92,10 +92,10 @@ impl Said {
                 self.length = Some(length);
             }
             header::TRANSFER_ENCODING => {
-                self.hear_coding(value)?;
+                self.note_coding(value)?;
             }
             header::HOST => self.hosts = self.hosts.saturating_add(1),
-            header::CONNECTION => self.hear_connection(value),
+            header::CONNECTION => self.note_connection(value),
             header::EXPECT => {
                 self.expects_continue |= value.eq_ignore_ascii_case(b"100-continue");
             }
@@ -104,7 +104,7 @@ impl Said {
         Ok(())
     }
 
-    fn hear_coding(&mut self, value: &[u8]) -> Result<(), BadMessage> {
+    fn note_coding(&mut self, value: &[u8]) -> Result<(), BadMessage> {
         let mut codings = tokens(value).peekable();
         if codings.peek().is_none() {
             return Err(BadMessage::malformed("transfer-encoding is empty"));
@@ -140,7 +140,7 @@ impl Said {
         Ok(self)
     }
 
-    fn hear_connection(&mut self, value: &[u8]) {
+    fn note_connection(&mut self, value: &[u8]) {
         for token in tokens(value) {
             self.close |= token.eq_ignore_ascii_case(b"close");
             self.keep_alive |= token.eq_ignore_ascii_case(b"keep-alive");
@@ -179,10 +179,10 @@ pub(super) const fn reason(error: httparse::Error) -> BadMessage {
 mod tests {
     use super::*;
 
-    fn heard(name: &HeaderName, values: &[&str]) -> Result<Said, BadMessage> {
-        let mut said = Said::default();
+    fn heard(name: &HeaderName, values: &[&str]) -> Result<Framing, BadMessage> {
+        let mut said = Framing::default();
         for value in values {
-            said.hear(name, value.as_bytes())?;
+            said.note(name, value.as_bytes())?;
         }
         said.check()
     }

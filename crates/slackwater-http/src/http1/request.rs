@@ -1,6 +1,6 @@
 //! Heads of requests. RFC 9112 §3
 
-use super::fields::{self, FieldRoom, Said};
+use super::fields::{self, FieldRoom, Framing};
 use super::head::{check_lines, is_head_so_far};
 use super::{BadKind, BadMessage, BodyLength, HeadLimits};
 use bytes::Bytes;
@@ -87,14 +87,14 @@ fn parse(
     })
 }
 
-fn length(said: Said) -> BodyLength {
+fn length(said: Framing) -> BodyLength {
     if said.chunked {
         return BodyLength::Chunked;
     }
     BodyLength::Known(said.length.unwrap_or(0))
 }
 
-fn check(said: Said, is_old: bool) -> Result<(), BadMessage> {
+fn check(said: Framing, is_old: bool) -> Result<(), BadMessage> {
     // Whoever speaks HTTP/1.0 does not know chunks; if the field is there, somebody before us read
     // the message in another way. RFC 9112 §6.1
     if said.chunked && is_old {

@@ -1,6 +1,6 @@
 //! Heads of responses. RFC 9112 §4
 
-use super::fields::{self, FieldRoom, Said};
+use super::fields::{self, FieldRoom, Framing};
 use super::head::check_lines;
 use super::{BadMessage, BodyLength, HeadLimits};
 use bytes::Bytes;
@@ -88,7 +88,7 @@ pub fn parse_response(
 }
 
 /// How long the body is. RFC 9112 §6.3
-fn length(said: Said, status: StatusCode, method: &Method) -> BodyLength {
+fn length(said: Framing, status: StatusCode, method: &Method) -> BodyLength {
     let has_none = *method == Method::HEAD
         || status.is_informational()
         || status == StatusCode::NO_CONTENT

@@ -110,7 +110,7 @@ pub struct Connection {
     /// The number of the next stream that we begin.
     pub(super) next_ours: u32,
     /// The other side takes no more streams.
-    pub(super) told_to_leave: Option<Reason>,
+    pub(super) goaway: Option<Reason>,
     faults: usize,
     /// Streams of which more is unread than of a short body.
     pub(super) unread_streams: usize,
@@ -163,7 +163,7 @@ impl Connection {
             line: VecDeque::new(),
             last_theirs: 0,
             next_ours: if is_client { 1 } else { 2 },
-            told_to_leave: None,
+            goaway: None,
             faults: 0,
             unread_streams: 0,
             sent: 0,
@@ -322,8 +322,8 @@ impl Connection {
     /// It ended without a word from us, with all that is on it.
     pub fn end(&mut self, ended: Ended) {
         if self.ended().is_none() {
-            let told = self.told_to_leave.filter(|it| *it != Reason::NO_ERROR);
-            self.lose_all(told.map_or(ended, Ended::Told));
+            let told = self.goaway.filter(|it| *it != Reason::NO_ERROR);
+            self.lose_all(told.map_or(ended, Ended::GoneAway));
             self.out.clear();
         }
     }

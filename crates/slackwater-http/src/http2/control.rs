@@ -77,7 +77,7 @@ impl Connection {
             .split_first_chunk::<4>()
             .and_then(|(last, rest)| Some((u32::from_be_bytes(*last), frame::number(rest)?)))
             .ok_or(Reason::FRAME_SIZE_ERROR)?;
-        self.told_to_leave = Some(Reason(reason));
+        self.goaway = Some(Reason(reason));
         if self.config.role == Role::Client {
             let last = last & 0x7fff_ffff;
             let turned_away: Vec<Key> = self

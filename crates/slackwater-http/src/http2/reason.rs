@@ -83,7 +83,7 @@ pub enum Ended {
     Failed(io::ErrorKind),
     /// The other side has said why.
     #[error("the other side ended the connection: {0}")]
-    Told(Reason),
+    GoneAway(Reason),
     /// We have, for what came.
     #[error("the connection was ended for what came: {0}")]
     ByUs(Reason),

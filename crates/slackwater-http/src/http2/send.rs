@@ -45,7 +45,7 @@ impl Connection {
         if let Some(ended) = self.ended() {
             return Err(Lost::Connection(ended));
         }
-        if self.told_to_leave.is_some() || self.is_over() || self.next_ours > STREAM_MAX {
+        if self.goaway.is_some() || self.is_over() || self.next_ours > STREAM_MAX {
             return Err(Lost::TurnedAway);
         }
         Ok(())
@@ -88,7 +88,7 @@ impl Connection {
     }
 
     /// Sends a response that is not final, if that is still to come and there is room.
-    pub fn tell(&mut self, key: Key, status: StatusCode, headers: &HeaderMap) {
+    pub fn send_interim(&mut self, key: Key, status: StatusCode, headers: &HeaderMap) {
         let stream = &self.streams[key];
         let is_awaited = matches!(stream.answer, Answer::None) && !stream.is_closed();
         if is_awaited && self.out.len() < ROOM_BYTES {

@@ -9,5 +9,5 @@
 mod parse;
 mod write;
 
-pub use parse::{Malformed, Parsed, Told, parse};
+pub use parse::{Header, Malformed, Parsed, parse};
 pub use write::{Ends, Version, header};

@@ -23,7 +23,7 @@ const TLV_CRC32C: u8 = 3;
 
 /// What a header says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Told {
+pub struct Header {
     /// From where and to where the client connected. `None`: the proxy speaks for itself (a health
     /// check of its own), or can't say.
     pub addresses: Option<(SocketAddr, SocketAddr)>,
@@ -35,7 +35,7 @@ pub enum Parsed {
     /// All bytes so far belong to the header, and it goes on.
     Unfinished,
     /// The header, and its length.
-    Header(Told, usize),
+    Header(Header, usize),
 }
 
 /// Why something is not a header.
@@ -43,7 +43,7 @@ pub enum Parsed {
 #[error("{0}")]
 pub struct Malformed(pub(super) &'static str);
 
-const NONE: Told = Told { addresses: None };
+const NONE: Header = Header { addresses: None };
 
 /// Reads the first bytes of a connection. However they are cut, the result is the same.
 pub fn parse(bytes: &[u8]) -> Result<Parsed, Malformed> {
@@ -74,16 +74,16 @@ fn parse_version_1(bytes: &[u8]) -> Result<Parsed, Malformed> {
     let told = match words.next() {
         // Whatever follows means nothing.
         Some("UNKNOWN") => NONE,
-        Some("TCP4") => tell::<Ipv4Addr>(words)?,
-        Some("TCP6") => tell::<Ipv6Addr>(words)?,
+        Some("TCP4") => read_words::<Ipv4Addr>(words)?,
+        Some("TCP6") => read_words::<Ipv6Addr>(words)?,
         _ => return Err(Malformed("a protocol other than TCP4, TCP6 and UNKNOWN")),
     };
     Ok(Parsed::Header(told, end + 1))
 }
 
-fn tell<'a, A: FromStr + Into<IpAddr>>(
+fn read_words<'a, A: FromStr + Into<IpAddr>>(
     mut words: impl Iterator<Item = &'a str>,
-) -> Result<Told, Malformed> {
+) -> Result<Header, Malformed> {
     let mut address = || {
         let address: A = words.next()?.parse().ok()?;
         Some(address.into())
@@ -98,7 +98,7 @@ fn tell<'a, A: FromStr + Into<IpAddr>>(
     };
     let ports = port().zip(port());
     match (addresses, ports, words.next()) {
-        (Some((from, to)), Some((from_port, to_port)), None) => Ok(Told {
+        (Some((from, to)), Some((from_port, to_port)), None) => Ok(Header {
             addresses: Some(((from, from_port).into(), (to, to_port).into())),
         }),
         _ => Err(Malformed("a line without two addresses and two ports")),
@@ -145,7 +145,7 @@ fn parse_version_2(bytes: &[u8]) -> Result<Parsed, Malformed> {
     // Of datagrams nothing is known here.
     let is_stream = family & 0xf == 1;
     let addresses = addresses.filter(|_| is_stream);
-    Ok(Parsed::Header(Told { addresses }, total))
+    Ok(Parsed::Header(Header { addresses }, total))
 }
 
 fn ipv4(bytes: &[u8; 12]) -> (SocketAddr, SocketAddr) {

@@ -84,7 +84,7 @@ fn bytes(told: Option<[SocketAddr; 2]>) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::parse::{Parsed, Told, parse};
+    use super::super::parse::{Header, Parsed, parse};
     use super::*;
 
     fn ends(from: &str, to: &str) -> Ends {
@@ -117,7 +117,7 @@ mod tests {
         ] {
             for version in [Version::One, Version::Two] {
                 let header = header(version, Some(&given));
-                let told = Told {
+                let told = Header {
                     addresses: Some((expected.from, expected.to)),
                 };
                 assert_eq!(parse(&header), Ok(Parsed::Header(told, header.len())));
@@ -125,7 +125,7 @@ mod tests {
         }
         for version in [Version::One, Version::Two] {
             let header = header(version, None);
-            let told = Told { addresses: None };
+            let told = Header { addresses: None };
             assert_eq!(parse(&header), Ok(Parsed::Header(told, header.len())));
         }
     }

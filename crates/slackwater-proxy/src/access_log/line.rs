@@ -3,14 +3,59 @@
 //! Whatever a client or a replica sent is escaped: quotes, backslashes, and everything that could
 //! end a line or steer a terminal.
 
-use super::lines::Facts;
 use core::fmt::{self, Display};
+use core::net::IpAddr;
 use core::time::Duration;
 use slackwater_config::AccessLogFormat;
 use slackwater_core::Rif;
 use slackwater_telemetry::date::Date;
 use slackwater_telemetry::trace::TraceId;
+use slackwater_tower::client::PickView;
 use std::io::Write;
+use std::time::SystemTime;
+
+/// What a line tells of a request.
+#[derive(Debug)]
+pub(super) struct RequestFacts<'a> {
+    pub(super) method: &'a str,
+    pub(super) path: &'a str,
+    pub(super) query: Option<&'a str>,
+    pub(super) protocol: &'static str,
+    pub(super) host: Option<&'a [u8]>,
+    pub(super) referer: Option<&'a [u8]>,
+    pub(super) user_agent: Option<&'a [u8]>,
+    pub(super) id: &'a [u8],
+}
+
+/// What a line tells.
+#[derive(Debug)]
+pub(super) struct Facts<'a> {
+    pub(super) request: &'a RequestFacts<'a>,
+    pub(super) at: SystemTime,
+    pub(super) client: IpAddr,
+    pub(super) listener: &'a str,
+    pub(super) service: &'a str,
+    pub(super) replica: Option<&'a str>,
+    pub(super) attempts: u32,
+    pub(super) hedge: Option<&'static str>,
+    pub(super) tie: Option<&'static str>,
+    pub(super) shadow: Option<&'a str>,
+    /// Why that replica.
+    pub(super) pick: Option<&'a PickView>,
+    pub(super) status: u16,
+    /// Of a gRPC call, as far as it is told.
+    pub(super) grpc_status: Option<u8>,
+    pub(super) bytes_in: u64,
+    pub(super) bytes_out: u64,
+    pub(super) queue: Option<Duration>,
+    pub(super) connect: Option<Duration>,
+    pub(super) first_byte: Option<Duration>,
+    pub(super) total: Duration,
+    pub(super) end: &'static str,
+    pub(super) error: Option<&'a [u8]>,
+    /// Of a request that is sampled.
+    pub(super) trace: Option<TraceId>,
+}
 
 /// Writes a line with its end.
 pub(super) fn write_line(to: &mut Vec<u8>, format: AccessLogFormat, facts: &Facts<'_>) {
@@ -268,7 +313,6 @@ const fn is_special(c: char) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::lines::RequestFacts;
     use super::*;
     use core::num::NonZeroU128;
     use slackwater_core::ReplicaIds;

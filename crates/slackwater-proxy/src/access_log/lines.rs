@@ -1,18 +1,15 @@
 //! What a request's record becomes in the log, and whether it does.
 
-use super::line::write_line;
+use super::line::{Facts, RequestFacts, write_line};
 use super::queue::Queue;
 use super::sample::Sample;
 use crate::request_record::{
     Consumer, CopyKind, Detail, Ended, Interest, RequestRecord, UnreadableRequest,
 };
 use core::cell::RefCell;
-use core::net::IpAddr;
 use core::time::Duration;
 use http::{HeaderMap, HeaderValue, Version};
 use slackwater_config::{AccessLogFormat, AccessLogSettings};
-use slackwater_telemetry::trace::TraceId;
-use slackwater_tower::client::PickView;
 use slackwater_tower::response::GrpcStatus;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -156,49 +153,6 @@ const fn protocol(version: Version) -> &'static str {
 fn shown_referer(referer: &[u8], with_query: bool) -> &[u8] {
     let mut parts = referer.split(|byte| *byte == b'?');
     parts.next().filter(|_| !with_query).unwrap_or(referer)
-}
-
-/// What a line tells of a request.
-#[derive(Debug)]
-pub(super) struct RequestFacts<'a> {
-    pub(super) method: &'a str,
-    pub(super) path: &'a str,
-    pub(super) query: Option<&'a str>,
-    pub(super) protocol: &'static str,
-    pub(super) host: Option<&'a [u8]>,
-    pub(super) referer: Option<&'a [u8]>,
-    pub(super) user_agent: Option<&'a [u8]>,
-    pub(super) id: &'a [u8],
-}
-
-/// What a line tells.
-#[derive(Debug)]
-pub(super) struct Facts<'a> {
-    pub(super) request: &'a RequestFacts<'a>,
-    pub(super) at: SystemTime,
-    pub(super) client: IpAddr,
-    pub(super) listener: &'a str,
-    pub(super) service: &'a str,
-    pub(super) replica: Option<&'a str>,
-    pub(super) attempts: u32,
-    pub(super) hedge: Option<&'static str>,
-    pub(super) tie: Option<&'static str>,
-    pub(super) shadow: Option<&'a str>,
-    /// Why that replica.
-    pub(super) pick: Option<&'a PickView>,
-    pub(super) status: u16,
-    /// Of a gRPC call, as far as it is told.
-    pub(super) grpc_status: Option<u8>,
-    pub(super) bytes_in: u64,
-    pub(super) bytes_out: u64,
-    pub(super) queue: Option<Duration>,
-    pub(super) connect: Option<Duration>,
-    pub(super) first_byte: Option<Duration>,
-    pub(super) total: Duration,
-    pub(super) end: &'static str,
-    pub(super) error: Option<&'a [u8]>,
-    /// Of a request that is sampled.
-    pub(super) trace: Option<TraceId>,
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Who could not be chosen when a replica was picked, as it is kept and told.
 
-use super::decision::{name_of, part_of};
+use super::names::{name_of, part_of};
 use crate::request_record::Directory;
 use serde::Serialize;
 use slackwater_core::policy::{Out, OutReason};

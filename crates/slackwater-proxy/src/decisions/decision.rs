@@ -2,14 +2,15 @@
 //! to a worker.
 
 use super::absent::Absent;
+use super::names::{Part, name_of, part_of};
 use crate::request_record::{AttemptKind, AttemptRecord, Directory, RequestRecord};
 use core::time::Duration;
 use http::HeaderValue;
 use serde::{Serialize, Serializer};
+use slackwater_core::Rif;
 use slackwater_core::policy::{
     Candidate, Comparison, Explanation, Outcome, PickReason, PooledView,
 };
-use slackwater_core::{ReplicaId, Rif};
 use slackwater_telemetry::comparison::Figures;
 use slackwater_telemetry::date::Date;
 use slackwater_tower::response::GrpcStatus;
@@ -270,19 +271,6 @@ impl Serialize for Compared {
     }
 }
 
-/// Which of how many.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[cfg_attr(feature = "schema", schemars(rename = "DecisionPart"))]
-pub(super) struct Part {
-    /// Counted from 1.
-    #[serde(rename = "part")]
-    pub(super) place: usize,
-    /// How many its replica has.
-    #[serde(rename = "parts")]
-    pub(super) of: usize,
-}
-
 /// A report as it counted.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -469,17 +457,6 @@ impl Report {
             local: view.local,
         }
     }
-}
-
-/// What users call it or, if it has left, what its policy did.
-pub(super) fn name_of(replica: ReplicaId, directory: Option<&dyn Directory>) -> String {
-    let name = directory.and_then(|directory| directory.name(replica));
-    name.map_or_else(|| format!("{replica} (left)"), String::from)
-}
-
-pub(super) fn part_of(replica: ReplicaId, directory: Option<&dyn Directory>) -> Option<Part> {
-    let (place, of) = directory?.part(replica)?;
-    Some(Part { place, of })
 }
 
 /// What is too long is cut off, and says so.

@@ -14,6 +14,7 @@ mod archive;
 mod columns;
 mod decision;
 mod keeper;
+mod names;
 mod ring;
 mod sentences;
 #[cfg(test)]

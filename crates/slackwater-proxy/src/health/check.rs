@@ -14,7 +14,7 @@ use hyper::body::Incoming;
 use hyper::client::conn::{http1, http2};
 use hyper_util::rt::TokioIo;
 use slackwater_config::{HealthCheck, HealthSettings, ReplicaProtocol};
-use slackwater_tower::response::GRPC_STATUS;
+use slackwater_http::GRPC_STATUS;
 
 const AGENT: HeaderValue = HeaderValue::from_static("slackwater-health");
 const GRPC: HeaderValue = HeaderValue::from_static("application/grpc");

@@ -7,7 +7,7 @@ use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use prost::Message;
 use slackwater_config::{OrcaForm, OrcaReports};
 use slackwater_core::LoadReport;
-use slackwater_tower::response::GRPC_STATUS;
+use slackwater_http::GRPC_STATUS;
 
 /// By this a request says in which form it wants a report.
 const FORMAT: HeaderName = HeaderName::from_static("endpoint-load-metrics-format");

@@ -6,6 +6,7 @@
 
 mod entry;
 mod reload;
+mod same_listeners;
 mod sources;
 mod status;
 mod tls;
@@ -73,17 +74,16 @@ pub struct Outside {
     pub recorder: Option<Recorder>,
     /// What is wanted of single replicas from the start on, by service.
     pub orders: BTreeMap<String, Orders>,
-    /// Whether decisions are kept though the configuration has no admin server: somebody else asks
-    /// for them.
-    pub is_told_of: bool,
+    /// Whether decisions are kept: an admin server, or other code of the program, reads them. What
+    /// the configuration says of an admin server does not count here, since the proxy starts none.
+    pub keeps_decisions: bool,
 }
 
 impl Outside {
-    /// For decisions, if anybody can ask for them.
+    /// For decisions, if they are kept.
     fn archive(&self, config: &Config) -> Option<Arc<Archive>> {
-        let is_told = config.admin.listen.is_some() || self.is_told_of;
-        let archive = is_told.then(|| Archive::new(&config.decisions, config.workers.get().into()));
-        archive.flatten()
+        self.keeps_decisions
+            .then(|| Archive::new(&config.decisions, config.workers.get().into()))?
     }
 }
 
@@ -503,4 +503,28 @@ fn numbered<'l>(routes: &[Route], listeners: impl IntoIterator<Item = &'l Listen
             .collect();
     }
     routes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn decisions_are_kept_if_they_are_wanted_whatever_the_file_says_of_an_admin_server() {
+        for admin in ["", "admin.listen = 'none'"] {
+            let text = format!("listen = '127.0.0.1:0'\nreplicas = ['127.0.0.1:1']\n{admin}\n");
+            let config = Config::of_text("test", text).expect("valid");
+            for keeps_decisions in [false, true] {
+                let outside = Outside {
+                    keeps_decisions,
+                    ..Outside::default()
+                };
+                assert_eq!(
+                    outside.archive(&config).is_some(),
+                    keeps_decisions,
+                    "{admin}"
+                );
+            }
+        }
+    }
 }

@@ -5,6 +5,7 @@
 //! listeners between two requests. A service whose settings are as they were stays, with all that
 //! its policy has learned, and so do its replicas. Requests that run keep what they began with.
 
+use super::same_listeners::same_listeners;
 use super::sources::{Opened, Sources, wait_for_fleets};
 use super::status::ServiceParts;
 use super::tls::Tls;
@@ -20,7 +21,6 @@ use slackwater_config::{
     TracingSettings,
 };
 use slackwater_discovery::{Discovery, Fleet};
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use tokio::sync::{oneshot, watch};
 
@@ -462,20 +462,6 @@ fn checks_alike(old: &ServiceConfig, new: &ServiceConfig) -> bool {
         && old.replica.protocol == new.replica.protocol
         && old.replica.proxy_protocol == new.replica.proxy_protocol
         && old.replica.tls == new.replica.tls
-}
-
-/// For each of `new` the place in `old` of the one at its address, no place twice: several may be
-/// at port 0.
-pub(crate) fn same_listeners(old: &[ListenerConfig], new: &[ListenerConfig]) -> Vec<Option<usize>> {
-    let mut taken = BTreeSet::new();
-    let mut place = |new: &ListenerConfig| {
-        let mut same = old.iter().enumerate();
-        let (place, _) =
-            same.find(|(place, old)| old.address == new.address && !taken.contains(place))?;
-        taken.insert(place);
-        Some(place)
-    };
-    new.iter().map(&mut place).collect()
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! What TLS is spoken by, at each listener and to each service's replicas.
 
-use super::reload::same_listeners;
+use super::same_listeners::same_listeners;
 use crate::tls::{HandshakeCounts, Handshakes, Secrets, Turn, Watcher};
 use slackwater_config::Fault;
 use slackwater_config::tls::{Client, Server};

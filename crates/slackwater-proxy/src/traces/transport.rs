@@ -17,13 +17,12 @@ use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use slackwater_config::tls::HttpVersion;
 use slackwater_config::{CollectorProtocol, Endpoint, TracingSettings};
+use slackwater_http::GRPC_STATUS;
 use std::io;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
 const GRPC_TIMEOUT: HeaderName = HeaderName::from_static("grpc-timeout");
-
-const GRPC_STATUS: &str = "grpc-status";
 
 /// The call that takes spans.
 const GRPC_PATH: PathAndQuery =

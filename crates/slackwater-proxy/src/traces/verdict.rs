@@ -5,8 +5,8 @@ use core::time::Duration;
 use http::StatusCode;
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use prost::Message;
+use slackwater_http::GRPC_STATUS;
 
-const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 const GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
 
 /// The longest reason that is shown.

@@ -5,25 +5,13 @@ use super::balancing::Balancing;
 use super::meter::Ending;
 use super::network::Message;
 use super::probing::probe_of;
-use super::query::{Attempt, Key, Query, Stage, slot_number};
+use super::query::{Attempt, Key, Query, Stage, asked, slot_number};
 use super::replicas::Responses;
 use super::{Engine, Timer};
 use crate::machine::{JobId, Time};
 use slackwater_core::policy::{self, Decision, Event, Outcome, Pick, Ticket};
 use slackwater_core::tail::WatchEnd;
-use slackwater_core::{Instant, LoadReport, ReplicaId};
-
-/// What a policy is asked: for a first copy, or for one more that goes elsewhere.
-pub(super) fn asked<'a>(
-    first: policy::Query<'static>,
-    avoid: &'a [ReplicaId],
-) -> policy::Query<'a> {
-    if avoid.is_empty() {
-        first
-    } else {
-        policy::Query::hedge(avoid)
-    }
-}
+use slackwater_core::{Instant, LoadReport};
 
 impl Engine {
     /// A query arrives at its client.
@@ -115,7 +103,7 @@ impl Engine {
             if query.measured && !query.is_out() {
                 self.meter.picked(&pick);
             }
-            self.tell_query(query.client, to);
+            self.share_query(query.client, to);
         }
         self.send(key, self.replicas.number(to), Some(pick.ticket));
     }
@@ -194,7 +182,7 @@ impl Engine {
             let served = replica.serve(self.now, JobId(slot), attempt);
             attempt.stage = Stage::Served(served);
             self.replicas.changed(number as usize);
-            self.tell_begun(number);
+            self.report_begun(number);
             return;
         }
         if let Some(central) = self.balancing.central() {
@@ -241,7 +229,7 @@ impl Engine {
             self.answer(slot, outcome);
         }
         self.replicas.give_back(finished);
-        self.tell_begun(slot_number(number));
+        self.report_begun(slot_number(number));
     }
 
     /// Sends a copy's end back to its client.
@@ -265,7 +253,7 @@ impl Engine {
         let is_over = outcome == Outcome::Success || !query.is_out();
         self.give_back(client, attempt.ticket, outcome);
         if let Some(report) = attempt.carried {
-            self.tell_carried(client, attempt.replica, &report);
+            self.report_carried(client, attempt.replica, &report);
         }
         let (ending, watched) = match outcome {
             Outcome::Success if is_first => (Ending::Answered, WatchEnd::Answered),
@@ -280,7 +268,7 @@ impl Engine {
     /// Tells the client's policy what the replica said with its answer, if it still knows the
     /// replica.
     #[inline]
-    fn tell_carried(&mut self, client: u32, replica: u32, report: &LoadReport) {
+    fn report_carried(&mut self, client: u32, replica: u32, report: &LoadReport) {
         if let Some(id) = self.replicas.at(replica as usize).id
             && let Some(client) = self.balancing.client(client)
         {
@@ -358,7 +346,7 @@ impl Engine {
             if let Some(central) = self.balancing.central() {
                 central.finished(number);
             }
-            self.tell_begun(number);
+            self.report_begun(number);
         }
     }
 

@@ -1,7 +1,7 @@
 //! Probes on their way, and the synchronous rounds that wait for them.
 
-use super::attempts::asked;
 use super::network::Message;
+use super::query::asked;
 use super::query::{Key, Numbered};
 use super::replicas::Agent;
 use super::{Engine, Timer};
@@ -159,7 +159,7 @@ impl Engine {
                     client.handle(now, report.map_or(lost, |report| Event::Report(id, report)));
                 }
                 if let Some(report) = &probe.report {
-                    self.tell_answer(probe.client, probe.replica, report);
+                    self.share_answer(probe.client, probe.replica, report);
                 }
             }
             Purpose::Round(key, id) => {

@@ -10,6 +10,7 @@ use super::replicas::Served;
 use crate::machine::Time;
 use slab::Slab;
 use slackwater_core::LoadReport;
+use slackwater_core::ReplicaId;
 use slackwater_core::policy::{self, Ticket};
 use slackwater_core::tail::{COPIES_MAX, TieName, Watch};
 
@@ -245,6 +246,18 @@ impl<T: Numbered> Table<T> {
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (u32, &mut T)> {
         let slots = self.slots.iter_mut();
         slots.map(|(slot, thing)| (slot_number(slot), thing))
+    }
+}
+
+/// What a policy is asked: for a first copy, or for one more that goes elsewhere.
+pub(super) fn asked<'a>(
+    first: policy::Query<'static>,
+    avoid: &'a [ReplicaId],
+) -> policy::Query<'a> {
+    if avoid.is_empty() {
+        first
+    } else {
+        policy::Query::hedge(avoid)
     }
 }
 

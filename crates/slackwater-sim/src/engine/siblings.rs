@@ -10,7 +10,7 @@ use slackwater_core::{Instant, LoadReport, ReplicaId};
 impl Engine {
     /// A replica has answered a client's probe.
     #[inline]
-    pub(super) fn tell_answer(&mut self, client: u32, replica: u32, report: &LoadReport) {
+    pub(super) fn share_answer(&mut self, client: u32, replica: u32, report: &LoadReport) {
         let Some(siblings) = self.siblings.filter(|siblings| siblings.answers) else {
             return;
         };
@@ -27,7 +27,7 @@ impl Engine {
 
     /// A client sends a query to a replica.
     #[inline]
-    pub(super) fn tell_query(&mut self, client: u32, replica: ReplicaId) {
+    pub(super) fn share_query(&mut self, client: u32, replica: ReplicaId) {
         let Some(siblings) = self.siblings.filter(|siblings| siblings.queries) else {
             return;
         };

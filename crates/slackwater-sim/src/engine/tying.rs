@@ -83,7 +83,7 @@ impl Engine {
     }
 
     /// Something has changed in a machine: the twins of copies that have begun are not needed.
-    pub(super) fn tell_begun(&mut self, number: u32) {
+    pub(super) fn report_begun(&mut self, number: u32) {
         let now = Instant::from_nanos(self.now);
         let replica = self.replicas.at_mut(number as usize);
         let Some(ties) = &mut replica.ties else {
@@ -126,7 +126,7 @@ impl Engine {
                 central.finished(number);
             }
             self.answer(slot, Outcome::Dropped);
-            self.tell_begun(number);
+            self.report_begun(number);
         }
     }
 

@@ -24,10 +24,10 @@ const OUR_DEFAULTS: &str = "settings=default";
 const STEPS: i32 = 9;
 
 /// What the paper says of a quantile of latency, in milliseconds, at some loads.
-type Said = (&'static str, &'static [(f64, f64)]);
+type Quoted = (&'static str, &'static [(f64, f64)]);
 
 /// The paper's latencies under weighted round robin. `[Prequal §5.1]`
-const PAPER_WRR: [Said; 4] = [
+const PAPER_WRR: [Quoted; 4] = [
     (
         "p50",
         &[(0.75, 80.0), (0.93, 80.0), (1.57, 111.0), (1.74, 150.0)],
@@ -52,7 +52,7 @@ const PAPER_WRR: [Said; 4] = [
 ];
 
 /// And under Prequal, to where it says that they begin to rise.
-const PAPER_PREQUAL: [Said; 4] = [
+const PAPER_PREQUAL: [Quoted; 4] = [
     ("p50", &[(0.75, 80.0), (1.57, 80.0)]),
     ("p90", &[(0.75, 182.0), (1.41, 182.0)]),
     ("p99", &[(0.75, 265.0), (1.27, 265.0)]),

@@ -121,7 +121,7 @@ impl Player {
             } => {
                 let round = self.rounds.remove(started_at_ns);
                 let mut round = round.ok_or_else(|| unknown_query(*started_at_ns))?;
-                tell(&mut round, replies);
+                hand_in(&mut round, replies);
                 let query = Query {
                     round: Some(&round),
                     ..asked.query()
@@ -154,7 +154,7 @@ impl Player {
                 self.rounds.insert(began, round);
                 Ok(())
             }
-            (recorded, replayed) => Err((said_text(recorded), decision_text(&replayed))),
+            (recorded, replayed) => Err((answer_text(recorded), decision_text(&replayed))),
         }
     }
 
@@ -177,7 +177,7 @@ impl Player {
 }
 
 /// Tells a round what became of its probes.
-fn tell(round: &mut ProbeRound, replies: &[(ReplicaId, RoundReply)]) {
+fn hand_in(round: &mut ProbeRound, replies: &[(ReplicaId, RoundReply)]) {
     for &(replica, reply) in replies {
         if let RoundReply::Answered {
             rif,
@@ -210,7 +210,7 @@ fn pick_text(pick: Option<(ReplicaId, PickReason)>) -> String {
     )
 }
 
-fn said_text(said: &Said) -> String {
+fn answer_text(said: &Said) -> String {
     match said {
         Said::Pick { replica, reason } => pick_text(Some((*replica, *reason))),
         Said::Probe { targets } => round_text(targets.iter().copied()),

@@ -246,11 +246,11 @@ impl Reader {
         match event {
             Event::Added(replica) => {
                 history.changes += u64::from(self.has_served);
-                self.hear(history, replica, News::Joined);
+                self.note(history, replica, News::Joined);
             }
             Event::Removed(replica) => {
                 history.changes += 1;
-                self.hear(history, replica, News::Left);
+                self.note(history, replica, News::Left);
             }
             Event::Available(replica, available) => {
                 history.withdrawals += u64::from(!available);
@@ -259,7 +259,7 @@ impl Reader {
                 } else {
                     News::Withdrawn
                 };
-                self.hear(history, replica, news);
+                self.note(history, replica, news);
             }
             Event::Report(probe, _) => {
                 if let Some(sent_at) = self.take_probe(probe) {
@@ -285,18 +285,18 @@ impl Reader {
     /// place.
     pub fn finish(mut self, history: &mut History) {
         for replica in self.members.all() {
-            self.hear(history, replica, News::Left);
+            self.note(history, replica, News::Left);
         }
     }
 
-    fn hear(&mut self, history: &mut History, replica: ReplicaId, news: News) {
+    fn note(&mut self, history: &mut History, replica: ReplicaId, news: News) {
         let heard = TapeNews {
             at_ns: self.since.saturating_add(self.latest),
             client: self.client,
             part: u32::MAX,
             news,
         };
-        self.members.hear(history, replica, heard);
+        self.members.take_news(history, replica, heard);
     }
 
     fn take_probe(&mut self, probe: ProbeId) -> Option<Time> {

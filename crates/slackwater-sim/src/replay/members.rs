@@ -63,7 +63,12 @@ impl Members {
 
     /// Its policy hears that of it. News of somebody who is not in the fleet, or joins again, says
     /// nothing.
-    pub(super) fn hear(&mut self, history: &mut History, replica: ReplicaId, mut heard: TapeNews) {
+    pub(super) fn take_news(
+        &mut self,
+        history: &mut History,
+        replica: ReplicaId,
+        mut heard: TapeNews,
+    ) {
         let is_member = self.by_id.contains_key(&replica);
         match heard.news {
             News::Joined if is_member => return,

@@ -18,11 +18,12 @@ use crate::replica_state::{ServiceStanding, Standing};
 use crate::trace::SpanCounts;
 use core::ops::AddAssign;
 use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use slackwater_core::overload::AdmissionView;
 use slackwater_core::policy::{Counters, Snapshot};
+use slackwater_core::report::Reported;
+use slackwater_core::tail::TieCounts;
 use slackwater_core::tracker::CapacitySource;
 use slackwater_core::{LoadReport, ReplicaId};
-use slackwater_tower::client::Reported;
-use slackwater_tower::server::admission::{AdmissionView, TieCounts};
 use std::sync::Arc;
 use std::time::SystemTime;
 

@@ -11,7 +11,6 @@ use super::driver::Driver;
 use super::lease::Lease;
 use super::probe::{ProbeCounters, ProbeToken, Prober, Reports};
 use super::replicas::{InsertError, ReplicaAddrs};
-use super::reported::Reported;
 use super::round::Round;
 use super::rounds::{ActiveRound, RoundId};
 use crate::clock::Clock;
@@ -24,6 +23,7 @@ use slackwater_core::policy::{
     Counters, Decision, Event, Explanation, Outcome, Pick, Policy, ProbeRound, Query, Snapshot,
     Ticket,
 };
+use slackwater_core::report::Reported;
 use slackwater_core::{Instant, LoadReport, ReplicaId};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;

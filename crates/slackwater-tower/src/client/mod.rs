@@ -44,5 +44,5 @@ pub use probe::{
     Refused, Reports, UdpProber, UdpProberConfig,
 };
 pub use replicas::{InsertError, ReplicaAddrs};
-pub use reported::Reported;
 pub use round::Round;
+pub use slackwater_core::report::Reported;

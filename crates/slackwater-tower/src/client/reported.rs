@@ -5,30 +5,12 @@
 //! store for each report.
 
 use core::time::Duration;
+use slackwater_core::report::Reported;
 use slackwater_core::{Instant, LoadReport, ReplicaId, Rif};
-
-/// The last thing that a replica said of its load.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reported {
-    /// Which replica, or which part of one. What it says is of the whole.
-    pub replica: ReplicaId,
-    /// Requests in flight.
-    pub rif: Rif,
-    /// Estimated latency; `None`: it does not know. After a report that came with a response, and
-    /// said nothing of it, what it last said.
-    pub latency: Option<Duration>,
-    /// What it can carry, in thousandths of a request in flight; `None`: it does not say. Otherwise
-    /// as `latency`.
-    pub capacity_millirif: Option<u32>,
-    /// What a query costs there: CPU time, or the latency that stands for it; as above.
-    pub cost: Option<Duration>,
-    /// For how long it has been here.
-    pub age: Duration,
-}
 
 /// As it came.
 #[derive(Clone, Copy, Debug)]
-struct Said {
+struct LastReport {
     rif: Rif,
     latency: Option<Duration>,
     capacity_millirif: Option<u32>,
@@ -36,7 +18,7 @@ struct Said {
     at: Instant,
 }
 
-impl Said {
+impl LastReport {
     fn new(now: Instant, report: &LoadReport) -> Self {
         Self {
             rif: report.rif,
@@ -51,7 +33,7 @@ impl Said {
 /// The last report of each replica of the fleet, by the index of its name. Whoever is not in the
 /// fleet is not listened to.
 #[derive(Debug, Default)]
-pub(super) struct LastReports(Vec<Option<(ReplicaId, Option<Said>)>>);
+pub(super) struct LastReports(Vec<Option<(ReplicaId, Option<LastReport>)>>);
 
 impl LastReports {
     /// A replica is in the fleet from now on, and has said nothing yet.
@@ -78,7 +60,7 @@ impl LastReports {
         if let Some(Some((owner, said))) = self.0.get_mut(replica.index())
             && *owner == replica
         {
-            *said = Some(Said::new(now, report));
+            *said = Some(LastReport::new(now, report));
         }
     }
 
@@ -88,9 +70,9 @@ impl LastReports {
         if let Some(Some((owner, said))) = self.0.get_mut(replica.index())
             && *owner == replica
         {
-            let told = Said::new(now, report);
+            let told = LastReport::new(now, report);
             *said = Some(match *said {
-                Some(before) => Said {
+                Some(before) => LastReport {
                     latency: told.latency.or(before.latency),
                     capacity_millirif: told.capacity_millirif.or(before.capacity_millirif),
                     cost: told.cost.or(before.cost),

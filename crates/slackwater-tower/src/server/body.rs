@@ -1,7 +1,7 @@
 //! The response body that keeps its query in flight to the last byte. `[T1]`
 
 use super::QueryInFlight;
-use super::layer::end_by_trailers;
+use super::ends::end_by_trailers;
 use crate::response::BytesLeft;
 use crate::watched_body::{Watch, WatchedBody};
 use bytes::Buf;

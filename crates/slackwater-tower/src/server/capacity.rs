@@ -27,7 +27,7 @@ pub(super) struct Learned {
     learning: Mutex<Learning>,
     cpu: Option<Box<ReadCpu>>,
     /// Only [`Load::learn`](super::Load::learn) takes readings.
-    when_told: bool,
+    on_request: bool,
     due_at_ns: AtomicU64,
     capacity_millirif: AtomicU32,
     cost_ns: AtomicU64,
@@ -66,13 +66,13 @@ impl AllocationUse {
 }
 
 impl Learned {
-    pub(super) fn new(cpu: Option<Box<ReadCpu>>, when_told: bool) -> Self {
+    pub(super) fn new(cpu: Option<Box<ReadCpu>>, on_request: bool) -> Self {
         Self {
             learning: Mutex::default(),
             cpu,
-            when_told,
+            on_request,
             // Reports never find it due where somebody else says when.
-            due_at_ns: AtomicU64::new(if when_told { u64::MAX } else { 0 }),
+            due_at_ns: AtomicU64::new(if on_request { u64::MAX } else { 0 }),
             capacity_millirif: AtomicU32::new(NO_CAPACITY),
             cost_ns: AtomicU64::new(NO_COST),
             source: AtomicU8::new(NO_SOURCE),
@@ -105,7 +105,7 @@ impl Learned {
             allocation,
         } = &mut *learning;
         // Somebody else may have been here since the time was looked at.
-        if !self.when_told && estimator.is_due(now) {
+        if !self.on_request && estimator.is_due(now) {
             let next = now + CapacityEstimator::STEP;
             self.due_at_ns.store(next.as_nanos(), Relaxed);
         }
@@ -362,7 +362,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn whoever_wants_to_say_when_is_asked_by_nobody_else() {
-        let (load, asked) = counted(Load::builder().learn_when_told());
+        let (load, asked) = counted(Load::builder().learn_on_request());
         settle(&load).await;
         let before = asked();
         let asked = || asked() - before;

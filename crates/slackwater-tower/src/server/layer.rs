@@ -6,9 +6,10 @@
 
 use super::body::TrackedBody;
 use super::counts::add_one;
+use super::ends::end_by_head;
 use super::{Load, QueryInFlight};
-use crate::response::{BytesLeft, head_outcome, trailers_outcome};
-use crate::wire::carried::write_said;
+use crate::response::BytesLeft;
+use crate::wire::carried::write_load;
 use crate::wire::{PROBE_PATH, ProbeKey, headers, signed};
 use core::pin::Pin;
 use core::task::{Context, Poll, ready};
@@ -17,7 +18,6 @@ use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body::Body;
 use pin_project_lite::pin_project;
 use slackwater_core::overload::Shed;
-use slackwater_core::policy::Outcome;
 use slackwater_core::tracker::End;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -189,29 +189,6 @@ fn report(
     Ok(())
 }
 
-/// What a response's head says of its query: failed at a status of 500 or more, or a gRPC status
-/// that blames the server: `UNKNOWN`, `DEADLINE_EXCEEDED`, `RESOURCE_EXHAUSTED`, `UNIMPLEMENTED`,
-/// `INTERNAL`, `UNAVAILABLE`, `DATA_LOSS`. A push-back (429 or 503 with `retry-after`, gRPC's with
-/// `grpc-retry-pushback-ms`) is load and no failure: it ends as if it had been given up, and its
-/// latency is no sample. For [`QueryInFlight::head_ready`]; [`LoadLayer`] does this itself, and the
-/// same with a body's trailers.
-pub fn end_by_head<B>(response: &Response<B>) -> End {
-    end_of(head_outcome(response.status(), response.headers()))
-}
-
-/// As [`end_by_head`], by trailers.
-pub fn end_by_trailers(trailers: &HeaderMap) -> End {
-    end_of(trailers_outcome(trailers, Outcome::Success))
-}
-
-const fn end_of(outcome: Outcome) -> End {
-    match outcome {
-        Outcome::Success => End::Success,
-        Outcome::PushedBack => End::Cancelled,
-        _ => End::Failed,
-    }
-}
-
 impl<S, B, RB> Service<Request<B>> for LoadService<S>
 where
     S: Service<Request<B>, Response = Response<RB>>,
@@ -327,7 +304,7 @@ fn track<RB: Body>(
     let status = response.status();
     query.head_ready(end_by_head(&response));
     if reports {
-        write_said(query.said(), response.headers_mut());
+        write_load(query.carried_load(), response.headers_mut());
     }
     let bytes_left =
         BytesLeft::of_response(status, response.headers(), response.body(), asks_head_only);

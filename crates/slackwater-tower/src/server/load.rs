@@ -8,7 +8,7 @@ use super::QueryInFlight;
 use super::capacity::{Learned, ReadCpu};
 use super::counts::{Counts, LoadCounts};
 use crate::clock::Clock;
-use crate::wire::carried::Said;
+use crate::wire::carried::CarriedLoad;
 use core::fmt;
 use core::panic::AssertUnwindSafe;
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -125,8 +125,8 @@ impl Load {
     /// readings to probes where there are any; `at` is a moment not long ago, to tell whether there
     /// are.
     #[inline]
-    pub(super) fn said(&self, at: Instant) -> Said {
-        let mut said = Said {
+    pub(super) fn carried_load(&self, at: Instant) -> CarriedLoad {
+        let mut said = CarriedLoad {
             rif: self.shared.tracker.rif().count(),
             capacity_millirif: None,
             cost_ns: None,
@@ -148,7 +148,7 @@ impl Load {
     }
 
     /// Learns capacity and cost from what was seen since the last time, as with
-    /// [`LoadBuilder::learn_when_told`] nobody else does: at most every 50 ms. While nothing is in
+    /// [`LoadBuilder::learn_on_request`] nobody else does: at most every 50 ms. While nothing is in
     /// flight it learns once a second. So it does while the replica is quiet, once 300 queries have
     /// ended: with something in flight for less than a tenth of the time, and fewer than 128
     /// queries that ended since it last learned. Other calls do next to nothing. Returns whether it
@@ -223,7 +223,7 @@ pub struct LoadBuilder {
     hint_scale: Option<Box<HintScale>>,
     cpu: Option<(u32, Box<CpuUsed>)>,
     learns_capacity: bool,
-    learns_when_told: bool,
+    learns_on_request: bool,
     cpu_totals: Option<Box<ReadCpu>>,
 }
 
@@ -234,7 +234,7 @@ impl Default for LoadBuilder {
             hint_scale: None,
             cpu: None,
             learns_capacity: true,
-            learns_when_told: false,
+            learns_on_request: false,
             cpu_totals: None,
         }
     }
@@ -310,7 +310,7 @@ impl LoadBuilder {
     /// them. Default: they are, by RIF and latency alone; with [`Self::cpu_totals`] from the CPU,
     /// too. A reading takes microseconds, every 50 ms at the most, and less often while hardly
     /// anything is in flight, as [`Load::learn`] has it, on a thread that asks for a report, unless
-    /// [`Self::learn_when_told`] is set. Off, reports have neither, and a policy that goes by
+    /// [`Self::learn_on_request`] is set. Off, reports have neither, and a policy that goes by
     /// capacity goes by latency and RIF.
     #[must_use]
     pub fn learn_capacity(mut self, learns: bool) -> Self {
@@ -330,7 +330,7 @@ impl LoadBuilder {
     ///
     /// `read` runs at most once in 50 ms, and less often while hardly anything is in flight, as
     /// [`Load::learn`] has it, on a thread that asks for a report, such as that which answers
-    /// probes, unless [`Self::learn_when_told`] is set: it should take microseconds. Unless
+    /// probes, unless [`Self::learn_on_request`] is set: it should take microseconds. Unless
     /// [`Self::cpu`] is set, CPU in use is reported from this as well, as a share of the limit,
     /// while there is one. Default: nobody tells. On Linux, the crate `slackwater-signals` reads
     /// all four.
@@ -369,8 +369,8 @@ impl LoadBuilder {
     /// and by nobody who asks for a report: for those whose [`Self::cpu_totals`] should not run
     /// where probes are answered. Default: by whoever asks for a report when it is time.
     #[must_use]
-    pub const fn learn_when_told(mut self) -> Self {
-        self.learns_when_told = true;
+    pub const fn learn_on_request(mut self) -> Self {
+        self.learns_on_request = true;
         self
     }
 
@@ -390,7 +390,7 @@ impl LoadBuilder {
                 rates: Mutex::new(RecentRates::new(millicores.unwrap_or(1_000))),
                 cpu_used,
                 learned: (self.learns_capacity)
-                    .then(|| Learned::new(cpu_totals, self.learns_when_told)),
+                    .then(|| Learned::new(cpu_totals, self.learns_on_request)),
             }),
         }
     }
@@ -403,7 +403,7 @@ impl fmt::Debug for LoadBuilder {
             .field("scales_by_hint", &self.hint_scale.is_some())
             .field("reports_cpu", &self.cpu.is_some())
             .field("learns_capacity", &self.learns_capacity)
-            .field("learns_when_told", &self.learns_when_told)
+            .field("learns_on_request", &self.learns_on_request)
             .field("learns_from_cpu", &self.cpu_totals.is_some())
             .finish()
     }

@@ -10,6 +10,7 @@ pub mod admission;
 mod body;
 mod capacity;
 mod counts;
+mod ends;
 mod layer;
 mod load;
 mod query;
@@ -17,9 +18,8 @@ mod udp;
 
 pub use body::TrackedBody;
 pub use counts::LoadCounts;
-pub use layer::{
-    BadProbePath, LoadFuture, LoadLayer, LoadService, end_by_head, end_by_trailers, respond_http,
-};
+pub use ends::{end_by_head, end_by_trailers};
+pub use layer::{BadProbePath, LoadFuture, LoadLayer, LoadService, respond_http};
 pub use load::{Load, LoadBuilder};
 pub use query::QueryInFlight;
 pub use slackwater_core::tracker::{CapacitySource, CpuTotals, End, ThreadTotals, TrackerConfig};

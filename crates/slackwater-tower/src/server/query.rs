@@ -2,7 +2,7 @@
 
 use super::Load;
 use super::counts::Counts;
-use crate::wire::carried::{CarriedField, Said};
+use crate::wire::carried::{CarriedField, CarriedLoad};
 use core::time::Duration;
 use slackwater_core::tracker::{Arrival, End};
 use slackwater_core::{Instant, LoadReport, Rif};
@@ -61,7 +61,7 @@ impl QueryInFlight {
     ///
     /// [`write_carried_report`]: crate::wire::carried::write_carried_report
     pub fn carried_report(&self) -> LoadReport {
-        let said = self.said();
+        let said = self.carried_load();
         let mut report = LoadReport::new(Rif::new(said.rif), None);
         report.capacity_millirif = said.capacity_millirif;
         report.cost = said.cost_ns.map(Duration::from_nanos);
@@ -70,16 +70,16 @@ impl QueryInFlight {
 
     /// [`Self::carried_report`], written.
     pub fn carried_field(&self) -> CarriedField {
-        CarriedField::saying(self.said())
+        CarriedField::saying(self.carried_load())
     }
 
     /// [`Self::carried_report`] as it is written: what each response pays for makes no `Duration`
     /// of it.
     #[inline]
-    pub(super) fn said(&self) -> Said {
+    pub(super) fn carried_load(&self) -> CarriedLoad {
         // Saves reading the clock once more, which would cost more than all else here.
         let at = self.head_ready_at.unwrap_or_else(|| self.load.now());
-        let mut said = self.load.said(at);
+        let mut said = self.load.carried_load(at);
         said.rif = said.rif.saturating_sub(self.arrival.is_some().into());
         said
     }

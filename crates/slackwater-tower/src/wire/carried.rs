@@ -25,7 +25,7 @@ const LINE_MOST: usize = NAME.len() + 2 + 10 + 1 + 10 + 1 + 20 + 2;
 
 /// What a value says. Plain numbers, because they are compared for each response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Said {
+pub(crate) struct CarriedLoad {
     pub(crate) rif: u32,
     pub(crate) capacity_millirif: Option<u32>,
     pub(crate) cost_ns: Option<u64>,
@@ -46,7 +46,7 @@ pub struct CarriedField(Arc<Written>);
 
 #[derive(Debug)]
 struct Written {
-    said: Said,
+    load: CarriedLoad,
     line: Bytes,
     /// A part of the line.
     value: HeaderValue,
@@ -55,11 +55,11 @@ struct Written {
 impl CarriedField {
     /// Tells of `report` its RIF, capacity and cost. A cost beyond 2^64 − 1 ns is written as that.
     pub fn new(report: &LoadReport) -> Self {
-        Self::saying(Said::of(report))
+        Self::saying(CarriedLoad::of(report))
     }
 
     #[inline]
-    pub(crate) fn saying(said: Said) -> Self {
+    pub(crate) fn saying(said: CarriedLoad) -> Self {
         said.with_field(Self::clone)
     }
 
@@ -74,7 +74,7 @@ impl CarriedField {
     }
 }
 
-impl Said {
+impl CarriedLoad {
     fn of(report: &LoadReport) -> Self {
         let narrow = |cost: Duration| u64::try_from(cost.as_nanos()).unwrap_or(u64::MAX);
         Self {
@@ -113,7 +113,7 @@ impl Said {
         let value = HeaderValue::from_maybe_shared(line.slice(begins..ends))
             .unwrap_or_else(|_| HeaderValue::from_static(""));
         CarriedField(Arc::new(Written {
-            said: self,
+            load: self,
             line,
             value,
         }))
@@ -125,7 +125,7 @@ impl Said {
         let shown = FIELDS.try_with(|fields| {
             let mut fields = fields.try_borrow_mut().ok()?;
             match &mut fields[self.rif as usize % KEPT] {
-                Some(field) if field.0.said == self => Some(show(field)),
+                Some(field) if field.0.load == self => Some(show(field)),
                 place => Some(show(self.write_to(place))),
             }
         });
@@ -137,10 +137,10 @@ impl Said {
 /// Puts what a response carries of `report`, as [`CarriedField`] has it, into `headers`, in place
 /// of what is there.
 pub fn write_carried_report(report: &LoadReport, headers: &mut HeaderMap) {
-    write_said(Said::of(report), headers);
+    write_load(CarriedLoad::of(report), headers);
 }
 
-pub(crate) fn write_said(said: Said, headers: &mut HeaderMap) {
+pub(crate) fn write_load(said: CarriedLoad, headers: &mut HeaderMap) {
     headers.insert(LOAD, said.with_field(|field| field.value().clone()));
 }
 

@@ -21,8 +21,7 @@ pub mod tie;
 
 pub use key::{BadProbeKey, ProbeKey};
 
-/// Where a replica answers probes over HTTP, by default.
-pub const PROBE_PATH: &str = "/prequal/probe";
+pub use slackwater_core::report::PROBE_PATH;
 
 /// The longest query hint that a probe can carry, in bytes. `[S3]`
 pub const HINT_BYTES_MAX: usize = 256;

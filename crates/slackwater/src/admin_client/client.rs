@@ -1,8 +1,7 @@
-//! The connection to an admin server: a stream of events, and single answers. Every wait has an
-//! end, every answer a size.
+//! The connection to an admin server, and single answers. Every wait has an end, every answer a
+//! size.
 
 use super::address::Address;
-use super::sse::{self, Event};
 use crate::output::clean;
 use bytes::Bytes;
 use core::time::Duration;
@@ -23,9 +22,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 /// The answer to a change comes when it is done, which may take host names that are resolved and
 /// fleets that are heard of.
 const CHANGE_TIMEOUT: Duration = Duration::from_secs(40);
-/// A stream that says nothing for so long is broken: the server says that it is still there every
-/// 15 s.
-const SILENCE_MAX: Duration = Duration::from_secs(40);
+
 /// Whole answers may have so many bytes.
 const ANSWER_BYTES_MAX: usize = 16 << 20;
 /// So much of a refusal's body is told.
@@ -50,6 +47,7 @@ pub(crate) enum Failure {
     #[error("{0}")]
     Strange(String),
     /// It was ended by the other side.
+    #[cfg(feature = "top")]
     #[error("it ended the stream")]
     Ended,
 }
@@ -67,52 +65,6 @@ impl Failure {
     pub(crate) fn at(&self, address: &Address) -> Fault {
         let (authority, why) = (address.authority(), clean(&self.to_string()));
         Fault::runtime(format!("the admin server at {authority}: {why}"))
-    }
-}
-
-/// An open stream of events.
-#[derive(Debug)]
-pub(crate) struct Stream {
-    body: Incoming,
-    reader: sse::Reader,
-    /// Read, and not asked for yet; the last is the next.
-    events: Vec<Event>,
-    _connection: Connection,
-}
-
-impl Stream {
-    /// Opens the stream.
-    pub(crate) async fn open(address: &Address) -> Result<Self, Failure> {
-        let wanted = Wanted::read("/events", "text/event-stream");
-        let (answer, connection) = ask(address, wanted).await?;
-        let kind = answer.headers().get(CONTENT_TYPE);
-        if !kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream")) {
-            let what = "its /events is no stream of events: it is something else than slackwater";
-            return Err(Failure::Strange(what.to_owned()));
-        }
-        Ok(Self {
-            body: answer.into_body(),
-            reader: sse::Reader::new(sse::EVENT_BYTES_MAX),
-            events: Vec::new(),
-            _connection: connection,
-        })
-    }
-
-    /// The next event.
-    pub(crate) async fn next(&mut self) -> Result<Event, Failure> {
-        loop {
-            if let Some(event) = self.events.pop() {
-                return Ok(event);
-            }
-            let frame = timeout(SILENCE_MAX, self.body.frame()).await;
-            let frame = frame.map_err(|_| Failure::Late)?;
-            let frame = frame.ok_or(Failure::Ended)?.map_err(Failure::Broken)?;
-            if let Some(bytes) = frame.data_ref() {
-                let read = self.reader.feed(bytes, &mut self.events);
-                read.map_err(|bad| Failure::Strange(bad.to_string()))?;
-                self.events.reverse();
-            }
-        }
     }
 }
 
@@ -184,11 +136,6 @@ impl<'w> Wanted<'w> {
     }
 }
 
-/// Asks for a path that answers with JSON.
-pub(crate) async fn json(address: &Address, path: &str) -> Result<Bytes, Failure> {
-    answer(address, Wanted::read(path, "application/json")).await
-}
-
 /// Asks for something that has a whole answer.
 pub(crate) async fn answer(address: &Address, wanted: Wanted<'_>) -> Result<Bytes, Failure> {
     let (answer, _connection) = ask(address, wanted).await?;
@@ -199,7 +146,7 @@ pub(crate) async fn answer(address: &Address, wanted: Wanted<'_>) -> Result<Byte
 
 /// The task that carries a connection; it ends with this.
 #[derive(Debug)]
-struct Connection(AbortHandle);
+pub(super) struct Connection(AbortHandle);
 
 impl Drop for Connection {
     fn drop(&mut self) {
@@ -208,7 +155,7 @@ impl Drop for Connection {
 }
 
 /// The answer's head, where it is 200.
-async fn ask(
+pub(super) async fn ask(
     address: &Address,
     wanted: Wanted<'_>,
 ) -> Result<(Response<Incoming>, Connection), Failure> {
@@ -249,9 +196,9 @@ async fn whole(answer: Response<Incoming>, bytes_max: usize) -> Result<Bytes, Fa
     Ok(body.to_bytes())
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "top"))]
 mod tests {
-    use super::super::address;
+    use super::super::{Stream, address, json};
     use super::*;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpListener;

@@ -6,11 +6,17 @@
 
 pub(crate) mod address;
 mod client;
+#[cfg(feature = "top")]
 mod sse;
+#[cfg(feature = "top")]
+mod stream;
 
 pub(crate) use address::Address;
-pub(crate) use client::{Failure, Stream, Wanted, answer, json};
+pub(crate) use client::{Failure, Wanted, answer};
+#[cfg(feature = "top")]
 pub(crate) use sse::Event;
+#[cfg(feature = "top")]
+pub(crate) use stream::{Stream, json};
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, utf8_percent_encode};
 use slackwater_config::Fault;

@@ -52,7 +52,7 @@ async fn wait_for_loss(
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(PAUSE_MAX);
             if presence.is_doubted() {
-                tell(presence, connect().await);
+                note(presence, connect().await);
             }
             continue;
         }
@@ -61,14 +61,14 @@ async fn wait_for_loss(
             () = presence.lost() => continue,
             () = tokio::time::sleep(interval / LOOKS_PER_INTERVAL) => (),
         }
-        silent_looks = if presence.was_heard() {
+        silent_looks = if presence.has_answered() {
             0
         } else {
             silent_looks + 1
         };
         if silent_looks >= LOOKS_PER_INTERVAL {
             silent_looks = 0;
-            tell(presence, connect().await);
+            note(presence, connect().await);
         }
     }
 }
@@ -78,11 +78,11 @@ async fn wait_for_return(presence: &Presence, connect: &impl AsyncFn() -> io::Re
     while presence.is_withdrawn() {
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(PAUSE_MAX);
-        tell(presence, connect().await);
+        note(presence, connect().await);
     }
 }
 
-fn tell(presence: &Presence, connected: io::Result<()>) {
+fn note(presence: &Presence, connected: io::Result<()>) {
     match connected {
         Ok(()) => presence.find(),
         Err(error) => presence.lose(&error),
@@ -163,7 +163,7 @@ mod tests {
         let (presence, server) = (presence(), Server::new(true));
         run(&presence, &server, async {
             for _ in 0..20 {
-                presence.hear(false);
+                presence.note_answer(false);
                 pass(500).await;
             }
             assert!(server.tries_ms.borrow().is_empty());

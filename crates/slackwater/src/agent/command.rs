@@ -97,7 +97,7 @@ async fn serve(config: Arc<AgentConfig>) -> Result<(), Fault> {
 
     let key = probe_key(&config)?;
     let peers = peers(&config, key.clone(), &sockets.probes)?;
-    let admission = config.queue.admission(peers);
+    let admission = admission(&config, peers);
     let responders = answer_probes(sockets.probes, &load, key.as_ref(), admission.as_ref());
     let watchdog = supervisor::watchdog();
     let shared = Shared {
@@ -224,6 +224,16 @@ fn probe_key(config: &AgentConfig) -> Result<Option<ProbeKey>, Fault> {
     key.map(|key| ProbeKey::from_bytes(key.as_bytes()))
         .transpose()
         .map_err(|error| Fault::usage(error.to_string()))
+}
+
+/// The queue before the server; `None` if all requests go there at once.
+fn admission(config: &AgentConfig, peers: Option<Peers>) -> Option<Admission> {
+    let limit = config.queue.concurrency_limit()?;
+    let queue = config.queue.queue.clone();
+    Some(match peers {
+        None => Admission::new(queue, limit),
+        Some(peers) => Admission::tied(queue, limit, peers),
+    })
 }
 
 /// Those that tied requests are shared with, spoken to from where probes are answered; `None` where

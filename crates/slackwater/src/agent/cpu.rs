@@ -55,7 +55,7 @@ pub(super) fn learn_from(builder: LoadBuilder, process: ServerProcess) -> LoadBu
         TOOK.set(began.elapsed());
         totals
     };
-    builder.cpu_totals(read).learn_when_told()
+    builder.cpu_totals(read).learn_on_request()
 }
 
 /// Has `load` learn on a thread of its own: to wake a runtime by a timer takes several times what a

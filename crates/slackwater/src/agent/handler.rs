@@ -141,7 +141,7 @@ impl AgentHandler {
             .await
         {
             Ok(mut reply) => {
-                self.presence.hear(reply.connect_took().is_some());
+                self.presence.note_answer(reply.connect_took().is_some());
                 self.counts.count_response(reply.status());
                 if reply.connect_took().is_some() {
                     self.counts.connections.add_one();

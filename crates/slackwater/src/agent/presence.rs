@@ -47,7 +47,7 @@ struct Shared {
     /// Whether there is a doubt, for requests.
     doubted: AtomicBool,
     /// The server has answered since the last look.
-    heard: AtomicBool,
+    answered: AtomicBool,
     /// There is a doubt, or the agent has withdrawn.
     lost: Notify,
     refused: AtomicU64,
@@ -100,7 +100,7 @@ impl Presence {
                 state: Mutex::default(),
                 withdrawn: AtomicBool::new(false),
                 doubted: AtomicBool::new(false),
-                heard: AtomicBool::new(false),
+                answered: AtomicBool::new(false),
                 lost: Notify::new(),
                 refused: AtomicU64::new(0),
             }),
@@ -119,11 +119,11 @@ impl Presence {
 
     /// The server gave a response. One that came by a connection that was there before says nothing
     /// of those that are refused now: a server that restarts finishes its requests, too.
-    pub(super) fn hear(&self, by_new_connection: bool) {
+    pub(super) fn note_answer(&self, by_new_connection: bool) {
         // Read first: between two checks only one request has to take the cache line from the
         // others.
-        if !self.shared.heard.load(Ordering::Relaxed) {
-            self.shared.heard.store(true, Ordering::Relaxed);
+        if !self.shared.answered.load(Ordering::Relaxed) {
+            self.shared.answered.store(true, Ordering::Relaxed);
         }
         if self.is_doubted() {
             self.change(|state| {
@@ -137,8 +137,8 @@ impl Presence {
     }
 
     /// Whether the server gave a response since the last call.
-    pub(super) fn was_heard(&self) -> bool {
-        self.shared.heard.swap(false, Ordering::Relaxed)
+    pub(super) fn has_answered(&self) -> bool {
+        self.shared.answered.swap(false, Ordering::Relaxed)
     }
 
     /// A connection to the server failed: the agent withdraws if that is evidence enough, and is
@@ -301,7 +301,7 @@ mod tests {
         }
         assert!(presence.is_doubted() && !presence.is_withdrawn());
         // The server responds on a connection that it has accepted before.
-        presence.hear(false);
+        presence.note_answer(false);
         assert!(!presence.is_doubted());
         tokio::time::sleep(TIMED_OUT_SPAN).await;
         presence.lose(&late());
@@ -324,9 +324,9 @@ mod tests {
     fn a_connection_that_is_made_refutes_refusals_and_a_response_on_an_old_one_does_not() {
         let (presence, ..) = presence();
         presence.lose(&refused());
-        presence.hear(false);
+        presence.note_answer(false);
         assert!(presence.is_doubted());
-        presence.hear(true);
+        presence.note_answer(true);
         assert!(!presence.is_doubted());
         for _ in 1..REFUSED_MAX {
             presence.lose(&refused());
@@ -339,10 +339,10 @@ mod tests {
     #[test]
     fn what_was_heard_is_told_once() {
         let (presence, ..) = presence();
-        assert!(!presence.was_heard());
-        presence.hear(false);
-        presence.hear(false);
-        assert!(presence.was_heard());
-        assert!(!presence.was_heard());
+        assert!(!presence.has_answered());
+        presence.note_answer(false);
+        presence.note_answer(false);
+        assert!(presence.has_answered());
+        assert!(!presence.has_answered());
     }
 }

@@ -2,7 +2,6 @@
 //! `docs/reference/live.md` has each field.
 
 use super::args::{RATE_MAX, RATE_MIN};
-use super::page::Latest;
 use super::picture::{Picture, Quantiles, Recent, Side, Weather};
 use super::replica::trouble::{Fault, Trouble};
 use super::verdict::{Contender, Tense, doubt, verdict};
@@ -11,6 +10,11 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use slackwater_admin::Extra;
 use slackwater_core::policy::POLICIES;
+use std::sync::Arc;
+use tokio::sync::watch;
+
+/// The picture last made; none before the first.
+pub(super) type Latest = watch::Receiver<Option<Arc<Picture>>>;
 
 /// The demo's part of live data, from the picture last made.
 #[derive(Debug)]

@@ -4,7 +4,6 @@
 use super::knob_queue::KnobQueue;
 use super::knobs::Knob;
 use super::live::DemoLive;
-use super::picture::Picture;
 use crate::decisions_path;
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -15,16 +14,12 @@ use slackwater_telemetry::facts::{Facts, Lifecycle, ReloadFacts, StatusSource};
 use std::io::ErrorKind;
 use std::net::TcpListener;
 use std::sync::Arc;
-use tokio::sync::watch;
 
 /// Between two ticks of the live data.
 const TICK: Duration = Duration::from_millis(500);
 
 /// Requests to the admin address at once; others wait to be accepted.
 const CONNECTIONS_MAX: u32 = 32;
-
-/// The picture last made; none before the first.
-pub(super) type Latest = watch::Receiver<Option<Arc<Picture>>>;
 
 /// Opens the page's listener at the first of `addresses` that is free. With one address to choose
 /// from, its being taken is an error; with several, only that all are.

@@ -82,7 +82,7 @@ impl Side {
             fleet.map_err(|error| Fault::runtime(format!("cannot start the replicas: {error}")))?;
         let config = config(policy, name, fleet.addresses())?;
         let outside = Outside {
-            is_told_of: true,
+            keeps_decisions: true,
             recorder,
             ..Outside::default()
         };

@@ -43,7 +43,7 @@ pub(crate) fn run(args: Args) -> Result<(), Fault> {
     })?;
     // Whatever was left unfinished by a second Ctrl-C is not waited for.
     runtime.shutdown_background();
-    tell(&summary, json, args.quiet)?;
+    print_summary(&summary, json, args.quiet)?;
     match args.max_errors {
         Some(max) if summary.errors > max => Err(Fault::runtime(format!(
             "{} requests failed, more than --max-errors {max}",
@@ -133,7 +133,7 @@ fn show(live: &Live, bar: &ProgressBar, is_stopping: bool) {
     ));
 }
 
-fn tell(summary: &Summary, json: Option<JsonOutput>, is_quiet: bool) -> Result<(), Fault> {
+fn print_summary(summary: &Summary, json: Option<JsonOutput>, is_quiet: bool) -> Result<(), Fault> {
     let is_stdout_taken = json.as_ref().is_some_and(JsonOutput::is_stdout);
     if let Some(json) = json {
         json.write(summary)?;

@@ -22,7 +22,7 @@ pub(super) struct HandedOver {
 }
 
 /// What to tell a successor; `None`: nothing is changed.
-pub(super) fn told(overrides: &Overrides) -> Option<String> {
+pub(super) fn encode(overrides: &Overrides) -> Option<String> {
     if overrides.settings.is_empty() && overrides.replicas.is_empty() {
         return None;
     }
@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn what_is_told_is_understood_and_nothing_is_not_told() {
-        assert_eq!(told(&Overrides::default()), None);
+        assert_eq!(encode(&Overrides::default()), None);
         let overrides = Overrides {
             settings: vec![SettingOverridden {
                 service: "web".to_owned(),
@@ -98,7 +98,7 @@ mod tests {
                 since_ms: Some(8),
             }],
         };
-        let text = told(&overrides).expect("something");
+        let text = encode(&overrides).expect("something");
         let understood = understand(&text).expect("the same version");
         let settings: Vec<_> = understood.settings.iter().collect();
         let set = SettingOverride {

@@ -85,7 +85,7 @@ pub(crate) fn run(args: Args) -> Result<(), Fault> {
     } = written.load()?;
     let (log, connections_max) = (config.log.clone(), config.limits.connections_max);
     let work = async {
-        tell_default(&policies_unnamed);
+        log_default(&policies_unnamed);
         serve(config, &mut written, inherited, outside, &record).await
     };
     run_configured(&log, &remarks, connections_max, work)
@@ -113,6 +113,8 @@ async fn serve(
     };
     let recording = record.start(existing)?;
     outside.recorder = recording.as_ref().map(|it| it.recorder().clone());
+    // They are read at the admin server alone.
+    outside.keeps_decisions = config.admin.listen.is_some();
     // Before anything is served: whoever asked for an admin server wants to look at what happens.
     let admin_listener = config.admin.listen.map(|address| {
         inherited
@@ -134,7 +136,7 @@ async fn serve(
         .map(|listener| running.run_admin(listener, &control))
         .transpose()?;
     let announce = inherited.finish()?;
-    tell_start(&running);
+    log_start(&running);
     match announce {
         Some(announce) => announce.serving(),
         None => supervisor::ready("serving"),
@@ -232,7 +234,7 @@ async fn announce_end(
 }
 
 /// Which policy chooses where none is named may be another in another version.
-fn tell_default(policies_unnamed: &[String]) {
+fn log_default(policies_unnamed: &[String]) {
     if !policies_unnamed.is_empty() {
         tracing::info!(
             services = policies_unnamed.join(", "),
@@ -242,7 +244,7 @@ fn tell_default(policies_unnamed: &[String]) {
     }
 }
 
-fn tell_start(running: &Running) {
+fn log_start(running: &Running) {
     for service in running.services().iter() {
         tracing::info!(
             service = service.config.name,
@@ -306,7 +308,7 @@ async fn take_again(
             running.status.set_settings(&written.set);
             running.proxy.status().count_reload(None);
             queue.take_token(running);
-            tell(&reloaded);
+            log_reload(&reloaded);
             Ok(control::meaning(&reloaded, &remarks))
         }
         Err(fault) => {
@@ -320,7 +322,7 @@ async fn take_again(
     }
 }
 
-fn tell(reloaded: &Reloaded) {
+fn log_reload(reloaded: &Reloaded) {
     tracing::info!(
         services_kept = reloaded.services_kept,
         services_started = reloaded.services_started.join(", "),

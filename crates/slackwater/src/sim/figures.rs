@@ -87,7 +87,7 @@ pub(super) fn run(figures: &[&'static dyn Figure], args: &Args) -> Result<(), Fa
             .map(|(figure, findings)| (*figure, findings))
             .collect();
         let index = report::write_index(&args.out, &done, &about);
-        written::told(index.map(|index| vec![index]))?;
+        written::report(index.map(|index| vec![index]))?;
     }
     match missed(&done) {
         0 => Ok(()),
@@ -136,7 +136,7 @@ fn run_one(
         report::summary(figure, &played, &findings)
     ))?;
     let about = written::run_info(effort.threads, wall);
-    written::told(report::write(&args.out, figure, &played, &findings, &about))?;
+    written::report(report::write(&args.out, figure, &played, &findings, &about))?;
     Ok(Some(findings))
 }
 

@@ -92,7 +92,7 @@ pub(super) fn run(args: &Args) -> Result<(), Fault> {
         return Ok(());
     };
     let about = written::run_info(effort.threads, wall);
-    written::told(report::write_comparison(
+    written::report(report::write_comparison(
         out, &name, &title, &played, &about,
     ))
 }

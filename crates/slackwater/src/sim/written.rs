@@ -39,7 +39,7 @@ fn shell_word(argument: &str) -> String {
 }
 
 /// Names the files that were written, or the one that could not be.
-pub(super) fn told(written: Result<Vec<PathBuf>, WriteError>) -> Result<(), Fault> {
+pub(super) fn report(written: Result<Vec<PathBuf>, WriteError>) -> Result<(), Fault> {
     let files = written.map_err(|error| Fault::runtime(error.to_string()))?;
     for file in files {
         print(&format!("wrote {}\n", file.display()))?;

@@ -1,6 +1,8 @@
 //! What all that is shown in a terminal is made of: lines with inks, bars, figures in words. The
 //! demo's table and `top` use it.
 
+#[cfg(any(feature = "demo", feature = "top"))]
 pub(crate) mod bars;
+#[cfg(any(feature = "demo", feature = "top"))]
 pub(crate) mod line;
 pub(crate) mod words;

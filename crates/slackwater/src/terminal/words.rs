@@ -4,6 +4,7 @@
 use core::time::Duration;
 
 /// Milliseconds, with one decimal below ten: `9.4 ms`, `142 ms`, `1,310 ms`.
+#[cfg(any(feature = "demo", feature = "top"))]
 pub(crate) fn ms(ms: f64) -> String {
     if ms < 9.95 {
         return format!("{ms:.1} ms");
@@ -13,6 +14,7 @@ pub(crate) fn ms(ms: f64) -> String {
 }
 
 /// The same, or a dash where nothing was measured.
+#[cfg(any(feature = "demo", feature = "top"))]
 pub(crate) fn ms_if_any(value: Option<f64>) -> String {
     value.map_or_else(|| "–".to_owned(), ms)
 }
@@ -23,6 +25,7 @@ pub(crate) fn count(count: u64) -> String {
 }
 
 /// A number of requests per second: whole where it is whole.
+#[cfg(any(feature = "demo", feature = "top"))]
 pub(crate) fn rate(per_second: f64) -> String {
     let text = format!("{per_second:.1}");
     let (whole, tenths) = text.split_once('.').unwrap_or((&text, "0"));

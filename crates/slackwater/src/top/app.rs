@@ -93,7 +93,7 @@ pub(super) struct App {
     pub(super) address: String,
     pub(super) link: Link,
     /// The last figures: of when, by the server's clock, and when they came.
-    heard: Option<(u64, Instant)>,
+    received: Option<(u64, Instant)>,
     pub(super) page: Page,
     pub(super) service: usize,
     pub(super) order: Order,
@@ -121,7 +121,7 @@ impl App {
             model: Model::default(),
             address,
             link: Link::Live,
-            heard: None,
+            received: None,
             page: Page::Fleet,
             service: 0,
             order: Order::default(),
@@ -151,7 +151,7 @@ impl App {
     pub(super) fn silent_for(&self, now: Instant) -> Option<Duration> {
         let interval = Duration::from_millis(self.model.fleet().interval_ms);
         let usual = interval.saturating_mul(STALE_INTERVALS).max(STALE_AFTER);
-        let (_, heard_at) = self.heard?;
+        let (_, heard_at) = self.received?;
         let age = now.saturating_duration_since(heard_at);
         (self.link == Link::Live && age > usual).then_some(age)
     }
@@ -204,8 +204,8 @@ impl App {
 
     /// The next figures. A server repeats its last ones to whoever comes anew: those are no news.
     pub(super) fn take_tick(&mut self, tick: Tick, now: Instant) {
-        if self.heard.is_none_or(|(at_ms, _)| at_ms != tick.at_ms) {
-            self.heard = Some((tick.at_ms, now));
+        if self.received.is_none_or(|(at_ms, _)| at_ms != tick.at_ms) {
+            self.received = Some((tick.at_ms, now));
         }
         self.link = Link::Live;
         match &mut self.paused {

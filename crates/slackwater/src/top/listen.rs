@@ -13,7 +13,7 @@ const RETRY_MAX: Duration = Duration::from_secs(8);
 
 /// What was heard.
 #[derive(Debug)]
-pub(super) enum Heard {
+pub(super) enum Received {
     Fleet(Box<Fleet>),
     Tick(Box<Tick>),
     /// Nothing any more; it is tried again after `wait`.
@@ -24,7 +24,7 @@ pub(super) enum Heard {
 }
 
 /// Hears `stream` and what follows it. Ends when nobody wants to know.
-pub(super) async fn listen(address: Address, stream: Stream, out: mpsc::Sender<Heard>) {
+pub(super) async fn listen(address: Address, stream: Stream, out: mpsc::Sender<Received>) {
     let mut stream = Some(stream);
     let mut wait = RETRY_FIRST;
     loop {
@@ -33,13 +33,13 @@ pub(super) async fn listen(address: Address, stream: Stream, out: mpsc::Sender<H
             None => Stream::open(&address).await,
         };
         let why = match opened {
-            Ok(stream) => match hear(stream, &out, &mut wait).await {
+            Ok(stream) => match receive(stream, &out, &mut wait).await {
                 Some(why) => why,
                 None => return,
             },
             Err(why) => why,
         };
-        let lost = Heard::Lost {
+        let lost = Received::Lost {
             why: why.to_string(),
             wait,
         };
@@ -53,9 +53,9 @@ pub(super) async fn listen(address: Address, stream: Stream, out: mpsc::Sender<H
 
 /// Hears one stream to its end, and why that was; `None`: nobody wants to know. A stream that says
 /// something makes the next wait a short one.
-async fn hear(
+async fn receive(
     mut stream: Stream,
-    out: &mpsc::Sender<Heard>,
+    out: &mpsc::Sender<Received>,
     wait: &mut Duration,
 ) -> Option<Failure> {
     loop {
@@ -75,10 +75,10 @@ async fn hear(
 }
 
 /// `None`: an event that is not known here.
-fn understand(event: &Event) -> Result<Option<Heard>, Failure> {
+fn understand(event: &Event) -> Result<Option<Received>, Failure> {
     match event.name.as_str() {
-        "fleet" => read(event).map(|fleet| Some(Heard::Fleet(Box::new(fleet)))),
-        "tick" => read(event).map(|tick| Some(Heard::Tick(Box::new(tick)))),
+        "fleet" => read(event).map(|fleet| Some(Received::Fleet(Box::new(fleet)))),
+        "tick" => read(event).map(|tick| Some(Received::Tick(Box::new(tick)))),
         _ => Ok(None),
     }
 }
@@ -131,12 +131,12 @@ mod tests {
         let (sender, mut heard) = mpsc::channel(1);
         let listening = tokio::spawn(listen(address, stream, sender));
         for _ in 0..2 {
-            let Some(Heard::Fleet(fleet)) = heard.recv().await else {
+            let Some(Received::Fleet(fleet)) = heard.recv().await else {
                 unreachable!("no fleet");
             };
             assert_eq!(fleet.revision, 7);
-            assert!(matches!(heard.recv().await, Some(Heard::Tick(_))));
-            let Some(Heard::Lost { why, wait }) = heard.recv().await else {
+            assert!(matches!(heard.recv().await, Some(Received::Tick(_))));
+            let Some(Received::Lost { why, wait }) = heard.recv().await else {
                 unreachable!("nothing lost");
             };
             // It was heard before: the wait is short again.
@@ -159,7 +159,7 @@ mod tests {
         tokio::spawn(listen(closed, stream, sender));
         let mut waits = Vec::new();
         for _ in 0..6 {
-            let Some(Heard::Lost { wait, .. }) = heard.recv().await else {
+            let Some(Received::Lost { wait, .. }) = heard.recv().await else {
                 unreachable!("nothing lost");
             };
             waits.push(wait.as_millis());
@@ -170,7 +170,7 @@ mod tests {
     #[test]
     fn what_is_not_known_is_skipped_and_what_cannot_be_read_is_told() {
         let tick = understand(&event("tick", r#"{"revision":3,"later":{"a":[1]}}"#));
-        let Ok(Some(Heard::Tick(tick))) = tick else {
+        let Ok(Some(Received::Tick(tick))) = tick else {
             unreachable!("{tick:?}");
         };
         assert_eq!((tick.revision, tick.services.len()), (3, 0));

@@ -3,7 +3,7 @@
 
 use super::app::{Answer, App, Ask, Link, Wanted};
 use super::keys::{self, Action};
-use super::listen::{Heard, listen};
+use super::listen::{Received, listen};
 use super::screen::{self, Theme};
 use super::terminal::{Taken, fault, give_back_on_panic, read_events};
 use crate::admin_client::{Address, Failure, Stream, encode, json};
@@ -59,7 +59,7 @@ pub(super) async fn run(
                 Some(Err(error)) => return Err(fault(&error)),
                 None => return Err(fault(&io::Error::from(io::ErrorKind::UnexpectedEof))),
             },
-            Some(heard) = heard.recv() => take_heard(&mut app, heard, Instant::now()),
+            Some(heard) = heard.recv() => take_received(&mut app, heard, Instant::now()),
             Some((ask, answer)) = answers.recv() => app.take_answer(&ask, answer),
             _ = clock.tick() => {}
             () = signals.next() => break,
@@ -101,11 +101,11 @@ fn take_event(app: &mut App, event: &Event) -> Option<Action> {
 }
 
 /// What the server said.
-fn take_heard(app: &mut App, heard: Heard, now: Instant) {
+fn take_received(app: &mut App, heard: Received, now: Instant) {
     match heard {
-        Heard::Fleet(fleet) => app.take_fleet(*fleet),
-        Heard::Tick(tick) => app.take_tick(*tick, now),
-        Heard::Lost { why, wait } => {
+        Received::Fleet(fleet) => app.take_fleet(*fleet),
+        Received::Tick(tick) => app.take_tick(*tick, now),
+        Received::Lost { why, wait } => {
             app.link = Link::Lost {
                 why: clean(&why),
                 retry_at: now + wait,

@@ -6,11 +6,13 @@
 
 mod floods;
 
-use super::contenders::{Contender, Protocol};
+use super::contenders::Contender;
 use super::meters::cpu_time;
 use super::rogue::{self, Rogue};
 use super::scores::{Score, Scores};
-use super::site::{Proxy, Setup, Site};
+use super::setup::Protocol;
+use super::setup::Setup;
+use super::site::{Proxy, Site};
 use super::wire::http1;
 use core::fmt::Write as _;
 use core::sync::atomic::{AtomicBool, Ordering};

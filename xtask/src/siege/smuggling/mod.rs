@@ -9,11 +9,12 @@
 mod http1;
 mod http2;
 
-use super::contenders::Protocol;
 use super::draws::Draws;
 use super::innocents;
 use super::scores::{Score, Scores};
-use super::site::{Servers, Setup, Site};
+use super::setup::Protocol;
+use super::setup::Setup;
+use super::site::{Servers, Site};
 use core::net::SocketAddr;
 use core::time::Duration;
 use std::collections::BTreeMap;

@@ -2,7 +2,7 @@
 
 use super::{Candidate, LatestReports, LatestRule};
 use crate::policy::fleet::Fleet;
-use crate::policy::observe::PooledView;
+use crate::policy::pooled_view::PooledView;
 use crate::policy::probed::{Client, Compared, Keep};
 use crate::policy::query::Query;
 use crate::replica::ReplicaId;

@@ -25,7 +25,8 @@ use crate::policy::candidates::Candidates;
 use crate::policy::comparison::{Comparison, Equals, Factor, OWN_IN_FLIGHT, Step, Values};
 use crate::policy::decay::{left_after, whole};
 use crate::policy::entry::PolicyEntry;
-use crate::policy::query::{Outcome, PickReason};
+use crate::policy::outcome::Outcome;
+use crate::policy::query::PickReason;
 use crate::policy::settings::{
     ConfigError, Settings, Valid, require_choices, require_span, require_span_or_none, section,
 };

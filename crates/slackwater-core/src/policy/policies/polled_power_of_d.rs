@@ -12,9 +12,10 @@ use crate::draw::Draw;
 use crate::policy::candidates::Candidates;
 use crate::policy::comparison::{Comparison, Equals, Factor, Step, Values};
 use crate::policy::entry::{PolicyEntry, Reports};
+use crate::policy::outcome::Outcome;
 use crate::policy::policies::power_of_d;
 use crate::policy::polled::{ChoosePolled, Polled};
-use crate::policy::query::{Outcome, PickReason};
+use crate::policy::query::PickReason;
 use crate::policy::settings::{
     ConfigError, Settings, Valid, require_choices, require_period, section,
 };

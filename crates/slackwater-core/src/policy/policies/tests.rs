@@ -1,13 +1,15 @@
 //! Tests of what the list says of each policy, held against what the policy does.
 
 use super::*;
-use crate::draw::NoDraw;
+use crate::draw::{NoDraw, SplitMix64};
 use crate::policy::settings::Section;
-use crate::policy::{Carried, Decision, Event, Query, Reports, Valid};
+use crate::policy::{Carried, Counters, Decision, Event, Outcome, Query, Reports, Valid};
 use crate::replica::ReplicaIds;
+use crate::report::{LoadReport, Rif};
 use crate::time::Instant;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
+use core::time::Duration;
 
 /// The keys of each section.
 #[derive(Default)]
@@ -119,5 +121,45 @@ fn those_that_probe_are_said_to() {
             entry.reads_key("prequal", "local_only")
         });
         assert!(entry.has_probes() || entry.carried == Carried::Nothing);
+    }
+}
+
+/// How many reports left the pool by rate, or should have, in forty queries to twenty replicas that
+/// all report their capacity.
+fn removals(entry: &PolicyEntry) -> u64 {
+    let mut policy = (entry.build)(&PolicySettings::default());
+    let draw = &mut SplitMix64::new(5);
+    let mut ids = ReplicaIds::new();
+    for replica in (0..20).filter_map(|_| ids.allocate()) {
+        policy.handle(Instant::EPOCH, Event::Added(replica), &mut NoDraw);
+    }
+    let mut report = LoadReport::new(Rif::ZERO, Some(Duration::from_millis(5)));
+    report.capacity_millirif = Some(4_000);
+    let removed = |it: Counters| it.removed_oldest + it.removed_worst + it.removals_withheld;
+    let mut before_reports = 0;
+    for query in 0..40 {
+        let now = Instant::from_nanos(100_000_000 * query);
+        if let Decision::Pick(pick) = policy.choose(now, Query::first(), draw, None) {
+            policy.handle_query_done(now, pick.ticket, Outcome::Success);
+        }
+        if query == 0 {
+            before_reports = removed(policy.counters());
+        }
+        while let Some(probe) = policy.poll_probe(now, draw) {
+            policy.handle(now, Event::Report(probe.id, &report), draw);
+        }
+    }
+    removed(policy.counters()) - before_reports
+}
+
+#[test]
+fn those_that_remove_by_rate_are_said_to() {
+    for entry in POLICIES {
+        assert_eq!(
+            entry.removes_by_rate(),
+            removals(entry) > 0,
+            "{}",
+            entry.name
+        );
     }
 }

@@ -19,7 +19,7 @@ use crate::draw::Draw;
 use crate::fixed::{ONE, Rate};
 use crate::policy::comparison::{Comparison, Values};
 use crate::policy::explanation::{Candidate, Explanation};
-use crate::policy::observe::PooledView;
+use crate::policy::pooled_view::PooledView;
 use crate::policy::prequal::PrequalConfig;
 use crate::policy::probed::rank::{Load, Order};
 use crate::policy::probed::{Choice, Client, Compared, Keep};

@@ -4,7 +4,7 @@
 //! charged or removed is decided by the rule of choice and the policy around it.
 
 use crate::draw::Draw;
-use crate::policy::observe::PooledView;
+use crate::policy::pooled_view::PooledView;
 use crate::policy::probed::rank::{self, Best, Load, Order, PoolRank};
 use crate::policy::query::Query;
 use crate::replica::ReplicaId;

@@ -15,11 +15,13 @@
 
 use super::recent_mean::RecentMean;
 use crate::policy::fleet::{Fleet, LOST_IN_A_ROW, LostProbes};
-use crate::policy::query::{Outcome, Ticket};
+use crate::policy::outcome::Outcome;
+use crate::policy::query::LocalArrival;
+use crate::policy::query::Ticket;
 use crate::replica::{ReplicaId, ReplicaMap};
 use crate::report::{LoadReport, Rif};
 use crate::time::Instant;
-use crate::tracker::{Arrival, End, LoadTracker, TrackerConfig};
+use crate::tracker::{End, LoadTracker, TrackerConfig};
 use alloc::boxed::Box;
 use core::time::Duration;
 
@@ -33,13 +35,6 @@ const UNREACHABLE_PAUSE: Duration = Duration::from_secs(1);
 pub(super) const SILENT_PROBE_INTERVAL_NS: u64 = 1_000_000_000;
 /// Latencies that a client remembers for each silent replica.
 const SAMPLE_CAPACITY: usize = 16;
-
-/// A query as the tracker of its replica saw it.
-#[derive(Debug)]
-pub(in crate::policy) struct LocalArrival {
-    watch: u32,
-    arrival: Arrival,
-}
 
 /// Whether a replica is silent, and what holds for one that is. Nobody looks at it for every query
 /// or probe while all replicas answer and can be reached: with many of them that would be a miss of

@@ -23,7 +23,6 @@ pub(in crate::policy) mod recent_mean;
 pub(in crate::policy) mod rif_limit;
 mod sounding;
 
-pub(in crate::policy) use local::LocalArrival;
 pub(in crate::policy) use probing::draw_distinct;
 
 use crate::draw::{Draw, below};
@@ -31,7 +30,8 @@ use crate::fixed::{Accumulator, ONE, Quantile, Rate};
 use crate::policy::comparison::{CHANCE, Comparison, Values};
 use crate::policy::explanation::{Candidate, Explanation};
 use crate::policy::fleet::{Changed, Fleet};
-use crate::policy::observe::{Counters, PooledView};
+use crate::policy::observe::Counters;
+use crate::policy::pooled_view::PooledView;
 use crate::policy::prequal::PrequalConfig;
 use crate::policy::query::{Head, PickReason, Query};
 use crate::replica::ReplicaId;

@@ -17,8 +17,8 @@ const ROOM_KEPT: usize = 4 << 10;
 #[derive(Debug)]
 pub struct Decoder {
     /// Newest first.
-    told: VecDeque<Told>,
-    /// What the fields in `told` count.
+    remembered: VecDeque<Remembered>,
+    /// What the fields in `remembered` count.
     bytes: usize,
     /// What they may count. The peer chooses, below what it was offered.
     bytes_max: usize,
@@ -28,7 +28,7 @@ pub struct Decoder {
 
 /// A field that the peer told to remember.
 #[derive(Debug)]
-struct Told {
+struct Remembered {
     field: Field,
     name_length: usize,
     size: usize,
@@ -44,7 +44,7 @@ impl Decoder {
     /// A table of the size that both ends may use without a word about it.
     pub const fn new() -> Self {
         Self {
-            told: VecDeque::new(),
+            remembered: VecDeque::new(),
             bytes: 0,
             bytes_max: TABLE_BYTES,
             room: Vec::new(),
@@ -104,7 +104,7 @@ impl Decoder {
             return Ok((&known.field, known.name_length, known.size));
         }
         let told = (index.checked_sub(static_table::LENGTH + 1))
-            .and_then(|place| self.told.get(place))
+            .and_then(|place| self.remembered.get(place))
             .ok_or(Broken("an index that no field has"))?;
         Ok((&told.field, told.name_length, told.size))
     }
@@ -115,7 +115,7 @@ impl Decoder {
         first: u8,
         bits: u32,
         is_secret: bool,
-    ) -> Result<Told, Broken> {
+    ) -> Result<Remembered, Broken> {
         let (name, name_length) = match unread.integer(first, bits)? {
             0 => {
                 let text = string(unread, &mut self.room)?;
@@ -130,19 +130,19 @@ impl Decoder {
             }
         };
         let value = string(unread, &mut self.room)?;
-        Ok(Told {
+        Ok(Remembered {
             field: name.with_value(value, is_secret),
             name_length,
             size: field_size(name_length, value.len()),
         })
     }
 
-    fn remember(&mut self, told: Told) {
+    fn remember(&mut self, told: Remembered) {
         self.shrink(self.bytes_max.saturating_sub(told.size));
         // A field that is larger than the table only empties it. RFC 7541 §4.4
         if told.size <= self.bytes_max {
             self.bytes += told.size;
-            self.told.push_front(told);
+            self.remembered.push_front(told);
         }
     }
 
@@ -159,7 +159,7 @@ impl Decoder {
     /// Forgets the oldest fields, until those left count no more than this.
     fn shrink(&mut self, bytes_max: usize) {
         while self.bytes > bytes_max
-            && let Some(oldest) = self.told.pop_back()
+            && let Some(oldest) = self.remembered.pop_back()
         {
             self.bytes -= oldest.size;
         }

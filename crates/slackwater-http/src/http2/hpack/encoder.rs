@@ -3,7 +3,7 @@
 //! Text is never Huffman-coded: see `huffman`.
 
 use super::integer::put_integer;
-use super::told::{Finding, Given, Kind, Table};
+use super::table::{Finding, Given, Kind, Table};
 use super::{TABLE_BYTES, static_table};
 use bytes::BytesMut;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};

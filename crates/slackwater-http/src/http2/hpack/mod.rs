@@ -21,14 +21,14 @@ mod field;
 mod huffman;
 mod integer;
 mod static_table;
+mod table;
 #[cfg(test)]
 mod tests;
-mod told;
 
 pub use decoder::Decoder;
 pub use encoder::Encoder;
 pub(super) use field::{Fault, Field};
-pub(super) use told::Kind;
+pub(super) use table::Kind;
 
 /// Octets of a table that both ends may use without a word about it. RFC 9113 §6.5.2
 const TABLE_BYTES: usize = 4096;

@@ -6,7 +6,7 @@ mod writes;
 use super::decoder::Decoder;
 use super::encoder::Encoder;
 use super::field::Field;
-use super::told::Kind;
+use super::table::Kind;
 use super::{Broken, TABLE_BYTES, static_table};
 use bytes::BytesMut;
 use http::header::{HeaderName, HeaderValue};

@@ -78,7 +78,7 @@ fn what_a_goaway_leaves_out_was_not_processed() {
         client.connection.end(Ended::Closed);
         let ended = match reason {
             Reason::NO_ERROR => Ended::Closed,
-            reason => Ended::Told(reason),
+            reason => Ended::GoneAway(reason),
         };
         assert_eq!(lost(&mut client, first), Lost::Connection(ended));
         assert!(!Lost::Connection(ended).is_turned_away());

@@ -3,9 +3,9 @@
 use super::*;
 use proptest::prelude::*;
 
-fn told(from: &str, to: &str) -> Told {
+fn told(from: &str, to: &str) -> Header {
     let address = |text: &str| text.parse().expect("an address");
-    Told {
+    Header {
         addresses: Some((address(from), address(to))),
     }
 }
@@ -23,7 +23,7 @@ fn header(version_and_command: u8, family: u8, body: &[u8]) -> Vec<u8> {
 
 const FROM_TO: [u8; 12] = [192, 0, 2, 7, 198, 51, 100, 1, 0xc3, 0x50, 0x01, 0xbb];
 
-fn from_to() -> Told {
+fn from_to() -> Header {
     told("192.0.2.7:50000", "198.51.100.1:443")
 }
 

@@ -4,12 +4,14 @@ use super::*;
 use crate::forward::X_SLACKWATER_ERROR;
 use crate::request_record::ids::Ids;
 use crate::request_record::{AttemptKind, Directory, RecordHandle, RequestRecorder};
+use core::net::IpAddr;
 use http::uri::Authority;
 use http::{HeaderName, Request, Response, StatusCode};
 use slackwater_config::RequestIdSettings;
 use slackwater_core::policy::PickReason;
 use slackwater_core::{Quantile, ReplicaId, ReplicaIds};
-use slackwater_tower::response::GRPC_STATUS;
+use slackwater_http::GRPC_STATUS;
+use slackwater_tower::client::PickView;
 use std::rc::Rc;
 
 fn recorder(settings: &AccessLogSettings) -> (Rc<RequestRecorder>, Arc<Queue>) {

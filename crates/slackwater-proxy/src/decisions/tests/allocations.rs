@@ -1,7 +1,7 @@
 //! What a request costs that nobody keeps, as the allocator sees it.
 
 use super::*;
-use crate::counting_allocator::calls_of;
+use slackwater_counting_allocator::calls_of;
 
 #[test]
 fn a_request_that_is_not_kept_allocates_nothing() {

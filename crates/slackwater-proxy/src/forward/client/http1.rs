@@ -10,7 +10,7 @@ use super::tunnel::relay;
 use crate::forward::answer::refuse;
 use crate::forward::counts::ClientEnd;
 use crate::forward::head::Origin;
-use crate::forward::head::hygiene::Refusal;
+use crate::forward::head::Refusal;
 use crate::forward::request::RequestBody;
 use crate::forward::response::{ResponseBody, Watch};
 use crate::forward::session::{Inbound, RequestFraming, RequestInFlight, Session};

@@ -103,7 +103,7 @@ pub(crate) async fn serve<H: Handler>(
     });
     let served = session.carry(pin!(serving), |_| wants_end.set(true)).await;
     match connection.borrow().ended() {
-        Some(Ended::Closed | Ended::Told(_)) => session.ended_by(ClientEnd::Client),
+        Some(Ended::Closed | Ended::GoneAway(_)) => session.ended_by(ClientEnd::Client),
         Some(Ended::Failed(_)) => session.ended_by(ClientEnd::Failed),
         Some(Ended::ByUs(_)) => session.ended_by(ClientEnd::Protocol),
         // It was ended from here, and that is said already.

@@ -3,7 +3,7 @@
 //! Whoever could send these fields itself could pass for anybody, so where certificates are passed
 //! on at all they are taken out of every request first, at every listener.
 
-use super::hygiene::{reads_as, remove};
+use super::fields::{reads_as, remove};
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 
 const CLIENT_CERT: HeaderName = HeaderName::from_static("client-cert");

@@ -11,7 +11,7 @@ use slackwater_core::overload::Shed;
 use slackwater_http::content_length;
 use slackwater_tower::wire::shed::{grpc_status, marked};
 
-pub(crate) use slackwater_tower::response::GRPC_STATUS;
+pub(crate) use slackwater_http::GRPC_STATUS;
 
 /// The kind of an answer of our own, in one word.
 pub(crate) const X_SLACKWATER_ERROR: HeaderName = HeaderName::from_static("x-slackwater-error");

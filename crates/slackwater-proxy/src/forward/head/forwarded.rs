@@ -6,7 +6,7 @@
 //! on, the client is the last one that is not itself a trusted proxy: what stands before it is that
 //! client's own word.
 
-use super::hygiene::{reads_as, remove};
+use super::fields::{reads_as, remove};
 use super::origin::{Origin, Rules};
 use core::net::{IpAddr, SocketAddr};
 use http::header::{self, Entry, HeaderName, HeaderValue};

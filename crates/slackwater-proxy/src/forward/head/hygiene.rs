@@ -9,7 +9,9 @@
 //! change of `Host`.
 
 use super::error_field::X_SLACKWATER_ERROR;
+use super::fields::remove;
 use super::origin::Origin;
+use super::refusal::{Refusal, bad_request, not_implemented};
 use super::{client_cert, forwarded, max_forwards, target, via};
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Request, Response, StatusCode, Version};
@@ -20,28 +22,6 @@ use slackwater_tower::wire::tie::TIE;
 const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
 const TRAILERS: HeaderValue = HeaderValue::from_static("trailers");
-
-/// Why a request is not forwarded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Refusal {
-    pub(crate) status: StatusCode,
-    /// For the client; lower-case, no trailing stop.
-    pub(crate) reason: &'static str,
-}
-
-pub(super) const fn bad_request(reason: &'static str) -> Refusal {
-    Refusal {
-        status: StatusCode::BAD_REQUEST,
-        reason,
-    }
-}
-
-pub(crate) const fn not_implemented(reason: &'static str) -> Refusal {
-    Refusal {
-        status: StatusCode::NOT_IMPLEMENTED,
-        reason,
-    }
-}
 
 /// Makes the head of a client's request fit for a replica. Whether the client's connection is to
 /// change its protocol is not to be seen in the head; `request` sees to that.
@@ -271,23 +251,6 @@ fn named_by_connection(headers: &HeaderMap) -> Vec<HeaderName> {
         .filter(|name| *name != header::HOST && *name != header::CONTENT_LENGTH)
         .filter(|name| !client_cert::is_one(name))
         .collect()
-}
-
-/// Whether a replica may take a field for `protected`, which is in lower case: what speaks CGI, and
-/// much that came after it, reads `_` as `-`.
-pub(super) fn reads_as(name: &str, protected: &str) -> bool {
-    let mut pairs = name.bytes().zip(protected.bytes());
-    name.len() == protected.len() && pairs.all(|(a, b)| a == b || (a == b'_' && b == b'-'))
-}
-
-/// Takes out every field with such a name.
-pub(crate) fn remove(headers: &mut HeaderMap, is_unwanted: impl Fn(&HeaderName) -> bool) {
-    let unwanted: Vec<HeaderName> = (headers.keys().filter(|name| is_unwanted(name)))
-        .cloned()
-        .collect();
-    for name in unwanted {
-        headers.remove(name);
-    }
 }
 
 fn tokens<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a str> {

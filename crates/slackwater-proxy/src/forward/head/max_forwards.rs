@@ -1,6 +1,6 @@
 //! `Max-Forwards`: how far TRACE and OPTIONS may still go. RFC 9110 §7.6.2
 
-use super::hygiene::{Refusal, bad_request, not_implemented};
+use super::refusal::{Refusal, bad_request, not_implemented};
 use http::header::{self, HeaderValue};
 use http::{Method, Request, StatusCode};
 

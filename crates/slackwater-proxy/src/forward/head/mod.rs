@@ -5,20 +5,22 @@
 //!
 //! | | file |
 //! |---|---|
-//! | a head as a whole: what is removed, refused, added | `hygiene` |
+//! | a head as a whole: what is removed, refused, added | `hygiene`; `fields`, `refusal` |
 //! | the target of a request; `Max-Forwards`, `Via` | `target`; `max_forwards`, `via` |
 //! | where a connection comes from, and how replicas are told of it | `origin`, `forwarded`, `client_cert` |
 //! | the field that marks an answer of our own | `error_field` |
 
 pub(crate) mod client_cert;
 pub(crate) mod error_field;
+mod fields;
 mod forwarded;
 pub(crate) mod hygiene;
 mod max_forwards;
 mod origin;
+mod refusal;
 mod target;
 mod via;
 
-pub(crate) use hygiene::Refusal;
 pub(crate) use origin::{Cut, forwards_ends};
 pub use origin::{Origin, Rules};
+pub(crate) use refusal::{Refusal, not_implemented};

@@ -1,8 +1,8 @@
 //! Where a request is for: a target and a host that every reader takes for the same ones, put where
 //! the replica's protocol has them.
 
-use super::hygiene::{Refusal, bad_request};
 use super::origin::Origin;
+use super::refusal::{Refusal, bad_request};
 use core::net::Ipv6Addr;
 use http::uri::{Authority, PathAndQuery, Scheme};
 use http::{HeaderMap, HeaderValue, Request, Uri, header};

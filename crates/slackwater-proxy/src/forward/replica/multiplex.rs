@@ -13,7 +13,7 @@
 
 use super::connect::{Target, connect};
 use super::liveness::{Liveness, LivenessAction};
-use super::options::ReplicaOptions;
+use super::options::{CONNECTIONS_MAX, ReplicaOptions};
 use crate::forward::counts::{ReplicaEnd, ReplicaEnds};
 use crate::forward::time::Deadlines;
 use crate::forward::wire::buffers;
@@ -34,10 +34,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 use tokio::sync::{Mutex, Notify};
 use tokio::time::Instant;
-
-/// Connections to one replica at most, from one worker. It takes many only where requests hold most
-/// of the streams, or as many long bodies are under way at once.
-pub(crate) const CONNECTIONS_MAX: usize = 256;
 
 /// Requests that wait for a stream on a connection to one replica, at most.
 const WAITING_MAX: usize = 256;
@@ -469,7 +465,7 @@ async fn run(mut wire: Wire<Rc<Load>>, connection: SharedConnection, load: Rc<Lo
     let is_busy = load.streams.get() > 0;
     load.ends.add_one(match connection.borrow().ended() {
         Some(Ended::Failed(io::ErrorKind::TimedOut)) => ReplicaEnd::Late,
-        Some(Ended::Closed | Ended::Told(_)) if !is_busy => ReplicaEnd::Closed,
+        Some(Ended::Closed | Ended::GoneAway(_)) if !is_busy => ReplicaEnd::Closed,
         Some(_) => ReplicaEnd::Failed,
         None => load.end.get(),
     });

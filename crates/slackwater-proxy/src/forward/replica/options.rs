@@ -1,13 +1,16 @@
 //! How to speak to a replica: what the configuration says of its connections and of one exchange on
 //! them.
 
-use super::multiplex;
 use crate::forward::counts::ReplicaEnds;
 use core::time::Duration;
 use slackwater_config::{Limits, ReplicaProtocol, ReplicaSettings, Timeouts};
 use slackwater_http::http1::HeadLimits;
 use slackwater_http::proxy_protocol::Version;
 use std::sync::Arc;
+
+/// Connections to one replica at most, from one worker. It takes many only where requests hold most
+/// of the streams, or as many long bodies are under way at once.
+pub(crate) const CONNECTIONS_MAX: usize = 256;
 
 /// How to speak to a replica.
 #[derive(Clone, Debug)]
@@ -56,7 +59,7 @@ impl ReplicaOptions {
             tunnel: timeouts.tunnel,
             idle: timeouts.idle,
             idle_connections_max: settings.idle_connections_max as usize,
-            connections_max: multiplex::CONNECTIONS_MAX,
+            connections_max: CONNECTIONS_MAX,
             streams_max: limits.streams_max as usize,
             head_bytes_max: limits.head_bytes_max as usize,
             head_fields_max: limits.head_fields_max as usize,

@@ -3,7 +3,7 @@
 
 use super::RequestBody;
 use crate::forward::head::Origin;
-use crate::forward::head::hygiene::{self, Refusal, not_implemented};
+use crate::forward::head::{Refusal, hygiene, not_implemented};
 use http::Request;
 use slackwater_config::{Connect, ReplicaProtocol};
 

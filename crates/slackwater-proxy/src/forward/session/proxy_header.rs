@@ -1,7 +1,7 @@
 //! Reads the header of the PROXY protocol from a connection, and leaves what follows in the socket
 //! for whoever reads next.
 
-use slackwater_http::proxy_protocol::{Malformed, Parsed, Told, parse};
+use slackwater_http::proxy_protocol::{Header, Malformed, Parsed, parse};
 use std::io;
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
@@ -15,7 +15,7 @@ const LOOK_BYTES: usize = 256;
 ///
 /// The connection ended or broke first; or what it began with is not a header
 /// ([`io::ErrorKind::InvalidData`]).
-pub(crate) async fn read(stream: &mut TcpStream) -> io::Result<Told> {
+pub(crate) async fn read(stream: &mut TcpStream) -> io::Result<Header> {
     let mut bytes: Vec<u8> = Vec::new();
     loop {
         let mut look = [0; LOOK_BYTES];

@@ -130,7 +130,7 @@ impl Incoming {
     pub(crate) fn send_interim(&self, status: StatusCode, headers: &HeaderMap) {
         if status != StatusCode::CONTINUE {
             let mut connection = self.reader.connection.borrow_mut();
-            connection.tell(self.reader.key, status, headers);
+            connection.send_interim(self.reader.key, status, headers);
         }
     }
 
@@ -155,7 +155,7 @@ impl Incoming {
         let mut connection = self.reader.connection.borrow_mut();
         let polled = connection.poll_piece(self.reader.key, cx);
         if core::mem::take(&mut self.expects_continue) && polled.is_pending() {
-            connection.tell(self.reader.key, StatusCode::CONTINUE, &HeaderMap::new());
+            connection.send_interim(self.reader.key, StatusCode::CONTINUE, &HeaderMap::new());
         }
         let piece = ready!(polled);
         Poll::Ready(match piece {

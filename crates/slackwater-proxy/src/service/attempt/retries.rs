@@ -151,7 +151,7 @@ mod tests {
     use super::*;
     use http::{Method, Request, Response, StatusCode};
     use slackwater_config::routes::RetryMethods;
-    use slackwater_tower::response::GRPC_STATUS;
+    use slackwater_http::GRPC_STATUS;
 
     fn rules(change: impl FnOnce(&mut RetryRules)) -> RetryRules {
         let mut rules = RetryRules::default();

@@ -14,7 +14,7 @@ const MANY: usize = 64;
 /// ... p99 is at most so many times one pool's.
 const COST: f64 = 1.25;
 /// Where they tell a half of it, p99 is more than so many times what it is where they tell nothing.
-const HALF_TOLD: f64 = 2.0;
+const HALF_SHARED: f64 = 2.0;
 
 /// The fleets of which there is a play, with their plays.
 struct Fleets<'a>(Vec<(&'static Fleet, Plays<'a>)>);
@@ -99,13 +99,13 @@ fn highest(ratios: impl Iterator<Item = (f64, String)>) -> Option<(f64, String)>
 fn claims(fleets: &Fleets<'_>) -> Vec<Claim> {
     let claims = [
         few_cost_little(fleets),
-        told_all_are_one(fleets),
-        told_half_are_worse(
+        all_shared_are_one(fleets),
+        half_shared_are_worse(
             fleets,
             "answers",
             "what replicas answer, but not where they send queries",
         ),
-        told_half_are_worse(
+        half_shared_are_worse(
             fleets,
             "queries",
             "where they send queries, but not what replicas answer",
@@ -132,7 +132,7 @@ fn few_cost_little(fleets: &Fleets<'_>) -> Option<Claim> {
     ))
 }
 
-fn told_all_are_one(fleets: &Fleets<'_>) -> Option<Claim> {
+fn all_shared_are_one(fleets: &Fleets<'_>) -> Option<Claim> {
     let (told, label) = worst(fleets, design("answers and queries"), MANY)?;
     let (own, own_label) = worst(fleets, &OWN, MANY)?;
     Some(claim(
@@ -149,7 +149,7 @@ fn told_all_are_one(fleets: &Fleets<'_>) -> Option<Claim> {
     ))
 }
 
-fn told_half_are_worse(fleets: &Fleets<'_>, param: &str, what: &str) -> Option<Claim> {
+fn half_shared_are_worse(fleets: &Fleets<'_>, param: &str, what: &str) -> Option<Claim> {
     let ratio = |view: View<'_, '_>| {
         let ratio = view.design_cost(design(param), MANY)? / view.design_cost(&OWN, MANY)?;
         Some((ratio, view.fleet.label()))
@@ -157,11 +157,11 @@ fn told_half_are_worse(fleets: &Fleets<'_>, param: &str, what: &str) -> Option<C
     let (worst, label) = highest(fleets.compared().filter_map(ratio))?;
     Some(claim(
         format!(
-            "(ours) {MANY} workers that tell each other {what}, are worse than if they told nothing: p99 is more than {HALF_TOLD} times \
+            "(ours) {MANY} workers that tell each other {what}, are worse than if they told nothing: p99 is more than {HALF_SHARED} times \
              that, in some fleet"
         ),
         format!("{} times at the worst ({label})", number(worst)),
-        worst > HALF_TOLD,
+        worst > HALF_SHARED,
     ))
 }
 

@@ -126,7 +126,7 @@ const WARMUP: f64 = 0.3;
 
 /// What workers tell each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Tell {
+enum Shared {
     Nothing,
     /// What replicas answer.
     Answers,
@@ -139,7 +139,7 @@ enum Tell {
 #[derive(Debug)]
 struct Design {
     param: &'static str,
-    tell: Tell,
+    shared: Shared,
     /// The first worker has most clients' connections and the last least, as W to 1.
     uneven: bool,
     /// Probes a query.
@@ -150,7 +150,7 @@ struct Design {
 
 const OWN: Design = Design {
     param: "",
-    tell: Tell::Nothing,
+    shared: Shared::Nothing,
     uneven: false,
     probe_rate: 3.0,
     paced: false,
@@ -169,17 +169,17 @@ const DESIGNS: [Design; 8] = [
     },
     Design {
         param: "answers",
-        tell: Tell::Answers,
+        shared: Shared::Answers,
         ..OWN
     },
     Design {
         param: "queries",
-        tell: Tell::Queries,
+        shared: Shared::Queries,
         ..OWN
     },
     Design {
         param: "answers and queries",
-        tell: Tell::Both,
+        shared: Shared::Both,
         ..OWN
     },
     Design {
@@ -189,7 +189,7 @@ const DESIGNS: [Design; 8] = [
     },
     Design {
         param: "queries, probe_rate=1",
-        tell: Tell::Queries,
+        shared: Shared::Queries,
         probe_rate: 1.0,
         ..OWN
     },
@@ -217,11 +217,11 @@ impl Design {
             let shares = (1..=workers).rev();
             scenario.load.clients = shares.map(|share| share as f64).collect();
         }
-        if self.tell != Tell::Nothing {
+        if self.shared != Shared::Nothing {
             scenario.load.siblings = Some(Siblings {
                 workers,
-                answers: matches!(self.tell, Tell::Answers | Tell::Both),
-                queries: matches!(self.tell, Tell::Queries | Tell::Both),
+                answers: matches!(self.shared, Shared::Answers | Shared::Both),
+                queries: matches!(self.shared, Shared::Queries | Shared::Both),
             });
         }
         scenario

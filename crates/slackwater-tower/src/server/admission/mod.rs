@@ -19,12 +19,12 @@ mod state;
 
 pub use body::AdmittedBody;
 pub use layer::{AdmissionFuture, AdmissionLayer, AdmissionService};
-pub use peers::{Peers, TieCounts};
+pub use peers::Peers;
 pub use slackwater_core::overload::{
     AdmissionView, Asks, ConcurrencyLimit, Discipline, GradientConfig, GradientSettings, Priority,
     QueueConfig, QueueSettings, Shed,
 };
-pub use slackwater_core::tail::{TiesConfig, TiesSettings};
+pub use slackwater_core::tail::{TieCounts, TiesConfig, TiesSettings};
 
 use crate::clock::Clock;
 use crate::wire::asks;
@@ -120,7 +120,7 @@ impl Admission {
             Err(shed) => return Entry::Shed(shed),
         }
         // Whose time is over makes room first.
-        self.tell_all();
+        self.answer_all();
         let (waiter, answer) = oneshot::channel();
         let arrived = self.lock().arrive(now, asks, Waiter::new(waiter, tie));
         match arrived {
@@ -128,7 +128,7 @@ impl Admission {
             Ok(Arrived::Begins(beginning)) => Entry::Begin(self.begin(beginning)),
             Ok(Arrived::Waits(waits)) => {
                 if let Some(displaced) = waits.displaced {
-                    displaced.value.tell(Err(displaced.shed));
+                    displaced.value.answer(Err(displaced.shed));
                 }
                 Entry::Wait(Waiting {
                     admission: self.clone(),
@@ -163,7 +163,7 @@ impl Admission {
             // Not under the lock: who is told may run anything.
             let waiter = self.lock().twin_begun(now, name);
             if let Some(waiter) = waiter {
-                waiter.tell(Err(Shed::TwinStarted));
+                waiter.answer(Err(Shed::TwinStarted));
             }
         }
     }
@@ -182,16 +182,16 @@ impl Admission {
     }
 
     /// Tells everybody who leaves the queue now.
-    fn tell_all(&self) {
+    fn answer_all(&self) {
         loop {
             let now = self.shared.clock.now();
             // Not under the lock: who is told may be gone, and then its place comes back here.
             let left = self.lock().poll(now);
             match left {
                 None => return,
-                Some((Left::Shed(refused), _)) => refused.value.tell(Err(refused.shed)),
+                Some((Left::Shed(refused), _)) => refused.value.answer(Err(refused.shed)),
                 Some((Left::Start(started, waiter), tie)) => {
-                    waiter.tell(Ok(self.begin(Beginning { started, tie })));
+                    waiter.answer(Ok(self.begin(Beginning { started, tie })));
                 }
             }
         }
@@ -200,7 +200,7 @@ impl Admission {
     /// Tells the twin's replica, if there is one. Not under the lock: it is a system call.
     fn begin(&self, Beginning { started, tie }: Beginning) -> Permit {
         if let (Some(tie), Some(peers)) = (tie, &self.shared.peers) {
-            peers.tell(tie);
+            peers.send_begun(tie);
         }
         Permit {
             admission: self.clone(),
@@ -254,7 +254,7 @@ impl Future for Waiting {
             }
             // Its time is over, and it is told so; unless the two clocks are apart by a little.
             self.timer = None;
-            self.admission.tell_all();
+            self.admission.answer_all();
         }
     }
 }
@@ -290,7 +290,7 @@ impl Permit {
             let has_risen = state.admission.head_ready(now, started, end);
             drop(state);
             if has_risen {
-                self.admission.tell_all();
+                self.admission.answer_all();
             }
         }
     }
@@ -304,7 +304,7 @@ impl Drop for Permit {
             state.admission.finish(now, started, End::Cancelled);
             state.end(now, self.tie);
             drop(state);
-            self.admission.tell_all();
+            self.admission.answer_all();
         }
     }
 }

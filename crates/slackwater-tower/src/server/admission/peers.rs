@@ -11,7 +11,7 @@ use crate::wire::tie::Tie;
 use core::fmt;
 use core::net::{IpAddr, SocketAddr};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use slackwater_core::tail::{TiesConfig, TiesCounters};
+use slackwater_core::tail::{TieCounts, TiesConfig, TiesCounters};
 use socket2::SockRef;
 use std::io;
 use std::net::UdpSocket;
@@ -26,24 +26,6 @@ pub struct Peers {
     told: AtomicU64,
     untold: AtomicU64,
     strange: AtomicU64,
-}
-
-/// What has happened to the tied copies at a replica since its start.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct TieCounts {
-    /// What became of the copies. Of those that were dropped,
-    /// [`AdmissionView`](super::AdmissionView) has the same number among those that were turned
-    /// away.
-    pub copies: TiesCounters,
-    /// Twins' replicas that were told that a copy has begun here.
-    pub told: u64,
-    /// Those that could not be told: the socket did not take it, or there is none for such an
-    /// address.
-    pub untold: u64,
-    /// Copies whose twin is at no peer, which were served without a tie; and datagrams that did not
-    /// come from one.
-    pub strange: u64,
 }
 
 impl Peers {
@@ -90,7 +72,7 @@ impl Peers {
     }
 
     /// Tells the twin's replica that the copy has begun here.
-    pub(super) fn tell(&self, tie: Tie) {
+    pub(super) fn send_begun(&self, tie: Tie) {
         let mut datagram = [0; DATAGRAM_BYTES_MAX];
         let bytes = encode_begun(tie.name, self.key.as_ref(), &mut datagram);
         let sent = match (tie.twin, &self.v4, &self.v6) {

@@ -25,7 +25,7 @@ impl Waiter {
     }
 
     /// Who has left meanwhile need not know.
-    pub(super) fn tell(self, answer: Result<Permit, Shed>) {
+    pub(super) fn answer(self, answer: Result<Permit, Shed>) {
         let _ = self.answer.send(answer);
     }
 }

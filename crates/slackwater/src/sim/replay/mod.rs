@@ -2,6 +2,7 @@
 //! choices, and by a model of the replicas under another one.
 
 mod exact;
+mod figures;
 mod model;
 mod show;
 mod text;

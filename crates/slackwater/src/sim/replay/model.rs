@@ -2,7 +2,7 @@
 
 use super::Args;
 use super::exact::Service;
-use super::text::{number, span};
+use super::figures::{number, span};
 use crate::output::clean;
 use crate::sim::policies::{self, Around};
 use crate::sim::progress::Meter;

@@ -1,7 +1,8 @@
 //! What a recording holds, without playing it: also of another version, whose settings mean nothing
 //! here.
 
-use super::text::{self, number};
+use super::figures::number;
+use super::text;
 use crate::output::clean;
 use crate::sim::stop::Stop;
 use crate::sim::summary::counted;

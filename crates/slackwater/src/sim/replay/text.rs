@@ -1,6 +1,7 @@
 //! What a replay says, as text.
 
 use super::exact::Service;
+use super::figures::{number, span};
 use super::model::{Changed, ChangedFigures};
 use crate::output::clean;
 use crate::sim::summary::counted;
@@ -14,7 +15,6 @@ use slackwater_sim::measure::Latencies;
 use slackwater_sim::replay::compare::QUANTILES;
 use slackwater_sim::replay::history::{History, Passed};
 use slackwater_sim::replay::requests::Requests;
-use slackwater_sim::report::with_thousands;
 use slackwater_telemetry::date::Date;
 use std::collections::BTreeMap;
 use std::time::UNIX_EPOCH;
@@ -205,21 +205,6 @@ fn write_replicas(to: &mut String, history: &History) -> core::fmt::Result {
 pub(super) fn quantiles(latencies: &Latencies) -> String {
     let quantiles = QUANTILES.map(|(name, q)| format!("{name} {}", span(latencies.quantile(q))));
     quantiles.join(", ")
-}
-
-/// A span in milliseconds, with three digits or so.
-pub(super) fn span(span: Duration) -> String {
-    let ms = span.as_secs_f64() * 1e3;
-    match ms {
-        _ if ms < 10.0 => format!("{ms:.2} ms"),
-        _ if ms < 100.0 => format!("{ms:.1} ms"),
-        _ => format!("{} ms", with_thousands(&format!("{ms:.0}"))),
-    }
-}
-
-/// `12,345`.
-pub(super) fn number(number: u64) -> String {
-    with_thousands(&number.to_string())
 }
 
 /// What `--json` writes.

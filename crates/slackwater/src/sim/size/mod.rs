@@ -202,7 +202,7 @@ impl Question {
             return Ok(false);
         }
         let threads = self.threads(&jobs)?;
-        let what = told(&tries, sizings);
+        let what = describe(&tries, sizings);
         let progress = |progress| meter.try_out(&what, progress);
         let mut runs = run_all(&jobs, threads, &progress, stop.flag()).into_iter();
         for (index, replicas) in tries {
@@ -280,7 +280,7 @@ fn is_enough(runs: &[Measured], slos: &[Slo]) -> bool {
 }
 
 /// `8 replicas under prequal, random; 9 under least_loaded`; of many policies, how many.
-fn told(tries: &[(usize, usize)], sizings: &[Sizing]) -> String {
+fn describe(tries: &[(usize, usize)], sizings: &[Sizing]) -> String {
     const NAMED_MAX: usize = 4;
     let mut by_number = BTreeMap::<usize, Vec<&str>>::new();
     for &(index, replicas) in tries {
@@ -406,13 +406,13 @@ mod tests {
             .collect();
         let names: Vec<_> = sizings.iter().map(|sizing| &sizing.policy.name).collect();
         assert_eq!(
-            told(&[(0, 8), (1, 9), (2, 8)], &sizings),
+            describe(&[(0, 8), (1, 9), (2, 8)], &sizings),
             format!(
                 "8 replicas under {}, {}; 9 under {}",
                 names[0], names[2], names[1]
             )
         );
         let same: Vec<_> = (0..5).map(|index| (index, 1)).collect();
-        assert_eq!(told(&same, &sizings), "1 replica under 5 policies");
+        assert_eq!(describe(&same, &sizings), "1 replica under 5 policies");
     }
 }

@@ -3,7 +3,7 @@
 //! column beside a wide one, with the pool below.
 
 use super::super::app::App;
-use super::super::message::{Counts, RifLimit, ServiceTick, sum};
+use super::super::message::{Counts, ServiceTick, sum};
 use super::super::model::is_well;
 use super::super::words::{percent_of, plural};
 use super::canvas::Canvas;
@@ -22,7 +22,7 @@ pub(super) fn lines(app: &App, canvas: &mut Canvas<'_>) {
     if let Some(limit) = tick.rif_limit {
         line = line
             .with(Ink::Faint, " limit ")
-            .with(Ink::Strong, limit_words(limit))
+            .with(Ink::Strong, pool::limit_words(limit))
             .with(Ink::Plain, "  ");
     }
     let picks = by_count(&tick.picks);
@@ -74,7 +74,7 @@ pub(super) fn beside(app: &App, canvas: &mut Canvas<'_>) {
     };
     if let Some(limit) = tick.rif_limit {
         canvas.line(&head("RIF limit: with so many a replica is hot"));
-        let text = format!("  {}", limit_words(limit));
+        let text = format!("  {}", pool::limit_words(limit));
         canvas.line(&Line::default().with(Ink::Strong, text));
         canvas.line(&Line::default());
     }
@@ -142,17 +142,6 @@ pub(super) fn states(app: &App) -> Line {
         is_first = false;
     }
     line
-}
-
-/// The limit, and between which it lies where workers differ.
-pub(super) fn limit_words(limit: RifLimit) -> String {
-    let [min, median, max] =
-        [limit.min, limit.median, limit.max].map(|rif| words::count(rif.into()));
-    if min == max {
-        median
-    } else {
-        format!("{median} ({min} to {max})")
-    }
 }
 
 /// Most frequent first.

@@ -2,7 +2,7 @@
 //! would take.
 
 use super::super::app::App;
-use super::super::message::PooledReport;
+use super::super::message::{PooledReport, RifLimit};
 use super::super::words::{UNKNOWN, age, cut, latency_if_any, plural};
 use super::canvas::Canvas;
 use crate::terminal::line::{Ink, Line};
@@ -252,6 +252,17 @@ fn first_ones(reports: &[PooledReport]) -> &[PooledReport] {
         .iter()
         .take_while(|it| it.factors == reports[0].factors);
     &reports[..if is_drawn { equals.count() } else { 1 }]
+}
+
+/// The limit, and between which it lies where workers differ.
+pub(super) fn limit_words(limit: RifLimit) -> String {
+    let [min, median, max] =
+        [limit.min, limit.median, limit.max].map(|rif| words::count(rif.into()));
+    if min == max {
+        median
+    } else {
+        format!("{median} ({min} to {max})")
+    }
 }
 
 #[cfg(test)]

@@ -24,7 +24,7 @@ const GAP: usize = 2;
 /// Right of a bar: in flight, requests/s, p99.
 const FIGURE_COLUMNS: usize = 5 + 6 + 9;
 /// What is said in words has so many rows at most.
-const SAID_ROWS_MAX: usize = 4;
+const SUMMARY_ROWS_MAX: usize = 4;
 /// A side is not wider: longer bars help nobody.
 const SIDE_COLUMNS_MAX: usize = 72;
 /// From so many rows for the replicas on there are blank lines.
@@ -76,7 +76,7 @@ pub(super) fn draw(app: &mut App, canvas: &mut Canvas<'_>) {
                 let lines = wrapped(text, canvas.width().saturating_sub(2)).into_iter();
                 lines.map(move |text| Line::default().with(ink, format!(" {text}")))
             })
-            .take(SAID_ROWS_MAX)
+            .take(SUMMARY_ROWS_MAX)
             .collect();
         let mut foot = canvas.foot(said.len());
         for line in &said {

@@ -2,7 +2,7 @@
 
 use super::super::decoder::Decoder;
 use super::super::encoder::Encoder;
-use super::super::told::Kind;
+use super::super::table::Kind;
 use super::{octets, texts};
 use bytes::BytesMut;
 use http::header::{HeaderName, HeaderValue};
