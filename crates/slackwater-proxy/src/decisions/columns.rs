@@ -1,7 +1,6 @@
 //! What a choice compared, as a table in plain text: a column for each factor of the comparison.
 
 use super::decision::{Compared, Known, Tried};
-use super::sentences::part;
 use core::fmt::{self, Write};
 use slackwater_core::policy::{Factor, Unit};
 
@@ -70,6 +69,13 @@ fn row(known: &Known) -> Vec<String> {
         .iter()
         .map(|(factor, value)| figure(factor, value));
     core::iter::once(name).chain(figures).collect()
+}
+
+/// Which part of its replica that is.
+pub(super) fn part(known: &Known) -> String {
+    known.part.map_or_else(String::new, |part| {
+        format!(", part {} of {}", part.place, part.of)
+    })
 }
 
 /// A value with its unit.

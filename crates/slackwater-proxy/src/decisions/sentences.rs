@@ -1,6 +1,6 @@
 //! A decision in words.
 
-use super::columns::write_columns;
+use super::columns::{part, write_columns};
 use super::decision::{Decision, Kept, Known, Report, Tried};
 use crate::request_record::AttemptKind;
 use core::fmt::{self, Write};
@@ -250,13 +250,6 @@ fn known(attempt: &Tried, known: &Known, tells_hot_from_cold: bool) -> String {
         (None, None) => String::new(),
     };
     format!("{}{} ({compared}{figures})", known.replica, part(known))
-}
-
-/// Which part of its replica that is.
-pub(super) fn part(known: &Known) -> String {
-    known.part.map_or_else(String::new, |part| {
-        format!(", part {} of {}", part.place, part.of)
-    })
 }
 
 fn write_absent(to: &mut String, attempt: &Tried) -> fmt::Result {

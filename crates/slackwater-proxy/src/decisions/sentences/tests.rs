@@ -177,7 +177,37 @@ fn said(decision: &Decision) -> String {
     let text = describe(decision);
     let begin = text.find("     replica ").expect("a choice") + "     replica ".len();
     let end = text.rfind("\n     200 ").expect("its end");
-    text[begin..end].to_owned()
+    // Between these two lines are the columns, which have tests of their own.
+    let is_sentence = |&(place, line): &(usize, &str)| place == 0 || line.contains("out or held");
+    let lines = text[begin..end].lines().enumerate().filter(is_sentence);
+    let lines: Vec<_> = lines.map(|(_, line)| line).collect();
+    lines.join("\n")
+}
+
+#[test]
+fn the_factors_of_a_choice_are_columns_beside_their_formula() {
+    let mut rig = Rig::new("shortest_expected_delay", THREE);
+    let text = describe(&rig.learned());
+    let formula =
+        "     expected delay = (requests in flight + 1 + turn surcharge) × mean latency\n";
+    assert!(text.contains(formula), "{text}");
+    let rows: Vec<_> = text
+        .lines()
+        .skip_while(|line| !formula.contains(line))
+        .collect();
+    let heads = [
+        "replica",
+        "mean latency",
+        "turn surcharge",
+        "expected delay",
+        "last turn",
+    ];
+    assert!(heads.iter().all(|head| rows[1].contains(head)), "{text}");
+    assert!(
+        rows[2].starts_with("     > A "),
+        "the chosen one is marked: {text}"
+    );
+    assert!(rows[3].starts_with("       "), "{text}");
 }
 
 const THREE: &[usize] = &[1, 1, 1];
@@ -373,7 +403,7 @@ fn parts_of_one_replica_are_told_apart() {
     assert_eq!(of(&candidates[0]), json!(["B", 2, 2, true]));
     assert_eq!(of(&candidates[1]), json!(["B", 1, 2, null]));
     assert_eq!(attempt["runner_up"]["part"], 1);
-    assert_eq!(attempt["runner_up"]["score_us"], 80_000.0);
+    assert_eq!(attempt["runner_up"]["factors"]["cost_us"], 80_000.0);
 }
 
 #[test]
