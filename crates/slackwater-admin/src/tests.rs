@@ -9,8 +9,7 @@ mod text_formats;
 use super::status::{PolicyCounts, ReplicaStatus, Status};
 use super::*;
 use core::net::SocketAddr;
-use core::num::NonZeroU32;
-use core::num::NonZeroU128;
+use core::num::{NonZeroU32, NonZeroU128};
 use core::time::Duration;
 use slackwater_core::health::{HealthSettings, build};
 use slackwater_core::policy::{
@@ -20,17 +19,15 @@ use slackwater_core::tracker::CapacitySource;
 use slackwater_core::{Instant, LoadReport, NoDraw, Rate, ReplicaId, ReplicaIds, Rif, SplitMix64};
 use slackwater_telemetry::attempt_failure::{AttemptEvidence, FailureKind, LastFailure};
 use slackwater_telemetry::exemplars::{Exemplar, Reference};
-use slackwater_telemetry::facts::RecentFacts;
-use slackwater_telemetry::facts::SourceState;
 use slackwater_telemetry::facts::{
     AdmissionCounts, BudgetFacts, CertificateFacts, ConnectionFacts, Facts, HandshakeFacts,
     HealthFacts, LatencyFacts, Lifecycle, LineFacts, ListenerFacts, OverrideFacts, Phase,
-    ReloadFacts, ReplicaFacts, RequestCounts, ResponseClass, RouteFacts, RouteService,
-    ServiceExemplars, ServiceFacts, StatusCount, StatusSource, UnroutedFacts, WorkerFacts,
+    RecentFacts, ReloadFacts, ReplicaFacts, RequestCounts, ResponseClass, RouteFacts, RouteService,
+    ServiceExemplars, ServiceFacts, SourceState, StatusCount, StatusSource, UnroutedFacts,
+    WorkerFacts,
 };
 use slackwater_telemetry::latency_histogram::{Latencies, LatencyHistogram};
-use slackwater_telemetry::replica_state::ServiceStanding;
-use slackwater_telemetry::replica_state::Standing;
+use slackwater_telemetry::replica_state::{ServiceStanding, Standing};
 use slackwater_telemetry::state_tracker::StateTracker;
 use slackwater_telemetry::trace::{SpanCounts, TraceId};
 use slackwater_tower::client::Reported;

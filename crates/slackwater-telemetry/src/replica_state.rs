@@ -25,7 +25,7 @@ named! {
         Available = "available",
         /// Its weight is 0.
         Disabled = "disabled",
-        /// It has never answered a probe; local measurements are used.
+        /// It answers no probes; local measurements are used.
         Unprobed = "unprobed",
         /// It takes a growing share.
         WarmingUp = "warming_up",
@@ -53,7 +53,7 @@ impl ReplicaState {
         match self {
             Self::Available => "It takes its share of the requests.",
             Self::Disabled => "Its weight is 0.",
-            Self::Unprobed => "It has never answered a probe; local measurements are used.",
+            Self::Unprobed => "It answers no probes; local measurements are used.",
             Self::WarmingUp => "It takes a growing share of the requests.",
             Self::Limited => "It takes less than its share, for failures or pushback.",
             Self::Draining => "It takes no new requests, on purpose.",
@@ -141,7 +141,7 @@ pub enum Why {
     Returning,
     /// It is new, or has restarted.
     New,
-    /// It has never answered a probe: the policy goes by local measurements.
+    /// It answers no probes: the policy goes by local measurements.
     NoReport,
     /// The same, where the policy takes it for an average replica.
     NoReportPolled,
@@ -159,6 +159,9 @@ impl Why {
                 "see whether the replica and its agent run, and whether the probe port is open"
             }
             Self::Failures => "see the replica's own log for errors; compare what was deployed",
+            Self::NoReport | Self::NoReportPolled => {
+                "run an agent before it, or open the way to its probe port"
+            }
             Self::Slowness => "look at the replica's machine; compare it with the others",
             _ => "",
         }
