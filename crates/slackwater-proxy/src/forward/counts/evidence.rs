@@ -51,17 +51,18 @@ impl Evidence {
     /// What is known now; `now` is the balancer's clock.
     pub(crate) fn read(&self, now: CoreInstant) -> AttemptEvidence {
         let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        let last = last.clone();
+        let last = last.clone().map(|(kind, error)| LastFailure {
+            kind,
+            error,
+            age: self.last_at.age(),
+        });
         let answered_ns = self.answered_ns.read().checked_sub(1);
         AttemptEvidence {
             failures: self.failures.read(),
             in_a_row: self.in_a_row.read(),
+            // Read after the age of the last one, so that it is never the lesser of the two.
             first_age: self.first_at.age(),
-            last: last.map(|(kind, error)| LastFailure {
-                kind,
-                error,
-                age: self.last_at.age(),
-            }),
+            last,
             answered_age: answered_ns
                 .map(|ns| Duration::from_nanos(now.as_nanos().saturating_sub(ns))),
         }

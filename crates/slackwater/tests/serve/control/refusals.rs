@@ -159,7 +159,7 @@ async fn what_is_mistaken_is_said_to_be_so_and_changes_nothing() {
             "/settings",
             json!({"set": {"policy": "prequel"}}),
             422,
-            "override: policy: found \"prequel\", expected",
+            "override: policy: found \"prequel\", did you mean \"prequal\"? expected",
         ),
         (
             "/settings",
