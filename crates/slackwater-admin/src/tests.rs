@@ -208,7 +208,7 @@ fn evidence() -> Vec<AttemptEvidence> {
             error: "no connection: refused".to_owned(),
             age: Duration::from_secs(1),
         }),
-        answered_age: None,
+        ..AttemptEvidence::default()
     };
     evidence
 }

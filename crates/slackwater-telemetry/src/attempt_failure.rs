@@ -74,6 +74,8 @@ pub struct AttemptEvidence {
     pub in_a_row: u64,
     /// How long ago the first of those in a row failed.
     pub first_age: Duration,
+    /// How long ago the newest of those in a row failed, at most [`DOWN_AFTER`] of them.
+    pub ages: Vec<Duration>,
     /// The last that failed; `None` if none has.
     pub last: Option<LastFailure>,
     /// How long ago the worker's last response came; `None` if none has.
@@ -108,17 +110,22 @@ impl Failing {
             if evidence.in_a_row == 0 || is_refuted {
                 continue;
             }
-            let first_age = answered_age.map_or(evidence.first_age, |answered| {
-                evidence.first_age.min(answered)
-            });
+            // Of failures on both sides of another worker's response, those after it count.
+            let (in_a_row, first_age) = match answered_age {
+                Some(answered) if evidence.first_age > answered => {
+                    let after = evidence.ages.iter().filter(|age| **age < answered);
+                    (after.count() as u64, answered)
+                }
+                _ => (evidence.in_a_row, evidence.first_age),
+            };
             failing = Some(match failing {
                 None => Self {
-                    in_a_row: evidence.in_a_row,
+                    in_a_row,
                     first_age,
                     last: last.clone(),
                 },
                 Some(other) => Self {
-                    in_a_row: other.in_a_row + evidence.in_a_row,
+                    in_a_row: other.in_a_row + in_a_row,
                     first_age: other.first_age.max(first_age),
                     last: if last.age < other.last.age {
                         last.clone()
@@ -183,6 +190,11 @@ mod tests {
             failures: in_a_row + 5,
             in_a_row,
             first_age: ms(first),
+            ages: [last, first]
+                .into_iter()
+                .take(in_a_row as usize)
+                .map(ms)
+                .collect(),
             last: Some(LastFailure {
                 kind: FailureKind::Refused,
                 error: format!("{last} ms ago"),
@@ -212,8 +224,8 @@ mod tests {
     fn a_failure_after_the_last_response_of_another_worker_counts() {
         let workers = [evidence(2, 900, 100, None), evidence(0, 0, 500, Some(300))];
         let failing = of(&workers).expect("a failure came after it");
-        // It cannot have begun before that response.
-        assert_eq!((failing.in_a_row, failing.first_age), (2, ms(300)));
+        // One of the two came before that response.
+        assert_eq!((failing.in_a_row, failing.first_age), (1, ms(300)));
         assert!(!failing.is_down());
     }
 

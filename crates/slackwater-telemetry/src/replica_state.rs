@@ -236,7 +236,7 @@ impl Standing {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServiceStanding {
     /// All replicas that should take requests are down, ejected or unreachable. Requests are sent
-    /// all the same [A8].
+    /// all the same `[A8]`.
     pub all_fail: bool,
     /// When that began; `None` if it has not, or held when the process first saw the service.
     pub since: Option<SystemTime>,

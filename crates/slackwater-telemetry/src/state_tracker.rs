@@ -17,6 +17,9 @@ use window::Window;
 /// A failure of the same kind is reported again after a time without any.
 const QUIET: Duration = Duration::from_mins(1);
 
+/// How much older a failure may be than the last look, which takes a moment itself.
+const GATHERING_MAX: Duration = Duration::from_millis(100);
+
 /// A service's name and a replica's address.
 type Key = (String, String);
 
@@ -87,8 +90,10 @@ struct Known {
 struct Failures {
     /// So many in all.
     count: u64,
-    /// The kind that was last reported, and when the last failure of it was seen.
-    reported: Option<(FailureKind, SystemTime)>,
+    /// When the workers were last looked at.
+    observed_at: Option<SystemTime>,
+    /// The kinds that were reported, each with when the last failure of it was seen.
+    reported: BTreeMap<FailureKind, SystemTime>,
     /// One that is not reported yet.
     news: Option<LastFailure>,
 }
@@ -103,14 +108,17 @@ impl Failures {
         let last = last.filter(|last| last.kind != FailureKind::Closed);
         let newest = last.min_by_key(|last| last.age);
         let before = core::mem::replace(&mut self.count, count);
+        let elapsed = (self.observed_at.replace(now))
+            .map(|at| now.duration_since(at).unwrap_or_default() + GATHERING_MAX);
+        // A failure of before is no news, though another kind has raised the count.
+        let newest = newest.filter(|last| elapsed.is_none_or(|elapsed| last.age <= elapsed));
         // Counts that fall are those of a service that has begun anew.
         let Some(last) = newest.filter(|_| count > before || (count < before && count > 0)) else {
             return;
         };
-        let is_known = self.reported.is_some_and(|(kind, seen)| {
-            kind == last.kind && now.duration_since(seen).unwrap_or_default() < QUIET
-        });
-        self.reported = Some((last.kind, now));
+        let seen = self.reported.insert(last.kind, now);
+        let is_known =
+            seen.is_some_and(|seen| now.duration_since(seen).unwrap_or_default() < QUIET);
         if !is_known {
             self.news = Some(last.clone());
         }
@@ -158,7 +166,7 @@ impl StateTracker {
         let mut before = core::mem::take(&mut *states);
         let mut services = gather();
         for service in &mut services {
-            let all = signs(service);
+            let all = signs(now, service);
             for (place, signs) in all.into_iter().enumerate() {
                 let Some(replica) = service.replicas.get(place) else {
                     break;
@@ -432,6 +440,7 @@ mod tests {
             failures,
             in_a_row: failures,
             first_age: Duration::from_secs(1),
+            ages: Vec::new(),
             last: (failures > 0).then(|| LastFailure {
                 kind,
                 error: "in full".to_owned(),
@@ -447,7 +456,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_is_news_at_first_when_its_kind_changes_and_after_a_quiet_minute() {
+    fn a_failure_is_news_the_first_of_its_kind_and_after_a_quiet_minute() {
         let tracker = StateTracker::default();
         let news = |seconds, failures, kind| {
             tracker.observe(at(seconds), || failing(&[("a", failures, kind)]));
@@ -460,11 +469,40 @@ mod tests {
         assert_eq!(news(3, 1, refused), []);
         assert_eq!(news(4, 2, refused), []);
         assert_eq!(news(5, 3, late), [], "the change of state says so");
-        assert_eq!(news(6, 4, refused), [refused]);
+        assert_eq!(news(6, 4, refused), [], "each kind has a minute of its own");
         assert_eq!(news(65, 5, refused), []);
         assert_eq!(news(125, 6, refused), [refused]);
         // The service has begun anew.
         assert_eq!(news(126, 1, late), [late]);
+    }
+
+    #[test]
+    fn an_old_failure_is_no_news_when_another_kind_raises_the_count() {
+        let tracker = StateTracker::default();
+        let news = |seconds, closed: u64| {
+            let workers = [
+                (1, FailureKind::Refused, 1_000),
+                (closed, FailureKind::Closed, 0),
+            ];
+            tracker.observe(at(seconds), || {
+                let mut services = failing(&[("a", 0, FailureKind::Refused)]);
+                services[0].workers = workers
+                    .map(|(failures, kind, age)| {
+                        let mut one = failing(&[("a", failures, kind)])[0].workers[0].clone();
+                        for last in one.evidence.iter_mut().filter_map(|it| it.last.as_mut()) {
+                            last.age = Duration::from_secs(age);
+                        }
+                        one.evidence[0].in_a_row = 0;
+                        one
+                    })
+                    .into();
+                services
+            });
+            tracker.take_news().failures.len()
+        };
+        assert_eq!(news(2_000, 0), 1, "seen for the first time");
+        assert_eq!(news(2_100, 1), 0);
+        assert_eq!(news(2_200, 2), 0);
     }
 
     #[test]

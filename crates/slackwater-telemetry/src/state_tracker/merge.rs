@@ -8,9 +8,13 @@ use core::time::Duration;
 use slackwater_core::ReplicaId;
 use slackwater_core::policy::{HealthView, ReplicaView, Reports, policy_named};
 use std::collections::BTreeMap;
+use std::time::SystemTime;
+
+/// For how long no attempt has failed, before health checks that pass count.
+const REFUTED_AFTER: Duration = Duration::from_secs(10);
 
 /// The signs of each replica of a service.
-pub(super) fn signs(service: &ServiceFacts) -> Vec<Signs> {
+pub(super) fn signs(now: SystemTime, service: &ServiceFacts) -> Vec<Signs> {
     let polled = policy_named(service.policy).is_some_and(|entry| entry.reports == Reports::Polled);
     let probed = (service.workers.iter()).any(|worker| worker.counters.probes_sent > 0);
     let mut all: Vec<_> = (service.replicas.iter())
@@ -41,7 +45,8 @@ pub(super) fn signs(service: &ServiceFacts) -> Vec<Signs> {
     for (place, (signs, healths)) in all.iter_mut().zip(&healths).enumerate() {
         signs.health = health(healths);
         let evidence = service.workers.iter();
-        signs.failing = Failing::of(evidence.filter_map(|worker| worker.evidence.get(place)));
+        signs.failing = Failing::of(evidence.filter_map(|worker| worker.evidence.get(place)))
+            .filter(|failing| !is_refuted(now, failing, service.replicas.get(place)));
     }
     let healths = || all.iter().filter_map(|signs| signs.health.as_ref());
     let success = median(healths().map(|it| it.success_millionths)).unwrap_or(0);
@@ -51,6 +56,18 @@ pub(super) fn signs(service: &ServiceFacts) -> Vec<Signs> {
         health.median_latency = latency;
     }
     all
+}
+
+/// Whether health checks that passed since speak against failed attempts. While attempts go on
+/// failing they do not: requests know better than checks.
+fn is_refuted(now: SystemTime, failing: &Failing, replica: Option<&ReplicaFacts>) -> bool {
+    let failed_at = now.checked_sub(failing.last.age);
+    let checks = replica.and_then(|replica| replica.health.as_ref());
+    let passed = checks.filter(|it| it.verdict == "up");
+    let checked_at = passed
+        .and_then(|it| it.checked_at_ms)
+        .map(|ms| SystemTime::UNIX_EPOCH + Duration::from_millis(ms));
+    failing.last.age >= REFUTED_AFTER && checked_at > failed_at
 }
 
 /// What is known without any worker.

@@ -32,6 +32,15 @@ impl Counted {
         counted
     }
 
+    /// Whether a count has fallen.
+    fn is_below(&self, before: &Self) -> bool {
+        let attempts: [fn(&RequestCounts) -> u64; 3] =
+            [|it| it.connect_failures, |it| it.timeouts, |it| it.broken];
+        attempts
+            .iter()
+            .any(|of| of(&self.attempts) < of(&before.attempts))
+    }
+
     /// What has happened since `before`; of a service that has begun anew, all of it.
     fn since(&self, before: &Self, span: Duration) -> RecentFacts {
         let rise = |now: u64, before: u64| now.checked_sub(before).unwrap_or(now);
@@ -76,6 +85,14 @@ impl Window {
         let age = |at: SystemTime| now.duration_since(at).unwrap_or_default();
         // The clock was set back: ages of what was counted before mean nothing.
         if self.0.back().is_some_and(|(at, _)| *at > now) {
+            self.0.clear();
+        }
+        // A replica that has left takes its counts along.
+        if self
+            .0
+            .back()
+            .is_some_and(|(_, last)| counted.is_below(last))
+        {
             self.0.clear();
         }
         // The oldest that is kept is just beyond the span, so that this covers all of it.
@@ -131,8 +148,9 @@ mod tests {
         let later = see(112, 160, 10);
         assert_eq!((later.requests, later.failed), (10, 0));
         assert!(later.span_ms >= 10_000);
-        // A service that begins anew counts from nothing.
-        assert_eq!(see(113, 4, 1).failed, 1);
+        // Once a replica has left, counts that it had are no news.
+        assert_eq!(see(113, 150, 1), RecentFacts::default());
+        assert_eq!(see(114, 152, 2).failed, 1);
     }
 
     #[test]

@@ -130,6 +130,10 @@ impl Presence {
                 let is_refuted = |doubt: &Doubt| by_new_connection || doubt.refused == 0;
                 if state.doubt.as_ref().is_some_and(is_refuted) {
                     state.doubt = None;
+                } else if let Some(doubt) = &mut state.doubt {
+                    // It speaks against a server that hangs, though not against one that refuses.
+                    doubt.timed_out = 0;
+                    doubt.began = tokio::time::Instant::now();
                 }
                 false
             });

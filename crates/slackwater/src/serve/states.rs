@@ -63,6 +63,12 @@ fn log_service(change: &ServiceChange) {
             "all replicas fail: {}; requests are still sent to them",
             standing.why,
         );
+    } else if standing.wanted == 0 {
+        tracing::warn!(
+            service,
+            remedy = "give a replica a weight above 0, or end its drain",
+            "no replica is left that should take requests",
+        );
     } else {
         tracing::info!(
             service,

@@ -97,6 +97,7 @@ async fn many_replicas_that_fail_at_once_have_few_lines() {
         "policy = \"round_robin\"\nretries.attempts_max = 1\n",
     );
     let mut client = Client::connect(proxy.address).await;
+    let began = std::time::Instant::now();
     // Each is tried once, so each has a first failure and none is down.
     for _ in 0..dead.len() {
         assert_eq!(client.get("/").await.status, 502);
@@ -112,5 +113,10 @@ async fn many_replicas_that_fail_at_once_have_few_lines() {
         }
     }
     assert_eq!(all, dead.len());
-    assert!((10..dead.len()).contains(&lines), "{lines}");
+    // Ten at each look, and one look a second.
+    let looks = usize::try_from(began.elapsed().as_secs()).unwrap() + 2;
+    assert!(
+        (10..=10 * looks).contains(&lines),
+        "{lines} in {looks} looks"
+    );
 }

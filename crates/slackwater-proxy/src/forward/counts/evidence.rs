@@ -4,9 +4,19 @@
 use super::{Count, Level, Moment};
 use core::time::Duration;
 use slackwater_core::Instant as CoreInstant;
-use slackwater_telemetry::attempt_failure::{AttemptEvidence, FailureKind, LastFailure};
-use std::sync::{Mutex, PoisonError};
+use slackwater_telemetry::attempt_failure::{
+    AttemptEvidence, DOWN_AFTER, FailureKind, LastFailure,
+};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
+
+/// The newest failures in a row.
+#[derive(Debug, Default)]
+struct Recent {
+    /// When they failed, the newest first.
+    at: [Option<Instant>; DOWN_AFTER as usize],
+    last: Option<(FailureKind, String)>,
+}
 
 /// A worker's evidence of one replica. A response costs two stores at most; only a failure takes
 /// the lock.
@@ -20,7 +30,7 @@ pub(crate) struct Evidence {
     first_at: Moment,
     /// When the last one failed.
     last_at: Moment,
-    last: Mutex<Option<(FailureKind, String)>>,
+    recent: Mutex<Recent>,
     /// When the last response came, in nanoseconds on the balancer's clock, and one more; 0: none
     /// has.
     answered_ns: Level,
@@ -38,28 +48,47 @@ impl Evidence {
     /// An attempt got none, for this reason and with this error.
     pub(crate) fn note_failure(&self, kind: FailureKind, error: String) {
         let now = Some(Instant::now());
+        let mut recent = self.recent();
         if self.in_a_row.read() == 0 {
             self.first_at.set(now);
+            recent.at = Default::default();
         }
         self.last_at.set(now);
-        // Nobody panics while it is held.
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some((kind, error));
+        recent.at.rotate_right(1);
+        if let Some(newest) = recent.at.first_mut() {
+            *newest = now;
+        }
+        recent.last = Some((kind, error));
         self.in_a_row.add_one();
         self.failures.add_one();
     }
 
+    /// The replica is another one from now on, at the same address.
+    pub(crate) fn forget(&self) {
+        self.in_a_row.reset();
+        *self.recent() = Recent::default();
+    }
+
+    fn recent(&self) -> MutexGuard<'_, Recent> {
+        // Nothing panics while it is held.
+        self.recent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// What is known now; `now` is the balancer's clock.
     pub(crate) fn read(&self, now: CoreInstant) -> AttemptEvidence {
-        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        let last = last.clone().map(|(kind, error)| LastFailure {
+        let recent = self.recent();
+        let last = recent.last.clone().map(|(kind, error)| LastFailure {
             kind,
             error,
             age: self.last_at.age(),
         });
         let answered_ns = self.answered_ns.read().checked_sub(1);
+        let in_a_row = self.in_a_row.read();
+        let at = recent.at.iter().flatten().filter(|_| in_a_row > 0);
         AttemptEvidence {
             failures: self.failures.read(),
-            in_a_row: self.in_a_row.read(),
+            in_a_row,
+            ages: at.map(Instant::elapsed).collect(),
             // Read after the age of the last one, so that it is never the lesser of the two.
             first_age: self.first_at.age(),
             last,
@@ -92,10 +121,15 @@ mod tests {
         assert_eq!(last.kind, FailureKind::Refused);
         assert_eq!(last.error, "refused");
         assert!(read.first_age >= last.age);
+        assert_eq!(read.ages.len(), 2);
         evidence.note_response(at(30));
         let read = evidence.read(at(50));
         assert_eq!((read.failures, read.in_a_row), (2, 0));
         assert_eq!(read.answered_age, Some(Duration::from_millis(20)));
-        assert!(read.last.is_some());
+        assert!(read.last.is_some() && read.ages.is_empty());
+        evidence.note_failure(FailureKind::Refused, "refused".to_owned());
+        evidence.forget();
+        let read = evidence.read(at(60));
+        assert_eq!((read.failures, read.in_a_row, read.last), (3, 0, None));
     }
 }

@@ -370,7 +370,10 @@ impl WorkerFleet {
         returned: Option<(Instant, Arc<ReplicaCounts>)>,
     ) {
         let (warm_up, counts) = match returned {
-            Some((_, counts)) => (Duration::ZERO, counts),
+            Some((_, counts)) => {
+                counts.evidence.forget();
+                (Duration::ZERO, counts)
+            }
             None => (self.warm_up.get(), Arc::default()),
         };
         let replica = FleetReplica {

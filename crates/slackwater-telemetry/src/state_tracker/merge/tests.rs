@@ -1,6 +1,7 @@
 //! Signs of replicas by what workers know.
 
 use super::*;
+use crate::attempt_failure::{AttemptEvidence, FailureKind, LastFailure};
 use crate::facts::{BehindFacts, HealthFacts};
 use crate::replica_state::{ReplicaState, Why};
 use slackwater_core::health::{HealthSettings, build};
@@ -59,7 +60,7 @@ fn the_worst_state_and_the_mean_share_of_workers_and_parts() {
     let mut ids = ReplicaIds::new();
     let ids: Vec<_> = (0..4).filter_map(|_| ids.allocate()).collect();
     let workers = vec![worker(&ids, Some(ids[3])), worker(&ids, None)];
-    let all = signs(&service(4, workers));
+    let all = signs(SystemTime::UNIX_EPOCH, &service(4, workers));
     let healths: Vec<_> = all.iter().filter_map(|it| it.health.as_ref()).collect();
     let found: Vec<_> = (healths.iter())
         .map(|it| (it.state, it.share_millionths))
@@ -78,7 +79,10 @@ fn the_worst_state_and_the_mean_share_of_workers_and_parts() {
 
 #[test]
 fn where_no_worker_watches_there_is_no_health() {
-    let all = signs(&service(2, vec![WorkerFacts::default()]));
+    let all = signs(
+        SystemTime::UNIX_EPOCH,
+        &service(2, vec![WorkerFacts::default()]),
+    );
     assert!(all.iter().all(|it| it.health.is_none() && it.available));
 }
 
@@ -95,7 +99,7 @@ fn what_is_known_without_a_worker() {
         is_there: false,
         in_flight: 3,
     });
-    let all = signs(&fleet);
+    let all = signs(SystemTime::UNIX_EPOCH, &fleet);
     let found: Vec<_> = all.iter().map(Signs::state).collect();
     let expected = [
         (ReplicaState::Disabled, Why::NoWeight),
@@ -143,7 +147,10 @@ fn what_is_said_of_unprobed_replicas_is_what_the_policy_does() {
             policy: entry.name,
             ..service(3, vec![worker])
         };
-        let all: Vec<_> = signs(&service).iter().map(Signs::state).collect();
+        let all: Vec<_> = signs(SystemTime::UNIX_EPOCH, &service)
+            .iter()
+            .map(Signs::state)
+            .collect();
         if all
             .iter()
             .all(|(state, _)| *state == ReplicaState::Unprobed)
@@ -158,4 +165,42 @@ fn what_is_said_of_unprobed_replicas_is_what_the_policy_does() {
         }
     }
     assert!(told >= 6, "four that probe, two that poll");
+}
+
+#[test]
+fn checks_that_pass_speak_against_failures_once_no_attempt_is_made() {
+    let state = |failed_s: u64, checked_s: u64| {
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000);
+        let age = Duration::from_secs(1_000 - failed_s);
+        let mut fleet = service(
+            1,
+            vec![WorkerFacts {
+                evidence: vec![AttemptEvidence {
+                    failures: 3,
+                    in_a_row: 3,
+                    first_age: age,
+                    last: Some(LastFailure {
+                        kind: FailureKind::Refused,
+                        error: String::new(),
+                        age,
+                    }),
+                    ..AttemptEvidence::default()
+                }],
+                ..WorkerFacts::default()
+            }],
+        );
+        fleet.replicas[0].health = Some(HealthFacts {
+            verdict: "up".to_owned(),
+            checked_at_ms: Some(checked_s * 1_000),
+            ..HealthFacts::default()
+        });
+        signs(now, &fleet)[0].state().0
+    };
+    assert_eq!(state(980, 999), ReplicaState::Available);
+    assert_eq!(state(980, 970), ReplicaState::Down, "the check was before");
+    assert_eq!(
+        state(995, 999),
+        ReplicaState::Down,
+        "attempts go on failing"
+    );
 }
