@@ -192,7 +192,7 @@ mod tests {
             first_age: ms(first),
             ages: [last, first]
                 .into_iter()
-                .take(in_a_row as usize)
+                .take(usize::try_from(in_a_row).unwrap())
                 .map(ms)
                 .collect(),
             last: Some(LastFailure {

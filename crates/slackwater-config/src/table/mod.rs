@@ -4,7 +4,7 @@
 //! table alone, for structs that stand elsewhere. From the tables are made what is read from a
 //! file, what is shown, the rows of `docs/reference/configuration.md` and a JSON Schema ([`rows`]).
 //! What a value may be is its [kind](kinds::Kind)'s.
-//! Names that other software has for our keys and values are in [`foreign_names`].
+//! Names that other software has for our keys and values are in [`mod@foreign_names`].
 
 mod foreign_names;
 mod kinds;

@@ -10,11 +10,15 @@ use slackwater_telemetry::attempt_failure::{
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+/// As many as decide whether a replica is down.
+#[expect(clippy::cast_possible_truncation, reason = "it is a small number")]
+const NEWEST: usize = DOWN_AFTER as usize;
+
 /// The newest failures in a row.
 #[derive(Debug, Default)]
 struct Recent {
     /// When they failed, the newest first.
-    at: [Option<Instant>; DOWN_AFTER as usize],
+    at: [Option<Instant>; NEWEST],
     last: Option<(FailureKind, String)>,
 }
 
