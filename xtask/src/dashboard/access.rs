@@ -79,19 +79,19 @@ pub(super) fn fleet_by_keys(tab: &mut Tab) -> Result<String, String> {
     tab.evaluate("document.activeElement?.blur()")?;
     tab.press("f")?;
     let option = "document.querySelector('[role=option]:not([hidden])')";
-    let named = |tab: &mut Tab| tab.evaluate(&format!("{option}.textContent.split(' · ')[0]"));
+    let name = format!("{option}.textContent.split(' · ')[0]");
     tab.wait(
         "the first replica",
         &format!("{option}.getAttribute('aria-selected') === 'true'"),
     )?;
-    let first = named(tab)?;
+    let first = tab.evaluate(&name)?;
     tab.press("ArrowRight")?;
-    let second = named(tab)?;
+    let second = tab.wait("the next replica", &format!("{name} !== {first} && {name}"))?;
     tab.press("End")?;
-    let last = named(tab)?;
-    if first == second || second == last {
-        return Err(format!("arrow keys go from {first} to {second} to {last}"));
-    }
+    let last = tab.wait(
+        "the last replica",
+        &format!("{name} !== {second} && {name}"),
+    )?;
     tab.press("Enter")?;
     tab.wait(
         "the replica's own figures",

@@ -356,7 +356,7 @@ impl Knobs<'_> {
         let found = self.tab.wait(
             "two reports to choose from",
             "(() => { const side = document.querySelector('.side'); const rows = [...side.querySelectorAll('.pool:not(.fullest) tbody tr')].map((row) => [...row.cells].map((cell) => cell.textContent)); \
-              const ms = (text) => parseFloat(text.replaceAll(',', '')) * (text.endsWith(' s') ? 1000 : 1); \
+              const ms = (text) => parseFloat(text.replaceAll(',', '')) * (text.endsWith(' s') ? 1000 : text.endsWith(' µs') ? 0.001 : 1); \
               if (rows[0]?.[0] !== 'next') return null; const cold = rows.filter((row) => row[4] === 'no'); \
               return { next: rows[0], only: rows.filter((row) => row[0] === 'next').length === 1, \
                 best: !cold.length || cold.every((row) => ms(row[3]) >= ms(rows[0][3])), rule: side.querySelector('.rule').textContent }; })()",

@@ -81,7 +81,7 @@ pub(super) fn select(tab: &mut Tab) -> Result<String, String> {
         "the values of the replica pointed at",
         "(() => { const tip = document.querySelector('.fleet .tip'); return tip.checkVisibility() && /in flight/.test(tip.textContent) && tip.querySelector('b').textContent; })()",
     )?;
-    let title = "!document.querySelector('.sheet').hidden && document.querySelector('#replica-title').textContent";
+    let title = "!document.querySelector('.sheet').hidden && (document.querySelector('#replica-title').textContent || null)";
     tab.evaluate(&point("click"))?;
     let chosen = tab.wait("the replica to be selected", title)?;
     if chosen != tip {
