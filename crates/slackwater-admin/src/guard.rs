@@ -10,9 +10,9 @@ use rustix::system::uname;
 
 /// Whether a request that came over loopback was meant for this machine. A page of another site can
 /// have its own name point to 127.0.0.1, and would then be taken by the browser for one that came
-/// from here; the name that it asked for gives it away. Names without a dot are let pass: in the
-/// DNS of the internet nobody can have one, only in this network's own, where machines call each
-/// other by such names (`lb:9900`). Programs may leave the name out.
+/// from here; the name that it asked for gives it away. Names without a dot pass: the
+/// internet's DNS has none, only the network's own DNS has, where machines call each other by such
+/// names (`lb:9900`). Programs may leave the name out.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! A fleet in a file, kept up to date by somebody else: a script, a template, a mounted map.
+//! A fleet in a file, kept up to date by another program: a script, a template, a mounted map.
 //!
 //! The file is judged as a whole. One that is missing, empty or mistaken changes nothing, and is
 //! said to be so once.

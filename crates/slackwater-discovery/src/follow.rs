@@ -1,4 +1,4 @@
-//! From a source to whoever wants to know the fleet.
+//! Follows a source, and passes each fleet on to its readers.
 //!
 //! One task for each service of the process follows its source, whatever the number of workers.
 //! What it believes goes out as a whole new value by a watch channel; what became of the last list

@@ -1,9 +1,9 @@
-//! Requests that change something: who may, what they say, and who carries them out.
+//! Requests that change something: their token, their bodies, and who carries them out.
 //!
-//! Nobody may unless the configuration names a file with a token (`admin.token_file`), and then
-//! whoever says that token. What is wanted goes to the thread that has the process in hand, one
-//! after the other; whoever carries requests is a [`Controlled`], and this module knows nothing of
-//! how.
+//! A client may change something only if the configuration names a file with a token
+//! (`admin.token_file`) and the request carries that token. Commands go to the thread that controls
+//! the process, one after the other. Any process that can be changed is a [`Controlled`]; this
+//! module does not know how it carries requests.
 
 mod wire;
 

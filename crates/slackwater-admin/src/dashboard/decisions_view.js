@@ -1,5 +1,5 @@
-// Requests whose decisions were kept: a list, and each told as a story. Where nobody keeps any,
-// there is nothing.
+// Requests whose decisions were kept: a list, and the story of each. Empty if none are
+// kept.
 
 import { attributes, button, element, fillList, headRow, setShown, setText } from "./dom.js";
 import { tell } from "./story.js";

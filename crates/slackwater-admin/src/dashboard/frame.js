@@ -1,5 +1,5 @@
-// The scales of one fleet's pictures: they follow up at once, and down slowly. In the demo each side
-// has its own, and of the other one what it has at most.
+// The scales of one fleet's pictures: they follow up at once, and down slowly. In the demo each
+// side has its own, and of the other one what it has at most.
 
 import { CalmMost, roundDown } from "./scales.js";
 

@@ -1,7 +1,7 @@
 //! Live data: what a dashboard draws, as a stream of events, and the last minutes of it.
 //!
 //! One task on the admin server's thread looks at the status once in an interval. Two looks make a
-//! tick ([`sampler`]), which goes into the [`history`] and, while somebody listens, to all readers
+//! tick ([`sampler`]), which goes into the [`history`] and, while there are readers, to all of them
 //! as the same bytes (`hub`). How long things took comes from histograms ([`latencies`]). What is
 //! said is in [`messages`] and documented in `docs/reference/live.md`.
 
@@ -36,7 +36,7 @@ use tokio::time::{Instant, MissedTickBehavior};
 pub trait Extra: Send + Sync + 'static {
     /// To each fleet. It is asked once in an interval: another answer makes another fleet.
     fn fleet(&self) -> Value;
-    /// To each tick. It is asked only while somebody listens.
+    /// To each tick. It is asked only while there are readers.
     fn tick(&self) -> Value;
 }
 

@@ -1,6 +1,6 @@
 //! Which replicas have series of their own, from one scrape to the next.
 //!
-//! Whoever has them keeps them as long as it is there; places that become free go to the first of
+//! A replica that has them keeps them until it leaves; places that become free go to the first of
 //! the others. What those have counted together never falls, as a reader would take that for a
 //! beginning anew and add all of it once more: what one of them had counted stays in when it
 //! leaves, or when it gets series of its own.

@@ -6,8 +6,8 @@
 //! more into a path than its bytes: `%61` as `a`, `%2F` and `\` as `/`, `//` as `/`, `;x` as
 //! nothing, and `..` as the way back (RFC 3986 §6.2.2). A request whose path matches a route by
 //! such a reading and not by its bytes is [`Reading::Doubtful`], and so is, for every route that
-//! asks for a path, one that goes back: whoever is right, it must not slip past a rule. Of paths
-//! without such marks there is one reading, and they are nearly all.
+//! asks for a path, one that goes back: whichever reading is right, it must not slip past a rule.
+//! Of paths without such marks there is one reading, and they are nearly all.
 
 use core::fmt;
 use core::iter::from_fn;

@@ -52,7 +52,7 @@ macro_rules! settings {
 /// | entry | the value |
 /// |---|---|
 /// | `key at place: kind;` | is at this place among the settings |
-/// | `key of rules.place: kind;` | is at this place in `rules`, which are valid settings of the core's |
+/// | `key of rules.place: kind;` | is at this place in `rules`, valid settings of the core |
 /// | `key: kind;` | is read and shown by hand |
 /// | `key as "section.key" …` | has its key in a section below |
 ///

@@ -9,12 +9,12 @@
 //!
 //! | folder | content |
 //! |---|---|
-//! | `wire` | the bytes of a connection, on either side: sockets, buffers, writers, HTTP/2 streams |
+//! | `wire` | the bytes of a connection: sockets, buffers, writers, HTTP/2 streams |
 //! | `time` | deadlines, and the time limits of one attempt |
 //! | `counts` | counters: how requests and connections ended, for the admin server |
 //! | `head` | what may pass from head to head, and where a request comes from |
 //! | `session` | a client's connection as its requests see it |
-//! | `request` | a request's body on its way to a replica, and what is kept of it for another attempt |
+//! | `request` | a request's body on its way to a replica, and its replay buffer |
 //! | `replica` | connections to a replica, and one exchange on one of them |
 //! | `response` | a response's body on its way to a client |
 //! | `exchange` | one request on one replica: the connection, the response's head, the failure |

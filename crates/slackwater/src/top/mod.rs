@@ -4,7 +4,7 @@
 //! | | |
 //! |---|---|
 //! | what is asked for | this file |
-//! | what the server says | [`admin_client`](crate::admin_client) carries it, `message` reads it, `listen` keeps it coming |
+//! | what the server says | [`admin_client`](crate::admin_client) carries, `message` reads, `listen` repeats it |
 //! | what is known | `model`, with the last minutes in `trend`; `rows` filters and sorts |
 //! | what is on the screen | `app` by `keys`; `screen` draws it; `live` runs it on a `terminal` |
 //! | one picture as text | `plain`; `words` are shared |

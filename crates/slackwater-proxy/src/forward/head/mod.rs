@@ -7,7 +7,7 @@
 //! |---|---|
 //! | a head as a whole: what is removed, refused, added | `hygiene`; `fields`, `refusal` |
 //! | the target of a request; `Max-Forwards`, `Via` | `target`; `max_forwards`, `via` |
-//! | where a connection comes from, and how replicas are told of it | `origin`, `forwarded`, `client_cert` |
+//! | where a connection comes from, and how replicas learn it | `origin`, `forwarded`, `client_cert` |
 //! | the field that marks an answer of our own | `error_field` |
 
 pub(crate) mod client_cert;

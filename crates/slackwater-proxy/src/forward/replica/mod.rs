@@ -6,7 +6,7 @@
 //! | where a replica is, and a new connection to it | `connect` |
 //! | how to speak to one | `options` |
 //! | HTTP/1.1: idle connections, one exchange | `pool`, `http1` |
-//! | HTTP/2: connections that many requests share, one exchange, whether a silent one is alive | `multiplex`, `http2`, `liveness` |
+//! | HTTP/2: shared connections, one exchange, liveness | `multiplex`, `http2`, `liveness` |
 
 mod connect;
 pub(crate) mod http1;

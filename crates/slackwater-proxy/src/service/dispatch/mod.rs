@@ -5,7 +5,7 @@
 //! |---|---|
 //! | a request's attempts, one after another | `attempts` |
 //! | a replica with a free permit, in place of one that is full | `free_replica` |
-//! | two copies of a request at once: why and when, and which of them wins | `second_copy`, `hedged_pair` |
+//! | two copies of a request at once: when, and which wins | `second_copy`, `hedged_pair` |
 //! | late requests; tied requests | `hedging`; `tying` |
 //! | copies for replicas that are ejected | `shadow_trials` |
 
