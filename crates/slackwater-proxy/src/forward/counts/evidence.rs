@@ -32,8 +32,6 @@ pub(crate) struct Evidence {
     in_a_row: Count,
     /// When the first of those in a row failed.
     first_at: Moment,
-    /// When the last one failed.
-    last_at: Moment,
     recent: Mutex<Recent>,
     /// When the last response came, in nanoseconds on the balancer's clock, and one more; 0: none
     /// has.
@@ -57,7 +55,6 @@ impl Evidence {
             self.first_at.set(now);
             recent.at = Default::default();
         }
-        self.last_at.set(now);
         recent.at.rotate_right(1);
         if let Some(newest) = recent.at.first_mut() {
             *newest = now;
@@ -81,18 +78,21 @@ impl Evidence {
     /// What is known now; `now` is the balancer's clock.
     pub(crate) fn read(&self, now: CoreInstant) -> AttemptEvidence {
         let recent = self.recent();
+        let mut ages: Vec<_> = recent.at.iter().flatten().map(Instant::elapsed).collect();
         let last = recent.last.clone().map(|(kind, error)| LastFailure {
             kind,
             error,
-            age: self.last_at.age(),
+            age: ages.first().copied().unwrap_or_default(),
         });
         let answered_ns = self.answered_ns.read().checked_sub(1);
         let in_a_row = self.in_a_row.read();
-        let at = recent.at.iter().flatten().filter(|_| in_a_row > 0);
+        if in_a_row == 0 {
+            ages.clear();
+        }
         AttemptEvidence {
             failures: self.failures.read(),
             in_a_row,
-            ages: at.map(Instant::elapsed).collect(),
+            ages,
             // Read after the age of the last one, so that it is never the lesser of the two.
             first_age: self.first_at.age(),
             last,
