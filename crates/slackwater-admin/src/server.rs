@@ -222,9 +222,12 @@ impl AdminServer {
         let all = u32::try_from(self.connections_max).unwrap_or(u32::MAX);
         let live = Arc::clone(&self.live);
         let stopping = CancellationToken::new();
+        // Before any client is served: once the clients have all descriptors, it is too late.
+        let reserve = Arc::<Reserve>::default();
+        reserve.refill();
         let serve = async move {
             tokio::select! {
-                () = self.serve(listener, Arc::clone(&permits), &stopping) => {}
+                () = self.serve(listener, Arc::clone(&permits), reserve, &stopping) => {}
                 () = live.run() => {}
                 // The other end was dropped; nothing is ever sent.
                 _ = stopped => {}
@@ -248,14 +251,16 @@ impl AdminServer {
         self,
         listener: tokio::net::TcpListener,
         permits: Arc<Semaphore>,
+        reserve: Arc<Reserve>,
         stopping: &CancellationToken,
     ) {
         let router = Arc::new(self.router);
-        let (idle, reserve) = (Arc::<Idle>::default(), Arc::<Reserve>::default());
+        let idle = Arc::<Idle>::default();
         loop {
             reserve.refill();
             let mut accepted = listener.accept().await;
-            if (accepted.as_ref()).is_err_and(is_lack_of_descriptors) && reserve.give_up() {
+            // More than once: a worker may take the descriptor that was given up.
+            while (accepted.as_ref()).is_err_and(is_lack_of_descriptors) && reserve.give_up() {
                 accepted = listener.accept().await;
             }
             let stream = match accepted {
