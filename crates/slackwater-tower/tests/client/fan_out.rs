@@ -1,5 +1,4 @@
-//! One request to every shard: canaries, good enough, second copies, and that nothing is left
-//! behind.
+//! One request to every shard: canaries, good enough, hedges, and that nothing is left behind.
 
 mod balanced;
 
@@ -20,13 +19,13 @@ type Course = (u64, Result<(), &'static str>);
 
 const HANGS: u64 = 1_000_000;
 
-/// Shards that do as they are told, and what they saw.
+/// Shards that follow a script, and the requests that they received.
 struct Shards {
     count: usize,
-    /// What a shard does when it is asked for the nth time, from 0 on.
+    /// The course of a shard's nth request, from 0 on.
     course: Box<dyn Fn(usize, usize) -> Course>,
     began: Instant,
-    /// Which were asked, and after how many milliseconds.
+    /// The shards that got a request, each with the time in milliseconds.
     asked: Mutex<Vec<(usize, u128)>>,
     in_flight: AtomicUsize,
     most_in_flight: AtomicUsize,
@@ -44,7 +43,7 @@ impl Shards {
         }
     }
 
-    /// Shards of which each answers after so many milliseconds, whenever it is asked.
+    /// Shards that each answer after their number of milliseconds, whenever they get a request.
     fn taking(courses: &'static [u64]) -> Self {
         Self::new(courses.len(), |shard, _| (courses[shard], Ok(())))
     }
@@ -173,7 +172,7 @@ async fn a_canary_has_a_time_to_answer_in() {
         "no canary answered well, so 1 other shards were not asked; look at the request before sending it again: \
          shard 0 failed (down), shard 1 did not answer in time"
     );
-    // The time for all is over sooner.
+    // The overall deadline comes first.
     let shards = Shards::new(3, course);
     let error = shards
         .run(&fan_out(|it| it.deadline = Some(ms(50))))
@@ -214,7 +213,7 @@ async fn all_shards_take_turns_as_canaries() {
 
 #[tokio::test(start_paused = true)]
 async fn enough_is_enough() {
-    // In thirds, rounded up: 4 of 5.
+    // A share in thirds, rounded up: 4 of 5.
     let courses = &[10, 20, 30, 40, 50];
     let shards = Shards::taking(courses);
     let some = fan_out(|it| {
@@ -226,7 +225,7 @@ async fn enough_is_enough() {
     assert!(gathered.is_enough() && !gathered.is_complete());
     assert_eq!(gathered.leaves()[4], Leaf::NotAwaited);
 
-    // Not before its time. Whoever answers until then is in.
+    // Not before its time. Answers that arrive until then are included.
     for (after, ended) in [(0, 40), (15, 40), (45, 45), (50, 50), (1000, 50)] {
         let shards = Shards::taking(courses);
         let patient = fan_out(|it| {
@@ -336,8 +335,8 @@ async fn hedged(change: impl FnOnce(&mut HedgeSettings)) -> FanOut {
 #[tokio::test(start_paused = true)]
 async fn a_leaf_that_is_late_is_asked_again_and_the_first_answer_is_taken() {
     let all = hedged(|it| it.budget = share(500_000)).await;
-    // How its two copies go, and when and how that ends. Between them there are 10 ms, and the
-    // width of a bucket.
+    // The courses of its two copies, then the time and result of its end. Between the copies there
+    // are 10 ms, and the width of a bucket.
     let slow = |first: Course, second: Course| {
         move |shard, nth| match (shard, nth) {
             (3, 0) => first,
@@ -390,8 +389,8 @@ async fn a_leaf_that_is_late_is_asked_again_and_the_first_answer_is_taken() {
     }
 }
 
-/// A leaf of which no copy answers but the third is asked at 10, 20 and 40 ms, each to the end of a
-/// bucket and a millisecond.
+/// If only the third copy of a leaf answers, copies are sent at 10, 20 and 40 ms, each rounded up
+/// to the end of a bucket plus a millisecond.
 #[tokio::test(start_paused = true)]
 async fn a_leaf_whose_second_copy_is_late_too_is_asked_a_third_time() {
     let third = |fails: bool| {
@@ -419,7 +418,7 @@ async fn a_leaf_whose_second_copy_is_late_too_is_asked_a_third_time() {
     }
 }
 
-/// With nothing saved for the first look, the second one pays.
+/// If the budget is empty at the first check, the second one can pay.
 #[tokio::test(start_paused = true)]
 async fn a_leaf_that_had_no_copy_is_looked_at_again() {
     let all = hedged(|it| {
@@ -433,7 +432,8 @@ async fn a_leaf_that_had_no_copy_is_looked_at_again() {
             _ => (10, Ok(())),
         }
     };
-    // There is one copy for two that hang; what pays for the other begins while it waits.
+    // The budget allows one hedge for two leaves that hang. Requests that pay for the other one
+    // start while it waits.
     let shards = Shards::new(10, hangs(&[3, 4]));
     let others = async {
         tokio::time::sleep(Duration::from_millis(12)).await;

@@ -1,4 +1,4 @@
-//! The layer under hyper: every way in which a response can end, and RIF back at zero after each.
+//! The layer with hyper: every way in which a response can end, with RIF back at zero after each.
 
 use crate::eventually;
 use crate::rig::{Rig, Step, Steps, connect_http1, connect_http2, get};
@@ -9,7 +9,7 @@ use slackwater_tower::wire::PROBE_PATH;
 use slackwater_tower::wire::carried::take_carried_report;
 use slackwater_tower::wire::headers::{read_report, write_hint};
 
-/// Waits for RIF zero and compares how queries ended.
+/// Waits for RIF zero, and compares how queries ended.
 async fn assert_ended(rig: &Rig, [succeeded, failed, cancelled]: [u64; 3]) {
     eventually("RIF is back at zero", || rig.rif() == 0).await;
     assert_eq!(

@@ -1,4 +1,4 @@
-//! What counts as latency, in paused time: no sockets, exact values.
+//! How latency is measured, in paused time: no sockets, exact values.
 
 use bytes::Bytes;
 use core::convert::Infallible;
@@ -17,7 +17,7 @@ fn get(path: &str) -> Request<()> {
     Request::get(path).body(()).unwrap()
 }
 
-/// Takes 12 ms to the head; `/fail` is a 500, `/grpc` a failure that only gRPC knows.
+/// Takes 12 ms to the head. `/fail` is a 500, `/grpc` a failure by its gRPC status only.
 async fn answer(request: Request<()>) -> Result<Response<Full<Bytes>>, Infallible> {
     sleep(12 * MS).await;
     let mut response = Response::new(Full::from("body"));
@@ -159,7 +159,7 @@ async fn responses_without_a_body_end_with_their_head() {
     }
 }
 
-/// Ready once for each `poll_ready`, as the contract allows; a clone is not ready.
+/// Ready once per `poll_ready`, as the contract allows; a clone is not ready.
 #[derive(Default)]
 struct OnceReady(bool);
 
