@@ -1,4 +1,4 @@
-//! What is read from heads, and what is refused; that cuts change nothing.
+//! Heads that are accepted, and those that are refused; splits do not change the result.
 
 use super::*;
 use bytes::Bytes;
@@ -346,7 +346,7 @@ fn whoever_announces_a_body_that_cannot_be_is_not_trusted_with_another_request()
     assert!(keeps(&get, "204 No Content\r\ncontent-length: 0"));
     assert!(!keeps(&get, "204 No Content\r\ncontent-length: 5"));
     assert!(!keeps(&get, "204 No Content\r\ntransfer-encoding: chunked"));
-    // There it says how long the body would be.
+    // In these, it is the length that the body would have.
     assert!(keeps(&get, "304 Not Modified\r\ncontent-length: 5"));
     assert!(keeps(&Method::HEAD, "200 OK\r\ncontent-length: 5"));
 }
@@ -361,7 +361,7 @@ fn room_for_fields_is_used_again() {
 }
 
 proptest! {
-    /// What is written right is read, and says the same when it is written and read again.
+    /// A valid request is parsed, and gives the same result after it is written and parsed again.
     #[test]
     fn what_is_read_can_be_written_and_read_again(
         name in "[xX]-[a-zA-Z0-9-]{1,12}",
