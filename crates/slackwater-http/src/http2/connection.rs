@@ -39,7 +39,7 @@ pub(super) const LEAVING: [u8; 8] = *b"leaving.";
 /// Payload of the PING that checks whether the peer is alive.
 const ALIVE: [u8; 8] = *b"alive...";
 
-/// Which side of a connection we are.
+/// The role of a side of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// Starts streams with requests.

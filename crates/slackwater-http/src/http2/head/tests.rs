@@ -248,7 +248,7 @@ fn fields_of_http_1_connections_are_refused_everywhere() {
         is_malformed(response(&[(":status", "200"), (name, value)]));
         is_malformed(trailers(&[(name, value)]));
     }
-    // The same field, sent by its index.
+    // The static table's `transfer-encoding`, by its index.
     let block = [&block(GET)[..], &[0x80 | 0x39]].concat();
     is_malformed(decode_request(
         &mut Decoder::new(),

@@ -1,4 +1,4 @@
-//! What a server does: streams as they are answered, and left.
+//! A server's streams: how they are answered and left.
 
 use super::*;
 
@@ -96,13 +96,13 @@ fn large_pieces_are_not_copied() {
         other => panic!("{other:?}"),
     };
     assert!(range.contains(&piece().as_ptr()));
-    // What is small would keep all of it.
+    // A small piece would keep the whole buffer alive.
     assert!(!range.contains(&piece().as_ptr()));
     let mut out = piece_sent(&large(10_000));
     assert_eq!(out.pop(), None);
 }
 
-/// Pieces of what is written that are copies, for a piece of a body.
+/// Returns the parts of the output that are copies, after a piece of a body was sent.
 fn piece_sent(piece: &Bytes) -> Vec<usize> {
     let mut server = Peer::server();
     server.feed(&get(1));
