@@ -132,7 +132,7 @@ fn carry(from: &mut Connection, to: &mut Connection) {
 }
 
 #[test]
-fn both_say_what_was_sent_however_it_was_cut() {
+fn both_return_what_was_sent_however_it_was_split() {
     let said = [
         "HTTP/1.1: POST /upload, with a body: Chunked",
         "HTTP/1.1: \"abc\"",

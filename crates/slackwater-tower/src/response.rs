@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn who_says_when_to_come_again_pushes_back_and_does_not_fail() {
+    fn retry_after_is_pushback_and_no_failure() {
         let later = (RETRY_AFTER, HeaderValue::from_static("1"));
         let plain = HeaderMap::new();
         let told = HeaderMap::from_iter([later]);

@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_says_how_it_is_framed_and_nothing_else() {
+    fn a_request_head_has_exactly_one_framing() {
         let head = "/a?b HTTP/1.1\r\nhost: x\r\n";
         for (method, framing, says) in [
             (Method::GET, Framing::Absent, ""),
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn an_upgrade_is_asked_for_on_this_connection() {
+    fn an_upgrade_names_the_connection_field() {
         let request = Request::get("/").body(()).expect("valid");
         let protocol = HeaderValue::from_static("websocket");
         let wrote = text(|out| encode_request(out, &request, Framing::Absent, Some(&protocol)));
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_response_says_how_it_is_framed_and_what_becomes_of_the_connection() {
+    fn a_response_head_has_framing_and_connection_fields() {
         let mut headers = HeaderMap::new();
         headers.insert("content-length", HeaderValue::from_static("99"));
         headers.append("a", HeaderValue::from_static("1"));

@@ -321,7 +321,7 @@ fn it_matters_not_how_octets_are_cut() {
 }
 
 #[test]
-fn a_client_that_begins_otherwise_hears_nothing() {
+fn a_client_with_another_preface_gets_no_answer() {
     let mut server = Peer::new(Role::Server);
     server.feed(b"PRI * HTTP/2.0\r\n\r\nXX");
     assert!(server.connection.is_over() && server.octets().is_empty());
@@ -339,7 +339,7 @@ fn settings_come_first() {
 }
 
 #[test]
-fn whoever_owns_the_socket_is_woken_once_for_what_gathers() {
+fn the_socket_owner_is_woken_once_for_new_output() {
     let mut server = Peer::server();
     let (woken, waker) = Woken::new();
     server.connection.enter(&Context::from_waker(&waker));

@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_with_a_response_leaves_the_latency_that_a_probe_told() {
+    fn a_carried_report_keeps_the_latency_of_a_probe() {
         let (mut ids, mut last) = (ReplicaIds::new(), LastReports::default());
         let [replica, stranger] = [(); 2].map(|()| ids.allocate().expect("room"));
         last.join(replica);
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn capacity_and_cost_are_kept_until_a_probe_says_otherwise() {
+    fn capacity_and_cost_are_kept_until_a_probe_changes_them() {
         let (mut ids, mut last) = (ReplicaIds::new(), LastReports::default());
         let replica = ids.allocate().expect("room");
         last.join(replica);
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_left_is_forgotten_and_not_whoever_has_its_index_now() {
+    fn a_replica_that_left_is_forgotten_but_not_the_next_at_its_index() {
         let (mut ids, mut last) = (ReplicaIds::new(), LastReports::default());
         let left = ids.allocate().expect("room");
         last.join(left);

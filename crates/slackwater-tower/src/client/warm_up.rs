@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn with_too_many_new_ones_nobody_is_kept_away_from() {
+    fn with_too_many_new_replicas_none_is_avoided() {
         let avoids = |old, new| {
             let (mut warm_ups, policy, _) = fleet(old, new);
             let avoided = warm_ups.avoid(at(1), &policy, Query::first(), &mut high);

@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn latency_alone_tells_unless_it_is_switched_off() {
+    async fn capacity_is_learned_from_latency_unless_switched_off() {
         let load = Load::new();
         assert_eq!(known(&load), (None, None), "nothing has been seen");
         assert_eq!(load.capacity_source(), None);
@@ -210,7 +210,7 @@ mod tests {
     /// A replica whose threads get half of the CPU that they want, and which uses 2 ms for each
     /// query.
     #[tokio::test(start_paused = true)]
-    async fn the_system_tells_more() {
+    async fn capacity_and_cost_are_learned_from_cpu_totals() {
         let finished = Arc::new(AtomicU64::new(0));
         let counted = finished.clone();
         let cpu = move || {
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn cpu_in_use_is_told_of_whatever_limit_there_is() {
+    async fn cpu_in_use_is_a_share_of_the_current_limit() {
         let (used_ms, millicores) = (AtomicU64::new(0), AtomicU32::new(0));
         let shared = Arc::new((used_ms, millicores));
         let read = shared.clone();
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_system_is_asked_once_a_step_by_whoever_asks_for_a_report() {
+    async fn a_report_takes_one_reading_per_step() {
         let asked = Arc::new(AtomicUsize::new(0));
         let counted = asked.clone();
         let cpu = move || {
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn whoever_wants_to_say_when_is_asked_by_nobody_else() {
+    async fn with_learn_on_request_only_learn_takes_readings() {
         let (load, asked) = counted(Load::builder().learn_on_request());
         settle(&load).await;
         let before = asked();

@@ -420,7 +420,7 @@ mod tests {
     use slackwater_core::tracker::End;
 
     #[test]
-    fn a_report_tells_the_process_too() {
+    fn a_report_contains_state_of_the_process() {
         let load = Load::new();
         let report = load.report(None);
         assert_eq!(report.rif, Rif::ZERO);
@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_report_tells_how_busy_it_has_been() {
+    async fn a_report_contains_recent_rates() {
         let cpu_ms = Arc::new(AtomicU64::new(0));
         let used = cpu_ms.clone();
         let load = Load::builder()

@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_read_and_what_is_none_says_nothing() {
+    fn times_are_read_and_invalid_ones_ignored() {
         let ns = Duration::from_nanos;
         for (text, left) in [
             ("1n", Some(ns(1))),
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_is_never_more_and_where_it_is_looked_for() {
+    fn time_left_is_never_more_and_in_the_header_that_is_read() {
         let call = [(http::header::CONTENT_TYPE, "application/grpc+proto")];
         for (left, text) in [
             (Duration::ZERO, "1n"),
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_priority_is_told_by_its_name() {
+    fn a_priority_is_sent_by_its_name() {
         for (text, priority_of_it) in [
             ("interactive", Priority::Interactive),
             ("batch", Priority::Batch),

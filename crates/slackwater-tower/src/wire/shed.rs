@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_hears_it_in_its_own_way() {
+    fn a_grpc_call_gets_a_grpc_status() {
         let call = (header::CONTENT_TYPE, GRPC);
         let call = HeaderMap::from_iter([call]);
         for (shed, status) in [(Shed::Full, "14"), (Shed::Deadline, "4")] {

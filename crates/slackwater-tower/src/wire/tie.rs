@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_quite_like_that_says_nothing() {
+    fn an_invalid_tie_is_ignored() {
         let good = "00c0ffee00C0FFEE; twin=10.0.0.7:8000";
         assert!(read(&[good]).is_some());
         assert_eq!(read(&[]), None);

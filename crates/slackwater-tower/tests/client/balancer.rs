@@ -239,7 +239,7 @@ async fn a_refused_probe_is_lost_and_the_replica_balanced_by_what_the_client_see
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_draining_replica_is_left_alone_until_it_says_otherwise() {
+async fn a_draining_replica_gets_no_queries_until_it_reports_otherwise() {
     let prober = Arc::new(HandProber::default());
     let balancer = Balancer::with_seed(prequal(), Arc::clone(&prober), 1);
     let _drive = balancer.spawn_drive();
@@ -383,7 +383,7 @@ async fn a_new_replica_is_better_than_one_that_was_tried_and_than_none() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_new_replica_comes_before_those_that_are_down_and_is_found_by_who_is_pinned_to_it() {
+async fn a_warming_replica_beats_down_ones_and_gets_pinned_queries() {
     let policies: [Box<dyn Policy>; 4] = [
         prequal(),
         Box::new(LeastLoaded::new()),
@@ -459,7 +459,7 @@ async fn the_last_report_of_each_replica_outlives_the_pool() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_tells_the_moments_that_it_has_read() {
+async fn a_lease_returns_the_times_that_it_has_read() {
     let balancer = Balancer::with_seed(Box::new(RoundRobin::default()), NoProber, 1);
     balancer.insert(addr(1)).expect("new");
     let began = balancer.clock().now();

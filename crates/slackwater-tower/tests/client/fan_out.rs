@@ -114,7 +114,7 @@ const fn ms(ms: u64) -> Duration {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_rest_is_asked_when_a_canary_has_answered_well() {
+async fn the_other_shards_follow_when_a_canary_succeeds() {
     let shards = Shards::taking(&[10, 30, 5, 5, 5]);
     let gathered = shards.run(&fan_out(|_| ())).await.expect("canaries live");
     assert_eq!(
@@ -142,7 +142,7 @@ async fn a_canary_that_fails_alone_is_a_leaf_that_failed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn when_all_canaries_fail_nobody_else_is_asked() {
+async fn when_all_canaries_fail_no_other_shard_gets_a_request() {
     let shards = Shards::new(100, |shard, _| (10 * shard as u64, Err("down")));
     let error = shards.run(&fan_out(|_| ())).await.expect_err("all failed");
     assert_eq!((shards.asked().len(), shards.ms()), (2, 10));
@@ -182,7 +182,7 @@ async fn a_canary_has_a_time_to_answer_in() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_anybody_to_protect_there_are_no_canaries() {
+async fn without_other_shards_there_are_no_canaries() {
     for (canaries, count) in [(0, 3), (3, 3), (9, 3)] {
         let shards = Shards::new(count, |_, _| (10, Err("down")));
         let fan_out = fan_out(|it| it.canaries = canaries);
@@ -286,7 +286,7 @@ async fn at_the_deadline_it_ends_with_what_there_is() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_more_are_asked_at_a_time_than_may_be() {
+async fn requests_in_flight_never_exceed_the_limit() {
     for (canaries, concurrency_max, took, most) in [
         (0, 3, 40, 3),
         (2, 1, 100, 1),
@@ -307,7 +307,7 @@ async fn no_more_are_asked_at_a_time_than_may_be() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_drops_it_takes_all_of_it_back() {
+async fn dropping_a_fan_out_cancels_all_of_it() {
     let shards = Shards::new(5, |_, _| (HANGS, Ok(())));
     let all = fan_out(|it| it.canaries = 0).with_hedging(hedging(|_| ()));
     let running = all.run(5, |shard| shards.ask(shard));
@@ -333,7 +333,7 @@ async fn hedged(change: impl FnOnce(&mut HedgeSettings)) -> FanOut {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_leaf_that_is_late_is_asked_again_and_the_first_answer_is_taken() {
+async fn a_late_leaf_is_hedged_and_the_first_answer_is_taken() {
     let all = hedged(|it| it.budget = share(500_000)).await;
     // The courses of its two copies, then the time and result of its end. Between the copies there
     // are 10 ms, and the width of a bucket.
@@ -392,7 +392,7 @@ async fn a_leaf_that_is_late_is_asked_again_and_the_first_answer_is_taken() {
 /// If only the third copy of a leaf answers, copies are sent at 10, 20 and 40 ms, each rounded up
 /// to the end of a bucket plus a millisecond.
 #[tokio::test(start_paused = true)]
-async fn a_leaf_whose_second_copy_is_late_too_is_asked_a_third_time() {
+async fn a_leaf_whose_hedge_is_late_too_gets_a_third_copy() {
     let third = |fails: bool| {
         move |shard, nth| match (shard, nth) {
             (3, 1) if fails => (3, Err("second")),
@@ -448,7 +448,7 @@ async fn a_leaf_that_had_no_copy_is_looked_at_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn copies_are_not_sent_when_nobody_is_late_or_can_pay_or_knows() {
+async fn no_hedge_without_lateness_budget_or_history() {
     let late = |shard, nth| match (shard, nth) {
         (3, 0) => (40, Ok(())),
         _ => (10, Ok(())),
@@ -474,7 +474,7 @@ async fn copies_are_not_sent_when_nobody_is_late_or_can_pay_or_knows() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_canary_is_not_asked_again() {
+async fn a_canary_is_not_hedged() {
     let all = fan_out(|_| ()).with_hedging(hedging(|_| ()));
     for _ in 0..10 {
         let shards = Shards::new(10, |_, _| (10, Ok(())));
@@ -505,7 +505,7 @@ async fn a_leaf_that_is_given_up_with_its_copy_counts_as_such() {
 }
 
 #[tokio::test]
-async fn services_are_asked_when_they_are_ready_and_each_its_own_question() {
+async fn services_are_called_when_ready_each_with_its_own_request() {
     let limited = |name: &'static str| {
         let service = service_fn(move |question: usize| async move {
             Ok::<_, Infallible>(format!("{name} {question}"))

@@ -279,7 +279,7 @@ async fn with_one_key_on_both_sides_probes_flow() {
 }
 
 #[tokio::test]
-async fn without_the_key_a_replica_tells_nothing() {
+async fn without_the_key_a_replica_reports_nothing() {
     for ours in [None, Some(key('b'))] {
         let (balancer, _drive, replica) = signed(ours, Some(key('a'))).await;
         until("refusals", || {

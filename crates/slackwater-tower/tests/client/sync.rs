@@ -89,7 +89,7 @@ async fn the_deadline_decides_with_what_there_is() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_waits_for_probes_that_are_lost_or_refused() {
+async fn a_query_does_not_wait_for_lost_or_refused_probes() {
     let (balancer, prober) = hand_balancer(3);
     let started = tokio::time::Instant::now();
     let choosing = tokio::spawn({

@@ -313,7 +313,7 @@ async fn settle() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pick_knows_what_has_been_answered_by_then_though_nobody_was_woken() {
+async fn a_pick_uses_answers_that_woke_no_task() {
     let replicas = [ByHand::new(), ByHand::new(), ByHand::new()];
     let balancer = Balancer::with_seed(prequal(), udp_prober(None, 64), 1);
     for replica in &replicas {

@@ -142,7 +142,7 @@ async fn the_urgent_begin_first_and_all_count_as_in_flight() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deadline_that_passes_is_never_begun_and_is_told_at_once() {
+async fn an_expired_request_is_never_started_and_is_rejected_at_once() {
     let mut rig = Rig::new(1, 9);
     let (_response, _steps) = rig.stream().await;
     for (field, value) in [("x-slackwater-timeout-ms", "300"), ("grpc-timeout", "300m")] {
@@ -218,7 +218,7 @@ async fn each_way_out_gives_the_place_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_leaves_the_line_takes_nobodys_turn() {
+async fn a_request_that_leaves_the_queue_takes_no_turn() {
     let mut rig = Rig::new(1, 9);
     let (response, _steps) = rig.stream().await;
     let leaves = rig.come("/leaves", &[]);
@@ -254,7 +254,7 @@ async fn a_wait_ends() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_service_is_told_what_a_wait_has_left_of_the_time() {
+async fn the_service_receives_the_time_that_is_left_after_a_wait() {
     let mut rig = Rig::new(1, 9);
     let at_once = rig.come("/", &[("x-slackwater-timeout-ms", "900")]);
     finish(at_once).await;
@@ -267,7 +267,7 @@ async fn the_service_is_told_what_a_wait_has_left_of_the_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_learned_limit_that_rises_lets_somebody_in() {
+async fn an_adaptive_limit_that_rises_admits_a_waiting_request() {
     let mut settings = GradientSettings::default();
     settings.samples_min = 1;
     let limit = ConcurrencyLimit::gradient(settings.validate().unwrap());

@@ -180,7 +180,7 @@ async fn grpc_trailers_tell_success_from_failure() {
 }
 
 #[tokio::test]
-async fn what_says_when_to_come_again_is_no_failure_and_no_answer() {
+async fn pushback_is_no_failure_and_no_answer() {
     let mut rig = Rig::start().await;
     let (mut client, _) = connect_http2(rig.address).await;
     let response = client.send_request(get("/busy")).await.unwrap();

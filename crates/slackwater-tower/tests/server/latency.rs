@@ -47,7 +47,7 @@ async fn it_ends_with_the_head_while_rif_waits_for_the_body() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_probe_over_http_tells_it_in_microseconds_and_is_no_query() {
+async fn a_probe_over_http_reports_microseconds_and_is_no_query() {
     let load = Load::new();
     let layer = LoadLayer::new(load.clone());
     let ask = async || {
@@ -70,7 +70,7 @@ async fn a_probe_over_http_tells_it_in_microseconds_and_is_no_query() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn probes_are_answered_only_where_they_are_asked_for() {
+async fn probes_are_answered_only_at_the_probe_path() {
     let load = Load::new();
     let default = LoadLayer::new(load.clone());
     let moved = default.clone().probe_path("/load").unwrap();

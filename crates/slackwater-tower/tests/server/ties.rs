@@ -152,7 +152,7 @@ async fn the_copy_that_waits_is_dropped_when_the_other_begins() {
 }
 
 #[tokio::test]
-async fn a_copy_that_waited_tells_when_its_turn_comes() {
+async fn a_copy_that_waited_notifies_when_it_starts() {
     let [one, other] = [Replica::new().await, Replica::new().await];
     let [full, also_full] = [one.fill(), other.fill()];
     let first = one.waits(other.address);
@@ -201,7 +201,7 @@ async fn what_begins_on_both_sides_is_done_twice_and_counted() {
 }
 
 #[tokio::test]
-async fn who_leaves_while_it_waits_is_forgotten() {
+async fn a_copy_that_leaves_the_queue_is_forgotten() {
     let [one, other] = [Replica::new().await, Replica::new().await];
     let full = other.fill();
     drop(other.waits(one.address));
@@ -214,7 +214,7 @@ async fn who_leaves_while_it_waits_is_forgotten() {
 }
 
 #[tokio::test]
-async fn who_is_gone_when_its_turn_comes_tells_nobody() {
+async fn a_copy_that_is_gone_when_its_turn_comes_notifies_no_replica() {
     let [one, other] = [Replica::new().await, Replica::new().await];
     let full = other.fill();
     let mut waiting = Box::pin(other.waits(one.address));

@@ -82,7 +82,7 @@ async fn it_answers_with_the_load_of_the_moment() {
 }
 
 #[tokio::test]
-async fn with_a_key_it_answers_those_who_have_it() {
+async fn with_a_key_it_answers_only_signed_probes() {
     let load = Load::new();
     let client = respond(&load, Some(key(1)), IPV4).await;
     let asked = request(1, b"hint", Some(&key(1)));

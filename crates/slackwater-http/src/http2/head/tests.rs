@@ -365,7 +365,7 @@ fn what_is_refused_leaves_the_table_in_step() {
 }
 
 #[test]
-fn what_cannot_be_read_says_that_it_cannot() {
+fn unreadable_blocks_are_compression_errors() {
     let mut decoder = Decoder::new();
     for read in [
         decode_request(&mut decoder, &[0x80], LIMITS, HeaderMap::new()).err(),

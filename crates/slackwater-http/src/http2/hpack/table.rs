@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn what_passes_takes_no_place_from_what_is_told() {
+    fn passing_fields_take_no_place_from_indexed_ones() {
         let mut table = Table::new(TABLE_BYTES);
         table.begin(Kind::Head);
         for finding in [Finding::Passing, Finding::Remembered] {

@@ -32,7 +32,7 @@ fn an_answer_ends_a_request_that_goes_on() {
 }
 
 #[test]
-fn a_request_that_nobody_answers_is_reset() {
+fn a_request_that_is_not_answered_is_reset() {
     let mut server = Peer::server();
     server.feed(&open(1));
     let key = server.request();

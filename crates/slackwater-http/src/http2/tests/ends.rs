@@ -105,7 +105,7 @@ fn the_end_of_a_connection_is_that_of_all_that_is_on_it() {
 }
 
 #[test]
-fn a_mistake_ends_all_streams_and_those_that_nobody_has_taken() {
+fn a_connection_error_ends_all_streams_taken_or_not() {
     let mut server = Peer::server();
     server.feed(&[get(1), get(3)].concat());
     let key = server.request();
@@ -134,7 +134,7 @@ fn numbers_of_streams_run_out() {
 }
 
 #[test]
-fn whether_it_is_alive_is_asked_by_a_ping() {
+fn a_ping_checks_whether_the_peer_is_alive() {
     let mut client = Peer::client();
     client.connection.ask_whether_alive();
     let sent = client.sent();

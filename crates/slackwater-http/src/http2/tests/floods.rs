@@ -97,13 +97,13 @@ fn streams_that_end_well_outweigh_those_that_are_wrong() {
 }
 
 #[test]
-fn requests_that_nobody_has_seen_are_not_taken_back_for_ever() {
+fn requests_cancelled_before_they_are_taken_are_limited() {
     let taken_back = until_calm(|stream| [get(stream), reset(stream, Reason::CANCEL)].concat());
     assert_eq!(taken_back, Some(200));
 }
 
 #[test]
-fn requests_that_are_seen_outweigh_those() {
+fn requests_that_are_taken_outweigh_cancelled_ones() {
     let mut turn = 0;
     let taken_back = until_calm(|stream| {
         turn += 1;

@@ -110,7 +110,7 @@ fn a_last_piece_of_nothing_needs_no_window() {
 }
 
 #[test]
-fn those_who_wait_for_the_connection_take_turns() {
+fn streams_that_wait_for_the_connection_take_turns() {
     let (mut server, keys) = answering(3);
     let mut pieces = vec![large(60_000); 3];
     let wakers: Vec<_> = (0..3).map(|_| Woken::new()).collect();
@@ -141,7 +141,7 @@ fn those_who_wait_for_the_connection_take_turns() {
 }
 
 #[test]
-fn a_turn_that_nobody_takes_is_passed_on() {
+fn an_unused_turn_is_passed_on() {
     let (mut server, keys) = answering(3);
     let mut first = large(65_535);
     assert!(server.send(keys[0], &mut first, false).is_ready());
@@ -197,7 +197,7 @@ fn a_reader_that_is_slow_holds_no_more_than_a_window() {
 }
 
 #[test]
-fn padding_is_given_back_though_nobody_takes_anything() {
+fn padding_is_given_back_though_no_data_is_taken() {
     let mut server = Peer::server();
     server.feed(&open(1));
     server.request();
@@ -261,7 +261,7 @@ fn the_connection_has_a_window_of_its_own() {
 }
 
 #[test]
-fn what_nobody_reads_any_more_gives_its_window_back() {
+fn data_without_a_reader_gives_its_window_back() {
     let mut server = Peer::server();
     server.feed(&open(1));
     let key = server.request();

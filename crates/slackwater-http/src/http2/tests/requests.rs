@@ -103,7 +103,7 @@ fn a_length_without_a_body_is_right_after_head_and_for_304() {
 }
 
 #[test]
-fn the_other_side_says_how_many_streams_there_may_be() {
+fn the_peer_limits_the_number_of_streams() {
     let mut client = Peer::client();
     client.feed(&settings(&[(3, 1)]));
     let first = client.get();
@@ -174,7 +174,7 @@ fn a_refused_stream_was_turned_away_and_others_were_not() {
 }
 
 #[test]
-fn nobody_may_push_to_us() {
+fn a_pushed_stream_is_an_error() {
     let mut client = Peer::client();
     client.get();
     client.sent();

@@ -42,7 +42,7 @@ fn with_checksum() -> Vec<u8> {
 }
 
 #[test]
-fn version_1_says_where_from_and_where_to() {
+fn version_1_contains_source_and_destination() {
     for (text, expected) in [
         ("PROXY TCP4 192.0.2.7 198.51.100.1 50000 443\r\n", from_to()),
         (
@@ -98,7 +98,7 @@ fn a_line_has_107_bytes_at_most() {
 }
 
 #[test]
-fn version_2_says_where_from_and_where_to() {
+fn version_2_contains_source_and_destination() {
     let mut six = vec![0x20, 0x01, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
     six.extend([0x20, 0x01, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2]);
     six.extend([0xc3, 0x50, 0x01, 0xbb]);
@@ -129,7 +129,7 @@ fn version_2_says_where_from_and_where_to() {
 }
 
 #[test]
-fn version_2_is_refused_where_it_says_what_it_cannot() {
+fn invalid_headers_of_version_2_are_refused() {
     for (command, family, body) in [
         (0x11, 0x11, FROM_TO.to_vec()),
         (0x31, 0x11, FROM_TO.to_vec()),

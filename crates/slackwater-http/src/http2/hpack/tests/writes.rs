@@ -136,7 +136,7 @@ fn a_large_field_gets_no_index() {
 }
 
 #[test]
-fn the_peer_hears_how_much_of_its_table_is_used() {
+fn the_peer_is_sent_the_table_size_in_use() {
     let usual = [("a", "b")];
     let first_octets = |sizes: &[u32]| {
         let mut encoder = Encoder::new();

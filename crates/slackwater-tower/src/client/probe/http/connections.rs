@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_place_that_a_late_probe_brought_back_goes_when_nobody_uses_it() {
+    async fn an_address_that_a_late_probe_brought_back_goes_when_unused() {
         let connections = Connections::new(4);
         let known = |port| connections.lock().places.contains_key(&addr(port));
         let _ = connections.may_try(addr(1));

@@ -249,7 +249,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_nonce_is_answered_once_and_by_whom_it_was_asked() {
+    fn a_nonce_is_answered_once_and_from_the_probed_address() {
         let mut nonces = Nonces::new(4).expect("randomness");
         let deadline = Instant::EPOCH + Duration::from_millis(3);
         let nonce = nonces

@@ -84,7 +84,7 @@ fn answered(lane: &Lane) -> u64 {
 }
 
 #[test]
-fn a_queue_that_nobody_works_off_is_bounded() {
+fn a_queue_without_its_task_is_bounded() {
     let lane = lane(16);
     let addr = SocketAddr::from(([127, 0, 0, 1], 9));
     for ms in 0..100 {
@@ -219,7 +219,7 @@ async fn running(reports: Reports) -> (Arc<Lane>, tokio::task::JoinHandle<()>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn answers_wake_nobody_and_are_taken_in_by_the_time_that_some_are_due() {
+async fn answers_wake_no_task_and_are_read_when_some_are_due() {
     let replica = Replica::new();
     let (reports, balancer) = reports();
     let (lane, task) = running(reports).await;
