@@ -58,10 +58,10 @@ pub enum Lost {
     /// The peer reset it.
     #[error("the stream was reset: {0}")]
     Reset(Reason),
-    /// We reset it, because of the peer's frames.
-    #[error("the stream was ended for what came: {0}")]
+    /// This side reset it.
+    #[error("the stream was reset by this side: {0}")]
     ByUs(Reason),
-    /// We reset it, because the response's head is larger than allowed.
+    /// This side reset it, because the response's head is larger than allowed.
     #[error("the response's head is too large")]
     HeadTooLarge,
     /// The request was never sent, or the peer's GOAWAY excludes it.
@@ -82,10 +82,10 @@ pub enum Ended {
     #[error("the connection failed: {0}")]
     Failed(io::ErrorKind),
     /// The peer sent this reason.
-    #[error("the other side ended the connection: {0}")]
+    #[error("the peer ended the connection: {0}")]
     GoneAway(Reason),
-    /// We ended it, because of the peer's frames.
-    #[error("the connection was ended for what came: {0}")]
+    /// This side ended it, because the peer violated the protocol or a limit.
+    #[error("the connection was ended by this side: {0}")]
     ByUs(Reason),
 }
 

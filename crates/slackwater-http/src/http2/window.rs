@@ -173,7 +173,7 @@ mod tests {
         assert!(window.receive(100));
         assert!(!window.receive(1));
         assert_eq!(window.release(49), None);
-        assert!(!window.receive(1), "it has not been told yet");
+        assert!(!window.receive(1), "the update has not been sent yet");
         assert_eq!(window.release(1), Some(50));
         assert!(window.receive(50));
         assert!(!window.receive(1));

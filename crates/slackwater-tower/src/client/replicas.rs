@@ -44,7 +44,10 @@ pub enum InsertError {
         replica: ReplicaId,
     },
     /// The fleet has [`ReplicaIds::MAX`] replicas.
-    #[error("the fleet has {} replicas, which is the most", ReplicaIds::MAX)]
+    #[error(
+        "the fleet has {} replicas already, which is the limit",
+        ReplicaIds::MAX
+    )]
     Full,
 }
 

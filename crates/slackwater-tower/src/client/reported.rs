@@ -149,7 +149,7 @@ mod tests {
         last.note_carried(Instant::EPOCH, replica, &report(2));
         assert_eq!(told(&last), Some((2, Some(Duration::from_millis(2)))));
         last.note(Instant::EPOCH, replica, &carried);
-        assert_eq!(told(&last), Some((9, None)), "a probe tells all");
+        assert_eq!(told(&last), Some((9, None)), "a probe reports all");
     }
 
     #[test]

@@ -41,7 +41,7 @@ pub(crate) struct Incoming {
     heads: [(usize, SocketAddr); BATCH],
     #[cfg_attr(
         not(target_os = "linux"),
-        expect(dead_code, reason = "only batches must know it")
+        expect(dead_code, reason = "only needed for batches")
     )]
     v4: bool,
 }

@@ -296,9 +296,9 @@ mod tests {
             asked.load(Relaxed)
         };
         advance((STEP * 2).saturating_sub(MS)).await;
-        assert_eq!(carried(), 2, "left to those who probe");
+        assert_eq!(carried(), 2, "left to probes");
         advance(MS).await;
-        assert_eq!(carried(), 3, "nobody does");
+        assert_eq!(carried(), 3, "no probe comes");
         // A head that was ready long ago does not show whether a reading is due now.
         let mut query = load.arrive();
         query.head_ready(End::Success);
@@ -393,7 +393,11 @@ mod tests {
         advance(STEP * 5).await;
         load.report(None);
         load.arrive().carried_report();
-        assert_eq!(asked(), 3, "nor by anybody after it has been said once");
+        assert_eq!(
+            asked(),
+            3,
+            "no report takes a reading, not even after calls of `learn`"
+        );
         assert!(!Load::builder().learn_capacity(false).build().learn());
     }
 

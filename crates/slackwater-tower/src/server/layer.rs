@@ -174,7 +174,7 @@ fn report(
         Some(key) => {
             let checked = signed::check_probe(key, SystemTime::now(), probe);
             let challenge = checked.map_err(|why| {
-                tracing::debug!("a probe over HTTP is refused: {why}");
+                tracing::debug!("HTTP probe refused: {why}");
                 StatusCode::FORBIDDEN
             })?;
             Some((key, challenge))

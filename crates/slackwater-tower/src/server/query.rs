@@ -12,7 +12,7 @@ use slackwater_core::{Instant, LoadReport, Rif};
 /// If dropped, it ends as [`End::Cancelled`]: its client gave it up. Only a panic of the
 /// application is recognized as different, and counts as [`End::Failed`].
 #[derive(Debug)]
-#[must_use = "dropped, it is a query that its client gave up"]
+#[must_use = "dropping it counts the query as cancelled by its client"]
 pub struct QueryInFlight {
     load: Load,
     /// `None` once ended.

@@ -206,6 +206,6 @@ mod tests {
         let mut fields = headers(&[(PRIORITY, "batch")]);
         set_priority(&mut fields, Priority::Shadow);
         assert_eq!(fields[PRIORITY], "shadow");
-        assert_eq!(fields.len(), 1, "in place of what was said");
+        assert_eq!(fields.len(), 1, "it replaces the earlier value");
     }
 }

@@ -36,16 +36,16 @@ pub struct Challenge(String);
 #[non_exhaustive]
 pub enum BadAuth {
     /// The header is not there.
-    #[error("it is not signed, expected a signature under the shared key")]
+    #[error("it is not signed; expected a signature with the shared key")]
     Absent,
     /// The header occurs twice, or does not match the specification.
     #[error("its signature has no valid form")]
     Malformed,
     /// The tag is not that of this message under this key.
-    #[error("its signature was made with another key, or of something else")]
+    #[error("its signature was made with another key, or for other content")]
     Wrong,
     /// The request's time differs from this clock by more than [`CLOCK_SKEW_MAX`].
-    #[error("it is too old or from the future; look at both clocks")]
+    #[error("its time differs too much from this clock; check both clocks")]
     Stale,
 }
 

@@ -304,7 +304,7 @@ async fn the_fleet_follows_discovery() {
         changes.send(Ok(change)).expect("it listens");
         tokio::task::yield_now().await;
     };
-    assert_eq!(ask(&balance).await, Statuses::new(), "nobody is known");
+    assert_eq!(ask(&balance).await, Statuses::new(), "no replica is known");
     apply(Change::Insert(addr(1), app(201))).await;
     assert_eq!(ask(&balance).await, [201, 201, 201, 201]);
     apply(Change::Insert(addr(2), app(202))).await;
@@ -391,7 +391,7 @@ async fn a_successor_may_come_before_its_predecessor_goes() {
     assert_eq!(
         after(in_turn).await,
         [204; 4],
-        "whoever remains, as it was last"
+        "the key that remains, with its last service"
     );
     let gone = [
         Insert(first, app(201)),

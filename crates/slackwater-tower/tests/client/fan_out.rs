@@ -149,7 +149,7 @@ async fn when_all_canaries_fail_no_other_shard_gets_a_request() {
     assert_eq!(
         error.canaries,
         [(0, Some("down")), (1, Some("down"))],
-        "each is told of"
+        "each is listed"
     );
     assert_eq!(error.spared, 98);
 }
@@ -169,7 +169,7 @@ async fn a_canary_has_a_time_to_answer_in() {
     assert_eq!((shards.asked().len(), shards.ms()), (2, 70));
     assert_eq!(
         error.to_string(),
-        "no canary answered well, so 1 other shards were not asked; look at the request before sending it again: \
+        "no canary succeeded, so 1 other shards got no request; check the request before sending it again: \
          shard 0 failed (down), shard 1 did not answer in time"
     );
     // The overall deadline comes first.

@@ -108,7 +108,7 @@ async fn only_the_reply_that_was_asked_for_counts() {
         .send_to(&reply(nonce, Some(&key(7))), client)
         .await
         .expect("sent");
-    until("a tag that nobody asked for", || {
+    until("a tag without a key here", || {
         balancer.probe_counters().malformed == 5
     })
     .await;
@@ -162,7 +162,7 @@ async fn a_replica_that_never_answers_becomes_silent_and_is_heard_when_it_does()
     assert_eq!(balancer.counters().probes_answered, 0);
 
     let responder = tokio::spawn(respond_udp(mute, Load::new(), None));
-    until("heard", || !balancer.snapshot().replicas[0].silent).await;
+    until("probed again", || !balancer.snapshot().replicas[0].silent).await;
     responder.abort();
 }
 
@@ -192,7 +192,7 @@ async fn probes_beyond_the_cap_are_refused_and_counted() {
     assert_eq!(counters.refused_full, policy.probes_unsent);
     assert_eq!(
         policy.probes_lost, 0,
-        "our own congestion tells nothing of a replica"
+        "our own congestion is no evidence about a replica"
     );
 }
 
@@ -210,12 +210,12 @@ async fn a_draining_replica_gets_no_queries_until_it_is_back() {
     }
     let draining = |balancer: &Balancer| balancer.snapshot().replicas[0].draining;
     replicas[0].load.set_draining(true);
-    until("heard that it drains", || draining(&balancer)).await;
+    until("it reports draining", || draining(&balancer)).await;
     let picked: BTreeSet<_> = (0..50).map(|_| pick_ready(&balancer).addr()).collect();
     assert!(!picked.contains(&replicas[0].udp));
 
     replicas[0].load.set_draining(false);
-    until("heard that it is back", || !draining(&balancer)).await;
+    until("it reports that it is back", || !draining(&balancer)).await;
     until("picked", || pick_ready(&balancer).addr() == replicas[0].udp).await;
 }
 

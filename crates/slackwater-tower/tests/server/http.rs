@@ -267,6 +267,6 @@ async fn responses_say_how_loaded_the_replica_is_where_they_should() {
     assert_eq!(
         said(response.headers_mut()),
         None,
-        "by default nobody is told"
+        "by default there is no report"
     );
 }

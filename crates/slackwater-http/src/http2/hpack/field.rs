@@ -156,7 +156,7 @@ fn header(name: HeaderName, octets: &[u8], is_secret: bool) -> Field {
         return malformed("a field's value begins or ends with white space");
     }
     if name == header::TE && octets != b"trailers" {
-        return malformed("te says more than trailers");
+        return malformed("te has values other than trailers");
     }
     match HeaderValue::from_maybe_shared(owned(octets)) {
         Ok(mut value) => {

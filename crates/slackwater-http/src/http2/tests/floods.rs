@@ -27,7 +27,7 @@ fn streams_that_are_wrong_are_counted() {
     let malformed = until_calm(|stream| headers(stream, flag::END_STREAM, &GET[..1]));
     assert_eq!(malformed, Some(1024));
     let overflown = until_calm(|stream| [open(stream), window_update(stream, 0)].concat());
-    assert_eq!(overflown, Some(200), "nobody has seen them, either");
+    assert_eq!(overflown, Some(200), "they were not taken, either");
 }
 
 /// A request that is answered with 431: small on the wire, and large when its fields are read from
@@ -76,7 +76,7 @@ fn streams_that_are_refused_are_counted() {
     while server.connection.ended().is_none() {
         server.feed(&get(1 + 2 * (STREAMS_MAX + refused)));
         refused += 1;
-        assert!(refused < 30_000, "it goes on for ever");
+        assert!(refused < 30_000, "it goes on forever");
     }
     assert_eq!((server.goaway(), refused), (CALM, 1025));
 }

@@ -191,7 +191,7 @@ fn a_reader_that_is_slow_holds_no_more_than_a_window() {
     assert_eq!(server.data(key).len(), 100_000);
     let more: Vec<_> = server.sent().iter().map(|it| (it.0, it.2)).collect();
     assert!(more.iter().all(|it| *it == (kind::WINDOW_UPDATE, 1)));
-    assert!((1..=2).contains(&more.len()), "told by halves: {more:?}");
+    assert!((1..=2).contains(&more.len()), "sent by halves: {more:?}");
     server.feed(&data(1, 0, &[0; 10_000]));
     assert_eq!(server.connection.ended(), None);
 }
@@ -426,10 +426,7 @@ fn what_is_sent_of_a_piece_is_written_though_the_rest_of_it_waits() {
     client.sent();
     client.connection.leave();
     assert!(client.send(key, &mut large(1 << 20), false).is_pending());
-    assert!(
-        woken.take(),
-        "whoever owns the socket has something to write"
-    );
+    assert!(woken.take(), "the socket's owner has something to write");
 }
 
 #[test]

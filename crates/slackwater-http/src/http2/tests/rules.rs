@@ -196,13 +196,13 @@ fn what_ends_a_stream() {
             protocol,
         ),
         (
-            "less than was told",
+            "less than was announced",
             [headers(7, 0, &length("2")), data(7, flag::END_STREAM, b"a")].concat(),
             7,
             protocol,
         ),
         (
-            "more than was told",
+            "more than was announced",
             [headers(7, 0, &length("2")), data(7, 0, b"abc")].concat(),
             7,
             protocol,

@@ -150,10 +150,10 @@ impl<K: Hash + Eq, S> Members<K, S> {
     fn leave_out(&mut self, left_out: LeftOut<K, S>) {
         let error = left_out.error;
         if self.left_out.len() < LEFT_OUT_MAX {
-            tracing::warn!(%error, "a discovered replica waits for its place");
+            tracing::warn!(%error, "discovered replica waits to join");
             self.left_out.push_back(left_out);
         } else {
-            tracing::warn!(%error, "a discovered replica was left out: {LEFT_OUT_MAX} wait already");
+            tracing::warn!(%error, "discovered replica dropped: {LEFT_OUT_MAX} wait to join already");
         }
     }
 

@@ -240,7 +240,7 @@ impl<S, B> Shared<S, B> {
             let bytes = hint.len();
             tracing::warn!(
                 bytes,
-                "a query's hint is longer than {HINT_BYTES_MAX} bytes and was left out, as all such will be"
+                "query hint left out: longer than {HINT_BYTES_MAX} bytes; send a hash of it; further ones are not logged"
             );
         });
         Bytes::new()

@@ -126,7 +126,7 @@ impl<E: fmt::Display> fmt::Display for CanaryError<E> {
         let spared = self.spared;
         write!(
             f,
-            "no canary answered well, so {spared} other shards were not asked; look at the request before sending it again:"
+            "no canary succeeded, so {spared} other shards got no request; check the request before sending it again:"
         )?;
         for (place, (shard, error)) in self.canaries.iter().enumerate() {
             let comma = if place > 0 { "," } else { "" };

@@ -57,7 +57,7 @@ struct Shared {
 
 /// The result of a query's arrival.
 #[derive(Debug)]
-#[must_use = "who is not let in must not begin"]
+#[must_use = "a query without a permit must not start"]
 pub enum Entry {
     /// It starts.
     Begin(Permit),
@@ -271,7 +271,7 @@ impl Drop for Waiting {
 /// A permit to run, held until it is dropped. If dropped before [`Self::head_ready`], its query was
 /// cancelled.
 #[derive(Debug)]
-#[must_use = "dropped, the place is somebody else's"]
+#[must_use = "dropping the permit releases it"]
 pub struct Permit {
     admission: Admission,
     /// `None` once released.

@@ -148,7 +148,7 @@ fn responses_are_read_plain_and_coded_with_a_small_table() {
 fn a_block_that_means_nothing_breaks_the_connection() {
     for (what, block) in [
         ("index 0", "80"),
-        ("behind the static table, and nothing was told", "be"),
+        ("beyond the static table, with an empty dynamic one", "be"),
         ("far behind it", "ff ff ff ff 07"),
         ("a name that no field has", "7e 01 61"),
         ("cut off in an index", "ff"),

@@ -151,7 +151,7 @@ async fn a_queue_of_any_length_leaves_and_its_answers_come_back() {
                 .is_ready()
         );
         assert_eq!(replica.answer(), count);
-        assert_eq!(answered(&lane), 0, "nobody has looked");
+        assert_eq!(answered(&lane), 0, "the socket has not been read");
         lane.collect(due(2));
         assert_eq!(lane.lock().counters.sent, count as u64);
         assert_eq!(answered(&lane), count as u64);
@@ -198,7 +198,7 @@ async fn picks_that_follow_each_other_at_once_read_the_socket_once() {
     assert_eq!(
         lane.counters().malformed,
         1,
-        "whoever wants the counts looks"
+        "reading the counts reads the socket"
     );
 }
 
@@ -266,7 +266,7 @@ async fn answers_that_are_due_at_once_are_listened_for() {
     assert_eq!(
         answered(&lane),
         2,
-        "no time has passed, and nobody has asked"
+        "no time has passed, and no call has read the socket"
     );
     task.abort();
 }
