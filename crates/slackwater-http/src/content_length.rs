@@ -1,5 +1,4 @@
-//! The value of `content-length`, parsed in the same way for both protocols. RFC 9110
-//! 8.6
+//! The value of `content-length`, parsed in the same way for both protocols. RFC 9110 §8.6
 //!
 //! The parser is strict: a value that one recipient tolerates, another may read as another length.
 

@@ -1,5 +1,4 @@
-//! The limit of interim responses, for both protocols. RFC 9110
-//! 15.2
+//! The limit of interim responses, for both protocols. RFC 9110 §15.2
 //!
 //! Each costs its reader as much as a head, and none ends the exchange. An exchange with more of
 //! them fails, like one whose response is not HTTP.

@@ -5,8 +5,7 @@ use super::{BadMessage, HeadLimits};
 use bytes::Bytes;
 use http::HeaderMap;
 
-/// The length of a body. RFC 9112
-/// 6
+/// The length of a body. RFC 9112 §6
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyLength {
     /// This many octets, perhaps none.

@@ -191,8 +191,7 @@ fn parse_trailers(bytes: &Bytes, limits: HeadLimits) -> Result<HeaderMap, BadMes
 
 /// Whether a field frames, routes or authenticates a message, and so comes too late in a trailer.
 /// Such fields are left out, so that they cannot mislead a recipient that merges trailers into the
-/// head. RFC 9110
-/// 6.5.1
+/// head. RFC 9110 §6.5.1
 pub fn is_of_the_head(name: &str) -> bool {
     [
         "content-length",

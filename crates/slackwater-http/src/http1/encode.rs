@@ -11,7 +11,7 @@ use http::{Method, Request, StatusCode, Uri, Version};
 pub const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
 
 /// The response that a client with `Expect: 100-continue` awaits before it sends the body. RFC 9110
-/// 10.1.1
+/// §10.1.1
 pub const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
 /// How a body is sent, as far as its head announces it.
@@ -67,7 +67,7 @@ pub fn encode_request<B>(
 }
 
 /// Returns path and query, or host and port for CONNECT; only CONNECT has these alone. RFC 9112
-/// 3.2.3
+/// §3.2.3
 fn target(uri: &Uri) -> &str {
     match (uri.path_and_query(), uri.authority()) {
         (Some(target), _) => target.as_str(),
@@ -77,8 +77,7 @@ fn target(uri: &Uri) -> &str {
 }
 
 /// Whether a request with this method must announce its body's length, even if there is none. RFC
-/// 9110
-/// 8.6
+/// 9110 §8.6
 fn expects_a_body(method: &Method) -> bool {
     *method == Method::POST || *method == Method::PUT || *method == Method::PATCH
 }

@@ -1,9 +1,9 @@
 //! Fields of a head, and those that the codec itself needs.
 //!
 //! Values are slices of the head's buffer, which lives as long as the last of them. The fields that
-//! decide a message's length are read in the strictest way that RFC 9112
-//! 6 allows. A repeated `Content-Length` is refused even if both values are equal: where one
-//! recipient joins them, another takes the first.
+//! decide a message's length are read in the strictest way that RFC 9112 §6 allows. A repeated
+//! `Content-Length` is refused even if both values are equal: where one recipient joins them,
+//! another takes the first.
 
 use super::{BadKind, BadMessage};
 use crate::content_length;
@@ -111,8 +111,7 @@ impl Framing {
         }
         for coding in codings {
             // Chunked must be the last coding, and applied once, because it frames the message. RFC
-            // 9112
-            // 6.3
+            // 9112 §6.3
             if self.chunked {
                 return Err(BadMessage::malformed("chunked is not the last coding"));
             }

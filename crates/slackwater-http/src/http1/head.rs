@@ -1,8 +1,7 @@
 //! The end of a head, and octets that no head may contain.
 //!
-//! Lines end with CR LF only. RFC 9112
-//! 2.2 lets a recipient accept a bare LF as a line end. Two recipients that differ in this see two
-//! different messages, so it is refused here.
+//! Lines end with CR LF only. RFC 9112 §2.2 lets a recipient accept a bare LF as a line end. Two
+//! recipients that differ in this see two different messages, so it is refused here.
 
 use super::{BadMessage, HeadLimits};
 use bytes::{Buf, Bytes};
@@ -32,8 +31,7 @@ impl HeadSearch {
     /// Returns the current state. An empty line before the head is removed.
     pub fn look(&mut self, unread: &mut Bytes, limits: HeadLimits) -> SoFar {
         if !self.has_skipped && unread.starts_with(b"\r\n") {
-            // A client may have sent one by mistake. RFC 9112
-            // 2.2
+            // A client may have sent one by mistake. RFC 9112 §2.2
             self.has_skipped = true;
             self.searched = 0;
             unread.advance(2);

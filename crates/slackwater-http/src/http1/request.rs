@@ -67,8 +67,7 @@ fn parse(
     let is_old = minor == 0;
     check(said, is_old)?;
     if method == Method::CONNECT && length(said) != BodyLength::Known(0) {
-        // The octets that follow belong to the tunnel: RFC 9112
-        // 6.3 has no body for CONNECT.
+        // The octets that follow belong to the tunnel: RFC 9112 §6.3 has no body for CONNECT.
         return Err(BadMessage::malformed("CONNECT has no body"));
     }
     Ok(RequestHead {
@@ -82,8 +81,7 @@ fn parse(
         headers,
         body: length(said),
         keep_alive: !said.close && (!is_old || said.keep_alive),
-        // An HTTP/1.0 client cannot mean it. RFC 9110
-        // 10.1.1
+        // An HTTP/1.0 client cannot mean it. RFC 9110 §10.1.1
         expects_continue: said.expects_continue && !is_old,
         upgrade: said.upgrade && !is_old,
     })
@@ -98,8 +96,7 @@ fn length(said: Framing) -> BodyLength {
 
 fn check(said: Framing, is_old: bool) -> Result<(), BadMessage> {
     // An HTTP/1.0 client does not know chunks. If it sends the field, an intermediary may have read
-    // the message in another way. RFC 9112
-    // 6.1
+    // the message in another way. RFC 9112 §6.1
     if said.chunked && is_old {
         return Err(BadMessage::malformed("HTTP/1.0 has no transfer codings"));
     }
@@ -110,16 +107,15 @@ fn check(said: Framing, is_old: bool) -> Result<(), BadMessage> {
     }
 }
 
-/// Parses one of the four forms of a target (RFC 9112
-/// 3.2): `/path`, `http://host/path`, `*`, and host and port, which only CONNECT has.
+/// Parses one of the four forms of a target (RFC 9112 §3.2): `/path`, `http://host/path`, `*`, and
+/// host and port, which only CONNECT has.
 fn parse_target(head: &Bytes, target: &str, method: &Method) -> Result<Uri, BadMessage> {
     // A fragment is never sent, and `Uri` would drop it silently.
     if memchr::memchr(b'#', target.as_bytes()).is_some() {
         return Err(BadMessage::malformed("a target has no fragment"));
     }
     // `Uri` accepts octets beyond ASCII, which no URI has; recipients interpret them differently.
-    // RFC 3986
-    // 2
+    // RFC 3986 §2
     if !target.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Err(BadMessage::malformed(
             "the target has octets that no URI has",
@@ -151,7 +147,7 @@ fn parse_target(head: &Bytes, target: &str, method: &Method) -> Result<Uri, BadM
 }
 
 /// Whether the target has host and port and no user, as the authority form requires. RFC 9110
-/// 9.3.6
+/// §9.3.6
 fn is_host_and_port(uri: &Uri) -> bool {
     let has_host = uri.host().is_some_and(|host| !host.is_empty());
     let has_user = (uri.authority()).is_some_and(|authority| authority.as_str().contains('@'));

@@ -63,14 +63,12 @@ pub fn parse_response(
         status == StatusCode::NO_CONTENT && (said.chunked || said.length.is_some_and(|it| it > 0));
     let upgrade = (said.upgrade).then(|| headers.get(header::UPGRADE).cloned());
     if status == StatusCode::NO_CONTENT {
-        // It has no content, so a length is only misleading. RFC 9110
-        // 8.6
+        // It has no content, so a length is only misleading. RFC 9110 §8.6
         headers.remove(header::CONTENT_LENGTH);
     }
     if opens_tunnel {
         // They have no meaning here, and a recipient that obeys them would take the tunnel for a
-        // body. RFC 9110
-        // 9.3.6
+        // body. RFC 9110 §9.3.6
         headers.remove(header::CONTENT_LENGTH);
         headers.remove(header::TRANSFER_ENCODING);
     }
@@ -89,8 +87,7 @@ pub fn parse_response(
     })
 }
 
-/// Returns the length of the body. RFC 9112
-/// 6.3
+/// Returns the length of the body. RFC 9112 §6.3
 fn length(said: Framing, status: StatusCode, method: &Method) -> BodyLength {
     let has_none = *method == Method::HEAD
         || status.is_informational()

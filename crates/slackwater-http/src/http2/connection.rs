@@ -1,7 +1,4 @@
-//! A connection: state that both directions share, and its end. RFC 9113
-//! 3.4,
-//! 5.4,
-//! 6.8
+//! A connection: state that both directions share, and its end. RFC 9113 §3.4, §5.4, §6.8
 
 use super::frame::{self, kind};
 use super::head::{HeadLimits, RequestHead};
@@ -18,8 +15,7 @@ use core::task::{Context, Waker};
 use http::HeaderMap;
 use std::collections::VecDeque;
 
-/// The first octets that a client sends. RFC 9113
-/// 3.4
+/// The first octets that a client sends. RFC 9113 §3.4
 pub(super) const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// While this many octets wait to be written, nothing is read: a peer that sends and does not read
@@ -254,8 +250,7 @@ impl Connection {
             return;
         }
         self.state = State::Announced;
-        // One round trip later all streams are known. RFC 9113
-        // 6.8
+        // One round trip later all streams are known. RFC 9113 §6.8
         frame::write_goaway(self.out.text(), WINDOW_MAX, Reason::NO_ERROR.0);
         frame::write_ping(self.out.text(), 0, LEAVING);
         self.nudge();
@@ -443,8 +438,7 @@ impl Connection {
             if stream.is_closed() {
                 self.streams.remove(key);
             } else {
-                // A response that was sent whole needs no more of the request. RFC 9113
-                // 8.1
+                // A response that was sent whole needs no more of the request. RFC 9113 §8.1
                 let is_answered = self.config.role == Role::Server && stream.ours == Half::Done;
                 self.reset_stream(
                     key,

@@ -1,7 +1,4 @@
-//! Frames about the connection: settings, pings, its end. RFC 9113
-//! 6.5,
-//! 6.7,
-//! 6.8
+//! Frames about the connection: settings, pings, its end. RFC 9113 §6.5, §6.7, §6.8
 
 use super::connection::{Connection, LEAVING, Role, State};
 use super::frame::{self, FrameHead, flag, kind};
@@ -70,8 +67,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Handles GOAWAY. RFC 9113
-    /// 6.8
+    /// Handles GOAWAY. RFC 9113 §6.8
     pub(super) fn goaway(&mut self, head: FrameHead, payload: &[u8]) -> Result<(), Reason> {
         if head.stream != 0 {
             return Err(Reason::PROTOCOL_ERROR);

@@ -1,7 +1,5 @@
-//! Received header blocks: assembling them, and their meaning for their stream. RFC 9113
-//! 6.2,
-//! 6.10,
-//! 8.1
+//! Received header blocks: assembling them, and their meaning for their stream. RFC 9113 §6.2,
+//! §6.10, §8.1
 
 use super::connection::{Connection, Role, State};
 use super::frame::{FrameHead, flag, without_padding};
@@ -129,9 +127,7 @@ impl Connection {
         }
     }
 
-    /// Handles a request on a new stream. RFC 9113
-    /// 5.1.1,
-    /// 5.1.2
+    /// Handles a request on a new stream. RFC 9113 §5.1.1, §5.1.2
     fn request(&mut self, id: u32, is_end: bool, octets: &[u8]) -> Result<(), Reason> {
         self.last_theirs = id;
         if self.streams.open() >= self.config.streams_max as usize {
@@ -199,8 +195,7 @@ impl Connection {
             } else {
                 (self.config.take_headers_back)(head.headers);
             }
-            // An interim response does not end the stream. RFC 9113
-            // 8.1
+            // An interim response does not end the stream. RFC 9113 §8.1
             return if is_end {
                 self.fault(id, Reason::PROTOCOL_ERROR)
             } else {
@@ -250,9 +245,7 @@ impl Connection {
     }
 }
 
-/// Returns the length of the body after a response's head, if known. RFC 9110
-/// 6.4.1,
-/// 8.6
+/// Returns the length of the body after a response's head, if known. RFC 9110 §6.4.1, §8.6
 fn length_of_body(head: &ResponseHead, to_head: bool) -> Option<u64> {
     let is_bare = matches!(
         head.status,

@@ -1,14 +1,11 @@
-//! Frames: their heads, and frames that are written whole. RFC 9113
-//! 4.1,
-//! 6
+//! Frames: their heads, and frames that are written whole. RFC 9113 §4.1, §6
 
 use bytes::{BufMut, BytesMut};
 
 /// Octets of a frame's head.
 pub(super) const HEAD_BYTES: usize = 9;
 
-/// Types of frames. RFC 9113
-/// 6
+/// Types of frames. RFC 9113 §6
 pub(super) mod kind {
     pub(in crate::http2) const DATA: u8 = 0;
     pub(in crate::http2) const HEADERS: u8 = 1;
@@ -22,8 +19,7 @@ pub(super) mod kind {
     pub(in crate::http2) const CONTINUATION: u8 = 9;
 }
 
-/// Flags of frames. RFC 9113
-/// 6
+/// Flags of frames. RFC 9113 §6
 pub(super) mod flag {
     pub(in crate::http2) const ACK: u8 = 0x1;
     pub(in crate::http2) const END_STREAM: u8 = 0x1;
@@ -116,8 +112,7 @@ pub(super) fn write_goaway(out: &mut BytesMut, last: u32, reason: u32) {
 }
 
 /// Returns a payload without its padding; `None` if the padding is longer than the payload. RFC
-/// 9113
-/// 6.1
+/// 9113 §6.1
 pub(super) fn without_padding(head: FrameHead, payload: &[u8]) -> Option<&[u8]> {
     if !head.has(flag::PADDED) {
         return Some(payload);

@@ -1,5 +1,4 @@
-//! Heads and trailers: decoding a header block to a message, and encoding it. RFC 9113
-//! 8.1–8.3
+//! Heads and trailers: decoding a header block to a message, and encoding it. RFC 9113 §8.1–8.3
 //!
 //! A connection has one [`Decoder`] for received blocks and one [`Encoder`] for sent blocks. Every
 //! block must pass through them in order, since a block may refer to fields of earlier ones.
@@ -24,8 +23,7 @@ const ABUSE_FACTOR: usize = 4;
 /// Limits of a head's size.
 #[derive(Clone, Copy, Debug)]
 pub struct HeadLimits {
-    /// Octets of all names and values, plus 32 for each field. RFC 9113
-    /// 6.5.2
+    /// Octets of all names and values, plus 32 for each field. RFC 9113 §6.5.2
     pub bytes_max: usize,
     /// Number of fields, without pseudo-header fields.
     pub fields_max: usize,

@@ -91,9 +91,7 @@ pub enum Ended {
 
 impl Lost {
     /// Whether the peer has reported, with HTTP/2's own means, that it did not process the request:
-    /// RFC 9113
-    /// 6.8,
-    /// 8.7.
+    /// RFC 9113 §6.8, §8.7.
     pub fn is_turned_away(self) -> bool {
         self == Self::TurnedAway || self == Self::Reset(Reason::REFUSED_STREAM)
     }

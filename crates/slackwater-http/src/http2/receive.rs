@@ -1,7 +1,4 @@
-//! Received frames. RFC 9113
-//! 4,
-//! 5.1,
-//! 6
+//! Received frames. RFC 9113 §4, §5.1, §6
 
 use super::connection::{Connection, PREFACE, Role, State};
 use super::fields::Block;
@@ -211,8 +208,7 @@ impl Connection {
         let preface = self.reading.preface;
         let length = preface.len().min(octets.len());
         if octets[..length] != preface[..length] {
-            // Such a client would not understand a GOAWAY. RFC 9113
-            // 3.4
+            // Such a client would not understand a GOAWAY. RFC 9113 §3.4
             self.end(Ended::ByUs(Reason::PROTOCOL_ERROR));
             return false;
         }
@@ -221,9 +217,7 @@ impl Connection {
         true
     }
 
-    /// Checks whether a frame is allowed at this point. RFC 9113
-    /// 3.4,
-    /// 6.10
+    /// Checks whether a frame is allowed at this point. RFC 9113 §3.4, §6.10
     fn check_order(&mut self, head: FrameHead) -> Result<(), Reason> {
         if self.reading.awaits_settings && (head.kind != kind::SETTINGS || head.has(flag::ACK)) {
             return Err(Reason::PROTOCOL_ERROR);
@@ -268,7 +262,7 @@ impl Connection {
             id < self.next_ours
         } else {
             // After our GOAWAY, which names the last stream, the peer may use any number. RFC 9113
-            // 6.8
+            // §6.8
             id <= self.last_theirs || (self.state == State::Left && id % 2 == 1)
         };
         if is_closed {
@@ -289,8 +283,7 @@ impl Connection {
     }
 
     /// Starts a DATA frame with its head and the octet after it. Returns how many octets after the
-    /// head are consumed; `None` if more are needed. RFC 9113
-    /// 6.1
+    /// head are consumed; `None` if more are needed. RFC 9113 §6.1
     fn begin_data(&mut self, head: FrameHead, next: Option<u8>) -> Result<Option<usize>, Reason> {
         let (padding, overhead) = if head.has(flag::PADDED) {
             if head.length == 0 {

@@ -1,5 +1,4 @@
-//! Settings that each side sends. RFC 9113
-//! 6.5
+//! Settings that each side sends. RFC 9113 §6.5
 
 use super::Reason;
 use super::frame::{FrameHead, kind};
@@ -16,8 +15,7 @@ const MAX_HEADER_LIST_SIZE: u16 = 6;
 /// The size of one setting in octets.
 const SETTING_BYTES: usize = 6;
 
-/// Frames up to this length are always allowed, and we do not allow longer ones. RFC 9113
-/// 4.2
+/// Frames up to this length are always allowed, and we do not allow longer ones. RFC 9113 §4.2
 pub(super) const FRAME_BYTES_FIRST: usize = 16 << 10;
 
 const FRAME_BYTES_MAX: u32 = (1 << 24) - 1;
@@ -41,8 +39,7 @@ impl Settings {
 
     /// Reads a frame's payload into `self`. `is_client`: the peer is a client. `of_table` is called
     /// for every size of the header table, since a small one matters even if a larger one follows.
-    /// RFC 7541
-    /// 4.2
+    /// RFC 7541 §4.2
     pub(super) fn read(
         &mut self,
         payload: &[u8],
@@ -60,8 +57,7 @@ impl Settings {
             let value = u32::from_be_bytes([v0, v1, v2, v3]);
             match u16::from_be_bytes([i0, i1]) {
                 HEADER_TABLE_SIZE => of_table(value),
-                // A server has nothing to allow. RFC 9113
-                // 6.5.2
+                // A server has nothing to allow. RFC 9113 §6.5.2
                 ENABLE_PUSH if value > u32::from(is_client) => return Err(Reason::PROTOCOL_ERROR),
                 MAX_CONCURRENT_STREAMS => self.streams_max = Some(value),
                 INITIAL_WINDOW_SIZE if value > WINDOW_MAX => {

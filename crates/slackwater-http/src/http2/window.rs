@@ -1,6 +1,4 @@
-//! Windows: how much may be sent before the peer has taken it. RFC 9113
-//! 5.2,
-//! 6.9
+//! Windows: how much may be sent before the peer has taken it. RFC 9113 §5.2, §6.9
 
 /// The largest window.
 pub(super) const WINDOW_MAX: u32 = (1 << 31) - 1;
@@ -12,8 +10,7 @@ pub(super) const WINDOW_FIRST: u32 = 65_535;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Overflow;
 
-/// What we may send. Negative after the peer has reduced its windows. RFC 9113
-/// 6.9.2
+/// What we may send. Negative after the peer has reduced its windows. RFC 9113 §6.9.2
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SendWindow {
     room: i64,

@@ -248,8 +248,7 @@ impl LoadBuilder {
     /// Scales the reported load by the probe's hint, so that a replica with the query's data at
     /// hand attracts it. `scale` runs for each probe with a hint, on the thread that answers
     /// probes: it should take microseconds at most. If it panics, the load is not scaled. Default:
-    /// hints are ignored. `[S3]` `[Prequal
-    /// 4 "Synchronous mode"]`
+    /// hints are ignored. `[S3]` `[Prequal §4 "Synchronous mode"]`
     ///
     /// ```
     /// use slackwater_tower::server::Load;

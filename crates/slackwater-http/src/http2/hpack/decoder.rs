@@ -1,6 +1,4 @@
-//! Decodes blocks to fields, with the dynamic table. RFC 7541
-//! 3,
-//! 6
+//! Decodes blocks to fields, with the dynamic table. RFC 7541 §3, §6
 
 use super::field::{Field, Name};
 use super::integer::Unread;
@@ -9,8 +7,7 @@ use std::borrow::Cow;
 use std::collections::VecDeque;
 
 /// Changes of the table's size that may begin a block: the smallest size since the last block, and
-/// the final one. RFC 7541
-/// 4.2
+/// the final one. RFC 7541 §4.2
 const RESIZES_MAX: usize = 2;
 
 /// The largest text buffer that a connection keeps between blocks.
@@ -142,8 +139,7 @@ impl Decoder {
 
     fn remember(&mut self, told: Remembered) {
         self.shrink(self.bytes_max.saturating_sub(told.size));
-        // A field that is larger than the table only empties it. RFC 7541
-        // 4.4
+        // A field that is larger than the table only empties it. RFC 7541 §4.4
         if told.size <= self.bytes_max {
             self.bytes += told.size;
             self.remembered.push_front(told);

@@ -1,5 +1,4 @@
-//! Encodes fields to blocks. RFC 7541
-//! 6
+//! Encodes fields to blocks. RFC 7541 §6
 //!
 //! Text is never Huffman-coded: see `huffman`.
 
@@ -76,8 +75,7 @@ impl Encoder {
             out: &mut self.text,
         };
         if let Some(smallest) = self.untold.take() {
-            // If the limit went down and up again, the peer must be sent both. RFC 7541
-            // 4.2
+            // If the limit went down and up again, the peer must be sent both. RFC 7541 §4.2
             block.resize(smallest);
             if self.bytes_max != smallest {
                 block.resize(self.bytes_max);
@@ -152,8 +150,7 @@ impl Block<'_> {
         let index = match *name {
             header::CONNECTION | header::TRANSFER_ENCODING | header::UPGRADE => return,
             // A client that can send guesses of such values on the same connection must not find
-            // out which guess is right. RFC 7541
-            // 7.1.3
+            // out which guess is right. RFC 7541 §7.1.3
             header::AUTHORIZATION
             | header::COOKIE
             | header::PROXY_AUTHORIZATION

@@ -1,6 +1,4 @@
-//! One field of a head, parsed, with its own fault if it has one. RFC 9113
-//! 8.2,
-//! 8.3
+//! One field of a head, parsed, with its own fault if it has one. RFC 9113 §8.2, §8.3
 
 use bytes::Bytes;
 use http::header::{self, HeaderName, HeaderValue};
@@ -131,8 +129,7 @@ fn path(octets: &[u8]) -> Field {
         return malformed("a path has no fragment");
     }
     // The type accepts octets beyond ASCII, which no URI has; recipients interpret them
-    // differently. RFC 3986
-    // 2
+    // differently. RFC 3986 §2
     if !octets.iter().all(u8::is_ascii_graphic) {
         return malformed("the path has octets that no URI has");
     }
@@ -142,8 +139,7 @@ fn path(octets: &[u8]) -> Field {
 
 fn status(octets: &[u8]) -> Field {
     match StatusCode::from_bytes(octets) {
-        // HTTP/2 does not switch protocols in this way. RFC 9113
-        // 8.6
+        // HTTP/2 does not switch protocols in this way. RFC 9113 §8.6
         Ok(StatusCode::SWITCHING_PROTOCOLS) => malformed("101 has no place in HTTP/2"),
         Ok(status) => Field::Status(status),
         Err(_) => Field::Bad(Fault::Octets("the status is not a number of three digits")),

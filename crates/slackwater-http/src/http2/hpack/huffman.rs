@@ -1,5 +1,4 @@
-//! Decoding of Huffman code. RFC 7541
-//! 5.2, appendix B
+//! Decoding of Huffman code. RFC 7541 §5.2, appendix B
 //!
 //! The code is canonical: codes of one length are consecutive, in the order of their symbols, and
 //! follow the shorter ones. So the lengths alone define the code, and a code of any length is found

@@ -1,5 +1,4 @@
-//! Integers, and reading octets. RFC 7541
-//! 5.1
+//! Integers, and reading octets. RFC 7541 §5.1
 
 use super::Broken;
 

@@ -29,12 +29,10 @@ pub use encoder::Encoder;
 pub(super) use field::{Fault, Field};
 pub(super) use table::Kind;
 
-/// The size of a table that both ends may use without negotiation. RFC 9113
-/// 6.5.2
+/// The size of a table that both ends may use without negotiation. RFC 9113 §6.5.2
 const TABLE_BYTES: usize = 4096;
 
-/// The size of a field beyond its octets. RFC 7541
-/// 4.1
+/// The size of a field beyond its octets. RFC 7541 §4.1
 const FIELD_OVERHEAD: usize = 32;
 
 /// The error of a block whose fields cannot be determined. No later block on the connection can be

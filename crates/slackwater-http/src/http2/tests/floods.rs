@@ -1,5 +1,4 @@
-//! Allowed frames, but too many of them. RFC 9113
-//! 10.5
+//! Allowed frames, but too many of them. RFC 9113 §10.5
 
 use super::*;
 

@@ -1,6 +1,4 @@
-//! Windows, and the order in which streams send. RFC 9113
-//! 5.2,
-//! 6.9
+//! Windows, and the order in which streams send. RFC 9113 §5.2, §6.9
 
 use super::*;
 
