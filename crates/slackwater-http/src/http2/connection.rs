@@ -142,8 +142,10 @@ impl Connection {
             stream_window: config.stream_window,
             head_bytes_max: u32::try_from(config.head.bytes_max).unwrap_or(u32::MAX),
         };
+        // SETTINGS is the first frame of both sides. RFC 9113 §3.4
         ours.write(out.text());
         let connection_window = config.connection_window.clamp(WINDOW_FIRST, WINDOW_MAX);
+        // SETTINGS cannot change the connection's window. RFC 9113 §6.9.2
         if connection_window > WINDOW_FIRST {
             let more = connection_window - WINDOW_FIRST;
             frame::write_number(out.text(), kind::WINDOW_UPDATE, 0, more);

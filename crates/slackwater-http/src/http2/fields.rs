@@ -177,6 +177,7 @@ impl Connection {
         let head = match decode_response(&mut self.decoder, octets, self.config.head, headers) {
             Ok(head) => head,
             Err(bad) => {
+                // Stored first, so that the reset below does not replace this reason.
                 if bad == BadHead::TooLarge {
                     self.streams[key].lose(Lost::HeadTooLarge);
                 }

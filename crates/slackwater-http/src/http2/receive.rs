@@ -34,8 +34,8 @@ const BLOCK_BYTES_OF_WORK: usize = 64;
 const LATE_FRAMES: usize = 4096;
 const LATE_FRAMES_MAX: usize = 16 * LATE_FRAMES;
 
-/// Longer reads may be parts of an even larger buffer, so a shared piece must be worth keeping
-/// that.
+/// Reads longer than the first may be parts of an even larger buffer. Their pieces are shared only
+/// from the second size on.
 const READ_BYTES_EXACT: usize = 8 << 10;
 const SHARED_BYTES_MIN: usize = 12 << 10;
 
@@ -145,6 +145,7 @@ impl Connection {
         if !self.reading.preface.is_empty() && !self.read_preface(&mut octets) {
             return Ok(Bytes::new());
         }
+        // A frame that the last read cut off is completed first.
         if !self.reading.unread.is_empty() {
             self.reading.unread.extend_from_slice(&octets);
             if self.reading.is_unread_part() {
@@ -160,6 +161,7 @@ impl Connection {
         };
         let mut at = 0;
         loop {
+            // Data is passed on as it arrives. All other frames are handled whole.
             if self.reading.data.is_some() {
                 at += self.read_data(&octets, at, shared_min)?;
                 if self.reading.data.is_some() {
@@ -298,11 +300,13 @@ impl Connection {
         };
         let left = (head.length - overhead).checked_sub(padding);
         let left = left.ok_or(Reason::PROTOCOL_ERROR)?;
+        // Padding counts for flow control, too. RFC 9113 §6.1
         if !self.receives.receive(head.length) {
             return Err(Reason::FLOW_CONTROL_ERROR);
         }
         let is_wanted = self.data_is_wanted(head, left)?;
         let is_end = head.has(flag::END_STREAM);
+        // Empty frames need no window, so their number is limited separately.
         if left > 0 {
             self.reading.empty = self.reading.empty.saturating_sub(1);
         } else if !is_end {
@@ -401,6 +405,7 @@ impl Connection {
                     stream.wake_reader();
                 }
             }
+            // Without a reader the octets return to the connection's window at once.
             _ => self.release(length),
         }
         if data.left > 0 || data.padding > 0 {

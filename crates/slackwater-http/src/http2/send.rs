@@ -157,6 +157,7 @@ impl Connection {
                 self.nudge();
                 return Poll::Pending;
             }
+            // While streams wait for the connection's window, each sends only in its turn.
             let has_turn = !is_crowded || (stream.line == InLine::Turn && frames < TURN_FRAMES);
             let room = if has_turn { room } else { 0 };
             // A short body does not wait for long ones.

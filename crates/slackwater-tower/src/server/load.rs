@@ -119,8 +119,8 @@ impl Load {
         rates.fill(report);
     }
 
-    /// Returns the load for a response: RIF, capacity and cost. Takes no lock. If probes come,
-    /// readings are left to them; `at` is a recent time, used to detect that none has come.
+    /// Returns the load for a response: RIF, capacity and cost. Takes no lock. Readings are left to
+    /// probes, unless one was due a whole step before `at`, a recent time: then no probes come.
     #[inline]
     pub(super) fn carried_load(&self, at: Instant) -> CarriedLoad {
         let mut said = CarriedLoad {

@@ -227,6 +227,7 @@ pub(super) fn decode<'a>(coded: &[u8], room: &'a mut Vec<u8>) -> Result<&'a [u8]
     };
     loop {
         unread.fill();
+        // Usual text: one or two symbols per look-up. Longer codes and the end follow below.
         if let Some(mut look) = unread.look() {
             loop {
                 let place = &mut room[at..at + 2];

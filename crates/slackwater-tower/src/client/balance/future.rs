@@ -90,6 +90,7 @@ where
                         None => (State::Done, None),
                     }
                 }
+                // The query counts as in flight at its replica while the service becomes ready.
                 StateProj::Readying {
                     service,
                     lease,

@@ -174,6 +174,8 @@ impl FanOut {
         let mut order = (0..shards).map(|place| (turn % shards + place) % shards);
         let mut in_flight = FuturesUnordered::new();
 
+        // Until one canary succeeds, no other shard gets the request. A second canary may still be
+        // in flight then, and counts like any other leaf.
         if shards > config.canaries && config.canaries > 0 {
             let canaries = config.canaries.min(config.concurrency_max);
             for shard in order.by_ref().take(canaries) {
@@ -201,6 +203,7 @@ impl FanOut {
         let mut deadline = pin!(sleep_until(deadline));
         let mut enough_from = pin!(sleep_until(enough_at));
         let mut is_early = Instant::now() < enough_at;
+        // Before `enough_after`, only the deadline and the last leaf end the fan-out.
         while is_early || !gathered.is_enough() {
             let room = config.concurrency_max.saturating_sub(in_flight.len());
             for shard in order.by_ref().take(room) {

@@ -175,6 +175,8 @@ where
                 } => {
                     match (ready!(Pin::new(waiting).poll(cx)), come.take()) {
                         (Ok(permit), mut come) => {
+                            // The wait has used part of the request's time, and the service must
+                            // see what is left.
                             if let Some(come) = &mut come {
                                 take_time(come.request.headers_mut(), since.elapsed());
                             }
