@@ -1,4 +1,4 @@
-//! Feeds bytes to both codecs, and prints what they say.
+//! Feeds bytes to both codecs, and prints the messages that they return.
 //!
 //! ```text
 //! cargo run -p slackwater-http --example feed
@@ -30,7 +30,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// HTTP/1.1: a request with its body, however it was cut.
+/// HTTP/1.1: a request with its body, in any number of pieces.
 fn upload<'a>(
     pieces: impl IntoIterator<Item = &'a [u8]>,
 ) -> Result<Vec<String>, http1::BadMessage> {
@@ -66,7 +66,7 @@ fn upload<'a>(
                 Decoded::Trailers(fields) => said.push(format!("HTTP/1.1: {fields:?}")),
                 Decoded::End => {
                     said.push("HTTP/1.1: the end".to_owned());
-                    // The next request begins here.
+                    // The next request starts here.
                     (search, body) = (HeadSearch::default(), None);
                 }
             }
@@ -76,7 +76,7 @@ fn upload<'a>(
     Ok(said)
 }
 
-/// HTTP/2: a client and a server, both values, and the octets between them.
+/// HTTP/2: a client and a server, both of them values, and the octets between them.
 fn exchange() -> Result<Vec<String>, Box<dyn Error>> {
     let mut client = connection(Role::Client);
     let mut server = connection(Role::Server);
@@ -114,7 +114,7 @@ fn connection(role: Role) -> Connection {
     })
 }
 
-/// What one side has written the other one reads.
+/// Passes the output of one side to the other side.
 fn carry(from: &mut Connection, to: &mut Connection) {
     while !from.out().is_empty() {
         let mut parts = [IoSlice::new(&[]); 8];
@@ -132,7 +132,7 @@ fn carry(from: &mut Connection, to: &mut Connection) {
 }
 
 #[test]
-fn both_say_what_was_sent_however_it_was_cut() {
+fn both_return_what_was_sent_however_it_was_split() {
     let said = [
         "HTTP/1.1: POST /upload, with a body: Chunked",
         "HTTP/1.1: \"abc\"",

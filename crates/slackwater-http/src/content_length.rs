@@ -1,8 +1,9 @@
-//! What `content-length` says, read alike whichever protocol it came by. RFC 9110 §8.6
+//! The value of `content-length`, parsed in the same way for both protocols. RFC 9110 §8.6
 //!
-//! In the strictest way: what one recipient forgives another may read as another length.
+//! The parser is strict: a value that one recipient tolerates, another may read as another length.
 
-/// Digits and nothing else, and not more than a `u64` has; `None` is no length.
+/// Parses digits and nothing else, up to the range of a `u64`. `None` means that it is not a
+/// length.
 pub fn parse(value: &[u8]) -> Option<u64> {
     if value.is_empty() {
         return None;

@@ -1,19 +1,19 @@
-//! How many responses may come before the final one, in either protocol. RFC 9110 §15.2
+//! The limit of interim responses, for both protocols. RFC 9110 §15.2
 //!
-//! Each costs its reader as much as a head does, and none of them is an end. An exchange with more
-//! of them fails, as one whose response is not HTTP.
+//! Each costs its reader as much as a head, and none ends the exchange. An exchange with more of
+//! them fails, like one whose response is not HTTP.
 
-/// Responses of one exchange before the final one, at most. A replica has few reasons to send more
-/// than two (100, then 103); Go's `net/http` gave up after 5 until Go 1.24, which bounds their
-/// octets in place of their number.
+/// The most interim responses of one exchange. A replica has few reasons to send more than two
+/// (100, then 103). Go's `net/http` gave up after 5 until Go 1.24, which limits their octets
+/// instead of their number.
 const INTERIM_MAX: u8 = 32;
 
-/// The responses of one exchange so far that are not final.
+/// The number of interim responses of one exchange so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct InterimCount(u8);
 
 impl InterimCount {
-    /// Counts one more; `false` if that is one too many.
+    /// Counts one more; `false` if it exceeds the limit.
     pub const fn add_one(&mut self) -> bool {
         self.0 = self.0.saturating_add(1);
         self.0 <= INTERIM_MAX

@@ -1,23 +1,23 @@
 //! HTTP/1.1 and HTTP/2 on the wire, without I/O: octets in, messages out, and back.
 //!
-//! There is no socket, no clock, no thread and no `async` here. Whoever owns the socket hands in
-//! what was read, however it was cut, and writes what gathers. So a codec runs under any runtime,
-//! in a test without one, and under a fuzzer.
+//! There is no socket, no clock, no thread and no `async` here. The socket's owner passes what was
+//! read, however it was split, and writes the output. So a codec runs under any runtime, in a test
+//! without one, and under a fuzzer.
 //!
-//! Made for a proxy, which is both sides at once: what two parsers could read in two ways is
-//! refused and never repaired, because one request could hide in another; every bound is an
-//! argument or a constant with its reason; nothing that the other side sends is kept without one.
+//! The codecs are made for a proxy, which is both sides at once. Input that two parsers could read
+//! in two ways is refused and never repaired, because one request could hide in another. Every
+//! limit is an argument or a constant with its reason, and all input from the peer has a limit.
 //!
 //! | | module |
 //! |---|---|
-//! | HTTP/1.1: heads, how long bodies are, chunks | [`http1`] |
+//! | HTTP/1.1: heads, body lengths, chunks | [`http1`] |
 //! | HTTP/2: a connection as a value, for either role | [`http2`] |
 //! | HTTP/2's header blocks alone | [`http2::head`] |
 //! | the PROXY protocol: headers before a connection's own bytes | [`proxy_protocol`] |
-//! | what both have in common | [`content_length`], [`interim_count`] |
+//! | shared by both | [`content_length`], [`interim_count`] |
 //!
-//! What is absent on purpose: TLS, pools, timeouts and retries, which a proxy has around it; server
-//! push, which browsers gave up; priorities, which RFC 9113 did.
+//! Left out on purpose: TLS, pools, timeouts and retries, which a proxy has around it; server push,
+//! which browsers gave up; priorities, which RFC 9113 gave up.
 //!
 //! ```
 //! use bytes::Bytes;
@@ -25,7 +25,8 @@
 //! use slackwater_http::http1::{BodyLength, HeadLimits, HeadSearch, SoFar, parse_request};
 //!
 //! let limits = HeadLimits { bytes_max: 64 << 10, fields_max: 100 };
-//! let mut unread = Bytes::from_static(b"POST /x HTTP/1.1\r\nhost: a\r\ncontent-length: 2\r\n\r\nhi");
+//! let request = b"POST /x HTTP/1.1\r\nhost: a\r\ncontent-length: 2\r\n\r\nhi";
+//! let mut unread = Bytes::from_static(request);
 //! let SoFar::Whole(end) = HeadSearch::default().look(&mut unread, limits) else {
 //!     panic!("the head is whole");
 //! };
@@ -45,5 +46,5 @@ pub mod http2;
 pub mod interim_count;
 pub mod proxy_protocol;
 
-/// Where gRPC says how a call ended: in the trailers, or in a head without a body.
+/// The field in which gRPC reports how a call ended: in the trailers, or in a head without a body.
 pub const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");

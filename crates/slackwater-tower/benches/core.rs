@@ -1,8 +1,8 @@
-//! What a query costs in the core: picking, reports, the tracker; at 10 to 100,000 replicas with a
+//! Costs of a query in the core: picking, reports, the tracker; with 10 to 100,000 replicas and a
 //! full pool of 16.
 //!
-//! `cargo bench -p slackwater-tower --bench core`. Targets are in ARCHITECTURE's spirit, not tests:
-//! a shared machine is no stopwatch. That none of these allocates is a test
+//! `cargo bench -p slackwater-tower --bench core`. Its figures are targets, not tests: a shared
+//! machine cannot time exactly. A test proves that none of these allocates
 //! (`tests/allocations.rs`).
 
 #![expect(
@@ -34,7 +34,8 @@ struct Bench {
 }
 
 impl Bench {
-    /// `probes` and `removals` for each query; uses are not spent, so that the pool stays as it is.
+    /// Makes a policy with `probes` and `removals` per query. Uses are not spent, so the pool stays
+    /// as it is.
     fn new(fleet: usize, settings: PrequalSettings) -> Self {
         let config = settings.validate().expect("valid settings");
         let mut ids = ReplicaIds::new();
@@ -53,7 +54,7 @@ impl Bench {
         bench
     }
 
-    /// Idle probes until the pool is full.
+    /// Sends idle probes until the pool is full.
     fn fill(&mut self) {
         for _ in 0..64 {
             self.now += Duration::from_millis(5);
@@ -105,7 +106,7 @@ fn still() -> PrequalSettings {
     }
 }
 
-/// Times `chunk` again and again, and not what it takes to prepare each.
+/// Times `chunk` repeatedly, without the time to prepare each.
 fn time_chunks(
     iterations: u64,
     per_chunk: u64,
@@ -124,7 +125,7 @@ fn time_chunks(
     spent.mul_f64(iterations as f64 / (chunks * per_chunk) as f64)
 }
 
-/// The choice among 16, its charge, and the end of the query.
+/// The choice among 16, its charge, and the query's end.
 fn pick(c: &mut Criterion) {
     const CHUNK: u64 = 512;
     let mut group = c.benchmark_group("pick_and_done");
@@ -177,11 +178,11 @@ fn whole_query(c: &mut Criterion) {
     }
 }
 
-/// Reports in a chunk.
+/// Reports per chunk.
 const REPORTS: u64 = 32;
 
-/// Probes that are due, drawn and sent: exactly as many as a chunk answers, and none other is left
-/// out.
+/// Draws and sends the probes that are due: exactly as many as a chunk answers, so that none is
+/// left over.
 fn send(bench: &mut Bench) -> Vec<Probe> {
     let mut probes = Vec::with_capacity(64);
     while (probes.len() as u64) < REPORTS {
@@ -200,7 +201,7 @@ fn send(bench: &mut Bench) -> Vec<Probe> {
     probes
 }
 
-/// A report that comes in, into a full pool.
+/// A report that arrives at a full pool.
 fn report(c: &mut Criterion) {
     let mut group = c.benchmark_group("report");
     for fleet in FLEETS.into_iter().filter(|&fleet| fleet >= 100) {
@@ -221,7 +222,7 @@ fn report(c: &mut Criterion) {
     }
 }
 
-/// A replica leaves and another joins.
+/// A replica is removed and another one added.
 fn removal(c: &mut Criterion) {
     let mut group = c.benchmark_group("remove_and_add_replica");
     for fleet in FLEETS {

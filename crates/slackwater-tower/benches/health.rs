@@ -1,8 +1,9 @@
-//! What health around a policy costs: a query beside the same policy alone, and the settling of a
-//! fleet, ten times a second.
+//! Costs of the health layer around a policy: a query, compared with the same policy alone, and the
+//! periodic evaluation of a fleet, ten times a second.
 //!
-//! `cargo bench -p slackwater-tower --bench health`. On a shared machine count instructions:
-//! `valgrind --tool=callgrind` of what it builds, with `--profile-time`, for one of the names.
+//! `cargo bench -p slackwater-tower --bench health`. On a shared machine count instructions
+//! instead: run the built binary under `valgrind --tool=callgrind` with `--profile-time` for one of
+//! the names.
 
 #![expect(
     clippy::expect_used,
@@ -20,7 +21,7 @@ use slackwater_core::{Instant, NoDraw, ReplicaIds, SplitMix64};
 
 const POLICIES: [&str; 3] = ["round_robin", "least_loaded", "prequal"];
 const FLEETS: [usize; 2] = [20, 1_000];
-/// More than from one settling to the next.
+/// More than the interval between two evaluations.
 const TICK: Duration = Duration::from_millis(101);
 
 struct Bench {
@@ -30,7 +31,8 @@ struct Bench {
 }
 
 impl Bench {
-    /// Every replica has answered some queries; one in ten does so well, or all do.
+    /// Every replica has answered some queries. Either all succeeded, or in a disaster only those
+    /// of one replica in ten.
     fn new(policy: &str, fleet: usize, settings: HealthSettings, is_disaster: bool) -> Self {
         let entry = policy_named(policy).expect("a policy");
         let config = settings.validate().expect("in range");
@@ -68,7 +70,7 @@ impl Bench {
     }
 }
 
-/// Choosing and the end of a query, all replicas sound; no time passes, so nothing is settled.
+/// A pick and the end of a query, with healthy replicas. No time passes, so there is no evaluation.
 fn query(c: &mut Criterion) {
     let mut group = c.benchmark_group("query");
     for policy in POLICIES {
@@ -84,7 +86,7 @@ fn query(c: &mut Criterion) {
     }
 }
 
-/// Settling where each replica stands, all of them sound.
+/// One evaluation of all replicas, which are healthy.
 fn tick(c: &mut Criterion) {
     let mut group = c.benchmark_group("tick");
     for fleet in FLEETS {
@@ -100,7 +102,7 @@ fn tick(c: &mut Criterion) {
     }
 }
 
-/// A hundred queries and one settling while nine in ten fail all.
+/// A hundred queries and one evaluation, while nine in ten replicas fail all queries.
 fn disaster(c: &mut Criterion) {
     let mut group = c.benchmark_group("disaster");
     for fleet in FLEETS {

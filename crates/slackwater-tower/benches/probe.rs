@@ -1,11 +1,11 @@
-//! What balancing costs beyond the policy: a pick with its completion, and a probe end to end on
+//! Costs of balancing beyond the policy: a pick with its completion, and a probe end to end on
 //! loopback.
 //!
-//! `cargo bench -p slackwater-tower --bench probe`. Everything is CPU time, as the kernel accounts
-//! it to each thread, so a busy machine disturbs less: criterion measures the thread's clock, and
-//! for probes this prints nanoseconds for each, of the client's thread and of the client's and the
-//! replicas' together. On loopback the sender also pays for the delivery into the receiver's
-//! socket, and for waking it; across machines that is the receiver's.
+//! `cargo bench -p slackwater-tower --bench probe`. All figures are CPU time as the kernel accounts
+//! it to each thread, so a busy machine disturbs less. Criterion measures the thread's clock. For
+//! probes this prints nanoseconds per probe, of the client's thread and of client and replicas
+//! together. On loopback the sender also pays for delivery into the receiver's socket and for
+//! waking it; across machines the receiver does.
 
 use core::hint::black_box;
 use core::net::{Ipv4Addr, SocketAddr};
@@ -35,7 +35,7 @@ use tower_layer::Layer;
 
 /// Replicas in the probed fleet.
 const REPLICAS: usize = 128;
-/// Batches of picks measured for each figure.
+/// Batches of picks per figure.
 const BATCHES: u32 = 3_000;
 
 fn settings(probe_rate: u32) -> PrequalConfig {
@@ -47,7 +47,7 @@ fn settings(probe_rate: u32) -> PrequalConfig {
     settings.validate().unwrap_or_default()
 }
 
-/// Answers every probe at once: what is left is the hand-over, there and back.
+/// Answers every probe at once: what remains is the cost of handing probes and answers over.
 #[derive(Debug, Default)]
 struct AtOnce(OnceLock<Reports>);
 
@@ -86,8 +86,8 @@ fn fleet(policy: Box<dyn Policy>, prober: impl Prober, replicas: u16) -> Balance
     balancer
 }
 
-/// The policy alone, as a driver would call it, and the balancer around the same policy: the
-/// difference is the price.
+/// The policy alone, as a driver would call it, and the balancer around the same policy. The
+/// difference is the balancer's cost.
 fn picks(c: &mut Criterion) {
     let mut group = c.benchmark_group("pick_and_finish");
     group.bench_function("policy_alone/random", |b| {
@@ -138,7 +138,7 @@ fn picks(c: &mut Criterion) {
     group.finish();
 }
 
-/// CPU time that the calling thread has used.
+/// CPU time used by the calling thread.
 fn thread_cpu() -> Duration {
     let used = clock_gettime(ClockId::ThreadCPUTime);
     let seconds = u64::try_from(used.tv_sec).unwrap_or(0);
@@ -151,7 +151,7 @@ enum Carrier {
     Http,
 }
 
-/// A thread with replicas on it, which says what CPU time it used between two calls.
+/// A thread with replicas, which reports the CPU time that it used between two calls.
 struct Replicas {
     addrs: Vec<SocketAddr>,
     ask: tokio::sync::mpsc::UnboundedSender<oneshot::Sender<Duration>>,
@@ -241,17 +241,17 @@ fn balancer_for(
     Ok(balancer)
 }
 
-/// What the client's thread does while its probes are out.
+/// What the client's thread does while its probes are outstanding.
 #[derive(Clone, Copy, Debug)]
 enum Meanwhile {
-    /// It sleeps, so that each reply, or few, wake it: a client with little to do.
+    /// It sleeps, so one or a few replies wake it: a client with little to do.
     Sleeps,
-    /// It works, and looks at its sockets every 20 µs or so: a proxy under load, where replies find
-    /// it awake.
+    /// It works, and reads its sockets about every 20 µs: a proxy under load, which is awake when
+    /// replies arrive.
     Works,
 }
 
-/// What `batches` of picks cost, one batch each millisecond or half of one.
+/// Runs `batches` of picks, one batch per millisecond or half millisecond.
 async fn run(balancer: &Balancer, batches: u32, picks_at_once: u32, meanwhile: Meanwhile) {
     for _ in 0..batches {
         for _ in 0..picks_at_once {
@@ -271,7 +271,7 @@ async fn run(balancer: &Balancer, batches: u32, picks_at_once: u32, meanwhile: M
     }
 }
 
-/// Measures batches of picks with 3 probes each, and takes off what the same picks cost without
+/// Measures batches of picks with 3 probes each, and subtracts the cost of the same picks without
 /// probes. The larger the batch, the more probes share a wake-up of the prober's task; a busy proxy
 /// sees batches.
 async fn measure(
@@ -284,7 +284,7 @@ async fn measure(
     let replicas = start_replicas(carrier, key.clone())?;
     let without = balancer_for(carrier, key.clone(), 0, &[])?;
     let with = balancer_for(carrier, key, 3, &replicas.addrs)?;
-    // Connections are made, buffers have grown.
+    // Warm-up: connections are opened, and buffers grow.
     run(&with, BATCHES / 10, picks_at_once, meanwhile).await;
 
     let start = thread_cpu();
@@ -350,7 +350,7 @@ fn probes(_: &mut Criterion) {
             Works,
         ),
     ];
-    // As criterion does: the first argument that is no option filters by name.
+    // As in criterion, the first argument that is not an option filters by name.
     let filter = std::env::args().skip(1).find(|arg| !arg.starts_with('-'));
     let wanted = |name: &str| filter.as_ref().is_none_or(|filter| name.contains(filter));
     for (name, carrier, key, picks_at_once, meanwhile) in cases {

@@ -1,8 +1,8 @@
 //! Real time as the core's instants.
 //!
-//! The core takes `now` as an argument; here is where a driver reads it. The clock is tokio's, so
-//! that a test with paused time sees its own time; without tokio's `test-util` feature that is the
-//! monotonic clock of the operating system and nothing more.
+//! The core takes `now` as an argument; drivers read it here. The clock is tokio's, so a test with
+//! paused time sees its own time. Without tokio's `test-util` feature it is just the monotonic
+//! clock of the operating system.
 
 use slackwater_core::Instant;
 
@@ -21,8 +21,7 @@ impl Clock {
         }
     }
 
-    /// The present instant, in nanoseconds since this clock's epoch; never earlier than an earlier
-    /// answer.
+    /// The current time, in nanoseconds since this clock's epoch. It never goes back.
     pub fn now(&self) -> Instant {
         let since_epoch = tokio::time::Instant::now().saturating_duration_since(self.epoch);
         // 64 bits suffice for 584 years, and are cheaper here than `Duration::as_nanos`'s 128.

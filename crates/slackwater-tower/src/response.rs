@@ -1,10 +1,10 @@
-//! What an HTTP response says of its query, for both sides: whether it failed, and where it ends.
+//! The outcome of a query according to its HTTP response, for both sides, and where the body ends.
 //!
 //! A status of 500 or more is a failure, and so is a gRPC status that blames the server; a gRPC
-//! response has status 200 whatever became of it. Who sent a bad request is answered just as well
-//! as anybody: 4xx and its gRPC counterparts are successes.
+//! response always has status 200. An answer to a bad request is a good answer: 4xx and its gRPC
+//! counterparts are successes.
 //!
-//! A body need not be polled to its end: servers stop at the announced length.
+//! A body may not be polled to its end: servers stop at the announced length.
 
 use bytes::Buf;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
@@ -12,12 +12,12 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use http_body::{Body, Frame};
 use slackwater_core::policy::Outcome;
 
-/// Where gRPC says how a call ended: in the trailers, or in a head without a body.
+/// The field in which gRPC reports how a call ended: in the trailers, or in a head without a body.
 const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 const GRPC_RETRY_PUSHBACK_MS: HeaderName = HeaderName::from_static("grpc-retry-pushback-ms");
 
 /// Whether these are the fields of a gRPC call or of an answer to one, by their `content-type`.
-/// gRPC-Web is another protocol.
+/// gRPC-Web does not count: it is another protocol.
 pub fn is_grpc(headers: &HeaderMap) -> bool {
     const GRPC: &[u8] = b"application/grpc";
     let said = headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes);
@@ -53,7 +53,8 @@ impl GrpcStatus {
         "UNAUTHENTICATED",
     ];
 
-    /// What these headers or trailers say; `None`: nothing, or no number of one or two digits.
+    /// The status in these headers or trailers. `None` if there is none, or if it is not a number
+    /// of one or two digits.
     pub fn of(fields: &HeaderMap) -> Option<Self> {
         let digit = |byte: u8| byte.is_ascii_digit().then(|| byte - b'0');
         match *fields.get(GRPC_STATUS)?.as_bytes() {
@@ -68,17 +69,17 @@ impl GrpcStatus {
         self.0
     }
 
-    /// What gRPC calls it; `None` of a number that means nothing.
+    /// The name of the status in gRPC; `None` if the number has no meaning.
     pub fn name(self) -> Option<&'static str> {
         Self::NAMES.get(usize::from(self.0)).copied()
     }
 
-    /// The call came through.
+    /// Whether the call succeeded.
     pub const fn is_ok(self) -> bool {
         self.0 == 0
     }
 
-    /// Whether it says that the server failed: `UNKNOWN` (2), `DEADLINE_EXCEEDED` (4),
+    /// Whether the status blames the server: `UNKNOWN` (2), `DEADLINE_EXCEEDED` (4),
     /// `RESOURCE_EXHAUSTED` (8), `UNIMPLEMENTED` (12), `INTERNAL` (13), `UNAVAILABLE` (14) or
     /// `DATA_LOSS` (15). All others, such as `CANCELLED`, `NOT_FOUND` or `PERMISSION_DENIED`, are
     /// about the caller.
@@ -93,15 +94,15 @@ pub fn grpc_failed(headers: &HeaderMap) -> bool {
     GrpcStatus::of(headers).is_some_and(GrpcStatus::blames_server)
 }
 
-/// The bytes of a body that are still to come, where that is known.
+/// The number of bytes of a body that are still to come, if known.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BytesLeft(Option<u64>);
 
 impl BytesLeft {
-    /// Nobody knows.
+    /// The length is not known.
     pub(crate) const UNKNOWN: Self = Self(None);
 
-    /// What the response's head, its body and the method of its request tell.
+    /// Derives the length from the response's head, its body and the method of its request.
     pub(crate) fn of_response(
         status: StatusCode,
         headers: &HeaderMap,
@@ -118,7 +119,7 @@ impl BytesLeft {
         Self(exact.or_else(|| headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()))
     }
 
-    /// A frame has come.
+    /// Counts a frame that has arrived.
     pub(crate) fn take<D: Buf>(&mut self, frame: &Frame<D>) {
         if let (Some(left), Some(data)) = (self.0.as_mut(), frame.data_ref()) {
             let bytes = u64::try_from(data.remaining()).unwrap_or(u64::MAX);
@@ -126,25 +127,25 @@ impl BytesLeft {
         }
     }
 
-    /// Nothing more is to come.
+    /// Whether nothing more is to come.
     pub(crate) const fn is_none(self) -> bool {
         matches!(self.0, Some(0))
     }
 }
 
-/// What a response's head or its trailers say.
+/// The result of a query, according to a response's head or its trailers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Said {
-    /// Of the query.
+    /// Outcome of the query.
     pub outcome: Outcome,
-    /// Of a gRPC call, where these fields say how it ended.
+    /// Status of a gRPC call, if these fields contain it.
     pub grpc_status: Option<GrpcStatus>,
 }
 
-/// What a response's head says of its query: a push-back, a failure, or else a success. A refusal
-/// for the time being is status 429 or 503 with `retry-after`, or gRPC's counterpart. A 503 without
-/// it may be anything, and is a failure; a 429 without it blames the caller. `[E1]`
+/// Reads the outcome of a query from a response's head: pushback, failure or success. A pushback is
+/// status 429 or 503 with `retry-after`, or gRPC's counterpart. A 503 without it may have any
+/// cause, and is a failure; a 429 without it blames the caller. `[E1]`
 pub fn read_head(status: StatusCode, headers: &HeaderMap) -> Said {
     let mut said = read_trailers(headers, Outcome::Success);
     if said.outcome == Outcome::Success && status.is_server_error() {
@@ -160,9 +161,9 @@ pub fn read_head(status: StatusCode, headers: &HeaderMap) -> Said {
     said
 }
 
-/// What a response's trailers say of its query, which `by_head` was as far as the head tells.
-/// `RESOURCE_EXHAUSTED` (8), `UNAVAILABLE` (14) or `DEADLINE_EXCEEDED` (4) with
-/// `grpc-retry-pushback-ms`, whatever that says, is a push-back.
+/// Reads the outcome of a query from a response's trailers; `by_head` is the outcome according to
+/// the head. `RESOURCE_EXHAUSTED` (8), `UNAVAILABLE` (14) or `DEADLINE_EXCEEDED` (4) with
+/// `grpc-retry-pushback-ms`, whatever its value, is a pushback.
 pub fn read_trailers(trailers: &HeaderMap, by_head: Outcome) -> Said {
     let grpc_status = GrpcStatus::of(trailers);
     let outcome = match grpc_status {
@@ -182,12 +183,12 @@ pub fn read_trailers(trailers: &HeaderMap, by_head: Outcome) -> Said {
     }
 }
 
-/// [`read_head`], of the query alone.
+/// As [`read_head`], but returns only the query's outcome.
 pub fn head_outcome(status: StatusCode, headers: &HeaderMap) -> Outcome {
     read_head(status, headers).outcome
 }
 
-/// [`read_trailers`], of the query alone.
+/// As [`read_trailers`], but returns only the query's outcome.
 pub fn trailers_outcome(trailers: &HeaderMap, by_head: Outcome) -> Outcome {
     read_trailers(trailers, by_head).outcome
 }
@@ -234,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn who_says_when_to_come_again_pushes_back_and_does_not_fail() {
+    fn retry_after_is_pushback_and_no_failure() {
         let later = (RETRY_AFTER, HeaderValue::from_static("1"));
         let plain = HeaderMap::new();
         let told = HeaderMap::from_iter([later]);

@@ -1,8 +1,8 @@
-//! A response body with something beside it that has to know how the body ends: a query in flight,
-//! a permit, a lease.
+//! A response body together with a value that depends on how the body ends: a query in flight, a
+//! permit, a lease.
 //!
-//! Servers stop polling a body in many ways: at its end, at the announced length, when
-//! `is_end_stream` says so, at an error, when the client has left. A [`Watch`] sees every frame,
+//! Servers stop polling a body for many reasons: at its end, at the announced length, when
+//! `is_end_stream` is true, at an error, when the client has left. A [`Watch`] sees every frame,
 //! and is dropped with the body.
 
 use bytes::Buf;
@@ -12,19 +12,19 @@ use core::task::{Context, Poll};
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 
-/// What stands beside a body.
+/// An observer of a body.
 pub trait Watch {
     /// Polls the body.
     fn poll<T>(&mut self, poll: impl FnOnce() -> T) -> T {
         poll()
     }
 
-    /// The body's end (`None`), or its next frame; `is_last`: nothing follows.
+    /// Called with the body's next frame, or `None` at its end. `is_last`: nothing follows.
     fn polled<D: Buf, E>(&mut self, frame: Option<&Result<Frame<D>, E>>, is_last: bool);
 }
 
 pin_project! {
-    /// A body `B` that `W` watches; or an empty one.
+    /// A body `B` that `W` watches, or an empty body.
     pub struct WatchedBody<B, W> {
         #[pin]
         inner: Option<B>,

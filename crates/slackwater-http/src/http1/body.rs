@@ -1,16 +1,16 @@
-//! Bodies as they come in: by length, by chunks, or to the end of the connection.
+//! Bodies as they are received: by length, in chunks, or to the end of the connection.
 
 use super::chunked::Chunked;
 use super::{BadMessage, HeadLimits};
 use bytes::Bytes;
 use http::HeaderMap;
 
-/// How long a body is. RFC 9112 §6
+/// The length of a body. RFC 9112 §6
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyLength {
-    /// So many octets, perhaps none.
+    /// This many octets, perhaps none.
     Known(u64),
-    /// In chunks, the last of which is empty.
+    /// Chunks, the last of which is empty.
     Chunked,
     /// Everything until the connection ends; responses only.
     UntilClose,
@@ -21,18 +21,18 @@ pub enum BodyLength {
 pub enum Decoded {
     /// More octets are needed.
     Starved,
-    /// Octets of it, at least one; of chunks without what frames them.
+    /// Octets of the body, at least one; of chunks, only the data.
     Data(Bytes),
-    /// The fields behind the last chunk. [`Self::End`] follows.
+    /// The fields after the last chunk. [`Self::End`] follows.
     Trailers(HeaderMap),
     /// The body is complete.
     End,
 }
 
-/// Finds a body in the octets that follow a head.
+/// Decodes a body from the octets that follow a head.
 #[derive(Debug)]
 pub enum BodyDecoder {
-    /// So many octets to come.
+    /// The number of octets still to come.
     Known(u64),
     /// Chunks, and how far they have been read.
     Chunked(Box<Chunked>),
@@ -41,7 +41,7 @@ pub enum BodyDecoder {
 }
 
 impl BodyDecoder {
-    /// `limits` hold for the trailers.
+    /// Creates a decoder. `limits` apply to the trailers.
     pub fn new(length: BodyLength, limits: HeadLimits) -> Self {
         match length {
             BodyLength::Known(length) => Self::Known(length),
@@ -50,7 +50,7 @@ impl BodyDecoder {
         }
     }
 
-    /// Nothing of the body is to come.
+    /// Whether nothing more of the body is to come.
     pub fn is_done(&self) -> bool {
         match self {
             Self::Known(left) => *left == 0,
@@ -59,7 +59,7 @@ impl BodyDecoder {
         }
     }
 
-    /// Octets that are still to come, if that is known.
+    /// The number of octets still to come, if known.
     pub fn left(&self) -> Option<u64> {
         match self {
             Self::Known(left) => Some(*left),
@@ -68,7 +68,7 @@ impl BodyDecoder {
         }
     }
 
-    /// Takes the next piece out of `unread`; nothing is copied.
+    /// Takes the next piece out of `unread`. Nothing is copied.
     pub fn decode(&mut self, unread: &mut Bytes) -> Result<Decoded, BadMessage> {
         match self {
             Self::Known(0) => Ok(Decoded::End),
@@ -84,7 +84,7 @@ impl BodyDecoder {
         }
     }
 
-    /// The connection ended; whether the body is complete by that.
+    /// Whether the body is complete if the connection ends now.
     pub fn may_end(&self) -> bool {
         matches!(self, Self::UntilClose) || self.is_done()
     }

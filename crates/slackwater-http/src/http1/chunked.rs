@@ -1,8 +1,8 @@
 //! The chunked coding. RFC 9112 §7.1
 //!
-//! A size is hexadecimal digits, at most sixteen, and then a semicolon or CR LF: no sign, no
-//! prefix, no space. Extensions are read over, within bounds; trailers are a head without a start
-//! line.
+//! A chunk size is at most sixteen hexadecimal digits, followed by a semicolon or CR LF: no sign,
+//! no prefix, no space. Extensions are skipped, within bounds. Trailers are parsed like a head
+//! without a start line.
 
 use super::{BadMessage, Decoded, HeadLimits, fields};
 use bytes::{Buf, Bytes, BytesMut};
@@ -10,10 +10,10 @@ use http::HeaderMap;
 
 const SIZE_DIGITS_MAX: u32 = 16;
 
-/// Octets of extensions in a whole body, at most: nobody is known to need any.
+/// The most octets of extensions in a whole body. No client is known to need any.
 const EXTENSIONS_MAX: usize = 4 << 10;
 
-/// Finds chunks, however the octets are cut.
+/// Decodes chunks, wherever the octets are split.
 #[derive(Debug)]
 pub struct Chunked {
     state: State,
@@ -31,7 +31,7 @@ enum State {
     Extension {
         size: u64,
     },
-    /// After the CR of a size's line.
+    /// After the CR of a size line.
     SizeLineFeed {
         size: u64,
     },
@@ -48,7 +48,7 @@ enum State {
 const SIZE: State = State::Size { size: 0, digits: 0 };
 
 impl Chunked {
-    /// `limits` hold for the trailers.
+    /// `limits` apply to the trailers.
     pub(super) fn new(limits: HeadLimits) -> Self {
         Self {
             state: SIZE,
@@ -93,7 +93,7 @@ impl Chunked {
         }
     }
 
-    /// One octet between the data of two chunks.
+    /// Handles one octet between the data of two chunks.
     fn step(&mut self, byte: u8) -> Result<State, BadMessage> {
         Ok(match (self.state, byte) {
             (State::Size { size, digits }, _) if byte.is_ascii_hexdigit() => {
@@ -136,11 +136,11 @@ impl Chunked {
         })
     }
 
-    /// The trailers, once their empty line is there. They are collected, because they are rare and
-    /// may be cut anywhere.
+    /// Returns the trailers once their empty line has arrived. They are buffered, because they are
+    /// rare and may be split anywhere.
     fn take_trailers(&mut self, unread: &mut Bytes) -> Result<Option<HeaderMap>, BadMessage> {
         let before = self.trailers.len();
-        // One octet more than allowed is enough to know.
+        // One octet more than allowed is enough to detect the excess.
         let room = (self.limits.bytes_max + 1).saturating_sub(before);
         let looked_at = &unread[..room.min(unread.len())];
         self.trailers.extend_from_slice(looked_at);
@@ -178,7 +178,7 @@ fn parse_trailers(bytes: &Bytes, limits: HeadLimits) -> Result<HeaderMap, BadMes
     let mut room = vec![httparse::EMPTY_HEADER; limits.fields_max];
     match httparse::parse_headers(bytes, &mut room).map_err(fields::reason)? {
         httparse::Status::Complete((_, found)) => {
-            // What frames the message was decided by its head.
+            // The head has already decided the framing of the message.
             let found: Vec<_> = (found.iter().copied())
                 .filter(|field| !is_of_the_head(field.name))
                 .collect();
@@ -189,8 +189,9 @@ fn parse_trailers(bytes: &Bytes, limits: HeadLimits) -> Result<HeaderMap, BadMes
     }
 }
 
-/// Fields that frame, route or authenticate a message, and so come too late in a trailer: they are
-/// left out, so that nobody who merges trailers into the head is misled. RFC 9110 §6.5.1
+/// Whether a field frames, routes or authenticates a message, and so comes too late in a trailer.
+/// Such fields are left out, so that they cannot mislead a recipient that merges trailers into the
+/// head. RFC 9110 §6.5.1
 pub fn is_of_the_head(name: &str) -> bool {
     [
         "content-length",
@@ -228,10 +229,10 @@ mod tests {
         fields_max: 3,
     };
 
-    /// Body, trailers and what is left over; `None` if more is needed.
+    /// Body, trailers and the remaining octets; `None` if more is needed.
     type Whole = Option<(Vec<u8>, HeaderMap, Vec<u8>)>;
 
-    /// Decodes pieces as they come.
+    /// Decodes the pieces in turn.
     fn decode(pieces: &[&[u8]]) -> Result<Whole, BadMessage> {
         let mut chunked = Chunked::new(LIMITS);
         let (mut body, mut trailers, mut rest) = (Vec::new(), HeaderMap::new(), Vec::new());
@@ -327,7 +328,7 @@ mod tests {
             cuts.extend([0, wire.len()]);
             cuts.sort_unstable();
             let pieces: Vec<&[u8]> = cuts.windows(2).map(|cut| &wire[cut[0]..cut[1]]).collect();
-            // The first mistake that is seen may be another one.
+            // The first error that is found may be a different one.
             prop_assert_eq!(whole.ok(), decode(&pieces).ok());
         }
 

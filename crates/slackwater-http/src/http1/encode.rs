@@ -1,49 +1,50 @@
 //! Heads, chunks and trailers to send.
 //!
-//! How a body is framed is written here and nowhere else: `Content-Length` and `Transfer-Encoding`
-//! in a header map are left out, so that a head can never say anything else than what is sent.
+//! Framing is written here and nowhere else: `Content-Length` and `Transfer-Encoding` in a header
+//! map are left out. So a head always agrees with what is sent.
 
 use bytes::{BufMut, BytesMut};
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Request, StatusCode, Uri, Version};
 
-/// What ends a chunked body without trailers.
+/// The end of a chunked body without trailers.
 pub const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
 
-/// What a client that waits for it wants to hear before it sends a body. RFC 9110 §10.1.1
+/// The response that a client with `Expect: 100-continue` awaits before it sends the body. RFC 9110
+/// §10.1.1
 pub const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
-/// How a body is sent, as far as its head says so.
+/// How a body is sent, as far as its head announces it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Framing {
-    /// There is no body, and no word about it.
+    /// No body, and no field about it.
     Absent,
-    /// There is no body; a `Content-Length` of the header map tells what it would have been. HEAD
-    /// and 304
+    /// No body; a `Content-Length` in the header map gives the length that it would have. HEAD and
+    /// 304
     Described,
-    /// So many octets.
+    /// This many octets.
     Known(u64),
-    /// In chunks: [`encode_chunk_start`] begins each, [`LAST_CHUNK`] or [`encode_trailers`] ends
-    /// them.
+    /// Chunks: each starts with [`encode_chunk_start`], and [`LAST_CHUNK`] or [`encode_trailers`]
+    /// ends them.
     Chunked,
-    /// All until the connection ends.
+    /// Everything until the connection ends.
     UntilClose,
 }
 
-/// What a response's head says beside its fields.
+/// Parts of a response's head beside its fields.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ResponseExtras<'a> {
-    /// `close` or `keep-alive`, if it is to be said.
+    /// `close` or `keep-alive`, if it must be sent.
     pub connection: Option<&'static str>,
     /// The protocol to which the connection changes.
     pub upgrade: Option<&'a HeaderValue>,
-    /// For responses that have no date of their own.
+    /// A date, for responses that have none.
     pub date: Option<&'a [u8]>,
-    /// A field that is written already, its end included.
+    /// An encoded field, with its line end.
     pub line: Option<&'a [u8]>,
 }
 
-/// A request's head. `upgrade` asks for another protocol.
+/// Writes a request's head. `upgrade` asks for another protocol.
 pub fn encode_request<B>(
     out: &mut BytesMut,
     request: &Request<B>,
@@ -65,7 +66,8 @@ pub fn encode_request<B>(
     out.put_slice(b"\r\n");
 }
 
-/// A path and a query; of CONNECT a host and a port, which nothing else has alone. RFC 9112 §3.2.3
+/// Returns path and query, or host and port for CONNECT; only CONNECT has these alone. RFC 9112
+/// §3.2.3
 fn target(uri: &Uri) -> &str {
     match (uri.path_and_query(), uri.authority()) {
         (Some(target), _) => target.as_str(),
@@ -74,12 +76,13 @@ fn target(uri: &Uri) -> &str {
     }
 }
 
-/// A client says how long the body of such a request is, also when there is none. RFC 9110 §8.6
+/// Whether a request with this method must announce its body's length, even if there is none. RFC
+/// 9110 §8.6
 fn expects_a_body(method: &Method) -> bool {
     *method == Method::POST || *method == Method::PUT || *method == Method::PATCH
 }
 
-/// A response's head, final or not.
+/// Writes a response's head, final or not.
 pub fn encode_response(
     out: &mut BytesMut,
     version: Version,
@@ -118,7 +121,7 @@ pub fn encode_response(
     out.put_slice(b"\r\n");
 }
 
-/// The size of a chunk, before its data; CR LF follows the data.
+/// Writes the size of a chunk, before its data. CR LF follows the data.
 pub fn encode_chunk_start(out: &mut BytesMut, data_len: usize) {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let mut line = [0; 2 * size_of::<usize>()];
@@ -136,7 +139,7 @@ pub fn encode_chunk_start(out: &mut BytesMut, data_len: usize) {
     out.put_slice(b"\r\n");
 }
 
-/// What ends a chunked body that has trailers.
+/// Writes the end of a chunked body that has trailers.
 pub fn encode_trailers(out: &mut BytesMut, trailers: &HeaderMap) {
     out.put_slice(b"0\r\n");
     fields(out, trailers, Framing::Absent);
@@ -207,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_says_how_it_is_framed_and_nothing_else() {
+    fn a_request_head_has_exactly_one_framing() {
         let head = "/a?b HTTP/1.1\r\nhost: x\r\n";
         for (method, framing, says) in [
             (Method::GET, Framing::Absent, ""),
@@ -233,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn an_upgrade_is_asked_for_on_this_connection() {
+    fn an_upgrade_names_the_connection_field() {
         let request = Request::get("/").body(()).expect("valid");
         let protocol = HeaderValue::from_static("websocket");
         let wrote = text(|out| encode_request(out, &request, Framing::Absent, Some(&protocol)));
@@ -244,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_response_says_how_it_is_framed_and_what_becomes_of_the_connection() {
+    fn a_response_head_has_framing_and_connection_fields() {
         let mut headers = HeaderMap::new();
         headers.insert("content-length", HeaderValue::from_static("99"));
         headers.append("a", HeaderValue::from_static("1"));

@@ -1,9 +1,9 @@
-//! Fields of a head, and what the codec itself must know of them.
+//! Fields of a head, and those that the codec itself needs.
 //!
-//! Values are slices of the head's own buffer, which lives as long as the last of them. The fields
-//! that decide how long a message is are read here in the strictest way that RFC 9112 §6 allows: a
-//! repeated `Content-Length` is refused even if both say the same, because what one recipient joins
-//! another takes the first of.
+//! Values are slices of the head's buffer, which lives as long as the last of them. The fields that
+//! decide a message's length are read in the strictest way that RFC 9112 §6 allows. A repeated
+//! `Content-Length` is refused even if both values are equal: where one recipient joins them,
+//! another takes the first.
 
 use super::{BadKind, BadMessage};
 use crate::content_length;
@@ -11,14 +11,14 @@ use bytes::Bytes;
 use core::mem::MaybeUninit;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 
-/// Fields for which room is made on the stack.
+/// The number of fields with space on the stack.
 const FIELDS_USUAL: usize = 128;
 
-/// Room for the fields that `httparse` finds.
+/// Space for the fields that `httparse` finds.
 #[derive(Debug)]
 pub(super) struct FieldRoom<'h> {
     usual: [MaybeUninit<httparse::Header<'h>>; FIELDS_USUAL],
-    /// Taken only where the limit allows more.
+    /// Used only if the limit allows more.
     many: Vec<MaybeUninit<httparse::Header<'h>>>,
 }
 
@@ -32,7 +32,7 @@ impl Default for FieldRoom<'_> {
 }
 
 impl<'h> FieldRoom<'h> {
-    /// As much of it as there may be fields.
+    /// Returns space for `fields_max` fields.
     pub(super) fn lend(&mut self, fields_max: usize) -> &mut [MaybeUninit<httparse::Header<'h>>] {
         if let Some(usual) = self.usual.get_mut(..fields_max) {
             return usual;
@@ -42,7 +42,7 @@ impl<'h> FieldRoom<'h> {
     }
 }
 
-/// What fields say about the message itself.
+/// The result of the fields that concern the message itself.
 #[derive(Clone, Copy, Debug, Default)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -62,7 +62,7 @@ pub(super) struct Framing {
     pub(super) expects_continue: bool,
 }
 
-/// Puts fields that `httparse` found in `head` into `headers`.
+/// Moves the fields that `httparse` found in `head` into `headers`.
 pub(super) fn take(
     head: &Bytes,
     found: &[httparse::Header<'_>],
@@ -110,7 +110,7 @@ impl Framing {
             return Err(BadMessage::malformed("transfer-encoding is empty"));
         }
         for coding in codings {
-            // Chunks frame the message, so they are the last that is done to it, and done once. RFC
+            // Chunked must be the last coding, and applied once, because it frames the message. RFC
             // 9112 §6.3
             if self.chunked {
                 return Err(BadMessage::malformed("chunked is not the last coding"));
@@ -121,7 +121,7 @@ impl Framing {
         Ok(())
     }
 
-    /// What can only be said when all fields were heard.
+    /// Checks that need all fields.
     fn check(self) -> Result<Self, BadMessage> {
         if self.other_coding && !self.chunked {
             return Err(BadMessage::malformed("chunked is not the last coding"));
@@ -157,7 +157,7 @@ pub(super) fn tokens(value: &[u8]) -> impl Iterator<Item = &[u8]> {
         .filter(|token| !token.is_empty())
 }
 
-/// `httparse`'s mistakes in our words.
+/// Maps `httparse`'s errors to ours.
 pub(super) const fn reason(error: httparse::Error) -> BadMessage {
     match error {
         httparse::Error::TooManyHeaders => BadMessage {

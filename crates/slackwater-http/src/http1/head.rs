@@ -1,38 +1,37 @@
-//! Where a head ends, and which octets no head has.
+//! The end of a head, and octets that no head may contain.
 //!
-//! Lines end with CR LF and with nothing else. RFC 9112 §2.2 lets a recipient take a bare LF for a
-//! line's end; two recipients that differ in this see two different messages, so here it is
-//! refused.
+//! Lines end with CR LF only. RFC 9112 §2.2 lets a recipient accept a bare LF as a line end. Two
+//! recipients that differ in this see two different messages, so it is refused here.
 
 use super::{BadMessage, HeadLimits};
 use bytes::{Buf, Bytes};
 
 const END: &[u8] = b"\r\n\r\n";
 
-/// What there is of a request's head.
+/// The state of a request's head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SoFar {
-    /// All of it, so many octets.
+    /// It is complete, with this many octets.
     Whole(usize),
-    /// Not all of it.
+    /// It is not complete.
     Unfinished,
-    /// More than there may be, or what cannot become one.
+    /// It exceeds the limits, or cannot become a head.
     Bad(BadMessage),
 }
 
-/// Looks for a request's head in what has been read, again and again as more of it comes.
+/// Searches for a request's head in the octets read so far, again each time that more arrive.
 #[derive(Debug, Default)]
 pub struct HeadSearch {
-    /// Octets that were looked at before.
+    /// The number of octets that were searched before.
     searched: usize,
     has_skipped: bool,
 }
 
 impl HeadSearch {
-    /// What there is by now. An empty line before the head is taken out.
+    /// Returns the current state. An empty line before the head is removed.
     pub fn look(&mut self, unread: &mut Bytes, limits: HeadLimits) -> SoFar {
         if !self.has_skipped && unread.starts_with(b"\r\n") {
-            // A client may have sent it by mistake, once. RFC 9112 §2.2
+            // A client may have sent one by mistake. RFC 9112 §2.2
             self.has_skipped = true;
             self.searched = 0;
             unread.advance(2);
@@ -43,8 +42,9 @@ impl HeadSearch {
     }
 }
 
-/// Looks at what has been read of a head; the first `searched` octets were looked at before. Beyond
-/// `bytes_max` nothing is looked at, so that it does not matter how much has come at once.
+/// Examines the octets of a head read so far; the first `searched` ones were examined before.
+/// Octets beyond `bytes_max` are ignored, so the result does not depend on how many arrived at
+/// once.
 fn request_so_far(bytes: &[u8], searched: usize, limits: HeadLimits) -> SoFar {
     if let Some(end) = end_of_head(bytes, searched)
         && end <= limits.bytes_max
@@ -61,19 +61,19 @@ fn request_so_far(bytes: &[u8], searched: usize, limits: HeadLimits) -> SoFar {
     SoFar::Unfinished
 }
 
-/// How long the head at the start of `bytes` is, with its empty line; `None` if it is not complete.
-/// The first `searched` octets were looked at before.
+/// Returns the length of the head at the start of `bytes`, with its empty line; `None` if it is not
+/// complete. The first `searched` octets were examined before.
 pub fn end_of_head(bytes: &[u8], searched: usize) -> Option<usize> {
-    // The end may have been cut.
+    // The end may have been split.
     let from = searched.saturating_sub(END.len() - 1).min(bytes.len());
-    // Line by line: a search for the four octets costs more to set up than a usual head is long.
+    // Line by line: setting up a search for the four octets costs more than a usual head is long.
     memchr::memchr_iter(b'\n', &bytes[from..])
         .map(|at| from + at + 1)
         .find(|end| bytes[..*end].ends_with(END))
 }
 
-/// Whether `bytes`, which are not a whole head yet, can still become one: finds early what is not
-/// HTTP at all.
+/// Whether `bytes`, which are not a whole head yet, can still become one. This detects other
+/// protocols early.
 pub fn is_head_so_far(bytes: &[u8]) -> bool {
     let mut before = 0;
     bytes.iter().all(|byte| {
@@ -88,7 +88,8 @@ pub fn is_head_so_far(bytes: &[u8]) -> bool {
     })
 }
 
-/// What of `bytes` was not given to [`is_head_so_far`] yet, with the CR before it if there is one.
+/// Returns the part of `bytes` that was not given to [`is_head_so_far`] yet, with the CR before it
+/// if there is one.
 pub fn new_part(bytes: &[u8], searched: usize) -> &[u8] {
     let from = match searched.checked_sub(1) {
         Some(last) if bytes.get(last) == Some(&b'\r') => last,
@@ -97,7 +98,7 @@ pub fn new_part(bytes: &[u8], searched: usize) -> &[u8] {
     bytes.get(from..).unwrap_or_default()
 }
 
-/// A head begins with its first line, and its lines end as they must.
+/// Checks that a head begins with its first line, and that its lines end with CR LF.
 pub(super) fn check_lines(head: &[u8]) -> Result<(), BadMessage> {
     if head.starts_with(b"\r\n") {
         return Err(BadMessage::malformed(
@@ -115,7 +116,7 @@ pub(super) fn has_strict_lines(head: &[u8]) -> bool {
     let Some((first, rest)) = head.split_first() else {
         return true;
     };
-    // No branch, and octets as truth values: so the compiler looks at many pairs at once.
+    // There is no branch, and octets serve as truth values, so the compiler can vectorize this.
     let bare = (head.iter().zip(rest)).fold(0, |bare, (before, byte)| {
         bare | (u8::from(*byte == b'\n') & u8::from(*before != b'\r'))
     });

@@ -1,16 +1,15 @@
-//! HTTP/1.1 on the wire, without I/O: heads, how long bodies are, chunks. RFC 9112
+//! HTTP/1.1 on the wire, without I/O: heads, body lengths, chunks. RFC 9112
 //!
-//! Strict both ways, because whatever two parsers could read in two ways lets one request hide in
-//! another: what the grammar does not allow is refused, never repaired. Tokens are found by
-//! `httparse`; what it forgives is refused here. Nothing here depends on how the bytes were cut on
-//! their way.
+//! Parsing and writing are strict. If two parsers read a message in two ways, one request can hide
+//! in another. So what the grammar does not allow is refused, never repaired. `httparse` finds the
+//! tokens; what it tolerates is refused here. Results never depend on how the octets were split.
 //!
 //! | | file |
 //! |---|---|
-//! | where a head ends, and which octets it can't have | `head` |
-//! | fields, and what the codec itself must know of them | `fields` |
+//! | the end of a head, and octets that it may not contain | `head` |
+//! | fields, and those that the codec itself needs | `fields` |
 //! | requests, responses | `request`, `response` |
-//! | bodies by length, by chunks, to the end of the connection | `body`, `chunked` |
+//! | bodies by length, in chunks, to the end of the connection | `body`, `chunked` |
 //! | heads, chunks and trailers to send | `encode` |
 
 mod body;
@@ -33,37 +32,37 @@ pub use head::{HeadSearch, SoFar, end_of_head, is_head_so_far, new_part};
 pub use request::{RequestHead, parse_request};
 pub use response::{ResponseHead, parse_response};
 
-/// How much a head may be.
+/// Limits of a head's size.
 #[derive(Clone, Copy, Debug)]
 pub struct HeadLimits {
     /// Octets, from the first of the start line to the last of the empty line.
     pub bytes_max: usize,
-    /// Fields, each occurrence of a name counted.
+    /// The number of fields; each occurrence of a name counts.
     pub fields_max: usize,
 }
 
-/// What is wrong with a message.
+/// An error in a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
 pub struct BadMessage {
-    /// What is answered depends on it.
+    /// The kind, which decides the answer.
     pub kind: BadKind,
-    /// Lower-case, no trailing stop.
+    /// Text for people: lower-case, no trailing stop.
     pub reason: &'static str,
 }
 
-/// What kind of mistake it is, which decides what is answered.
+/// The kind of an error, which decides the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BadKind {
-    /// Not HTTP/1.1 as it is written.
+    /// The message violates the HTTP/1.1 grammar.
     Malformed,
-    /// A transfer coding other than chunked, below it.
+    /// It has a transfer coding other than chunked, below chunked.
     Coding,
-    /// Another major version.
+    /// It has another major version.
     Version,
-    /// The target alone is longer than a head may be.
+    /// Its target alone is longer than a head may be.
     TargetTooLong,
-    /// A head that is longer, or has more fields, than allowed.
+    /// Its head is longer, or has more fields, than allowed.
     HeadTooLarge,
 }
 
@@ -75,10 +74,10 @@ impl BadMessage {
         }
     }
 
-    /// An octet that no head has, or a line that ends as none does.
+    /// An octet that no head contains, or a wrong line end.
     const NOT_A_HEAD: Self = Self::malformed("this is not HTTP/1.1");
 
-    /// A head that is still not complete after as many octets as are allowed, which these are.
+    /// A head that is not complete after the allowed number of octets, which are `so_far`.
     fn unfinished(so_far: &[u8]) -> Self {
         if memchr::memchr(b'\n', so_far).is_none() && memchr::memchr(b' ', so_far).is_some() {
             return Self {

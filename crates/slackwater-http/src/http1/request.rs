@@ -7,34 +7,34 @@ use bytes::Bytes;
 use http::header::HeaderMap;
 use http::{Method, Uri, Version};
 
-/// The head of a request, and what follows from it for the connection.
+/// The head of a request, and its consequences for the connection.
 #[derive(Debug)]
 pub struct RequestHead {
-    /// As it was sent; methods are case-sensitive.
+    /// The method as it was sent; methods are case-sensitive.
     pub method: Method,
-    /// In any of the four forms that a target may have.
+    /// The target, in any of its four forms.
     pub target: Uri,
     /// HTTP/1.0 or HTTP/1.1.
     pub version: Version,
-    /// Every field, in the order in which they came.
+    /// Every field, in the order of arrival.
     pub headers: HeaderMap,
-    /// How long the body is that follows.
+    /// The length of the body that follows.
     pub body: BodyLength,
-    /// The connection stays open after it, as far as the client is concerned.
+    /// Whether the client keeps the connection open after the request.
     pub keep_alive: bool,
-    /// The client waits for 100 before it sends the body.
+    /// Whether the client waits for 100 before it sends the body.
     pub expects_continue: bool,
-    /// It asks for another protocol in `Upgrade`.
+    /// Whether the request asks for another protocol in `Upgrade`.
     pub upgrade: bool,
 }
 
-/// Reads a whole head. `headers` is empty; it may have room left over from another one.
+/// Parses a whole head. `headers` is empty; it may have capacity from an earlier head.
 pub fn parse_request(
     head: &Bytes,
     limits: HeadLimits,
     headers: HeaderMap,
 ) -> Result<RequestHead, BadMessage> {
-    // Had it come in parts, this would have been found before anything else that is wrong with it.
+    // If it had arrived in parts, this error would have been found before any other.
     parse(head, limits, headers).map_err(|bad| {
         if is_head_so_far(head) {
             bad
@@ -67,7 +67,7 @@ fn parse(
     let is_old = minor == 0;
     check(said, is_old)?;
     if method == Method::CONNECT && length(said) != BodyLength::Known(0) {
-        // What follows is the tunnel's. RFC 9112 §6.3 knows no body for it.
+        // The octets that follow belong to the tunnel: RFC 9112 §6.3 has no body for CONNECT.
         return Err(BadMessage::malformed("CONNECT has no body"));
     }
     Ok(RequestHead {
@@ -81,7 +81,7 @@ fn parse(
         headers,
         body: length(said),
         keep_alive: !said.close && (!is_old || said.keep_alive),
-        // An HTTP/1.0 client can't mean it. RFC 9110 §10.1.1
+        // An HTTP/1.0 client cannot mean it. RFC 9110 §10.1.1
         expects_continue: said.expects_continue && !is_old,
         upgrade: said.upgrade && !is_old,
     })
@@ -95,7 +95,7 @@ fn length(said: Framing) -> BodyLength {
 }
 
 fn check(said: Framing, is_old: bool) -> Result<(), BadMessage> {
-    // Whoever speaks HTTP/1.0 does not know chunks; if the field is there, somebody before us read
+    // An HTTP/1.0 client does not know chunks. If it sends the field, an intermediary may have read
     // the message in another way. RFC 9112 §6.1
     if said.chunked && is_old {
         return Err(BadMessage::malformed("HTTP/1.0 has no transfer codings"));
@@ -107,14 +107,14 @@ fn check(said: Framing, is_old: bool) -> Result<(), BadMessage> {
     }
 }
 
-/// The four forms of a target (RFC 9112 §3.2): `/path`, `http://host/path`, `*`, and a host and
-/// port for CONNECT alone.
+/// Parses one of the four forms of a target (RFC 9112 §3.2): `/path`, `http://host/path`, `*`, and
+/// host and port, which only CONNECT has.
 fn parse_target(head: &Bytes, target: &str, method: &Method) -> Result<Uri, BadMessage> {
-    // A fragment is never sent, and `Uri` would drop it without a word.
+    // A fragment is never sent, and `Uri` would drop it silently.
     if memchr::memchr(b'#', target.as_bytes()).is_some() {
         return Err(BadMessage::malformed("a target has no fragment"));
     }
-    // `Uri` takes octets beyond ASCII, which no URI has; readers differ in what they make of them.
+    // `Uri` accepts octets beyond ASCII, which no URI has; recipients interpret them differently.
     // RFC 3986 §2
     if !target.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Err(BadMessage::malformed(
@@ -146,14 +146,15 @@ fn parse_target(head: &Bytes, target: &str, method: &Method) -> Result<Uri, BadM
     Ok(uri)
 }
 
-/// The authority form has both, and no user. RFC 9110 §9.3.6
+/// Whether the target has host and port and no user, as the authority form requires. RFC 9110
+/// §9.3.6
 fn is_host_and_port(uri: &Uri) -> bool {
     let has_host = uri.host().is_some_and(|host| !host.is_empty());
     let has_user = (uri.authority()).is_some_and(|authority| authority.as_str().contains('@'));
     has_host && !has_user && uri.port_u16().is_some_and(|port| port != 0)
 }
 
-/// Another major version is told apart from what is no version at all.
+/// Maps an error, and distinguishes another major version from text that is not a version.
 fn mistake(error: httparse::Error, head: &[u8]) -> BadMessage {
     if error == httparse::Error::Version {
         let line = head.split(|byte| *byte == b'\r').next().unwrap_or_default();

@@ -7,26 +7,26 @@ use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderValue};
 use http::{Method, StatusCode};
 
-/// The head of a response, and what follows from it for the connection.
+/// The head of a response, and its consequences for the connection.
 #[derive(Debug)]
 pub struct ResponseHead {
-    /// Below 200 another response follows, but for 101.
+    /// After a status below 200, except 101, another response follows.
     pub status: StatusCode,
-    /// Every field, in the order in which they came.
+    /// Every field, in the order of arrival.
     pub headers: HeaderMap,
-    /// How long the body is that follows.
+    /// The length of the body that follows.
     pub body: BodyLength,
-    /// The connection stays open after it.
+    /// Whether the connection stays open after the response.
     pub keep_alive: bool,
-    /// What follows is no message any more: the connection has changed to another protocol, or is a
-    /// tunnel.
+    /// Whether no further HTTP message follows: the connection has changed to another protocol, or
+    /// is a tunnel.
     pub is_tunnel: bool,
-    /// The protocol that it changes to, if it says so.
+    /// The protocol that it changes to, if the response names one.
     pub upgrade: Option<HeaderValue>,
 }
 
-/// Reads a whole head, the answer to a request with `method`. `headers` is empty; it may have room
-/// left over.
+/// Parses a whole head, the answer to a request with `method`. `headers` is empty; it may have
+/// capacity from an earlier head.
 pub fn parse_response(
     head: &Bytes,
     method: &Method,
@@ -57,18 +57,18 @@ pub fn parse_response(
     } else {
         length(said, status, method)
     };
-    // Whoever announces a body where there can be none may send one, which would then be read as
-    // the next response.
+    // A sender that announces a body where none is allowed may send one, which would then be read
+    // as the next response.
     let is_doubtful =
         status == StatusCode::NO_CONTENT && (said.chunked || said.length.is_some_and(|it| it > 0));
     let upgrade = (said.upgrade).then(|| headers.get(header::UPGRADE).cloned());
     if status == StatusCode::NO_CONTENT {
-        // It has no content, so a length can only mislead. RFC 9110 §8.6
+        // It has no content, so a length is only misleading. RFC 9110 §8.6
         headers.remove(header::CONTENT_LENGTH);
     }
     if opens_tunnel {
-        // They mean nothing here, and whoever believed them would take the tunnel for a body. RFC
-        // 9110 §9.3.6
+        // They have no meaning here, and a recipient that obeys them would take the tunnel for a
+        // body. RFC 9110 §9.3.6
         headers.remove(header::CONTENT_LENGTH);
         headers.remove(header::TRANSFER_ENCODING);
     }
@@ -87,7 +87,7 @@ pub fn parse_response(
     })
 }
 
-/// How long the body is. RFC 9112 §6.3
+/// Returns the length of the body. RFC 9112 §6.3
 fn length(said: Framing, status: StatusCode, method: &Method) -> BodyLength {
     let has_none = *method == Method::HEAD
         || status.is_informational()

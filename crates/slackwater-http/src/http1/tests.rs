@@ -1,4 +1,4 @@
-//! What is read from heads, and what is refused; that cuts change nothing.
+//! Heads that are accepted, and those that are refused; splits do not change the result.
 
 use super::*;
 use bytes::Bytes;
@@ -168,7 +168,7 @@ fn connect_names_a_host_and_a_port_and_has_no_body() {
 }
 
 #[test]
-fn a_response_to_connect_opens_a_tunnel_and_what_it_says_of_a_body_is_gone() {
+fn a_response_to_connect_opens_a_tunnel_and_loses_its_framing_fields() {
     let framed = "content-length: 5\r\n";
     for (status, opens) in [
         ("200", true),
@@ -235,7 +235,7 @@ fn what_could_be_read_in_two_ways_is_refused() {
 }
 
 #[test]
-fn other_versions_are_told_from_none() {
+fn other_versions_differ_from_invalid_ones() {
     for (version, kind) in [
         ("HTTP/2.0", BadKind::Version),
         ("HTTP/0.9", BadKind::Version),
@@ -335,7 +335,7 @@ fn a_response_is_read_as_strictly_as_a_request() {
 }
 
 #[test]
-fn whoever_announces_a_body_that_cannot_be_is_not_trusted_with_another_request() {
+fn a_response_that_announces_an_impossible_body_closes_the_connection() {
     let keeps = |method: &Method, head: &str| {
         let head = response(method, &format!("HTTP/1.1 {head}\r\n\r\n")).expect("valid");
         assert_eq!(head.body, BodyLength::Known(0));
@@ -346,7 +346,7 @@ fn whoever_announces_a_body_that_cannot_be_is_not_trusted_with_another_request()
     assert!(keeps(&get, "204 No Content\r\ncontent-length: 0"));
     assert!(!keeps(&get, "204 No Content\r\ncontent-length: 5"));
     assert!(!keeps(&get, "204 No Content\r\ntransfer-encoding: chunked"));
-    // There it says how long the body would be.
+    // In these, it is the length that the body would have.
     assert!(keeps(&get, "304 Not Modified\r\ncontent-length: 5"));
     assert!(keeps(&Method::HEAD, "200 OK\r\ncontent-length: 5"));
 }
@@ -361,7 +361,7 @@ fn room_for_fields_is_used_again() {
 }
 
 proptest! {
-    /// What is written right is read, and says the same when it is written and read again.
+    /// A valid request is parsed, and gives the same result after it is written and parsed again.
     #[test]
     fn what_is_read_can_be_written_and_read_again(
         name in "[xX]-[a-zA-Z0-9-]{1,12}",

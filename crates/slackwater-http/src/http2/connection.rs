@@ -1,4 +1,4 @@
-//! A connection: what both directions know together, and its end. RFC 9113 §3.4, §5.4, §6.8
+//! A connection: state that both directions share, and its end. RFC 9113 §3.4, §5.4, §6.8
 
 use super::frame::{self, kind};
 use super::head::{HeadLimits, RequestHead};
@@ -15,66 +15,66 @@ use core::task::{Context, Waker};
 use http::HeaderMap;
 use std::collections::VecDeque;
 
-/// What a client says first. RFC 9113 §3.4
+/// The first octets that a client sends. RFC 9113 §3.4
 pub(super) const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// Nothing more is read before some is written, when so much is to be written: who sends and
-/// doesn't read gets no more.
+/// While this many octets wait to be written, nothing is read: a peer that sends and does not read
+/// is no longer served.
 const OUT_BYTES_MAX: usize = 256 << 10;
 
-/// Streams that we reset or refuse for what came on them, beyond those that ended well, at most;
-/// then the connection ends. (CVE-2025-8671)
+/// The most streams that we reset or refuse because of the peer's frames, beyond those that ended
+/// well. With more, the connection ends. (CVE-2025-8671)
 const FAULTS_MAX: usize = 1024;
 
-/// Streams to a server of which we know nothing yet, at most.
+/// The most streams to a server whose settings are not known yet.
 pub(super) const STREAMS_FIRST: usize = 100;
 
-/// Says which PING is ours, at the end.
+/// Payload of the PING that we send before we close.
 pub(super) const LEAVING: [u8; 8] = *b"leaving.";
 
-/// Says which PING asks whether the other side is alive.
+/// Payload of the PING that checks whether the peer is alive.
 const ALIVE: [u8; 8] = *b"alive...";
 
-/// Which side of a connection we are.
+/// The role of a side of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// Begins streams with requests.
+    /// Starts streams with requests.
     Client,
-    /// Answers them.
+    /// Answers requests.
     Server,
 }
 
-/// How a connection is set up.
+/// Settings of a connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Config {
-    /// Which side this one is.
+    /// The role of this side.
     pub role: Role,
-    /// Streams that the other side may have open at once.
+    /// The most streams that the peer may have open at once.
     pub streams_max: u32,
-    /// What may come on a stream before it is taken.
+    /// The most octets that may arrive on a stream before they are read.
     pub stream_window: u32,
-    /// And on all streams together; at least 65,535.
+    /// The most octets that may arrive on all streams together; at least 65,535.
     pub connection_window: u32,
-    /// How large a head or trailers of the other side may be.
+    /// Limits of the peer's heads and trailers.
     pub head: HeadLimits,
-    /// Gives header maps that are empty.
+    /// Returns an empty header map.
     pub lend_headers: fn() -> HeaderMap,
-    /// Takes those back that are not needed any more.
+    /// Takes back a header map that is no longer needed.
     pub take_headers_back: fn(HeaderMap),
 }
 
-/// Where a connection is in its life.
+/// The phase of a connection's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     Open,
-    /// The other side knows that it is to begin no more streams.
+    /// The peer was asked to start no more streams.
     Announced,
-    /// What it begins now is not looked at.
+    /// Streams that the peer starts now are ignored.
     Left,
     Ended(Ended),
 }
 
-/// Whether whoever owns the socket knows that there is something to be done.
+/// Whether the socket's owner is running, or has been woken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Turn {
     Outside,
@@ -82,12 +82,12 @@ enum Turn {
     Inside,
 }
 
-/// A connection as a value: octets go in and out, streams are begun, read and written by their
+/// A connection as a value: octets go in and out; streams are started, read and written by their
 /// keys.
 ///
-/// Whoever owns the socket gives it what was read ([`Self::receive`]) and writes what gathers in
-/// [`Self::out`]. A method that takes a [`Key`] panics if both owners of its stream, the one who
-/// reads and the one who writes, have left it.
+/// The socket's owner passes what was read to [`Self::receive`], and writes what [`Self::out`]
+/// contains. A method that takes a [`Key`] panics if both owners of its stream, the reader and the
+/// writer, have left it.
 #[derive(Debug)]
 pub struct Connection {
     pub(super) config: Config,
@@ -96,31 +96,31 @@ pub struct Connection {
     pub(super) decoder: Decoder,
     pub(super) encoder: Encoder,
     pub(super) theirs: Settings,
-    /// The other side's window for each stream, as it is applied to those that there are.
+    /// The peer's initial window for each stream, as already applied to the open streams.
     pub(super) stream_window: u32,
     pub(super) sends: SendWindow,
     pub(super) receives: ReceiveWindow,
     pub(super) streams: Streams,
-    /// Requests that have come and nobody has taken.
+    /// Requests that have arrived and have not been taken.
     pub(super) requests: VecDeque<(Key, RequestHead)>,
-    /// Who waits for room, in the connection's window or in what is to be written.
+    /// Streams that wait for space in the connection's window or in the output.
     pub(super) line: VecDeque<Key>,
-    /// The highest number of a stream that the other side has begun.
+    /// The highest number of a stream that the peer has started.
     pub(super) last_theirs: u32,
-    /// The number of the next stream that we begin.
+    /// The number of the next stream that we start.
     pub(super) next_ours: u32,
-    /// The other side takes no more streams.
+    /// The reason of the peer's GOAWAY: it accepts no more streams.
     pub(super) goaway: Option<Reason>,
     faults: usize,
-    /// Streams of which more is unread than of a short body.
+    /// The number of streams with more unread data than a short body has.
     pub(super) unread_streams: usize,
-    /// Octets that were written while some of a message was among them, and that were taken by
-    /// those who read. Nothing else is progress.
+    /// Octets that were written while part of a message was among them, and octets that readers
+    /// have taken. Nothing else counts as progress.
     sent: u64,
     pub(super) taken: u64,
-    /// What may come on a stream that is read, where that is more than at first.
+    /// The window of a stream that is read, if larger than the initial one.
     pub(super) wide_window: u32,
-    /// Octets written, and how many they will be when the last of the messages so far is.
+    /// Octets written, and their number at the end of the last message so far.
     written: u64,
     message_end: u64,
     pub(super) out: Out,
@@ -129,7 +129,7 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// A connection that begins, with what we say first in [`Self::out`].
+    /// Creates a connection, with our first frames in [`Self::out`].
     pub fn new(config: Config) -> Self {
         let mut out = Out::default();
         let is_client = config.role == Role::Client;
@@ -142,8 +142,10 @@ impl Connection {
             stream_window: config.stream_window,
             head_bytes_max: u32::try_from(config.head.bytes_max).unwrap_or(u32::MAX),
         };
+        // SETTINGS is the first frame of both sides. RFC 9113 §3.4
         ours.write(out.text());
         let connection_window = config.connection_window.clamp(WINDOW_FIRST, WINDOW_MAX);
+        // SETTINGS cannot change the connection's window. RFC 9113 §6.9.2
         if connection_window > WINDOW_FIRST {
             let more = connection_window - WINDOW_FIRST;
             frame::write_number(out.text(), kind::WINDOW_UPDATE, 0, more);
@@ -177,8 +179,8 @@ impl Connection {
         }
     }
 
-    /// Takes what was read, as much as one turn may take. The rest is to be given again, in the
-    /// next turn.
+    /// Handles what was read, up to the work of one turn. The returned rest must be passed again in
+    /// the next turn.
     #[must_use]
     pub fn receive(&mut self, octets: Bytes) -> Bytes {
         if let State::Ended(_) = self.state {
@@ -196,19 +198,18 @@ impl Connection {
         rest
     }
 
-    /// Whoever owns the socket begins its turn: until it ends, it needs not be woken for what is to
-    /// be written.
+    /// Starts a turn of the socket's owner. Until it ends, output does not wake the owner.
     pub fn enter(&mut self, cx: &Context<'_>) {
         note(&mut self.task, cx);
         self.turn = Turn::Inside;
     }
 
-    /// The turn is over.
+    /// Ends the turn.
     pub fn leave(&mut self) {
         self.turn = Turn::Outside;
     }
 
-    /// Something is to be written that was not before.
+    /// Wakes the socket's owner if there is output and its turn is over.
     pub(super) fn nudge(&mut self) {
         if self.turn == Turn::Outside && !self.out.is_empty() {
             self.wake_task();
@@ -224,12 +225,12 @@ impl Connection {
         }
     }
 
-    /// What is to be written.
+    /// The octets to write.
     pub fn out(&mut self) -> &mut Out {
         &mut self.out
     }
 
-    /// Some of it was written: others may go on.
+    /// Records that octets were written, so that other streams may continue.
     pub fn written(&mut self, octets: usize) {
         self.out.advance(octets);
         if self.written < self.message_end {
@@ -239,25 +240,25 @@ impl Connection {
         self.give_turns();
     }
 
-    /// Whether more is to be read now.
+    /// Whether more should be read now.
     pub fn wants_more(&self) -> bool {
         self.out.len() < OUT_BYTES_MAX
     }
 
-    /// Says that we begin to leave: the other side is to begin no more streams, and those that are
-    /// under way are taken.
+    /// Announces that we are going to close. The peer must start no more streams, but those under
+    /// way are accepted.
     pub fn announce_leaving(&mut self) {
         if self.state != State::Open {
             return;
         }
         self.state = State::Announced;
-        // A round trip later it is known which streams there are. RFC 9113 §6.8
+        // One round trip later all streams are known. RFC 9113 §6.8
         frame::write_goaway(self.out.text(), WINDOW_MAX, Reason::NO_ERROR.0);
         frame::write_ping(self.out.text(), 0, LEAVING);
         self.nudge();
     }
 
-    /// Takes no more streams; those that there are may end.
+    /// Accepts no more streams. Existing ones may end.
     pub fn leave_now(&mut self) {
         if !matches!(self.state, State::Open | State::Announced) {
             return;
@@ -267,7 +268,7 @@ impl Connection {
         self.nudge();
     }
 
-    /// Asks the other side whether it is there.
+    /// Sends a PING to check whether the peer is alive.
     pub fn ask_whether_alive(&mut self) {
         if self.ended().is_none() {
             frame::write_ping(self.out.text(), 0, ALIVE);
@@ -275,7 +276,7 @@ impl Connection {
         }
     }
 
-    /// Whether all is said and done, but for what is still to be written.
+    /// Whether nothing is left to do, except to write the remaining output.
     pub fn is_over(&self) -> bool {
         match self.state {
             State::Open | State::Announced => false,
@@ -284,24 +285,24 @@ impl Connection {
         }
     }
 
-    /// A part of a message is to be written.
+    /// Records that part of a message is in the output.
     pub(super) fn message_pushed(&mut self) {
         self.message_end = self.written + self.out.len() as u64;
     }
 
-    /// Octets of messages that went either way so far: written, or taken by who reads a stream.
-    /// What the other side only says of the connection, or sends and nobody takes, does not count.
+    /// Octets of messages that were transferred in either direction: written, or taken by a
+    /// stream's reader. Frames about the connection, and data that no reader takes, do not count.
     pub const fn carried(&self) -> u64 {
         self.sent + self.taken
     }
 
-    /// Octets of data that those who read have taken so far.
+    /// Octets of data that readers have taken so far.
     pub const fn taken(&self) -> u64 {
         self.taken
     }
 
-    /// Lets so many octets more come on all streams together before they are taken, and as many as
-    /// `stream_window` on each that is read.
+    /// Enlarges the connection's window by `octets`, and the window of each stream that is read to
+    /// `stream_window`.
     pub fn widen_all(&mut self, octets: u32, stream_window: u32) {
         if self.ended().is_none() {
             self.wide_window = stream_window;
@@ -311,7 +312,7 @@ impl Connection {
         }
     }
 
-    /// Why it has ended; `None` if it has not.
+    /// The reason of its end; `None` if it has not ended.
     pub const fn ended(&self) -> Option<Ended> {
         match self.state {
             State::Ended(ended) => Some(ended),
@@ -319,7 +320,7 @@ impl Connection {
         }
     }
 
-    /// It ended without a word from us, with all that is on it.
+    /// Ends the connection and all its streams, without a GOAWAY.
     pub fn end(&mut self, ended: Ended) {
         if self.ended().is_none() {
             let told = self.goaway.filter(|it| *it != Reason::NO_ERROR);
@@ -328,7 +329,7 @@ impl Connection {
         }
     }
 
-    /// The other side broke a rule: all ends, and it is told why.
+    /// Ends everything because the peer broke a rule, and sends it the reason.
     pub(super) fn fail(&mut self, reason: Reason) {
         if self.ended().is_none() {
             frame::write_goaway(self.out.text(), self.last_theirs, reason.0);
@@ -348,7 +349,7 @@ impl Connection {
         self.wake_task();
     }
 
-    /// One more stream that we have to reset or refuse for what came on it.
+    /// Counts a stream that we have to reset or refuse because of the peer's frames.
     pub(super) fn count_fault(&mut self) -> Result<(), Reason> {
         self.faults += 1;
         if self.faults > FAULTS_MAX {
@@ -357,7 +358,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Ends a stream that is not closed.
+    /// Resets a stream that is not closed.
     pub(super) fn reset_stream(&mut self, key: Key, reason: Reason) {
         let stream = &mut self.streams[key];
         let id = stream.id;
@@ -373,7 +374,7 @@ impl Connection {
         frame::write_number(self.out.text(), kind::RST_STREAM, id, reason.0);
     }
 
-    /// To be called when a stream may have closed, or its owners may have left.
+    /// Must be called when a stream may have closed, or its owners may have left.
     pub(super) fn settle(&mut self, key: Key) {
         let stream = &mut self.streams[key];
         if !stream.is_closed() {
@@ -400,7 +401,7 @@ impl Connection {
         }
     }
 
-    /// So much of what came is taken, or will not be.
+    /// Records that received octets are taken, or will not be.
     pub(super) fn release(&mut self, octets: usize) {
         if let Some(more) = self.receives.release(octets)
             && self.ended().is_none()
@@ -409,8 +410,8 @@ impl Connection {
         }
     }
 
-    /// Whoever reads a stream needs no more of it. What was kept is given back, to be dropped when
-    /// nothing is borrowed.
+    /// Ends the interest of a stream's reader. Unread data is dropped. The returned waker must be
+    /// dropped when no borrow is held.
     pub fn leave_reading(&mut self, key: Key) -> Option<Waker> {
         let stream = &mut self.streams[key];
         stream.reader = Owner::Left;
@@ -424,7 +425,7 @@ impl Connection {
         waker
     }
 
-    /// Whoever writes a stream has ended, or gives up.
+    /// Ends the interest of a stream's writer: it has finished, or gives up.
     pub fn leave_writing(&mut self, key: Key) -> Option<Waker> {
         let stream = &mut self.streams[key];
         stream.writer = Owner::Left;
@@ -439,7 +440,7 @@ impl Connection {
             if stream.is_closed() {
                 self.streams.remove(key);
             } else {
-                // A response that was sent to its end needs no more of the request. RFC 9113 §8.1
+                // A response that was sent whole needs no more of the request. RFC 9113 §8.1
                 let is_answered = self.config.role == Role::Server && stream.ours == Half::Done;
                 self.reset_stream(
                     key,

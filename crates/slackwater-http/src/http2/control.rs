@@ -1,5 +1,4 @@
-//! Frames that say something of the connection: settings, signs of life, its end. RFC 9113 §6.5,
-//! §6.7, §6.8
+//! Frames about the connection: settings, pings, its end. RFC 9113 §6.5, §6.7, §6.8
 
 use super::connection::{Connection, LEAVING, Role, State};
 use super::frame::{self, FrameHead, flag, kind};
@@ -22,7 +21,7 @@ impl Connection {
         let of_table = |bytes_max| encoder.set_table_bytes_max(bytes_max);
         self.theirs.read(payload, is_client, of_table)?;
         self.reading.awaits_settings = false;
-        // Each change costs a look at all streams, so it may not come for ever.
+        // Each change visits all streams, so the number of changes is limited.
         if self.theirs.stream_window != before.stream_window {
             self.count_fault()?;
         }
@@ -36,13 +35,13 @@ impl Connection {
         Ok(())
     }
 
-    /// Gives all streams the window that the last of the settings allows. To be called once for all
-    /// that was read together: what other settings allowed in between does not matter.
+    /// Applies the window of the last settings to all streams. Must be called once for all frames
+    /// that were read together: windows of settings in between do not matter.
     pub(super) fn apply_window_of_streams(&mut self) -> Result<(), Reason> {
         let before = core::mem::replace(&mut self.stream_window, self.theirs.stream_window);
         let more = i64::from(self.stream_window) - i64::from(before);
         if more != 0 {
-            // The windows of the others are no longer kept.
+            // The windows of closed streams are no longer kept.
             let open = self.streams.iter_mut().map(|(_, stream)| stream);
             for stream in open.filter(|stream| !stream.is_closed()) {
                 let grown = stream.sends.grow(more);
@@ -68,7 +67,7 @@ impl Connection {
         Ok(())
     }
 
-    /// RFC 9113 §6.8
+    /// Handles GOAWAY. RFC 9113 §6.8
     pub(super) fn goaway(&mut self, head: FrameHead, payload: &[u8]) -> Result<(), Reason> {
         if head.stream != 0 {
             return Err(Reason::PROTOCOL_ERROR);

@@ -1,4 +1,4 @@
-//! Header blocks as they come: put together, and what they mean on their stream. RFC 9113 §6.2,
+//! Received header blocks: assembling them, and their meaning for their stream. RFC 9113 §6.2,
 //! §6.10, §8.1
 
 use super::connection::{Connection, Role, State};
@@ -13,15 +13,15 @@ use super::streams::Key;
 use bytes::BytesMut;
 use http::StatusCode;
 
-/// A block as it is sent may be so many times as long as a head may be: so far it is read, so that
-/// what is too large can be answered. Frames of it, at most, for each KiB of that.
+/// The largest block, in multiples of the largest head. Up to this it is read, so that a head that
+/// is too large can be answered. The block may have one frame per KiB of this, and a few more.
 const BLOCK_TIMES_MAX: usize = 4;
 const FRAMES_FREE: usize = 8;
 
-/// Responses before the final one that are kept until they are taken; more of them are left out.
+/// The most interim responses that are kept until they are taken. Further ones are dropped.
 const INTERIM_KEPT_MAX: usize = 8;
 
-/// A header block of which not all has come.
+/// A header block that is not complete.
 #[derive(Debug)]
 pub(super) struct Block {
     pub(super) stream: u32,
@@ -82,7 +82,7 @@ impl Connection {
         Ok(())
     }
 
-    /// A block that is complete.
+    /// Handles a complete block.
     fn block(&mut self, block: &Block, octets: &[u8]) -> Result<(), Reason> {
         let id = block.stream;
         let known = self.known(id);
@@ -118,7 +118,7 @@ impl Connection {
         }
     }
 
-    /// What nobody wants, but for its effect on what follows.
+    /// Decodes a block that is not needed, because the following blocks depend on it.
     fn skip(&mut self, octets: &[u8]) -> Result<(), Reason> {
         match skip_block(&mut self.decoder, octets, self.config.head) {
             Err(BadHead::Compression(_)) => Err(Reason::COMPRESSION_ERROR),
@@ -127,7 +127,7 @@ impl Connection {
         }
     }
 
-    /// A new stream. RFC 9113 §5.1.1, §5.1.2
+    /// Handles a request on a new stream. RFC 9113 §5.1.1, §5.1.2
     fn request(&mut self, id: u32, is_end: bool, octets: &[u8]) -> Result<(), Reason> {
         self.last_theirs = id;
         if self.streams.open() >= self.config.streams_max as usize {
@@ -138,7 +138,7 @@ impl Connection {
         let head = match decode_request(&mut self.decoder, octets, self.config.head, headers) {
             Ok(head) => head,
             Err(BadHead::TooLarge) => {
-                // It is answered as any other, but cost more to read than to send.
+                // It is answered like others, but costs more to read than to send.
                 self.count_fault()?;
                 let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
                 self.refuse_with(id, status);
@@ -177,6 +177,7 @@ impl Connection {
         let head = match decode_response(&mut self.decoder, octets, self.config.head, headers) {
             Ok(head) => head,
             Err(bad) => {
+                // Stored first, so that the reset below does not replace this reason.
                 if bad == BadHead::TooLarge {
                     self.streams[key].lose(Lost::HeadTooLarge);
                 }
@@ -195,7 +196,7 @@ impl Connection {
             } else {
                 (self.config.take_headers_back)(head.headers);
             }
-            // It is no end. RFC 9113 §8.1
+            // An interim response does not end the stream. RFC 9113 §8.1
             return if is_end {
                 self.fault(id, Reason::PROTOCOL_ERROR)
             } else {
@@ -222,7 +223,7 @@ impl Connection {
             return self.fault(id, Reason::PROTOCOL_ERROR);
         }
         let stream = &mut self.streams[key];
-        // Handed on, they would end a message that is too short as if it were whole.
+        // Passed on, they would end a message that is too short as if it were complete.
         let is_short = stream.left.is_some_and(|left| left > 0);
         if stream.reader == Owner::Holds && !is_short {
             stream.trailers = Some(Box::new(trailers));
@@ -230,12 +231,13 @@ impl Connection {
         self.end_theirs(key)
     }
 
-    /// What a head that is none means.
+    /// Maps an invalid head to the error of its stream or connection.
     fn bad(&mut self, id: u32, bad: BadHead) -> Result<(), Reason> {
         match bad {
             BadHead::Compression(_) => Err(Reason::COMPRESSION_ERROR),
             BadHead::FarTooLarge => Err(Reason::ENHANCE_YOUR_CALM),
-            // Who sends these means harm; a server's other streams need not suffer from it.
+            // A client that sends these is malicious. A server's other streams must not suffer from
+            // it.
             BadHead::Octets(_) if self.config.role == Role::Server => Err(Reason::PROTOCOL_ERROR),
             BadHead::Octets(_) | BadHead::Malformed(_) | BadHead::TooLarge => {
                 self.fault(id, Reason::PROTOCOL_ERROR)
@@ -244,7 +246,7 @@ impl Connection {
     }
 }
 
-/// How long the body is that follows a response's head, if that is known. RFC 9110 §6.4.1, §8.6
+/// Returns the length of the body after a response's head, if known. RFC 9110 §6.4.1, §8.6
 fn length_of_body(head: &ResponseHead, to_head: bool) -> Option<u64> {
     let is_bare = matches!(
         head.status,

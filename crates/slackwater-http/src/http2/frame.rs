@@ -1,11 +1,11 @@
-//! Frames: their heads, and those that are written whole. RFC 9113 §4.1, §6
+//! Frames: their heads, and frames that are written whole. RFC 9113 §4.1, §6
 
 use bytes::{BufMut, BytesMut};
 
 /// Octets of a frame's head.
 pub(super) const HEAD_BYTES: usize = 9;
 
-/// What is in a frame. RFC 9113 §6
+/// Types of frames. RFC 9113 §6
 pub(super) mod kind {
     pub(in crate::http2) const DATA: u8 = 0;
     pub(in crate::http2) const HEADERS: u8 = 1;
@@ -19,7 +19,7 @@ pub(super) mod kind {
     pub(in crate::http2) const CONTINUATION: u8 = 9;
 }
 
-/// What is said beside it. RFC 9113 §6
+/// Flags of frames. RFC 9113 §6
 pub(super) mod flag {
     pub(in crate::http2) const ACK: u8 = 0x1;
     pub(in crate::http2) const END_STREAM: u8 = 0x1;
@@ -31,7 +31,7 @@ pub(super) mod flag {
 /// The head of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FrameHead {
-    /// Octets that follow; 24 bits of it are written.
+    /// The number of octets that follow; it is written with 24 bits.
     pub(super) length: usize,
     pub(super) kind: u8,
     pub(super) flags: u8,
@@ -40,20 +40,20 @@ pub(super) struct FrameHead {
 }
 
 impl FrameHead {
-    /// `None` if it isn't all there.
+    /// Reads a head; `None` if it is not complete.
     pub(super) fn read(octets: &[u8]) -> Option<Self> {
         let &[l0, l1, l2, kind, flags, s0, s1, s2, s3] = octets.first_chunk::<HEAD_BYTES>()?;
         Some(Self {
             length: u32::from_be_bytes([0, l0, l1, l2]) as usize,
             kind,
             flags,
-            // The first bit means nothing.
+            // The first bit is reserved.
             stream: u32::from_be_bytes([s0 & 0x7f, s1, s2, s3]),
         })
     }
 
     pub(super) fn octets(self) -> [u8; HEAD_BYTES] {
-        // What is longer than 24 bits is never written: no side may allow it.
+        // A frame longer than 24 bits allow is never written: no peer can permit it.
         let length = u32::try_from(self.length).unwrap_or(u32::MAX);
         let [_, l0, l1, l2] = length.to_be_bytes();
         let [s0, s1, s2, s3] = self.stream.to_be_bytes();
@@ -69,14 +69,14 @@ impl FrameHead {
     }
 }
 
-/// The first four octets of a payload as a number.
+/// Returns the first four octets of a payload as a number.
 pub(super) fn number(payload: &[u8]) -> Option<u32> {
     payload
         .first_chunk::<4>()
         .map(|octets| u32::from_be_bytes(*octets))
 }
 
-/// A frame whose payload is one number.
+/// Writes a frame whose payload is one number.
 pub(super) fn write_number(out: &mut BytesMut, kind: u8, stream: u32, number: u32) {
     let head = FrameHead {
         length: 4,
@@ -111,8 +111,8 @@ pub(super) fn write_goaway(out: &mut BytesMut, last: u32, reason: u32) {
     out.put_u32(reason);
 }
 
-/// What is left of a payload without its padding; `None` if it is padded with more than there is.
-/// RFC 9113 §6.1
+/// Returns a payload without its padding; `None` if the padding is longer than the payload. RFC
+/// 9113 §6.1
 pub(super) fn without_padding(head: FrameHead, payload: &[u8]) -> Option<&[u8]> {
     if !head.has(flag::PADDED) {
         return Some(payload);

@@ -1,11 +1,11 @@
-//! Heads and trailers: what a header block says as a message, and back. RFC 9113 §8.1–8.3
+//! Heads and trailers: decoding a header block to a message, and encoding it. RFC 9113 §8.1–8.3
 //!
-//! A connection has one [`Decoder`] for what comes and one [`Encoder`] for what goes, and every
-//! block passes through them in its order: a block may name fields of those before it.
-//! [`Connection`](super::Connection) does all of this by itself.
+//! A connection has one [`Decoder`] for received blocks and one [`Encoder`] for sent blocks. Every
+//! block must pass through them in order, since a block may refer to fields of earlier ones.
+//! [`Connection`](super::Connection) does all of this itself.
 //!
-//! Strict: whatever an HTTP/1.1 replica could read in another way is refused here. Where a request
-//! is for is not judged (see `forward/target`), but only whether there is such a place at all.
+//! Decoding is strict: anything that an HTTP/1.1 replica could read in another way is refused here.
+//! Whether a target exists is not checked (see `forward/target`), only whether its form is valid.
 
 use super::hpack::{Broken, Fault, Field, Kind};
 use crate::content_length;
@@ -17,15 +17,15 @@ use std::borrow::Cow;
 
 pub use super::hpack::{Decoder, Encoder};
 
-/// How many times as much as is allowed a head may say before it is called an attack.
+/// A head of more than this many times the allowed size counts as an attack.
 const ABUSE_FACTOR: usize = 4;
 
-/// How much a head may be.
+/// Limits of a head's size.
 #[derive(Clone, Copy, Debug)]
 pub struct HeadLimits {
-    /// Octets of all names and values, and 32 more for each field. RFC 9113 §6.5.2
+    /// Octets of all names and values, plus 32 for each field. RFC 9113 §6.5.2
     pub bytes_max: usize,
-    /// Without pseudo-header fields.
+    /// Number of fields, without pseudo-header fields.
     pub fields_max: usize,
 }
 
@@ -34,11 +34,11 @@ pub struct HeadLimits {
 pub struct RequestHead {
     /// `:method`.
     pub method: Method,
-    /// Without a scheme if no `:authority` came, because there is no such URI.
+    /// The target. It has no scheme if no `:authority` was sent, because there is no such URI.
     pub uri: Uri,
-    /// All fields but pseudo-header fields.
+    /// All fields except pseudo-header fields.
     pub headers: HeaderMap,
-    /// What `content-length` says.
+    /// The value of `content-length`.
     pub length: Option<u64>,
 }
 
@@ -47,29 +47,30 @@ pub struct RequestHead {
 pub struct ResponseHead {
     /// `:status`.
     pub status: StatusCode,
-    /// All fields but pseudo-header fields.
+    /// All fields except pseudo-header fields.
     pub headers: HeaderMap,
-    /// What `content-length` says; of a response to HEAD, or with 304, nothing of it follows.
+    /// The value of `content-length`. After HEAD, or with 304, no body follows even so.
     pub length: Option<u64>,
 }
 
-/// Why a block is no head. Texts are for people: lower-case, no trailing stop.
+/// Why a block is not a valid head. Texts are for people: lower-case, no trailing stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadHead {
-    /// Which fields it means can't be known, so nothing after it can be read: the connection ends
+    /// The block's fields cannot be determined, so no later block can be read. The connection ends
     /// with `COMPRESSION_ERROR`.
     #[error("{0}")]
     Compression(&'static str),
-    /// It has octets that no field has, and that nobody sends by mistake. The table is in step.
+    /// It contains octets that no field has, and that are not sent by mistake. The table is in
+    /// step.
     #[error("{0}")]
     Octets(&'static str),
-    /// Its stream ends with `PROTOCOL_ERROR`. The table is in step.
+    /// It is malformed. Its stream ends with `PROTOCOL_ERROR`. The table is in step.
     #[error("{0}")]
     Malformed(&'static str),
-    /// A request that is answered with 431. The table is in step.
+    /// It is a request that is answered with 431. The table is in step.
     #[error("the head is too large")]
     TooLarge,
-    /// So much that the rest was not even read: the connection ends with `ENHANCE_YOUR_CALM`.
+    /// It is so large that the rest was not read. The connection ends with `ENHANCE_YOUR_CALM`.
     #[error("the head is far too large")]
     FarTooLarge,
 }
@@ -80,7 +81,7 @@ impl From<Broken> for BadHead {
     }
 }
 
-/// The head of a request. `headers` is empty; it may have room left over from another one.
+/// Decodes the head of a request. `headers` is empty; it may have capacity from an earlier head.
 pub fn decode_request(
     decoder: &mut Decoder,
     block: &[u8],
@@ -116,7 +117,7 @@ pub fn decode_request(
     })
 }
 
-/// The head of a response. `headers` is empty; it may have room left over from another one.
+/// Decodes the head of a response. `headers` is empty; it may have capacity from an earlier head.
 pub fn decode_response(
     decoder: &mut Decoder,
     block: &[u8],
@@ -135,7 +136,7 @@ pub fn decode_response(
     })
 }
 
-/// What follows a body. `headers` is empty; it may have room left over from another one.
+/// Decodes trailers. `headers` is empty; it may have capacity from an earlier head.
 pub fn decode_trailers(
     decoder: &mut Decoder,
     block: &[u8],
@@ -149,7 +150,7 @@ pub fn decode_trailers(
     Ok(gathered.headers)
 }
 
-/// Reads a block that nobody wants any more, because the next ones may build upon it.
+/// Decodes a block that is no longer needed, because later ones may depend on it.
 pub fn skip_block(decoder: &mut Decoder, block: &[u8], limits: HeadLimits) -> Result<(), BadHead> {
     let mut size = 0;
     decoder.decode(block, |_, field_size| {
@@ -165,7 +166,7 @@ fn check_abuse(size: usize, limits: HeadLimits) -> Result<(), BadHead> {
     Ok(())
 }
 
-/// What the fields of a block say together.
+/// The combined fields of a block.
 #[derive(Debug, Default)]
 struct Gathered {
     method: Option<Method>,
@@ -175,11 +176,11 @@ struct Gathered {
     status: Option<StatusCode>,
     headers: HeaderMap,
     length: Option<u64>,
-    /// What the fields count.
+    /// The size of the fields.
     size: usize,
-    /// Fields other than pseudo-header fields.
+    /// The number of fields without pseudo-header fields.
     count: usize,
-    /// The worst that is wrong.
+    /// The most severe fault.
     fault: Option<Fault>,
 }
 
@@ -215,7 +216,7 @@ impl Gathered {
             check_abuse(self.size, limits)?;
             self.note(Fault::TooLong);
         }
-        // What the table has is not copied as a whole only to be taken apart.
+        // Fields of the table are borrowed: only the parts that are needed are cloned.
         match field {
             Cow::Borrowed(Field::Header(name, value)) => {
                 if self.admits(name, value, limits.fields_max) {
@@ -251,7 +252,7 @@ impl Gathered {
         }
     }
 
-    /// Hears a field, and whether it goes into the head.
+    /// Checks a field. Returns whether it goes into the head.
     fn admits(&mut self, name: &HeaderName, value: &HeaderValue, fields_max: usize) -> bool {
         self.count += 1;
         if *name == header::CONTENT_LENGTH {
@@ -292,7 +293,7 @@ impl Gathered {
     }
 }
 
-/// The head of a request, behind what is in `out`.
+/// Appends the head of a request to `out`.
 pub fn encode_request(
     encoder: &mut Encoder,
     out: &mut BytesMut,
@@ -320,7 +321,7 @@ pub fn encode_request(
     });
 }
 
-/// The head of a response, final or not, behind what is in `out`.
+/// Appends the head of a response, final or not, to `out`.
 pub fn encode_response(
     encoder: &mut Encoder,
     out: &mut BytesMut,
@@ -333,7 +334,7 @@ pub fn encode_response(
     });
 }
 
-/// What follows a body, behind what is in `out`.
+/// Appends trailers to `out`.
 pub fn encode_trailers(encoder: &mut Encoder, out: &mut BytesMut, trailers: &HeaderMap) {
     encoder.encode(Kind::Trailers, out, |block| block.headers(trailers));
 }

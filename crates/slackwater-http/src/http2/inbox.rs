@@ -1,14 +1,14 @@
-//! Data of a stream that has come and nobody has taken yet. Bounded by the stream's window,
-//! whatever pieces it comes in.
+//! Data of a stream that has arrived and has not been read. Its size is bounded by the stream's
+//! window, however it is split.
 
 use bytes::{Bytes, BytesMut};
 use std::collections::VecDeque;
 
-/// Up to this, pieces that have to wait are put together.
+/// Waiting pieces up to this size are joined.
 const JOINED_BYTES_MAX: usize = 512;
 
-/// A frame that waits is worth at least so many octets, beyond [`FRAMES_BYTES_FREE`] of them; who
-/// sends less in each means harm.
+/// A waiting frame must have at least this many octets on average, once [`FRAMES_BYTES_FREE`] are
+/// used up. A peer that sends less is malicious.
 const FRAME_BYTES_WORTH: usize = 4;
 const FRAMES_BYTES_FREE: usize = 64 << 10;
 
@@ -17,7 +17,7 @@ pub(super) struct Inbox {
     /// The first piece; empty if there is none.
     front: Bytes,
     pieces: VecDeque<Bytes>,
-    /// Small ones, behind all others, and how many they were.
+    /// Small pieces after all others, and the number of frames that they came in.
     tail: BytesMut,
     tail_frames: usize,
     length: usize,
@@ -28,7 +28,7 @@ impl Inbox {
         self.length == 0
     }
 
-    /// Puts in a piece that is not empty; `share` gives it without a copy where that is wanted.
+    /// Appends a piece that is not empty. `share` returns it without a copy, where that is useful.
     pub(super) fn push(&mut self, octets: &[u8], share: impl FnOnce() -> Bytes) {
         if self.is_empty() {
             self.front = share();
@@ -65,12 +65,12 @@ impl Inbox {
         core::mem::take(&mut self.tail).freeze()
     }
 
-    /// Whether so many frames wait for so little data that it can only be meant to cost us.
+    /// Whether little data waits in too many frames, which can only be an attack.
     pub(super) fn is_flooded(&self) -> bool {
         self.tail_frames * FRAME_BYTES_WORTH > self.tail.len() + FRAMES_BYTES_FREE
     }
 
-    /// Drops all of it, and tells how much that was.
+    /// Drops all data, and returns how much it was.
     pub(super) fn clear(&mut self) -> usize {
         core::mem::take(self).length
     }
@@ -109,7 +109,7 @@ mod tests {
     fn only_frames_of_next_to_nothing_are_a_flood() {
         let mut inbox = Inbox::default();
         let frames = FRAMES_BYTES_FREE / (FRAME_BYTES_WORTH - 1);
-        // The first one waits by itself.
+        // The first one is not joined.
         for _ in 0..=frames {
             push(&mut inbox, b"a");
         }

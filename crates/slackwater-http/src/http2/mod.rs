@@ -1,14 +1,14 @@
-//! HTTP/2 on the wire, without I/O: a connection as a value that is fed octets and gathers octets.
+//! HTTP/2 on the wire, without I/O: a connection as a value that takes octets and produces octets.
 //! RFC 9113, RFC 7541
 //!
-//! One [`Connection`] for both roles. Whoever owns the socket gives it what was read
-//! ([`Connection::receive`]) and writes what has gathered ([`Connection::out`]); whoever owns a
-//! stream reads and writes it by its key, and is woken when it may go on. A stream keeps at most
-//! what its window lets come, and nothing of what is to be sent: it puts frames where they are
-//! written from when there is room for them, and waits for its turn when there is none.
+//! There is one [`Connection`] type for both roles. The socket's owner passes what was read
+//! ([`Connection::receive`]) and writes the output ([`Connection::out`]). A stream's owner reads
+//! and writes it by its key, and is woken when it can continue. A stream buffers at most what its
+//! window allows to arrive, and nothing that is to be sent. It puts frames directly into the output
+//! when there is room, and waits for its turn when there is none.
 //!
-//! Nothing that the other side sends is kept without a bound: heads, streams, data by windows,
-//! answers that it does not take (whoever reads stops), and what it does wrong on streams is
+//! Everything that the peer sends is bounded: heads, the number of streams, data by windows, and
+//! answers that it does not read (the owner of the socket stops reading). Its errors on streams are
 //! counted until the connection ends.
 //!
 //! | | file |
@@ -16,9 +16,9 @@
 //! | frames, settings, windows | `frame`, `settings`, `window` |
 //! | heads and trailers; their compression | `head`, `hpack` |
 //! | the connection and its streams | `connection`, `streams`, `stream`, `inbox` |
-//! | frames that come | `receive`, `fields`, `control` |
+//! | received frames | `receive`, `fields`, `control` |
 //! | what is sent | `send`, `out` |
-//! | why it ends | `reason` |
+//! | reasons of its end | `reason` |
 
 mod connection;
 mod control;

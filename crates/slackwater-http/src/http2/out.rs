@@ -1,19 +1,19 @@
-//! What is to be written: frames in their order, the large pieces of bodies from where they are.
+//! The output: frames in order, with large pieces of bodies by reference.
 //!
-//! Small pieces are copied behind the head of their frame; what gathers leaves in one write.
+//! Small pieces are copied after the head of their frame. All output is written at once.
 
 use super::frame::FrameHead;
 use bytes::{Buf, Bytes, BytesMut};
 use std::collections::VecDeque;
 use std::io::IoSlice;
 
-/// Up to this a copy is cheaper than a part of its own in the write.
+/// Up to this size a copy is cheaper than a separate part of the write.
 const COPIED_BYTES_MAX: usize = 4 << 10;
 
-/// Room for what usually gathers.
+/// The usual size of the output.
 const TEXT_BYTES: usize = 4 << 10;
 
-/// What is to be written: the segments, and the text behind them.
+/// The output: the segments, followed by the text.
 #[derive(Debug, Default)]
 pub struct Out {
     segments: VecDeque<Bytes>,
@@ -26,12 +26,12 @@ impl Out {
         self.text.is_empty() && self.segments.is_empty()
     }
 
-    /// Octets.
+    /// The number of octets.
     pub(super) fn len(&self) -> usize {
         self.segments_length + self.text.len()
     }
 
-    /// Where frames are put that are text throughout.
+    /// The buffer for frames without large pieces.
     pub(super) fn text(&mut self) -> &mut BytesMut {
         if self.text.capacity() == 0 {
             self.text.reserve(TEXT_BYTES);
@@ -39,7 +39,7 @@ impl Out {
         &mut self.text
     }
 
-    /// A frame with a piece of a body.
+    /// Appends a frame with a piece of a body.
     pub(super) fn push(&mut self, head: FrameHead, data: Bytes) {
         let text = self.text();
         head.write(text);
@@ -53,7 +53,7 @@ impl Out {
         self.segments.push_back(data);
     }
 
-    /// The first parts, as many as there is place for.
+    /// Returns the first parts, as many as fit into `slices`.
     pub fn slices<'s>(&'s self, slices: &mut [IoSlice<'s>]) -> usize {
         let text = (!self.text.is_empty()).then_some(&self.text[..]);
         let parts = self.segments.iter().map(|part| &part[..]).chain(text);
@@ -65,12 +65,12 @@ impl Out {
         count
     }
 
-    /// All of it, if it is in one part.
+    /// Returns all output, if it is in one part.
     pub fn one_part(&self) -> Option<&[u8]> {
         self.segments.is_empty().then_some(&self.text[..])
     }
 
-    /// So many octets were written. What is empty holds no memory.
+    /// Removes octets that were written. An empty output holds no memory.
     pub fn advance(&mut self, mut written: usize) {
         while let Some(first) = self.segments.front_mut() {
             let part = written.min(first.len());
@@ -89,7 +89,7 @@ impl Out {
         }
     }
 
-    /// Nothing of it will be written.
+    /// Drops all output.
     pub(super) fn clear(&mut self) {
         *self = Self::default();
     }

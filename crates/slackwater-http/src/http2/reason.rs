@@ -8,25 +8,25 @@ use std::io;
 pub struct Reason(pub u32);
 
 impl Reason {
-    /// Nothing is wrong: the stream or the connection ends in order.
+    /// No error: the stream or the connection ends regularly.
     pub const NO_ERROR: Self = Self(0);
-    /// The other side did what the protocol does not allow.
+    /// The peer violated the protocol.
     pub const PROTOCOL_ERROR: Self = Self(1);
-    /// Something went wrong on the side that says so.
+    /// The sender of this code had an error.
     pub const INTERNAL_ERROR: Self = Self(2);
     /// More was sent than a window allowed.
     pub const FLOW_CONTROL_ERROR: Self = Self(3);
-    /// A frame came on a stream that had ended.
+    /// A frame arrived on a stream that had ended.
     pub const STREAM_CLOSED: Self = Self(5);
-    /// A frame is too long, or not as long as its kind is.
+    /// A frame is too long, or has a wrong length for its type.
     pub const FRAME_SIZE_ERROR: Self = Self(6);
-    /// The stream was not looked at, so the request may be sent again.
+    /// The stream was not processed, so the request may be sent again.
     pub const REFUSED_STREAM: Self = Self(7);
-    /// Nobody wants the stream any more.
+    /// The stream is no longer needed.
     pub const CANCEL: Self = Self(8);
-    /// A header block cannot be read, and so none behind it.
+    /// A header block cannot be decoded, and so no later one either.
     pub const COMPRESSION_ERROR: Self = Self(9);
-    /// The other side asks for too much.
+    /// The peer causes too much work.
     pub const ENHANCE_YOUR_CALM: Self = Self(11);
 }
 
@@ -55,16 +55,16 @@ impl fmt::Display for Reason {
 /// Why a stream has ended before its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Lost {
-    /// The other side reset it.
+    /// The peer reset it.
     #[error("the stream was reset: {0}")]
     Reset(Reason),
-    /// We did.
-    #[error("the stream was ended for what came: {0}")]
+    /// This side reset it.
+    #[error("the stream was reset by this side: {0}")]
     ByUs(Reason),
-    /// We did, for a response whose head is larger than is allowed.
+    /// This side reset it, because the response's head is larger than allowed.
     #[error("the response's head is too large")]
     HeadTooLarge,
-    /// It was never sent, or the other side says in leaving that it did not look at it.
+    /// The request was never sent, or the peer's GOAWAY excludes it.
     #[error("the request was not processed")]
     TurnedAway,
     /// The connection has ended.
@@ -75,23 +75,23 @@ pub enum Lost {
 /// Why a connection has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Ended {
-    /// The other side has closed it.
+    /// The peer has closed it.
     #[error("the connection was closed")]
     Closed,
     /// It failed.
     #[error("the connection failed: {0}")]
     Failed(io::ErrorKind),
-    /// The other side has said why.
-    #[error("the other side ended the connection: {0}")]
+    /// The peer sent this reason.
+    #[error("the peer ended the connection: {0}")]
     GoneAway(Reason),
-    /// We have, for what came.
-    #[error("the connection was ended for what came: {0}")]
+    /// This side ended it, because the peer violated the protocol or a limit.
+    #[error("the connection was ended by this side: {0}")]
     ByUs(Reason),
 }
 
 impl Lost {
-    /// Whether the other side says, by HTTP/2's own means, that it did not process the request: RFC
-    /// 9113 §6.8, §8.7.
+    /// Whether the peer has reported, with HTTP/2's own means, that it did not process the request:
+    /// RFC 9113 §6.8, §8.7.
     pub fn is_turned_away(self) -> bool {
         self == Self::TurnedAway || self == Self::Reset(Reason::REFUSED_STREAM)
     }

@@ -1,4 +1,4 @@
-//! Frames as they come. RFC 9113 §4, §5.1, §6
+//! Received frames. RFC 9113 §4, §5.1, §6
 
 use super::connection::{Connection, PREFACE, Role, State};
 use super::fields::Block;
@@ -9,43 +9,43 @@ use super::stream::{Answer, Half, InLine, Owner};
 use super::streams::Key;
 use bytes::{Buf, Bytes, BytesMut};
 
-/// Frames that bring nothing, beyond those that bring something, at most.
+/// The most empty frames, beyond the number of those that carry something.
 const EMPTY_MAX: usize = 1000;
 
-/// Requests taken back before anybody has seen them, beyond those that were seen, at most.
+/// The most requests that are cancelled before they are taken, beyond the number of those that were
+/// taken.
 const TAKEN_BACK_MAX: usize = 200;
 
-/// Up to this, data is copied out of what was read: a share would cost as much.
+/// Up to this size, data is copied out of the read buffer: sharing would cost as much.
 const COPIED_BYTES_MAX: usize = 512;
 
-/// A piece that is not copied keeps all of what was read from being given back, and is at least
-/// such a part of it.
+/// A piece that is not copied keeps the whole read buffer alive, so it must be at least this part
+/// of it: the buffer's size divided by this.
 const KEPT_TIMES_MAX: usize = 2;
 
-/// Work that one turn does at most: so much of what was read is looked at before others have their
-/// turn. A frame is a unit, one that begins a request or lets a stream send is some more, and so
-/// are the octets of header blocks.
+/// The work that one turn may do: then other tasks get their turn. A frame is one unit. A frame
+/// that starts a request or opens a window counts more, and so do the octets of header blocks.
 const TURN_WORK: usize = 128;
 const STREAM_WORK: usize = 4;
 const BLOCK_BYTES_OF_WORK: usize = 64;
 
-/// Frames on streams that have ended, at most, for each that has: what was under way when it ended.
-/// A window of 64 KiB holds as many frames of 16 octets.
+/// The number of late frames that each ended stream permits: those that were under way at its end.
+/// A window of 64 KiB holds this many frames of 16 octets.
 const LATE_FRAMES: usize = 4096;
 const LATE_FRAMES_MAX: usize = 16 * LATE_FRAMES;
 
-/// Reads that are longer may be parts of a buffer that is larger still, for which this must be
-/// worth it.
+/// Reads longer than the first may be parts of an even larger buffer. Their pieces are shared only
+/// from the second size on.
 const READ_BYTES_EXACT: usize = 8 << 10;
 const SHARED_BYTES_MIN: usize = 12 << 10;
 
-/// What has been read and is not complete.
+/// State of reading, and input that is not complete.
 #[derive(Debug)]
 pub(super) struct Reading {
-    /// What is still to come of what a client says first.
+    /// The rest of the client's preface that is still to come.
     preface: &'static [u8],
     pub(super) awaits_settings: bool,
-    /// A part of a frame, but never of data.
+    /// A part of a frame, but never of its data.
     unread: BytesMut,
     data: Option<DataFrame>,
     pub(super) block: Option<Block>,
@@ -53,28 +53,28 @@ pub(super) struct Reading {
     taken_back: usize,
     /// Work done in this turn.
     work: usize,
-    /// Frames that may still come on streams that have ended.
+    /// The number of frames that may still arrive on ended streams.
     late_left: usize,
 }
 
-/// A DATA frame of which not all has come.
+/// A DATA frame that is not complete.
 #[derive(Clone, Copy, Debug)]
 struct DataFrame {
     stream: u32,
-    /// Somebody wants it.
+    /// Whether the stream accepts the data.
     is_wanted: bool,
     left: usize,
     padding: usize,
     is_end: bool,
 }
 
-/// What is known of a number.
+/// The state of a stream's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Known {
     Here(Key),
-    /// It was there, or is not looked at any more.
+    /// The stream has ended, or is ignored.
     Closed,
-    /// Nobody has begun it.
+    /// The stream has not been started.
     Idle,
 }
 
@@ -96,25 +96,25 @@ impl Reading {
         }
     }
 
-    /// A stream has ended, and some of it may be under way.
+    /// Records that a stream has ended: frames for it may still be under way.
     pub(super) fn stream_ended(&mut self) {
         self.late_left = (self.late_left + LATE_FRAMES).min(LATE_FRAMES_MAX);
     }
 
-    /// A frame has come on a stream that has ended.
+    /// Counts a frame on an ended stream.
     pub(super) fn came_late(&mut self) -> Result<(), Reason> {
         let left = self.late_left.checked_sub(1);
         self.late_left = left.ok_or(Reason::ENHANCE_YOUR_CALM)?;
         Ok(())
     }
 
-    /// The other side has not said anything of itself.
+    /// Whether the peer's settings have not arrived yet.
     pub(super) const fn awaits_settings(&self) -> bool {
         self.awaits_settings
     }
 
-    /// What is unread is a part of a frame that is read as a whole. So its octets are gathered,
-    /// however they come.
+    /// Whether the unread octets are part of a frame that must be read as a whole. They are then
+    /// collected, however they are split.
     fn is_unread_part(&self) -> bool {
         FrameHead::read(&self.unread).is_none_or(|head| {
             head.kind != kind::DATA
@@ -123,12 +123,12 @@ impl Reading {
         })
     }
 
-    /// A request has been seen.
+    /// Records that a request was taken.
     pub(super) const fn took_one(&mut self) {
         self.taken_back = self.taken_back.saturating_sub(1);
     }
 
-    /// A request was taken back before it was seen.
+    /// Counts a request that was cancelled before it was taken.
     pub(super) const fn taken_back(&mut self) -> Result<(), Reason> {
         self.taken_back += 1;
         if self.taken_back > TAKEN_BACK_MAX {
@@ -139,12 +139,13 @@ impl Reading {
 }
 
 impl Connection {
-    /// Reads frames for a turn, and gives back what the next one is to begin with.
+    /// Reads frames for one turn, and returns the octets with which the next turn must start.
     pub(super) fn read(&mut self, mut octets: Bytes) -> Result<Bytes, Reason> {
         self.reading.work = 0;
         if !self.reading.preface.is_empty() && !self.read_preface(&mut octets) {
             return Ok(Bytes::new());
         }
+        // A frame that the last read cut off is completed first.
         if !self.reading.unread.is_empty() {
             self.reading.unread.extend_from_slice(&octets);
             if self.reading.is_unread_part() {
@@ -152,7 +153,7 @@ impl Connection {
             }
             octets = core::mem::take(&mut self.reading.unread).freeze();
         }
-        // The least piece that is worth what it keeps.
+        // The smallest piece that is worth keeping the buffer for.
         let shared_min = if octets.len() > READ_BYTES_EXACT {
             SHARED_BYTES_MIN
         } else {
@@ -160,6 +161,7 @@ impl Connection {
         };
         let mut at = 0;
         loop {
+            // Data is passed on as it arrives. All other frames are handled whole.
             if self.reading.data.is_some() {
                 at += self.read_data(&octets, at, shared_min)?;
                 if self.reading.data.is_some() {
@@ -170,7 +172,8 @@ impl Connection {
             let Some(head) = FrameHead::read(rest) else {
                 break;
             };
-            // A request that is taken back at once is not to be begun in between.
+            // A RST_STREAM is still handled: a request that is cancelled at once must not be
+            // started in between.
             if self.reading.work >= TURN_WORK && head.kind != kind::RST_STREAM {
                 return Ok(rest_of(&octets, at));
             }
@@ -202,12 +205,12 @@ impl Connection {
         Ok(Bytes::new())
     }
 
-    /// `false` if it is another one.
+    /// Compares the preface; `false` if it is different.
     fn read_preface(&mut self, octets: &mut Bytes) -> bool {
         let preface = self.reading.preface;
         let length = preface.len().min(octets.len());
         if octets[..length] != preface[..length] {
-            // Whoever this is would not understand a GOAWAY. RFC 9113 §3.4
+            // Such a client would not understand a GOAWAY. RFC 9113 §3.4
             self.end(Ended::ByUs(Reason::PROTOCOL_ERROR));
             return false;
         }
@@ -216,7 +219,7 @@ impl Connection {
         true
     }
 
-    /// What may come now. RFC 9113 §3.4, §6.10
+    /// Checks whether a frame is allowed at this point. RFC 9113 §3.4, §6.10
     fn check_order(&mut self, head: FrameHead) -> Result<(), Reason> {
         if self.reading.awaits_settings && (head.kind != kind::SETTINGS || head.has(flag::ACK)) {
             return Err(Reason::PROTOCOL_ERROR);
@@ -231,7 +234,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Any frame but DATA.
+    /// Handles any frame except DATA.
     fn frame(&mut self, head: FrameHead, payload: &[u8]) -> Result<(), Reason> {
         match head.kind {
             kind::HEADERS => self.headers(head, payload),
@@ -242,25 +245,26 @@ impl Connection {
             kind::PING => self.ping(head, payload),
             kind::GOAWAY => self.goaway(head, payload),
             kind::WINDOW_UPDATE => self.window_update(head, payload),
-            // We don't let servers push, and clients can't.
+            // We forbid servers to push, and clients cannot.
             kind::PUSH_PROMISE => Err(Reason::PROTOCOL_ERROR),
             _ => Ok(()),
         }
     }
 
-    /// What a number means.
+    /// Returns the state of a stream's number.
     pub(super) fn known(&self, id: u32) -> Known {
         if let Some(key) = self.streams.find(id) {
             return Known::Here(key);
         }
         let is_ours = (id % 2 == 1) == (self.config.role == Role::Client);
         let is_closed = if id == 0 {
-            // The connection is no stream.
+            // Number 0 is the connection, which is no stream.
             false
         } else if is_ours {
             id < self.next_ours
         } else {
-            // Those that come when we have said which is the last one may be any. RFC 9113 §6.8
+            // After our GOAWAY, which names the last stream, the peer may use any number. RFC 9113
+            // §6.8
             id <= self.last_theirs || (self.state == State::Left && id % 2 == 1)
         };
         if is_closed {
@@ -270,7 +274,7 @@ impl Connection {
         }
     }
 
-    /// What came on a stream is a mistake; the others may go on.
+    /// Handles an error on a stream. The other streams may continue.
     pub(super) fn fault(&mut self, id: u32, reason: Reason) -> Result<(), Reason> {
         self.count_fault()?;
         match self.streams.find(id) {
@@ -280,8 +284,8 @@ impl Connection {
         Ok(())
     }
 
-    /// The head of a DATA frame has come, and what follows it at once. How many octets are done
-    /// with it; `None` if there are too few. RFC 9113 §6.1
+    /// Starts a DATA frame with its head and the octet after it. Returns how many octets after the
+    /// head are consumed; `None` if more are needed. RFC 9113 §6.1
     fn begin_data(&mut self, head: FrameHead, next: Option<u8>) -> Result<Option<usize>, Reason> {
         let (padding, overhead) = if head.has(flag::PADDED) {
             if head.length == 0 {
@@ -296,11 +300,13 @@ impl Connection {
         };
         let left = (head.length - overhead).checked_sub(padding);
         let left = left.ok_or(Reason::PROTOCOL_ERROR)?;
+        // Padding counts for flow control, too. RFC 9113 §6.1
         if !self.receives.receive(head.length) {
             return Err(Reason::FLOW_CONTROL_ERROR);
         }
         let is_wanted = self.data_is_wanted(head, left)?;
         let is_end = head.has(flag::END_STREAM);
+        // Empty frames need no window, so their number is limited separately.
         if left > 0 {
             self.reading.empty = self.reading.empty.saturating_sub(1);
         } else if !is_end {
@@ -309,7 +315,7 @@ impl Connection {
                 return Err(Reason::ENHANCE_YOUR_CALM);
             }
         }
-        // What is no data is never taken by anybody.
+        // Padding is never taken by a reader, so it is released here.
         let no_data = overhead + padding;
         if no_data > 0 {
             self.release(no_data);
@@ -330,7 +336,7 @@ impl Connection {
         Ok(Some(overhead))
     }
 
-    /// Whether the stream of a DATA frame takes it.
+    /// Whether the stream of a DATA frame accepts it.
     fn data_is_wanted(&mut self, head: FrameHead, length: usize) -> Result<bool, Reason> {
         let key = match self.known(head.stream) {
             Known::Here(key) => key,
@@ -366,8 +372,8 @@ impl Connection {
         Ok(true)
     }
 
-    /// Takes what there is of a DATA frame at `at`, and tells how much that is. Pieces from
-    /// `shared_min` octets on are not copied.
+    /// Handles the part of a DATA frame at `at`, and returns its length. Pieces of at least
+    /// `shared_min` octets are not copied.
     fn read_data(&mut self, octets: &Bytes, at: usize, shared_min: usize) -> Result<usize, Reason> {
         let Some(mut data) = self.reading.data.take() else {
             return Ok(0);
@@ -399,6 +405,7 @@ impl Connection {
                     stream.wake_reader();
                 }
             }
+            // Without a reader the octets return to the connection's window at once.
             _ => self.release(length),
         }
         if data.left > 0 || data.padding > 0 {
@@ -411,7 +418,7 @@ impl Connection {
         Ok(length + padding)
     }
 
-    /// All of a message has come.
+    /// Ends the peer's direction: its message is complete.
     pub(super) fn end_theirs(&mut self, key: Key) -> Result<(), Reason> {
         let stream = &mut self.streams[key];
         if stream.left.is_some_and(|left| left > 0) {
@@ -465,7 +472,7 @@ impl Connection {
             Known::Here(_) if more == 0 => self.fault(head.stream, Reason::PROTOCOL_ERROR),
             Known::Here(key) => {
                 if self.streams[key].sends.grow(i64::from(more)).is_err() {
-                    // Settings that came before it may have made room.
+                    // Earlier settings that have not been applied yet may have made room.
                     self.apply_window_of_streams()?;
                     if self.streams[key].sends.grow(i64::from(more)).is_err() {
                         return self.fault(head.stream, Reason::FLOW_CONTROL_ERROR);
@@ -481,7 +488,7 @@ impl Connection {
                     stream.wake_writer();
                 }
                 if stream.line == InLine::Waits {
-                    // It may be a short one again, for which there is room.
+                    // It may count as short again, for which there is room.
                     self.give_turns();
                 }
                 Ok(())
@@ -492,8 +499,8 @@ impl Connection {
     }
 }
 
-/// What is left of `octets` from `at` on. A short rest keeps none of the large buffer that it may
-/// be a part of.
+/// Returns the rest of `octets` from `at` on. A short rest is copied, so that it does not keep a
+/// large buffer alive.
 fn rest_of(octets: &Bytes, at: usize) -> Bytes {
     let rest = &octets[at..];
     if rest.len() > READ_BYTES_EXACT {
@@ -503,12 +510,12 @@ fn rest_of(octets: &Bytes, at: usize) -> Bytes {
     }
 }
 
-/// The stream on which another one depends, by the first octets of its priority.
+/// The stream on which another one depends, from the first octets of its priority.
 pub(super) fn depends_on(payload: &[u8]) -> Option<u32> {
     frame::number(payload).map(|it| it & 0x7fff_ffff)
 }
 
-/// A payload of one number.
+/// Reads a payload of one number.
 fn one_number(payload: &[u8]) -> Result<u32, Reason> {
     let octets: [u8; 4] = payload.try_into().map_err(|_| Reason::FRAME_SIZE_ERROR)?;
     Ok(u32::from_be_bytes(octets))

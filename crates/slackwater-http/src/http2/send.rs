@@ -1,4 +1,4 @@
-//! What the owners of streams do with them.
+//! Operations of the owners of streams.
 
 use super::connection::{Connection, Role, STREAMS_FIRST};
 use super::frame::{self, FrameHead, HEAD_BYTES, flag, kind};
@@ -13,18 +13,18 @@ use bytes::{Bytes, BytesMut};
 use core::task::{Context, Poll};
 use http::{HeaderMap, Method, StatusCode, Uri};
 
-/// No data is put to what is to be written beyond this.
+/// No data is added to the output beyond this size.
 const ROOM_BYTES: usize = 128 << 10;
 
-/// No stream has a higher number.
+/// The highest number of a stream.
 const STREAM_MAX: u32 = (1 << 31) - 1;
 
-/// Frames that a stream may send in a row while others wait.
+/// The most frames that a stream may send in a row while others wait.
 const TURN_FRAMES: usize = 2;
 
 impl Connection {
-    /// The next request that has come. Its stream is read and written by the key, until both are
-    /// left.
+    /// Returns the next request that has arrived. Its stream is read and written by the key, until
+    /// both owners have left it.
     pub fn next_request(&mut self) -> Option<(Key, RequestHead)> {
         loop {
             let (key, head) = self.requests.pop_front()?;
@@ -40,7 +40,7 @@ impl Connection {
         }
     }
 
-    /// Whether another request can be begun; why not, if not.
+    /// Whether another request can be started; if not, the error is the reason.
     pub fn check(&self) -> Result<(), Lost> {
         if let Some(ended) = self.ended() {
             return Err(Lost::Connection(ended));
@@ -51,7 +51,7 @@ impl Connection {
         Ok(())
     }
 
-    /// How many streams the other side allows.
+    /// The number of streams that the peer allows.
     pub fn streams_max(&self) -> usize {
         if self.reading.awaits_settings() {
             return STREAMS_FIRST;
@@ -60,13 +60,13 @@ impl Connection {
         theirs.map_or(usize::MAX, |it| it as usize)
     }
 
-    /// Whether the other side allows another stream now.
+    /// Whether the peer allows another stream now.
     pub fn has_room(&self) -> bool {
         self.streams.open() < self.streams_max()
     }
 
-    /// Sends the head of a request. Only while [`Self::check`] has nothing against it and
-    /// [`Self::has_room`].
+    /// Sends the head of a request. Call it only if [`Self::check`] succeeds and [`Self::has_room`]
+    /// is true.
     pub fn begin(&mut self, method: &Method, uri: &Uri, headers: HeaderMap, is_end: bool) -> Key {
         let id = self.next_ours;
         self.next_ours += 2;
@@ -87,7 +87,7 @@ impl Connection {
         key
     }
 
-    /// Sends a response that is not final, if that is still to come and there is room.
+    /// Sends an interim response, if the final one has not been sent and there is room.
     pub fn send_interim(&mut self, key: Key, status: StatusCode, headers: &HeaderMap) {
         let stream = &self.streams[key];
         let is_awaited = matches!(stream.answer, Answer::None) && !stream.is_closed();
@@ -130,7 +130,7 @@ impl Connection {
         self.settle(key);
     }
 
-    /// Sends as much of `piece` as there is room for, and ready when that is all. `is_last`:
+    /// Sends as much of `piece` as there is room for. Ready when all of it is sent. `is_last`:
     /// nothing follows it.
     pub fn poll_send(
         &mut self,
@@ -153,13 +153,14 @@ impl Connection {
                 stream.is_shut = true;
                 note(&mut stream.write_waker, cx);
                 self.pass_on(key);
-                // What went before is written: the window may be given back for it.
+                // Have the earlier frames written: the peer may open the window for them.
                 self.nudge();
                 return Poll::Pending;
             }
+            // While streams wait for the connection's window, each sends only in its turn.
             let has_turn = !is_crowded || (stream.line == InLine::Turn && frames < TURN_FRAMES);
             let room = if has_turn { room } else { 0 };
-            // A body that is short does not wait for those that are not.
+            // A short body does not wait for long ones.
             let room = room.max(short_room.min(of_short.saturating_sub(stream.unread)));
             if room == 0 {
                 note(&mut stream.write_waker, cx);
@@ -208,7 +209,7 @@ impl Connection {
         Poll::Ready(Ok(()))
     }
 
-    /// Ends a message of which all is sent.
+    /// Ends a message whose data has all been sent.
     fn send_end(&mut self, key: Key) -> Result<(), Lost> {
         let stream = &mut self.streams[key];
         if let Some(lost) = stream.lost {
@@ -244,7 +245,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Lets so many octets more come on a stream before they are taken.
+    /// Enlarges a stream's window by `octets`.
     pub fn widen(&mut self, key: Key, octets: u32) {
         let stream = &mut self.streams[key];
         if stream.theirs == Half::Open && stream.lost.is_none() {
@@ -255,7 +256,7 @@ impl Connection {
         }
     }
 
-    /// Gives a stream up.
+    /// Resets a stream.
     pub fn reset(&mut self, key: Key, reason: Reason) {
         if !self.streams[key].is_closed() {
             self.reset_stream(key, reason);
@@ -263,12 +264,12 @@ impl Connection {
         }
     }
 
-    /// Ready when the stream has been lost.
+    /// Ready when the stream is lost.
     pub fn poll_lost(&mut self, key: Key, cx: &Context<'_>) -> Poll<Lost> {
         self.streams[key].poll_lost(cx)
     }
 
-    /// A response that came before the final one.
+    /// Returns the next interim response.
     pub fn next_interim(&mut self, key: Key) -> Option<ResponseHead> {
         self.streams[key].interim.pop_front()
     }
@@ -291,7 +292,7 @@ impl Connection {
         Poll::Pending
     }
 
-    /// The next part of what comes behind the head; `None` at its end.
+    /// Returns the next part after the head; `None` at its end.
     pub fn poll_piece(&mut self, key: Key, cx: &Context<'_>) -> Poll<Option<Result<Piece, Lost>>> {
         let stream = &mut self.streams[key];
         if let Some(data) = stream.inbox.pop() {
@@ -321,13 +322,14 @@ impl Connection {
         Poll::Pending
     }
 
-    /// Whether all that comes has come, and been taken.
+    /// Whether everything has arrived and been taken.
     pub fn is_read(&self, key: Key) -> bool {
         let stream = &self.streams[key];
         stream.theirs == Half::Done && stream.inbox.is_empty() && stream.trailers.is_none()
     }
 
-    /// Octets of data that all streams may send now, but for what is kept for short bodies.
+    /// Octets of data that all streams may send now, without the part of the window that is
+    /// reserved for short bodies.
     fn room(&self) -> usize {
         if self.out.len() >= ROOM_BYTES {
             return 0;
@@ -335,7 +337,7 @@ impl Connection {
         self.sends.room().saturating_sub(self.kept().room)
     }
 
-    /// Octets of data that those may send now.
+    /// Octets of data that short bodies may send now.
     fn short_room(&self) -> usize {
         if self.config.role == Role::Server || self.out.len() >= ROOM_BYTES {
             return 0;
@@ -350,19 +352,18 @@ impl Connection {
         }
     }
 
-    /// Whether streams have sent so much that the other side has not taken that only short bodies
-    /// have room.
+    /// Whether only short bodies have room, because too much data is unread at the peer.
     pub fn is_short_of_window(&self) -> bool {
         self.sends.room() <= self.kept().room
     }
 
-    /// Whether there is a stream of whose body more is not taken, as far as we know, than of a
-    /// short one.
+    /// Whether any stream has more unread data at the peer, as far as we know, than a short body
+    /// has.
     pub const fn has_unread(&self) -> bool {
         self.unread_streams > 0
     }
 
-    /// A stream doesn't need its turn.
+    /// Gives up a stream's turn, or its place in the queue.
     fn pass_on(&mut self, key: Key) {
         if !self.line.is_empty()
             && let Some(stream) = self.streams.get_mut(key)
@@ -376,8 +377,8 @@ impl Connection {
         }
     }
 
-    /// Wakes as many of those in the line as there is room for; where there is none but what is
-    /// kept, those that it is kept for.
+    /// Wakes as many waiting streams as there is room for. If only the reserved room is left, it
+    /// wakes those with short bodies.
     pub(super) fn give_turns(&mut self) {
         if self.line.is_empty() {
             return;
@@ -406,7 +407,7 @@ impl Connection {
         }
     }
 
-    /// A header block in one frame, or in as many as it takes.
+    /// Writes a header block in one frame, or in several if it is too long.
     fn write_block(
         &mut self,
         id: u32,
@@ -445,7 +446,7 @@ impl Connection {
         }
     }
 
-    /// An answer to a request that is not looked at, and has no owner.
+    /// Answers a request that is not processed, and whose stream has no owner.
     pub(super) fn refuse_with(&mut self, id: u32, status: StatusCode) {
         debug_assert!(
             self.config.role == Role::Server,

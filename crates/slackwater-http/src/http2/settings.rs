@@ -1,4 +1,4 @@
-//! What each side tells the other of itself. RFC 9113 §6.5
+//! Settings that each side sends. RFC 9113 §6.5
 
 use super::Reason;
 use super::frame::{FrameHead, kind};
@@ -12,33 +12,34 @@ const INITIAL_WINDOW_SIZE: u16 = 4;
 const MAX_FRAME_SIZE: u16 = 5;
 const MAX_HEADER_LIST_SIZE: u16 = 6;
 
-/// Octets of one setting.
+/// The size of one setting in octets.
 const SETTING_BYTES: usize = 6;
 
-/// Frames up to this length are always allowed, and we ask for no longer ones. RFC 9113 §4.2
+/// Frames up to this length are always allowed, and we do not allow longer ones. RFC 9113 §4.2
 pub(super) const FRAME_BYTES_FIRST: usize = 16 << 10;
 
 const FRAME_BYTES_MAX: u32 = (1 << 24) - 1;
 
-/// The other side's settings, as far as they matter to us.
+/// The peer's settings, as far as we use them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Settings {
-    /// `None`: any number.
+    /// `None`: no limit.
     pub(super) streams_max: Option<u32>,
     pub(super) stream_window: u32,
     pub(super) frame_bytes_max: usize,
 }
 
 impl Settings {
-    /// Until the other side has said otherwise.
+    /// The defaults until the peer's settings arrive.
     pub(super) const FIRST: Self = Self {
         streams_max: None,
         stream_window: WINDOW_FIRST,
         frame_bytes_max: FRAME_BYTES_FIRST,
     };
 
-    /// Reads a frame's payload into `self`. `is_client`: the other side is one. `of_table` hears
-    /// every size of the table for heads, for it matters if one of them is small. RFC 7541 §4.2
+    /// Reads a frame's payload into `self`. `is_client`: the peer is a client. `of_table` is called
+    /// for every size of the header table, since a small one matters even if a larger one follows.
+    /// RFC 7541 §4.2
     pub(super) fn read(
         &mut self,
         payload: &[u8],
@@ -69,7 +70,8 @@ impl Settings {
                     }
                     self.frame_bytes_max = value as usize;
                 }
-                // Advice about heads is left to who makes them; others mean nothing to us.
+                // The advisory limit for heads is left to the code that makes heads; other settings
+                // have no meaning to us.
                 _ => (),
             }
         }

@@ -10,12 +10,12 @@ use core::task::{Context, Poll, Waker};
 use http::HeaderMap;
 use std::collections::VecDeque;
 
-/// A part of a message behind its head.
+/// A part of a message after its head.
 #[derive(Debug)]
 pub enum Piece {
     /// Octets of the body, at least one.
     Data(Bytes),
-    /// What follows the body; nothing follows it.
+    /// The trailers; nothing follows them.
     Trailers(HeaderMap),
 }
 
@@ -23,11 +23,11 @@ pub enum Piece {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Half {
     Open,
-    /// Its end was sent, or has come.
+    /// The end was sent, or has arrived.
     Done,
 }
 
-/// Whether a stream waits for room that all share.
+/// Whether a stream waits for room that all streams share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum InLine {
     No,
@@ -36,17 +36,17 @@ pub(super) enum InLine {
     Turn,
 }
 
-/// What an owner of the stream has let go of.
+/// Whether an owner still uses the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Owner {
     Holds,
     Left,
 }
 
-/// What comes next of the response, for who has asked.
+/// The state of the awaited response.
 #[derive(Debug)]
 pub(super) enum Answer {
-    /// Nobody asked.
+    /// No response is awaited.
     None,
     Awaited {
         to_head: bool,
@@ -64,22 +64,22 @@ pub(super) struct Stream {
     pub(super) writer: Owner,
     pub(super) lost: Option<Lost>,
     pub(super) answer: Answer,
-    /// Responses that came before the final one, and nobody has taken.
+    /// Interim responses that have not been taken.
     pub(super) interim: VecDeque<ResponseHead>,
-    /// These and all others that came before the final one.
+    /// The count of all interim responses, including those taken.
     pub(super) interim_count: InterimCount,
     pub(super) inbox: Inbox,
     pub(super) trailers: Option<Box<HeaderMap>>,
-    /// Octets to come, if a `content-length` says so.
+    /// Octets still to come, if there is a `content-length`.
     pub(super) left: Option<u64>,
     pub(super) receives: ReceiveWindow,
     pub(super) sends: SendWindow,
-    /// Octets sent that the other side has not given back: what its application has not read, as
-    /// far as we know.
+    /// Octets sent that the peer has not returned to the window: as far as we know, its application
+    /// has not read them.
     pub(super) unread: usize,
-    /// That is more than of a short body.
+    /// Whether `unread` is more than a short body has.
     pub(super) is_unread: bool,
-    /// Something waits for its window.
+    /// Whether the writer waits for the stream's window.
     pub(super) is_shut: bool,
     pub(super) line: InLine,
     pub(super) read_waker: Option<Waker>,
@@ -112,7 +112,7 @@ impl Stream {
         }
     }
 
-    /// Nothing more will be sent on it, in either direction.
+    /// Whether nothing more will be sent in either direction.
     pub(super) fn is_closed(&self) -> bool {
         self.lost.is_some() || (self.ours == Half::Done && self.theirs == Half::Done)
     }
@@ -133,7 +133,7 @@ impl Stream {
         }
     }
 
-    /// It has ended before its end.
+    /// Ends the stream early, with this reason.
     pub(super) fn lose(&mut self, lost: Lost) {
         if self.lost.is_none() {
             self.lost = Some(lost);
@@ -151,7 +151,7 @@ impl Stream {
     }
 }
 
-/// Notes who is to be woken.
+/// Stores the waker of the current task.
 pub(super) fn note(place: &mut Option<Waker>, cx: &Context<'_>) {
     match place {
         Some(waker) if waker.will_wake(cx.waker()) => (),

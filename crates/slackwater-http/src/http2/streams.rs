@@ -6,24 +6,24 @@ use core::ops::{Index, IndexMut};
 use slab::Slab;
 use std::collections::VecDeque;
 
-/// So many streams that we have reset are known as such, at most: what is still under way on them
-/// is no mistake.
+/// The number of our latest resets that are remembered: frames that are still under way on these
+/// streams are no error.
 const RESET_MAX: usize = 256;
 
-/// A stream, as its owner names it.
+/// The handle by which an owner refers to a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Key(usize);
 
 #[derive(Debug, Default)]
 pub(super) struct Streams {
     slab: Slab<Stream>,
-    /// Those that are not closed, by number.
+    /// Streams that are not closed, by number.
     open: VecDeque<(u32, Key)>,
-    /// The one that was found last: frames of a stream often follow each other.
+    /// The stream that was found last: frames of a stream often follow each other.
     found: Cell<Option<(u32, Key)>>,
-    /// Those that we have reset, the last ones.
+    /// The latest streams that we have reset.
     reset: VecDeque<u32>,
-    /// The highest of the others that we have reset.
+    /// The highest number among the earlier ones.
     forgotten: u32,
 }
 
@@ -46,12 +46,12 @@ impl Streams {
         self.slab.get_mut(key.0)
     }
 
-    /// None is held by anybody.
+    /// Whether no stream is open or held by an owner.
     pub(super) fn is_empty(&self) -> bool {
         self.slab.is_empty()
     }
 
-    /// Those that are not closed.
+    /// The number of streams that are not closed.
     pub(super) fn open(&self) -> usize {
         self.open.len()
     }
@@ -60,12 +60,12 @@ impl Streams {
         Key(self.slab.insert(stream))
     }
 
-    /// It has a number from now on, higher than all before it.
+    /// Assigns a number, higher than all before it, to the stream.
     pub(super) fn begin(&mut self, id: u32, key: Key) {
         self.open.push_back((id, key));
     }
 
-    /// Its number is no longer known.
+    /// Removes a number: it is no longer known.
     pub(super) fn close(&mut self, id: u32) {
         self.found.set(None);
         if let Ok(at) = self.position(id) {
@@ -83,7 +83,7 @@ impl Streams {
         {
             return Some(key);
         }
-        // New ones come behind all others.
+        // New numbers are higher than all others.
         if self.open.back().is_none_or(|&(last, _)| last < id) {
             return None;
         }
@@ -102,7 +102,7 @@ impl Streams {
             .map(|(index, stream)| (Key(index), stream))
     }
 
-    /// We reset it.
+    /// Records that we reset this stream.
     pub(super) fn note_reset(&mut self, id: u32) {
         if self.reset.len() == RESET_MAX
             && let Some(first) = self.reset.pop_front()
@@ -112,7 +112,7 @@ impl Streams {
         self.reset.push_back(id);
     }
 
-    /// Whether a stream that is closed may have been reset by us.
+    /// Whether a closed stream may have been reset by us.
     pub(super) fn may_be_reset(&self, id: u32) -> bool {
         id <= self.forgotten || self.reset.contains(&id)
     }

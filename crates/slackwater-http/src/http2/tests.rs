@@ -1,4 +1,4 @@
-//! A connection by what goes in and what comes out.
+//! A connection, tested by its input and output.
 
 mod answers;
 mod ends;
@@ -23,7 +23,7 @@ use std::task::Wake;
 /// A frame that was sent: kind, flags, stream, payload.
 type Sent = (u8, u8, u32, Vec<u8>);
 
-/// Streams at once, in these tests.
+/// The most streams at once in these tests.
 const STREAMS_MAX: u32 = 10;
 
 const STREAM_WINDOW: u32 = 100_000;
@@ -43,13 +43,13 @@ impl Woken {
         (Arc::clone(&woken), Waker::from(woken))
     }
 
-    /// Whether it was since this was last asked.
+    /// Whether it was woken since the last call.
     fn take(&self) -> bool {
         self.0.swap(0, Relaxed) > 0
     }
 }
 
-/// A context that wakes nobody.
+/// A context that wakes no task.
 fn idly() -> Context<'static> {
     Context::from_waker(Waker::noop())
 }
@@ -75,7 +75,7 @@ impl Peer {
         Self { connection }
     }
 
-    /// A server whose client has said what it says first.
+    /// A server that has received the client's preface and settings.
     fn server() -> Self {
         let mut peer = Self::new(Role::Server);
         peer.feed(PREFACE);
@@ -84,7 +84,7 @@ impl Peer {
         peer
     }
 
-    /// A client whose server has said what it says first.
+    /// A client that has received the server's settings.
     fn client() -> Self {
         let mut peer = Self::new(Role::Client);
         peer.feed(&settings(&[]));
@@ -99,7 +99,7 @@ impl Peer {
         }
     }
 
-    /// What was said since this was last asked, as frames.
+    /// Returns the output since the last call, as frames.
     fn sent(&mut self) -> Vec<Sent> {
         let octets = self.octets();
         let mut octets = octets.strip_prefix(PREFACE).unwrap_or(&octets);
@@ -132,14 +132,14 @@ impl Peer {
         self.connection.next_request().expect("a request").0
     }
 
-    /// A request without a body, as a client.
+    /// Starts a request without a body, as a client.
     fn get(&mut self) -> Key {
         let uri = "http://x/".parse().expect("a URI");
         self.connection
             .begin(&Method::GET, &uri, HeaderMap::new(), true)
     }
 
-    /// A request whose body follows, as a client.
+    /// Starts a request whose body follows, as a client.
     fn post(&mut self) -> Key {
         let uri = "http://x/".parse().expect("a URI");
         self.connection
@@ -158,7 +158,7 @@ impl Peer {
         self.connection.poll_send(key, piece, is_last, &idly())
     }
 
-    /// All data of a stream that is there.
+    /// Returns all data of a stream that has arrived.
     fn data(&mut self, key: Key) -> Vec<u8> {
         let mut all = Vec::new();
         while !self.connection.streams[key].inbox.is_empty()
@@ -175,7 +175,7 @@ impl Peer {
         self.connection.leave_writing(key);
     }
 
-    /// The reason of the GOAWAY with which it has ended.
+    /// Returns the reason of the GOAWAY with which the connection has ended.
     fn goaway(&mut self) -> Option<Reason> {
         let sent = self.sent();
         let (last, others) = sent.split_last()?;
@@ -184,7 +184,7 @@ impl Peer {
         (last.0 == kind::GOAWAY).then(|| Reason(number(&last.3[4..])))
     }
 
-    /// The streams that were reset, and why.
+    /// Returns the streams that were reset, with their reasons.
     fn resets(&mut self) -> Vec<(u32, Reason)> {
         let sent = self.sent();
         let resets = sent.iter().filter(|frame| frame.0 == kind::RST_STREAM);
@@ -233,7 +233,7 @@ fn goaway(last: u32, reason: Reason) -> Vec<u8> {
     frame(kind::GOAWAY, 0, 0, &payload)
 }
 
-/// A block in the plainest form of HPACK.
+/// Encodes a block in the plainest form of HPACK.
 fn block(fields: &[(&str, &str)]) -> Vec<u8> {
     let mut octets = Vec::new();
     for (name, value) in fields {
@@ -297,7 +297,7 @@ fn it_matters_not_how_octets_are_cut() {
     let mut octets = PREFACE.to_vec();
     octets.extend(settings(&[(5, 20_000)]));
     octets.extend(open(1));
-    // Padded, with data behind it.
+    // Padded, with data after it.
     octets.extend(data(1, flag::PADDED, &[3, b'a', b'b', 0, 0, 0]));
     octets.extend(data(1, 0, &[b'c'; 700]));
     octets.extend(headers(1, flag::END_STREAM, &[("x", "y")]));
@@ -321,7 +321,7 @@ fn it_matters_not_how_octets_are_cut() {
 }
 
 #[test]
-fn a_client_that_begins_otherwise_hears_nothing() {
+fn a_client_with_another_preface_gets_no_answer() {
     let mut server = Peer::new(Role::Server);
     server.feed(b"PRI * HTTP/2.0\r\n\r\nXX");
     assert!(server.connection.is_over() && server.octets().is_empty());
@@ -339,7 +339,7 @@ fn settings_come_first() {
 }
 
 #[test]
-fn whoever_owns_the_socket_is_woken_once_for_what_gathers() {
+fn the_socket_owner_is_woken_once_for_new_output() {
     let mut server = Peer::server();
     let (woken, waker) = Woken::new();
     server.connection.enter(&Context::from_waker(&waker));

@@ -1,20 +1,20 @@
-//! Windows: how much may be sent before the other side has taken it. RFC 9113 §5.2, §6.9
+//! Windows: how much may be sent before the peer has taken it. RFC 9113 §5.2, §6.9
 
-/// No window is larger.
+/// The largest window.
 pub(super) const WINDOW_MAX: u32 = (1 << 31) - 1;
 
-/// Every window at first.
+/// The initial size of every window.
 pub(super) const WINDOW_FIRST: u32 = 65_535;
 
 /// A window grew beyond [`WINDOW_MAX`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Overflow;
 
-/// What we may send. Below zero when the other side has made its windows smaller. RFC 9113 §6.9.2
+/// What we may send. Negative after the peer has reduced its windows. RFC 9113 §6.9.2
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SendWindow {
     room: i64,
-    /// The most that it ever was.
+    /// The largest value so far.
     largest: i64,
 }
 
@@ -41,43 +41,42 @@ impl SendWindow {
         usize::try_from(self.room).unwrap_or(0)
     }
 
-    /// The most that there ever was room for: what the other side takes before it has to have read
-    /// some.
+    /// The largest window so far: what the peer accepts before it must have read some.
     pub(super) fn largest(self) -> usize {
         usize::try_from(self.largest).unwrap_or(0)
     }
 
-    /// So many are sent, of those for which there is room.
+    /// Subtracts octets that were sent; there must be room for them.
     pub(super) fn take(&mut self, octets: usize) {
         self.room -= i64::try_from(octets).unwrap_or(i64::MAX);
     }
 }
 
-/// The most that is kept of any window, and of what is kept for one stream. There are servers whose
-/// window is as large as may be.
+/// The most that is reserved of any window, and for one stream. The limits matter because some
+/// servers announce the largest window.
 const KEPT_MAX: usize = 1 << 20;
 const KEPT_OF_STREAM_MAX: usize = 16 << 10;
 
-/// What of a connection's window is kept for short bodies, so that those that nobody reads do not
-/// stop them.
+/// The part of a connection's window that is reserved for short bodies, so that bodies that the
+/// peer does not read cannot block them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Kept {
-    /// Octets that only streams use which have hardly sent anything yet.
+    /// Octets that only streams with a short body may use.
     pub(super) room: usize,
-    /// So much a stream may have sent, unread, to be one of those.
+    /// A stream with more unread octets than this has a long body.
     pub(super) of_stream: usize,
 }
 
 impl Kept {
-    /// Where all streams are one client's.
+    /// Without a reserve, for servers: all streams belong to one client.
     pub(super) const NOTHING: Self = Self {
         room: 0,
         of_stream: 0,
     };
 
-    /// Of a window of so many octets. Receivers give a window back when half of it was read, and
-    /// some (nginx) when more than three quarters of a very large one were: less than that must not
-    /// be left to long bodies.
+    /// Computes the reserve of a window of this size. Receivers return a window when half of it was
+    /// read, and some (nginx) when more than three quarters of a very large one were. Long bodies
+    /// must be able to use at least that much.
     pub(super) fn of(window: usize) -> Self {
         Self {
             room: (window / 4).min(KEPT_MAX),
@@ -86,7 +85,7 @@ impl Kept {
     }
 }
 
-/// What the other side may send, and what of it is to be given back.
+/// What the peer may send, and what must be returned to it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ReceiveWindow {
     size: u32,
@@ -103,27 +102,27 @@ impl ReceiveWindow {
         }
     }
 
-    /// What the other side would have to take, were all of it given back.
+    /// The octets that have arrived and have not been taken.
     #[cfg(test)]
     pub(super) const fn missing(&self) -> u32 {
         self.size - self.left - self.taken
     }
 
-    /// It is as large as this from now on, unless it is larger. By how much more, of which the
-    /// other side is to be told.
+    /// Enlarges the window to `size`, unless it is larger. Returns the difference, which must be
+    /// sent to the peer.
     pub(super) fn widen_to(&mut self, size: u32) -> u32 {
         let more = size.saturating_sub(self.size);
         self.widen(more);
         more
     }
 
-    /// It is larger from now on, by so many octets, of which the other side is to be told.
+    /// Enlarges the window by this many octets, which must be sent to the peer.
     pub(super) fn widen(&mut self, octets: u32) {
         self.size += octets;
         self.left += octets;
     }
 
-    /// So many have come; `false` if there was no room for them.
+    /// Subtracts octets that have arrived; `false` if the window is too small for them.
     pub(super) fn receive(&mut self, octets: usize) -> bool {
         let left = u32::try_from(octets).ok();
         match left.and_then(|octets| self.left.checked_sub(octets)) {
@@ -135,7 +134,7 @@ impl ReceiveWindow {
         }
     }
 
-    /// So many that have come are taken. Gives what the other side is to be told, which is seldom:
+    /// Records that octets were taken. Returns the increment to send to the peer, which is rare:
     /// half of a window at once.
     pub(super) fn release(&mut self, octets: usize) -> Option<u32> {
         self.taken += u32::try_from(octets).unwrap_or(0);
@@ -171,7 +170,7 @@ mod tests {
         assert!(window.receive(100));
         assert!(!window.receive(1));
         assert_eq!(window.release(49), None);
-        assert!(!window.receive(1), "it has not been told yet");
+        assert!(!window.receive(1), "the update has not been sent yet");
         assert_eq!(window.release(1), Some(50));
         assert!(window.receive(50));
         assert!(!window.receive(1));

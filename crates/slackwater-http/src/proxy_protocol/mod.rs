@@ -1,5 +1,6 @@
-//! The PROXY protocol, versions 1 and 2: what a proxy that does not speak HTTP says of the client
-//! before the client's own bytes begin. As `proxy-protocol.txt` of the `HAProxy` project has it.
+//! The PROXY protocol, versions 1 and 2: a proxy that does not interpret HTTP sends the client's
+//! address before the client's own bytes. Specified in `proxy-protocol.txt` of the `HAProxy`
+//! project.
 //!
 //! | | file |
 //! |---|---|

@@ -1,51 +1,50 @@
-//! The bytes of a header: which of the first ones on a connection belong to it, and what they say.
+//! The bytes of a header: where it ends on a connection, and what it contains.
 //!
-//! Strict: whoever may send headers can say anything of a client, so what is not exactly one is
-//! refused and nothing is guessed. TLVs are stepped over; of those, only the checksum means
-//! something here.
+//! The parser is strict: a sender of headers can claim any client address, so input that is not
+//! exactly a header is refused, and nothing is guessed. TLVs are skipped, except for the checksum.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use core::str::FromStr;
 
-/// What each version begins with.
+/// The start of each version's header.
 const SIGNATURE_1: &[u8] = b"PROXY ";
 pub(super) const SIGNATURE_2: &[u8; 12] = b"\r\n\r\n\0\r\nQUIT\n";
 
 /// The longest line of version 1, with its end.
 const LINE_BYTES_MAX: usize = 107;
-/// What comes before the addresses in version 2.
+/// The bytes before the addresses in version 2.
 const FIXED_BYTES: usize = 16;
-/// The longest header of version 2 that is taken: far more than addresses and any TLVs in use.
+/// The longest accepted header of version 2: far more than addresses and all TLVs in use.
 const HEADER_BYTES_MAX: usize = 16 << 10;
 
 /// The TLV with a checksum of the whole header.
 const TLV_CRC32C: u8 = 3;
 
-/// What a header says.
+/// The content of a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// From where and to where the client connected. `None`: the proxy speaks for itself (a health
-    /// check of its own), or can't say.
+    /// Source and destination of the client's connection. `None`: the proxy itself has connected
+    /// (such as for a health check), or it does not know.
     pub addresses: Option<(SocketAddr, SocketAddr)>,
 }
 
-/// A header so far.
+/// The result of parsing the bytes so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parsed {
-    /// All bytes so far belong to the header, and it goes on.
+    /// All bytes so far belong to the header, and it is not complete.
     Unfinished,
     /// The header, and its length.
     Header(Header, usize),
 }
 
-/// Why something is not a header.
+/// Why bytes are not a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Malformed(pub(super) &'static str);
 
 const NONE: Header = Header { addresses: None };
 
-/// Reads the first bytes of a connection. However they are cut, the result is the same.
+/// Parses the first bytes of a connection. The result does not depend on how they were split.
 pub fn parse(bytes: &[u8]) -> Result<Parsed, Malformed> {
     let begins = |signature: &[u8]| bytes.iter().zip(signature).all(|(one, other)| one == other);
     if begins(SIGNATURE_2) {
@@ -72,7 +71,7 @@ fn parse_version_1(bytes: &[u8]) -> Result<Parsed, Malformed> {
     let line = core::str::from_utf8(line).map_err(|_| Malformed("a line that is not ASCII"))?;
     let mut words = line.split(' ').skip(1);
     let told = match words.next() {
-        // Whatever follows means nothing.
+        // Everything after it is ignored.
         Some("UNKNOWN") => NONE,
         Some("TCP4") => read_words::<Ipv4Addr>(words)?,
         Some("TCP6") => read_words::<Ipv6Addr>(words)?,
@@ -91,7 +90,7 @@ fn read_words<'a, A: FromStr + Into<IpAddr>>(
     let addresses: Option<(IpAddr, IpAddr)> = address().zip(address());
     let mut port = || {
         let word = words.next()?;
-        // `parse` would take a plus and leading zeros.
+        // `parse` would accept a plus sign and leading zeros.
         let is_plain = word.bytes().all(|byte| byte.is_ascii_digit())
             && (word == "0" || !word.starts_with('0'));
         word.parse::<u16>().ok().filter(|_| is_plain)
@@ -119,7 +118,7 @@ fn parse_version_2(bytes: &[u8]) -> Result<Parsed, Malformed> {
         1 => false,
         _ => return Err(Malformed("a command other than LOCAL and PROXY")),
     };
-    // Of LOCAL all else is to be left out of account, so a health check need not fill it in.
+    // With LOCAL everything else must be ignored, so a health check need not fill it in.
     if !speaks_for_itself && (family >> 4 > 3 || family & 0xf > 2) {
         return Err(Malformed("an unknown kind of address or of connection"));
     }
@@ -142,7 +141,7 @@ fn parse_version_2(bytes: &[u8]) -> Result<Parsed, Malformed> {
     let tlvs =
         (body.get(addresses_bytes..)).ok_or(Malformed("a header too short for its addresses"))?;
     check_tlvs(&bytes[..total], total - tlvs.len())?;
-    // Of datagrams nothing is known here.
+    // Addresses of datagrams are not used here.
     let is_stream = family & 0xf == 1;
     let addresses = addresses.filter(|_| is_stream);
     Ok(Parsed::Header(Header { addresses }, total))
@@ -171,7 +170,7 @@ fn with_ports(from: IpAddr, to: IpAddr, ports: &[u8]) -> (SocketAddr, SocketAddr
     ((from, port(0)).into(), (to, port(2)).into())
 }
 
-/// Steps over the TLVs of a header, which begin at `start` and have to end with it.
+/// Skips the TLVs of a header, which begin at `start` and must end with it.
 fn check_tlvs(header: &[u8], start: usize) -> Result<(), Malformed> {
     const BROKEN: Malformed = Malformed("a TLV that ends beyond the header");
     let mut at = start;
@@ -182,7 +181,7 @@ fn check_tlvs(header: &[u8], start: usize) -> Result<(), Malformed> {
         let value = header.get(value_at..value_end).ok_or(BROKEN)?;
         if kind == TLV_CRC32C {
             let told = <[u8; 4]>::try_from(value).ok().map(u32::from_be_bytes);
-            // Made with zeros in its own place.
+            // The checksum is computed with zeros in its own place.
             let pieces = [&header[..value_at], &[0; 4], &header[value_end..]];
             let made = pieces.into_iter().fold(0, crc32c::crc32c_append);
             if told != Some(made) {

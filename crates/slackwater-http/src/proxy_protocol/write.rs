@@ -1,4 +1,4 @@
-//! Writes a header, for replicas that want to hear by it who the client is.
+//! Writes a header, for replicas that learn the client's address from it.
 
 use super::parse::SIGNATURE_2;
 use core::net::{IpAddr, SocketAddr};
@@ -8,11 +8,11 @@ use core::net::{IpAddr, SocketAddr};
 pub enum Version {
     /// A line of text.
     One,
-    /// Bytes.
+    /// Binary.
     Two,
 }
 
-/// From where and to where a client has connected.
+/// Source and destination of a client's connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ends {
     /// The client's address and port.
@@ -21,8 +21,8 @@ pub struct Ends {
     pub to: SocketAddr,
 }
 
-/// The header for a client's connection; without `ends`, of a connection that is nobody's but our
-/// own.
+/// Writes the header for a client's connection. Without `ends`, it is for a connection of the proxy
+/// itself.
 pub fn header(version: Version, ends: Option<&Ends>) -> Vec<u8> {
     let told = ends.map(Ends::alike);
     match version {
@@ -32,8 +32,8 @@ pub fn header(version: Version, ends: Option<&Ends>) -> Vec<u8> {
 }
 
 impl Ends {
-    /// Both of one family, as each form has it. An address that is IPv4 in truth is told as that,
-    /// unless the other one is IPv6.
+    /// Returns both addresses in one family, as each form requires. A mapped IPv4 address is sent
+    /// as IPv4, unless the other one is IPv6.
     fn alike(&self) -> [SocketAddr; 2] {
         let ends = [self.from, self.to].map(|end| (end.ip().to_canonical(), end.port()));
         if ends.iter().all(|(ip, _)| ip.is_ipv4()) {

@@ -1,10 +1,10 @@
-//! The handle that everyone shares: picks, completions, reports, members.
+//! The handle that all callers share: picks, completions, reports, replicas.
 //!
-//! A [`Balancer`] is cheap to clone and may be used from any thread. One short lock stands around
-//! the policy; it is held for a pick, a completion or a report, never across an await and never
-//! around a system call. The proxy has one balancer for each worker thread, so that even this lock
-//! has no contenders. Before a pick the prober hands in what has been answered: over UDP that takes
-//! a call which does not block, every 0.1 ms at most, and none while no answer is awaited.
+//! A [`Balancer`] is cheap to clone and may be used from any thread. One short lock guards the
+//! policy. It is held for a pick, a completion or a report, never across an await or a system call.
+//! The proxy has one balancer per worker thread, so this lock is uncontended there. Before each
+//! pick the prober hands in the answers that have arrived. Over UDP that is a non-blocking call,
+//! made at most every 0.1 ms and only while an answer is outstanding.
 
 use super::drive::{Drive, DriveGuard};
 use super::driver::Driver;
@@ -34,13 +34,14 @@ pub struct Balancer {
     pub(super) shared: Arc<Shared>,
 }
 
-/// What every handle shares.
+/// State that all handles share.
 #[derive(Debug)]
 pub(super) struct Shared {
     driver: Mutex<Driver>,
     pub(super) prober: Box<dyn Prober>,
     clock: Clock,
-    /// Wakes [`Drive`]; outlives this, so that the end of the last handle can be told.
+    /// Wakes [`Drive`]. It outlives this value, so that the end of the last handle can be
+    /// signalled.
     pub(super) drive_waker: Arc<AtomicWaker>,
 }
 
@@ -50,36 +51,36 @@ impl Drop for Shared {
     }
 }
 
-/// What a balancer knows, at one moment.
+/// The state of a balancer at one moment.
 #[derive(Clone, Debug)]
 pub struct Overview {
-    /// What has happened to the policy.
+    /// Counts of the policy's events.
     pub counters: Counters,
-    /// What each replica, or each part of one, last said of its load.
+    /// The last load report of each replica, or of each part of one.
     pub reported: Vec<Reported>,
-    /// What the policy knows.
+    /// The policy's state.
     pub snapshot: Snapshot,
 }
 
-/// What a balancer says to a query.
+/// The result of a pick.
 #[derive(Debug)]
 #[must_use]
 pub enum Picked {
-    /// Send it there.
+    /// Send the query with this lease.
     Ready(Lease),
-    /// The policy wants to ask a few replicas first. `[S1]`
+    /// The policy wants to probe a few replicas first. `[S1]`
     Probing(Round),
-    /// No replica is known, or the query has been at all of them.
+    /// No replica is known, or the query has been sent to all of them.
     NoReplica,
 }
 
 impl Balancer {
-    /// A balancer with an empty fleet, seeded from the operating system's randomness. Starts the
-    /// prober, which may spawn tasks: call it within a tokio runtime unless the prober is
-    /// [`NoProber`](super::NoProber).
+    /// Creates a balancer with an empty fleet, seeded from the operating system's randomness.
+    /// Starts the prober, which may spawn tasks: call it within a tokio runtime unless the prober
+    /// is [`NoProber`](super::NoProber).
     pub fn new(policy: Box<dyn Policy>, prober: impl Prober) -> Self {
         let seed = getrandom::u64().unwrap_or_else(|_| {
-            // Which replica a draw hits is no secret; it only should differ from client to client.
+            // The draws need not be secret. They only should differ from client to client.
             let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
             let nanos = since_epoch.map_or(0, |span| span.as_nanos());
             u64::try_from(nanos & u128::from(u64::MAX)).unwrap_or(0) ^ u64::from(std::process::id())
@@ -87,7 +88,7 @@ impl Balancer {
         Self::with_seed(policy, prober, seed)
     }
 
-    /// A balancer whose choices repeat: the same seed and the same events give the same picks.
+    /// Creates a balancer whose choices repeat: the same seed and events give the same picks.
     pub fn with_seed(policy: Box<dyn Policy>, prober: impl Prober, seed: u64) -> Self {
         let balancer = Self {
             shared: Arc::new(Shared {
@@ -106,17 +107,16 @@ impl Balancer {
         Self { shared }
     }
 
-    /// Adds a replica; from now on it is chosen and probed. A plain [`SocketAddr`] stands for a
+    /// Adds a replica, which is chosen and probed from now on. A plain [`SocketAddr`] stands for a
     /// replica that answers probes at the address where it takes queries.
     pub fn insert(&self, addrs: impl Into<ReplicaAddrs>) -> Result<ReplicaId, InsertError> {
         let added = self.insert_weighted(addrs, NonZeroU32::MIN)?;
         added.first().copied().ok_or(InsertError::Full)
     }
 
-    /// Adds a replica that has `weight` times the room of one of weight 1. To the policy it is that
-    /// many replicas at one address, each with its part of the load: so each policy gives it its
-    /// share, whatever it goes by. Each part is chosen, made unavailable and removed by its own
-    /// name.
+    /// Adds a replica that has `weight` times the capacity of one of weight 1. The policy sees it
+    /// as `weight` replicas at one address, each with its part of the load, so every policy gives
+    /// it the right share. Each part is chosen, made unavailable and removed by a separate id.
     pub fn insert_weighted(
         &self,
         addrs: impl Into<ReplicaAddrs>,
@@ -125,11 +125,11 @@ impl Balancer {
         self.insert_warming(addrs, weight, Duration::ZERO)
     }
 
-    /// As [`Balancer::insert_weighted`], for a replica that is to warm up: during `warm_up` the
-    /// part of the queries that may go there rises evenly, from a tenth to all of them. Zero: all
-    /// at once. While more than half of those that may be chosen are warming up, or more than 64
-    /// names are, none is spared; nor is one spared for a query that is pinned to it, or that would
-    /// else go to a replica which may not be chosen.
+    /// As [`Balancer::insert_weighted`], for a replica that warms up: during `warm_up` its share of
+    /// queries rises linearly from 10% to 100% (zero: 100% at once). The ramp is suspended while
+    /// more than half of the available replicas, or more than 64 ids, are warming up. It does not
+    /// apply to a query that is pinned to the replica, or that would otherwise go to an unavailable
+    /// one.
     pub fn insert_warming(
         &self,
         addrs: impl Into<ReplicaAddrs>,
@@ -149,9 +149,10 @@ impl Balancer {
         Ok(parts)
     }
 
-    /// Changes the weight of the replica that `part` is a part of; all its parts from now on. What
-    /// is known of `part` and of the others that stay is kept; parts that join may be chosen at
-    /// once. `None` if nobody has that name, or if there are too many replicas; then nothing has
+    /// Changes the weight of the replica that `part` belongs to, and returns all its parts. State
+    /// of `part` and of the other parts that stay is kept; parts that join may be chosen at once.
+    /// Returns `None`, and changes nothing, if no replica has that id or if there are too many
+    /// replicas.
     /// changed.
     pub fn set_weight(&self, part: ReplicaId, weight: NonZeroU32) -> Option<Vec<ReplicaId>> {
         let now = self.now();
@@ -167,8 +168,8 @@ impl Balancer {
         Some(resized.all)
     }
 
-    /// Removes a replica: it gets no more queries and no more probes. Queries that are out there
-    /// run on. `false` if it was not in the fleet.
+    /// Removes a replica: it gets no more queries and no more probes. Its queries in flight
+    /// continue. Returns `false` if it was not in the fleet.
     pub fn remove(&self, replica: ReplicaId) -> bool {
         let mut driver = self.lock();
         let Some(addrs) = driver.replicas.remove(replica) else {
@@ -183,8 +184,8 @@ impl Balancer {
         true
     }
 
-    /// Takes a replica out of the choice (`false`) or back into it (`true`). It stays in the fleet,
-    /// and probed.
+    /// Makes a replica unavailable (`false`) or available again (`true`). It stays in the fleet,
+    /// and is still probed.
     pub fn set_available(&self, replica: ReplicaId, available: bool) {
         let now = self.now();
         self.lock()
@@ -196,19 +197,19 @@ impl Balancer {
         Some(self.lock().replicas.addrs(replica)?.query)
     }
 
-    /// Decides, without waiting.
+    /// Picks a replica, without waiting.
     pub fn pick(&self, query: Query<'_>) -> Picked {
         self.pick_at(self.now(), query)
     }
 
-    /// The same, at a moment that somebody has just read from [`Balancer::now`], so that it need
-    /// not be read again.
+    /// As [`Balancer::pick`], at a time that the caller has just read from [`Balancer::now`]. It
+    /// saves a second read of the clock.
     pub fn pick_at(&self, now: Instant, query: Query<'_>) -> Picked {
         self.pick_explained(now, query, None)
     }
 
-    /// The same; where there is an `explanation`, it says then what the choice was made from. Of a
-    /// round, that is said at its end: [`Round::finish_explained`].
+    /// As [`Balancer::pick_at`], and fills in `explanation`, if there is one, with the inputs of
+    /// the choice. For a round, [`Round::finish_explained`] does so at its end.
     pub fn pick_explained(
         &self,
         now: Instant,
@@ -227,14 +228,15 @@ impl Balancer {
         picked
     }
 
-    /// Whether [`Balancer::pick_trial`] would give something now. Cheap while nobody is out.
+    /// Whether [`Balancer::pick_trial`] would return a lease now. Cheap while no replica is
+    /// ejected.
     pub fn wants_trial(&self) -> bool {
         self.lock().policy.wants_trial()
     }
 
-    /// Where a copy of a query is to go now, to see how a replica does that is out; nobody is to
-    /// wait for its answer. With
-    /// [`shadow_trials`](slackwater_core::health::HealthSettings::shadow_trials) alone.
+    /// Picks an ejected replica for a copy of a query, to see whether it has recovered. The client
+    /// must not wait for this copy's answer. Needs
+    /// [`shadow_trials`](slackwater_core::health::HealthSettings::shadow_trials).
     pub fn pick_trial(&self) -> Option<Lease> {
         let now = self.now();
         let mut guard = self.lock();
@@ -247,10 +249,10 @@ impl Balancer {
         }
     }
 
-    /// Decides; where the policy probes for each query, sends the probes, with `hint` in them, and
-    /// waits for enough answers or the round's deadline. Other policies never look at `hint`, and
-    /// the future is ready at its first poll. `None`: no replica is known, or the query has been at
-    /// all of them.
+    /// Picks a replica. If the policy probes for each query, this sends the probes, with `hint` in
+    /// them, and waits for enough answers or the round's deadline. Other policies ignore `hint`,
+    /// and the future is ready at its first poll. Returns `None` if no replica is known, or if the
+    /// query has been sent to all of them.
     pub async fn choose(&self, query: Query<'_>, hint: Option<&[u8]>) -> Option<Lease> {
         match self.pick(query) {
             Picked::Ready(lease) => Some(lease),
@@ -263,8 +265,9 @@ impl Balancer {
         }
     }
 
-    /// The future that keeps the policy's timeouts (lost probes, idle probes): spawn it once. It
-    /// ends when all handles and leases of this balancer are gone, and does not keep it alive.
+    /// Returns the future that handles the policy's timeouts (lost probes, idle probes): spawn it
+    /// once. It ends when all handles and leases of this balancer are gone, and does not keep the
+    /// balancer alive.
     pub fn drive(&self) -> Drive {
         Drive::new(
             Arc::downgrade(&self.shared),
@@ -272,42 +275,43 @@ impl Balancer {
         )
     }
 
-    /// Spawns [`Balancer::drive`] on the current tokio runtime; it ends with the guard.
+    /// Spawns [`Balancer::drive`] on the current tokio runtime. Dropping the guard ends it.
     pub fn spawn_drive(&self) -> DriveGuard {
         DriveGuard::spawn(self.drive())
     }
 
-    /// Queries out: picked, and not yet finished or dropped.
+    /// Queries in flight: picked, and not yet finished or dropped.
     pub fn in_flight(&self) -> u64 {
         self.lock().in_flight
     }
 
-    /// What has happened to the policy.
+    /// Counts of the policy's events.
     pub fn counters(&self) -> Counters {
         self.shared.prober.collect(self.now());
         self.lock().policy.counters()
     }
 
-    /// What has happened to probes on the wire.
+    /// Counts of probes on the wire.
     pub fn probe_counters(&self) -> ProbeCounters {
         self.shared.prober.counters()
     }
 
-    /// How long a probe takes there and back where nothing holds it up: twice the network's delay.
-    /// `None` before an answer, and where no probes are sent.
+    /// Round-trip time of a probe that nothing delays: twice the network's delay. `None` before the
+    /// first answer, and if no probes are sent.
     pub fn round_trip(&self) -> Option<Duration> {
         self.shared.prober.round_trip()
     }
 
-    /// What the policy knows now. Allocates; not for a query's path.
+    /// Returns the policy's state. Allocates; not for a query's path.
     pub fn snapshot(&self) -> Snapshot {
         let now = self.now();
         self.shared.prober.collect(now);
         self.lock().policy.snapshot(now)
     }
 
-    /// All of that at one moment, for whoever watches: the lock is taken once, and answers that
-    /// wait to be taken in are left to those who pick. Allocates; not for a query's path.
+    /// Returns counters, reports and snapshot of one moment, for monitoring. It takes the lock
+    /// once, and leaves answers that have not been read yet to the next pick. Allocates; not for a
+    /// query's path.
     pub fn overview(&self) -> Overview {
         let now = self.now();
         let driver = self.lock();
@@ -323,28 +327,28 @@ impl Balancer {
         self.lock().policy.name()
     }
 
-    /// What each replica, or each part of one, last said of its load, by whatever way. Allocates;
-    /// not for a query's path.
+    /// Returns the last load report of each replica, or of each part of one, by whichever carrier
+    /// it came. Allocates; not for a query's path.
     pub fn reported(&self) -> Vec<Reported> {
         let now = self.now();
         self.shared.prober.collect(now);
         self.lock().reported.view(now)
     }
 
-    /// This balancer's clock, by which it tells of picks and ends.
+    /// Returns the time of this balancer's clock, which dates picks and ends.
     #[inline]
     pub fn now(&self) -> Instant {
         self.shared.clock.now()
     }
 
-    /// The clock itself, for whoever outlives the balancer or holds no handle.
+    /// The clock itself, for code that outlives the balancer or has no handle.
     pub fn clock(&self) -> Clock {
         self.shared.clock
     }
 
-    /// A panic under the lock leaves the policy as it was: no method of it holds an invariant
-    /// across a call that can panic, and to balance on is better than to fail every query from then
-    /// on.
+    /// Takes the lock, even after a panic under it. The policy is intact then: none of its methods
+    /// breaks an invariant across a call that can panic. Continuing is better than failing every
+    /// later query.
     pub(super) fn lock(&self) -> MutexGuard<'_, Driver> {
         self.shared
             .driver
@@ -381,8 +385,7 @@ impl Balancer {
         if let Some(addrs) = driver.replicas.addrs(pick.ticket.replica()) {
             return Picked::Ready(Lease::new(self, addrs.query, pick));
         }
-        // The policy and the table change under one lock, so this is a policy that invents
-        // replicas.
+        // Only a policy that invents replicas gets here: policy and table change under one lock.
         driver.in_flight -= 1;
         let now = self.now();
         driver
@@ -408,7 +411,7 @@ impl Balancer {
         }
     }
 
-    /// Ends a round with what it has.
+    /// Ends a round with the answers that it has.
     pub(super) fn finish_round(
         &self,
         id: RoundId,
@@ -422,7 +425,7 @@ impl Balancer {
         let pick = driver.finish_round(now, &round, query, explanation);
         let picked = pick.map(|pick| self.lease(driver, pick));
         drop(guard);
-        // Not under the lock: dropping a waker may run the code of whoever made it.
+        // Not under the lock: dropping a waker may run arbitrary code.
         drop(waker);
         match picked {
             Some(Picked::Ready(lease)) => Some(lease),
@@ -430,14 +433,14 @@ impl Balancer {
         }
     }
 
-    /// Lets the policy handle what is due; when to call again.
+    /// Lets the policy handle what is due, and returns when to call again.
     pub(super) fn handle_timeout(&self, now: Instant) -> Option<Instant> {
         self.shared.prober.collect(now);
         let mut driver = self.lock();
         driver.handle_timeout(now);
         self.send_probes(now, driver);
-        // Not before the probes that fell due have left: until then they are what is due, and the
-        // policy would be asked again for nothing.
+        // Read the next timeout only after the due probes have left. Until then it is in the past,
+        // and this would be called again for nothing.
         let mut driver = self.lock();
         let next = driver.policy.poll_timeout();
         driver.arm(next);
@@ -454,7 +457,7 @@ impl Balancer {
         }
     }
 
-    /// As [`Balancer::report`] for each, with one look at the clock and one lock.
+    /// As [`Balancer::report`] for each answer, with one read of the clock and one lock.
     pub(super) fn report_all(&self, now: Instant, answers: &[(ProbeToken, LoadReport)]) {
         let mut driver = self.lock();
         let mut waiting = Vec::new();

@@ -1,7 +1,7 @@
 //! The policy's timeouts: a future that sleeps until the next one.
 //!
-//! Two things fall due by time alone: probes whose deadline passes, and idle probes. The future
-//! holds the balancer weakly, and ends with it.
+//! Two things are due by time alone: probes whose deadline passes, and idle probes. The future
+//! holds a weak reference to the balancer, and ends with it.
 
 use super::balancer::{Balancer, Shared};
 use core::fmt;
@@ -18,7 +18,7 @@ use tokio::time::Sleep;
 /// Timers are no finer than this, and a policy that is never satisfied must not spin.
 const NAP_MIN: Duration = Duration::from_millis(1);
 
-/// Keeps a balancer's timeouts; made by [`Balancer::drive`].
+/// Handles a balancer's timeouts; made by [`Balancer::drive`].
 #[must_use = "it does nothing unless it is spawned"]
 pub struct Drive {
     balancer: Weak<Shared>,
@@ -41,7 +41,7 @@ impl Drive {
         }
     }
 
-    /// The sleep until `until`; one that has that end already goes on.
+    /// Returns the sleep until `until`. A running sleep with the same end is kept.
     fn nap(&mut self, now: Instant, until: Instant) -> Pin<&mut Sleep> {
         let span = until.saturating_since(now).max(NAP_MIN);
         let nap = self.nap.get_or_insert_with(|| Nap {

@@ -1,7 +1,7 @@
-//! What the balancer's lock guards: the policy, its draws, and who is where.
+//! State under the balancer's lock: the policy, its draws, and the replicas' addresses.
 //!
-//! Nothing here waits, and nothing here makes a system call: probes that the policy wants are put
-//! into an [`Outbox`] on the caller's stack and handed to the prober after the lock is released.
+//! Nothing here waits or makes a system call. Probes that the policy wants are put into an
+//! [`Outbox`] on the caller's stack, and handed to the prober after the lock is released.
 
 use super::probe::ProbeToken;
 use super::replicas::Replicas;
@@ -32,15 +32,15 @@ pub(super) struct Outbox {
 }
 
 impl Outbox {
-    /// As many as a query triggers at the default rate, twice over; when more are wanted, the lock
-    /// is taken again.
+    /// Twice the number of probes that a query triggers at the default rate. If more are wanted,
+    /// the lock is taken again.
     const CAPACITY: usize = 8;
 
     pub(super) const fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// There may be more where these came from.
+    /// Whether more probes may be due than there is room for.
     pub(super) const fn is_full(&self) -> bool {
         self.len == Self::CAPACITY
     }
@@ -66,9 +66,9 @@ pub(super) struct Driver {
     pub(super) rounds: Rounds,
     pub(super) warm_ups: WarmUps,
     pub(super) reported: LastReports,
-    /// Queries out.
+    /// Queries in flight.
     pub(super) in_flight: u64,
-    /// When [`Drive`](super::Drive) wakes by itself; nobody need wake it for anything later.
+    /// When [`Drive`](super::Drive) wakes on its own timer. Later timeouts need no wake-up.
     armed: Option<Instant>,
 }
 
@@ -91,21 +91,21 @@ impl Driver {
         self.policy.handle(now, event, &mut self.draw);
     }
 
-    /// A replica, or a part of one, is in the fleet from now on.
+    /// Adds a replica, or a part of one, to the fleet.
     pub(super) fn join(&mut self, now: Instant, part: ReplicaId) {
         self.reported.join(part);
         self.handle(now, Event::Added(part));
     }
 
-    /// It is not, any more.
+    /// Removes a replica, or a part of one, from the fleet.
     pub(super) fn leave(&mut self, now: Instant, part: ReplicaId) {
         self.warm_ups.remove(part);
         self.reported.leave(part);
         self.handle(now, Event::Removed(part));
     }
 
-    /// The policy's word on a query, which keeps away from replicas that are new as the draws will
-    /// have it.
+    /// Returns the policy's decision for a query. Replicas that are warming up are avoided at
+    /// random.
     #[inline]
     pub(super) fn decide(
         &mut self,
@@ -163,8 +163,8 @@ impl Driver {
         }
     }
 
-    /// Whether the policy wants to be called earlier than [`Drive`](super::Drive) means to wake;
-    /// from now on it does.
+    /// Whether the policy's next timeout is earlier than the time at which [`Drive`](super::Drive)
+    /// will wake. If so, the earlier time is noted.
     pub(super) fn wants_earlier_wake(&mut self) -> bool {
         let Some(timeout) = self.policy.poll_timeout() else {
             return false;
@@ -187,7 +187,7 @@ impl Driver {
         self.armed = wake_at;
     }
 
-    /// A probe has been answered; who waits for it, if anybody does.
+    /// Handles the answer to a probe. Returns the waker of the query that waits for it, if any.
     pub(super) fn report(
         &mut self,
         now: Instant,
@@ -212,7 +212,7 @@ impl Driver {
         }
     }
 
-    /// A probe has failed; who waits for it, if anybody does.
+    /// Handles the loss of a probe. Returns the waker of the query that waits for it, if any.
     pub(super) fn probe_lost(&mut self, now: Instant, token: ProbeToken) -> Option<Waker> {
         match token.0 {
             super::probe::Purpose::Pooled { id, .. } => {
@@ -227,14 +227,13 @@ impl Driver {
         }
     }
 
-    /// A probe that the prober had no room for. A round waits for it no longer, like for one that
-    /// is lost.
+    /// Handles a probe that the prober had no room for. A round counts it as lost.
     pub(super) fn probe_unsent(&mut self, now: Instant, token: ProbeToken) {
         match token.0 {
             super::probe::Purpose::Pooled { id, .. } => self.handle(now, Event::ProbeUnsent(id)),
             super::probe::Purpose::Round { round, replica } => {
-                // Whoever waits for the round has not been polled since, or polls next: nobody need
-                // be woken.
+                // No wake-up is needed: the query that waits for the round has not been polled
+                // since, or is polled next.
                 if let Some(active) = self.rounds.find_mut(round) {
                     active.round.handle_lost(replica);
                 }
@@ -250,7 +249,7 @@ impl Driver {
         }
     }
 
-    /// The probes that a round asks for.
+    /// Puts the probes that a round wants into `outbox`.
     pub(super) fn round_probes(&mut self, now: Instant, id: RoundId, outbox: &mut Outbox) {
         let Some(active) = self.rounds.find_mut(id) else {
             return;

@@ -1,8 +1,8 @@
-//! A query that is out: the core's ticket, kept so that it ends exactly once.
+//! A query in flight: the core's ticket, kept so that it ends exactly once.
 //!
-//! Whoever holds the [`Lease`] carries the query. [`Lease::finish`] says how it ended; dropping the
-//! lease says [`Outcome::Dropped`], so that a cancelled future, a panic or a forgotten branch never
-//! leaves a query in flight.
+//! The caller that holds the [`Lease`] carries the query. [`Lease::finish`] reports how it ended.
+//! Dropping the lease reports [`Outcome::Dropped`], so a cancelled future, a panic or a forgotten
+//! branch never leaves a query in flight.
 
 use super::balancer::Balancer;
 use core::net::SocketAddr;
@@ -14,24 +14,24 @@ use slackwater_core::{Instant, LoadReport, ReplicaId, Rif};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PickView {
-    /// Which replica.
+    /// The replica that was picked.
     pub replica: ReplicaId,
     /// The rule that decided.
     pub reason: PickReason,
-    /// Reports with this RIF or more were hot; `None` where nothing was.
+    /// Reports with this RIF or more were hot; `None` if none was.
     pub rif_limit: Option<Rif>,
     /// How many reports there were to choose from.
     pub candidates: u16,
-    /// The report that was chosen, as it was before this query was charged to it.
+    /// The chosen report, as it was before this query was added to it.
     pub chosen: Option<PooledView>,
-    /// The replica that came second.
+    /// The second-best replica.
     pub runner_up: Option<ReplicaId>,
     /// Time spent probing for this query; zero unless the policy probes synchronously. `[S4]`
     pub probing: Duration,
 }
 
 impl PickView {
-    /// A choice that no report decided.
+    /// A pick that no report decided.
     pub const fn without_report(replica: ReplicaId, reason: PickReason) -> Self {
         Self {
             replica,
@@ -52,7 +52,7 @@ pub struct Lease {
     balancer: Balancer,
     addr: SocketAddr,
     view: PickView,
-    /// There until the query ends.
+    /// Present until the query ends.
     ticket: Option<Ticket>,
 }
 
@@ -80,9 +80,9 @@ impl Lease {
         self.view.replica
     }
 
-    /// When it was picked, on the balancer's clock.
+    /// When the query was picked, on the balancer's clock.
     pub fn picked_at(&self) -> Instant {
-        // There is a ticket as long as there is somebody to ask.
+        // The ticket is there as long as the lease exists.
         self.ticket.as_ref().map_or(Instant::EPOCH, Ticket::sent_at)
     }
 
@@ -96,16 +96,16 @@ impl Lease {
         self.view.reason
     }
 
-    /// All that is known of why it goes there.
+    /// Why the query goes to this replica.
     pub const fn view(&self) -> &PickView {
         &self.view
     }
 
-    /// The response's head is here: latency ends now, while the query stays in flight until the
-    /// lease ends. `outcome` is what the head says: `Success`, `Failed` or `PushedBack`. Only the
-    /// first call counts. `[T1]`
+    /// Reports that the response's head has arrived. Latency ends now, while the query stays in
+    /// flight until the lease ends. `outcome` comes from the head: `Success`, `Failed` or
+    /// `PushedBack`. Only the first call counts. `[T1]`
     ///
-    /// The balancer's clock now, so that nobody has to read it again.
+    /// Returns the time on the balancer's clock, which saves the caller a read.
     pub fn head_ready(&mut self, outcome: Outcome) -> Instant {
         match &mut self.ticket {
             Some(ticket) => self.balancer.head_ready(ticket, outcome),
@@ -113,13 +113,13 @@ impl Lease {
         }
     }
 
-    /// What the replica says of its load with its response. Few policies learn from that; others
+    /// Passes on the load report that came with the replica's response. Few policies use it; others
     /// ignore it.
     pub fn handle_carried_report(&self, report: &LoadReport) {
         self.balancer.carried_report(self.view.replica, report);
     }
 
-    /// Ends the query. The balancer's clock now, so that nobody has to read it again.
+    /// Ends the query. Returns the time on the balancer's clock, which saves the caller a read.
     #[inline]
     pub fn finish(mut self, outcome: Outcome) -> Instant {
         match self.ticket.take() {

@@ -1,16 +1,16 @@
-//! The client's side: who gets the next query, among real sockets.
+//! The client's side: picks the replica for the next query, with real sockets.
 //!
-//! [`Balancer`] puts a core [`Policy`](slackwater_core::policy::Policy) among threads, clocks and
-//! sockets: it picks, it hands out [`Lease`]s that end exactly once, and it passes probes to a
-//! [`Prober`]. [`Balance`] is the same thing as a tower service over discovered services. Where
-//! nobody names a policy, take [`DEFAULT_POLICY`](slackwater_core::policy::DEFAULT_POLICY).
+//! [`Balancer`] runs a core [`Policy`](slackwater_core::policy::Policy) with threads, clocks and
+//! sockets. It picks replicas, hands out [`Lease`]s that end exactly once, and passes probes to a
+//! [`Prober`]. [`Balance`] is the same as a tower service over discovered services. If no policy is
+//! named, use [`DEFAULT_POLICY`](slackwater_core::policy::DEFAULT_POLICY).
 //!
 //! | | file |
 //! |---|---|
-//! | the handle that everyone shares | `balancer` |
-//! | what the lock guards | `driver`, `replicas`, `rounds`, `reported` |
-//! | new replicas, which get less at first | `warm_up` |
-//! | a query that is out | `lease` |
+//! | the handle that all callers share | `balancer` |
+//! | state under the lock | `driver`, `replicas`, `rounds`, `reported` |
+//! | replicas that are warming up | `warm_up` |
+//! | a query in flight | `lease` |
 //! | a query that waits for its probes (synchronous mode) | `round` |
 //! | timeouts | `drive` |
 //! | probes that leave | `outgoing` |
@@ -18,8 +18,8 @@
 //! | the tower service | `balance` |
 //! | one request to every shard | `fan_out` |
 //!
-//! Absent on purpose: connections to replicas (the service that is balanced has them), retries (a
-//! layer of their own), health beyond what probes say.
+//! Left out on purpose: connections to replicas (the balanced service has them), retries (a layer
+//! of their own), health checks beyond probes.
 
 pub mod balance;
 mod balancer;

@@ -1,8 +1,8 @@
 //! From the policy to the prober: probes leave after the lock is released.
 //!
 //! A pick, a report and a timeout may each make probes due. They are taken out under the lock that
-//! is held anyway, and handed over without it; what the prober refuses is lost, and the policy is
-//! told at once.
+//! is held anyway, and handed to the prober after it is released. A probe that the prober refuses
+//! is reported to the policy as lost at once.
 
 use super::balancer::Balancer;
 use super::driver::{Driver, Outbox, WantedProbe};
@@ -31,8 +31,8 @@ impl Balancer {
         }
     }
 
-    /// Hands the probes that are due, `first` and more, to the prober, the lock released, and takes
-    /// back what it refuses.
+    /// Hands the probes that are due, `first` and more, to the prober after releasing the lock.
+    /// Probes that it refuses are reported to the policy.
     fn send_from<'a>(
         &'a self,
         now: Instant,
@@ -63,7 +63,7 @@ impl Balancer {
         }
     }
 
-    /// Gives probes to the prober; those that it refuses.
+    /// Hands probes to the prober, and returns those that it refuses.
     fn hand_over(&self, now: Instant, outbox: &Outbox, hint: &Bytes) -> Outbox {
         let mut refused = Outbox::default();
         for probe in outbox.iter() {
@@ -77,7 +77,7 @@ impl Balancer {
             });
             match sent {
                 Ok(()) => {}
-                // Our own congestion says nothing of the replica.
+                // Congestion on our side is no evidence about the replica.
                 Err(Refused::Full) => self.lock().probe_unsent(now, probe.token),
                 Err(_) => refused.push(*probe),
             }
@@ -91,8 +91,8 @@ impl Balancer {
         }
         let mut driver = self.lock();
         for probe in refused.iter() {
-            // Whoever waits for the round has not been polled since, or polls next: nobody need be
-            // woken.
+            // Usually there is no waker: the query that waits for the round has not been polled
+            // since, or is polled next.
             if let Some(waker) = driver.probe_lost(now, probe.token) {
                 waker.wake();
             }

@@ -1,8 +1,7 @@
-//! Where each replica is: the table from the core's names to socket addresses.
+//! The table from the core's replica ids to socket addresses.
 //!
-//! The core knows replicas by name only. The table is looked at in every pick, so it hashes names
-//! with one multiplication: names are this process's own and nobody outside can choose them to
-//! collide.
+//! The core knows replicas by id only. Every pick looks into the table, so it hashes ids with one
+//! multiplication. Ids are made by this process, so no attacker can choose them to collide.
 
 use core::hash::{BuildHasherDefault, Hasher};
 use core::net::SocketAddr;
@@ -18,7 +17,7 @@ pub(super) type ReplicaMap<T> = HashMap<ReplicaId, T, BuildHasherDefault<Replica
 pub struct ReplicaAddrs {
     /// Where queries go.
     pub query: SocketAddr,
-    /// Where probes go: a UDP or a TCP port, as the prober wants it.
+    /// Where probes go: a UDP or a TCP port, depending on the prober.
     pub probe: SocketAddr,
 }
 
@@ -41,22 +40,25 @@ pub enum InsertError {
     Duplicate {
         /// The address.
         addr: SocketAddr,
-        /// Who has it.
+        /// The replica that has it.
         replica: ReplicaId,
     },
     /// The fleet has [`ReplicaIds::MAX`] replicas.
-    #[error("the fleet has {} replicas, which is the most", ReplicaIds::MAX)]
+    #[error(
+        "the fleet has {} replicas already, which is the limit",
+        ReplicaIds::MAX
+    )]
     Full,
 }
 
-/// Where a part of a replica is; a replica that is not weighted has one part.
+/// The address of a part of a replica. A replica without a weight has one part.
 #[derive(Clone, Copy, Debug)]
 struct Part {
     addrs: ReplicaAddrs,
     parts: NonZeroU32,
 }
 
-/// What became of a replica's parts.
+/// How a replica's parts changed.
 #[derive(Debug)]
 pub(super) struct Resized {
     pub(super) all: Vec<ReplicaId>,
@@ -64,17 +66,17 @@ pub(super) struct Resized {
     pub(super) left: Vec<ReplicaId>,
 }
 
-/// The fleet's names and addresses.
+/// The fleet's ids and addresses.
 #[derive(Debug, Default)]
 pub(super) struct Replicas {
     ids: ReplicaIds,
     parts: ReplicaMap<Part>,
-    /// The first of the parts that are there.
+    /// One part of each replica: the one that stands for all at this address.
     by_query_addr: HashMap<SocketAddr, ReplicaId>,
 }
 
 impl Replicas {
-    /// Adds a replica of so many parts, each with a name of its own.
+    /// Adds a replica of `parts` parts, each with its own id.
     pub(super) fn insert(
         &mut self,
         addrs: ReplicaAddrs,
@@ -103,14 +105,15 @@ impl Replicas {
         Ok(replicas)
     }
 
-    /// Makes the replica that `part` is of one of so many parts. Those that joined and those that
-    /// left; `part` itself stays. `None` if nobody has that name, or there are no names left.
+    /// Changes the number of parts of the replica that `part` belongs to. Returns the parts that
+    /// joined and left; `part` itself stays. Returns `None` if no replica has that id, or no ids
+    /// are left.
     pub(super) fn resize(&mut self, part: ReplicaId, parts: NonZeroU32) -> Option<Resized> {
         let addrs = self.addrs(part)?;
         let all = self.parts.iter();
         let all = all.filter(|(_, other)| other.addrs.query == addrs.query);
         let mut stay: Vec<_> = all.map(|(&replica, _)| replica).collect();
-        // The one that was named first; then always the same ones.
+        // `part` first, then by id, so that the result is deterministic.
         stay.sort_unstable_by_key(|&replica| (replica != part, replica));
         let wanted = parts.get() as usize;
         let left = stay.split_off(wanted.min(stay.len()));
@@ -140,7 +143,7 @@ impl Replicas {
         })
     }
 
-    /// Takes a part of a replica away; its address is free again once all are.
+    /// Removes a part of a replica. The address is free again once all parts are removed.
     pub(super) fn remove(&mut self, replica: ReplicaId) -> Option<ReplicaAddrs> {
         let Part { addrs, parts } = self.parts.remove(&replica)?;
         if self.by_query_addr.get(&addrs.query) == Some(&replica) {
@@ -161,14 +164,14 @@ impl Replicas {
         self.parts.get(&replica).map(|part| part.addrs)
     }
 
-    /// Of how many parts this is one.
+    /// The number of parts of the replica that this one belongs to.
     pub(super) fn parts(&self, replica: ReplicaId) -> NonZeroU32 {
         self.parts
             .get(&replica)
             .map_or(NonZeroU32::MIN, |part| part.parts)
     }
 
-    /// Whether any replica is probed there.
+    /// Whether any replica is probed at this address.
     pub(super) fn probes_at(&self, probe: SocketAddr) -> bool {
         let named = self.by_query_addr.values();
         let mut addrs = named.filter_map(|&replica| self.addrs(replica));
@@ -176,7 +179,7 @@ impl Replicas {
     }
 }
 
-/// Hashes a replica's name, which is two 32-bit numbers.
+/// Hashes a replica's id, which is two 32-bit numbers.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ReplicaHasher(u64);
 

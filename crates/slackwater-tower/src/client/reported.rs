@@ -1,14 +1,13 @@
-//! What each replica last said of its load, whatever the policy keeps of it.
+//! The last load report of each replica, whether or not the policy keeps it.
 //!
-//! A policy forgets reports, by age, by use or because it has no need of them; whoever looks at a
-//! fleet from outside wants the last one of each replica. So it is kept here, at the price of a
-//! store for each report.
+//! A policy forgets reports: by age, by use, or because it does not need them. Monitoring wants the
+//! last one of each replica, so it is kept here, at the cost of one store per report.
 
 use core::time::Duration;
 use slackwater_core::report::Reported;
 use slackwater_core::{Instant, LoadReport, ReplicaId, Rif};
 
-/// As it came.
+/// A report as it arrived.
 #[derive(Clone, Copy, Debug)]
 struct LastReport {
     rif: Rif,
@@ -30,13 +29,13 @@ impl LastReport {
     }
 }
 
-/// The last report of each replica of the fleet, by the index of its name. Whoever is not in the
-/// fleet is not listened to.
+/// The last report of each replica of the fleet, by the index of its id. Reports of replicas
+/// outside the fleet are ignored.
 #[derive(Debug, Default)]
 pub(super) struct LastReports(Vec<Option<(ReplicaId, Option<LastReport>)>>);
 
 impl LastReports {
-    /// A replica is in the fleet from now on, and has said nothing yet.
+    /// Adds a replica to the fleet, without a report yet.
     pub(super) fn join(&mut self, replica: ReplicaId) {
         let index = replica.index();
         if index >= self.0.len() {
@@ -47,14 +46,14 @@ impl LastReports {
         }
     }
 
-    /// It has left; its place may be another one's already.
+    /// Removes a replica, unless another one has its index already.
     pub(super) fn leave(&mut self, replica: ReplicaId) {
         if let Some(place) = self.0.get_mut(replica.index()) {
             place.take_if(|(owner, _)| *owner == replica);
         }
     }
 
-    /// A replica has said this.
+    /// Stores a report from a probe.
     #[inline]
     pub(super) fn note(&mut self, now: Instant, replica: ReplicaId, report: &LoadReport) {
         if let Some(Some((owner, said))) = self.0.get_mut(replica.index())
@@ -64,8 +63,8 @@ impl LastReports {
         }
     }
 
-    /// A replica has said this with a response. Of what it does not say there, as latency, what it
-    /// last said stands.
+    /// Stores a report that came with a response. Fields that it lacks, such as latency, keep their
+    /// last value.
     pub(super) fn note_carried(&mut self, now: Instant, replica: ReplicaId, report: &LoadReport) {
         if let Some(Some((owner, said))) = self.0.get_mut(replica.index())
             && *owner == replica
@@ -83,7 +82,7 @@ impl LastReports {
         }
     }
 
-    /// All that there are.
+    /// Returns all reports.
     pub(super) fn view(&self, now: Instant) -> Vec<Reported> {
         let places = self.0.iter().flatten();
         let said = places.filter_map(|(replica, said)| Some((*replica, (*said)?)));
@@ -131,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_with_a_response_leaves_the_latency_that_a_probe_told() {
+    fn a_carried_report_keeps_the_latency_of_a_probe() {
         let (mut ids, mut last) = (ReplicaIds::new(), LastReports::default());
         let [replica, stranger] = [(); 2].map(|()| ids.allocate().expect("room"));
         last.join(replica);
@@ -150,11 +149,11 @@ mod tests {
         last.note_carried(Instant::EPOCH, replica, &report(2));
         assert_eq!(told(&last), Some((2, Some(Duration::from_millis(2)))));
         last.note(Instant::EPOCH, replica, &carried);
-        assert_eq!(told(&last), Some((9, None)), "a probe tells all");
+        assert_eq!(told(&last), Some((9, None)), "a probe reports all");
     }
 
     #[test]
-    fn capacity_and_cost_are_kept_until_a_probe_says_otherwise() {
+    fn capacity_and_cost_are_kept_until_a_probe_changes_them() {
         let (mut ids, mut last) = (ReplicaIds::new(), LastReports::default());
         let replica = ids.allocate().expect("room");
         last.join(replica);
@@ -177,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_left_is_forgotten_and_not_whoever_has_its_index_now() {
+    fn a_replica_that_left_is_forgotten_but_not_the_next_at_its_index() {
         let (mut ids, mut last) = (ReplicaIds::new(), LastReports::default());
         let left = ids.allocate().expect("room");
         last.join(left);

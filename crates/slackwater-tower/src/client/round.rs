@@ -1,7 +1,7 @@
 //! A query that waits for its probes: synchronous mode. `[S1]`
 //!
-//! The parts are public for drivers that are futures themselves; everyone else calls
-//! [`Balancer::choose`]. A round that is dropped is forgotten, and answers to it change nothing.
+//! The parts are public for drivers that are futures themselves; other callers use
+//! [`Balancer::choose`]. A dropped round is forgotten, and later answers to it change nothing.
 
 use super::balancer::Balancer;
 use super::lease::Lease;
@@ -22,7 +22,7 @@ pub struct Round {
     balancer: Balancer,
     id: RoundId,
     budget: Duration,
-    /// There from the first poll on.
+    /// Present from the first poll on.
     deadline: Option<Pin<Box<Sleep>>>,
 }
 
@@ -41,8 +41,8 @@ impl Round {
         self.balancer.send_round(self.id, hint);
     }
 
-    /// Ready when enough replicas have answered, when nobody is left who could, or at the deadline.
-    /// Needs a tokio runtime with time.
+    /// Becomes ready when enough replicas have answered, when no outstanding probe is left, or at
+    /// the deadline. Needs a tokio runtime with time.
     pub fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let waker = cx.waker().clone();
         let replaced = match self.balancer.lock().rounds.find_mut(self.id) {
@@ -50,7 +50,7 @@ impl Round {
             Some(active) if active.round.is_ready() => return Poll::Ready(()),
             Some(active) => active.waker.replace(waker),
         };
-        // Not under the lock: dropping a waker may run the code of whoever made it.
+        // Not under the lock: dropping a waker may run arbitrary code.
         drop(replaced);
         self.deadline
             .get_or_insert_with(|| Box::pin(tokio::time::sleep(self.budget)))
@@ -58,13 +58,13 @@ impl Round {
             .poll(cx)
     }
 
-    /// Decides with the answers that are here; `None` if there is no replica to choose.
+    /// Picks with the answers that have arrived. Returns `None` if there is no replica to choose.
     pub fn finish(self, query: Query<'_>) -> Option<Lease> {
         self.finish_explained(query, None)
     }
 
-    /// As [`Round::finish`]; where there is an `explanation`, it says then what the choice was made
-    /// from.
+    /// As [`Round::finish`], and fills in `explanation`, if there is one, with the inputs of the
+    /// choice.
     pub fn finish_explained(
         self,
         query: Query<'_>,
@@ -76,7 +76,7 @@ impl Round {
 
 impl Drop for Round {
     fn drop(&mut self) {
-        // After `finish` the name means nothing any more, and this does nothing.
+        // After `finish` the id is no longer valid, and this does nothing.
         let ended = self.balancer.lock().rounds.end(self.id);
         drop(ended);
     }

@@ -1,16 +1,16 @@
 //! Synchronous rounds that wait for answers. `[S1]`
 //!
-//! A round lives in a slot until the query that began it takes it out again. Probes name their
-//! round by slot and serial, so an answer that comes after the round ended finds nobody and changes
-//! nothing.
+//! A round stays in a slot until the query that started it takes it out. Probes name their round by
+//! slot and serial, so an answer that arrives after the round's end finds none and changes nothing.
 
 use core::task::Waker;
 use slackwater_core::policy::ProbeRound;
 
-/// So many queries may wait for their probes at once; one more is answered by chance at once.
+/// The most queries that may wait for their probes at once. One more is picked at once, without
+/// answers.
 pub(super) const ROUNDS_MAX: usize = 4096;
 
-/// The name of a round.
+/// The id of a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct RoundId {
     slot: u32,
@@ -39,7 +39,7 @@ pub(super) struct Rounds {
 }
 
 impl Rounds {
-    /// Puts a round in; gives it back when [`ROUNDS_MAX`] are under way.
+    /// Stores a round. Returns it as the error when [`ROUNDS_MAX`] are under way.
     #[expect(
         clippy::result_large_err,
         reason = "the round itself comes back, on the stack"
@@ -72,7 +72,7 @@ impl Rounds {
             .as_mut()
     }
 
-    /// Takes the round out; its name means nothing from now on.
+    /// Removes the round. Its id is no longer valid from now on.
     pub(super) fn end(&mut self, id: RoundId) -> Option<ActiveRound> {
         let place = self
             .slots

@@ -1,20 +1,20 @@
-//! Replicas that are new, and get less than their share at first.
+//! Replicas that are warming up get less than their share at first.
 //!
-//! To a policy a replica that has just joined is the best of all: nothing in flight, no slow answer
-//! seen. Sent everything at once, it would meet it with cold caches and no connections. So each
-//! query keeps away from it with a probability that falls to zero over its warm-up; whether it then
-//! is chosen is the policy's decision as ever. This is outside of the policies on purpose: all have
-//! it alike, and none need know.
+//! To a policy, a replica that has just joined looks best: nothing in flight, no slow answer seen.
+//! If it got all traffic at once, it would serve it with cold caches and no connections. So each
+//! query avoids it with a probability that falls to zero over its warm-up. Otherwise the policy
+//! decides as always. This is outside of the policies on purpose: it works for all of them, and
+//! none needs to implement it.
 
 use core::time::Duration;
 use slackwater_core::policy::{Policy, Query};
 use slackwater_core::{Draw, Instant, ReplicaId};
 
-/// A new replica gets this part of its share at least, in percent, so that it can warm up at all.
+/// The least part of its share that a new replica gets, in percent, so that it can warm up at all.
 const SHARE_MIN_PERCENT: u64 = 10;
 
-/// With more new ones than this at once, nobody is kept away from: each query compares with all of
-/// them.
+/// With more replicas than this warming up at once, none is avoided: each query compares with all
+/// of them.
 const WARMING_MAX: usize = 64;
 
 /// A whole share, in millionths.
@@ -28,7 +28,7 @@ struct Warming {
 }
 
 impl Warming {
-    /// In millionths, rising from the least to a whole over the span.
+    /// The replica's share in millionths, which rises from the minimum to a whole over the span.
     fn share(&self, now: Instant) -> u64 {
         let (span, age) = (
             self.span.as_nanos(),
@@ -44,11 +44,11 @@ impl Warming {
     }
 }
 
-/// The replicas that are new.
+/// The replicas that are warming up.
 #[derive(Debug, Default)]
 pub(super) struct WarmUps {
     warming: Vec<Warming>,
-    /// Room for whom one query keeps away from.
+    /// Buffer for the replicas that one query avoids.
     avoid: Vec<ReplicaId>,
 }
 
@@ -66,14 +66,14 @@ impl WarmUps {
         self.warming.retain(|warming| warming.replica != replica);
     }
 
-    /// Whom a query must not go to: those that it has tried, and new replicas as the draws will
-    /// have it. `None` if it is nobody but those tried. One draw for each new replica that may be
-    /// chosen.
+    /// Returns the replicas that a query must avoid: those that it has tried, and some of those
+    /// that are warming up, at random. Returns `None` if only those that it has tried are to be
+    /// avoided. Takes one draw for each available replica that is warming up.
     ///
-    /// Nobody new is kept away from where the others could not carry what they would not: while
-    /// more than half of those that may be chosen are new, or if nobody would be left who may be
-    /// chosen. A cold replica is better than one that is down. Nor is the one that the query is
-    /// pinned to: what it comes for is there and nowhere else.
+    /// No replica is avoided for its warm-up while more than half of the available ones are warming
+    /// up, since the others could not carry the traffic. Nor is it if no available replica would be
+    /// left: a cold replica is better than one that is down. A replica that the query is pinned to
+    /// is never avoided: what the query needs is only there.
     #[inline]
     pub(super) fn avoid(
         &mut self,
@@ -140,7 +140,8 @@ mod tests {
         Instant::EPOCH + Duration::from_secs(seconds)
     }
 
-    /// `old` replicas and `new` ones, which have joined at 0; the names of all, the new ones last.
+    /// Makes a fleet of `old` replicas and `new` ones, which joined at 0. All ids, the new ones
+    /// last.
     fn fleet(old: usize, new: usize) -> (WarmUps, RoundRobin, Vec<ReplicaId>) {
         let (mut ids, mut warm_ups) = (ReplicaIds::new(), WarmUps::default());
         let mut policy = RoundRobin::default();
@@ -191,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn with_too_many_new_ones_nobody_is_kept_away_from() {
+    fn with_too_many_new_replicas_none_is_avoided() {
         let avoids = |old, new| {
             let (mut warm_ups, policy, _) = fleet(old, new);
             let avoided = warm_ups.avoid(at(1), &policy, Query::first(), &mut high);

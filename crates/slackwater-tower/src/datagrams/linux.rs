@@ -1,7 +1,7 @@
 //! Batches by `recvmmsg` and `sendmmsg`.
 //!
-//! Headers for receiving are kept for each thread and family: they are allocated once, and cannot
-//! move between threads.
+//! Headers for receiving are kept per thread and family: they are allocated once, and cannot move
+//! between threads.
 
 use super::{BATCH, Datagrams, Incoming, Outgoing, Received};
 use core::cell::RefCell;
@@ -21,7 +21,7 @@ const FEW: usize = 4;
 
 thread_local! {
     // One for each family: a header keeps the length of the last address that was written into it,
-    // and one of IPv6 does not fit where one of IPv4 was.
+    // and an IPv6 address does not fit into the length of an IPv4 one.
     static FROM_V4: RefCell<MultiHeaders<SockaddrIn>> = RefCell::new(MultiHeaders::preallocate(BATCH, None));
     static FROM_V6: RefCell<MultiHeaders<SockaddrIn6>> = RefCell::new(MultiHeaders::preallocate(BATCH, None));
 }
@@ -41,8 +41,8 @@ impl Datagrams for tokio::net::UdpSocket {
         let mut got = 0;
         let drained = self.try_io(Interest::READABLE, || {
             got = receive(self.as_fd(), into, most)?;
-            // Fewer than there is room for: the runtime is told that the socket is empty, which
-            // saves it asking.
+            // A batch that is not full means that the socket is empty. The runtime then need not
+            // make a call to find out.
             if got < most.min(BATCH) {
                 Err(io::ErrorKind::WouldBlock.into())
             } else {
@@ -123,8 +123,8 @@ fn send_many<const MOST: usize>(
     first: usize,
 ) -> io::Result<usize> {
     let mut rest = batch.from(first);
-    // What is not there is made, too, and then left out: tables of a fixed size need no memory of
-    // their own.
+    // Missing datagrams get a dummy entry, which is then left out: tables of a fixed size need no
+    // allocation.
     let datagrams: [(&[u8], SocketAddr); MOST] =
         core::array::from_fn(|_| rest.next().unwrap_or((&[], super::NOWHERE)));
     let addrs = datagrams.map(|(_, to)| to.as_any());

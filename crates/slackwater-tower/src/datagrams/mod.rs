@@ -1,8 +1,7 @@
-//! Datagrams by the batch: what waits in a socket, and what is to leave it, with one system call
-//! for many.
+//! Datagrams in batches: one system call receives or sends many.
 //!
-//! Linux has such calls (`recvmmsg`, `sendmmsg`); elsewhere each datagram takes a call of its own.
-//! Buffers are made once and used again. Nothing here waits.
+//! Linux has such calls (`recvmmsg`, `sendmmsg`); elsewhere each datagram takes one call. Buffers
+//! are made once and used again. Nothing here waits.
 
 #[cfg_attr(target_os = "linux", path = "linux.rs")]
 #[cfg_attr(not(target_os = "linux"), path = "portable.rs")]
@@ -16,21 +15,21 @@ use std::io;
 /// The most datagrams of one call.
 pub(crate) const BATCH: usize = 16;
 
-/// One byte more than the largest, so that a longer one is told from one that fits.
+/// One byte more than the largest datagram, so that a longer one is recognized.
 type Received = [u8; DATAGRAM_BYTES_MAX + 1];
 
-/// A socket that datagrams come from and go to. It never blocks.
+/// A socket that sends and receives datagrams. It never blocks.
 pub(crate) trait Datagrams {
-    /// Takes up to `most` datagrams out of the socket; how many there were. Fewer than `most` means
-    /// that, for now, there are no more: on systems without batches only an error says so.
+    /// Takes up to `most` datagrams out of the socket, and returns their number. Fewer than `most`
+    /// means that there are no more for now. On systems without batches, only an error means that.
     fn receive_batch(&self, into: &mut Incoming, most: usize) -> io::Result<usize>;
 
-    /// Sends `batch` from its datagram number `first` on; how many have left, at least one. An
-    /// error is about that one.
+    /// Sends `batch` from datagram number `first` on, and returns how many have left: at least one.
+    /// An error is about that first one.
     fn send_batch(&self, batch: &Outgoing, first: usize) -> io::Result<usize>;
 }
 
-/// Whether a call that took `got` datagrams where `most` were asked for has emptied the socket.
+/// Whether a call that received `got` of at most `most` datagrams has emptied the socket.
 pub(crate) const fn is_drained(got: usize, most: usize) -> bool {
     system::TAKES_MANY && got < most
 }
@@ -38,17 +37,17 @@ pub(crate) const fn is_drained(got: usize, most: usize) -> bool {
 /// Datagrams that have been received. Each batch replaces the one before.
 pub(crate) struct Incoming {
     buffers: Box<[Received; BATCH]>,
-    /// Of each: its size, and where it came from.
+    /// Size and source of each datagram.
     heads: [(usize, SocketAddr); BATCH],
     #[cfg_attr(
         not(target_os = "linux"),
-        expect(dead_code, reason = "only batches must know it")
+        expect(dead_code, reason = "only needed for batches")
     )]
     v4: bool,
 }
 
 impl Incoming {
-    /// For a socket of this address.
+    /// Makes a buffer for a socket of this address.
     pub(crate) fn new(at: SocketAddr) -> Self {
         Self {
             v4: at.is_ipv4(),
@@ -57,7 +56,7 @@ impl Incoming {
         }
     }
 
-    /// The first `count` of the batch.
+    /// The first `count` datagrams of the batch.
     pub(crate) fn first(&self, count: usize) -> impl Iterator<Item = (&[u8], SocketAddr)> {
         let heads = self.heads.iter().zip(self.buffers.iter());
         heads
@@ -69,7 +68,7 @@ impl Incoming {
 /// Datagrams to send.
 pub(crate) struct Outgoing {
     buffers: Box<[[u8; DATAGRAM_BYTES_MAX]; BATCH]>,
-    /// Of each: its size, and where it goes.
+    /// Size and destination of each datagram.
     heads: [(usize, SocketAddr); BATCH],
     len: usize,
 }
@@ -91,8 +90,8 @@ impl Outgoing {
         self.len = 0;
     }
 
-    /// Adds the datagram that `write` writes, which says how large it is; not if it fails, and not
-    /// to a batch that is full.
+    /// Adds the datagram that `write` writes; `write` returns its size. Adds nothing if `write`
+    /// fails, or if the batch is full.
     pub(crate) fn add<E>(
         &mut self,
         to: SocketAddr,
@@ -118,7 +117,7 @@ impl Outgoing {
     }
 }
 
-/// In a place that is not used yet.
+/// Dummy address of an unused entry.
 const NOWHERE: SocketAddr = SocketAddr::new(core::net::IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
 
 impl fmt::Debug for Incoming {
@@ -181,7 +180,7 @@ mod tests {
     fn batches_of_every_size_arrive_whole_and_in_order() {
         let families = [socket(Ipv4Addr::LOCALHOST), socket(Ipv6Addr::LOCALHOST)];
         let again = [socket(Ipv4Addr::LOCALHOST), socket(Ipv6Addr::LOCALHOST)];
-        // Both families in turn, on one thread: what the one leaves behind must not harm the other.
+        // Both families in turn, on one thread: what one leaves behind must not harm the other.
         for count in [1, 2, 4, 5, BATCH, 1, BATCH] {
             for (here, there) in families.iter().flatten().zip(again.iter().flatten()) {
                 let (from, to) = (here.local_addr().expect("bound"), there.local_addr());
@@ -226,7 +225,7 @@ mod tests {
         let to = here.local_addr().expect("bound");
         let mut batch = Outgoing::new();
         fill(&mut batch, to, ["first".to_owned()].into_iter());
-        // Nobody can be sent to at port 0.
+        // Sending to port 0 fails.
         fill(&mut batch, NOWHERE, ["second".to_owned()].into_iter());
         fill(&mut batch, to, ["third".to_owned()].into_iter());
         assert_eq!(here.send_batch(&batch, 0).expect("the first leaves"), 1);

@@ -1,4 +1,4 @@
-//! The response body that keeps its query in flight to the last byte. `[T1]`
+//! The response body that keeps its query in flight until its last byte. `[T1]`
 
 use super::QueryInFlight;
 use super::ends::end_by_trailers;
@@ -8,8 +8,8 @@ use bytes::Buf;
 use http_body::{Body, Frame};
 use slackwater_core::tracker::End;
 
-/// A response body `B` whose query is in flight until it ends, fails or is dropped; or the empty
-/// body of a probe's answer, or any other to a query that has ended.
+/// A response body `B` whose query is in flight until the body ends, fails or is dropped. Also used
+/// for bodies without a query: the empty one of a probe's answer, or one whose query has ended.
 pub type TrackedBody<B> = WatchedBody<B, Tracking>;
 
 /// The query that a body answers.
@@ -69,7 +69,7 @@ impl Watch for Tracking {
     }
 }
 
-/// How a query ends with this frame; `None` if more is to come.
+/// Returns how a query ends with this frame; `None` if more is to come.
 fn end_after<D: Buf>(
     frame: &Frame<D>,
     bytes_left: &mut BytesLeft,

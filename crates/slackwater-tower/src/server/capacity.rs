@@ -1,9 +1,8 @@
-//! What a replica learns of its capacity and of what a query costs it, between one reading and the
-//! next.
+//! Learned capacity and cost per query, and when they are learned.
 //!
-//! The core's estimator learns; here is when it is read, and who pays for that: whoever asks for a
-//! report when a reading is due, and never waits for another one that is at it. What has been
-//! learned is kept beside it, so that reports take no lock.
+//! The core's estimator learns. This file decides when it takes a reading: on the thread that makes
+//! a report, when a reading is due, without waiting for another thread's reading. The results are
+//! stored beside the estimator, so reports take no lock.
 
 use core::panic::AssertUnwindSafe;
 use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -15,15 +14,16 @@ use std::sync::{Mutex, TryLockError};
 
 pub(super) type ReadCpu = dyn Fn() -> Option<CpuTotals> + Send + Sync;
 
-/// Not known; the estimator never tells this.
+/// Means "not known". The estimator never returns these values.
 const NO_CAPACITY: u32 = 0;
 const NO_COST: u64 = u64::MAX;
 const NO_SOURCE: u8 = u8::MAX;
 const NO_USE: u64 = u64::MAX;
 
-/// What is known by now, and how it is learned.
+/// Learned values, and the state that learns them.
 pub(super) struct Learned {
-    /// Reports try this lock when a reading is due; the first has it, and the others go on without.
+    /// Reports try this lock when a reading is due. The first one gets it; the others continue
+    /// without a reading.
     learning: Mutex<Learning>,
     cpu: Option<Box<ReadCpu>>,
     /// Only [`Load::learn`](super::Load::learn) takes readings.
@@ -31,21 +31,21 @@ pub(super) struct Learned {
     due_at_ns: AtomicU64,
     capacity_millirif: AtomicU32,
     cost_ns: AtomicU64,
-    /// The place in [`CapacitySource::ALL`] of what told the capacity.
+    /// Index in [`CapacitySource::ALL`] of the source of the capacity.
     source: AtomicU8,
-    /// As [`AllocationUse`] has it.
+    /// As in [`AllocationUse`].
     allocation_used_ns: AtomicU64,
 }
 
-/// What only a reading needs.
+/// State that only a reading needs.
 #[derive(Debug, Default)]
 struct Learning {
     estimator: CapacityEstimator,
     allocation: AllocationUse,
 }
 
-/// CPU time used, as time of all that the replica may use: with a limit of two cores a second of
-/// CPU time is half a second. So its rate is the share in use, whatever the limit is meanwhile.
+/// CPU time used, in units of the whole allocation: with a limit of two cores, a second of CPU time
+/// counts as half a second. So its rate is the share in use, even if the limit changes.
 #[derive(Debug, Default)]
 struct AllocationUse {
     cpu_used: Option<Duration>,
@@ -53,7 +53,7 @@ struct AllocationUse {
 }
 
 impl AllocationUse {
-    /// The sum after what was read; `None` where CPU time or limit is not told.
+    /// Returns the sum after this reading; `None` if CPU time or limit is unknown.
     fn read(&mut self, cpu: Option<CpuTotals>) -> Option<u64> {
         let cpu = cpu?;
         let millicores = u128::from(cpu.limit_millicores.filter(|&limit| limit > 0)?);
@@ -71,7 +71,7 @@ impl Learned {
             learning: Mutex::default(),
             cpu,
             on_request,
-            // Reports never find it due where somebody else says when.
+            // With readings on request, reports never find one due.
             due_at_ns: AtomicU64::new(if on_request { u64::MAX } else { 0 }),
             capacity_millirif: AtomicU32::new(NO_CAPACITY),
             cost_ns: AtomicU64::new(NO_COST),
@@ -87,8 +87,8 @@ impl Learned {
         now >= due_at + overdue
     }
 
-    /// Takes a reading, if one is due and nobody else is at it; while the replica is quiet, later.
-    /// Whether it is quiet.
+    /// Takes a reading if one is due and no other thread is taking it. While the replica is quiet,
+    /// readings are rarer. Returns whether it is quiet.
     pub(super) fn read(
         &self,
         now: Instant,
@@ -104,7 +104,7 @@ impl Learned {
             estimator,
             allocation,
         } = &mut *learning;
-        // Somebody else may have been here since the time was looked at.
+        // Another thread may have taken the reading since the time was checked.
         if !self.on_request && estimator.is_due(now) {
             let next = now + CapacityEstimator::STEP;
             self.due_at_ns.store(next.as_nanos(), Relaxed);
@@ -114,7 +114,7 @@ impl Learned {
             return look.is_quiet;
         }
         let cpu = self.cpu.as_ref();
-        // A probe responder must outlive a mistake in it.
+        // A panic in the caller's function must not stop the probe responder.
         let cpu = cpu.and_then(|read| catch_unwind(AssertUnwindSafe(read)).ok().flatten());
         estimator.read(now, tracker, finished(), cpu);
         let mut report = LoadReport::new(Rif::ZERO, None);
@@ -134,20 +134,20 @@ impl Learned {
         look.is_quiet
     }
 
-    /// What told the capacity, if one is known.
+    /// The source of the capacity, if one is known.
     pub(super) fn source(&self) -> Option<CapacitySource> {
         let place = usize::from(self.source.load(Relaxed));
         CapacitySource::ALL.get(place).copied()
     }
 
-    /// How much of all that the replica may use was used since somebody first told; `None` where
-    /// nobody tells now.
+    /// The part of the allocation that was used since the first reading; `None` if it is not known
+    /// now.
     pub(super) fn allocation_used(&self) -> Option<Duration> {
         let used_ns = self.allocation_used_ns.load(Relaxed);
         (used_ns != NO_USE).then(|| Duration::from_nanos(used_ns))
     }
 
-    /// Fills in what is known; what is not is absent.
+    /// Fills in what is known; unknown values are absent.
     pub(super) fn fill(&self, report: &mut LoadReport) {
         report.capacity_millirif = self.capacity_millirif();
         report.cost = self.cost_ns().map(Duration::from_nanos);
@@ -177,7 +177,7 @@ mod tests {
     const STEP: Duration = CapacityEstimator::STEP;
     const MS: Duration = Duration::from_millis(1);
 
-    /// So many queries, one after the other, of 10 ms each, with a report after each.
+    /// Carries `queries` queries of 10 ms each, one after the other, with a report after each.
     async fn carry(load: &Load, queries: usize) {
         for _ in 0..queries {
             let query = load.arrive();
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn latency_alone_tells_unless_it_is_switched_off() {
+    async fn capacity_is_learned_from_latency_unless_switched_off() {
         let load = Load::new();
         assert_eq!(known(&load), (None, None), "nothing has been seen");
         assert_eq!(load.capacity_source(), None);
@@ -210,7 +210,7 @@ mod tests {
     /// A replica whose threads get half of the CPU that they want, and which uses 2 ms for each
     /// query.
     #[tokio::test(start_paused = true)]
-    async fn the_system_tells_more() {
+    async fn capacity_and_cost_are_learned_from_cpu_totals() {
         let finished = Arc::new(AtomicU64::new(0));
         let counted = finished.clone();
         let cpu = move || {
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn cpu_in_use_is_told_of_whatever_limit_there_is() {
+    async fn cpu_in_use_is_a_share_of_the_current_limit() {
         let (used_ms, millicores) = (AtomicU64::new(0), AtomicU32::new(0));
         let shared = Arc::new((used_ms, millicores));
         let read = shared.clone();
@@ -263,7 +263,7 @@ mod tests {
         assert_eq!(after_a_second(500, 0).await, None, "of what is not known");
         assert_eq!(after_a_second(500, 2_000).await, None, "a first reading");
         assert_eq!(after_a_second(500, 2_000).await, Some(250_000));
-        // A quarter of two cores, then 1.2 of one half: what is over comes from what was saved up.
+        // A quarter of two cores, then 1.2 of half a core: the excess was saved up as quota.
         assert_eq!(after_a_second(600, 500).await, Some(725_000));
         assert_eq!(after_a_second(0, 0).await, None);
         let own = Load::builder().cpu_totals(|| None).cpu(1.0, || MS).build();
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_system_is_asked_once_a_step_by_whoever_asks_for_a_report() {
+    async fn a_report_takes_one_reading_per_step() {
         let asked = Arc::new(AtomicUsize::new(0));
         let counted = asked.clone();
         let cpu = move || {
@@ -296,10 +296,10 @@ mod tests {
             asked.load(Relaxed)
         };
         advance((STEP * 2).saturating_sub(MS)).await;
-        assert_eq!(carried(), 2, "left to those who probe");
+        assert_eq!(carried(), 2, "left to probes");
         advance(MS).await;
-        assert_eq!(carried(), 3, "nobody does");
-        // A head that was ready long ago tells nothing of what is due now.
+        assert_eq!(carried(), 3, "no probe comes");
+        // A head that was ready long ago does not show whether a reading is due now.
         let mut query = load.arrive();
         query.head_ready(End::Success);
         advance(STEP * 2).await;
@@ -311,7 +311,7 @@ mod tests {
         assert_eq!(asked.load(Relaxed), 4);
     }
 
-    /// A load, and how often its system was asked.
+    /// A load, and a counter of how often its CPU totals are read.
     fn counted(builder: LoadBuilder) -> (Load, impl Fn() -> usize) {
         let asked = Arc::new(AtomicUsize::new(0));
         let counted = asked.clone();
@@ -322,7 +322,7 @@ mod tests {
         (builder.cpu_totals(cpu).build(), move || asked.load(Relaxed))
     }
 
-    /// Learns from as many queries as it takes to know enough.
+    /// Runs enough queries that capacity and cost are known.
     async fn settle(load: &Load) {
         load.learn();
         for _ in 0..300 {
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn whoever_wants_to_say_when_is_asked_by_nobody_else() {
+    async fn with_learn_on_request_only_learn_takes_readings() {
         let (load, asked) = counted(Load::builder().learn_on_request());
         settle(&load).await;
         let before = asked();
@@ -393,7 +393,11 @@ mod tests {
         advance(STEP * 5).await;
         load.report(None);
         load.arrive().carried_report();
-        assert_eq!(asked(), 3, "nor by anybody after it has been said once");
+        assert_eq!(
+            asked(),
+            3,
+            "no report takes a reading, not even after calls of `learn`"
+        );
         assert!(!Load::builder().learn_capacity(false).build().learn());
     }
 

@@ -1,6 +1,6 @@
-//! What a replica counts for its operator: how queries ended, what became of probes.
+//! Counts of a replica for its operator: ends of queries, and results of probes.
 //!
-//! Counts only rise, and never decide anything. They live apart from the load tracker's own.
+//! Counts only rise, and never influence a decision. They are separate from the load tracker's own.
 
 use crate::wire::datagram::Malformed;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -16,20 +16,20 @@ pub struct LoadCounts {
     pub queries_succeeded: u64,
     /// Queries answered with an error, cut short by one, or lost to a panic.
     pub queries_failed: u64,
-    /// Queries whose client left before it had all of the answer, and those that were turned away:
-    /// unstarted, or by a response that says when to come again.
+    /// Queries whose client left before it had the whole answer, and those that were rejected:
+    /// unstarted, or by a response with pushback.
     pub queries_cancelled: u64,
     /// Probes over HTTP that were answered.
     pub http_answered: u64,
-    /// Probes over HTTP that were refused: with status 400, because of their hint, or 403, because
-    /// of their signature.
+    /// Probes over HTTP that were refused: with status 400 because of their hint, or 403 because of
+    /// their signature.
     pub http_refused: u64,
     /// Probes over UDP that were answered.
     pub udp_answered: u64,
     /// Replies over UDP that were dropped because the socket did not take them.
     pub udp_unsent: u64,
-    /// Errors on receiving over UDP; most are the network's word that an earlier reply did not
-    /// arrive.
+    /// Errors on receiving over UDP; most are the network's report that an earlier reply was not
+    /// delivered.
     pub udp_receive_errors: u64,
     refused: [u64; KINDS],
 }
@@ -41,8 +41,8 @@ impl LoadCounts {
     }
 }
 
-/// The live counts. Queries and probes sit on different cache lines, so that a flood of the one
-/// does not slow the other.
+/// The live counts. Queries and probes are on different cache lines, so that a flood of one does
+/// not slow the other.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     queries: QueryCounts,
@@ -83,8 +83,8 @@ impl Counts {
         });
     }
 
-    /// Queries that were answered; those that were given up say nothing of how busy the replica
-    /// was.
+    /// Totals of answered queries. Cancelled ones are left out: they do not show how busy the
+    /// replica was.
     pub(super) fn totals(&self) -> Totals {
         let failed = self.queries.failed.load(Relaxed);
         Totals {

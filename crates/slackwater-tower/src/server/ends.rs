@@ -1,22 +1,22 @@
-//! What a response says of the end of its query.
+//! How a query ended, according to its response.
 
 use crate::response::{head_outcome, trailers_outcome};
 use http::{HeaderMap, Response};
 use slackwater_core::policy::Outcome;
 use slackwater_core::tracker::End;
 
-/// What a response's head says of its query: failed at a status of 500 or more, or a gRPC
-/// status that blames the server: `UNKNOWN`, `DEADLINE_EXCEEDED`, `RESOURCE_EXHAUSTED`,
-/// `UNIMPLEMENTED`, `INTERNAL`, `UNAVAILABLE`, `DATA_LOSS`. A push-back (429 or 503 with
-/// `retry-after`, gRPC's with `grpc-retry-pushback-ms`) is load and no failure: it ends as if
-/// it had been given up, and its latency is no sample. For
-/// [`QueryInFlight::head_ready`](super::QueryInFlight::head_ready);
-/// [`LoadLayer`](super::LoadLayer) does this itself, and the same with a body's trailers.
+/// Returns how a query ends according to its response's head. It failed at a status of 500 or more,
+/// or a gRPC status that blames the server: `UNKNOWN`, `DEADLINE_EXCEEDED`, `RESOURCE_EXHAUSTED`,
+/// `UNIMPLEMENTED`, `INTERNAL`, `UNAVAILABLE`, `DATA_LOSS`. A pushback (429 or 503 with
+/// `retry-after`, gRPC's with `grpc-retry-pushback-ms`) is load and no failure: the query ends as
+/// cancelled, and its latency is no sample. Use it with
+/// [`QueryInFlight::head_ready`](super::QueryInFlight::head_ready). [`LoadLayer`](super::LoadLayer)
+/// applies it itself, also to a body's trailers.
 pub fn end_by_head<B>(response: &Response<B>) -> End {
     end_of(head_outcome(response.status(), response.headers()))
 }
 
-/// As [`end_by_head`], by trailers.
+/// As [`end_by_head`], for trailers.
 pub fn end_by_trailers(trailers: &HeaderMap) -> End {
     end_of(trailers_outcome(trailers, Outcome::Success))
 }

@@ -1,8 +1,8 @@
-//! The tower layer that counts HTTP requests and answers probes among them.
+//! The tower layer that counts HTTP requests and answers probes.
 //!
-//! Works for every `Service<http::Request<B>>` that responds with an `http::Response`: hyper's by
-//! an adapter, axum's and tonic's as they are. What a query's end means for the load is the core's;
-//! the body's half of it is in `body`.
+//! It works for every `Service<http::Request<B>>` that responds with an `http::Response`: hyper's
+//! with an adapter, axum's and tonic's directly. The core defines how a query's end affects the
+//! load; `body` observes the body's end.
 
 use super::body::TrackedBody;
 use super::counts::add_one;
@@ -27,8 +27,8 @@ use tower_service::Service;
 /// Counts the queries of a service, and answers `GET /prequal/probe`.
 ///
 /// Put it outside of everything that makes requests wait in the replica (queues, concurrency
-/// limits), so that those count as in flight; but outside of it nothing should answer in the
-/// service's place.
+/// limits), so that waiting requests count as in flight. No layer outside of it should answer in
+/// the service's place.
 #[derive(Clone, Debug)]
 pub struct LoadLayer {
     load: Load,
@@ -48,12 +48,12 @@ impl LoadLayer {
         }
     }
 
-    /// Whether the head of every response says how loaded the replica is, in `x-slackwater-load`:
-    /// RIF without the request that is answered, and capacity and cost where they are known. For
-    /// clients whose policy learns from that: then few probes are needed. Never signed, and not for
-    /// responses to requests that were turned away. Default: none does. Not where whoever gets the
-    /// response should not know: nobody on the way takes it out but `slackwater serve` under such a
-    /// policy.
+    /// Whether the head of every response carries the replica's load in `x-slackwater-load`: RIF
+    /// without the request that is answered, and capacity and cost if known. For clients whose
+    /// policy learns from it, and then needs few probes. The header is never signed, and absent
+    /// from responses to rejected requests. Default: off. Leave it off if the receivers of
+    /// responses must not know the load: of all hops, only `slackwater serve` with such a policy
+    /// removes the header.
     #[must_use]
     pub fn report_with_responses(self, reports: bool) -> Self {
         Self {
@@ -62,8 +62,8 @@ impl LoadLayer {
         }
     }
 
-    /// Answers only probes that are signed with `key`, and signs the answers; all others get status
-    /// 403.
+    /// Answers only probes that are signed with `key`, and signs the answers. All other probes get
+    /// status 403.
     #[must_use]
     pub fn probe_key(self, key: ProbeKey) -> Self {
         Self {
@@ -72,8 +72,8 @@ impl LoadLayer {
         }
     }
 
-    /// Answers probes at `path` instead. It is compared with a request's path as it stands, byte by
-    /// byte.
+    /// Answers probes at `path` instead. It is compared with a request's path byte by byte, without
+    /// decoding.
     pub fn probe_path(self, path: &str) -> Result<Self, BadProbePath> {
         let is_path = path.starts_with('/')
             && path
@@ -88,7 +88,7 @@ impl LoadLayer {
         })
     }
 
-    /// Answers no probes over HTTP: every request is the service's.
+    /// Answers no probes over HTTP: the service gets every request.
     #[must_use]
     pub fn without_probe_path(self) -> Self {
         Self {
@@ -98,11 +98,11 @@ impl LoadLayer {
     }
 }
 
-/// A probe path does not begin with a slash, or holds what no path can.
+/// Error: a probe path does not begin with a slash, or contains characters that no path can have.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the probe path {path:?} is not a plain URL path such as {PROBE_PATH}")]
 pub struct BadProbePath {
-    /// What was given.
+    /// The given path.
     pub path: Box<str>,
 }
 
@@ -123,7 +123,7 @@ impl<S> Layer<S> for LoadLayer {
 /// A service whose queries are counted; made by [`LoadLayer`].
 ///
 /// Readiness is the inner service's. While that is not ready, this one takes neither queries nor
-/// probes: a service that makes its callers wait in `poll_ready` should answer probes over UDP.
+/// probes. A service that makes its callers wait in `poll_ready` should answer probes over UDP.
 #[derive(Clone, Debug)]
 pub struct LoadService<S> {
     inner: S,
@@ -144,10 +144,10 @@ impl<S> LoadService<S> {
     }
 }
 
-/// The answer to a probe over HTTP that has these headers: the load of the moment, or status 400
-/// for a bad hint. With a key only probes that are signed with it are answered, by a signed report,
-/// and others get status 403. For servers that are no tower service; [`LoadLayer`] calls it for
-/// those that are. The body is empty.
+/// Answers an HTTP probe with these headers: the current load, or status 400 for a bad hint. With a
+/// key, only probes signed with it are answered, by a signed report; others get status 403. For
+/// servers that are not tower services; [`LoadLayer`] calls it for those that are. The body is
+/// empty.
 pub fn respond_http(load: &Load, probe: &HeaderMap, key: Option<&ProbeKey>) -> Response<()> {
     let counts = &load.live_counts().probes;
     let mut response = Response::new(());
@@ -163,7 +163,7 @@ pub fn respond_http(load: &Load, probe: &HeaderMap, key: Option<&ProbeKey>) -> R
     response
 }
 
-/// Writes a report into `answer`, signed if there is a key; or the status that refuses it.
+/// Writes a report into `answer`, signed if there is a key, or returns the status that refuses it.
 fn report(
     load: &Load,
     probe: &HeaderMap,
@@ -174,7 +174,7 @@ fn report(
         Some(key) => {
             let checked = signed::check_probe(key, SystemTime::now(), probe);
             let challenge = checked.map_err(|why| {
-                tracing::debug!("a probe over HTTP is refused: {why}");
+                tracing::debug!("HTTP probe refused: {why}");
                 StatusCode::FORBIDDEN
             })?;
             Some((key, challenge))
@@ -211,7 +211,7 @@ where
         }
         let asks_head_only = request.method() == Method::HEAD;
         let mut query = self.load.arrive();
-        // The very service that was polled ready, not a clone of it.
+        // Call the same service that was polled ready, not a clone of it.
         let inner = query.run(|| self.inner.call(request));
         LoadFuture {
             state: State::Query {
@@ -225,7 +225,7 @@ where
 }
 
 pin_project! {
-    /// The response of a [`LoadService`]. Dropped before it is ready, its query is cancelled.
+    /// The response of a [`LoadService`]. If dropped before it is ready, its query is cancelled.
     #[derive(Debug)]
     #[must_use = "futures do nothing unless polled"]
     pub struct LoadFuture<F, RB> {
@@ -289,7 +289,7 @@ where
     }
 }
 
-/// Records the latency, says the load if it should, and hands the query on to the response's body.
+/// Records the latency, adds the load if configured, and passes the query to the response's body.
 fn track<RB: Body>(
     mut response: Response<RB>,
     mut query: QueryInFlight,
@@ -297,7 +297,7 @@ fn track<RB: Body>(
     reports: bool,
 ) -> Response<TrackedBody<RB>> {
     if response.extensions().get::<Shed>().is_some() {
-        // Nobody has worked on it: it ends here, as if it had been given up, and is no failure.
+        // The service did not work on it: the query ends here as cancelled, and is no failure.
         drop(query);
         return response.map(TrackedBody::untracked);
     }

@@ -1,8 +1,7 @@
 //! One replica's state, shared by its query path, its probe responders and its operator.
 //!
-//! A [`Load`] joins the core's tracker to a clock and adds what only a process knows: its
-//! incarnation, whether it drains, how busy it has been, and how it scales its load for a query
-//! hint.
+//! A [`Load`] joins the core's tracker to a clock and adds state of the process: its incarnation,
+//! whether it is draining, how busy it has been, and how its load is scaled for a query hint.
 
 use super::QueryInFlight;
 use super::capacity::{Learned, ReadCpu};
@@ -20,8 +19,8 @@ use slackwater_core::{Instant, LoadReport, LoadScale, Rif};
 use std::panic::catch_unwind;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A handle to one replica's state; clones share it. One for each thing that clients pick: usually
-/// one in a process.
+/// A handle to one replica's state; clones share it. There is one for each target that clients can
+/// pick: usually one per process.
 #[derive(Clone, Debug)]
 pub struct Load {
     shared: Arc<Shared>,
@@ -30,7 +29,7 @@ pub struct Load {
 struct Shared {
     tracker: LoadTracker,
     clock: Clock,
-    /// Absent only where the operating system has no entropy to give.
+    /// Absent only if the operating system provides no entropy.
     incarnation: Option<u64>,
     draining: AtomicBool,
     hint_scale: Option<Box<HintScale>>,
@@ -46,18 +45,18 @@ type HintScale = dyn Fn(&[u8]) -> LoadScale + Send + Sync;
 type CpuUsed = dyn Fn() -> Duration + Send + Sync;
 
 impl Load {
-    /// A replica with nothing in flight, the default estimator and no use for hints.
+    /// Creates a replica with nothing in flight, the default estimator, and hints ignored.
     pub fn new() -> Self {
         Self::builder().build()
     }
 
-    /// For other settings.
+    /// Returns a builder, for other settings.
     pub fn builder() -> LoadBuilder {
         LoadBuilder::default()
     }
 
-    /// A query begins; it is in flight until the guard ends. [`LoadLayer`](super::LoadLayer) calls
-    /// this for HTTP services. `[T1]`
+    /// Counts a query that starts. It is in flight until the guard ends.
+    /// [`LoadLayer`](super::LoadLayer) calls this for HTTP services. `[T1]`
     ///
     /// ```
     /// use slackwater_tower::server::{End, Load};
@@ -74,12 +73,11 @@ impl Load {
         QueryInFlight::new(self.clone(), arrival)
     }
 
-    /// What the replica says of itself now; with a hint that is not empty, scaled for it. `[T3]`
-    /// `[S3]`
+    /// Returns the replica's report now. A hint that is not empty scales it. `[T3]` `[S3]`
     pub fn report(&self, hint: Option<&[u8]>) -> LoadReport {
         let now = self.now();
         let mut report = self.shared.tracker.report(now);
-        // First, for rates may be of what this reads.
+        // First, since the rates may depend on this reading.
         if let Some(learned) = &self.shared.learned {
             if learned.is_due(now, Duration::ZERO) {
                 self.read(learned, now);
@@ -92,14 +90,14 @@ impl Load {
         if let (Some(scale), Some(hint)) = (&self.shared.hint_scale, hint)
             && !hint.is_empty()
         {
-            // A probe responder must outlive a mistake in it.
+            // A panic in the caller's function must not stop the probe responder.
             report.load_scale =
                 catch_unwind(AssertUnwindSafe(|| scale(hint))).unwrap_or(LoadScale::ONE);
         }
         report
     }
 
-    /// How busy it has been: totals are read once in a while, when somebody asks.
+    /// Fills in recent rates. Totals are read at intervals, when a report is made.
     fn fill_rates(&self, now: Instant, report: &mut LoadReport) {
         let mut rates = self
             .shared
@@ -108,7 +106,7 @@ impl Load {
             .unwrap_or_else(PoisonError::into_inner);
         if rates.is_due(now) {
             let cpu = match &self.shared.cpu_used {
-                // A probe responder must outlive a mistake in it.
+                // A panic in the caller's function must not stop the probe responder.
                 Some(used) => catch_unwind(AssertUnwindSafe(used)).ok(),
                 None => (self.shared.learned.as_ref()).and_then(Learned::allocation_used),
             };
@@ -121,9 +119,8 @@ impl Load {
         rates.fill(report);
     }
 
-    /// What can be said with a response: RIF, capacity and cost. It takes no lock, and leaves
-    /// readings to probes where there are any; `at` is a moment not long ago, to tell whether there
-    /// are.
+    /// Returns the load for a response: RIF, capacity and cost. Takes no lock. Readings are left to
+    /// probes, unless one was due a whole step before `at`, a recent time: then no probes come.
     #[inline]
     pub(super) fn carried_load(&self, at: Instant) -> CarriedLoad {
         let mut said = CarriedLoad {
@@ -147,17 +144,17 @@ impl Load {
         learned.read(now, &self.shared.tracker, finished)
     }
 
-    /// Learns capacity and cost from what was seen since the last time, as with
-    /// [`LoadBuilder::learn_on_request`] nobody else does: at most every 50 ms. While nothing is in
-    /// flight it learns once a second. So it does while the replica is quiet, once 300 queries have
-    /// ended: with something in flight for less than a tenth of the time, and fewer than 128
-    /// queries that ended since it last learned. Other calls do next to nothing. Returns whether it
-    /// was quiet: then there is no hurry to call again. False where nothing is learned at all.
+    /// Learns capacity and cost from what happened since the last reading, at most every 50 ms.
+    /// With [`LoadBuilder::learn_on_request`] only this does. While nothing is in flight, it learns
+    /// once a second. The same holds once 300 queries have ended, if requests were in flight for
+    /// less than a tenth of the time and fewer than 128 queries ended since the last reading. Other
+    /// calls do almost nothing. Returns whether the replica was quiet, so that there is no hurry to
+    /// call again; `false` if nothing is learned at all.
     pub fn learn(&self) -> bool {
         (self.shared.learned.as_ref()).is_some_and(|learned| self.read(learned, self.now()))
     }
 
-    /// What told the capacity that reports have now; `None` while they have none.
+    /// The source of the capacity in the current reports; `None` while they have none.
     pub fn capacity_source(&self) -> Option<CapacitySource> {
         self.shared.learned.as_ref()?.source()
     }
@@ -167,14 +164,14 @@ impl Load {
         self.shared.tracker.rif()
     }
 
-    /// Tells clients, by the reports, to send no new queries (`true`) or to send them again.
-    /// Queries that come all the same are served. Set it some probe intervals before the listener
+    /// Makes reports ask clients to send no new queries (`true`), or to send them again (`false`).
+    /// Queries that still arrive are served. Set it some probe intervals before the listener
     /// closes.
     pub fn set_draining(&self, draining: bool) {
         self.shared.draining.store(draining, Relaxed);
     }
 
-    /// Whether the replica drains.
+    /// Whether the replica is draining.
     pub fn is_draining(&self) -> bool {
         self.shared.draining.load(Relaxed)
     }
@@ -241,7 +238,7 @@ impl Default for LoadBuilder {
 }
 
 impl LoadBuilder {
-    /// How the latency estimate is made. Default: [`TrackerConfig::default`].
+    /// Sets how latency is estimated. Default: [`TrackerConfig::default`].
     #[must_use]
     pub fn tracker(mut self, config: TrackerConfig) -> Self {
         self.tracker = config;
@@ -274,21 +271,22 @@ impl LoadBuilder {
         self
     }
 
-    /// Reports CPU in use, as weighted round robin needs it: `used` gives the CPU time used since
-    /// the start, of which the replica is allocated `cores`. `used` runs at most once a second, on
-    /// a thread that answers probes. `cores` is brought into the range from a thousandth to four
-    /// million. Default: CPU is reported as [`Self::cpu_totals`] tells it, and without that not at
-    /// all. `[T6]`
+    /// Reports CPU in use, as weighted round robin needs it. `used` returns the CPU time used since
+    /// the start, and `cores` is the replica's allocation. `used` runs at most once a second, on a
+    /// thread that answers probes. `cores` is clamped to the range from a thousandth to four
+    /// million. Default: CPU is reported from [`Self::cpu_totals`], or not at all without it.
+    /// `[T6]`
     ///
     /// ```
     /// use slackwater_tower::server::Load;
     /// use core::time::Duration;
     ///
-    /// // On Linux: user and system time of this process, in clock ticks (of 10 ms nearly everywhere), after its name.
+    /// // On Linux: user and system time of this process, after its name. A tick is usually 10 ms.
     /// let used = || {
     ///     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     ///     let ticks = stat.rsplit(')').next().unwrap_or_default().split_ascii_whitespace();
-    ///     let ticks: u64 = ticks.skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum();
+    ///     let ticks = ticks.skip(11).take(2);
+    ///     let ticks: u64 = ticks.filter_map(|field| field.parse::<u64>().ok()).sum();
     ///     Duration::from_millis(10 * ticks)
     /// };
     /// let load = Load::builder().cpu(4.0, used).build();
@@ -306,34 +304,39 @@ impl LoadBuilder {
         self
     }
 
-    /// Whether capacity and the cost of a query are learned and reported, for policies that go by
-    /// them. Default: they are, by RIF and latency alone; with [`Self::cpu_totals`] from the CPU,
-    /// too. A reading takes microseconds, every 50 ms at the most, and less often while hardly
-    /// anything is in flight, as [`Load::learn`] has it, on a thread that asks for a report, unless
-    /// [`Self::learn_on_request`] is set. Off, reports have neither, and a policy that goes by
-    /// capacity goes by latency and RIF.
+    /// Whether capacity and the cost of a query are learned and reported, for policies that use
+    /// them. Default: on, from RIF and latency, and with [`Self::cpu_totals`] also from the CPU. A
+    /// reading takes microseconds. It happens at most every 50 ms, less often while hardly anything
+    /// is in flight (see [`Load::learn`]), on a thread that makes a report, unless
+    /// [`Self::learn_on_request`] is set. If off, reports have neither value, and policies that use
+    /// capacity fall back to latency and RIF.
     #[must_use]
     pub fn learn_capacity(mut self, learns: bool) -> Self {
         self.learns_capacity = learns;
         self
     }
 
-    /// Tells of the replica's CPU, so that capacity and cost are learned from that: better than by
-    /// latency, which also grows where nobody waits for a CPU. `read` gives totals since any point
-    /// that does not change: the CPU time that was `used`, summed over threads; for how long
-    /// `threads` were ready and waited for a CPU, and what the same threads used, summed alike, or
-    /// `None` where nobody tells; `limit_millicores`, the thousandths of a core that it may use at
-    /// most, 1 or more, or `None`; and the `quota_period` where that is a quota. Without `threads`
-    /// there is the cost but latency alone tells of capacity; without the limit nothing bounds it.
-    /// `None` altogether, or a panic: nobody can tell now, and latency tells until two readings in
-    /// a row can. Totals that step back count as unchanged.
+    /// Provides the replica's CPU totals, so that capacity and cost are learned from them. They are
+    /// better evidence than latency, which also grows when no thread waits for a CPU. `read`
+    /// returns totals since any fixed point in time:
     ///
-    /// `read` runs at most once in 50 ms, and less often while hardly anything is in flight, as
-    /// [`Load::learn`] has it, on a thread that asks for a report, such as that which answers
-    /// probes, unless [`Self::learn_on_request`] is set: it should take microseconds. Unless
-    /// [`Self::cpu`] is set, CPU in use is reported from this as well, as a share of the limit,
-    /// while there is one. Default: nobody tells. On Linux, the crate `slackwater-signals` reads
-    /// all four.
+    /// - `used`: the CPU time used, summed over threads;
+    /// - `threads`: how long threads were ready and waited for a CPU, and the CPU time that the
+    ///   same threads used, both summed; or `None` if unknown;
+    /// - `limit_millicores`: the most that it may use, in thousandths of a core, 1 or more; or
+    ///   `None`;
+    /// - `quota_period`: the period of that limit, if it is a quota.
+    ///
+    /// Without `threads` the cost is known, but capacity is learned from latency alone. Without the
+    /// limit, capacity has no upper bound. If `read` returns `None` or panics, latency is used
+    /// until two readings in a row succeed. Totals that step back count as unchanged.
+    ///
+    /// `read` runs at most once in 50 ms, less often while hardly anything is in flight (see
+    /// [`Load::learn`]). It runs on a thread that makes a report, such as the one that answers
+    /// probes, unless [`Self::learn_on_request`] is set, so it should take microseconds. Unless
+    /// [`Self::cpu`] is set, CPU in use is also reported from these totals, as a share of the
+    /// limit, while there is one. Default: no CPU totals. On Linux, the crate `slackwater-signals`
+    /// reads all four.
     ///
     /// ```
     /// use slackwater_tower::server::{CpuTotals, ThreadTotals};
@@ -365,16 +368,16 @@ impl LoadBuilder {
         self
     }
 
-    /// Capacity and cost are learned when [`Load::learn`] is called, on the thread that calls it,
-    /// and by nobody who asks for a report: for those whose [`Self::cpu_totals`] should not run
-    /// where probes are answered. Default: by whoever asks for a report when it is time.
+    /// Learns capacity and cost only when [`Load::learn`] is called, on the thread that calls it.
+    /// For replicas whose [`Self::cpu_totals`] should not run on threads that answer probes.
+    /// Default: the thread that makes a report learns when it is time.
     #[must_use]
     pub const fn learn_on_request(mut self) -> Self {
         self.learns_on_request = true;
         self
     }
 
-    /// The replica, with a clock that starts now and an incarnation of its own.
+    /// Builds the replica, with a clock that starts now and a new incarnation.
     pub fn build(self) -> Load {
         let (millicores, cpu_used) = self.cpu.unzip();
         let cpu_totals = self.cpu_totals;
@@ -386,7 +389,7 @@ impl LoadBuilder {
                 draining: AtomicBool::new(false),
                 hint_scale: self.hint_scale,
                 counts: Counts::default(),
-                // What is learned is of the whole allocation already.
+                // Learned use is a share of the whole allocation already.
                 rates: Mutex::new(RecentRates::new(millicores.unwrap_or(1_000))),
                 cpu_used,
                 learned: (self.learns_capacity)
@@ -416,7 +419,7 @@ mod tests {
     use slackwater_core::tracker::End;
 
     #[test]
-    fn a_report_tells_the_process_too() {
+    fn a_report_contains_state_of_the_process() {
         let load = Load::new();
         let report = load.report(None);
         assert_eq!(report.rif, Rif::ZERO);
@@ -429,7 +432,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_report_tells_how_busy_it_has_been() {
+    async fn a_report_contains_recent_rates() {
         let cpu_ms = Arc::new(AtomicU64::new(0));
         let used = cpu_ms.clone();
         let load = Load::builder()

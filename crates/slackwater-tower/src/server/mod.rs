@@ -1,10 +1,10 @@
-//! A replica's side: count queries, answer probes.
+//! The replica's side: counts queries and answers probes.
 //!
-//! [`Load`] is one replica's state and is shared by all that touch it. [`LoadLayer`] puts it around
-//! an HTTP service: every request counts from the moment that the service is called to the last
-//! byte of its response, and `GET /prequal/probe` is answered on the spot. [`respond_udp`] answers
-//! probes over UDP, several times cheaper. A server that is no tower service calls [`Load::arrive`]
-//! and [`respond_http`] itself. Sockets, listeners and shutdown stay the server's own.
+//! [`Load`] is one replica's state, shared by its handlers and responders. [`LoadLayer`] wraps an
+//! HTTP service: every request counts from the call of the service to the last byte of its
+//! response, and `GET /prequal/probe` is answered directly. [`respond_udp`] answers probes over
+//! UDP, at a fraction of the cost. A server that is not a tower service calls [`Load::arrive`] and
+//! [`respond_http`] itself. Sockets, listeners and shutdown remain the server's.
 
 pub mod admission;
 mod body;

@@ -1,4 +1,4 @@
-//! A query in flight, as a guard: whatever happens to its holder, it ends exactly once.
+//! A query in flight, as a guard: whatever happens to its owner, it ends exactly once.
 
 use super::Load;
 use super::counts::Counts;
@@ -9,19 +9,18 @@ use slackwater_core::{Instant, LoadReport, Rif};
 
 /// A query that counts towards its replica's RIF until [`finish`](Self::finish) or drop. `[T1]`
 ///
-/// Dropped, it ends as [`End::Cancelled`]: its client gave it up. Only a panic of the application
-/// is told apart from that, and counts as [`End::Failed`].
+/// If dropped, it ends as [`End::Cancelled`]: its client gave it up. Only a panic of the
+/// application is recognized as different, and counts as [`End::Failed`].
 #[derive(Debug)]
-#[must_use = "dropped, it is a query that its client gave up"]
+#[must_use = "dropping it counts the query as cancelled by its client"]
 pub struct QueryInFlight {
     load: Load,
     /// `None` once ended.
     arrival: Option<Arrival>,
     head_ready_at: Option<Instant>,
-    /// What the head said, if it was no success.
+    /// The outcome according to the head, if it was not a success.
     by_head: Option<End>,
-    /// The application is running on this query's behalf: a drop meanwhile is its panic passing
-    /// through.
+    /// Whether the application runs for this query. A drop in that time means that it panicked.
     running: bool,
 }
 
@@ -36,9 +35,9 @@ impl QueryInFlight {
         }
     }
 
-    /// The response's head is ready, and latency ends here. After anything but [`End::Success`]
-    /// there is no sample, and the query ends as that however its body goes. Only the first call
-    /// counts.
+    /// Records that the response's head is ready. Latency ends here. After any end other than
+    /// [`End::Success`] there is no sample, and the query ends in that way however its body ends.
+    /// Only the first call counts.
     pub fn head_ready(&mut self, end: End) {
         if let (Some(arrival), None) = (&mut self.arrival, self.head_ready_at) {
             let now = self.load.now();
@@ -48,16 +47,16 @@ impl QueryInFlight {
         }
     }
 
-    /// From the query's arrival to its response's head; `None` before that.
+    /// Time from the query's arrival to its response's head; `None` before that.
     pub fn latency(&self) -> Option<Duration> {
         let arrival = self.arrival.as_ref()?;
         Some(self.head_ready_at?.saturating_since(arrival.at()))
     }
 
-    /// What the replica can say of its load with this query's response: its RIF without this query,
-    /// which is about to leave, its capacity and what a query costs it. For the response's head,
-    /// once that is ready: [`write_carried_report`]. Cheaper than [`Load::report`], and takes no
-    /// lock; latency is left to probes.
+    /// Returns the load to send with this query's response: RIF without this query, which is about
+    /// to end, capacity, and cost per query. For the response's head, once that is ready:
+    /// [`write_carried_report`]. Cheaper than [`Load::report`], and takes no lock; latency is left
+    /// to probes.
     ///
     /// [`write_carried_report`]: crate::wire::carried::write_carried_report
     pub fn carried_report(&self) -> LoadReport {
@@ -68,36 +67,35 @@ impl QueryInFlight {
         report
     }
 
-    /// [`Self::carried_report`], written.
+    /// As [`Self::carried_report`], encoded as a header.
     pub fn carried_field(&self) -> CarriedField {
         CarriedField::saying(self.carried_load())
     }
 
-    /// [`Self::carried_report`] as it is written: what each response pays for makes no `Duration`
-    /// of it.
+    /// As [`Self::carried_report`], in the header's units: every response pays for this, so it
+    /// makes no `Duration`.
     #[inline]
     pub(super) fn carried_load(&self) -> CarriedLoad {
-        // Saves reading the clock once more, which would cost more than all else here.
+        // Saves another read of the clock, which would cost more than all else here.
         let at = self.head_ready_at.unwrap_or_else(|| self.load.now());
         let mut said = self.load.carried_load(at);
         said.rif = said.rif.saturating_sub(self.arrival.is_some().into());
         said
     }
 
-    /// The query is over.
+    /// Ends the query.
     pub fn finish(mut self, end: End) {
         let now = self.load.now();
         self.end(now, end);
     }
 
-    /// The query is over with its response's head, which was ready just now: saves reading the
-    /// clock.
+    /// Ends the query at its response's head, which was ready just now. Saves a read of the clock.
     pub(super) fn finish_with_head(mut self, end: End) {
         let now = self.head_ready_at.unwrap_or_else(|| self.load.now());
         self.end(now, end);
     }
 
-    /// Runs a piece of the application for this query.
+    /// Runs a part of the application for this query.
     pub(super) fn run<T>(&mut self, application: impl FnOnce() -> T) -> T {
         self.running = true;
         let value = application();

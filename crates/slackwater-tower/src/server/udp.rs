@@ -1,8 +1,8 @@
-//! Answers probes over UDP, and hears of tied queries from other replicas.
+//! Answers probes over UDP, and receives messages about tied queries from other replicas.
 //!
-//! The loop has no queue of its own: it answers what the socket holds, a batch at a time, and what
-//! it cannot send at once it drops, because a late report is worth less than none. Nothing that
-//! arrives can end it. What it refuses it only counts: see "Rules" in
+//! The loop has no queue of its own: it answers what the socket holds, a batch at a time. Replies
+//! that cannot be sent at once are dropped, because a late report is worth less than none. Nothing
+//! that arrives can end the loop. Refused datagrams are only counted: see "Rules" in
 //! `docs/reference/probe-protocol.md`.
 
 use super::Load;
@@ -27,8 +27,8 @@ const FAILING_PAUSE: Duration = Duration::from_millis(10);
 /// Errors in a row, with no datagram between them, after which the socket counts as broken.
 const ERRORS_IN_A_ROW_MAX: usize = 64;
 
-/// As [`respond_udp`], and hands what other replicas say of tied queries on to `admission`. That is
-/// never answered.
+/// As [`respond_udp`], and passes other replicas' messages about tied queries to `admission`. These
+/// are never answered.
 pub async fn respond_udp_tied(
     socket: UdpSocket,
     load: Load,
@@ -38,14 +38,14 @@ pub async fn respond_udp_tied(
     respond(socket, load, key, Some(admission)).await
 }
 
-/// Answers every probe that reaches `socket` with the load of the moment, for as long as it is
-/// polled; drop it to stop. With a `key`, only datagrams made with that key are answered; without,
-/// only those without tag.
+/// Answers every probe that reaches `socket` with the current load, for as long as it is polled.
+/// Drop it to stop. With a `key`, only datagrams made with that key are answered; without, only
+/// those that have no tag.
 ///
-/// Returns only if the socket is broken beyond doubt, or the runtime shuts down. On a host with
-/// several addresses, bind the socket to the one that clients know: a reply from a wildcard socket
-/// leaves by the address that routing chooses, and clients ignore replies from where they did not
-/// ask.
+/// Returns only if the socket is certainly broken, or if the runtime shuts down. On a host with
+/// several addresses, bind the socket to the one that clients use. A reply from a wildcard socket
+/// leaves by the address that routing chooses, and clients ignore replies from addresses that they
+/// did not probe.
 ///
 /// ```no_run
 /// # async fn example(load: slackwater_tower::server::Load) -> std::io::Result<()> {
@@ -92,20 +92,20 @@ async fn respond(
 struct Responder {
     load: Load,
     key: Option<ProbeKey>,
-    /// `None`: other replicas have nothing to say here.
+    /// `None`: messages about tied queries are not expected.
     admission: Option<Admission>,
     probes: Incoming,
     replies: Outgoing,
-    /// With no datagram between them.
+    /// Errors since the last datagram.
     errors_in_a_row: usize,
 }
 
 enum Turn {
     /// Nothing is left to receive.
     Drained,
-    /// The turn is over before the datagrams are.
+    /// The turn is over, and datagrams may be left.
     More,
-    /// There were only errors, none of which says that the socket is broken.
+    /// There were only errors, and none of them means that the socket is broken.
     Failing,
     Broken(Error),
 }
@@ -166,8 +166,8 @@ impl Responder {
         }
     }
 
-    /// Sends the replies of the batch. One that cannot leave harms no other; when the socket is
-    /// full, the rest is dropped.
+    /// Sends the replies of the batch. A reply that cannot be sent does not affect the others. If
+    /// the socket is full, the rest is dropped.
     fn send(&self, socket: &impl Datagrams) {
         let counts = &self.load.live_counts().probes;
         let mut first = 0;
@@ -213,7 +213,7 @@ fn is_too_long(error: &Error) -> bool {
     cfg!(windows) && error.raw_os_error() == Some(WSAEMSGSIZE)
 }
 
-/// The network's word (ICMP) that an earlier reply did not arrive comes as an error on receiving.
+/// Whether the error is the network's report (ICMP) that an earlier reply was not delivered.
 fn is_about_an_earlier_reply(error: &Error) -> bool {
     matches!(
         error.kind(),

@@ -1,20 +1,20 @@
-//! What a request asks for besides its answer: how urgent it is, and how much time it has.
+//! What a request asks for besides its answer: its priority and its remaining time.
 //!
-//! Time is told as a span, from the moment at which the request is read, so that no two clocks are
-//! compared: by `grpc-timeout` for gRPC calls ("gRPC over HTTP2", `Timeout`), by
-//! `x-slackwater-timeout-ms` for any. Whoever passes a request on tells what is left of it, and
-//! never more. What cannot be read says nothing.
+//! Time is sent as a span that starts when the request is read, so no two clocks are compared. The
+//! header is `grpc-timeout` for gRPC calls ("gRPC over HTTP2", `Timeout`), and
+//! `x-slackwater-timeout-ms` for any request. A proxy that passes a request on sends what is left,
+//! and never more. Invalid values are ignored.
 
 use crate::response::is_grpc;
 use core::time::Duration;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use slackwater_core::overload::Priority;
 
-/// How many milliseconds a request has left: a whole number of up to 12 digits. 0: none.
+/// The milliseconds that a request has left: a whole number of up to 12 digits. 0 means none.
 pub const TIMEOUT_MS: HeaderName = HeaderName::from_static("x-slackwater-timeout-ms");
-/// How urgent a request is: `interactive`, which it is without, `batch` or `shadow`.
+/// The priority of a request: `interactive` (the default), `batch` or `shadow`.
 pub const PRIORITY: HeaderName = HeaderName::from_static("x-slackwater-priority");
-/// The same as [`TIMEOUT_MS`] for gRPC calls: up to 8 digits and a unit.
+/// As [`TIMEOUT_MS`], for gRPC calls: up to 8 digits and a unit.
 pub const GRPC_TIMEOUT: HeaderName = HeaderName::from_static("grpc-timeout");
 
 const DIGITS_MAX: usize = 12;
@@ -29,19 +29,20 @@ const GRPC_UNITS: [(u8, u64); 6] = [
     (b'H', 3_600_000_000_000),
 ];
 
-/// How urgent a request with these fields is; [`Priority::Interactive`] where they do not say.
+/// Returns the priority in these headers; [`Priority::Interactive`] if there is none.
 pub fn priority(headers: &HeaderMap) -> Priority {
     let said = headers.get(PRIORITY).and_then(|value| value.to_str().ok());
     said.and_then(Priority::named).unwrap_or_default()
 }
 
-/// Tells how urgent a request is, in place of what its fields say.
+/// Sets the priority of a request, replacing the one in its headers.
 pub fn set_priority(headers: &mut HeaderMap, priority: Priority) {
     let name = HeaderValue::from_static(priority.name());
     headers.insert(PRIORITY, name);
 }
 
-/// How much time a request with these fields has; the less of the two, where there are both.
+/// Returns the time that a request with these headers has left: the smaller value, if there are
+/// two.
 pub fn time_left(headers: &HeaderMap) -> Option<Duration> {
     let own = headers.get(TIMEOUT_MS).and_then(parse_ms);
     let grpc = headers.get(GRPC_TIMEOUT).and_then(parse_grpc);
@@ -51,8 +52,8 @@ pub fn time_left(headers: &HeaderMap) -> Option<Duration> {
     }
 }
 
-/// Tells that a request has so much time left, in place of what its fields say: in `grpc-timeout`
-/// where it has that or is a gRPC call, otherwise in [`TIMEOUT_MS`].
+/// Sets the time that a request has left, replacing the one in its headers: in `grpc-timeout` if it
+/// has that or is a gRPC call, otherwise in [`TIMEOUT_MS`].
 pub fn set_time_left(headers: &mut HeaderMap, left: Duration) {
     if is_grpc(headers) || headers.contains_key(GRPC_TIMEOUT) {
         headers.remove(TIMEOUT_MS);
@@ -66,8 +67,8 @@ pub fn set_time_left(headers: &mut HeaderMap, left: Duration) {
     }
 }
 
-/// Tells that a request has waited for so long, where it says how much time it has: so much less is
-/// left.
+/// Subtracts the time that a request has waited from the time that its headers say is left. Does
+/// nothing if they have none.
 pub fn take_time(headers: &mut HeaderMap, waited: Duration) {
     if let Some(left) = time_left(headers) {
         set_time_left(headers, left.saturating_sub(waited));
@@ -85,8 +86,8 @@ fn parse_grpc(value: &HeaderValue) -> Option<Duration> {
     Some(Duration::from_nanos(number.saturating_mul(*unit_ns)))
 }
 
-/// In the finest unit that has room for it, rounded down but never to nothing, which is no value
-/// there.
+/// Encodes a span in the finest unit that it fits into, rounded down, but at least 1: gRPC allows
+/// no zero.
 fn write_grpc(left: Duration) -> Option<HeaderValue> {
     let ns = u64::try_from(left.as_nanos()).unwrap_or(u64::MAX).max(1);
     let most = 10_u64.pow(u32::try_from(GRPC_DIGITS_MAX).unwrap_or(0)) - 1;
@@ -96,7 +97,7 @@ fn write_grpc(left: Duration) -> Option<HeaderValue> {
     HeaderValue::try_from(format!("{}{}", ns / unit_ns, char::from(unit))).ok()
 }
 
-/// A whole number of 1 to `most` digits.
+/// Reads a whole number of 1 to `most` digits.
 fn digits(text: &[u8], most: usize) -> Option<u64> {
     let is_number = (1..=most).contains(&text.len()) && text.iter().all(u8::is_ascii_digit);
     let text = is_number.then(|| core::str::from_utf8(text).ok())?;
@@ -115,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_read_and_what_is_none_says_nothing() {
+    fn times_are_read_and_invalid_ones_ignored() {
         let ns = Duration::from_nanos;
         for (text, left) in [
             ("1n", Some(ns(1))),
@@ -155,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_is_never_more_and_where_it_is_looked_for() {
+    fn time_left_is_never_more_and_in_the_header_that_is_read() {
         let call = [(http::header::CONTENT_TYPE, "application/grpc+proto")];
         for (left, text) in [
             (Duration::ZERO, "1n"),
@@ -191,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_priority_is_told_by_its_name() {
+    fn a_priority_is_sent_by_its_name() {
         for (text, priority_of_it) in [
             ("interactive", Priority::Interactive),
             ("batch", Priority::Batch),
@@ -205,6 +206,6 @@ mod tests {
         let mut fields = headers(&[(PRIORITY, "batch")]);
         set_priority(&mut fields, Priority::Shadow);
         assert_eq!(fields[PRIORITY], "shadow");
-        assert_eq!(fields.len(), 1, "in place of what was said");
+        assert_eq!(fields.len(), 1, "it replaces the earlier value");
     }
 }

@@ -1,8 +1,8 @@
-//! What a response carries about its replica: RIF, capacity and cost, in one header of its head.
+//! The load that a response carries: RIF, capacity and cost, in one header.
 //!
-//! Every response pays for it, so it is made to be cheap: one header to insert, to send and to take
-//! out, and no number written twice while it stays the same. `docs/reference/probe-protocol.md` has
-//! the form; probes are answered with headers of their own.
+//! Every response pays for it, so it is cheap: one header to insert, send and remove, and a value
+//! is encoded again only when a number changes. Its form is in `docs/reference/probe-protocol.md`.
+//! Probes are answered with other headers.
 
 use bytes::Bytes;
 use core::cell::RefCell;
@@ -13,17 +13,17 @@ use slackwater_core::{LoadReport, Rif};
 use std::sync::Arc;
 
 /// RIF, capacity in thousandths of a request in flight, and cost in nanoseconds: `3;4500;2000`. The
-/// last two are empty where they are not known.
+/// last two are empty if not known.
 pub const LOAD: HeaderName = HeaderName::from_static(NAME);
 const NAME: &str = "x-slackwater-load";
 
-/// RIFs below this have a place of their own among the values that are kept.
+/// The size of the cache of values. RIFs below it do not share a slot.
 const KEPT: usize = 64;
 
-/// No line is longer: the name, two numbers of ten digits, and one of twenty.
+/// The longest line: the name, two numbers of ten digits, and one of twenty.
 const LINE_MOST: usize = NAME.len() + 2 + 10 + 1 + 10 + 1 + 20 + 2;
 
-/// What a value says. Plain numbers, because they are compared for each response.
+/// The numbers in a value. They are plain because they are compared for each response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CarriedLoad {
     pub(crate) rif: u32,
@@ -33,14 +33,13 @@ pub(crate) struct CarriedLoad {
 
 thread_local! {
     /// Capacity and cost change with a reading, some twenty times a second, and RIF is small and
-    /// comes again: most responses say what one has said before, and a copy of that is one more
+    /// repeats. So most responses carry a value that was sent before, and copying it only adds a
     /// reference.
     static FIELDS: RefCell<[Option<CarriedField>; KEPT]> = const { RefCell::new([const { None }; KEPT]) };
 }
 
-/// What a response says about its replica, written: for servers that write heads themselves,
-/// because to put a field into a map and to find it there takes more than to write it. Clones share
-/// it.
+/// The load that a response carries, in encoded form. For servers that write heads themselves:
+/// putting a header into a map and finding it there costs more than writing it. Clones share it.
 #[derive(Clone, Debug)]
 pub struct CarriedField(Arc<Written>);
 
@@ -48,12 +47,13 @@ pub struct CarriedField(Arc<Written>);
 struct Written {
     load: CarriedLoad,
     line: Bytes,
-    /// A part of the line.
+    /// A slice of `line`.
     value: HeaderValue,
 }
 
 impl CarriedField {
-    /// Tells of `report` its RIF, capacity and cost. A cost beyond 2^64 − 1 ns is written as that.
+    /// Encodes RIF, capacity and cost of `report`. A cost beyond 2^64 − 1 ns is written as 2^64 −
+    /// 1.
     pub fn new(report: &LoadReport) -> Self {
         Self::saying(CarriedLoad::of(report))
     }
@@ -68,7 +68,7 @@ impl CarriedField {
         &self.0.value
     }
 
-    /// The field as a line of an HTTP/1 head, its end included.
+    /// The header as a line of an HTTP/1 head, with its line end.
     pub fn line(&self) -> &[u8] {
         &self.0.line
     }
@@ -84,7 +84,7 @@ impl CarriedLoad {
         }
     }
 
-    /// Apart from what each response does, so that only that is done there.
+    /// Rare, and therefore kept out of the code that every response runs.
     #[cold]
     #[inline(never)]
     fn write_to(self, place: &mut Option<CarriedField>) -> &CarriedField {
@@ -97,7 +97,7 @@ impl CarriedLoad {
         line.push_str(NAME);
         line.push_str(": ");
         let begins = line.len();
-        // Nothing fails that writes to a string.
+        // Writing to a string does not fail.
         let _ = write!(line, "{};", self.rif);
         if let Some(capacity) = self.capacity_millirif {
             let _ = write!(line, "{capacity}");
@@ -119,7 +119,7 @@ impl CarriedLoad {
         }))
     }
 
-    /// Shows the field that says this.
+    /// Passes the encoded field for these numbers to `show`.
     #[inline]
     fn with_field<T>(self, show: impl Fn(&CarriedField) -> T) -> T {
         let shown = FIELDS.try_with(|fields| {
@@ -129,13 +129,13 @@ impl CarriedLoad {
                 place => Some(show(self.write_to(place))),
             }
         });
-        // None are kept for a thread that is about to end.
+        // A thread that is about to end has no cache.
         (shown.ok().flatten()).unwrap_or_else(|| show(&self.write()))
     }
 }
 
-/// Puts what a response carries of `report`, as [`CarriedField`] has it, into `headers`, in place
-/// of what is there.
+/// Puts the header for `report`, as encoded by [`CarriedField`], into `headers`, replacing any that
+/// is there.
 pub fn write_carried_report(report: &LoadReport, headers: &mut HeaderMap) {
     write_load(CarriedLoad::of(report), headers);
 }
@@ -144,13 +144,12 @@ pub(crate) fn write_load(said: CarriedLoad, headers: &mut HeaderMap) {
     headers.insert(LOAD, said.with_field(|field| field.value().clone()));
 }
 
-/// Takes what a response carries about its replica out of its `headers`, so that it goes no
-/// further. `None` if there is nothing, `Some` of an error if it cannot be read; it is taken out
-/// all the same.
+/// Removes the load header from a response's `headers`, so that it goes no further. Returns `None`
+/// if there is none, and an error if it is invalid; it is removed all the same.
 pub fn take_carried_report(headers: &mut HeaderMap) -> Option<Result<LoadReport, BadLoad>> {
     let before = headers.len();
     let value = headers.remove(LOAD)?;
-    // All of that name are gone now.
+    // All headers of that name are removed now.
     let is_one = before - headers.len() == 1;
     let read = read(value.as_bytes()).filter(|_| is_one);
     Some(read.ok_or(BadLoad))
@@ -161,14 +160,14 @@ fn read(text: &[u8]) -> Option<LoadReport> {
     let rif = u32::try_from(number(fields.next()?)??).ok()?;
     let capacity = number(fields.next()?)?.map(u32::try_from);
     let cost_ns = number(fields.next()?)?;
-    // Whatever comes after that is for those who know it.
+    // Further fields are ignored, for later versions.
     let mut report = LoadReport::new(Rif::new(rif), None);
     report.capacity_millirif = capacity.transpose().ok()?;
     report.cost = cost_ns.map(Duration::from_nanos);
     Some(report)
 }
 
-/// A plain number, or nothing; `None` for anything else.
+/// Reads a plain number, or an empty text as absent. Returns `None` for anything else.
 #[expect(clippy::option_option, reason = "absent is not wrong")]
 fn number(text: &[u8]) -> Option<Option<u64>> {
     if text.is_empty() {
@@ -177,8 +176,7 @@ fn number(text: &[u8]) -> Option<Option<u64>> {
     super::headers::parse(text).map(Some)
 }
 
-/// The header `x-slackwater-load` cannot be read, or comes more than once, so that two replicas
-/// seem to speak.
+/// The header `x-slackwater-load` is invalid, or occurs more than once, as if from two replicas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the header {LOAD} is not one of three numbers between semicolons, the first of them at most {}, the second too, the \
@@ -212,7 +210,7 @@ mod tests {
         assert_eq!(first.as_bytes().as_ptr(), second.as_bytes().as_ptr());
         let field = CarriedField::new(&report(3, Some(4_500), Some(2_000)));
         assert_eq!(first.as_bytes().as_ptr(), field.value().as_bytes().as_ptr());
-        // Each of these has the place of the one before.
+        // Each of these replaces the one before in its slot.
         for (other, text) in [
             (report(3, Some(4_501), Some(2_000)), "3;4501;2000"),
             (report(3, Some(4_501), Some(2_001)), "3;4501;2001"),

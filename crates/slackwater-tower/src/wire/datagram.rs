@@ -1,9 +1,10 @@
-//! Probes over UDP: one small datagram each way; and what one replica tells another of tied copies,
-//! which is not answered. `docs/reference/probe-protocol.md` has the tables and the reasons.
+//! Probes over UDP: one small datagram each way. Also the messages between replicas about tied
+//! copies, which are not answered. `docs/reference/probe-protocol.md` has the tables and the
+//! reasons.
 //!
-//! All kinds have a base of 96 bytes with every field at a fixed offset, big-endian; a request's
-//! hint follows its base; a keyed datagram ends in a tag. Requests are padded so that no reply is
-//! larger than its request. Sockets, clocks and the matching of nonces are elsewhere.
+//! All kinds have a base of 96 bytes with every field at a fixed, big-endian offset. A request's
+//! hint follows its base, and a keyed datagram ends in a tag. Requests are padded so that no reply
+//! is larger than its request. Sockets, clocks and the matching of nonces are elsewhere.
 
 use super::key::TAG_BYTES;
 use super::{HINT_BYTES_MAX, ProbeKey};
@@ -14,7 +15,7 @@ use slackwater_core::{LoadReport, LoadScale, Rif};
 pub use super::HintTooLong;
 pub use super::malformed::Malformed;
 
-/// The size of a request without hint and key: 96 bytes. One that is shorter is refused.
+/// The size of a request without hint and key: 96 bytes. Shorter ones are refused.
 pub const REQUEST_BYTES_MIN: usize = BASE_BYTES;
 
 /// The size of the largest reply of this version: 112 bytes, the last 16 of them the tag of a keyed
@@ -22,8 +23,7 @@ pub const REQUEST_BYTES_MIN: usize = BASE_BYTES;
 /// size.
 pub const REPLY_BYTES_MAX: usize = BASE_BYTES + TAG_BYTES;
 
-/// The size of the largest datagram that may be sent, and that everyone must be able to receive:
-/// 512 bytes.
+/// The largest datagram that may be sent, and that every receiver must accept: 512 bytes.
 pub const DATAGRAM_BYTES_MAX: usize = 512;
 
 const BASE_BYTES: usize = 96;
@@ -59,7 +59,7 @@ mod flag {
     pub(super) const DRAINING: u16 = 1 << 1;
 }
 
-/// Bits of `PRESENT`: which optional fields of a reply mean something.
+/// Bits of `PRESENT`: which optional fields of a reply are valid.
 mod present {
     pub(super) const LATENCY: u32 = 1 << 0;
     pub(super) const LOAD_SCALE: u32 = 1 << 1;
@@ -71,14 +71,14 @@ mod present {
     pub(super) const COST: u32 = 1 << 7;
 }
 
-/// A client's question.
+/// A client's probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProbeRequest<'a> {
-    /// Comes back in the reply. Must be hard to guess, and is never used twice while a reply may
-    /// still arrive.
+    /// Comes back in the reply. It must be hard to guess, and must not be used again while a reply
+    /// may still arrive.
     pub nonce: u64,
-    /// What the query is about, for replicas that scale their load by it; at most
-    /// [`HINT_BYTES_MAX`] bytes, empty for none. `[S3]`
+    /// The query's hint, for replicas that scale their load by it; at most [`HINT_BYTES_MAX`]
+    /// bytes, empty for none. `[S3]`
     pub hint: &'a [u8],
 }
 
@@ -91,8 +91,8 @@ pub struct ProbeReply {
     pub report: LoadReport,
 }
 
-/// Writes `request` to the start of `into` and returns its size in bytes, [`REQUEST_BYTES_MIN`] for
-/// an unkeyed one without hint.
+/// Writes `request` to the start of `into` and returns its size in bytes: [`REQUEST_BYTES_MIN`] for
+/// an unkeyed one without a hint.
 pub fn encode_request(
     request: &ProbeRequest<'_>,
     key: Option<&ProbeKey>,
@@ -110,7 +110,7 @@ pub fn encode_request(
     Ok(seal(into, BASE_BYTES + bytes, key))
 }
 
-/// Reads a request. What a later version adds behind the hint or in reserved places is ignored.
+/// Reads a request. Additions of later versions, after the hint or in reserved bytes, are ignored.
 pub fn decode_request<'a>(
     datagram: &'a [u8],
     key: Option<&ProbeKey>,
@@ -127,7 +127,7 @@ pub fn decode_request<'a>(
 }
 
 /// Writes `reply` to the start of `into` and returns its size in bytes: 96, or 112 with a key.
-/// Durations of more than 2^64 − 1 ns (584 years) are sent as that.
+/// Durations of more than 2^64 − 1 ns (584 years) are sent as 2^64 − 1 ns.
 pub fn encode_reply(
     reply: &ProbeReply,
     key: Option<&ProbeKey>,
@@ -214,8 +214,8 @@ pub fn decode_reply(datagram: &[u8], key: Option<&ProbeKey>) -> Result<ProbeRepl
     })
 }
 
-/// Writes that a copy of that name has begun to the start of `into` and returns its size in bytes:
-/// 96, or 112 with a key. `[H2]`
+/// Writes to the start of `into` that the copy with this name has started, and returns the size in
+/// bytes: 96, or 112 with a key. `[H2]`
 pub fn encode_begun(
     name: TieName,
     key: Option<&ProbeKey>,
@@ -225,7 +225,8 @@ pub fn encode_begun(
     seal(into, BASE_BYTES, key)
 }
 
-/// Reads which copy has begun elsewhere. What a later version adds is ignored. `[H2]`
+/// Reads the name of the copy that has started elsewhere. Additions of later versions are ignored.
+/// `[H2]`
 pub fn decode_begun(datagram: &[u8], key: Option<&ProbeKey>) -> Result<TieName, Malformed> {
     let (base, _later_versions) = open(datagram, KIND_BEGUN, key)?;
     Ok(TieName(u64::from_be_bytes(take(base, at::NONCE))))
@@ -239,7 +240,7 @@ fn flags_of(base: &[u8; BASE_BYTES]) -> u16 {
     u16::from_be_bytes(take(base, at::FLAGS))
 }
 
-/// A base with its first 16 bytes filled in, the rest zero.
+/// Makes a base with its first 16 bytes filled in and the rest zero.
 fn head(kind: u8, flags: u16, nonce: u64) -> [u8; BASE_BYTES] {
     let mut base = [0; BASE_BYTES];
     put(&mut base, at::MAGIC, MAGIC);
@@ -250,7 +251,7 @@ fn head(kind: u8, flags: u16, nonce: u64) -> [u8; BASE_BYTES] {
     base
 }
 
-/// Appends the tag, where there is a key, to a datagram of `bytes` bytes; returns its whole size.
+/// Appends the tag to a datagram of `bytes` bytes, if there is a key. Returns the whole size.
 fn seal(datagram: &mut [u8; DATAGRAM_BYTES_MAX], bytes: usize, key: Option<&ProbeKey>) -> usize {
     let Some(key) = key else { return bytes };
     let tag = key.tag(&datagram[..bytes]);
@@ -258,7 +259,7 @@ fn seal(datagram: &mut [u8; DATAGRAM_BYTES_MAX], bytes: usize, key: Option<&Prob
     bytes + TAG_BYTES
 }
 
-/// Checks all that both kinds share, and returns the base and what stands between it and the tag.
+/// Makes the checks that all kinds share. Returns the base, and the bytes between base and tag.
 fn open<'a>(
     datagram: &'a [u8],
     kind: u8,

@@ -1,9 +1,9 @@
 //! Probes over HTTP: the report in a response's headers, the hint in a request's.
 //!
 //! `x-prequal-rif` and `x-prequal-latency-us` are the names that other implementations of Prequal
-//! use too; the rest of the report travels in `x-slackwater-*`. Values are plain decimal numbers,
-//! nothing else: no sign, no blank, no fraction. A header that is absent means "not known", except
-//! for the RIF, which every report has. Paths, status codes and caching are the server's business.
+//! use too; the rest of the report is in `x-slackwater-*`. Values are plain decimal numbers,
+//! without sign, blank or fraction. An absent header means "not known", except for the RIF, which
+//! every report has. Paths, status codes and caching are the server's business.
 
 use super::{HINT_BYTES_MAX, HintTooLong, hex};
 use core::fmt;
@@ -11,14 +11,14 @@ use core::time::Duration;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use slackwater_core::{LoadReport, LoadScale, Rif};
 
-/// Requests in flight, 0 to 2^32 − 1. The one header without which there is no report.
+/// Requests in flight, 0 to 2^32 − 1. The only header that every report must have.
 pub const RIF: HeaderName = HeaderName::from_static("x-prequal-rif");
-/// Estimated latency of the next query in whole microseconds, rounded down, but 1 at the least;
-/// absent when unknown. 0 is read as unknown.
+/// Estimated latency of the next query in whole microseconds, rounded down, but at least 1. Absent
+/// if unknown; 0 is read as unknown.
 pub const LATENCY_US: HeaderName = HeaderName::from_static("x-prequal-latency-us");
 /// Load scale in 1/1024, 1 to 65,535; absent for 1024. `[S3]`
 pub const LOAD_SCALE: HeaderName = HeaderName::from_static("x-slackwater-load-scale");
-/// `1` where the replica wants no new queries; absent, or `0`, where it does.
+/// `1` if the replica wants no new queries; otherwise `0` or absent.
 pub const DRAINING: HeaderName = HeaderName::from_static("x-slackwater-draining");
 /// A number that changes when the replica restarts.
 pub const INCARNATION: HeaderName = HeaderName::from_static("x-slackwater-incarnation");
@@ -28,14 +28,14 @@ pub const ERROR_MILLIONTHS: HeaderName = HeaderName::from_static("x-slackwater-e
 pub const CPU_MILLIONTHS: HeaderName = HeaderName::from_static("x-slackwater-cpu-millionths");
 /// Finished queries each second, in thousandths.
 pub const QUERY_RATE_MILLIS: HeaderName = HeaderName::from_static("x-slackwater-query-rate-millis");
-/// What the replica can carry, in thousandths of a request in flight.
+/// The replica's capacity, in thousandths of a request in flight.
 pub const CAPACITY_MILLIRIF: HeaderName = HeaderName::from_static("x-slackwater-capacity-millirif");
-/// CPU time for each query in nanoseconds.
+/// CPU time per query in nanoseconds.
 pub const COST_NS: HeaderName = HeaderName::from_static("x-slackwater-cost-ns");
 /// The query hint of a probe: up to 256 bytes in hexadecimal. `[S3]`
 pub const HINT: HeaderName = HeaderName::from_static("x-slackwater-hint");
 
-/// All that a report is made of, in the order of the specification.
+/// All headers of a report, in the order of the specification.
 pub(super) static OF_REPORT: [HeaderName; 10] = [
     RIF,
     LATENCY_US,
@@ -49,8 +49,8 @@ pub(super) static OF_REPORT: [HeaderName; 10] = [
     COST_NS,
 ];
 
-/// Puts `report` into `headers`, in place of any report there. Durations beyond 2^64 − 1 µs, or ns
-/// for the cost, are written as that.
+/// Puts `report` into `headers`, replacing any report there. Durations beyond 2^64 − 1 µs, or ns
+/// for the cost, are written as 2^64 − 1.
 pub fn write_report(report: &LoadReport, headers: &mut HeaderMap) {
     let scale = report.load_scale;
     let fields = [
@@ -112,7 +112,7 @@ pub fn read_report(headers: &HeaderMap) -> Result<LoadReport, BadReport> {
     Ok(report)
 }
 
-/// Puts `hint` into `headers`, in place of any hint there; an empty one leaves none.
+/// Puts `hint` into `headers`, replacing any hint there. An empty hint only removes it.
 pub fn write_hint(hint: &[u8], headers: &mut HeaderMap) -> Result<(), HintTooLong> {
     let bytes = hint.len();
     if bytes > HINT_BYTES_MAX {
@@ -126,7 +126,7 @@ pub fn write_hint(hint: &[u8], headers: &mut HeaderMap) -> Result<(), HintTooLon
     Ok(())
 }
 
-/// Reads the hint in `headers`: empty where there is none.
+/// Reads the hint in `headers`: empty if there is none.
 pub fn read_hint(headers: &HeaderMap) -> Result<Hint, BadHint> {
     let mut hint = Hint::default();
     let mut values = headers.get_all(HINT).iter();
@@ -139,7 +139,7 @@ pub fn read_hint(headers: &HeaderMap) -> Result<Hint, BadHint> {
     Ok(hint)
 }
 
-/// A query hint as it came in a header; derefs to its bytes.
+/// A query hint from a header; derefs to its bytes.
 #[derive(Clone)]
 pub struct Hint {
     bytes: [u8; HINT_BYTES_MAX],
@@ -169,36 +169,36 @@ impl fmt::Debug for Hint {
     }
 }
 
-/// Why headers hold no report. One bad header spoils the whole: half a report may mislead more than
-/// none.
+/// Why headers contain no valid report. One bad header makes the whole report invalid: half a
+/// report may mislead more than none.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadReport {
-    /// There is no `x-prequal-rif`: what answered does not know Prequal.
+    /// There is no `x-prequal-rif`: the server that answered does not implement Prequal.
     #[error("the header {RIF} is absent; does the probe reach a replica that reports its load?")]
     RifAbsent,
-    /// A header is not a plain decimal number, or is above its range.
+    /// A header is not a plain decimal number, or is out of range.
     #[error("the header {header} is not a whole number from 0 to {max}")]
     NotANumber {
-        /// Which header.
+        /// The header.
         header: HeaderName,
-        /// The greatest value that it may have.
+        /// Its largest value.
         max: u64,
     },
-    /// A header comes more than once, so that two replicas seem to speak.
+    /// A header occurs more than once, as if from two replicas.
     #[error("the header {header} comes more than once")]
     Repeated {
-        /// Which header.
+        /// The header.
         header: HeaderName,
     },
 }
 
-/// The header `x-slackwater-hint` comes twice, or is not up to 256 bytes in hexadecimal.
+/// The header `x-slackwater-hint` occurs twice, or is not up to 256 bytes in hexadecimal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the header {HINT} is not one text of up to {HINT_BYTES_MAX} bytes in hexadecimal digits")]
 pub struct BadHint;
 
-/// The header as a number from 0 to `max`; `None` where it is absent.
+/// Reads the header as a number from 0 to `max`; `None` if it is absent.
 fn number(headers: &HeaderMap, header: &HeaderName, max: u64) -> Result<Option<u64>, BadReport> {
     let mut values = headers.get_all(header).iter();
     let Some(value) = values.next() else {
@@ -217,7 +217,7 @@ fn number(headers: &HeaderMap, header: &HeaderName, max: u64) -> Result<Option<u
     }
 }
 
-/// Decimal digits and nothing else; `str::parse` would take a plus sign.
+/// Reads decimal digits and nothing else; `str::parse` would accept a plus sign.
 pub(super) fn parse(text: &[u8]) -> Option<u64> {
     if text.is_empty() {
         return None;

@@ -2,13 +2,13 @@
 
 use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 
-/// `bytes` in lower-case digits, two for each.
+/// Encodes `bytes` in lower-case digits, two for each byte.
 pub(super) fn encode(bytes: &[u8]) -> String {
     HEXLOWER.encode(bytes)
 }
 
-/// Decodes into `into` and returns how many bytes that are; `None` for an odd number of digits,
-/// anything that is no digit (either case counts as one), or more bytes than `into` holds.
+/// Decodes into `into` and returns the number of bytes. Returns `None` for an odd number of digits,
+/// a character that is not a digit (of either case), or more bytes than `into` holds.
 pub(super) fn decode(text: &[u8], into: &mut [u8]) -> Option<usize> {
     let length = HEXLOWER_PERMISSIVE.decode_len(text.len()).ok()?;
     let decoded = HEXLOWER_PERMISSIVE.decode_mut(text, into.get_mut(..length)?);

@@ -1,9 +1,9 @@
-//! The secret that clients and replicas may share, and the tag that proves it.
+//! The secret that clients and replicas may share, and the tag that authenticates datagrams.
 //!
-//! A tag is HMAC-SHA256 cut to 16 bytes. A forger who tries 2^64 datagrams has a chance of 2^−64 to
-//! hit one: truncation to half the hash, the shortest that RFC 2104 section 5 recommends, costs
-//! nothing that matters here. Only the tag is here; which bytes it covers is the datagram's
-//! business.
+//! A tag is HMAC-SHA256 truncated to 16 bytes. A forger who tries 2^64 datagrams succeeds with a
+//! probability of 2^−64. Truncation to half the hash, the shortest that RFC 2104 section 5
+//! recommends, costs nothing that matters here. Which bytes a tag covers is decided in `datagram`
+//! and `signed`.
 
 use super::hex;
 use core::fmt;
@@ -12,12 +12,12 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 use subtle::{Choice, ConstantTimeEq};
 
-/// How many bytes a tag has.
+/// The size of a tag in bytes.
 pub(super) const TAG_BYTES: usize = 16;
 
 /// A secret shared by clients and replicas. Never printed, not even by `Debug`.
 ///
-/// Text form: hexadecimal, so a key file is made by `openssl rand -hex 32`.
+/// Text form: hexadecimal. `openssl rand -hex 32` makes a key file.
 ///
 /// ```
 /// use slackwater_tower::wire::ProbeKey;
@@ -28,20 +28,20 @@ pub(super) const TAG_BYTES: usize = 16;
 /// ```
 #[derive(Clone)]
 pub struct ProbeKey {
-    /// HMAC that has taken in the key and nothing else: cloning it costs less than hashing the key
-    /// again.
+    /// HMAC state after the key was absorbed: cloning it costs less than hashing the key again.
     primary: Hmac<Sha256>,
-    /// A second key whose tags are accepted too, while keys are changed.
+    /// A second key whose tags are accepted too, during a change of keys.
     also: Option<Hmac<Sha256>>,
 }
 
 impl ProbeKey {
     /// The fewest bytes of a key.
     pub const BYTES_MIN: usize = 16;
-    /// The most bytes of a key: SHA-256's block; longer ones would only be hashed down.
+    /// The most bytes of a key: SHA-256's block size. Longer keys would only be hashed to shorter
+    /// ones.
     pub const BYTES_MAX: usize = 64;
 
-    /// The key made of `secret`, 16 to 64 bytes that nobody can guess (32 random ones are good).
+    /// Makes a key from `secret`: 16 to 64 bytes that are hard to guess (32 random ones are good).
     pub fn from_bytes(secret: &[u8]) -> Result<Self, BadProbeKey> {
         let bytes = secret.len();
         if !(Self::BYTES_MIN..=Self::BYTES_MAX).contains(&bytes) {
@@ -55,9 +55,9 @@ impl ProbeKey {
         })
     }
 
-    /// The same key, which also accepts what was made with `other`; tags are still made with this
-    /// one alone. For changing keys without a gap: see "Changing keys" in
-    /// `docs/reference/probe-protocol.md`. What `other` accepts besides is dropped.
+    /// Returns this key, extended to accept datagrams made with `other` too; tags are still made
+    /// with this one. For changing keys without interruption: see "Changing keys" in
+    /// `docs/reference/probe-protocol.md`. A second key of `other` is dropped.
     #[must_use]
     pub fn accepting(self, other: &Self) -> Self {
         Self {
@@ -66,13 +66,13 @@ impl ProbeKey {
         }
     }
 
-    /// The tag of `bytes`.
+    /// Computes the tag of `bytes`.
     pub(super) fn tag(&self, bytes: &[u8]) -> [u8; TAG_BYTES] {
         tag_by(&self.primary, bytes)
     }
 
-    /// Whether `tag` was made of `bytes` with this key, or with the one that it also accepts. Takes
-    /// as long for a wrong tag as for a right one.
+    /// Whether `tag` is the tag of `bytes` under this key, or under the second key. Takes as long
+    /// for a wrong tag as for a right one.
     pub(super) fn accepts(&self, bytes: &[u8], tag: &[u8; TAG_BYTES]) -> bool {
         let primary = tag_by(&self.primary, bytes).ct_eq(tag);
         let also = self
@@ -95,7 +95,7 @@ fn tag_by(keyed: &Hmac<Sha256>, bytes: &[u8]) -> [u8; TAG_BYTES] {
 impl FromStr for ProbeKey {
     type Err = BadProbeKey;
 
-    /// Reads 32 to 128 hexadecimal digits; blanks and line ends around them are ignored.
+    /// Reads 32 to 128 hexadecimal digits. Blanks and line ends around them are ignored.
     fn from_str(text: &str) -> Result<Self, BadProbeKey> {
         let digits = text.trim_ascii().as_bytes();
         if digits.len() > 2 * Self::BYTES_MAX {
@@ -115,7 +115,7 @@ impl fmt::Debug for ProbeKey {
     }
 }
 
-/// Why something is no probe key. Never tells the key.
+/// Why a text or secret is not a valid probe key. Never contains the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadProbeKey {
@@ -126,7 +126,7 @@ pub enum BadProbeKey {
         ProbeKey::BYTES_MAX
     )]
     Length {
-        /// How many there are.
+        /// The number of bytes.
         bytes: usize,
     },
     /// The text is not an even number of hexadecimal digits.

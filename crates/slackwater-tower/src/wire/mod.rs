@@ -1,12 +1,12 @@
-//! How probes and reports look on the wire: version 1 of the probe protocol.
+//! The wire formats of probes and reports: version 1 of the probe protocol.
 //!
-//! What requests and their answers carry beside it is in [`asks`], [`tie`], [`shed`] and
-//! [`carried`].
+//! Other fields of requests and their answers are in [`asks`], [`tie`], [`shed`] and [`carried`].
 //!
-//! Two carriers, one meaning: [`datagram`] for UDP, [`headers`] for HTTP, [`signed`] for HTTP under
-//! a key. `docs/reference/probe-protocol.md` is the specification, written so that others can
-//! implement it; `vectors/probe/` holds the test vectors that both sides of every implementation
-//! must pass. Nothing here reads a clock or a socket, allocates on the datagram path, or panics.
+//! There are three carriers for the same content: [`datagram`] for UDP, [`headers`] for HTTP,
+//! [`signed`] for HTTP with a key. `docs/reference/probe-protocol.md` is the specification, written
+//! so that others can implement it. `vectors/probe/` holds the test vectors that both sides of
+//! every implementation must pass. Nothing here reads a clock or a socket, allocates on the
+//! datagram path, or panics.
 
 pub mod asks;
 pub mod carried;
@@ -26,12 +26,12 @@ pub use slackwater_core::report::PROBE_PATH;
 /// The longest query hint that a probe can carry, in bytes. `[S3]`
 pub const HINT_BYTES_MAX: usize = 256;
 
-/// A query hint is longer than [`HINT_BYTES_MAX`].
+/// Error: a query hint is longer than [`HINT_BYTES_MAX`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the query hint has {bytes} bytes, at most {HINT_BYTES_MAX} fit a probe; send a hash of it"
 )]
 pub struct HintTooLong {
-    /// How long it is.
+    /// Its length.
     pub bytes: usize,
 }

@@ -1,22 +1,21 @@
-//! How a replica says that it turned a request away unstarted: load, which is no failure.
+//! The response with which a replica rejects a request unstarted: load, not a failure.
 //!
-//! The answer has status 503, `retry-after: 1`, the kind `text/plain; charset=utf-8`, and in
-//! `x-slackwater-error` a mark for each reason. gRPC calls get status 200 and `grpc-status: 14`
-//! (`UNAVAILABLE`), or 4 (`DEADLINE_EXCEEDED`) where their deadline passed, with
-//! `grpc-retry-pushback-ms: 1000`.
+//! The answer has status 503, `retry-after: 1`, content type `text/plain; charset=utf-8`, and the
+//! reason in `x-slackwater-error`. gRPC calls get status 200 and `grpc-status: 14` (`UNAVAILABLE`),
+//! or 4 (`DEADLINE_EXCEEDED`) if their deadline has passed, with `grpc-retry-pushback-ms: 1000`.
 
 use crate::response::is_grpc;
 use http::header::{self, HeaderName, HeaderValue};
 use http::{HeaderMap, Response, StatusCode};
 use slackwater_core::overload::Shed;
 
-/// The kind of an answer that no application gave, in one word.
+/// The reason for an answer that does not come from the application, in one word.
 pub const ERROR: HeaderName = HeaderName::from_static("x-slackwater-error");
 
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 const GRPC: HeaderValue = HeaderValue::from_static("application/grpc");
 
-/// The mark of such an answer.
+/// The value of [`ERROR`] for a reason.
 pub const fn mark(shed: Shed) -> &'static str {
     match shed {
         Shed::Full => "shed_full",
@@ -27,12 +26,12 @@ pub const fn mark(shed: Shed) -> &'static str {
     }
 }
 
-/// What a mark stands for; `None` if it is none of these.
+/// The reason for a value of [`ERROR`]; `None` if it is none of these.
 pub fn marked(value: &HeaderValue) -> Option<Shed> {
     Shed::ALL.into_iter().find(|shed| value == mark(*shed))
 }
 
-/// The status of gRPC that goes with a reason.
+/// The gRPC status for a reason.
 pub const fn grpc_status(shed: Shed) -> &'static str {
     match shed {
         Shed::Deadline => "4",
@@ -40,7 +39,7 @@ pub const fn grpc_status(shed: Shed) -> &'static str {
     }
 }
 
-/// Such an answer, without a body, to a request with these fields.
+/// Makes the answer, without a body, to a request with these headers.
 pub fn shed_response(shed: Shed, request: &HeaderMap) -> Response<()> {
     let mut response = Response::new(());
     let headers = response.headers_mut();
@@ -75,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_hears_it_in_its_own_way() {
+    fn a_grpc_call_gets_a_grpc_status() {
         let call = (header::CONTENT_TYPE, GRPC);
         let call = HeaderMap::from_iter([call]);
         for (shed, status) in [(Shed::Full, "14"), (Shed::Deadline, "4")] {

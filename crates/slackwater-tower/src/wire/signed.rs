@@ -1,10 +1,11 @@
-//! Probes over HTTP under a key: the request proves that a client sent it, a moment ago; the answer
-//! proves that a replica gave it, to this request.
+//! Probes over HTTP with a key. The request proves that a client sent it a moment ago; the answer
+//! proves that a replica gave it to this request.
 //!
-//! What is signed is text, so that any language does it in a few lines;
-//! `docs/reference/probe-protocol.md` has it word by word. The tag is the same as a datagram's. A
-//! replica keeps no state: a recorded probe is answered once more for as long as clocks may differ,
-//! and tells no more than the load of that moment. Nothing is hidden; that is for TLS.
+//! The signed data is text, so that any language can sign it in a few lines;
+//! `docs/reference/probe-protocol.md` defines it exactly. The tag is computed as for a datagram. A
+//! replica keeps no state: a recorded probe is answered again while its time is within the clock
+//! skew, and the answer only contains the load of that moment. Nothing is encrypted; use TLS for
+//! that.
 
 use super::key::TAG_BYTES;
 use super::{ProbeKey, headers, hex};
@@ -12,44 +13,44 @@ use core::time::Duration;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// In a request: when it was made, a nonce, and the tag of both and of the hint.
+/// Header of a request: its time, a nonce, and the tag of both and of the hint.
 pub const PROBE_AUTH: HeaderName = HeaderName::from_static("x-slackwater-probe-auth");
-/// In the answer: the tag of the request's time and nonce and of the whole report.
+/// Header of an answer: the tag of the request's time and nonce and of the whole report.
 pub const REPORT_AUTH: HeaderName = HeaderName::from_static("x-slackwater-report-auth");
 
-/// By how much the clocks of client and replica may differ, and so for how long a recorded probe is
-/// answered again.
+/// The largest difference between the clocks of client and replica, and so the time for which a
+/// recorded probe is answered again.
 pub const CLOCK_SKEW_MAX: Duration = Duration::from_secs(30);
 
 const NONCE_DIGITS: usize = 16;
 const TAG_DIGITS: usize = 2 * TAG_BYTES;
-/// As many digits as a number of 64 bits may have.
+/// The most digits of a 64-bit number.
 const TIME_DIGITS_MAX: usize = 20;
 
-/// What a request was made unique by: its time and nonce, as text. The answer is bound to it.
+/// The time and nonce that make a request unique, as text. The answer is bound to them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Challenge(String);
 
-/// Why a probe, or an answer, is not believed.
+/// Why a probe, or an answer, is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadAuth {
     /// The header is not there.
-    #[error("it is not signed, expected a signature under the shared key")]
+    #[error("it is not signed; expected a signature with the shared key")]
     Absent,
-    /// It comes twice, or is not as the specification has it.
+    /// The header occurs twice, or does not match the specification.
     #[error("its signature has no valid form")]
     Malformed,
-    /// The tag is not one of this key over this message.
-    #[error("its signature was made with another key, or of something else")]
+    /// The tag is not that of this message under this key.
+    #[error("its signature was made with another key, or for other content")]
     Wrong,
-    /// The request was made too long ago, or will be: by more than [`CLOCK_SKEW_MAX`].
-    #[error("it is too old or from the future; look at both clocks")]
+    /// The request's time differs from this clock by more than [`CLOCK_SKEW_MAX`].
+    #[error("its time differs too much from this clock; check both clocks")]
     Stale,
 }
 
-/// Signs a request that is complete but for this, in place of any signature there. `nonce` must be
-/// hard to guess.
+/// Signs a request that is otherwise complete, replacing any signature. `nonce` must be hard to
+/// guess.
 pub fn sign_probe(
     key: &ProbeKey,
     at: SystemTime,
@@ -65,12 +66,12 @@ pub fn sign_probe(
     challenge
 }
 
-/// Whether a request was signed with `key`, at most [`CLOCK_SKEW_MAX`] from `now`; what to sign the
-/// answer for.
+/// Checks that a request was signed with `key`, at most [`CLOCK_SKEW_MAX`] from `now`. Returns the
+/// challenge to sign the answer for.
 ///
 /// # Errors
 ///
-/// Why it is not to be answered.
+/// The reason for which the request must not be answered.
 pub fn check_probe(
     key: &ProbeKey,
     now: SystemTime,
@@ -87,7 +88,7 @@ pub fn check_probe(
     let made_s = made_s.ok_or(BadAuth::Malformed)?;
     let challenge = Challenge(challenge.to_owned());
     let tag = tag_in(tag.as_bytes())?;
-    // First, so that nobody without the key learns anything, not even what time it is here.
+    // First, so that a client without the key learns nothing, not even the time here.
     if !key.accepts(&challenge.probe_text(headers), &tag) {
         return Err(BadAuth::Wrong);
     }
@@ -97,7 +98,7 @@ pub fn check_probe(
     Ok(challenge)
 }
 
-/// Signs an answer that is complete but for this.
+/// Signs an answer that is otherwise complete.
 pub fn sign_report(key: &ProbeKey, challenge: &Challenge, headers: &mut HeaderMap) {
     let tag = hex::encode(&key.tag(&challenge.report_text(headers)));
     if let Ok(value) = HeaderValue::try_from(tag) {
@@ -105,11 +106,11 @@ pub fn sign_report(key: &ProbeKey, challenge: &Challenge, headers: &mut HeaderMa
     }
 }
 
-/// Whether an answer was signed with `key`, to the request that had this challenge.
+/// Checks that an answer was signed with `key`, to the request with this challenge.
 ///
 /// # Errors
 ///
-/// Why it is not to be believed.
+/// The reason for which the answer must be rejected.
 pub fn check_report(
     key: &ProbeKey,
     challenge: &Challenge,
@@ -124,14 +125,14 @@ pub fn check_report(
 }
 
 impl Challenge {
-    /// What a request's tag is made of.
+    /// The text that a request's tag covers.
     fn probe_text(&self, headers: &HeaderMap) -> Vec<u8> {
         let mut text = format!("slackwater probe 1\n{}\n", self.0).into_bytes();
         append(&mut text, headers, &headers::HINT);
         text
     }
 
-    /// What an answer's tag is made of.
+    /// The text that an answer's tag covers.
     fn report_text(&self, headers: &HeaderMap) -> Vec<u8> {
         let mut text = format!("slackwater report 1\n{}\n", self.0).into_bytes();
         for name in &headers::OF_REPORT {
@@ -141,7 +142,7 @@ impl Challenge {
     }
 }
 
-/// A line for each time that a header comes.
+/// Appends a line for each occurrence of a header.
 fn append(text: &mut Vec<u8>, headers: &HeaderMap, name: &HeaderName) {
     for value in headers.get_all(name) {
         text.extend_from_slice(name.as_str().as_bytes());
@@ -168,7 +169,7 @@ fn tag_in(digits: &[u8]) -> Result<[u8; TAG_BYTES], BadAuth> {
     Ok(tag)
 }
 
-/// Since 1970; clocks before that count as then.
+/// Seconds since 1970; earlier times count as 0.
 fn seconds(at: SystemTime) -> u64 {
     at.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }

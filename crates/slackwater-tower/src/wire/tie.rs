@@ -1,18 +1,18 @@
-//! How a request's copy says that it is one of two, and where the other one went. `[H2]`
+//! The header that marks one of two tied copies of a request and names the other's replica. `[H2]`
 //!
-//! `x-slackwater-tie: 00c0ffee00c0ffee; twin=10.0.0.7:8000`: the name that both copies have, 16
-//! hexadecimal digits, and where the replica with the other one takes datagrams, an IP address with
-//! a port. A replica whose copy begins tells that one by a datagram
-//! ([`encode_begun`](super::datagram::encode_begun)). Whoever ties two copies draws the name, so
-//! that nobody guesses it; what a stranger says of a tie is not passed on. A field that is not
-//! quite like this says nothing.
+//! Example: `x-slackwater-tie: 00c0ffee00c0ffee; twin=10.0.0.7:8000`. It contains the name of both
+//! copies, 16 hexadecimal digits, and the IP address and port at which the other copy's replica
+//! receives datagrams. A replica that starts its copy notifies that one by a datagram
+//! ([`encode_begun`](super::datagram::encode_begun)). The proxy that ties two copies draws the name
+//! at random, so that it cannot be guessed, and does not pass on a client's own header. A header of
+//! any other form is ignored.
 
 use super::hex;
 use core::net::SocketAddr;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use slackwater_core::tail::TieName;
 
-/// A copy's name, and where its twin went.
+/// The header with a copy's name, and the address of the other copy's replica.
 pub const TIE: HeaderName = HeaderName::from_static("x-slackwater-tie");
 
 const NAME_DIGITS: usize = 16;
@@ -21,14 +21,15 @@ const TWIN: &str = "; twin=";
 /// One of the two copies of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tie {
-    /// What both are called.
+    /// The name of both copies.
     pub name: TieName,
-    /// Where the other one's replica takes datagrams.
+    /// The address at which the other copy's replica receives datagrams.
     pub twin: SocketAddr,
 }
 
 impl Tie {
-    /// What these fields say; `None` if nothing, or not in one field, or not as it has to be.
+    /// Reads these headers; `None` if there is not exactly one such header, or if its form is
+    /// wrong.
     pub fn read(headers: &HeaderMap) -> Option<Self> {
         let mut said = headers.get_all(TIE).iter();
         let (only, None) = (said.next()?, said.next()) else {
@@ -44,11 +45,11 @@ impl Tie {
         })
     }
 
-    /// Puts it into a request's fields, in place of what they say.
+    /// Puts the tie into a request's headers, replacing any that is there.
     pub fn write(&self, headers: &mut HeaderMap) {
         let Self { name, twin } = self;
         let value = HeaderValue::try_from(format!("{:016x}{TWIN}{twin}", name.0));
-        // Hexadecimal digits and an address are text.
+        // Hexadecimal digits and an address always make a header value.
         if let Ok(value) = value {
             headers.insert(TIE, value);
         }
@@ -86,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_quite_like_that_says_nothing() {
+    fn an_invalid_tie_is_ignored() {
         let good = "00c0ffee00C0FFEE; twin=10.0.0.7:8000";
         assert!(read(&[good]).is_some());
         assert_eq!(read(&[]), None);

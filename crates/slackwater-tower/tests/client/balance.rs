@@ -1,4 +1,4 @@
-//! The tower service: how each query ends, who is in the fleet, readiness.
+//! The tower service: the end of each query, the fleet's replicas, readiness.
 
 use crate::common::{HandProber, Outcomes, Recording, addr, prequal_sync};
 use bytes::Bytes;
@@ -24,7 +24,7 @@ use tokio::sync::mpsc;
 use tower::discover::Change;
 use tower::{BoxError, Service, ServiceExt};
 
-/// A body of prepared frames; after them, its end, an error, or nothing ever.
+/// A body of prepared frames, followed by its end, an error, or nothing at all.
 #[derive(Debug)]
 struct Frames {
     frames: VecDeque<&'static str>,
@@ -68,7 +68,7 @@ fn frames(last: Last) -> Frames {
 #[derive(Clone, Copy, Debug)]
 enum Manner {
     Respond(StatusCode, Last),
-    /// Six bytes, and in the head this many.
+    /// Sends six bytes, and announces this many in the head.
     Announce(usize),
     Fail(io::ErrorKind),
     Panic,
@@ -130,7 +130,7 @@ impl<S> Stream for Changes<S> {
     }
 }
 
-/// A balance over one replica with the given manners.
+/// Makes a balance over one replica with this manner.
 async fn balance_of(manner: Manner) -> (Balance<App, ()>, Outcomes) {
     let policy = Recording::default();
     let outcomes = policy.outcomes.clone();
@@ -271,7 +271,7 @@ async fn a_dropped_future_or_a_panic_ends_its_query() {
     assert_eq!(balance.balancer().in_flight(), 0);
 }
 
-/// Which replica answered is told by the status.
+/// The status shows which replica answered.
 fn app(status: u16) -> App {
     let status = StatusCode::from_u16(status).expect("a status");
     App(Manner::Respond(status, Last::End))
@@ -279,7 +279,7 @@ fn app(status: u16) -> App {
 
 type Statuses = Vec<u16>;
 
-/// What four queries meet.
+/// The results of four queries.
 async fn ask(balance: &Balance<App, ()>) -> Statuses {
     let mut statuses = Statuses::new();
     for _ in 0..4 {
@@ -304,13 +304,13 @@ async fn the_fleet_follows_discovery() {
         changes.send(Ok(change)).expect("it listens");
         tokio::task::yield_now().await;
     };
-    assert_eq!(ask(&balance).await, Statuses::new(), "nobody is known");
+    assert_eq!(ask(&balance).await, Statuses::new(), "no replica is known");
     apply(Change::Insert(addr(1), app(201))).await;
     assert_eq!(ask(&balance).await, [201, 201, 201, 201]);
     apply(Change::Insert(addr(2), app(202))).await;
     assert_eq!(ask(&balance).await, [201, 201, 202, 202]);
 
-    // The same key again: another service, the same replica.
+    // Known key again: a new service, but the same replica.
     let known = |balance: &Balance<App, ()>| {
         let snapshot = balance.balancer().snapshot();
         snapshot
@@ -359,7 +359,7 @@ async fn a_second_key_for_the_same_address_is_left_out() {
     assert_eq!(ask(&balance).await, [201; 4]);
 }
 
-/// What answers after these changes; a key's address is its second half.
+/// The results after these changes. A key's address is its second half.
 async fn after<const N: usize>(changes: [Change<(&'static str, u16), App>; N]) -> Statuses {
     let balancer = Balancer::with_seed(Box::new(Recording::default()), NoProber, 1);
     let discover = futures_util::stream::iter(changes.map(Ok::<_, Infallible>));
@@ -391,7 +391,7 @@ async fn a_successor_may_come_before_its_predecessor_goes() {
     assert_eq!(
         after(in_turn).await,
         [204; 4],
-        "whoever remains, as it was last"
+        "the key that remains, with its last service"
     );
     let gone = [
         Insert(first, app(201)),
@@ -408,7 +408,7 @@ async fn keys_that_change_places_lose_none() {
     let balancer = Balancer::with_seed(Box::new(Recording::default()), NoProber, 1);
     let moved = Arc::new(Mutex::new(0));
     let by = Arc::clone(&moved);
-    // Of two addresses, each key has one, and then the other one.
+    // Each key has one of two addresses, and then the other one.
     let place = move |key: &SocketAddr| {
         let by = *by.lock().expect("not poisoned");
         ReplicaAddrs::from(addr((key.port() + by) % 2 + 1))

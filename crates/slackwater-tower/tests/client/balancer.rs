@@ -1,4 +1,4 @@
-//! The handle: leases, members, timeouts, silence. Paused time, no sockets.
+//! The handle: leases, replicas, timeouts, unprobed replicas. Paused time, no sockets.
 
 use crate::common::{EchoProber, HandProber, Recording, addr, pick_ready, prequal};
 use core::future::{Future, poll_fn};
@@ -128,7 +128,8 @@ async fn the_drive_sends_idle_probes_and_counts_lost_ones() {
     let prober = Arc::new(HandProber::default());
     let balancer = Balancer::with_seed(prequal(), Arc::clone(&prober), 1);
     let guard = balancer.spawn_drive();
-    // It sleeps without end by now, as there is nobody to probe: a new timeout must wake it.
+    // It sleeps without a timeout by now, as there is no replica to probe. A new timeout must wake
+    // it.
     tokio::time::sleep(Duration::from_secs(1)).await;
     for port in 1..4 {
         balancer.insert(addr(port)).expect("new");
@@ -164,7 +165,8 @@ async fn the_drive_sends_idle_probes_and_counts_lost_ones() {
 
 #[tokio::test(start_paused = true)]
 async fn the_drive_wakes_once_for_what_falls_due_and_in_time_for_what_comes_of_it() {
-    // Asked at once, within half a second, and then every half second, at the same phase.
+    // One poll at once, one within half a second, and then one every half second, at the same
+    // phase.
     let polls = |span: Duration| span.as_millis() / 500 + 1;
     let span = Duration::from_secs(10);
     let policy = PolledPowerOfD::with(PolledPowerOfDConfig::default());
@@ -182,7 +184,7 @@ async fn the_drive_wakes_once_for_what_falls_due_and_in_time_for_what_comes_of_i
     assert!(u128::from(counters.probes_sent).abs_diff(polls(span)) <= 1);
     assert!(wakes <= polls(span) + 2, "{wakes} wakes for {counters:?}");
 
-    // Nobody answers: a poll is lost when the next is due, by the drive alone.
+    // No replica answers: a poll is lost when the next one is due, only by the drive.
     let prober = Arc::new(HandProber::default());
     let policy = PolledPowerOfD::with(PolledPowerOfDConfig::default());
     let balancer = Balancer::with_seed(Box::new(policy), Arc::clone(&prober), 1);
@@ -223,8 +225,8 @@ async fn a_refused_probe_is_lost_and_the_replica_balanced_by_what_the_client_see
     assert!(balancer.snapshot().replicas.iter().all(|r| r.silent));
     assert_eq!(balancer.counters().probes_answered, 0);
 
-    // Whatever is held, no replica is left more than a little behind: the client's own counts
-    // decide.
+    // However many are held, no replica falls more than a little behind, because the client's own
+    // counts decide.
     let held: Vec<_> = (0..30).map(|_| pick_ready(&balancer)).collect();
     for replica in replicas {
         let count = held.iter().filter(|l| l.replica() == replica).count();
@@ -237,7 +239,7 @@ async fn a_refused_probe_is_lost_and_the_replica_balanced_by_what_the_client_see
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_draining_replica_is_left_alone_until_it_says_otherwise() {
+async fn a_draining_replica_gets_no_queries_until_it_reports_otherwise() {
     let prober = Arc::new(HandProber::default());
     let balancer = Balancer::with_seed(prequal(), Arc::clone(&prober), 1);
     let _drive = balancer.spawn_drive();
@@ -316,7 +318,7 @@ fn a_panic_in_the_policy_does_not_end_the_balancer() {
     assert_eq!(balancer.snapshot().replicas.len(), 1);
 }
 
-/// How many of `count` queries went to each replica.
+/// Returns how many of `count` queries went to each replica.
 fn shares(balancer: &Balancer, count: u32) -> [u32; 5] {
     let mut shares = [0; 5];
     for _ in 0..count {
@@ -344,7 +346,8 @@ async fn a_new_replica_gets_more_and_more_until_it_gets_its_share() {
         balancer
             .insert_warming(addr(5), NonZeroU32::MIN, warm_up)
             .expect("new");
-        // A fifth of 2,000 is 400, with a standard deviation of 18. After nothing, 50 s and 90 s:
+        // A fifth of 2,000 is 400, with a standard deviation of 18. The rows: after 0 s, 50 s and
+        // 90 s.
         for (more_seconds, most) in [(0, 130), (50, 290), (40, 490)] {
             tokio::time::advance(Duration::from_secs(more_seconds)).await;
             let share = shares(&balancer, 2000)[4];
@@ -380,7 +383,7 @@ async fn a_new_replica_is_better_than_one_that_was_tried_and_than_none() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_new_replica_comes_before_those_that_are_down_and_is_found_by_who_is_pinned_to_it() {
+async fn a_warming_replica_beats_down_ones_and_gets_pinned_queries() {
     let policies: [Box<dyn Policy>; 4] = [
         prequal(),
         Box::new(LeastLoaded::new()),
@@ -431,8 +434,8 @@ async fn the_last_report_of_each_replica_outlives_the_pool() {
             prober.reports().report(probe.token, &report);
         }
     }
-    // One that came by another way is a report, too; of latency it says nothing, and what a probe
-    // told stands.
+    // A report that a response carried counts, too. It has no latency, so the latency of the last
+    // probe stays.
     let carried = LoadReport::new(Rif::new(20), None);
     loop {
         let lease = pick_ready(&balancer);
@@ -456,7 +459,7 @@ async fn the_last_report_of_each_replica_outlives_the_pool() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_tells_the_moments_that_it_has_read() {
+async fn a_lease_returns_the_times_that_it_has_read() {
     let balancer = Balancer::with_seed(Box::new(RoundRobin::default()), NoProber, 1);
     balancer.insert(addr(1)).expect("new");
     let began = balancer.clock().now();

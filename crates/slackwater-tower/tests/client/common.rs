@@ -1,5 +1,5 @@
-//! What the tests share: waiting for a condition, a policy that writes outcomes down, a prober that
-//! a test answers for, and replicas on loopback.
+//! Shared by the tests: waiting for a condition, a policy that records outcomes, a prober whose
+//! answers a test gives, and replicas on loopback.
 
 use core::convert::Infallible;
 use core::net::{Ipv4Addr, SocketAddr};
@@ -25,7 +25,7 @@ use tokio::net::{TcpListener, UdpSocket};
 use tokio::task::JoinSet;
 use tower_layer::Layer;
 
-/// Waits until `condition` holds; a test in which it never does fails after ten seconds.
+/// Waits until `condition` holds. A test in which it never does fails after ten seconds.
 pub(crate) async fn until(what: &str, mut condition: impl FnMut() -> bool) {
     let reached = async {
         while !condition() {
@@ -45,7 +45,7 @@ pub(crate) fn prequal_sync() -> Box<dyn Policy> {
     Box::new(PrequalSync::new(PrequalConfig::default()))
 }
 
-/// An address that nothing looks at.
+/// An address that no test connects to.
 pub(crate) fn addr(port: u16) -> SocketAddr {
     SocketAddr::from((Ipv4Addr::LOCALHOST, port))
 }
@@ -61,7 +61,7 @@ pub(crate) fn udp_prober(key: Option<ProbeKey>, outstanding_max: u32) -> UdpProb
     .expect("a socket on loopback")
 }
 
-/// Takes one query's replica, without probes.
+/// Picks one query's replica, without probes.
 pub(crate) fn pick_ready(balancer: &Balancer) -> slackwater_tower::client::Lease {
     use futures_util::FutureExt;
     let chosen = balancer.choose(Query::first(), None).now_or_never();
@@ -70,7 +70,7 @@ pub(crate) fn pick_ready(balancer: &Balancer) -> slackwater_tower::client::Lease
         .expect("a replica is known")
 }
 
-/// What became of queries, in order.
+/// Outcomes of queries, in order.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Outcomes(Arc<Mutex<Vec<Outcome>>>);
 
@@ -80,7 +80,7 @@ impl Outcomes {
     }
 }
 
-/// Round robin that writes outcomes down.
+/// Round robin that records outcomes.
 #[derive(Debug, Default)]
 pub(crate) struct Recording {
     inner: RoundRobin,
@@ -140,7 +140,7 @@ impl Policy for Recording {
     }
 }
 
-/// Keeps the probes that it is given, for the test to answer.
+/// Keeps its probes, for the test to answer.
 #[derive(Debug, Default)]
 pub(crate) struct HandProber {
     pub(crate) sent: Mutex<Vec<ProbeToSend>>,
@@ -188,13 +188,13 @@ impl Prober for EchoProber {
     }
 }
 
-/// A replica that answers probes by UDP and by HTTP; its tasks end with it.
+/// A replica that answers probes by UDP and by HTTP. Its tasks end when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Replica {
     pub(crate) load: Load,
     pub(crate) udp: SocketAddr,
     pub(crate) http: SocketAddr,
-    /// TCP connections that it has accepted.
+    /// The number of TCP connections that it has accepted.
     pub(crate) accepted: Arc<AtomicUsize>,
     _tasks: JoinSet<()>,
 }

@@ -1,5 +1,4 @@
-//! One request to every shard: canaries, good enough, second copies, and that nothing is left
-//! behind.
+//! One request to every shard: canaries, good enough, hedges, and that nothing is left behind.
 
 mod balanced;
 
@@ -20,13 +19,13 @@ type Course = (u64, Result<(), &'static str>);
 
 const HANGS: u64 = 1_000_000;
 
-/// Shards that do as they are told, and what they saw.
+/// Shards that follow a script, and the requests that they received.
 struct Shards {
     count: usize,
-    /// What a shard does when it is asked for the nth time, from 0 on.
+    /// The course of a shard's nth request, from 0 on.
     course: Box<dyn Fn(usize, usize) -> Course>,
     began: Instant,
-    /// Which were asked, and after how many milliseconds.
+    /// The shards that got a request, each with the time in milliseconds.
     asked: Mutex<Vec<(usize, u128)>>,
     in_flight: AtomicUsize,
     most_in_flight: AtomicUsize,
@@ -44,7 +43,7 @@ impl Shards {
         }
     }
 
-    /// Shards of which each answers after so many milliseconds, whenever it is asked.
+    /// Shards that each answer after their number of milliseconds, whenever they get a request.
     fn taking(courses: &'static [u64]) -> Self {
         Self::new(courses.len(), |shard, _| (courses[shard], Ok(())))
     }
@@ -115,7 +114,7 @@ const fn ms(ms: u64) -> Duration {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_rest_is_asked_when_a_canary_has_answered_well() {
+async fn the_other_shards_follow_when_a_canary_succeeds() {
     let shards = Shards::taking(&[10, 30, 5, 5, 5]);
     let gathered = shards.run(&fan_out(|_| ())).await.expect("canaries live");
     assert_eq!(
@@ -143,14 +142,14 @@ async fn a_canary_that_fails_alone_is_a_leaf_that_failed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn when_all_canaries_fail_nobody_else_is_asked() {
+async fn when_all_canaries_fail_no_other_shard_gets_a_request() {
     let shards = Shards::new(100, |shard, _| (10 * shard as u64, Err("down")));
     let error = shards.run(&fan_out(|_| ())).await.expect_err("all failed");
     assert_eq!((shards.asked().len(), shards.ms()), (2, 10));
     assert_eq!(
         error.canaries,
         [(0, Some("down")), (1, Some("down"))],
-        "each is told of"
+        "each is listed"
     );
     assert_eq!(error.spared, 98);
 }
@@ -170,10 +169,10 @@ async fn a_canary_has_a_time_to_answer_in() {
     assert_eq!((shards.asked().len(), shards.ms()), (2, 70));
     assert_eq!(
         error.to_string(),
-        "no canary answered well, so 1 other shards were not asked; look at the request before sending it again: \
+        "no canary succeeded, so 1 other shards got no request; check the request before sending it again: \
          shard 0 failed (down), shard 1 did not answer in time"
     );
-    // The time for all is over sooner.
+    // The overall deadline comes first.
     let shards = Shards::new(3, course);
     let error = shards
         .run(&fan_out(|it| it.deadline = Some(ms(50))))
@@ -183,7 +182,7 @@ async fn a_canary_has_a_time_to_answer_in() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_anybody_to_protect_there_are_no_canaries() {
+async fn without_other_shards_there_are_no_canaries() {
     for (canaries, count) in [(0, 3), (3, 3), (9, 3)] {
         let shards = Shards::new(count, |_, _| (10, Err("down")));
         let fan_out = fan_out(|it| it.canaries = canaries);
@@ -214,7 +213,7 @@ async fn all_shards_take_turns_as_canaries() {
 
 #[tokio::test(start_paused = true)]
 async fn enough_is_enough() {
-    // In thirds, rounded up: 4 of 5.
+    // A share in thirds, rounded up: 4 of 5.
     let courses = &[10, 20, 30, 40, 50];
     let shards = Shards::taking(courses);
     let some = fan_out(|it| {
@@ -226,7 +225,7 @@ async fn enough_is_enough() {
     assert!(gathered.is_enough() && !gathered.is_complete());
     assert_eq!(gathered.leaves()[4], Leaf::NotAwaited);
 
-    // Not before its time. Whoever answers until then is in.
+    // Not before its time. Answers that arrive until then are included.
     for (after, ended) in [(0, 40), (15, 40), (45, 45), (50, 50), (1000, 50)] {
         let shards = Shards::taking(courses);
         let patient = fan_out(|it| {
@@ -287,7 +286,7 @@ async fn at_the_deadline_it_ends_with_what_there_is() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_more_are_asked_at_a_time_than_may_be() {
+async fn requests_in_flight_never_exceed_the_limit() {
     for (canaries, concurrency_max, took, most) in [
         (0, 3, 40, 3),
         (2, 1, 100, 1),
@@ -308,7 +307,7 @@ async fn no_more_are_asked_at_a_time_than_may_be() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_drops_it_takes_all_of_it_back() {
+async fn dropping_a_fan_out_cancels_all_of_it() {
     let shards = Shards::new(5, |_, _| (HANGS, Ok(())));
     let all = fan_out(|it| it.canaries = 0).with_hedging(hedging(|_| ()));
     let running = all.run(5, |shard| shards.ask(shard));
@@ -334,10 +333,10 @@ async fn hedged(change: impl FnOnce(&mut HedgeSettings)) -> FanOut {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_leaf_that_is_late_is_asked_again_and_the_first_answer_is_taken() {
+async fn a_late_leaf_is_hedged_and_the_first_answer_is_taken() {
     let all = hedged(|it| it.budget = share(500_000)).await;
-    // How its two copies go, and when and how that ends. Between them there are 10 ms, and the
-    // width of a bucket.
+    // The courses of its two copies, then the time and result of its end. Between the copies there
+    // are 10 ms, and the width of a bucket.
     let slow = |first: Course, second: Course| {
         move |shard, nth| match (shard, nth) {
             (3, 0) => first,
@@ -390,10 +389,10 @@ async fn a_leaf_that_is_late_is_asked_again_and_the_first_answer_is_taken() {
     }
 }
 
-/// A leaf of which no copy answers but the third is asked at 10, 20 and 40 ms, each to the end of a
-/// bucket and a millisecond.
+/// If only the third copy of a leaf answers, copies are sent at 10, 20 and 40 ms, each rounded up
+/// to the end of a bucket plus a millisecond.
 #[tokio::test(start_paused = true)]
-async fn a_leaf_whose_second_copy_is_late_too_is_asked_a_third_time() {
+async fn a_leaf_whose_hedge_is_late_too_gets_a_third_copy() {
     let third = |fails: bool| {
         move |shard, nth| match (shard, nth) {
             (3, 1) if fails => (3, Err("second")),
@@ -419,7 +418,7 @@ async fn a_leaf_whose_second_copy_is_late_too_is_asked_a_third_time() {
     }
 }
 
-/// With nothing saved for the first look, the second one pays.
+/// If the budget is empty at the first check, the second one can pay.
 #[tokio::test(start_paused = true)]
 async fn a_leaf_that_had_no_copy_is_looked_at_again() {
     let all = hedged(|it| {
@@ -433,7 +432,8 @@ async fn a_leaf_that_had_no_copy_is_looked_at_again() {
             _ => (10, Ok(())),
         }
     };
-    // There is one copy for two that hang; what pays for the other begins while it waits.
+    // The budget allows one hedge for two leaves that hang. Requests that pay for the other one
+    // start while it waits.
     let shards = Shards::new(10, hangs(&[3, 4]));
     let others = async {
         tokio::time::sleep(Duration::from_millis(12)).await;
@@ -448,7 +448,7 @@ async fn a_leaf_that_had_no_copy_is_looked_at_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn copies_are_not_sent_when_nobody_is_late_or_can_pay_or_knows() {
+async fn no_hedge_without_lateness_budget_or_history() {
     let late = |shard, nth| match (shard, nth) {
         (3, 0) => (40, Ok(())),
         _ => (10, Ok(())),
@@ -474,7 +474,7 @@ async fn copies_are_not_sent_when_nobody_is_late_or_can_pay_or_knows() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_canary_is_not_asked_again() {
+async fn a_canary_is_not_hedged() {
     let all = fan_out(|_| ()).with_hedging(hedging(|_| ()));
     for _ in 0..10 {
         let shards = Shards::new(10, |_, _| (10, Ok(())));
@@ -505,7 +505,7 @@ async fn a_leaf_that_is_given_up_with_its_copy_counts_as_such() {
 }
 
 #[tokio::test]
-async fn services_are_asked_when_they_are_ready_and_each_its_own_question() {
+async fn services_are_called_when_ready_each_with_its_own_request() {
     let limited = |name: &'static str| {
         let service = service_fn(move |question: usize| async move {
             Ok::<_, Infallible>(format!("{name} {question}"))

@@ -1,4 +1,5 @@
-//! Probes by HTTP, end to end with the server's side, and against replicas that do it wrong.
+//! Probes by HTTP, end to end with the server's side, and against replicas that violate the
+//! protocol.
 
 use crate::common::{Replica, addr, pick_ready, prequal, until};
 use core::net::SocketAddr;
@@ -29,8 +30,8 @@ fn balancer_for(probe: SocketAddr) -> (Balancer, Arc<HttpProber>, DriveGuard) {
     (balancer, prober, drive)
 }
 
-/// A server that answers each request with `reply` as it stands, and then closes the connection
-/// unless it `keeps` it.
+/// A server that answers each request with exactly `reply`, and then closes the connection unless
+/// it `keeps` it.
 async fn raw_server(reply: &'static [u8], keeps: bool) -> (SocketAddr, JoinSet<()>) {
     async fn serve(mut stream: TcpStream, reply: &[u8], keeps: bool) -> std::io::Result<()> {
         let mut request = [0; 2048];
@@ -153,13 +154,13 @@ async fn a_probe_that_is_answered_is_over_though_its_body_never_comes() {
 
 #[tokio::test]
 async fn a_replica_that_hangs_delays_no_pick_and_leaves_nothing_behind() {
-    // Takes connections by its backlog, and never reads.
+    // The backlog takes connections, but nothing reads from them.
     let listener = TcpListener::bind(addr(0)).await.expect("a listener");
     let hanging = listener.local_addr().expect("bound");
     let (balancer, prober, _drive) = balancer_for(hanging);
     until("a probe hangs", || prober.outstanding() == 1).await;
     for _ in 0..100 {
-        // Ready at the first poll: that is the meaning of no delay.
+        // Ready at the first poll: this is what no delay means.
         drop(pick_ready(&balancer));
     }
     until("cut off", || balancer.probe_counters().timed_out >= 3).await;
@@ -185,7 +186,8 @@ async fn probes_beyond_the_cap_are_refused_and_counted() {
             })
             .expect("new");
     }
-    // Twelve targets drawn from eight: at least five of them are asked within the millisecond.
+    // Twelve targets drawn from eight: at least five different ones are probed within the
+    // millisecond.
     for _ in 0..4 {
         drop(pick_ready(&balancer));
     }
@@ -241,7 +243,7 @@ fn key(digit: char) -> ProbeKey {
     digits.parse().expect("a key")
 }
 
-/// A balancer that signs its probes, with one replica that has a key of its own.
+/// Makes a balancer that signs its probes with `ours`, and one replica with the key `theirs`.
 async fn signed(
     ours: Option<ProbeKey>,
     theirs: Option<ProbeKey>,
@@ -277,7 +279,7 @@ async fn with_one_key_on_both_sides_probes_flow() {
 }
 
 #[tokio::test]
-async fn without_the_key_a_replica_tells_nothing() {
+async fn without_the_key_a_replica_reports_nothing() {
     for ours in [None, Some(key('b'))] {
         let (balancer, _drive, replica) = signed(ours, Some(key('a'))).await;
         until("refusals", || {
@@ -302,7 +304,7 @@ async fn a_report_that_is_not_signed_is_not_believed() {
     assert_eq!(balancer.counters().probes_answered, 0);
 }
 
-/// Goes elsewhere than it is asked to, and counts.
+/// Connects to another address than the requested one, and counts.
 #[derive(Debug)]
 struct Detour(SocketAddr, Arc<AtomicUsize>);
 

@@ -1,7 +1,7 @@
-//! The client's side, with real sockets on loopback where sockets are the subject and paused time
+//! The client's side: real sockets on loopback where sockets are the subject, paused time
 //! elsewhere.
 //!
-//! Nothing here sleeps for luck: tests wait for a condition, and fail by the limit in `common`.
+//! No test relies on a sleep: they wait for a condition, and fail after the limit in `common`.
 
 #[cfg(test)]
 mod balance;

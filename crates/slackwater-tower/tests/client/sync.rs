@@ -52,7 +52,7 @@ async fn two_answers_of_three_decide() {
     assert_eq!(lease.replica(), sent[1].replica);
     assert_eq!(lease.view().candidates, 2);
 
-    // Too late to change anything.
+    // Too late: these change nothing.
     prober.reports().report(sent[2].token, &report(0));
     prober.reports().lost(sent[0].token);
     lease.finish(Outcome::Success);
@@ -89,7 +89,7 @@ async fn the_deadline_decides_with_what_there_is() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_waits_for_probes_that_are_lost_or_refused() {
+async fn a_query_does_not_wait_for_lost_or_refused_probes() {
     let (balancer, prober) = hand_balancer(3);
     let started = tokio::time::Instant::now();
     let choosing = tokio::spawn({
@@ -153,7 +153,7 @@ async fn rounds_beyond_their_cap_are_decided_by_chance() {
     assert!(matches!(balancer.pick(Query::first()), Picked::Probing(_)));
 }
 
-/// Ten times busier than the others, yet it has what the hint asks for.
+/// Ten times busier than the others, but it has the data for the hint.
 fn warm() -> Load {
     Load::builder()
         .hint_scale(|hint| LoadScale::from_1024ths(if hint == b"user-17" { 10 } else { 1024 }))
@@ -175,7 +175,7 @@ async fn hints_attract(prober: impl Prober, probe: fn(&Replica) -> core::net::So
         };
         balancer.insert(addrs).expect("new");
     }
-    // The first rounds may meet their deadline while connections are made; from then on both
+    // The first rounds may reach their deadline while connections are opened. From then on both
     // answer.
     for (hint, expected) in [(&b"user-17"[..], 0), (b"user-18", 1), (b"", 1)] {
         let mut both = None;

@@ -1,5 +1,5 @@
-//! Probes by UDP, end to end with the server's side, and against everything that is no proper
-//! reply.
+//! Probes by UDP, end to end with the server's side, and against datagrams that are not valid
+//! replies.
 
 use crate::common::{Replica, addr, pick_ready, prequal, udp_prober, until};
 use core::net::{Ipv6Addr, SocketAddr};
@@ -57,7 +57,7 @@ async fn probes_flow_end_to_end() {
         let found = found.expect("all are");
         assert_eq!((found.rif, found.local), (Rif::new(5), false));
         let lease = pick_ready(&balancer);
-        // Hot where of the few answers so far most were of nothing in flight: the limit is 0 then.
+        // It is hot if most of the few answers so far had nothing in flight: the limit is 0 then.
         let by_reports = [PickReason::Cold, PickReason::Hot];
         assert!(by_reports.contains(&lease.reason()), "reports decide");
         assert_ne!(lease.addr(), replicas[1].http, "the busy one");
@@ -108,7 +108,7 @@ async fn only_the_reply_that_was_asked_for_counts() {
         .send_to(&reply(nonce, Some(&key(7))), client)
         .await
         .expect("sent");
-    until("a tag that nobody asked for", || {
+    until("a tag without a key here", || {
         balancer.probe_counters().malformed == 5
     })
     .await;
@@ -162,7 +162,7 @@ async fn a_replica_that_never_answers_becomes_silent_and_is_heard_when_it_does()
     assert_eq!(balancer.counters().probes_answered, 0);
 
     let responder = tokio::spawn(respond_udp(mute, Load::new(), None));
-    until("heard", || !balancer.snapshot().replicas[0].silent).await;
+    until("probed again", || !balancer.snapshot().replicas[0].silent).await;
     responder.abort();
 }
 
@@ -179,7 +179,8 @@ async fn probes_beyond_the_cap_are_refused_and_counted() {
             })
             .expect("new");
     }
-    // Twelve targets drawn from eight: at least five of them are asked within the millisecond.
+    // Twelve targets drawn from eight: at least five different ones are probed within the
+    // millisecond.
     for _ in 0..4 {
         drop(pick_ready(&balancer));
     }
@@ -191,7 +192,7 @@ async fn probes_beyond_the_cap_are_refused_and_counted() {
     assert_eq!(counters.refused_full, policy.probes_unsent);
     assert_eq!(
         policy.probes_lost, 0,
-        "our own congestion tells nothing of a replica"
+        "our own congestion is no evidence about a replica"
     );
 }
 
@@ -209,12 +210,12 @@ async fn a_draining_replica_gets_no_queries_until_it_is_back() {
     }
     let draining = |balancer: &Balancer| balancer.snapshot().replicas[0].draining;
     replicas[0].load.set_draining(true);
-    until("heard that it drains", || draining(&balancer)).await;
+    until("it reports draining", || draining(&balancer)).await;
     let picked: BTreeSet<_> = (0..50).map(|_| pick_ready(&balancer).addr()).collect();
     assert!(!picked.contains(&replicas[0].udp));
 
     replicas[0].load.set_draining(false);
-    until("heard that it is back", || !draining(&balancer)).await;
+    until("it reports that it is back", || !draining(&balancer)).await;
     until("picked", || pick_ready(&balancer).addr() == replicas[0].udp).await;
 }
 
@@ -227,7 +228,8 @@ async fn ipv6_has_a_socket_of_its_own_and_a_family_without_one_is_refused() {
     assert_eq!(v4_only.probe_counters().refused_unsupported, 1);
 
     let Ok(socket) = UdpSocket::bind((Ipv6Addr::LOCALHOST, 0)).await else {
-        // A machine without IPv6: the default prober does without it, which is all there is to see.
+        // A machine without IPv6. The default prober must work all the same, and there is nothing
+        // else to test.
         default_prober();
         return;
     };
@@ -251,7 +253,7 @@ async fn a_fleet_of_both_families_is_probed_whole() {
     let mut sockets = Vec::new();
     for _ in 0..2 {
         sockets.push(UdpSocket::bind(addr(0)).await.expect("a socket"));
-        // Without IPv6 there is one family less to see.
+        // Without IPv6 there is one address family less to test.
         sockets.extend(UdpSocket::bind((Ipv6Addr::LOCALHOST, 0)).await.ok());
     }
     let balancer = Balancer::with_seed(prequal(), default_prober(), 1);
@@ -274,8 +276,8 @@ fn default_prober() -> UdpProber {
     UdpProber::bind(&UdpProberConfig::default()).expect("IPv4 is enough")
 }
 
-/// A replica that answers what has come when it is told to; on loopback what has been sent is there
-/// at once.
+/// A replica that answers received probes when `answer` is called. On loopback a sent datagram is
+/// there at once.
 struct ByHand(std::net::UdpSocket);
 
 impl ByHand {
@@ -289,7 +291,7 @@ impl ByHand {
         self.0.local_addr().expect("bound")
     }
 
-    /// How many probes there were.
+    /// Answers all probes, and returns their number.
     fn answer(&self) -> usize {
         let mut asked = [0; DATAGRAM_BYTES_MAX];
         let mut answered = 0;
@@ -303,7 +305,7 @@ impl ByHand {
     }
 }
 
-/// Lets all tasks do what they can at a time that stands still.
+/// Lets all tasks do what they can while time stands still.
 async fn settle() {
     for _ in 0..100 {
         tokio::task::yield_now().await;
@@ -311,13 +313,13 @@ async fn settle() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pick_knows_what_has_been_answered_by_then_though_nobody_was_woken() {
+async fn a_pick_uses_answers_that_woke_no_task() {
     let replicas = [ByHand::new(), ByHand::new(), ByHand::new()];
     let balancer = Balancer::with_seed(prequal(), udp_prober(None, 64), 1);
     for replica in &replicas {
         balancer.insert(replica.addr()).expect("new");
     }
-    // Nobody has answered, and three probes leave.
+    // No replica has answered yet, and three probes leave.
     assert_eq!(pick_ready(&balancer).reason(), PickReason::Fallback);
     settle().await;
     assert_eq!(replicas.each_ref().map(ByHand::answer), [1, 1, 1]);

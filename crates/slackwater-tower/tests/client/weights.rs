@@ -1,5 +1,5 @@
-//! Replicas that have more room than others: as many parts as their weight, at one address. Paused
-//! time, no sockets.
+//! Replicas with different capacity: as many parts as their weight, at one address. Paused time, no
+//! sockets.
 
 use crate::common::{HandProber, addr, pick_ready, prequal};
 use core::num::NonZeroU32;

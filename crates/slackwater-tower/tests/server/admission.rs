@@ -1,5 +1,5 @@
-//! The queue before a service, with the load layer around it, in paused time: who begins, in which
-//! order, and who never does.
+//! The queue before a service, with the load layer around it, in paused time: which requests start,
+//! in which order, and which never do.
 
 use super::rig::{Scripted, Step, Steps};
 use core::num::NonZeroU32;
@@ -22,13 +22,13 @@ type Answer = Result<Response<Body>, std::io::Error>;
 type Body = Pin<Box<dyn http_body::Body<Data = bytes::Bytes, Error = std::io::Error> + Send>>;
 type Pending = Pin<Box<dyn Future<Output = Answer> + Send>>;
 
-/// A service that notes what it gets; the body of `/stream` is driven by the test, all else is over
-/// at once.
+/// A service that records its requests. The test drives the body of `/stream`; all other responses
+/// end at once.
 struct Rig {
     load: Load,
     admission: Admission,
     begun: Arc<Mutex<Vec<String>>>,
-    /// What the service was told of the time that is left, in ms.
+    /// The remaining time that the service received, in ms.
     left: Arc<Mutex<Vec<String>>>,
     streams: mpsc::UnboundedReceiver<Steps>,
     call: Box<dyn Fn(Request<()>) -> Pending>,
@@ -82,7 +82,7 @@ impl Rig {
         }
     }
 
-    /// A request that has come: it has begun, or waits, or has been turned away.
+    /// Sends a request: it starts, waits, or is rejected.
     fn come(&self, path: &str, fields: &[(&str, &str)]) -> Pending {
         let request = Request::get(path);
         let request = fields.iter().fold(request, |request, (name, value)| {
@@ -142,7 +142,7 @@ async fn the_urgent_begin_first_and_all_count_as_in_flight() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deadline_that_passes_is_never_begun_and_is_told_at_once() {
+async fn an_expired_request_is_never_started_and_is_rejected_at_once() {
     let mut rig = Rig::new(1, 9);
     let (_response, _steps) = rig.stream().await;
     for (field, value) in [("x-slackwater-timeout-ms", "300"), ("grpc-timeout", "300m")] {
@@ -170,7 +170,7 @@ async fn what_is_turned_away_is_load_and_no_failure() {
     let plain = plain.now_or_never().expect("at once").unwrap();
     assert_eq!(plain.status(), StatusCode::SERVICE_UNAVAILABLE);
     assert_eq!(plain.headers()["retry-after"], "1");
-    // One that is more urgent takes the room of the one that waited.
+    // A more urgent request takes the place of the waiting one.
     let _urgent = rig.come("/urgent", &[]);
     let batch = batch.now_or_never().expect("at once").unwrap();
     assert_eq!(batch.headers()["x-slackwater-error"], "shed_full");
@@ -218,7 +218,7 @@ async fn each_way_out_gives_the_place_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_leaves_the_line_takes_nobodys_turn() {
+async fn a_request_that_leaves_the_queue_takes_no_turn() {
     let mut rig = Rig::new(1, 9);
     let (response, _steps) = rig.stream().await;
     let leaves = rig.come("/leaves", &[]);
@@ -227,7 +227,7 @@ async fn who_leaves_the_line_takes_nobodys_turn() {
     drop(leaves);
     assert_eq!(rig.admission.view().waiting, [2, 0, 0]);
     drop(response);
-    // Its turn has come, but it has gone before it took notice.
+    // Its turn has come, but it is dropped before it is polled.
     drop(called);
     finish(last).await;
     assert_eq!(rig.begun(), ["/stream", "/last"]);
@@ -254,7 +254,7 @@ async fn a_wait_ends() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_service_is_told_what_a_wait_has_left_of_the_time() {
+async fn the_service_receives_the_time_that_is_left_after_a_wait() {
     let mut rig = Rig::new(1, 9);
     let at_once = rig.come("/", &[("x-slackwater-timeout-ms", "900")]);
     finish(at_once).await;
@@ -267,7 +267,7 @@ async fn the_service_is_told_what_a_wait_has_left_of_the_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_learned_limit_that_rises_lets_somebody_in() {
+async fn an_adaptive_limit_that_rises_admits_a_waiting_request() {
     let mut settings = GradientSettings::default();
     settings.samples_min = 1;
     let limit = ConcurrencyLimit::gradient(settings.validate().unwrap());
@@ -280,7 +280,7 @@ async fn a_learned_limit_that_rises_lets_somebody_in() {
     }
     let mut waiting = Box::pin(enter());
     assert!((&mut waiting).now_or_never().is_none());
-    // All heads are ready soon, and no body ends.
+    // All heads are ready soon, but no body ends.
     tokio::time::sleep(Duration::from_millis(200)).await;
     for stream in &mut streams {
         stream.head_ready(End::Success);

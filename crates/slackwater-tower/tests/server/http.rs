@@ -1,4 +1,4 @@
-//! The layer under hyper: every way in which a response can end, and RIF back at zero after each.
+//! The layer with hyper: every way in which a response can end, with RIF back at zero after each.
 
 use crate::eventually;
 use crate::rig::{Rig, Step, Steps, connect_http1, connect_http2, get};
@@ -9,7 +9,7 @@ use slackwater_tower::wire::PROBE_PATH;
 use slackwater_tower::wire::carried::take_carried_report;
 use slackwater_tower::wire::headers::{read_report, write_hint};
 
-/// Waits for RIF zero and compares how queries ended.
+/// Waits for RIF zero, and compares how queries ended.
 async fn assert_ended(rig: &Rig, [succeeded, failed, cancelled]: [u64; 3]) {
     eventually("RIF is back at zero", || rig.rif() == 0).await;
     assert_eq!(
@@ -180,7 +180,7 @@ async fn grpc_trailers_tell_success_from_failure() {
 }
 
 #[tokio::test]
-async fn what_says_when_to_come_again_is_no_failure_and_no_answer() {
+async fn pushback_is_no_failure_and_no_answer() {
     let mut rig = Rig::start().await;
     let (mut client, _) = connect_http2(rig.address).await;
     let response = client.send_request(get("/busy")).await.unwrap();
@@ -267,6 +267,6 @@ async fn responses_say_how_loaded_the_replica_is_where_they_should() {
     assert_eq!(
         said(response.headers_mut()),
         None,
-        "by default nobody is told"
+        "by default there is no report"
     );
 }

@@ -1,4 +1,4 @@
-//! What counts as latency, in paused time: no sockets, exact values.
+//! How latency is measured, in paused time: no sockets, exact values.
 
 use bytes::Bytes;
 use core::convert::Infallible;
@@ -17,7 +17,7 @@ fn get(path: &str) -> Request<()> {
     Request::get(path).body(()).unwrap()
 }
 
-/// Takes 12 ms to the head; `/fail` is a 500, `/grpc` a failure that only gRPC knows.
+/// Takes 12 ms to the head. `/fail` is a 500, `/grpc` a failure by its gRPC status only.
 async fn answer(request: Request<()>) -> Result<Response<Full<Bytes>>, Infallible> {
     sleep(12 * MS).await;
     let mut response = Response::new(Full::from("body"));
@@ -47,7 +47,7 @@ async fn it_ends_with_the_head_while_rif_waits_for_the_body() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_probe_over_http_tells_it_in_microseconds_and_is_no_query() {
+async fn a_probe_over_http_reports_microseconds_and_is_no_query() {
     let load = Load::new();
     let layer = LoadLayer::new(load.clone());
     let ask = async || {
@@ -70,7 +70,7 @@ async fn a_probe_over_http_tells_it_in_microseconds_and_is_no_query() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn probes_are_answered_only_where_they_are_asked_for() {
+async fn probes_are_answered_only_at_the_probe_path() {
     let load = Load::new();
     let default = LoadLayer::new(load.clone());
     let moved = default.clone().probe_path("/load").unwrap();
@@ -159,7 +159,7 @@ async fn responses_without_a_body_end_with_their_head() {
     }
 }
 
-/// Ready once for each `poll_ready`, as the contract allows; a clone is not ready.
+/// Ready once per `poll_ready`, as the contract allows; a clone is not ready.
 #[derive(Default)]
 struct OnceReady(bool);
 

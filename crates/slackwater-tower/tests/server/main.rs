@@ -15,8 +15,8 @@ mod udp;
 
 use core::time::Duration;
 
-/// Waits until `condition` holds; fails the test with `what` if it takes longer than any sane
-/// machine needs.
+/// Waits until `condition` holds. Fails the test with `what` after a limit that no working machine
+/// needs.
 async fn eventually(what: &str, condition: impl Fn() -> bool) {
     let waiting = async {
         while !condition() {

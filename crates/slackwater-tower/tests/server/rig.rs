@@ -1,5 +1,5 @@
-//! A small HTTP server with the layer, whose every response a test controls, and clients that can
-//! leave.
+//! A small HTTP server with the layer, whose responses a test controls, and clients that can
+//! disconnect.
 
 use bytes::Bytes;
 use core::net::SocketAddr;
@@ -18,11 +18,11 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tower::{Layer, service_fn};
 
-/// What a response's body does next; the end of the channel is the body's end.
+/// The next step of a response's body. The end of the channel is the body's end.
 pub(crate) enum Step {
     Data(&'static str),
     GrpcStatus(&'static str),
-    /// gRPC's status 8, and when to come again.
+    /// gRPC status 8 with pushback.
     GrpcPushBack,
     Error,
     Panic,
@@ -30,7 +30,7 @@ pub(crate) enum Step {
 
 pub(crate) type Steps = mpsc::UnboundedSender<Step>;
 
-/// A body that does as it is told.
+/// A body that follows the steps it receives.
 pub(crate) struct Scripted(pub(crate) mpsc::UnboundedReceiver<Step>);
 
 impl Body for Scripted {
@@ -61,8 +61,8 @@ impl Body for Scripted {
     }
 }
 
-/// The server under test. Responses to `/stream` are driven by the senders that come out of
-/// `streams`, in order.
+/// The server under test. Responses to `/stream` are driven by the senders that `streams` yields,
+/// in order.
 pub(crate) struct Rig {
     pub(crate) load: Load,
     pub(crate) address: SocketAddr,
@@ -87,7 +87,7 @@ impl Rig {
                 let app = service_fn(move |request| answer(request, opened.clone()));
                 let service = TowerToHyperService::new(layer.layer(app));
                 tokio::spawn(async move {
-                    // How a connection ends is the tests' business.
+                    // The tests check how a connection ends.
                     let _ = hyper_util::server::conn::auto::Builder::new(TokioExecutor::new())
                         .serve_connection(TokioIo::new(socket), service)
                         .await;
@@ -110,7 +110,7 @@ impl Rig {
         self.load.rif().count()
     }
 
-    /// Queries that succeeded, failed, were cancelled.
+    /// Queries that succeeded, failed, and were cancelled.
     pub(crate) fn ends(&self) -> [u64; 3] {
         let counts = self.load.counts();
         [
@@ -153,7 +153,7 @@ pub(crate) fn get(path: &str) -> Request<Empty<Bytes>> {
     Request::get(uri).body(Empty::new()).unwrap()
 }
 
-/// The client's end of a connection, to cut it whatever is under way.
+/// The client's end of a connection, to close it whatever is in progress.
 pub(crate) struct Line(std::net::TcpStream);
 
 impl Line {

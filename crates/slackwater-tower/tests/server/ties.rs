@@ -1,5 +1,5 @@
-//! Tied requests between two replicas in this process, with real datagrams: who begins tells the
-//! other, who then drops its copy, whether that waits or has yet to come.
+//! Tied requests between two replicas in this process, with real datagrams. The replica that starts
+//! notifies the other one, which drops its copy, whether that waits or has not arrived yet.
 
 use crate::eventually;
 use core::net::{IpAddr, SocketAddr};
@@ -23,7 +23,7 @@ use tower::{Layer, ServiceExt, service_fn};
 const NAME: TieName = TieName(0x1234_5678_9abc_def0);
 const LOCAL: &str = "127.0.0.1:0";
 
-/// A replica that works on one query at a time.
+/// A replica that runs one query at a time.
 struct Replica {
     load: Load,
     admission: Admission,
@@ -58,7 +58,7 @@ impl Replica {
         }
     }
 
-    /// A copy comes whose twin went there.
+    /// Sends it a copy whose other copy went to `twin`.
     fn come(&self, twin: SocketAddr) -> Entry {
         let mut headers = HeaderMap::new();
         Tie { name: NAME, twin }.write(&mut headers);
@@ -80,7 +80,7 @@ impl Replica {
         }
     }
 
-    /// Takes all of the room, without a tie.
+    /// Takes its only permit, without a tie.
     fn fill(&self) -> Permit {
         let headers = HeaderMap::new();
         match self.admission.arrive(self.admission.asks(&headers), None) {
@@ -89,7 +89,7 @@ impl Replica {
         }
     }
 
-    /// Returns when everything has been taken in that was sent to it by now.
+    /// Returns when it has handled every datagram sent to it so far.
     async fn has_heard(&self) {
         let client = UdpSocket::bind(LOCAL).await.unwrap();
         let before = self.load.counts().udp_answered;
@@ -106,7 +106,7 @@ impl Replica {
         .await;
     }
 
-    /// Somebody says that the copy has begun.
+    /// Sends it the message that the other copy has started.
     async fn is_told(&self, by: &UdpSocket, key: Option<&ProbeKey>) {
         let mut datagram = [0; DATAGRAM_BYTES_MAX];
         let bytes = encode_begun(NAME, key, &mut datagram);
@@ -118,7 +118,7 @@ impl Replica {
         self.admission.tie_counts().unwrap()
     }
 
-    /// Copies dropped, and those done twice.
+    /// Copies that were dropped, and those that ran twice.
     fn dropped_and_doubled(&self) -> (u64, u64) {
         let copies = self.ties().copies;
         (copies.dropped, copies.doubled)
@@ -152,7 +152,7 @@ async fn the_copy_that_waits_is_dropped_when_the_other_begins() {
 }
 
 #[tokio::test]
-async fn a_copy_that_waited_tells_when_its_turn_comes() {
+async fn a_copy_that_waited_notifies_when_it_starts() {
     let [one, other] = [Replica::new().await, Replica::new().await];
     let [full, also_full] = [one.fill(), other.fill()];
     let first = one.waits(other.address);
@@ -179,7 +179,7 @@ async fn a_copy_that_comes_after_the_word_of_its_twin_is_dropped_at_once() {
     ));
     assert_eq!(other.admission.view().rif, 0, "though there is room");
     assert_eq!(other.dropped_and_doubled(), (1, 0));
-    // That was for one copy; and whoever is over takes nobody along.
+    // The message was for one copy. A copy that has ended drops no other.
     drop(begun);
     let again = other.begins(one.address);
     one.has_heard().await;
@@ -193,27 +193,28 @@ async fn what_begins_on_both_sides_is_done_twice_and_counted() {
     let [begun, also_begun] = [one.begins(other.address), other.begins(one.address)];
     one.has_heard().await;
     other.has_heard().await;
-    // Which of the two words came in time to be kept does not matter: neither drops anybody.
+    // It does not matter which of the two messages arrived in time to be kept: neither drops a
+    // copy.
     assert_eq!(one.dropped_and_doubled(), (0, 1));
     assert_eq!(other.dropped_and_doubled(), (0, 1));
     drop((begun, also_begun));
 }
 
 #[tokio::test]
-async fn who_leaves_while_it_waits_is_forgotten() {
+async fn a_copy_that_leaves_the_queue_is_forgotten() {
     let [one, other] = [Replica::new().await, Replica::new().await];
     let full = other.fill();
     drop(other.waits(one.address));
     let _begun = one.begins(other.address);
     other.has_heard().await;
     assert_eq!(other.dropped_and_doubled(), (0, 0));
-    // Nor does it begin in the place of somebody else.
+    // It does not start in place of another query either.
     drop(full);
     assert_eq!(other.ties().told, 0);
 }
 
 #[tokio::test]
-async fn who_is_gone_when_its_turn_comes_tells_nobody() {
+async fn a_copy_that_is_gone_when_its_turn_comes_notifies_no_replica() {
     let [one, other] = [Replica::new().await, Replica::new().await];
     let full = other.fill();
     let mut waiting = Box::pin(other.waits(one.address));
@@ -246,7 +247,7 @@ async fn strangers_are_neither_told_nor_believed() {
     let peer = UdpSocket::bind(LOCAL).await.unwrap();
     let is_peer = |address: IpAddr| address == IpAddr::from([127, 0, 0, 1]);
     let replica = Replica::at(LOCAL, None, is_peer).await;
-    // It begins, and the address that its client named hears nothing of it.
+    // It starts, and the address that its client named gets no message.
     drop(replica.begins(stranger.local_addr().unwrap()));
     assert_eq!((replica.ties().told, replica.ties().strange), (0, 1));
     let full = replica.fill();
@@ -274,7 +275,7 @@ async fn with_a_key_only_what_is_made_with_it_is_believed() {
     replica.is_told(&peer, Some(&key(1))).await;
     assert_eq!(waiting.await.err(), Some(Shed::TwinStarted));
     drop(full);
-    // And what it says is made with it.
+    // The message that it sends has a tag.
     drop(replica.begins(peer.local_addr().unwrap()));
     let mut datagram = [0; DATAGRAM_BYTES_MAX];
     let bytes = peer.recv(&mut datagram).await.unwrap();

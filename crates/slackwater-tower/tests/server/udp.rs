@@ -1,4 +1,4 @@
-//! The UDP responder against what a network can send it.
+//! The UDP responder, with all that a network can send it.
 
 use crate::eventually;
 use core::time::Duration;
@@ -36,7 +36,7 @@ async fn respond(load: &Load, key: Option<ProbeKey>, address: &str) -> UdpSocket
     client
 }
 
-/// The next reply; its size too.
+/// The next reply, with its size.
 async fn receive(client: &UdpSocket, key: Option<&ProbeKey>) -> (ProbeReply, usize) {
     let mut datagram = [0; DATAGRAM_BYTES_MAX + 1];
     let receiving = client.recv(&mut datagram);
@@ -47,8 +47,8 @@ async fn receive(client: &UdpSocket, key: Option<&ProbeKey>) -> (ProbeReply, usi
     (decode_reply(&datagram[..bytes], key).unwrap(), bytes)
 }
 
-/// Asks with a nonce of its own and expects the very next datagram to be the answer: whatever was
-/// sent before got none.
+/// Sends a probe with a new nonce, and expects its answer as the next datagram: nothing sent before
+/// was answered.
 async fn assert_answers_this_one_only(client: &UdpSocket, key: Option<&ProbeKey>) {
     let nonce = 0xffff_0000_ffff_0000;
     client.send(&request(nonce, b"", key)).await.unwrap();
@@ -82,7 +82,7 @@ async fn it_answers_with_the_load_of_the_moment() {
 }
 
 #[tokio::test]
-async fn with_a_key_it_answers_those_who_have_it() {
+async fn with_a_key_it_answers_only_signed_probes() {
     let load = Load::new();
     let client = respond(&load, Some(key(1)), IPV4).await;
     let asked = request(1, b"hint", Some(&key(1)));
@@ -164,8 +164,8 @@ async fn the_largest_datagram_is_answered_and_one_byte_more_is_not() {
 
 #[tokio::test]
 async fn a_replayed_request_is_answered_with_the_load_of_now() {
-    // Replies are free of state: what a replay learns, its first sender had learned. The nonce
-    // protects the client.
+    // Replies contain no state of the client: a replay learns no more than the first sender did.
+    // The nonce protects the client.
     let load = Load::new();
     let client = respond(&load, Some(key(1)), IPV4).await;
     let recorded = request(9, b"", Some(&key(1)));
@@ -203,7 +203,7 @@ async fn clients_that_are_gone_do_not_end_it() {
     let responder = UdpSocket::bind(IPV4).await.unwrap();
     let gone = UdpSocket::bind(IPV4).await.unwrap();
     let gone_address = gone.local_addr().unwrap();
-    // A connected socket is one that hears of replies that did not arrive: "connection refused" on
+    // Only a connected socket reports replies that were not delivered: "connection refused" on
     // receiving.
     responder.connect(gone_address).await.unwrap();
     let address = responder.local_addr().unwrap();

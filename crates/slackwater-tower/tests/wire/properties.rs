@@ -1,4 +1,4 @@
-//! Whatever is sent comes back; whatever arrives does no harm.
+//! Every encoded value is decoded unchanged, and no input causes harm.
 
 use core::time::Duration;
 use http::HeaderMap;
@@ -42,7 +42,7 @@ prop_compose! {
     }
 }
 
-/// Random bytes, half of them behind the start of a real datagram so that they get past the first
+/// Random bytes. Half of them follow the start of a real datagram, so that they pass the first
 /// checks.
 fn datagrams() -> impl Strategy<Value = Vec<u8>> {
     let start = prop_oneof![
@@ -121,7 +121,7 @@ proptest! {
     #[test]
     fn a_report_survives_headers_to_the_microsecond(report in reports()) {
         let mut headers = HeaderMap::new();
-        // What a server wrote before must not shine through.
+        // Headers of an earlier report must not remain.
         let mut earlier = LoadReport::new(Rif::new(1), Some(Duration::ZERO));
         earlier.draining = true;
         earlier.incarnation = Some(4);

@@ -1,4 +1,4 @@
-//! Every vector in `vectors/probe/`, both ways. The specification is
+//! Every vector in `vectors/probe/`, in both directions. The specification is
 //! `docs/reference/probe-protocol.md`.
 
 use core::time::Duration;
@@ -139,7 +139,7 @@ fn signed_reports_are_believed_or_refused_as_the_vectors_say() {
     )) {
         let (name, key) = (text(&case, "name"), key(&case).expect("a key"));
         let headers = header_map(&case["headers"]);
-        // A challenge comes out of a probe, so one is made that has it.
+        // A challenge can only be made by signing a probe, so the test signs one that yields it.
         let (time_s, nonce) = text(&case, "challenge").split_once('.').expect(name);
         let at = UNIX_EPOCH + Duration::from_secs(time_s.parse().expect(name));
         let nonce = u64::from_str_radix(nonce, 16).expect(name);

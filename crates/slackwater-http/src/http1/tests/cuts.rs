@@ -1,5 +1,4 @@
-//! What is read of a request depends on its octets alone, and not on how they were cut on their
-//! way.
+//! The result of reading a request depends on its octets only, not on how they were split.
 
 use super::*;
 
@@ -8,8 +7,8 @@ const SHORT: HeadLimits = HeadLimits {
     fields_max: 3,
 };
 
-/// What comes of octets that arrive in these parts, and what of them is left; `None` if more is
-/// waited for.
+/// Returns the result for octets that arrive in these parts, with the number of octets left; `None`
+/// if more is awaited.
 fn read(parts: &[&[u8]]) -> Option<Result<(String, usize), BadMessage>> {
     let mut search = HeadSearch::default();
     let mut unread = Bytes::new();
@@ -28,7 +27,7 @@ fn read(parts: &[&[u8]]) -> Option<Result<(String, usize), BadMessage>> {
     None
 }
 
-/// The octets at once, one by one, and cut in two anywhere.
+/// Reads the octets at once, one by one, and split in two at every position.
 fn read_in_every_way(octets: &[u8]) -> Option<Result<(String, usize), BadMessage>> {
     let at_once = read(&[octets]);
     let one_by_one: Vec<_> = octets.chunks(1).collect();
@@ -53,7 +52,7 @@ fn an_answer_is_the_same_wherever_a_head_was_cut() {
             format!("GET /{long} HTTP/1.1\r\nhost: x\r\n\r\n"),
             Some(TargetTooLong),
         ),
-        // The line is complete, but beyond what is looked at.
+        // The line is complete, but ends beyond the limit.
         (
             format!("GET /{} HTTP/1.1\r\n\r\n", "a".repeat(49)),
             Some(TargetTooLong),
@@ -70,7 +69,7 @@ fn an_answer_is_the_same_wherever_a_head_was_cut() {
             format!("GET / HTTP/1.1\r\na: {long}\r\n\r\n"),
             Some(HeadTooLarge),
         ),
-        // What is bad within that is found first, what is bad beyond it never.
+        // A bad octet within the limit is found first; one beyond it is never found.
         (format!("GET /\0{long} HTTP/1.1\r\n\r\n"), Some(Malformed)),
         (
             format!("GET /{long}\0 HTTP/1.1\r\n\r\n"),
@@ -84,7 +83,7 @@ fn an_answer_is_the_same_wherever_a_head_was_cut() {
             format!("GET / HTTP/1.1\r\na: {long}\0\r\n\r\n"),
             Some(HeadTooLarge),
         ),
-        // Two things are wrong, and the first that could be told alone is.
+        // With two errors, the one that can be detected first is reported.
         (
             "GET / HTTP/2.0\r\nhost: \0\r\n\r\n".to_owned(),
             Some(Malformed),

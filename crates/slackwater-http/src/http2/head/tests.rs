@@ -1,4 +1,4 @@
-//! Heads that are read, and those that are refused.
+//! Heads that are accepted, and those that are refused.
 
 mod limits;
 mod writes;
@@ -18,7 +18,7 @@ const GET: &[(&str, &str)] = &[
     (":path", "/a?b"),
 ];
 
-/// A string as it is.
+/// Encodes a string without Huffman code.
 fn string(text: &str) -> Vec<u8> {
     let mut written = Vec::new();
     let mut length = text.len();
@@ -35,7 +35,7 @@ fn string(text: &str) -> Vec<u8> {
     written
 }
 
-/// Fields as they are, each told to be remembered.
+/// Encodes literal fields, each with indexing.
 fn block(fields: &[(&str, &str)]) -> Vec<u8> {
     let field = |(name, value): &(&str, &str)| [vec![0x40], string(name), string(value)].concat();
     fields.iter().flat_map(field).collect()
@@ -68,12 +68,12 @@ fn trailers(fields: &[(&str, &str)]) -> Result<HeaderMap, BadHead> {
     )
 }
 
-/// A GET with more fields.
+/// Decodes a GET with more fields.
 fn with(fields: &[(&str, &str)]) -> Result<RequestHead, BadHead> {
     request(&[GET, fields].concat())
 }
 
-/// A GET with another value.
+/// Decodes a GET with another value.
 fn replaced(name: &str, value: &str) -> Result<RequestHead, BadHead> {
     let mut fields = GET.to_vec();
     for field in &mut fields {
@@ -140,10 +140,10 @@ fn the_target_is_what_the_pseudo_header_fields_say() {
     .expect("a request");
     assert_eq!(asterisk.uri.path(), "*");
     assert_eq!(asterisk.uri.scheme(), Some(&Scheme::HTTPS));
-    // It is judged where a request's host is.
+    // A user is checked where a request's host is.
     let user = replaced(":authority", "u@x").expect("a request");
     assert_eq!(user.uri.authority().map(Authority::as_str), Some("u@x"));
-    // In any order.
+    // Pseudo-header fields may have any order.
     let mut fields = GET.to_vec();
     fields.reverse();
     assert_eq!(uri(&fields), Ok("http://x/a?b".to_owned()));
@@ -248,7 +248,7 @@ fn fields_of_http_1_connections_are_refused_everywhere() {
         is_malformed(response(&[(":status", "200"), (name, value)]));
         is_malformed(trailers(&[(name, value)]));
     }
-    // By its index, too.
+    // The static table's `transfer-encoding`, by its index.
     let block = [&block(GET)[..], &[0x80 | 0x39]].concat();
     is_malformed(decode_request(
         &mut Decoder::new(),
@@ -357,7 +357,7 @@ fn what_is_refused_leaves_the_table_in_step() {
                 let read = decode_request(&mut decoder, &block, LIMITS, HeaderMap::new());
                 assert!(read.is_err(), "{read:?}");
             }
-            // The field before the last.
+            // The last field but one.
             let read = decode_trailers(&mut decoder, &[0x80 | 0x3f], LIMITS, HeaderMap::new());
             assert_eq!(read.expect("trailers")["a"], "b", "{fields:?}");
         }
@@ -365,7 +365,7 @@ fn what_is_refused_leaves_the_table_in_step() {
 }
 
 #[test]
-fn what_cannot_be_read_says_that_it_cannot() {
+fn unreadable_blocks_are_compression_errors() {
     let mut decoder = Decoder::new();
     for read in [
         decode_request(&mut decoder, &[0x80], LIMITS, HeaderMap::new()).err(),

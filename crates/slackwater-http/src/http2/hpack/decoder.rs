@@ -1,4 +1,4 @@
-//! Blocks to fields, and the table that this needs. RFC 7541 §3, §6
+//! Decodes blocks to fields, with the dynamic table. RFC 7541 §3, §6
 
 use super::field::{Field, Name};
 use super::integer::Unread;
@@ -6,27 +6,27 @@ use super::{Broken, TABLE_BYTES, field_size, huffman, static_table};
 use std::borrow::Cow;
 use std::collections::VecDeque;
 
-/// Changes of the table's size that a block may begin with: the smallest size since the last block,
-/// and the one that is left. RFC 7541 §4.2
+/// Changes of the table's size that may begin a block: the smallest size since the last block, and
+/// the final one. RFC 7541 §4.2
 const RESIZES_MAX: usize = 2;
 
-/// Room for text that a connection keeps between blocks, at most.
+/// The largest text buffer that a connection keeps between blocks.
 const ROOM_KEPT: usize = 4 << 10;
 
-/// Reads the blocks of one connection, in their order.
+/// Decodes the blocks of one connection, in order.
 #[derive(Debug)]
 pub struct Decoder {
     /// Newest first.
     remembered: VecDeque<Remembered>,
-    /// What the fields in `remembered` count.
+    /// The size of the fields in `remembered`.
     bytes: usize,
-    /// What they may count. The peer chooses, below what it was offered.
+    /// The limit of that size. The peer chooses it, up to the size that it was offered.
     bytes_max: usize,
-    /// For text that comes in Huffman code.
+    /// Buffer for text in Huffman code.
     room: Vec<u8>,
 }
 
-/// A field that the peer told to remember.
+/// A field that the peer inserted into the table.
 #[derive(Debug)]
 struct Remembered {
     field: Field,
@@ -41,7 +41,7 @@ impl Default for Decoder {
 }
 
 impl Decoder {
-    /// A table of the size that both ends may use without a word about it.
+    /// Creates a table of the size that both ends may use without negotiation.
     pub const fn new() -> Self {
         Self {
             remembered: VecDeque::new(),
@@ -61,8 +61,8 @@ impl Decoder {
         self.room.capacity()
     }
 
-    /// Hands on the fields of a whole block, each with what it counts, until one is not taken. A
-    /// field is lent if the table has it.
+    /// Passes the fields of a whole block to `take`, each with its size, until one is not taken. A
+    /// field of the table is borrowed.
     pub(in crate::http2) fn decode<E: From<Broken>>(
         &mut self,
         block: &[u8],
@@ -97,7 +97,7 @@ impl Decoder {
         Ok(())
     }
 
-    /// A field by its index, with the length of its name and what it counts.
+    /// Returns a field by its index, with the length of its name and its size.
     fn at(&self, index: u32) -> Result<(&Field, usize, usize), Broken> {
         let index = index as usize;
         if let Some(known) = static_table::known_at(index) {
@@ -156,7 +156,7 @@ impl Decoder {
         Ok(())
     }
 
-    /// Forgets the oldest fields, until those left count no more than this.
+    /// Evicts the oldest fields until the rest is no larger than this.
     fn shrink(&mut self, bytes_max: usize) {
         while self.bytes > bytes_max
             && let Some(oldest) = self.remembered.pop_back()
@@ -166,7 +166,7 @@ impl Decoder {
     }
 }
 
-/// A string; `room` is used if it is coded.
+/// Reads a string. `room` is used if it is Huffman-coded.
 fn string<'s, 'b: 's>(unread: &mut Unread<'b>, room: &'s mut Vec<u8>) -> Result<&'s [u8], Broken> {
     let first = unread
         .octet()

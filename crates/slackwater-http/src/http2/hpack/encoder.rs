@@ -1,4 +1,4 @@
-//! Fields to blocks. RFC 7541 §6
+//! Encodes fields to blocks. RFC 7541 §6
 //!
 //! Text is never Huffman-coded: see `huffman`.
 
@@ -10,23 +10,23 @@ use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::uri::Scheme;
 use http::{Method, StatusCode};
 
-/// Room for a larger block is not kept.
+/// Buffers of larger blocks are not kept.
 const KEPT_BYTES_MAX: usize = 4 << 10;
 
-/// Writes the blocks of one connection, in their order.
+/// Encodes the blocks of one connection, in order.
 #[derive(Debug)]
 pub struct Encoder {
-    /// In a box, and made for the first block, because many connections carry none for a long time.
+    /// Boxed, and created for the first block, because many connections send none for a long time.
     table: Option<Box<Table>>,
-    /// What the peer's table may count, as far as we use it.
+    /// The size that the peer allows for its table, as far as we use it.
     bytes_max: usize,
-    /// The smallest `bytes_max` that was not told to the peer yet.
+    /// The smallest `bytes_max` that has not been sent to the peer yet.
     untold: Option<usize>,
-    /// The block that is being written, or room for the next one.
+    /// The current block, or the buffer for the next one.
     text: Vec<u8>,
 }
 
-/// A block that is being written.
+/// A block that is being encoded.
 #[derive(Debug)]
 pub(in crate::http2) struct Block<'e> {
     table: &'e mut Table,
@@ -40,7 +40,7 @@ impl Default for Encoder {
 }
 
 impl Encoder {
-    /// A table of the size that both ends may use without a word about it.
+    /// Creates a table of the size that both ends may use without negotiation.
     pub const fn new() -> Self {
         Self {
             table: None,
@@ -50,8 +50,8 @@ impl Encoder {
         }
     }
 
-    /// What the peer's table may count from now on: its `SETTINGS_HEADER_TABLE_SIZE`. More than
-    /// 4096 octets are never used; with 0 all is told in full.
+    /// Sets the size of the peer's table from now on: its `SETTINGS_HEADER_TABLE_SIZE`. More than
+    /// 4096 octets are never used. With 0 every field is sent as a literal.
     pub fn set_table_bytes_max(&mut self, bytes: u32) {
         let bytes = TABLE_BYTES.min(bytes as usize);
         if bytes != self.bytes_max || self.untold.is_some() {
@@ -60,7 +60,7 @@ impl Encoder {
         }
     }
 
-    /// Writes a block behind what is in `out`.
+    /// Appends a block to `out`.
     pub(in crate::http2) fn encode(
         &mut self,
         kind: Kind,
@@ -75,7 +75,7 @@ impl Encoder {
             out: &mut self.text,
         };
         if let Some(smallest) = self.untold.take() {
-            // If the limit went down and up again, the peer has to know both. RFC 7541 §4.2
+            // If the limit went down and up again, the peer must be sent both. RFC 7541 §4.2
             block.resize(smallest);
             if self.bytes_max != smallest {
                 block.resize(self.bytes_max);
@@ -145,12 +145,12 @@ impl Block<'_> {
         }
     }
 
-    /// Any other field, unless it is about one connection of HTTP/1.1: such a field is left out.
+    /// Encodes any other field. Connection fields of HTTP/1.1 are left out.
     pub(in crate::http2) fn header(&mut self, name: &HeaderName, value: &HeaderValue) {
         let index = match *name {
             header::CONNECTION | header::TRANSFER_ENCODING | header::UPGRADE => return,
-            // Who can send guesses of such values on the same connection must not see which of them
-            // is right. RFC 7541 §7.1.3
+            // A client that can send guesses of such values on the same connection must not find
+            // out which guess is right. RFC 7541 §7.1.3
             header::AUTHORIZATION
             | header::COOKIE
             | header::PROXY_AUTHORIZATION
@@ -170,7 +170,7 @@ impl Block<'_> {
         self.field(index, name.as_bytes(), value.as_bytes());
     }
 
-    /// A field whose name has this index, or 0, in the static table.
+    /// Encodes a field. `index` is that of its name in the static table, or 0.
     fn field(&mut self, index: usize, name: &[u8], value: &[u8]) {
         let field = Given {
             name_index: index,

@@ -1,11 +1,11 @@
-//! One field of a head, parsed, with what is wrong with it by itself. RFC 9113 §8.2, §8.3
+//! One field of a head, parsed, with its own fault if it has one. RFC 9113 §8.2, §8.3
 
 use bytes::Bytes;
 use http::header::{self, HeaderName, HeaderValue};
 use http::uri::{Authority, PathAndQuery, Scheme};
 use http::{Method, StatusCode};
 
-/// The longest path that there are types for.
+/// The longest path that the types can hold.
 const PATH_BYTES_MAX: usize = (u16::MAX - 1) as usize;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,23 +15,23 @@ pub(crate) enum Field {
     Path(PathAndQuery),
     Scheme(Scheme),
     Status(StatusCode),
-    /// Any but the pseudo-header fields.
+    /// Any field except pseudo-header fields.
     Header(HeaderName, HeaderValue),
     Bad(Fault),
 }
 
-/// What is wrong with a field. The text is for people: lower-case, no trailing stop.
+/// The fault of a field. The text is for people: lower-case, no trailing stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// It has octets that no such field has.
+    /// It has octets that no such field may contain.
     Octets(&'static str),
-    /// It has no place in such a message.
+    /// It is not allowed in such a message.
     Malformed(&'static str),
     /// It is longer than anything that is forwarded.
     TooLong,
 }
 
-/// The name of a field, whatever its value.
+/// The name of a field, independent of its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Name {
     Authority,
@@ -52,7 +52,7 @@ impl Name {
                 b"path" => Self::Path,
                 b"scheme" => Self::Scheme,
                 b"status" => Self::Status,
-                // RFC 8441; nobody is told here that it is known.
+                // RFC 8441; this side does not announce that it supports it.
                 b"protocol" => Self::Bad(Fault::Malformed("extended CONNECT is not offered here")),
                 _ => Self::Bad(Fault::Octets("a pseudo-header field that is not known")),
             },
@@ -65,7 +65,7 @@ impl Name {
         }
     }
 
-    /// The name of a field that has one already.
+    /// Returns the name of a parsed field.
     pub(super) fn of(field: &Field) -> Self {
         match field {
             Field::Authority(_) => Self::Authority,
@@ -78,8 +78,8 @@ impl Name {
         }
     }
 
-    /// The field with this value. `is_secret` if its sender wants no table to keep it, here or
-    /// further on.
+    /// Returns the field with this value. `is_secret` if its sender allows no table to store it,
+    /// here or on further hops.
     pub(super) fn with_value(self, octets: &[u8], is_secret: bool) -> Field {
         match self {
             Self::Authority => {
@@ -92,7 +92,7 @@ impl Name {
                 Field::Method,
             ),
             Self::Path => path(octets),
-            // The type takes it, for what is not there.
+            // The type accepts an empty scheme.
             Self::Scheme if octets.is_empty() => malformed("the scheme is empty"),
             Self::Scheme => {
                 Scheme::try_from(octets).map_or(malformed("the scheme is not valid"), Field::Scheme)
@@ -104,8 +104,8 @@ impl Name {
     }
 }
 
-/// A copy. With room to spare, because then it counts its holders from the start: one that is exact
-/// begins to when it is first cloned, and asks each time whether it did.
+/// Copies octets, with spare capacity. Then `Bytes` counts references from the start; without spare
+/// capacity it starts to when first cloned, and each clone checks whether it has.
 fn owned(octets: &[u8]) -> Bytes {
     let mut copy = Vec::with_capacity(octets.len() + 1);
     copy.extend_from_slice(octets);
@@ -116,8 +116,8 @@ const fn malformed(reason: &'static str) -> Field {
     Field::Bad(Fault::Malformed(reason))
 }
 
-/// A path, or `*`. Never without its slash, and never with a fragment, which the type would drop
-/// without a word.
+/// Parses a path, or `*`. It must have its slash, and no fragment, which the type would drop
+/// silently.
 fn path(octets: &[u8]) -> Field {
     if octets.len() > PATH_BYTES_MAX {
         return Field::Bad(Fault::TooLong);
@@ -128,8 +128,8 @@ fn path(octets: &[u8]) -> Field {
     if memchr::memchr(b'#', octets).is_some() {
         return malformed("a path has no fragment");
     }
-    // The type takes octets beyond ASCII, which no URI has; readers differ in what they make of
-    // them. RFC 3986 §2
+    // The type accepts octets beyond ASCII, which no URI has; recipients interpret them
+    // differently. RFC 3986 §2
     if !octets.iter().all(u8::is_ascii_graphic) {
         return malformed("the path has octets that no URI has");
     }
@@ -139,7 +139,7 @@ fn path(octets: &[u8]) -> Field {
 
 fn status(octets: &[u8]) -> Field {
     match StatusCode::from_bytes(octets) {
-        // HTTP/2 has no such change of protocol. RFC 9113 §8.6
+        // HTTP/2 does not switch protocols in this way. RFC 9113 §8.6
         Ok(StatusCode::SWITCHING_PROTOCOLS) => malformed("101 has no place in HTTP/2"),
         Ok(status) => Field::Status(status),
         Err(_) => Field::Bad(Fault::Octets("the status is not a number of three digits")),
@@ -152,7 +152,7 @@ fn header(name: HeaderName, octets: &[u8], is_secret: bool) -> Field {
         return malformed("a field's value begins or ends with white space");
     }
     if name == header::TE && octets != b"trailers" {
-        return malformed("te says more than trailers");
+        return malformed("te has values other than trailers");
     }
     match HeaderValue::from_maybe_shared(owned(octets)) {
         Ok(mut value) => {

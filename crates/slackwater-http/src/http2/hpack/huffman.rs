@@ -1,15 +1,15 @@
-//! Huffman code, to read. RFC 7541 §5.2, appendix B
+//! Decoding of Huffman code. RFC 7541 §5.2, appendix B
 //!
 //! The code is canonical: codes of one length are consecutive, in the order of their symbols, and
-//! follow those that are shorter. So the lengths alone make the code, and a code of any length is
-//! found by comparison. Those of usual text are found in one look.
+//! follow the shorter ones. So the lengths alone define the code, and a code of any length is found
+//! by comparison. The codes of usual text are found with one table look-up.
 //!
-//! Nothing is written with it: it would save a fifth of a field that is told in full, which most
-//! are only twice, and costs more than copying it.
+//! Nothing is encoded with it. It would save a fifth of each literal field, but most fields are
+//! sent as literals only twice, and it costs more than a copy.
 
 use super::Broken;
 
-/// Bits of each symbol's code; the last is the end of the string, which is never sent.
+/// Length in bits of each symbol's code. The last is the end of the string, which is never sent.
 const LENGTHS: [u8; SYMBOLS] = [
     13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28, //
     28, 28, 28, 28, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 28, //
@@ -35,35 +35,36 @@ const END: u16 = 256;
 const LENGTH_MIN: u32 = 5;
 const LENGTH_MAX: u32 = 30;
 
-/// Bits of one look. Two of the shortest codes have as many.
+/// The bits of one look-up: twice the length of the shortest codes.
 const LOOK_BITS: u32 = 10;
 
 /// Codes of one length.
 #[derive(Clone, Copy)]
 struct Group {
-    /// Above the last of them, if the code stands at the left of 32 bits.
+    /// The first value above these codes, left-aligned in 32 bits.
     end: u32,
-    /// What to add to a code, which may wrap, to have its place in `SORTED`.
+    /// The number to add to a code, with wrapping, to get its index in `SORTED`.
     to_place: u32,
 }
 
 /// Symbols in the order of their codes.
 static SORTED: [u16; SYMBOLS] = sorted();
 
-/// By length.
+/// Groups by length.
 static GROUPS: [Group; LENGTH_MAX as usize + 1] = groups();
 
-/// What is found in one look: one symbol, or two if their codes are that short.
+/// The result of one look-up: one symbol, or two if their codes are that short.
 #[derive(Clone, Copy)]
 struct Look {
     symbols: [u8; 2],
-    /// How many they are.
+    /// The number of symbols.
     count: u8,
-    /// Of their codes; more than there ever are if the first code is longer than a look.
+    /// The bits of their codes. If the first code is longer than a look-up, it is more than can
+    /// ever be left.
     bits: u8,
 }
 
-/// By the first bits of what is left.
+/// Results by the next bits.
 static LOOKS: [Look; 1 << LOOK_BITS] = looks();
 
 #[expect(clippy::cast_possible_truncation, reason = "symbols are below 257")]
@@ -145,7 +146,7 @@ const fn looks() -> [Look; 1 << LOOK_BITS] {
     looks
 }
 
-/// The length of the code that stands at the left.
+/// Returns the length of the leftmost code.
 const fn length_at(left: u32) -> u32 {
     let mut length = LENGTH_MIN;
     while length < LENGTH_MAX && left >= GROUPS[length as usize].end {
@@ -154,29 +155,30 @@ const fn length_at(left: u32) -> u32 {
     length
 }
 
-/// The symbol whose code, of a length that is known, stands at the left.
+/// Returns the symbol of the leftmost code, which has this length.
 const fn symbol_at(left: u32, length: u32) -> u16 {
     let code = left >> (32 - length);
     SORTED[code.wrapping_add(GROUPS[length as usize].to_place) as usize]
 }
 
-/// What has not been decoded.
+/// The input that has not been decoded.
 struct Unread<'a> {
-    /// They stand at the left, zeros follow them.
+    /// The next bits, left-aligned and followed by zeros.
     bits: u64,
     count: u32,
     octets: &'a [u8],
 }
 
 impl Unread<'_> {
-    /// Has at least 56 bits, or all that are left.
+    /// Fills the buffer to at least 56 bits, or with all that are left.
     fn fill(&mut self) {
         if let Some(octets) = self.octets.first_chunk() {
             self.bits |= u64::from_be_bytes(*octets) >> self.count;
             let whole = (63 - self.count) / 8;
             self.count += 8 * whole;
             self.octets = &self.octets[whole as usize..];
-            // Of the next octet, too, some bits have come; they come again with the others.
+            // Some bits of the next octet were added, too. Clear them; they come again with the
+            // others.
             self.bits &= !(u64::MAX >> self.count);
             return;
         }
@@ -193,7 +195,7 @@ impl Unread<'_> {
         (self.bits >> 32) as u32
     }
 
-    /// `None` if the next code is long, or what is found is more than there is.
+    /// Looks up the next symbols. `None` if the next code is long, or longer than the rest.
     fn look(&self) -> Option<Look> {
         let look = LOOKS[(self.bits >> (64 - LOOK_BITS)) as usize];
         (u32::from(look.bits) <= self.count).then_some(look)
@@ -204,15 +206,15 @@ impl Unread<'_> {
         self.count -= length;
     }
 
-    /// The rest of the last octet is filled with ones.
+    /// Whether only the padding of the last octet is left, which is ones.
     const fn is_filling(&self) -> bool {
         self.count < 8 && self.bits == !(u64::MAX >> self.count)
     }
 }
 
-/// What `coded` means, written into `room`.
+/// Decodes `coded` into `room`.
 pub(super) fn decode<'a>(coded: &[u8], room: &'a mut Vec<u8>) -> Result<&'a [u8], Broken> {
-    // A look that finds one symbol is written as if it had found two.
+    // A result with one symbol is written as if it had two.
     let length_max = coded.len() * 8 / LENGTH_MIN as usize + 1;
     if room.len() < length_max {
         room.resize(length_max, 0);
@@ -225,6 +227,7 @@ pub(super) fn decode<'a>(coded: &[u8], room: &'a mut Vec<u8>) -> Result<&'a [u8]
     };
     loop {
         unread.fill();
+        // Usual text: one or two symbols per look-up. Longer codes and the end follow below.
         if let Some(mut look) = unread.look() {
             loop {
                 let place = &mut room[at..at + 2];
@@ -260,7 +263,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The slowest way to write a code: bit by bit, by counting.
+    /// Encodes text in the slowest way: bit by bit, by counting.
     fn coded(text: &[u8]) -> Vec<u8> {
         let mut bits = Vec::new();
         for octet in text {

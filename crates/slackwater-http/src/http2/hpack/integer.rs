@@ -1,11 +1,11 @@
-//! Integers, and octets to read. RFC 7541 §5.1
+//! Integers, and reading octets. RFC 7541 §5.1
 
 use super::Broken;
 
-/// Octets after the first, at most: five of seven bits hold 32.
+/// The most octets after the first: five times seven bits hold 32.
 const MORE_OCTETS_MAX: u32 = 5;
 
-/// What is left of a block.
+/// The unread rest of a block.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Unread<'b>(pub(super) &'b [u8]);
 
@@ -16,7 +16,7 @@ impl<'b> Unread<'b> {
         Some(*first)
     }
 
-    /// The integer whose prefix is the last `bits` bits of `first`, which was read.
+    /// Reads the integer whose prefix is the last `bits` bits of `first`, which has been read.
     #[inline]
     pub(super) fn integer(&mut self, first: u8, bits: u32) -> Result<u32, Broken> {
         let full = u8::MAX >> (8 - bits);
@@ -51,7 +51,7 @@ impl<'b> Unread<'b> {
     }
 }
 
-/// Writes an integer behind the bits of `first` that are no part of it.
+/// Writes an integer, whose prefix shares its octet with the other bits of `first`.
 #[inline]
 pub(super) fn put_integer(out: &mut Vec<u8>, first: u8, bits: u32, integer: usize) {
     let full = u8::MAX >> (8 - bits);

@@ -1,4 +1,4 @@
-//! The table that everybody has. RFC 7541 appendix A
+//! The static table. RFC 7541 appendix A
 
 use super::field::{Fault, Field};
 use super::field_size;
@@ -6,7 +6,7 @@ use http::header::{self, HeaderName, HeaderValue};
 use http::uri::{PathAndQuery, Scheme};
 use http::{Method, StatusCode};
 
-/// Entries; indices begin with 1.
+/// The number of entries; indices begin with 1.
 pub(super) const LENGTH: usize = 61;
 
 /// An entry.
@@ -14,7 +14,7 @@ pub(super) const LENGTH: usize = 61;
 pub(super) struct Known {
     pub(super) field: Field,
     pub(super) name_length: usize,
-    /// What it counts.
+    /// Its size in tables.
     pub(super) size: usize,
 }
 
@@ -26,14 +26,14 @@ const fn known(name_length: usize, value_length: usize, field: Field) -> Known {
     }
 }
 
-/// A field that is in the table for its name.
+/// Makes an entry that has only a name.
 const fn named(name_length: usize, name: HeaderName) -> Known {
     let field = Field::Header(name, HeaderValue::from_static(""));
     known(name_length, 0, field)
 }
 
-/// In the order of their indices; in front of each, the length of its name, and of its value if it
-/// has one.
+/// Entries in the order of their indices. The numbers are the length of the name and, if there is
+/// one, of the value.
 static ENTRIES: [Known; LENGTH] = [
     // A host is never empty.
     known(
@@ -103,7 +103,7 @@ static ENTRIES: [Known; LENGTH] = [
     named(6, header::SERVER),
     named(10, header::SET_COOKIE),
     named(25, header::STRICT_TRANSPORT_SECURITY),
-    // Concerns one connection, so it has no place in HTTP/2.
+    // It concerns one connection, so it is not allowed in HTTP/2.
     known(
         17,
         0,
@@ -115,16 +115,16 @@ static ENTRIES: [Known; LENGTH] = [
     named(16, header::WWW_AUTHENTICATE),
 ];
 
-/// The entry at an index.
+/// Returns the entry at an index.
 pub(super) fn known_at(index: usize) -> Option<&'static Known> {
     ENTRIES.get(index.wrapping_sub(1))
 }
 
-/// The index of `:authority`, whose value there is none that a message could have.
+/// The index of `:authority`. Its value in the table is not valid in any message.
 pub(super) const AUTHORITY: usize = 1;
 
-/// The index of a field's name; 0 if it is not in the table, and for `from`, which is there but
-/// hardly ever sent.
+/// Returns the index of a field's name. It is 0 if the name is not in the table, and for `from`,
+/// which is there but hardly ever sent.
 pub(super) fn index_of(name: &HeaderName) -> usize {
     match *name {
         header::ACCEPT_CHARSET => 15,

@@ -1,100 +1,100 @@
-//! What the encoder has told the peer to remember, and how it is found again.
+//! The encoder's copy of the peer's table, and how fields are found in it.
 //!
-//! A field goes into the table when it comes a second time and the first was not long ago. So what
-//! changes each time (an identifier, a length, a time) never drives out what is the same in each
-//! head, and no list of names has to say which is which. Fields are found by a hash, in one of few
-//! places; where these are all taken by fields of the table, a new one is told in full. That loses
-//! octets and nothing else, so nobody gains by fields whose hashes collide.
+//! A field is inserted when it is sent a second time, and the first time was not long ago. So
+//! values that change each time (an identifier, a length, a time) never evict those that are the
+//! same in each head, and no list of names is needed. Fields are found by a hash, in one of a few
+//! places. If all of these are taken by fields of the table, a new field is sent as a literal. This
+//! costs octets and nothing else, so an attacker gains nothing by hash collisions.
 
 use super::{TABLE_BYTES, field_size, static_table};
 use std::collections::VecDeque;
 
-/// Places that share a part of the hash.
+/// The number of places with the same part of the hash.
 const WAYS: usize = 4;
 
-/// How many times so many places there are: about twice as many as a usual table has fields.
+/// The number of such sets: about twice as many places as a usual table has fields.
 const SETS: usize = 32;
 
-/// Odd, and with as many ones as zeros.
+/// An odd number with as many ones as zeros.
 const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Fields above this part of the table are always told in full: a few of them would drive out all
-/// others.
+/// Fields larger than the table divided by this are always sent as literals: a few of them would
+/// evict all others.
 const PART_MAX: usize = 4;
 
 #[derive(Debug)]
 pub(super) struct Table {
     /// Newest first.
     entries: VecDeque<Entry>,
-    /// What the entries count.
+    /// The size of the entries.
     bytes: usize,
     bytes_max: usize,
-    /// Of all fields that were told so far; it may wrap.
+    /// The number of fields inserted so far; it may wrap.
     told: u32,
-    /// Of all places that were taken so far; it may wrap.
+    /// The number of places taken so far; it may wrap.
     taken: usize,
     places: [[Place; WAYS]; SETS],
-    /// The field that was found last, and the one that is expected next, as numbers; 0 for none.
+    /// The field that was found last, and the one that is expected next, by number; 0 for none.
     last: u32,
     expected: u32,
-    /// The one that was found first in the block of the same kind before.
+    /// The field that was found first in the last block of each kind.
     first: [u32; 2],
     kind: Kind,
 }
 
 #[derive(Debug)]
 struct Entry {
-    /// Of the name in the static table, or 0.
+    /// Index of the name in the static table, or 0.
     name_index: usize,
-    /// The number of the field that came behind it the last time; 0 for none.
+    /// The number of the field that followed it the last time; 0 for none.
     next: u32,
-    /// What it counts.
+    /// Its size in the table.
     size: usize,
-    /// Octets of the name, if it has no index.
+    /// The length of the name, if it has no index.
     name_length: usize,
-    /// The name, unless it has an index, and the value behind it.
+    /// The name, unless it has an index, followed by the value.
     octets: Box<[u8]>,
 }
 
-/// A field to write.
+/// A field to encode.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Given<'f> {
-    /// Of the name in the static table, or 0.
+    /// Index of the name in the static table, or 0.
     pub(super) name_index: usize,
     pub(super) name: &'f [u8],
     pub(super) value: &'f [u8],
 }
 
-/// A field that came not long ago.
+/// A field that was sent not long ago.
 #[derive(Clone, Copy, Debug, Default)]
 struct Place {
     hash: u32,
-    /// Which of all told fields it is; 0 if it came only once.
+    /// Its number among all inserted fields; 0 if it was sent only once.
     number: u32,
 }
 
-/// What a block is, because each kind has its own fields.
+/// The kind of a block. Each kind has its own fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Head,
     Trailers,
 }
 
-/// How to write a field.
+/// How to encode a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Finding {
-    /// It has an index.
+    /// By this index.
     Indexed(usize),
-    /// It is to be told, and has an index from now on.
+    /// As a literal that enters the table.
     Remembered,
-    /// It is to be told for this once.
+    /// As a literal that does not enter the table.
     Passing,
 }
 
 impl Entry {
     fn is(&self, field: Given<'_>) -> bool {
         let name = field.unknown_name();
-        // All three: the same octets may be cut elsewhere.
+        // Compare all three: the same octets may be split elsewhere.
         self.name_index == field.name_index
             && self.name_length == name.len()
             && (self.octets.split_at_checked(name.len()))
@@ -133,17 +133,17 @@ impl Table {
         }
     }
 
-    /// A block begins.
+    /// Starts a block.
     pub(super) const fn begin(&mut self, kind: Kind) {
         self.last = 0;
         self.expected = self.first[kind as usize];
         self.kind = kind;
     }
 
-    /// Finds a field, and remembers it if that is worth it.
+    /// Finds a field, or inserts it if that is worthwhile.
     #[inline]
     pub(super) fn find(&mut self, field: Given<'_>) -> Finding {
-        // Heads name the same fields in the same order, mostly: then no hash is needed.
+        // Most heads have the same fields in the same order: then no hash is needed.
         if let Some((age, entry)) = self.at(self.expected)
             && entry.is(field)
         {
@@ -181,7 +181,8 @@ impl Table {
         Finding::Passing
     }
 
-    /// The field that came behind the last one, with the one that came behind it the last time.
+    /// Records that this field followed the last one. `next` is the field that followed it the last
+    /// time.
     fn follow(&mut self, number: u32, next: u32) {
         let age = self.told.wrapping_sub(self.last) as usize;
         if self.last == 0 {
@@ -193,10 +194,11 @@ impl Table {
         self.expected = next;
     }
 
-    /// A field by its number, if it is still in the table, and how many were told after it.
+    /// Returns a field by its number if it is still in the table, with the number of later
+    /// insertions.
     #[inline]
     fn at(&self, number: u32) -> Option<(usize, &Entry)> {
-        // Of no field: at least as many were told as there are.
+        // For number 0 this fails: at least as many fields were inserted as there are.
         let age = self.told.wrapping_sub(number) as usize;
         Some((age, self.entries.get(age)?))
     }
@@ -223,7 +225,7 @@ impl Table {
         Finding::Remembered
     }
 
-    /// Both ends do this when the encoder says so.
+    /// Changes the size of the table. The peer does the same when it receives the change.
     pub(super) fn resize(&mut self, bytes_max: usize) {
         self.bytes_max = bytes_max.min(TABLE_BYTES);
         self.shrink(self.bytes_max);
@@ -238,8 +240,8 @@ impl Table {
     }
 }
 
-/// Eight octets at a time, the last of them once more where their number does not divide. The upper
-/// bits are the better ones.
+/// Hashes eight octets at a time. If the length is not a multiple of eight, the last eight octets
+/// overlap. The upper bits are the better ones.
 fn mix(state: u64, octets: &[u8]) -> u64 {
     let mut state = state.wrapping_add(octets.len() as u64);
     let mut word = |word: u64| state = (state.rotate_left(5) ^ word).wrapping_mul(FACTOR);
@@ -273,7 +275,7 @@ mod tests {
         }
     }
 
-    /// Two values with the same hash, which so many values must have.
+    /// Returns two values with the same hash; among a million, some must collide.
     fn alike() -> [Vec<u8>; 2] {
         let mut values = HashMap::new();
         for number in 0..1_000_000_u64 {
@@ -291,7 +293,8 @@ mod tests {
         let mut table = Table::new(TABLE_BYTES);
         table.begin(Kind::Head);
         assert_eq!(table.find(given(&one)), Finding::Passing);
-        // Taken for the first one again, as far as the hash goes; what is told is the other.
+        // Its hash is taken for the first field's, sent again; the field that is inserted is the
+        // second.
         assert_eq!(table.find(given(&other)), Finding::Remembered);
         for _ in 0..2 {
             table.begin(Kind::Trailers);
@@ -301,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn what_passes_takes_no_place_from_what_is_told() {
+    fn passing_fields_take_no_place_from_indexed_ones() {
         let mut table = Table::new(TABLE_BYTES);
         table.begin(Kind::Head);
         for finding in [Finding::Passing, Finding::Remembered] {
@@ -310,7 +313,7 @@ mod tests {
         for number in 0..10_000_u64 {
             assert_eq!(table.find(given(&number.to_be_bytes())), Finding::Passing);
         }
-        // Where nothing is expected, it is found by its place.
+        // If no field is expected, it is found by its hash.
         table.begin(Kind::Trailers);
         assert_eq!(table.find(given(b"usual")), Finding::Indexed(62));
     }

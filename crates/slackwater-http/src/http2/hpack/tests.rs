@@ -1,4 +1,4 @@
-//! Blocks of whole connections, those of the RFC and those of chance.
+//! Blocks of whole connections: those of the RFC, and random ones.
 
 mod reads;
 mod writes;
@@ -12,7 +12,7 @@ use bytes::BytesMut;
 use http::header::{HeaderName, HeaderValue};
 use proptest::prelude::*;
 
-/// A field as it is read by people.
+/// A field as text.
 fn text(field: &Field) -> String {
     match field {
         Field::Authority(authority) => format!(":authority: {authority}"),
@@ -76,7 +76,7 @@ fn the_static_table_is_that_of_the_rfc() {
     assert_eq!(static_table::index_of(&other), 0);
 }
 
-/// Names and values from few and from many.
+/// Names and values, some from a small set and some from a large one.
 fn any_field() -> impl Strategy<Value = (HeaderName, HeaderValue)> {
     let name = prop_oneof![
         "[a-d]",

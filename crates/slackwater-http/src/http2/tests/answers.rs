@@ -1,4 +1,4 @@
-//! What a server does: streams as they are answered, and left.
+//! A server's streams: how they are answered and left.
 
 use super::*;
 
@@ -32,7 +32,7 @@ fn an_answer_ends_a_request_that_goes_on() {
 }
 
 #[test]
-fn a_request_that_nobody_answers_is_reset() {
+fn a_request_that_is_not_answered_is_reset() {
     let mut server = Peer::server();
     server.feed(&open(1));
     let key = server.request();
@@ -96,13 +96,13 @@ fn large_pieces_are_not_copied() {
         other => panic!("{other:?}"),
     };
     assert!(range.contains(&piece().as_ptr()));
-    // What is small would keep all of it.
+    // A small piece would keep the whole buffer alive.
     assert!(!range.contains(&piece().as_ptr()));
     let mut out = piece_sent(&large(10_000));
     assert_eq!(out.pop(), None);
 }
 
-/// Pieces of what is written that are copies, for a piece of a body.
+/// Returns the parts of the output that are copies, after a piece of a body was sent.
 fn piece_sent(piece: &Bytes) -> Vec<usize> {
     let mut server = Peer::server();
     server.feed(&get(1));

@@ -26,7 +26,7 @@ fn a_server_leaves_in_two_steps() {
         )
     );
     assert_eq!(sent[1].0, kind::PING);
-    // What was under way is taken.
+    // A request that was under way is accepted.
     server.feed(&get(3));
     let second = server.request();
     server.feed(&frame(kind::PING, flag::ACK, 0, &[0; 8]));
@@ -36,7 +36,7 @@ fn a_server_leaves_in_two_steps() {
         server.sent(),
         [(kind::GOAWAY, 0, 0, vec![0, 0, 0, 3, 0, 0, 0, 0])]
     );
-    // And now nothing.
+    // From now on, nothing is accepted.
     server.feed(&[open(5), data(5, 0, b"a"), reset(5, Reason::CANCEL)].concat());
     assert!(server.connection.next_request().is_none());
     assert_eq!(server.sent(), []);
@@ -74,7 +74,7 @@ fn what_a_goaway_leaves_out_was_not_processed() {
         assert_eq!(lost(&mut client, second), Lost::TurnedAway);
         assert_eq!(lost(&mut client, third), Lost::TurnedAway);
         assert!(client.connection.poll_lost(first, &idly()).is_pending());
-        // The one that is named may still be answered, or not.
+        // The last stream that GOAWAY names may still be answered, or not.
         client.connection.end(Ended::Closed);
         let ended = match reason {
             Reason::NO_ERROR => Ended::Closed,
@@ -105,7 +105,7 @@ fn the_end_of_a_connection_is_that_of_all_that_is_on_it() {
 }
 
 #[test]
-fn a_mistake_ends_all_streams_and_those_that_nobody_has_taken() {
+fn a_connection_error_ends_all_streams_taken_or_not() {
     let mut server = Peer::server();
     server.feed(&[get(1), get(3)].concat());
     let key = server.request();
@@ -116,7 +116,7 @@ fn a_mistake_ends_all_streams_and_those_that_nobody_has_taken() {
     assert!(server.connection.next_request().is_none());
     server.drop_stream(key);
     assert!(server.connection.streams.is_empty());
-    // It is told which streams were seen, and whatever comes now is not read.
+    // The GOAWAY names the last stream that was processed. Later input is not read.
     let sent = server.sent();
     assert_eq!(sent, [(kind::GOAWAY, 0, 0, vec![0, 0, 0, 3, 0, 0, 0, 1])]);
     server.feed(&frame(kind::PING, 0, 0, &[0; 8]));
@@ -134,7 +134,7 @@ fn numbers_of_streams_run_out() {
 }
 
 #[test]
-fn whether_it_is_alive_is_asked_by_a_ping() {
+fn a_ping_checks_whether_the_peer_is_alive() {
     let mut client = Peer::client();
     client.connection.ask_whether_alive();
     let sent = client.sent();

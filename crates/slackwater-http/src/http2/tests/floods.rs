@@ -1,10 +1,10 @@
-//! What is allowed, too often. RFC 9113 §10.5
+//! Allowed frames, but too many of them. RFC 9113 §10.5
 
 use super::*;
 
 const CALM: Option<Reason> = Some(Reason::ENHANCE_YOUR_CALM);
 
-/// What ends a server that gets this again and again, and after how often.
+/// Sends these octets to a server repeatedly. Returns after how often it ends the connection.
 fn until_calm(mut octets: impl FnMut(u32) -> Vec<u8>) -> Option<u32> {
     let mut server = Peer::server();
     for turn in 0..30_000 {
@@ -26,15 +26,14 @@ fn streams_that_are_wrong_are_counted() {
     let malformed = until_calm(|stream| headers(stream, flag::END_STREAM, &GET[..1]));
     assert_eq!(malformed, Some(1024));
     let overflown = until_calm(|stream| [open(stream), window_update(stream, 0)].concat());
-    assert_eq!(overflown, Some(200), "nobody has seen them, either");
+    assert_eq!(overflown, Some(200), "they were not taken, either");
 }
 
-/// A request that is answered with 431: small itself, and large when its fields are read from the
-/// table.
+/// A request that is answered with 431: small on the wire, and large when its fields are read from
+/// the table.
 fn too_large(stream: u32) -> Vec<u8> {
     let mut fields = block(&GET);
-    // A field of 4,000 octets that goes into the table, where it is entry 62, and then four times
-    // more by its number.
+    // A field of 4,000 octets that enters the table as entry 62, and then four references to it.
     fields.extend([0x40, 1, b'x', 0x7f, 0xa1, 0x1e]);
     fields.extend([b'v'; 4000]);
     fields.extend([0xbe; 4]);
@@ -76,7 +75,7 @@ fn streams_that_are_refused_are_counted() {
     while server.connection.ended().is_none() {
         server.feed(&get(1 + 2 * (STREAMS_MAX + refused)));
         refused += 1;
-        assert!(refused < 30_000, "it goes on for ever");
+        assert!(refused < 30_000, "it goes on forever");
     }
     assert_eq!((server.goaway(), refused), (CALM, 1025));
 }
@@ -97,13 +96,13 @@ fn streams_that_end_well_outweigh_those_that_are_wrong() {
 }
 
 #[test]
-fn requests_that_nobody_has_seen_are_not_taken_back_for_ever() {
+fn requests_cancelled_before_they_are_taken_are_limited() {
     let taken_back = until_calm(|stream| [get(stream), reset(stream, Reason::CANCEL)].concat());
     assert_eq!(taken_back, Some(200));
 }
 
 #[test]
-fn requests_that_are_seen_outweigh_those() {
+fn requests_that_are_taken_outweigh_cancelled_ones() {
     let mut turn = 0;
     let taken_back = until_calm(|stream| {
         turn += 1;
@@ -123,7 +122,7 @@ fn more_streams_than_allowed_are_refused() {
         server.feed(&open(1 + 2 * stream));
     }
     assert_eq!(server.resets(), [(21, Reason::REFUSED_STREAM)]);
-    // Another one may come when one has ended.
+    // Another stream is allowed when one has ended.
     let key = server.request();
     server.ok(key, true);
     server.drop_stream(key);
@@ -223,7 +222,7 @@ fn a_turn_ends_after_so_much_work_and_the_next_one_goes_on() {
         turns.push(server.sent().len());
     }
     assert_eq!(turns, [128, 128, 128, 128, 88]);
-    // Heads are more work, and the longer the more.
+    // Heads are more work, and longer heads are even more.
     let mut stream = 1;
     let mut of_heads = |block: Vec<u8>| {
         let mut server = Peer::server();

@@ -1,14 +1,14 @@
-//! Windows, and who may send next. RFC 9113 §5.2, §6.9
+//! Windows, and the order in which streams send. RFC 9113 §5.2, §6.9
 
 use super::*;
 
-/// Octets of data among these frames.
+/// The number of octets of data in these frames.
 fn data_sent(frames: &[Sent]) -> usize {
     let data = frames.iter().filter(|frame| frame.0 == kind::DATA);
     data.map(|frame| frame.3.len()).sum()
 }
 
-/// A server with so many requests that it has begun to answer.
+/// A server that has sent the heads of `count` responses.
 fn answering(count: u32) -> (Peer, Vec<Key>) {
     let mut server = Peer::server();
     let keys = (0..count).map(|index| {
@@ -108,7 +108,7 @@ fn a_last_piece_of_nothing_needs_no_window() {
 }
 
 #[test]
-fn those_who_wait_for_the_connection_take_turns() {
+fn streams_that_wait_for_the_connection_take_turns() {
     let (mut server, keys) = answering(3);
     let mut pieces = vec![large(60_000); 3];
     let wakers: Vec<_> = (0..3).map(|_| Woken::new()).collect();
@@ -131,7 +131,7 @@ fn those_who_wait_for_the_connection_take_turns() {
         server.feed(&window_update(0, 16_384));
     }
     assert_eq!(sent, [60_000; 3], "none is forgotten");
-    // The first one had most of the window; the others went on in turn.
+    // The first stream got most of the window; the others continued in turn.
     assert!(
         order[..4].contains(&1) && order[..4].contains(&2),
         "{order:?}"
@@ -139,7 +139,7 @@ fn those_who_wait_for_the_connection_take_turns() {
 }
 
 #[test]
-fn a_turn_that_nobody_takes_is_passed_on() {
+fn an_unused_turn_is_passed_on() {
     let (mut server, keys) = answering(3);
     let mut first = large(65_535);
     assert!(server.send(keys[0], &mut first, false).is_ready());
@@ -189,17 +189,17 @@ fn a_reader_that_is_slow_holds_no_more_than_a_window() {
     assert_eq!(server.data(key).len(), 100_000);
     let more: Vec<_> = server.sent().iter().map(|it| (it.0, it.2)).collect();
     assert!(more.iter().all(|it| *it == (kind::WINDOW_UPDATE, 1)));
-    assert!((1..=2).contains(&more.len()), "told by halves: {more:?}");
+    assert!((1..=2).contains(&more.len()), "sent by halves: {more:?}");
     server.feed(&data(1, 0, &[0; 10_000]));
     assert_eq!(server.connection.ended(), None);
 }
 
 #[test]
-fn padding_is_given_back_though_nobody_takes_anything() {
+fn padding_is_given_back_though_no_data_is_taken() {
     let mut server = Peer::server();
     server.feed(&open(1));
     server.request();
-    // One octet of data, and all the rest of both windows' worth is padding.
+    // One octet of data; the rest, up to the size of both windows, is padding.
     let mut payload = [0; 200];
     payload[0] = 198;
     let mut given_back = [0; 2];
@@ -231,7 +231,7 @@ fn more_than_a_window_is_an_error() {
     }
     server.feed(&data(1, 0, &[0]));
     assert_eq!(server.resets(), [(1, Reason::FLOW_CONTROL_ERROR)]);
-    // What came before it can still be read, and then the error.
+    // Data that arrived before the error can still be read, followed by the error.
     assert_eq!(server.data(key).len(), 100_000);
     let lost = server.connection.poll_piece(key, &idly());
     let expected = Lost::ByUs(Reason::FLOW_CONTROL_ERROR);
@@ -241,7 +241,7 @@ fn more_than_a_window_is_an_error() {
 #[test]
 fn the_connection_has_a_window_of_its_own() {
     let mut server = Peer::server();
-    // Eleven windows of streams are more than one of the connection.
+    // Eleven windows of streams exceed the window of the connection.
     for index in 0..10 {
         server.feed(&open(1 + 2 * index));
         for _ in 0..10 {
@@ -259,7 +259,7 @@ fn the_connection_has_a_window_of_its_own() {
 }
 
 #[test]
-fn what_nobody_reads_any_more_gives_its_window_back() {
+fn data_without_a_reader_gives_its_window_back() {
     let mut server = Peer::server();
     server.feed(&open(1));
     let key = server.request();
@@ -278,7 +278,7 @@ fn what_nobody_reads_any_more_gives_its_window_back() {
     assert_eq!(receives.missing(), 0, "all came back");
 }
 
-/// A client whose server takes a mebibyte on each stream, and on all together.
+/// A client whose server has a window of a mebibyte for each stream, and one for the connection.
 fn uploading() -> Peer {
     let mut client = Peer::client();
     client.feed(&settings(&[(4, 1 << 20)]));
@@ -287,12 +287,12 @@ fn uploading() -> Peer {
     client
 }
 
-/// What of a body of `length` goes at once on a new stream.
+/// Starts a stream, and returns how much of a body of `length` it can send at once.
 fn upload(client: &mut Peer, length: usize) -> (Key, usize) {
     let key = client.post();
     let mut piece = large(length);
     let mut sent = 0;
-    // More than fits into what is to be written at once.
+    // The body is larger than the output may be at once.
     while client.send(key, &mut piece, false).is_pending() {
         let now = data_sent(&client.sent());
         sent += now;
@@ -318,7 +318,7 @@ fn bodies_that_nobody_reads_leave_room_for_short_ones() {
     }
     let (_, sent) = upload(&mut client, (16 << 10) + 1);
     assert_eq!(sent, 16 << 10, "and no more than that");
-    // What is read gives room again.
+    // Octets that are read make room again.
     let (woken, waker) = Woken::new();
     let cx = Context::from_waker(&waker);
     let mut piece = large(10);
@@ -340,7 +340,7 @@ fn bodies_are_unread_until_they_are_given_back_or_their_streams_end() {
         assert_eq!(sent, (16 << 10) + 1);
         assert!(client.connection.has_unread());
         let stream = client.connection.streams[key].id.to_be_bytes();
-        // Of this stream.
+        // Make the frame one of this stream.
         let mut frame = ends.clone();
         frame[5..9].copy_from_slice(&stream);
         client.feed(&frame);
@@ -391,7 +391,7 @@ fn short_bodies_that_wait_to_be_written_do_not_wait_for_the_window_of_others() {
     let mut client = uploading();
     let long = client.post();
     let mut piece = large(1 << 20);
-    // Until only what is kept is left of the window, and as much as may be is to be written.
+    // Send until only the reserved part of the window is left, and the output is full.
     while !client.connection.is_short_of_window() {
         assert!(client.send(long, &mut piece, false).is_pending());
         if !client.connection.is_short_of_window() {
@@ -424,10 +424,7 @@ fn what_is_sent_of_a_piece_is_written_though_the_rest_of_it_waits() {
     client.sent();
     client.connection.leave();
     assert!(client.send(key, &mut large(1 << 20), false).is_pending());
-    assert!(
-        woken.take(),
-        "whoever owns the socket has something to write"
-    );
+    assert!(woken.take(), "the socket's owner has something to write");
 }
 
 #[test]

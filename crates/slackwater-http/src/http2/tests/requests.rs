@@ -1,4 +1,4 @@
-//! What a client does: requests, and what comes of them.
+//! A client's streams: requests and their results.
 
 use super::*;
 
@@ -34,7 +34,7 @@ fn a_request_and_its_response() {
             (kind::HEADERS, both)
         ]
     );
-    // What is not final says nothing to us.
+    // An interim response is not the answer.
     client.feed(&headers(1, 0, &[(":status", "103")]));
     assert!(response(&mut client, key).is_pending());
     client.feed(&answer(1, 0, &[("content-length", "5")]));
@@ -94,7 +94,7 @@ fn a_length_without_a_body_is_right_after_head_and_for_304() {
     client.feed(&headers(3, flag::END_STREAM, &fields));
     assert_eq!(client.sent(), []);
     assert!(client.connection.is_read(head));
-    // Data would be more than there is.
+    // Data exceeds the announced length.
     client.get();
     client.sent();
     client.feed(&headers(5, 0, &fields));
@@ -103,7 +103,7 @@ fn a_length_without_a_body_is_right_after_head_and_for_304() {
 }
 
 #[test]
-fn the_other_side_says_how_many_streams_there_may_be() {
+fn the_peer_limits_the_number_of_streams() {
     let mut client = Peer::client();
     client.feed(&settings(&[(3, 1)]));
     let first = client.get();
@@ -114,7 +114,7 @@ fn the_other_side_says_how_many_streams_there_may_be() {
     client.feed(&settings(&[(3, 0)]));
     assert!(!client.connection.has_room());
     assert_eq!(client.connection.check(), Ok(()), "it may change its mind");
-    // One for which there is no number any more.
+    // No number is left for another stream.
     client.connection.next_ours = (1 << 31) + 1;
     assert_eq!(client.connection.check(), Err(Lost::TurnedAway));
 }
@@ -174,7 +174,7 @@ fn a_refused_stream_was_turned_away_and_others_were_not() {
 }
 
 #[test]
-fn nobody_may_push_to_us() {
+fn a_pushed_stream_is_an_error() {
     let mut client = Peer::client();
     client.get();
     client.sent();

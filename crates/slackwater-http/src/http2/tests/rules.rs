@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// What a server says when this comes after what a client says first; streams 1 (open), 3
-/// (half-closed) and 5 (closed) are there.
+/// Returns a server that has received these octets after a preface and settings; streams 1 (open),
+/// 3 (half-closed) and 5 (closed) exist.
 fn after(octets: &[u8]) -> Peer {
     let mut server = Peer::server();
     server.feed(&[open(1), get(3), get(5)].concat());
@@ -196,13 +196,13 @@ fn what_ends_a_stream() {
             protocol,
         ),
         (
-            "less than was told",
+            "less than was announced",
             [headers(7, 0, &length("2")), data(7, flag::END_STREAM, b"a")].concat(),
             7,
             protocol,
         ),
         (
-            "more than was told",
+            "more than was announced",
             [headers(7, 0, &length("2")), data(7, 0, b"abc")].concat(),
             7,
             protocol,
@@ -235,7 +235,7 @@ fn what_ends_a_stream() {
     ] {
         let mut server = after(&octets);
         assert_eq!(server.resets(), [(stream, reason)], "{name}");
-        // The others go on.
+        // The other streams continue.
         server.feed(&get(11));
         while let Some((_, head)) = server.connection.next_request() {
             assert_eq!(head.method, Method::GET, "{name}");
@@ -286,7 +286,7 @@ fn what_is_under_way_on_a_stream_that_we_reset_is_no_mistake() {
     let before = server.connection.receives;
     server.feed(&data(1, 0, &[0; 1000]));
     server.feed(&window_update(1, 5));
-    // It still counts for the table and for the connection's window.
+    // It still changes the table and the connection's window.
     let mut indexed = block(&[("x", "y")]);
     indexed[0] = 0x40;
     let flags = flag::END_HEADERS | flag::END_STREAM;

@@ -1,4 +1,4 @@
-//! Headers as they are written down in the specification, and everything around them.
+//! Headers from the specification, and variations of them.
 
 use super::*;
 use proptest::prelude::*;
@@ -14,7 +14,7 @@ fn line(line: &str) -> Result<Parsed, Malformed> {
     parse(line.as_bytes())
 }
 
-/// A header of version 2.
+/// Makes a header of version 2.
 fn header(version_and_command: u8, family: u8, body: &[u8]) -> Vec<u8> {
     let length = u16::try_from(body.len()).expect("short").to_be_bytes();
     let fixed = [version_and_command, family, length[0], length[1]];
@@ -32,7 +32,7 @@ fn tlv(kind: u8, value: &[u8]) -> Vec<u8> {
     [&[kind], &length[..], value].concat()
 }
 
-/// A header with a checksum in front of another TLV.
+/// Makes a header with a checksum before another TLV.
 fn with_checksum() -> Vec<u8> {
     let tlvs = [tlv(3, &[0; 4]), tlv(5, b"unique")].concat();
     let mut bytes = header(0x21, 0x11, &[&FROM_TO[..], &tlvs].concat());
@@ -42,7 +42,7 @@ fn with_checksum() -> Vec<u8> {
 }
 
 #[test]
-fn version_1_says_where_from_and_where_to() {
+fn version_1_contains_source_and_destination() {
     for (text, expected) in [
         ("PROXY TCP4 192.0.2.7 198.51.100.1 50000 443\r\n", from_to()),
         (
@@ -98,7 +98,7 @@ fn a_line_has_107_bytes_at_most() {
 }
 
 #[test]
-fn version_2_says_where_from_and_where_to() {
+fn version_2_contains_source_and_destination() {
     let mut six = vec![0x20, 0x01, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
     six.extend([0x20, 0x01, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2]);
     six.extend([0xc3, 0x50, 0x01, 0xbb]);
@@ -109,12 +109,12 @@ fn version_2_says_where_from_and_where_to() {
         (0x21, 0x21, six.clone(), six_told),
         (0x21, 0x11, [&FROM_TO[..], &tlvs].concat(), from_to()),
         (0x21, 0x21, [&six[..], &tlvs].concat(), six_told),
-        // Datagrams, Unix sockets, and what is not said.
+        // Datagrams, Unix sockets, and unspecified families.
         (0x21, 0x12, FROM_TO.to_vec(), NONE),
         (0x21, 0x31, vec![b'a'; 216], NONE),
         (0x21, 0x00, Vec::new(), NONE),
         (0x21, 0x00, tlvs.clone(), NONE),
-        // LOCAL: whatever it says.
+        // LOCAL, with any content.
         (0x20, 0x00, Vec::new(), NONE),
         (0x20, 0x11, FROM_TO.to_vec(), NONE),
         (0x20, 0x11, vec![7], NONE),
@@ -129,7 +129,7 @@ fn version_2_says_where_from_and_where_to() {
 }
 
 #[test]
-fn version_2_is_refused_where_it_says_what_it_cannot() {
+fn invalid_headers_of_version_2_are_refused() {
     for (command, family, body) in [
         (0x11, 0x11, FROM_TO.to_vec()),
         (0x31, 0x11, FROM_TO.to_vec()),
@@ -164,7 +164,7 @@ fn a_length_beyond_the_limit_is_refused_before_its_bytes_come() {
 fn a_checksum_that_is_there_has_to_be_right() {
     let bytes = with_checksum();
     assert_eq!(parse(&bytes), Ok(Parsed::Header(from_to(), bytes.len())));
-    // Every bit of addresses, checksum and the TLV's value counts.
+    // Every bit of the addresses, the checksum and the TLV's value matters.
     for at in (16..28).chain(31..35).chain(38..bytes.len()) {
         let mut changed = bytes.clone();
         changed[at] ^= 0x10;
@@ -172,7 +172,7 @@ fn a_checksum_that_is_there_has_to_be_right() {
     }
 }
 
-/// Headers of each kind.
+/// Headers of all kinds.
 fn headers() -> Vec<Vec<u8>> {
     vec![
         b"PROXY TCP4 192.0.2.7 198.51.100.1 50000 443\r\n".to_vec(),
@@ -198,7 +198,7 @@ fn however_it_is_cut_a_header_ends_where_it_ends() {
 }
 
 proptest! {
-    /// Whatever comes, a decision on some bytes holds when more come.
+    /// For any input, a result for some bytes remains the same when more arrive.
     #[test]
     fn a_decision_is_final(
         which in 0..5_usize,

@@ -10,9 +10,9 @@ use http_body::{Body, Frame};
 use slackwater_core::policy::Outcome;
 use std::sync::Arc;
 
-/// A body that ends its query: with the head's outcome at its end or its announced length, as
-/// broken off on an error, as dropped (or as the head said, if it said that it failed or was pushed
-/// back) when it is dropped before.
+/// A body that ends its query. The outcome is the head's at the body's end or announced length, and
+/// broken off on an error. If the body is dropped earlier it is dropped, or the head's if that was
+/// failed or pushed back.
 pub type LeasedBody<B> = WatchedBody<B, Leasing>;
 
 /// The query that a body answers.
@@ -40,7 +40,7 @@ impl<B: Body> LeasedBody<B> {
             classify,
         };
         if body.is_end_stream() || leasing.bytes_left.is_none() {
-            // Nobody polls a body that has ended, so this is the only moment to say so.
+            // A body that has ended is not polled, so this is the only moment to end the query.
             leasing.end(outcome);
         }
         Self::watched(Some(body), leasing)

@@ -1,4 +1,4 @@
-//! How a query ended, read off an HTTP response or an error.
+//! How a query ended, according to an HTTP response or an error.
 
 use crate::response::{head_outcome, trailers_outcome};
 use core::error::Error;
@@ -7,34 +7,35 @@ use http::response::Parts;
 use slackwater_core::policy::Outcome;
 use std::io;
 
-/// Tells a query's [`Outcome`]. What it says never changes the response or the error that the
+/// Classifies a query's [`Outcome`]. The result never changes the response or the error that the
 /// client gets.
 pub trait Classify: Send + Sync + 'static {
-    /// The outcome as far as the response's head tells, if its body comes to its end. By default
-    /// failed at a status of 500 or more, or at a gRPC status that blames the server, which is in
-    /// the head if there is no body: `UNKNOWN`, `DEADLINE_EXCEEDED`, `RESOURCE_EXHAUSTED`,
-    /// `UNIMPLEMENTED`, `INTERNAL`, `UNAVAILABLE`, `DATA_LOSS`. Pushed back at 429 or 503 with
-    /// `retry-after`, and at `RESOURCE_EXHAUSTED` or `UNAVAILABLE` with `grpc-retry-pushback-ms`.
+    /// The outcome according to the response's head, if its body arrives whole. The default is
+    /// failed for a status of 500 or more, and for a gRPC status that blames the server (in the
+    /// head if there is no body): `UNKNOWN`, `DEADLINE_EXCEEDED`, `RESOURCE_EXHAUSTED`,
+    /// `UNIMPLEMENTED`, `INTERNAL`, `UNAVAILABLE`, `DATA_LOSS`. It is pushed back for 429 or 503
+    /// with `retry-after`, and for `DEADLINE_EXCEEDED`, `RESOURCE_EXHAUSTED` or `UNAVAILABLE` with
+    /// `grpc-retry-pushback-ms`.
     fn head(&self, head: &Parts) -> Outcome {
         head_outcome(head.status, &head.headers)
     }
 
-    /// The outcome, when the response ends in trailers. By default failed or pushed back if they
-    /// have one of those gRPC statuses, else `by_head`.
+    /// The outcome when the response ends in trailers. The default is failed or pushed back if they
+    /// have one of these gRPC statuses, otherwise `by_head`.
     fn trailers(&self, trailers: &HeaderMap, by_head: Outcome) -> Outcome {
         trailers_outcome(trailers, by_head)
     }
 
-    /// The outcome of a query to which the service has no response. By default unreachable if an
-    /// I/O error among its causes is one that only connecting can give, else timed out or broken
-    /// off by the first of them that says so, else failed.
+    /// The outcome of a query for which the service returned an error. The default is unreachable
+    /// if the causes include an I/O error that only connecting can give. Otherwise the first I/O
+    /// error that means timed out or broken off decides; without one it is failed.
     fn error(&self, error: &(dyn Error + 'static)) -> Outcome {
         outcome_of_error(error)
     }
 }
 
-/// The default: a 5xx status, a gRPC status that blames the server and any error are failures, and
-/// an error that began as a failure to connect says that the replica never saw the query.
+/// The default: a 5xx status, a gRPC status that blames the server and any error are failures. An
+/// error that started as a failure to connect means that the replica never received the query.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ByStatus;
 

@@ -1,23 +1,23 @@
-//! Copies of one query, each of which goes to a replica of its own.
+//! Copies of one query, each of which goes to a different replica.
 
 use crate::client::lease::Lease;
 use slackwater_core::ReplicaId;
 use slackwater_core::policy::Query;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Where copies of one query have gone. Among a request's extensions it keeps a
-/// [`Balance`](super::Balance) from sending a further copy to a replica that has one: clones share
-/// it, and so do the clones of a request that has it. `[H1]`
+/// The replicas that copies of one query went to. As an extension of a request it keeps a
+/// [`Balance`](super::Balance) from sending a further copy to one of them. Clones share it, and so
+/// do the clones of a request that has it. `[H1]`
 #[derive(Clone, Debug, Default)]
 pub struct Copies(Arc<Mutex<Vec<ReplicaId>>>);
 
 impl Copies {
-    /// Of a query that has not been sent.
+    /// The copies of a query that has not been sent.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Where they have gone, in order.
+    /// The replicas that the copies went to, in order.
     pub fn replicas(&self) -> Vec<ReplicaId> {
         self.lock().clone()
     }
@@ -26,7 +26,7 @@ impl Copies {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Chooses for one more copy; without copies for a query like others.
+    /// Picks a replica for one more copy. Without `copies` it picks as for any query.
     pub(super) fn choose(
         copies: Option<&Self>,
         choose: impl FnOnce(Query<'_>) -> Option<Lease>,

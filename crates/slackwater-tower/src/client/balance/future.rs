@@ -1,4 +1,4 @@
-//! One query on its way: choose, wait for the chosen service, call it, hand the lease to the
+//! One query: picks a replica, waits for its service, calls it, and hands the lease to the
 //! response's body.
 
 use super::body::LeasedBody;
@@ -31,13 +31,13 @@ pin_project! {
 pin_project! {
     #[project = StateProj]
     pub(super) enum State<S, B, F> {
-        /// Synchronous mode: its probes are out.
+        /// Synchronous mode: the probes are outstanding.
         Probing { round: Option<Round>, request: Option<Request<B>> },
         /// The chosen service is not ready yet.
         Readying { service: S, lease: Option<Lease>, request: Option<Request<B>> },
-        /// The query is out.
+        /// The request is in flight.
         Waiting { #[pin] future: F, lease: Option<Lease>, asks_head_only: bool },
-        /// There is nobody to ask, or it is all over.
+        /// There is no replica, or the response has been returned.
         Done,
     }
 }
@@ -90,6 +90,7 @@ where
                         None => (State::Done, None),
                     }
                 }
+                // The query counts as in flight at its replica while the service becomes ready.
                 StateProj::Readying {
                     service,
                     lease,

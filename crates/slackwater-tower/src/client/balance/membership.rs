@@ -1,7 +1,7 @@
-//! Who is in the fleet: a future that follows service discovery.
+//! The fleet's replicas: a future that follows service discovery.
 //!
-//! Discovery may name a successor at an address before it takes the predecessor back. Such a key
-//! waits, and joins when its place is free.
+//! Discovery may insert a successor at an address before it removes the predecessor. Such a key
+//! waits, and joins when the address is free.
 
 use super::Shared;
 use crate::client::replicas::{InsertError, ReplicaAddrs};
@@ -16,17 +16,17 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Weak};
 use tower::discover::{Change, Discover};
 
-/// So many changes are made before other tasks get their turn.
+/// Changes that are made before other tasks get their turn.
 const CHANGES_AT_ONCE: usize = 128;
-/// So many keys may wait for a place; more are left out for good.
+/// The most keys that may wait to join; more are dropped.
 const LEFT_OUT_MAX: usize = 1024;
 
 pin_project! {
-    /// Applies the changes that `D` discovers to a [`Balance`](super::Balance). Spawn it: members
-    /// change when they change, not when the next query happens to come.
+    /// Applies the changes that `D` discovers to a [`Balance`](super::Balance). Spawn it, so that
+    /// replicas change at once, not when the next query happens to arrive.
     ///
-    /// It ends when `D` ends, which leaves the members as they are, with the error of a `D` that
-    /// fails, or when the last handle of the service is gone.
+    /// It ends when `D` ends, which leaves the replicas as they are; with the error of a `D` that
+    /// fails; or when the last handle of the service is gone.
     #[must_use = "futures do nothing unless polled"]
     pub struct Membership<D: Discover, A, B> {
         #[pin]
@@ -86,14 +86,14 @@ where
     }
 }
 
-/// Who is in the fleet, and who waits for a place in it.
+/// The replicas of the fleet, and the keys that wait to join.
 struct Members<K, S> {
     placed: HashMap<K, (ReplicaId, ReplicaAddrs)>,
-    /// Longest first; at most [`LEFT_OUT_MAX`].
+    /// The longest wait first; at most [`LEFT_OUT_MAX`].
     left_out: VecDeque<LeftOut<K, S>>,
 }
 
-/// A key that is to join as soon as what kept it out is gone.
+/// A key that joins as soon as the obstacle is gone.
 struct LeftOut<K, S> {
     key: K,
     addrs: ReplicaAddrs,
@@ -102,8 +102,8 @@ struct LeftOut<K, S> {
 }
 
 impl<K: Hash + Eq, S> Members<K, S> {
-    /// A key that is inserted again gets the new service; as the same replica, if it is still at
-    /// the same place.
+    /// Inserts a key. A known key gets the new service; it stays the same replica if its addresses
+    /// are the same.
     fn insert<B>(&mut self, balance: &Shared<S, B>, key: K, addrs: ReplicaAddrs, service: S) {
         self.left_out.retain(|left_out| left_out.key != key);
         let before = self.placed.remove(&key);
@@ -114,8 +114,8 @@ impl<K: Hash + Eq, S> Members<K, S> {
             self.placed.insert(key, (replica, addrs));
             return;
         }
-        // The new place before the old one goes, so that the fleet is never without both; unless
-        // the old one is in its way.
+        // Insert the new replica before the old one is removed, so that the fleet always has one of
+        // them. If the old one is in its way, insert it afterwards.
         let mut joined = balance.insert(addrs, service);
         if let Some((replica, _)) = before {
             balance.remove(replica);
@@ -150,17 +150,16 @@ impl<K: Hash + Eq, S> Members<K, S> {
     fn leave_out(&mut self, left_out: LeftOut<K, S>) {
         let error = left_out.error;
         if self.left_out.len() < LEFT_OUT_MAX {
-            tracing::warn!(%error, "a discovered replica waits for its place");
+            tracing::warn!(%error, "discovered replica waits to join");
             self.left_out.push_back(left_out);
         } else {
-            tracing::warn!(%error, "a discovered replica was left out: {LEFT_OUT_MAX} wait already");
+            tracing::warn!(%error, "discovered replica dropped: {LEFT_OUT_MAX} wait to join already");
         }
     }
 
-    /// Lets those join whom nothing keeps out any more, now that a replica is no longer `at` its
-    /// place.
+    /// Inserts the waiting keys that nothing keeps out any more, after a replica left `at`.
     fn fill<B>(&mut self, balance: &Shared<S, B>, at: ReplicaAddrs) {
-        // Once round, so that those who stay keep their order.
+        // One round over the queue, so that the keys that stay keep their order.
         for _ in 0..self.left_out.len() {
             let Some(waiting) = self.left_out.pop_front() else {
                 return;

@@ -5,9 +5,10 @@
 //! use slackwater_tower::client::{Balance, Balancer, NoProber, ReplicaAddrs};
 //! use std::net::SocketAddr;
 //! use tower::{BoxError, ServiceExt, discover::Change, service_fn};
-//! # tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime").block_on(async {
+//! # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+//! # runtime.expect("a runtime").block_on(async {
 //!
-//! // Any stream of changes will do; here two replicas, for ever. A real service would connect to the address.
+//! // Any stream of changes works. Here: two replicas, without connections.
 //! let service = |addr: SocketAddr| {
 //!     service_fn(move |_: http::Request<String>| async move {
 //!         Ok::<_, BoxError>(http::Response::new(format!("from {addr}")))
@@ -16,12 +17,13 @@
 //! let replicas: [SocketAddr; 2] = [([127, 0, 0, 1], 8001).into(), ([127, 0, 0, 1], 8002).into()];
 //! let changes = replicas.map(|addr| Ok::<_, BoxError>(Change::Insert(addr, service(addr))));
 //!
-//! // Who names no policy takes this one; `policy_named("prequal")` is Prequal.
+//! // The default policy; `policy_named("prequal")` is Prequal.
 //! let policy = (DEFAULT_POLICY.build)(&PolicySettings::default());
 //! let balancer = Balancer::new(policy, NoProber);
 //! let _drive = balancer.spawn_drive();
+//! let changes = futures_util::stream::iter(changes);
 //! let (balance, membership) =
-//!     Balance::new(balancer, futures_util::stream::iter(changes), |&addr| ReplicaAddrs::from(addr));
+//!     Balance::new(balancer, changes, |&addr| ReplicaAddrs::from(addr));
 //! membership.await.expect("this discovery does not fail");
 //!
 //! let response = balance.oneshot(http::Request::new(String::new())).await.expect("an answer");
@@ -31,20 +33,18 @@
 //!
 //! # Readiness
 //!
-//! `poll_ready` is always ready, and says nothing about replicas: the choice is made in `call`,
-//! when there is a query to choose for. The response future clones the chosen service, drives *that
-//! clone* to readiness and calls it, so nothing is reserved by a caller who then does not call, no
-//! clone inherits a readiness that it has not got, and no replica waits for the next query to make
-//! progress. While the chosen service is not ready the query counts as in flight there, which is
-//! what it is. Limits, time-outs and load shedding belong in layers around this one. Services must
-//! be `Clone`; those that are not go into a
-//! [`tower::buffer`](https://docs.rs/tower/latest/tower/buffer/index.html) each.
+//! `poll_ready` is always ready, and has nothing to do with replicas: `call` picks one, when there
+//! is a query. The response future clones the chosen service, drives *that clone* to readiness and
+//! calls it. So a caller that does not call reserves nothing, no clone inherits a readiness that it
+//! does not have, and no replica waits for the next query to make progress. While the chosen
+//! service is not ready, the query counts as in flight there. Limits, timeouts and load shedding
+//! belong in layers around this one. Services must be `Clone`; wrap each that is not in a
+//! [`tower::buffer`](https://docs.rs/tower/latest/tower/buffer/index.html).
 //!
 //! # The end of a query
 //!
-//! Its lease ends when the response's body has ended, or with whatever drops it: the response
-//! future or the body. A response without body ends at once. What `101 Switching Protocols` leads
-//! to is not watched.
+//! The lease ends with the response's body, or when the response future or the body is dropped. A
+//! response without a body ends at once. What follows `101 Switching Protocols` is not watched.
 
 mod body;
 mod classify;
@@ -78,7 +78,7 @@ use tower::{BoxError, Service};
 /// Reads the query hint off a request. `[S3]`
 type HintOf<B> = Box<dyn Fn(&Request<B>) -> Option<Bytes> + Send + Sync>;
 
-/// There is no replica to send a query to.
+/// Error: there is no replica to send a query to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no replica is known; has service discovery found any?")]
 pub struct NoReplica;
@@ -88,29 +88,29 @@ pub struct Balance<S, B> {
     shared: Arc<Shared<S, B>>,
 }
 
-/// What all handles share.
+/// State that all handles share.
 pub(super) struct Shared<S, B> {
     balancer: Balancer,
-    /// The service of each replica that `balancer` knows. Changed together with the balancer, under
-    /// this lock; picks take it for reading, so that a replica that is picked has a service.
+    /// The service of each replica that `balancer` knows. It changes together with the balancer,
+    /// under this lock. Picks take the lock for reading, so every picked replica has a service.
     services: RwLock<ReplicaMap<S>>,
     classify: Arc<dyn Classify>,
     hint: Option<HintOf<B>>,
-    /// That a hint was too long is told once.
+    /// A hint that is too long is logged once.
     hint_too_long: Once,
     membership_waker: Arc<AtomicWaker>,
 }
 
-/// A choice, with what to call.
+/// A pick, with the service to call.
 pub(super) struct Chosen<S> {
     lease: Lease,
     service: S,
 }
 
 impl<S, B> Balance<S, B> {
-    /// A service over what `discover` discovers, and the future that follows it, to be spawned.
-    /// `addrs` tells a key's addresses. The balancer's members are this service's alone from now
-    /// on. Spawn [`Balancer::drive`], too.
+    /// Creates a service over the replicas that `discover` finds, and the future that follows it,
+    /// which must be spawned. `addrs` maps a key to its addresses. From now on only this service
+    /// changes the balancer's replicas. Spawn [`Balancer::drive`], too.
     pub fn new<D, A>(balancer: Balancer, discover: D, addrs: A) -> (Self, Membership<D, A, B>)
     where
         D: Discover<Service = S>,
@@ -119,13 +119,13 @@ impl<S, B> Balance<S, B> {
         BalanceBuilder::new(balancer).build(discover, addrs)
     }
 
-    /// The balancer inside: counters, snapshot.
+    /// The balancer inside, for counters and snapshots.
     pub fn balancer(&self) -> &Balancer {
         &self.shared.balancer
     }
 }
 
-/// Makes a [`Balance`] with other than its defaults.
+/// Builds a [`Balance`] with settings other than the defaults.
 pub struct BalanceBuilder<B> {
     balancer: Balancer,
     classify: Arc<dyn Classify>,
@@ -142,16 +142,16 @@ impl<B> BalanceBuilder<B> {
         }
     }
 
-    /// Tells outcomes by `classify`.
+    /// Classifies outcomes by `classify`.
     #[must_use]
     pub fn classify(mut self, classify: impl Classify) -> Self {
         self.classify = Arc::new(classify);
         self
     }
 
-    /// Puts into the probes for a query what `hint` reads off its request: at most
-    /// [`HINT_BYTES_MAX`] bytes; a longer one is left out, and the first such logged. Only asked by
-    /// policies that probe for each query. `[S3]`
+    /// Puts into the probes for a query what `hint` reads from its request: at most
+    /// [`HINT_BYTES_MAX`] bytes. A longer hint is left out, and the first such is logged. Only
+    /// policies that probe for each query call it. `[S3]`
     #[must_use]
     pub fn hint(
         mut self,
@@ -181,7 +181,7 @@ impl<B> BalanceBuilder<B> {
 }
 
 impl<S, B> Shared<S, B> {
-    /// The service comes back with the error.
+    /// Inserts a replica. The service comes back with the error.
     fn insert(&self, addrs: ReplicaAddrs, service: S) -> Result<ReplicaId, (InsertError, S)> {
         let mut services = self
             .services
@@ -203,7 +203,7 @@ impl<S, B> Shared<S, B> {
             .unwrap_or_else(PoisonError::into_inner);
         let replaced = services.insert(replica, service);
         drop(services);
-        // Not under the lock: a service's end may run any code.
+        // Not under the lock: dropping a service may run arbitrary code.
         drop(replaced);
     }
 
@@ -218,7 +218,7 @@ impl<S, B> Shared<S, B> {
         drop(removed);
     }
 
-    /// Chooses by `choose`, and takes the service that goes with the choice.
+    /// Picks by `choose`, and takes the chosen replica's service.
     fn find(&self, choose: impl FnOnce() -> Option<Lease>) -> Option<Chosen<S>>
     where
         S: Clone,
@@ -229,7 +229,7 @@ impl<S, B> Shared<S, B> {
         Some(Chosen { lease, service })
     }
 
-    /// What to put into the probes for this request.
+    /// The hint for the probes of this request.
     fn hint_of(&self, request: &Request<B>) -> Bytes {
         let hint = self.hint.as_ref().and_then(|hint| hint(request));
         let hint = hint.unwrap_or_default();
@@ -240,7 +240,7 @@ impl<S, B> Shared<S, B> {
             let bytes = hint.len();
             tracing::warn!(
                 bytes,
-                "a query's hint is longer than {HINT_BYTES_MAX} bytes and was left out, as all such will be"
+                "query hint left out: longer than {HINT_BYTES_MAX} bytes; send a hash of it; further ones are not logged"
             );
         });
         Bytes::new()

@@ -1,18 +1,18 @@
-//! What came of a fan-out, and how complete it is.
+//! The result of a fan-out, and how complete it is.
 
 use core::error::Error;
 use core::fmt;
 
-/// What came of one leaf.
+/// The result of one leaf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leaf<T, E> {
-    /// It answered well.
+    /// It succeeded.
     Answered(T),
     /// It failed.
     Failed(E),
-    /// It was asked, but the fan-out had ended before it answered.
+    /// It was sent, but the fan-out ended before it was answered.
     NotAwaited,
-    /// The fan-out had ended before it was asked.
+    /// The fan-out ended before it was sent.
     NotAsked,
 }
 
@@ -25,7 +25,7 @@ pub struct Gathered<T, E> {
 }
 
 impl<T, E> Gathered<T, E> {
-    /// Before anybody was asked; `enough` answers of so many leaves are good enough.
+    /// Nothing has been sent yet; `enough` answers out of `leaves` are good enough.
     pub(super) fn new(leaves: usize, enough: usize) -> Self {
         Self {
             leaves: (0..leaves).map(|_| Leaf::NotAsked).collect(),
@@ -38,7 +38,7 @@ impl<T, E> Gathered<T, E> {
         self.leaves[shard] = Leaf::NotAwaited;
     }
 
-    /// A leaf that was asked has ended; whether it has answered well.
+    /// Stores the result of a leaf. Returns whether it succeeded.
     pub(super) fn ended(&mut self, shard: usize, result: Result<T, E>) -> bool {
         let is_well = result.is_ok();
         self.answered += usize::from(is_well);
@@ -49,12 +49,12 @@ impl<T, E> Gathered<T, E> {
         is_well
     }
 
-    /// What came of each shard.
+    /// The result of each shard.
     pub fn leaves(&self) -> &[Leaf<T, E>] {
         &self.leaves
     }
 
-    /// The same, to be taken apart.
+    /// As [`Gathered::leaves`], by value.
     pub fn into_leaves(self) -> Vec<Leaf<T, E>> {
         self.leaves
     }
@@ -68,7 +68,7 @@ impl<T, E> Gathered<T, E> {
         })
     }
 
-    /// The same, to be kept.
+    /// As [`Gathered::answers`], by value.
     pub fn into_answers(self) -> impl Iterator<Item = (usize, T)> {
         let leaves = self.leaves.into_iter().enumerate();
         leaves.filter_map(|(shard, leaf)| match leaf {
@@ -77,30 +77,30 @@ impl<T, E> Gathered<T, E> {
         })
     }
 
-    /// How many leaves have answered well.
+    /// The number of leaves that succeeded.
     pub const fn answered(&self) -> usize {
         self.answered
     }
 
-    /// All leaves have answered well.
+    /// Whether all leaves succeeded.
     pub const fn is_complete(&self) -> bool {
         self.answered == self.leaves.len()
     }
 
-    /// As many have as the settings call good enough. It may be fewer: where the deadline came
-    /// first, or too many failed.
+    /// Whether as many leaves succeeded as the settings call good enough. Fewer did if the deadline
+    /// came first, or too many failed.
     pub const fn is_enough(&self) -> bool {
         self.answered >= self.enough
     }
 }
 
-/// No canary has answered well, so the other shards were not asked: the request may be one that
-/// brings servers down.
+/// No canary succeeded, so no request was sent to the other shards: it may be one that brings
+/// servers down.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CanaryError<E> {
-    /// The shards that were asked, each with how it failed; `None`: it had not answered in time.
+    /// The canary shards, each with its error; `None` if it did not answer in time.
     pub canaries: Vec<(usize, Option<E>)>,
-    /// How many others there are.
+    /// The number of other shards.
     pub spared: usize,
 }
 
@@ -113,7 +113,7 @@ impl<E> CanaryError<E> {
                 Leaf::Failed(error) => canaries.push((shard, Some(error))),
                 Leaf::NotAwaited => canaries.push((shard, None)),
                 Leaf::NotAsked => spared += 1,
-                // Then this is no error.
+                // A success is no error, so this does not occur.
                 Leaf::Answered(_) => (),
             }
         }
@@ -126,7 +126,7 @@ impl<E: fmt::Display> fmt::Display for CanaryError<E> {
         let spared = self.spared;
         write!(
             f,
-            "no canary answered well, so {spared} other shards were not asked; look at the request before sending it again:"
+            "no canary succeeded, so {spared} other shards got no request; check the request before sending it again:"
         )?;
         for (place, (shard, error)) in self.canaries.iter().enumerate() {
             let comma = if place > 0 { "," } else { "" };

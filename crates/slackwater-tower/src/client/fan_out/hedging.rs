@@ -1,4 +1,4 @@
-//! Leaves that are late are asked again. `[H1]`
+//! Hedges for leaves that are late. `[H1]`
 
 use crate::clock::Clock;
 use core::future::pending;
@@ -32,9 +32,9 @@ impl Hedging {
         self.hedger.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks once, and again whenever that is late and the hedger lets it be. The first good answer
-    /// is taken, and the other copies dropped. Who fails is not the end while another one is
-    /// awaited; if all do, it is the first copy's error.
+    /// Sends a request, and a hedge whenever it is late and the hedger permits one. Returns the
+    /// first success and drops the other copies. An error does not end the call while another copy
+    /// is in flight. If all copies fail, the first copy's error is returned.
     pub(super) async fn ask<T, E, F>(&self, ask: impl Fn() -> F) -> Result<T, E>
     where
         F: Future<Output = Result<T, E>>,
@@ -72,7 +72,7 @@ impl Hedging {
     }
 }
 
-/// Until the next copy is due, which may be never.
+/// Waits until the next hedge is due; `None`: forever.
 async fn late(delay: Option<Duration>) {
     match delay {
         Some(delay) => sleep(delay).await,
@@ -80,7 +80,7 @@ async fn late(delay: Option<Duration>) {
     }
 }
 
-/// A leaf that is watched; dropped, it was given up.
+/// A leaf that is watched. Dropping it means that it was given up.
 struct Watched<'a> {
     hedging: &'a Hedging,
     /// `None` once ended.
@@ -96,7 +96,7 @@ impl<'a> Watched<'a> {
         }
     }
 
-    /// How long until the next copy is due; `None`: never.
+    /// The time until the next hedge is due; `None`: never.
     fn delay(&self) -> Option<Duration> {
         let due_at = self.watch.as_ref()?.due_at()?;
         let now = self.hedging.clock.now();
@@ -109,7 +109,7 @@ impl<'a> Watched<'a> {
         watch.is_some_and(|watch| self.hedging.lock().handle_due(now, watch))
     }
 
-    /// The answer is taken, or it is the last one of a leaf that failed.
+    /// Ends the watch with the answer that is returned to the caller.
     fn end<T, E>(mut self, answer: Result<T, E>, end: WatchEnd) -> Result<T, E> {
         self.end_as(if answer.is_ok() {
             end

@@ -1,26 +1,25 @@
-//! One request to every shard of a service, and what came of it.
+//! One request to every shard of a service, and the results.
 //!
 //! A request that needs all of a hundred servers is as slow as the slowest of them, and one that
-//! brings servers down brings down all of them. [`FanOut`] asks many and bounds both, by the means
-//! of "The Tail at Scale" (Dean and Barroso, 2013). `[H3]`
+//! brings servers down brings down all of them. [`FanOut`] limits both effects with the methods of
+//! "The Tail at Scale" (Dean and Barroso, 2013). `[H3]`
 //!
-//! - **Canary requests.** One or two leaves are asked first, and the rest when one of these has
-//!   answered well. If none does, the rest is not asked at all, and the error says so
-//!   ([`CanaryError`]). The price is the time of one more answer.
-//! - **Good enough.** The result is there when a share of the leaves has answered, or when the time
-//!   is over, whichever comes first. It tells what came of each leaf ([`Gathered`]): answered,
-//!   failed, not waited for, not even asked.
-//! - **Hedged leaves** ([`FanOut::with_hedging`]). A leaf that is late is asked again, for a
-//!   budget. The shard's own service decides where the further copy goes; a `Balance` sends it to
+//! - **Canary requests.** One or two leaves get the request first, and the others when one of these
+//!   has succeeded. If none does, the others get nothing, and the error is a [`CanaryError`]. The
+//!   cost is the time of one more answer.
+//! - **Good enough.** The result is returned when a share of the leaves has answered, or when the
+//!   time is over, whichever comes first. It lists the result of each leaf ([`Gathered`]):
+//!   answered, failed, not awaited, not sent.
+//! - **Hedged leaves** ([`FanOut::with_hedging`]). A leaf that is late gets a second request,
+//!   within a budget. The shard's own service decides where that copy goes; a `Balance` sends it to
 //!   another replica ([`FanOut::call_http`]).
-//! - **Cancellation of the rest.** Everything runs within the one future, and nothing is spawned:
-//!   what is no longer waited for is dropped with it, and whoever drops the future takes all of it
-//!   back.
+//! - **Cancellation.** Everything runs within the one future, and nothing is spawned. Requests that
+//!   are no longer awaited are dropped with it, and dropping the future cancels all of them.
 //!
 //! A shard is a tower `Service` that can be cloned, such as a [`Balance`](super::Balance) over the
-//! shard's replicas, or whatever a closure makes of its number. `Ok` is a good answer: what else is
-//! none (a response that says 500) the leaf has to make an `Err` of, as it has to read a body that
-//! is to be a part of the result.
+//! shard's replicas, or a future that a closure makes from the shard's number. `Ok` counts as a
+//! success. The leaf must turn any other result (a response with status 500) into an `Err`, and
+//! must read a body that belongs to the result.
 //!
 //! ```
 //! use core::time::Duration;
@@ -29,11 +28,14 @@
 //! use slackwater_core::tail::HedgeSettings;
 //! use slackwater_tower::client::fan_out::{FanOut, FanOutSettings};
 //! use tower::{BoxError, service_fn};
-//! # tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime").block_on(async {
+//! # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+//! # runtime.expect("a runtime").block_on(async {
 //!
-//! // Three shards; in earnest each would be a `Balance`.
+//! // Three shards. In production each would be a `Balance`.
 //! let shard = |number: usize| {
-//!     service_fn(move |query: String| async move { Ok::<_, BoxError>(format!("{query} of shard {number}")) })
+//!     service_fn(move |query: String| async move {
+//!         Ok::<_, BoxError>(format!("{query} of shard {number}"))
+//!     })
 //! };
 //! let shards = [shard(0), shard(1), shard(2)];
 //!
@@ -44,7 +46,8 @@
 //! let hedging = HedgeSettings::for_fan_out().validate().expect("they are valid");
 //! let fan_out = FanOut::new(settings.validate().expect("they are valid")).with_hedging(hedging);
 //!
-//! let gathered = fan_out.call(&shards, |_shard| "results".to_owned()).await.expect("the canaries live");
+//! let gathered = fan_out.call(&shards, |_shard| "results".to_owned()).await;
+//! let gathered = gathered.expect("a canary answers");
 //! assert!(gathered.is_complete());
 //! for (shard, answer) in gathered.into_answers() {
 //!     assert_eq!(answer, format!("results of shard {shard}"));
@@ -71,20 +74,20 @@ use slackwater_core::tail::{HedgeConfig, HedgeCounters};
 use tokio::time::{Instant, sleep_until};
 use tower_service::Service;
 
-/// Far enough to be never, and near enough for any clock.
+/// Longer than any fan-out, and within the range of any clock.
 const NEVER: Duration = Duration::from_hours(24 * 365);
 
-/// Asks many shards. One for all requests of a kind, shared by reference.
+/// Sends requests to many shards. Use one for all requests of a kind, shared by reference.
 #[derive(Debug)]
 pub struct FanOut {
     config: FanOutConfig,
     hedging: Option<Hedging>,
-    /// Where the next fan-out begins.
+    /// The shard at which the next fan-out starts.
     turn: AtomicUsize,
 }
 
 impl FanOut {
-    /// A fan-out without further copies.
+    /// Creates a fan-out without hedges.
     pub const fn new(config: FanOutConfig) -> Self {
         Self {
             config,
@@ -93,24 +96,25 @@ impl FanOut {
         }
     }
 
-    /// Leaves other than canaries are asked again when they are late, which is told by how long
-    /// leaves took lately, all shards together. A fan-out's own leaves count as queries of the
-    /// budget. [`HedgeSettings::for_fan_out`](slackwater_core::tail::HedgeSettings::for_fan_out)
-    /// are settings for it: who waits for a hundred leaves meets both copies of one stuck where a
-    /// single query hardly ever does. `[H1]`
+    /// Hedges leaves that are late, other than canaries. Lateness is measured against recent leaf
+    /// latencies over all shards. The budget counts a fan-out's own leaves as queries.
+    /// [`HedgeSettings::for_fan_out`](slackwater_core::tail::HedgeSettings::for_fan_out) has
+    /// suitable settings: among a hundred leaves it is likely that both copies of one get stuck,
+    /// which a single query hardly ever sees. `[H1]`
     #[must_use]
     pub fn with_hedging(mut self, config: HedgeConfig) -> Self {
         self.hedging = Some(Hedging::new(config));
         self
     }
 
-    /// What has come of further copies so far; `None` without hedging.
+    /// Counts of hedges; `None` without hedging.
     pub fn hedge_counters(&self) -> Option<HedgeCounters> {
         self.hedging.as_ref().map(Hedging::counters)
     }
 
-    /// Asks each of these shards what `request` makes for its number; again for each further copy.
-    /// A service is cloned for each call, and it is the clone that gets ready.
+    /// Sends each of these shards the request that `request` makes for its number, and makes one
+    /// more for each hedge. A service is cloned for each call, and the clone is driven to
+    /// readiness.
     pub async fn call<S, R>(
         &self,
         shards: &[S],
@@ -130,9 +134,8 @@ impl FanOut {
         self.run(shards.len(), ask).await
     }
 
-    /// As [`FanOut::call`], and each copy goes to another replica than those before it where a
-    /// shard is a [`Balance`](super::Balance), by way of the [`Copies`] that are put among the
-    /// extensions of all.
+    /// As [`FanOut::call`]. If a shard is a [`Balance`](super::Balance), each copy goes to a
+    /// different replica: [`Copies`] are put into the extensions of all copies.
     pub async fn call_http<S, B>(
         &self,
         shards: &[S],
@@ -150,10 +153,10 @@ impl FanOut {
         self.call(shards, request).await
     }
 
-    /// Asks so many shards, by the future that `ask` makes for each one's number, from 0 on; again
-    /// for each further copy. Each fan-out begins one shard further on than the one before: all
-    /// take turns as canaries, and in having to wait where there are more than may be asked at a
-    /// time.
+    /// Runs `shards` leaves by the futures that `ask` makes for each number from 0 on, and makes
+    /// one more for each hedge. Each fan-out starts one shard after the previous one. So all shards
+    /// take turns as canaries, and as those that wait when there are more than may be in flight at
+    /// once.
     pub async fn run<T, E, F>(
         &self,
         shards: usize,
@@ -171,6 +174,8 @@ impl FanOut {
         let mut order = (0..shards).map(|place| (turn % shards + place) % shards);
         let mut in_flight = FuturesUnordered::new();
 
+        // Until one canary succeeds, no other shard gets the request. A second canary may still be
+        // in flight then, and counts like any other leaf.
         if shards > config.canaries && config.canaries > 0 {
             let canaries = config.canaries.min(config.concurrency_max);
             for shard in order.by_ref().take(canaries) {
@@ -198,6 +203,7 @@ impl FanOut {
         let mut deadline = pin!(sleep_until(deadline));
         let mut enough_from = pin!(sleep_until(enough_at));
         let mut is_early = Instant::now() < enough_at;
+        // Before `enough_after`, only the deadline and the last leaf end the fan-out.
         while is_early || !gathered.is_enough() {
             let room = config.concurrency_max.saturating_sub(in_flight.len());
             for shard in order.by_ref().take(room) {
@@ -220,7 +226,7 @@ impl FanOut {
     }
 }
 
-/// One leaf, with its shard.
+/// Runs one leaf; returns its shard and result.
 async fn leaf<T, E, F>(
     shard: usize,
     ask: &impl Fn(usize) -> F,
@@ -236,7 +242,7 @@ where
     (shard, result)
 }
 
-/// So many millionths of `count`, rounded up.
+/// Returns `count` × `millionths` / 1,000,000, rounded up.
 fn share_of(millionths: u32, count: usize) -> usize {
     let share = (count as u128 * u128::from(millionths)).div_ceil(1_000_000);
     usize::try_from(share).unwrap_or(count)

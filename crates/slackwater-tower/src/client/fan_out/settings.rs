@@ -11,30 +11,29 @@ const CONCURRENCY_MAX: usize = 100_000;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FanOutSettings {
-    /// Leaves that are asked first; the others are asked when one of these has answered well.
-    /// Default 2, so that one shard that is down stops nothing. 0: all are asked at once, as they
-    /// are where there are no more leaves than canaries, and so nobody to protect. [The Tail at
-    /// Scale, "Canary requests"]
+    /// Leaves that get the request first; the others get it when one of these has succeeded.
+    /// Default 2, so that one shard that is down does not stop all. 0: all get it at once, as they
+    /// do if there are no more leaves than canaries. [The Tail at Scale, "Canary requests"]
     pub canaries: usize,
-    /// In which one canary has to answer well: above 0 to 1 hour, default 1 s.
+    /// Time within which one canary must succeed: above 0 to 1 hour, default 1 s.
     pub canary_timeout: Duration,
     /// The share of leaves whose answers are good enough: 0 to 1, default 1, which is all of them.
-    /// Rounded up to whole leaves. At 0 what has come by `enough_after` is.
-    /// [The Tail at Scale, "Good enough"]
+    /// Rounded up to whole leaves. At 0, the answers that have arrived at `enough_after` are
+    /// enough. [The Tail at Scale, "Good enough"]
     pub enough: Quantile,
-    /// When `enough` may first end a fan-out, from its start: 0 to 1 hour, default 0. Results that
-    /// are not complete should be rare, and this is what makes them so: with the time that most
-    /// fan-outs take, only the others are cut short.
+    /// The earliest time at which `enough` may end a fan-out, from its start: 0 to 1 hour, default
+    /// 0. Incomplete results should be rare. If this is the time that most fan-outs take, only the
+    /// slower ones are cut short.
     pub enough_after: Duration,
-    /// When a fan-out ends with whatever it has, from its start: above 0 to 1 hour; `None`, the
-    /// default: when all leaves have.
+    /// The time at which a fan-out ends with the answers that it has, from its start: above 0 to 1
+    /// hour. `None`, the default: it ends when all leaves have.
     pub deadline: Option<Duration>,
-    /// Leaves that are waited for at a time, at most: 1 to 100,000, default 1000. The others are
-    /// asked as these end. Further copies do not count.
+    /// The most leaves in flight at once: 1 to 100,000, default 1000. The others follow as these
+    /// end. Hedges do not count.
     pub concurrency_max: usize,
 }
 
-/// Settings that make sense.
+/// Validated settings.
 pub type FanOutConfig = Valid<FanOutSettings>;
 
 impl Default for FanOutSettings {

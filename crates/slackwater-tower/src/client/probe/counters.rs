@@ -1,7 +1,7 @@
-//! What has happened to probes on the wire, one struct for all carriers.
+//! Counts of probes on the wire, one struct for all carriers.
 
-/// Counts of a prober's events since it was made; each only rises. Those that a carrier has no use
-/// for stay 0.
+/// Counts of a prober's events since its creation. Each only rises. Counts that do not apply to a
+/// carrier stay 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ProbeCounters {
@@ -9,36 +9,36 @@ pub struct ProbeCounters {
     pub sent: u64,
     /// Replies that were accepted and handed to the policy.
     pub answered: u64,
-    /// Probes not taken because too many were outstanding.
+    /// Probes rejected because too many were outstanding.
     pub refused_full: u64,
-    /// Probes not taken because the replica could not be reached a moment ago.
+    /// Probes rejected because the replica could not be reached a moment ago.
     pub refused_back_off: u64,
-    /// Probes not taken because this prober cannot carry them.
+    /// Probes rejected because this prober cannot carry them.
     pub refused_unsupported: u64,
-    /// Probes that the operating system would not send, or not before their deadline.
+    /// Probes that the operating system did not send, or not before their deadline.
     pub send_failed: u64,
-    /// UDP: datagrams that are no replies.
+    /// UDP: datagrams that are not replies.
     pub malformed: u64,
-    /// UDP: replies without a tag, or with a wrong one, where a key is configured.
+    /// UDP: replies with a missing or wrong tag, if a key is configured.
     pub unauthenticated: u64,
-    /// UDP: replies to no outstanding probe, or from another address than was asked.
+    /// UDP: replies to no outstanding probe, or from an address other than the probed one.
     pub foreign: u64,
-    /// UDP: replies to a probe that had been answered.
+    /// UDP: further replies to a probe that had been answered.
     pub replayed: u64,
-    /// HTTP: connections that could not be made.
+    /// HTTP: connections that could not be opened.
     pub connect_failed: u64,
-    /// HTTP: connections that broke before the reply's head was there.
+    /// HTTP: connections that broke before the reply's head arrived.
     pub broken: u64,
     /// HTTP: probes cut off at their deadline.
     pub timed_out: u64,
     /// HTTP: replies whose status is not 2xx.
     pub bad_status: u64,
-    /// HTTP: replies whose headers are not a report.
+    /// HTTP: replies whose headers are not a valid report.
     pub bad_report: u64,
 }
 
 impl ProbeCounters {
-    /// Each count with its name, as metrics have it.
+    /// Returns each count with its name in the metrics.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> {
         [
             ("sent", self.sent),
@@ -60,7 +60,7 @@ impl ProbeCounters {
         .into_iter()
     }
 
-    /// The sum of both.
+    /// Returns the sum of both.
     pub(super) const fn plus(&self, other: &Self) -> Self {
         Self {
             sent: self.sent + other.sent,

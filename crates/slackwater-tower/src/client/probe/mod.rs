@@ -1,8 +1,8 @@
-//! Probes on their way: what carries them, and how answers come back.
+//! Probes: what carries them, and how their answers are reported.
 //!
-//! A [`Prober`] takes a probe without waiting, or refuses it; what becomes of it comes back through
-//! [`Reports`]. Two carriers are here, [`UdpProber`] and [`HttpProber`], and [`NoProber`] for
-//! policies that ask nobody. A prober that never answers harms nothing: the policy watches each
+//! A [`Prober`] takes a probe without waiting, or refuses it. It reports the result through
+//! [`Reports`]. There are two carriers, [`UdpProber`] and [`HttpProber`], and [`NoProber`] for
+//! policies that do not probe. A prober that never answers does no harm: the policy watches each
 //! probe's deadline itself.
 
 mod counters;
@@ -25,44 +25,43 @@ use slackwater_core::policy::ProbeId;
 use slackwater_core::{Instant, LoadReport, ReplicaId};
 use std::sync::Weak;
 
-/// Carries probes, for one balancer: a prober knows one way back for answers. An `Arc` of it is for
-/// looking at its counters, not for a second balancer.
+/// Carries the probes of one balancer: a prober has only one [`Reports`]. Share it in an `Arc` to
+/// read its counters, not to give it to a second balancer.
 pub trait Prober: Debug + Send + Sync + 'static {
-    /// Called once, before the first probe, within the owner's tokio runtime: here tasks are
-    /// spawned and `reports` is kept. The prober must not outlive its use: its tasks end when it is
-    /// dropped. A second call, which only a prober given to two balancers can get, is a mistake: it
-    /// is ignored, and logged as an error.
+    /// Called once, before the first probe, within the owner's tokio runtime. Spawns tasks and
+    /// keeps `reports`. The tasks must end when the prober is dropped. A second call is a mistake
+    /// that only a prober with two balancers can see. It is ignored, and logged as an error.
     fn start(&self, reports: Reports);
 
-    /// Takes a probe to send, or refuses it. Called on a query's path, so it must neither wait nor
-    /// do work that could be done later. A probe taken should come back as a report or as lost; one
-    /// refused must not.
+    /// Takes a probe to send, or refuses it. Called on a query's path, so it must not wait, nor do
+    /// work that can be done later. A probe that was taken should end as a report or as lost; a
+    /// refused one must not.
     fn send(&self, probe: ProbeToSend) -> Result<(), Refused>;
 
-    /// Hands in the answers that have come. Called before each pick, and before a timeout is
-    /// handled, so that answers need wake nobody: it must neither wait nor block. `now` is the
+    /// Hands in the answers that have arrived. Called before each pick and before a timeout is
+    /// handled, so that answers need not wake a task. It must not wait or block. `now` is on the
     /// balancer's clock.
     fn collect(&self, now: Instant) {
         let _ = now;
     }
 
-    /// No replica is probed at `addr` any more: what is kept for it (connections) may go.
+    /// Called when no replica is probed at `addr` any more: its connections may be closed.
     fn forget(&self, addr: SocketAddr) {
         let _ = addr;
     }
 
-    /// What has happened so far.
+    /// Counts of what has happened so far.
     fn counters(&self) -> ProbeCounters {
         ProbeCounters::default()
     }
 
-    /// How long a probe takes there and back where nothing holds it up; `None`: not known.
+    /// The round-trip time of a probe that nothing delays; `None` if not known.
     fn round_trip(&self) -> Option<Duration> {
         None
     }
 }
 
-/// A pointer to a prober is one, too: `Arc`, `Box`.
+/// Pointers to a prober (`Arc`, `Box`) are probers, too.
 impl<P, R> Prober for P
 where
     P: core::ops::Deref<Target = R> + Debug + Send + Sync + 'static,
@@ -93,14 +92,14 @@ where
     }
 }
 
-/// For a prober that is given to a second balancer.
+/// Logs that a prober was given to a second balancer.
 fn log_second_start() {
     tracing::error!(
         "a prober was given to a second balancer, which will get no reports; make one prober for each"
     );
 }
 
-/// The name of a probe, to hand its answer back under.
+/// The id of a probe, which comes back with its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ProbeToken(pub(super) Purpose);
 
@@ -111,7 +110,7 @@ pub(super) enum Purpose {
     Pooled {
         id: ProbeId,
         replica: ReplicaId,
-        /// Of how many parts the replica that is asked is one.
+        /// The number of parts of the replica that is probed.
         parts: NonZeroU32,
     },
     /// One query's choice. `[S1]`
@@ -132,25 +131,25 @@ impl ProbeToken {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ProbeToSend {
-    /// Goes back with the answer.
+    /// Comes back with the answer.
     pub token: ProbeToken,
-    /// Whom it asks.
+    /// The replica to probe.
     pub replica: ReplicaId,
     /// Where that replica answers probes.
     pub addr: SocketAddr,
     /// Now, on the balancer's clock.
     pub sent_at: Instant,
-    /// When an answer is no longer of use, on the same clock.
+    /// The time from which an answer is of no use, on the same clock.
     pub deadline: Instant,
     /// What the query is about; empty for none. `[S3]`
     pub hint: Bytes,
 }
 
-/// Why a probe was not taken.
+/// Why a probe was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refused {
-    /// Too many are outstanding.
+    /// Too many probes are outstanding.
     #[error("too many probes are outstanding")]
     Full,
     /// The replica could not be reached a moment ago.
@@ -160,12 +159,12 @@ pub enum Refused {
     /// [`HINT_BYTES_MAX`](crate::wire::HINT_BYTES_MAX).
     #[error("the prober cannot carry this probe")]
     Unsupported,
-    /// The prober has stopped, or sends none.
+    /// The prober has stopped, or sends no probes.
     #[error("the prober sends no probes")]
     Stopped,
 }
 
-/// The way back for answers. Holds the balancer weakly: after its end, answers go nowhere.
+/// Where a prober reports answers. Holds the balancer weakly: after its end, answers are dropped.
 #[derive(Clone, Debug)]
 pub struct Reports(Weak<Shared>);
 
@@ -174,15 +173,15 @@ impl Reports {
         Self(balancer)
     }
 
-    /// A probe has been answered. After its deadline this is counted and has no other effect.
-    /// `[A4]`
+    /// Reports the answer to a probe. After the probe's deadline it is counted, and has no other
+    /// effect. `[A4]`
     pub fn report(&self, token: ProbeToken, report: &LoadReport) {
         if let Some(balancer) = self.balancer() {
             balancer.report(token, report);
         }
     }
 
-    /// Probes have been answered, at `now`: many at once for the price of one. Empties `answers`.
+    /// Reports the answers to many probes at `now`, for the cost of one. Empties `answers`.
     pub(super) fn report_all(&self, now: Instant, answers: &mut Vec<(ProbeToken, LoadReport)>) {
         if !answers.is_empty()
             && let Some(balancer) = self.balancer()
@@ -192,14 +191,14 @@ impl Reports {
         answers.clear();
     }
 
-    /// A probe will not be answered.
+    /// Reports that a probe will not be answered.
     pub fn lost(&self, token: ProbeToken) {
         if let Some(balancer) = self.balancer() {
             balancer.probe_lost(token);
         }
     }
 
-    /// The balancer's clock; `None` after its end.
+    /// The time on the balancer's clock; `None` after the balancer's end.
     pub(super) fn now(&self) -> Option<Instant> {
         self.balancer().map(|balancer| balancer.now())
     }
@@ -209,8 +208,8 @@ impl Reports {
     }
 }
 
-/// Sends no probes. For policies that want none; with one that does, each counts as lost, and
-/// replicas become silent. `[A13]`
+/// Sends no probes, for policies that need none. With a policy that probes, each probe counts as
+/// lost, and replicas become unprobed. `[A13]`
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoProber;
 

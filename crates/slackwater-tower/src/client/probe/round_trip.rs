@@ -1,26 +1,25 @@
-//! How long a probe takes there and back, where nothing holds it up.
+//! The round-trip time of a probe that nothing delays.
 //!
-//! An answer may have waited in its socket until somebody came for it, or for its turn here or
-//! there. So of sixteen probes that follow each other the fastest counts; and of such, the newer
-//! more than the older.
+//! An answer may have waited in its socket, or for its turn here or at the replica. So the fastest
+//! of each block of sixteen probes counts, and newer blocks count more than older ones.
 
 use core::time::Duration;
 
 /// Probes of which the fastest counts.
 const BLOCK: u32 = 16;
 
-/// What is known of the way there and back.
+/// An estimate of the round-trip time.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct RoundTrips {
-    /// The fastest of the block in hand, and how many it has.
+    /// The fastest of the current block, and the number of probes in it.
     least: Option<Duration>,
     taken: u32,
-    /// Over the blocks before it; a new one counts a quarter.
+    /// Moving average over the earlier blocks; a new one counts a quarter.
     smoothed: Option<Duration>,
 }
 
 impl RoundTrips {
-    /// A probe has been answered, so long after it was sent.
+    /// Adds an answer that arrived `took` after its probe was sent.
     pub(super) fn add(&mut self, took: Duration) {
         let least = self.least.map_or(took, |least| least.min(took));
         self.taken += 1;
@@ -35,7 +34,7 @@ impl RoundTrips {
         );
     }
 
-    /// There and back; `None` before the first answer.
+    /// The round-trip time; `None` before the first answer.
     pub(super) fn value(&self) -> Option<Duration> {
         self.smoothed.or(self.least)
     }

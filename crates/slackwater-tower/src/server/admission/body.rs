@@ -1,12 +1,12 @@
-//! The response body that keeps its query's place at the application to its end.
+//! The response body that holds its query's permit until it ends.
 
 use super::Permit;
 use crate::watched_body::{Watch, WatchedBody};
 use bytes::Buf;
 use http_body::{Body, Frame};
 
-/// A response body `B` whose query holds its place until the body ends, fails or is dropped; or the
-/// empty body of an answer to a query that was turned away.
+/// A response body `B` whose query holds its permit until the body ends, fails or is dropped; or
+/// the empty body of an answer to a rejected query.
 pub type AdmittedBody<B> = WatchedBody<B, Option<Permit>>;
 
 impl<B: Body> AdmittedBody<B> {

@@ -1,5 +1,4 @@
-//! The tower layer that lets HTTP requests wait for their turn, and turns away those that it would
-//! come too late for.
+//! The tower layer that queues HTTP requests, and rejects those that would start too late.
 
 use super::{Admission, AdmittedBody, Entry, Permit, Shed, Waiting};
 use crate::server::end_by_head;
@@ -15,16 +14,18 @@ use tokio::time::Instant;
 use tower_layer::Layer;
 use tower_service::Service;
 
-/// Puts an [`Admission`] before a service.
+/// Puts an [`Admission`] in front of a service.
 ///
-/// [`LoadLayer`](crate::server::LoadLayer) goes outside of it, so that those that wait count as in
-/// flight, and probes are answered however long the queue is. How urgent a request is and how much
-/// time it has is read from its fields ([`asks`](crate::wire::asks)); what is turned away is
-/// answered as [`shed`](crate::wire::shed) says.
+/// [`LoadLayer`](crate::server::LoadLayer) goes outside of it, so that waiting requests count as in
+/// flight, and probes are answered however long the queue is. A request's priority and remaining
+/// time are read from its headers ([`asks`](crate::wire::asks)). Rejected requests are answered as
+/// described in [`shed`](crate::wire::shed).
 ///
 /// ```
 /// use slackwater_tower::server::{Load, LoadLayer};
-/// use slackwater_tower::server::admission::{Admission, AdmissionLayer, ConcurrencyLimit, QueueConfig};
+/// use slackwater_tower::server::admission::{
+///     Admission, AdmissionLayer, ConcurrencyLimit, QueueConfig,
+/// };
 /// use core::num::NonZeroU32;
 /// use tower::Layer;
 /// # let app = tower::service_fn(async |_: http::Request<String>| {
@@ -44,7 +45,7 @@ pub struct AdmissionLayer {
 }
 
 impl AdmissionLayer {
-    /// All services that it is put around share the queue and the limit.
+    /// Creates the layer. All services that it wraps share the queue and the limit.
     pub const fn new(admission: Admission) -> Self {
         Self { admission }
     }
@@ -61,10 +62,10 @@ impl<S> Layer<S> for AdmissionLayer {
     }
 }
 
-/// A service with a queue before it; made by [`AdmissionLayer`].
+/// A service behind a queue; made by [`AdmissionLayer`].
 ///
-/// It is always ready: it has room for every request, if only to turn it away. The inner service is
-/// asked whether it is ready when a request's turn has come.
+/// It is always ready, since it can at least reject a request. The inner service is polled for
+/// readiness when a request's turn has come.
 #[derive(Clone, Debug)]
 pub struct AdmissionService<S> {
     inner: S,
@@ -113,7 +114,7 @@ where
     }
 }
 
-/// A request that has not begun, and who is to have it.
+/// A request that has not started, and the service that gets it.
 #[derive(Debug)]
 struct Come<S, B> {
     service: S,
@@ -121,8 +122,8 @@ struct Come<S, B> {
 }
 
 pin_project! {
-    /// The response of an [`AdmissionService`]. Dropped while its query waits, that gives up its
-    /// turn.
+    /// The response of an [`AdmissionService`]. If dropped while its query waits, the query leaves
+    /// the queue.
     #[derive(Debug)]
     #[must_use = "futures do nothing unless polled"]
     pub struct AdmissionFuture<S, B, F> {
@@ -174,6 +175,8 @@ where
                 } => {
                     match (ready!(Pin::new(waiting).poll(cx)), come.take()) {
                         (Ok(permit), mut come) => {
+                            // The wait has used part of the request's time, and the service must
+                            // see what is left.
                             if let Some(come) = &mut come {
                                 take_time(come.request.headers_mut(), since.elapsed());
                             }
@@ -229,14 +232,14 @@ where
     }
 }
 
-/// Gives a place back.
+/// Releases a permit.
 fn end(permit: &mut Option<Permit>, end: End) {
     if let Some(mut permit) = permit.take() {
         permit.head_ready(end);
     }
 }
 
-/// Tells the limit of the latency, and hands the place on to the response's body.
+/// Reports the latency to the limit, and passes the permit to the response's body.
 fn admitted<RB: Body>(
     response: Response<RB>,
     permit: Option<Permit>,

@@ -1,16 +1,15 @@
-//! The queue before an application: so many queries are worked on at a time, others wait, and some
-//! are turned away at once, while their client still has time to go elsewhere.
+//! The queue in front of an application: a limited number of queries run at a time, others wait.
+//! Some are rejected at once, while their client still has time to try another replica.
 //!
-//! [`Admission`] joins the core's queue and limit to a clock and to tasks that wait;
-//! [`AdmissionLayer`] puts it around an HTTP service. Wherever it is used, [`Load`](super::Load)
-//! counts outside of it: what waits is load, too. `[T1]`
+//! [`Admission`] joins the core's queue and limit to a clock and to waiting tasks;
+//! [`AdmissionLayer`] wraps an HTTP service with it. [`Load`](super::Load) must count outside of
+//! it: waiting queries are load, too. `[T1]`
 //!
-//! Where requests may be tied, the same queue drops a copy whose twin has begun elsewhere, and
-//! tells the twin's replica when one begins here: see [`Admission::tied`]. `[H2]`
+//! If requests may be tied, the queue drops a copy when the other one has started elsewhere, and
+//! notifies the other replica when a copy starts here: see [`Admission::tied`]. `[H2]`
 //!
-//! The state has a lock, for a limit before one application has to be one. It is held for some ten
-//! nanoseconds, by queries alone, and by what is heard of their twins: no probe waits for it.
-//! `[T5]`
+//! The state is under a lock, since all queries share one limit. The lock is held for some ten
+//! nanoseconds, only by queries and by messages about their copies. No probe waits for it. `[T5]`
 
 mod body;
 mod layer;
@@ -43,7 +42,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
 use tokio::time::Sleep;
 
-/// A queue before one application, with its limit; clones share it.
+/// A queue in front of one application, with its limit; clones share it.
 #[derive(Clone, Debug)]
 pub struct Admission {
     shared: Arc<Shared>,
@@ -52,30 +51,30 @@ pub struct Admission {
 struct Shared {
     clock: Clock,
     state: Mutex<State>,
-    /// `None`: nobody has a twin.
+    /// `None`: no requests are tied.
     peers: Option<Peers>,
 }
 
-/// What becomes of a query that comes.
+/// The result of a query's arrival.
 #[derive(Debug)]
-#[must_use = "who is not let in must not begin"]
+#[must_use = "a query without a permit must not start"]
 pub enum Entry {
-    /// It begins.
+    /// It starts.
     Begin(Permit),
     /// It waits.
     Wait(Waiting),
-    /// It is turned away.
+    /// It is rejected.
     Shed(Shed),
 }
 
 impl Admission {
-    /// With nobody in it.
+    /// Creates an empty queue.
     pub fn new(queue: QueueConfig, limit: ConcurrencyLimit) -> Self {
         Self::with_peers(queue, limit, None)
     }
 
-    /// As [`Admission::new`], for requests of which other copies may be with `peers`. What those
-    /// say comes by [`respond_udp_tied`](crate::server::respond_udp_tied).
+    /// As [`Admission::new`], for tied requests whose other copies are at `peers`. Messages of
+    /// these arrive through [`respond_udp_tied`](crate::server::respond_udp_tied).
     pub fn tied(queue: QueueConfig, limit: ConcurrencyLimit, peers: Peers) -> Self {
         Self::with_peers(queue, limit, Some(peers))
     }
@@ -94,7 +93,7 @@ impl Admission {
         }
     }
 
-    /// What a request with these fields asks for: see [`asks`].
+    /// Reads priority and deadline from a request's headers: see [`asks`].
     pub fn asks(&self, headers: &HeaderMap) -> Asks {
         let left = asks::time_left(headers);
         Asks {
@@ -103,14 +102,14 @@ impl Admission {
         }
     }
 
-    /// Of which other copy a request with these fields is one, if that is with a peer: see
+    /// Reads a request's tie from its headers, if the other copy is at a peer: see
     /// [`tie`](crate::wire::tie).
     pub fn tie(&self, headers: &HeaderMap) -> Option<Tie> {
         let peers = self.shared.peers.as_ref()?;
         Tie::read(headers).filter(|tie| peers.know(tie.twin.ip()))
     }
 
-    /// A query comes, which may have a twin.
+    /// Admits a query, which may be tied.
     pub fn arrive(&self, asks: Asks, mut tie: Option<Tie>) -> Entry {
         let now = self.shared.clock.now();
         let begins = self.lock().start_at_once(now, asks, &mut tie);
@@ -119,7 +118,7 @@ impl Admission {
             Ok(None) => {}
             Err(shed) => return Entry::Shed(shed),
         }
-        // Whose time is over makes room first.
+        // First remove the waiting queries whose time is over: this makes room.
         self.answer_all();
         let (waiter, answer) = oneshot::channel();
         let arrived = self.lock().arrive(now, asks, Waiter::new(waiter, tie));
@@ -141,12 +140,12 @@ impl Admission {
         }
     }
 
-    /// A place for a query without a twin, at once or after a wait. Dropped while it waits, the
-    /// query gives up.
+    /// Waits for a permit for a query that is not tied. If dropped while it waits, the query leaves
+    /// the queue.
     ///
     /// # Errors
     ///
-    /// Why it was turned away.
+    /// The reason why the query was rejected.
     pub async fn enter(&self, asks: Asks) -> Result<Permit, Shed> {
         match self.arrive(asks, None) {
             Entry::Begin(permit) => Ok(permit),
@@ -155,12 +154,13 @@ impl Admission {
         }
     }
 
-    /// Somebody there says that a query of that name has begun; believed of peers alone.
+    /// Handles the message that a tied query with this name has started at `from`. Ignored unless
+    /// that is a peer.
     pub fn twin_begun(&self, from: IpAddr, name: TieName) {
         let is_peer = (self.shared.peers.as_ref()).is_some_and(|peers| peers.know(from));
         if is_peer {
             let now = self.shared.clock.now();
-            // Not under the lock: who is told may run anything.
+            // Not under the lock: waking a waiter may run arbitrary code.
             let waiter = self.lock().twin_begun(now, name);
             if let Some(waiter) = waiter {
                 waiter.answer(Err(Shed::TwinStarted));
@@ -168,24 +168,24 @@ impl Admission {
         }
     }
 
-    /// What it looks like now, and what it has done since its start.
+    /// The current state, and counts since the start.
     pub fn view(&self) -> AdmissionView {
         let now = self.shared.clock.now();
         self.lock().admission.view(now)
     }
 
-    /// What has happened to queries with twins; `None` where there are none.
+    /// Counts of tied queries; `None` if there are none.
     pub fn tie_counts(&self) -> Option<TieCounts> {
         let peers = self.shared.peers.as_ref()?;
         let copies = self.lock().ties.as_ref().map(Ties::counters)?;
         Some(peers.counts(copies))
     }
 
-    /// Tells everybody who leaves the queue now.
+    /// Notifies all queries that leave the queue now.
     fn answer_all(&self) {
         loop {
             let now = self.shared.clock.now();
-            // Not under the lock: who is told may be gone, and then its place comes back here.
+            // Not under the lock: a waiter may be gone, and then its permit comes back here.
             let left = self.lock().poll(now);
             match left {
                 None => return,
@@ -197,7 +197,7 @@ impl Admission {
         }
     }
 
-    /// Tells the twin's replica, if there is one. Not under the lock: it is a system call.
+    /// Notifies the other copy's replica, if there is one. Not under the lock: it is a system call.
     fn begin(&self, Beginning { started, tie }: Beginning) -> Permit {
         if let (Some(tie), Some(peers)) = (tie, &self.shared.peers) {
             peers.send_begun(tie);
@@ -223,7 +223,7 @@ impl fmt::Debug for Shared {
     }
 }
 
-/// A query that waits for its turn. Dropped, it gives up.
+/// A query that waits for its turn. If dropped, it leaves the queue.
 #[derive(Debug)]
 #[must_use = "futures do nothing unless polled"]
 pub struct Waiting {
@@ -240,7 +240,7 @@ impl Future for Waiting {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         loop {
             if let Poll::Ready(answer) = Pin::new(&mut self.answer).poll(cx) {
-                // Nobody drops the other end unused.
+                // The other end is never dropped without an answer.
                 return Poll::Ready(answer.unwrap_or(Err(Shed::WaitOver)));
             }
             let Some(timer) = &mut self.timer else {
@@ -252,7 +252,7 @@ impl Future for Waiting {
             if timer.as_mut().poll(cx).is_pending() {
                 return Poll::Pending;
             }
-            // Its time is over, and it is told so; unless the two clocks are apart by a little.
+            // Its time is over, and this notifies it, unless the two clocks differ by a little.
             self.timer = None;
             self.admission.answer_all();
         }
@@ -261,28 +261,28 @@ impl Future for Waiting {
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        // Not under the lock: what is dropped there may wake somebody.
+        // Not under the lock: dropping a waiter may wake a task.
         let now = self.admission.shared.clock.now();
         let gone = self.admission.lock().leave(now, self.place);
         drop(gone);
     }
 }
 
-/// A place at the application, until it is dropped. Dropped before [`Self::head_ready`], its query
-/// was given up.
+/// A permit to run, held until it is dropped. If dropped before [`Self::head_ready`], its query was
+/// cancelled.
 #[derive(Debug)]
-#[must_use = "dropped, the place is somebody else's"]
+#[must_use = "dropping the permit releases it"]
 pub struct Permit {
     admission: Admission,
-    /// `None` once given back.
+    /// `None` once released.
     started: Option<Started>,
-    /// Its twin's replica has been told.
+    /// Its tie; the other copy's replica has been notified.
     tie: Option<Tie>,
 }
 
 impl Permit {
-    /// The head of the answer is ready: the latency that a learned limit follows ends here. The
-    /// place stays taken. Only the first call counts.
+    /// Records that the head of the answer is ready. The latency that an adaptive limit uses ends
+    /// here. The permit stays taken. Only the first call counts.
     pub fn head_ready(&mut self, end: End) {
         if let Some(started) = &mut self.started {
             let now = self.admission.shared.clock.now();

@@ -1,9 +1,9 @@
-//! What goes to and fro between replicas of tied copies: "this one has begun". `[H2]`
+//! Messages between replicas with tied copies: "this copy has started". `[H2]`
 //!
-//! One small datagram, which is never answered, and which nobody waits for. The address that it
-//! goes to comes with a request; so a replica tells nobody who is not named as a peer, and believes
-//! nobody else: no request makes it send datagrams to strangers, and who guesses at names from
-//! elsewhere is not heard.
+//! A message is one small datagram, which is never answered or waited for. Its destination comes
+//! with a request, so a replica sends only to addresses that are peers, and accepts only messages
+//! of peers. So no request can make it send datagrams to strangers, and guessed names from other
+//! addresses have no effect.
 
 use crate::wire::ProbeKey;
 use crate::wire::datagram::{DATAGRAM_BYTES_MAX, encode_begun};
@@ -16,7 +16,7 @@ use socket2::SockRef;
 use std::io;
 use std::net::UdpSocket;
 
-/// With whom a replica shares tied requests, and by which sockets it speaks to them.
+/// The replicas with which tied requests are shared, and the sockets for messages to them.
 pub struct Peers {
     pub(super) ties: TiesConfig,
     key: Option<ProbeKey>,
@@ -29,8 +29,8 @@ pub struct Peers {
 }
 
 impl Peers {
-    /// Those whom `is_peer` knows; it is asked for each tied request, and each datagram about one.
-    /// What is said is made with `key`, where there is one.
+    /// Creates the set of addresses for which `is_peer` returns true. It is called for each tied
+    /// request and each message about one. Messages are signed with `key`, if there is one.
     pub fn new(
         ties: TiesConfig,
         key: Option<ProbeKey>,
@@ -48,30 +48,30 @@ impl Peers {
         }
     }
 
-    /// They are spoken to by this socket, the one at which probes are answered, as far as it is of
-    /// their family. Of two of one family the first counts.
+    /// Sends messages by this socket, the one at which probes are answered, to peers of its address
+    /// family. The first socket of a family counts.
     ///
     /// # Errors
     ///
-    /// The system has no second descriptor for it.
+    /// The system has no further file descriptor for it.
     pub fn speak_by(mut self, socket: &tokio::net::UdpSocket) -> io::Result<Self> {
         let is_v4 = socket.local_addr()?.is_ipv4();
         let place = if is_v4 { &mut self.v4 } else { &mut self.v6 };
         if place.is_none() {
-            // It never blocks, as the one that it is a copy of.
+            // The copy does not block either.
             *place = Some(SockRef::from(socket).try_clone()?.into());
         }
         Ok(self)
     }
 
-    /// Whether somebody there is one; counted if not.
+    /// Whether the address is a peer's; counted if not.
     pub(super) fn know(&self, address: IpAddr) -> bool {
         let is_peer = (self.is_peer)(address.to_canonical());
         self.strange.fetch_add(u64::from(!is_peer), Relaxed);
         is_peer
     }
 
-    /// Tells the twin's replica that the copy has begun here.
+    /// Notifies the other copy's replica that the copy has started here.
     pub(super) fn send_begun(&self, tie: Tie) {
         let mut datagram = [0; DATAGRAM_BYTES_MAX];
         let bytes = encode_begun(tie.name, self.key.as_ref(), &mut datagram);
@@ -79,7 +79,7 @@ impl Peers {
             (SocketAddr::V4(_), Some(socket), _) | (SocketAddr::V6(_), _, Some(socket)) => {
                 socket.send_to(&datagram[..bytes], tie.twin).is_ok()
             }
-            // A wildcard takes IPv4 as well, under other names.
+            // A wildcard IPv6 socket also reaches IPv4 addresses, in mapped form.
             (SocketAddr::V4(twin), None, Some(socket)) => {
                 let twin = SocketAddr::new(twin.ip().to_ipv6_mapped().into(), twin.port());
                 socket.send_to(&datagram[..bytes], twin).is_ok()

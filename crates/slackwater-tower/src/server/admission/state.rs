@@ -1,7 +1,7 @@
-//! What the queue's lock guards: those that wait, and which of them have a twin.
+//! State under the queue's lock: the waiting queries, and which of them are tied.
 //!
-//! A copy that begins and the word that its twin has begun may come at the same moment; under one
-//! lock one of them is first.
+//! A copy may start in the same moment as the message arrives that the other one has started. Under
+//! one lock, one of them is first.
 
 use super::{Asks, Permit, Shed};
 use crate::wire::tie::Tie;
@@ -10,7 +10,7 @@ use slackwater_core::overload::{Admission, Admit, Left, Place, Started, Waits};
 use slackwater_core::tail::{Comes, TieName, Ties};
 use tokio::sync::oneshot;
 
-/// Who waits, to be told.
+/// The task that waits for an answer.
 pub(super) struct Waiter {
     answer: oneshot::Sender<Result<Permit, Shed>>,
     tie: Option<Tie>,
@@ -24,20 +24,20 @@ impl Waiter {
         Self { answer, tie }
     }
 
-    /// Who has left meanwhile need not know.
+    /// Sends the answer. A client that has left in the meantime does not need it.
     pub(super) fn answer(self, answer: Result<Permit, Shed>) {
         let _ = self.answer.send(answer);
     }
 }
 
-/// A query that begins.
+/// A query that starts.
 pub(super) struct Beginning {
     pub(super) started: Started,
-    /// Its twin's replica is to be told, and the tie ends with it.
+    /// The tie, if the other copy's replica must be notified. It ends with the query.
     pub(super) tie: Option<Tie>,
 }
 
-/// What becomes of a query that is not turned away.
+/// The result of a query that is not rejected.
 pub(super) enum Arrived {
     Begins(Beginning),
     Waits(Waits<Waiter>),
@@ -45,16 +45,16 @@ pub(super) enum Arrived {
 
 pub(super) struct State {
     pub(super) admission: Admission<Waiter>,
-    /// `None`: nobody has a twin.
+    /// `None`: no queries are tied.
     pub(super) ties: Option<Ties<Place>>,
 }
 
 impl State {
-    /// Whether a query that comes has a twin.
+    /// Checks whether an arriving query is tied.
     ///
     /// # Errors
     ///
-    /// The twin has begun elsewhere.
+    /// The other copy has started elsewhere.
     fn come(&mut self, now: Instant, tie: Option<Tie>) -> Result<Option<Tie>, Shed> {
         let (Some(ties), Some(tie)) = (&mut self.ties, tie) else {
             return Ok(None);
@@ -66,11 +66,12 @@ impl State {
         }
     }
 
-    /// A query comes; `None` if it has to wait, or cannot. Nothing is left of a tie that is none.
+    /// Handles a query's arrival. Returns `None` if it must wait or be rejected. A tie that is not
+    /// valid is cleared.
     ///
     /// # Errors
     ///
-    /// Its twin has begun elsewhere.
+    /// The other copy has started elsewhere.
     pub(super) fn start_at_once(
         &mut self,
         now: Instant,
@@ -82,11 +83,11 @@ impl State {
         Ok(started.map(|started| self.begins(now, started, *tie)))
     }
 
-    /// It comes again, with somebody to tell.
+    /// Handles the arrival again, with a waiter to notify.
     ///
     /// # Errors
     ///
-    /// It is turned away.
+    /// The query is rejected.
     pub(super) fn arrive(
         &mut self,
         now: Instant,
@@ -109,7 +110,7 @@ impl State {
         }
     }
 
-    /// A query begins as it comes.
+    /// Starts a query at its arrival.
     fn begins(&mut self, now: Instant, started: Started, tie: Option<Tie>) -> Beginning {
         let tie = tie.filter(|tie| {
             let ties = self.ties.as_mut();
@@ -118,7 +119,7 @@ impl State {
         Beginning { started, tie }
     }
 
-    /// Who leaves the queue now, as [`Admission::poll`].
+    /// Removes the next query that leaves the queue now, as [`Admission::poll`].
     pub(super) fn poll(&mut self, now: Instant) -> Option<(Left<Waiter>, Option<Tie>)> {
         let left = self.admission.poll(now)?;
         let tie = match &left {
@@ -126,7 +127,7 @@ impl State {
                 self.end(now, refused.value.tie);
                 None
             }
-            // One whose client has left begins nothing.
+            // A copy whose client has left does not start anything.
             Left::Start(_, waiter) if waiter.answer.is_closed() => {
                 self.end(now, waiter.tie);
                 None
@@ -139,20 +140,20 @@ impl State {
         Some((left, tie))
     }
 
-    /// Somebody who waits leaves.
+    /// Removes a waiting query that leaves.
     pub(super) fn leave(&mut self, now: Instant, place: Place) -> Option<Waiter> {
         let waiter = self.admission.leave(place)?;
         self.end(now, waiter.tie);
         Some(waiter)
     }
 
-    /// The twin of a copy has begun elsewhere: who waits with it.
+    /// Handles the start of the other copy elsewhere. Returns the waiter of the copy here, if any.
     pub(super) fn twin_begun(&mut self, now: Instant, name: TieName) -> Option<Waiter> {
         let place = self.ties.as_mut()?.cancel(now, name)?;
         self.admission.twin_started(place)
     }
 
-    /// A copy is over, and its tie with it.
+    /// Ends a copy's tie, when the copy ends.
     pub(super) fn end(&mut self, now: Instant, tie: Option<Tie>) {
         if let (Some(ties), Some(tie)) = (&mut self.ties, tie) {
             ties.end(now, tie.name);

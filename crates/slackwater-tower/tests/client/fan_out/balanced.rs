@@ -1,4 +1,4 @@
-//! Shards that are balanced themselves, and servers behind real sockets.
+//! Shards that are balanced themselves, and servers with real sockets.
 
 use super::{HANGS, fan_out, hedged, ms, share};
 use crate::common::{EchoProber, addr, prequal, prequal_sync, until};
@@ -20,7 +20,8 @@ use tokio::task::JoinSet;
 use tower::discover::Change;
 use tower::{BoxError, Layer, Service, service_fn};
 
-/// A shard of two replicas that take so many milliseconds; which were asked goes into `sent`.
+/// Makes a shard of two replicas that take this many milliseconds. `sent` records which ones got
+/// requests.
 async fn pair(
     policy: Box<dyn Policy>,
     sent: &Arc<Mutex<Vec<u16>>>,
@@ -53,7 +54,8 @@ async fn pair(
 
 #[tokio::test(start_paused = true)]
 async fn a_second_copy_goes_to_another_replica() {
-    // Asynchronous and synchronous mode; the others' choice would be the same one half of the time.
+    // Asynchronous and synchronous mode. By chance, the copies would go to the same replica half of
+    // the time.
     for policy in [prequal, prequal_sync] {
         for _ in 0..8 {
             let all = hedged(|it| it.budget = share(1_000_000)).await;
@@ -68,7 +70,7 @@ async fn a_second_copy_goes_to_another_replica() {
     }
 }
 
-/// A server that answers at once, or a request when it is told to; its tasks end with the set.
+/// A server that answers at once, or when a test allows it. Its tasks end with the set.
 async fn server(
     tasks: &mut JoinSet<()>,
     load: &Load,
@@ -97,7 +99,7 @@ async fn server(
     address
 }
 
-/// Each request on a connection of its own, which ends with it.
+/// Sends each request on a new connection, which ends with it.
 fn connecting(
     address: core::net::SocketAddr,
 ) -> impl Service<
@@ -138,8 +140,8 @@ async fn what_is_not_waited_for_is_in_flight_no_more() {
     let hangs = &loads[2];
     let three = fan_out(|it| it.enough = share(750_000));
     let asking = three.call(&shards, |_| Request::new(Empty::new()));
-    // The third answer comes when the one that hangs has its request: else there would be nothing
-    // to take back.
+    // The third answer waits until the server that hangs has its request. Otherwise there would be
+    // nothing to cancel.
     let telling = async {
         until("it has the request", || hangs.rif().count() == 1).await;
         told.notify_one();

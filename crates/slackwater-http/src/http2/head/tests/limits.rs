@@ -1,10 +1,10 @@
-//! Heads that are larger than they may be.
+//! Heads that exceed the limits.
 
 use super::*;
 
 #[test]
 fn a_head_has_its_limits() {
-    // Names, values and 32 for each: the four of GET count so much.
+    // Names, values and 32 for each field: the size of GET's four fields.
     let before = 4 * 32 + (7 + 3) + (7 + 4) + (10 + 1) + (5 + 4);
     for (length, is_read) in [(1000 - before - 33, true), (1000 - before - 32, false)] {
         let value = "x".repeat(length);
@@ -15,7 +15,7 @@ fn a_head_has_its_limits() {
         let read = with(&vec![("a", "b"); count]);
         assert_eq!(read.err(), (!is_read).then_some(BadHead::TooLarge));
     }
-    // More than four times as much.
+    // More than four times the limit.
     let few = HeadLimits {
         bytes_max: 100,
         fields_max: 10,
@@ -35,11 +35,11 @@ fn a_head_has_its_limits() {
             (bad == BadHead::FarTooLarge).then_some(BadHead::FarTooLarge)
         );
     }
-    // What is malformed is called so, however large it is.
+    // A malformed head is reported as malformed, however large it is.
     is_malformed(with(&[("a", &"x".repeat(1000)), ("te", "gzip")]));
     has_bad_octets(with(&[("te", "gzip"), ("a", &"x".repeat(1000)), ("B", "")]));
     has_bad_octets(with(&[("B", ""), ("te", "gzip")]));
-    // A path that no type holds.
+    // A path that is too long for any type.
     let much = HeadLimits {
         bytes_max: 1 << 20,
         fields_max: 10,

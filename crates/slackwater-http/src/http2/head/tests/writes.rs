@@ -1,4 +1,4 @@
-//! Heads that are written.
+//! Heads that are encoded.
 
 use super::*;
 use proptest::prelude::*;
@@ -39,7 +39,7 @@ fn a_target_that_lacks_a_part_is_written_whole() {
             .expect("a block");
         assert_eq!(written, parts, "{uri}");
     }
-    // An empty target asks an OPTIONS about the server as a whole.
+    // An OPTIONS with an empty target is about the whole server.
     let mut out = BytesMut::new();
     let nowhere = Uri::from(PathAndQuery::from_static("?"));
     encode_request(

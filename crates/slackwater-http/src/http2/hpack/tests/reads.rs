@@ -1,10 +1,10 @@
-//! Blocks that are read, and those that cannot be.
+//! Blocks that are decoded, and those that cannot be.
 
 use super::super::decoder::Decoder;
 use super::super::field::{Fault, Field};
 use super::{fields, octets, text, texts};
 
-/// Blocks of one connection, what each means, and what the table counts after it.
+/// Decodes blocks of one connection. Checks the fields of each, and the size of the table after it.
 fn check(blocks: &[(&str, &[&str], usize)]) {
     let mut decoder = Decoder::new();
     for (block, meant, bytes) in blocks {
@@ -106,7 +106,7 @@ fn requests_are_read_plain_and_coded() {
     ]);
 }
 
-// RFC 7541 appendices C.5 and C.6, whose tables count 256 octets at most: this is said first.
+// RFC 7541 appendices C.5 and C.6, whose tables hold at most 256 octets: the first block sets this.
 #[test]
 fn responses_are_read_plain_and_coded_with_a_small_table() {
     check(&[
@@ -148,7 +148,7 @@ fn responses_are_read_plain_and_coded_with_a_small_table() {
 fn a_block_that_means_nothing_breaks_the_connection() {
     for (what, block) in [
         ("index 0", "80"),
-        ("behind the static table, and nothing was told", "be"),
+        ("beyond the static table, with an empty dynamic one", "be"),
         ("far behind it", "ff ff ff ff 07"),
         ("a name that no field has", "7e 01 61"),
         ("cut off in an index", "ff"),
@@ -203,17 +203,17 @@ fn the_table_forgets_the_oldest_field_first() {
     texts(&mut decoder, &octets("40 01 63 00"));
     assert_eq!(texts(&mut decoder, &octets("be bf")), ["c: ", "b: "]);
     assert!(fields(&mut decoder, &octets("c0")).is_err());
-    // A name may be that of the field which has to go for the new one.
+    // A name may be that of a field that the new one evicts.
     assert_eq!(
         texts(&mut decoder, &octets("7f 00 01 78 be")),
         ["b: x", "b: x"]
     );
-    // What is larger than the table empties it.
+    // A field that is larger than the table empties it.
     let large = [&octets("40 01 64 7f 00")[..], &[b'x'; 127]].concat();
     texts(&mut decoder, &large);
     assert_eq!(decoder.bytes(), 0);
     assert!(fields(&mut decoder, &octets("be")).is_err());
-    // A table may have no room at all.
+    // A table may have size 0.
     assert_eq!(texts(&mut decoder, &octets("20 40 01 61 00")), ["a: "]);
     assert_eq!(decoder.bytes(), 0);
 }

@@ -1,4 +1,4 @@
-//! Blocks that are written, octet by octet.
+//! Blocks that are encoded, octet by octet.
 
 use super::super::decoder::Decoder;
 use super::super::encoder::Encoder;
@@ -72,7 +72,7 @@ fn a_field_is_its_name_and_its_value() {
     ];
     let mut encoder = Encoder::new();
     let mut decoder = Decoder::new();
-    // Each again and again, and each behind each.
+    // Each several times, and each after each.
     for first in alike {
         for second in alike {
             for field in [first, first, second, second, first] {
@@ -125,7 +125,7 @@ fn fields_of_other_versions_are_left_out() {
 
 #[test]
 fn a_large_field_gets_no_index() {
-    // With the name and what each field counts, a quarter of the table, and one more.
+    // With name and overhead, a quarter of the table, and one octet more.
     for (length, is_told) in [(1024 - 1 - 32, true), (1024 - 32, false)] {
         let mut encoder = Encoder::new();
         let value = "x".repeat(length);
@@ -136,7 +136,7 @@ fn a_large_field_gets_no_index() {
 }
 
 #[test]
-fn the_peer_hears_how_much_of_its_table_is_used() {
+fn the_peer_is_sent_the_table_size_in_use() {
     let usual = [("a", "b")];
     let first_octets = |sizes: &[u32]| {
         let mut encoder = Encoder::new();
@@ -147,7 +147,7 @@ fn the_peer_hears_how_much_of_its_table_is_used() {
             encoder.set_table_bytes_max(*size);
         }
         let written = block(&mut encoder, &usual);
-        // It is said once.
+        // The change is sent once.
         let next = block(&mut encoder, &usual);
         assert_ne!(
             next.first().map(|octet| octet & 0xe0),
@@ -160,10 +160,10 @@ fn the_peer_hears_how_much_of_its_table_is_used() {
     assert_eq!(first_octets(&[4096]), octets("be"));
     assert_eq!(first_octets(&[1 << 20]), octets("be"));
     assert_eq!(first_octets(&[100]), octets("3f 45 be"));
-    // Too small for the field, which gets lost.
+    // Too small for the field, which is evicted.
     assert_eq!(first_octets(&[33]), octets("3f 02 00 01 61 01 62"));
     assert_eq!(first_octets(&[0]), octets("20 00 01 61 01 62"));
-    // Down and up again: both are said, because the field was lost between.
+    // Down and up again: both are sent, because the field was evicted in between.
     assert_eq!(
         first_octets(&[0, 200]),
         octets("20 3f a9 01 40 01 61 01 62")

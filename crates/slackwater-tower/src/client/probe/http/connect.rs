@@ -1,4 +1,4 @@
-//! What probes by HTTP travel over: TCP, or whatever somebody brings, as TLS of their own.
+//! Transports of HTTP probes: TCP, or one that the caller provides, such as TLS.
 
 use core::fmt::Debug;
 use core::net::SocketAddr;
@@ -7,7 +7,7 @@ use std::io;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
-/// A connection to where a replica answers probes.
+/// A connection to the address where a replica answers probes.
 pub trait ProbeStream: AsyncRead + AsyncWrite + Send + Unpin + 'static {}
 
 impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> ProbeStream for S {}
@@ -18,11 +18,11 @@ pub type Connecting<'c> =
 
 /// Opens connections for an [`HttpProber`](super::HttpProber).
 pub trait Connect: Debug + Send + Sync + 'static {
-    /// A connection to `addr`. May take its time: a probe has a deadline of its own.
+    /// Opens a connection to `addr`. It may take long: a probe has its own deadline.
     fn connect(&self, addr: SocketAddr) -> Connecting<'_>;
 }
 
-/// TCP, in the clear.
+/// Plain TCP.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TcpConnector;
 

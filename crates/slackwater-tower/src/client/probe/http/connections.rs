@@ -1,5 +1,5 @@
-//! Kept connections to where replicas answer probes, and patience with those that cannot be
-//! reached.
+//! Idle connections to the addresses where replicas answer probes, and back-off for those that
+//! cannot be reached.
 
 use super::super::Refused;
 use super::connect::Connect;
@@ -17,20 +17,20 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-/// The pause after a first failure to connect; each further one doubles it.
+/// The pause after a first failure to connect; each further failure doubles it.
 const BACK_OFF_MIN: Duration = Duration::from_millis(100);
 /// The longest pause.
 const BACK_OFF_MAX: Duration = Duration::from_secs(5);
-/// A place that no probe has gone to for so long is dropped, with its connections.
+/// An address without a probe for this long is dropped, with its connections.
 const UNUSED_MAX: Duration = Duration::from_mins(1);
-/// The most places known at once; a probe to one more is refused.
+/// The most addresses known at once. A probe to one more is refused.
 const PLACES_MAX: usize = 1 << 16;
-/// More headers than this are no report.
+/// A reply with more headers than this is not a report.
 const HEADERS_MAX: usize = 64;
-/// A reply's head may be as long as this, in bytes; the least that hyper allows.
+/// The longest head of a reply, in bytes: the minimum that hyper allows.
 const HEAD_BYTES_MAX: usize = 8192;
 
-/// One connection; its task ends with it, whatever state the exchange is in.
+/// One connection. Dropping it ends its task, whatever state the exchange is in.
 #[derive(Debug)]
 pub(super) struct Connection {
     sender: SendRequest<Empty<Bytes>>,
@@ -47,13 +47,13 @@ impl Connection {
             .await
             .map_err(io::Error::other)?;
         let task = tokio::spawn(async move {
-            // How the connection ended is told to whoever waits for a reply on it.
+            // The request that waits for a reply on this connection gets the error.
             let _ = connection.await;
         });
         Ok(Self { sender, task })
     }
 
-    /// Waits until it takes another request; `false` if it is closed.
+    /// Waits until it can take another request; `false` if it is closed.
     pub(super) async fn ready(&mut self) -> bool {
         self.sender.ready().await.is_ok()
     }
@@ -72,7 +72,7 @@ impl Drop for Connection {
     }
 }
 
-/// Where one replica, or several, answer probes.
+/// An address where one replica, or several, answer probes.
 #[derive(Debug)]
 struct Place {
     host: Option<HeaderValue>,
@@ -84,16 +84,16 @@ struct Place {
 
 #[derive(Debug, Default)]
 struct State {
-    /// A place may come back after it was forgotten, by a probe that was on its way: so those
-    /// unused are dropped, too.
+    /// A probe that was under way may bring an address back after it was forgotten, so unused ones
+    /// are dropped, too.
     places: HashMap<SocketAddr, Place>,
-    /// When to look for unused places.
+    /// When to look for unused addresses.
     sweep_at: Option<Instant>,
     closed: bool,
 }
 
 impl State {
-    /// Drops the places that are unused, if it is time to look.
+    /// Drops the unused addresses, if it is time to look.
     fn sweep(&mut self, now: Instant) {
         if self.sweep_at.is_some_and(|at| at > now) {
             return;
@@ -119,8 +119,7 @@ impl Connections {
         }
     }
 
-    /// Whether it is worth a try: not within the pause that follows a failure. Makes the place
-    /// known, if there is room.
+    /// Checks that this is not within the pause after a failure. Adds the address if there is room.
     pub(super) fn may_try(&self, addr: SocketAddr) -> Result<(), Refused> {
         let now = Instant::now();
         let mut state = self.lock();
@@ -211,7 +210,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_place_that_a_late_probe_brought_back_goes_when_nobody_uses_it() {
+    async fn an_address_that_a_late_probe_brought_back_goes_when_unused() {
         let connections = Connections::new(4);
         let known = |port| connections.lock().places.contains_key(&addr(port));
         let _ = connections.may_try(addr(1));

@@ -1,10 +1,9 @@
 //! Probes by HTTP/1.1: `GET` on kept connections, the report in the reply's headers.
 //!
-//! Works through everything that speaks HTTP, at several times the price of UDP. Each probe is a
-//! task of its own that ends at the probe's deadline whatever the replica does; how many there may
-//! be is capped, so a replica that hangs costs a few tasks and no query anything. A body is read
-//! only to keep the connection, after the probe is over, and only a little of it for a little
-//! while.
+//! Works through everything that speaks HTTP, at several times the cost of UDP. Each probe is a
+//! task that ends at the probe's deadline whatever the replica does. The number of tasks is capped,
+//! so a replica that hangs costs a few tasks and delays no query. A body is read only to keep the
+//! connection, after the probe is over, and only up to a small size and time.
 
 mod connect;
 mod connections;
@@ -31,24 +30,24 @@ use std::time::SystemTime;
 use tokio::runtime::Handle;
 use tokio::time::{Instant, timeout};
 
-/// The most of a reply's body that is read for the sake of its connection.
+/// The most of a reply's body that is read to keep its connection.
 const BODY_BYTES_MAX: u64 = 4096;
-/// The longest that a reply's body is waited for, after its probe is over.
+/// The longest wait for a reply's body, after its probe is over.
 const BODY_TIME_MAX: Duration = Duration::from_millis(100);
 
 /// Settings of an [`HttpProber`].
 #[derive(Clone, Debug)]
 pub struct HttpProberConfig {
-    /// What is asked for; default [`PROBE_PATH`].
+    /// The path of probes; default [`PROBE_PATH`].
     pub path: PathAndQuery,
     /// The most probes outstanding at once, over all replicas; one more is refused. Default 256; 0
     /// refuses all.
     pub outstanding_max: u32,
-    /// The most idle connections kept to one replica; default 4, which is what synchronous mode can
-    /// use. 0 makes a connection for each probe.
+    /// The most idle connections to one replica. Default 4, which is what synchronous mode can use.
+    /// 0 opens a connection for each probe.
     pub idle_connections_max: usize,
-    /// Signs probes; reports that are not signed likewise are not believed. Default none: neither
-    /// is signed.
+    /// Signs probes; reports without a valid signature are rejected. Default none: neither probes
+    /// nor reports are signed.
     pub key: Option<ProbeKey>,
 }
 
@@ -76,13 +75,13 @@ struct Inner {
     connections: Connections,
     connector: Box<dyn Connect>,
     outstanding: AtomicU32,
-    /// Replies whose bodies are being read; never more than probes may be outstanding.
+    /// Replies whose bodies are being read; at most `outstanding_max`.
     reading: AtomicU32,
     counters: Mutex<ProbeCounters>,
     round_trips: Mutex<RoundTrips>,
 }
 
-/// A reply's head, and what its connection still has to deliver.
+/// A reply's report, and its connection with the body that is still to be read.
 struct Reply {
     report: Result<LoadReport, Loss>,
     connection: Connection,
@@ -99,11 +98,11 @@ enum Loss {
     /// There is a key, and the report is not signed with it.
     Unsigned,
     Hint,
-    /// The system gives no random number.
+    /// The system provided no random number.
     Nonce,
 }
 
-/// A request, and what its answer is bound to.
+/// A request, and the challenge that its answer is bound to.
 type Asked = (Request<Empty<bytes::Bytes>>, Option<Challenge>);
 
 impl HttpProber {
@@ -112,7 +111,7 @@ impl HttpProber {
         Self::with_connector(config, TcpConnector)
     }
 
-    /// As [`HttpProber::new`], over whatever connections `connector` opens: TLS, a Unix socket.
+    /// As [`HttpProber::new`], over the connections that `connector` opens: TLS, a Unix socket.
     pub fn with_connector(config: HttpProberConfig, connector: impl Connect) -> Self {
         Self {
             inner: Arc::new(Inner {
@@ -179,12 +178,12 @@ impl Prober for HttpProber {
 
 impl Drop for HttpProber {
     fn drop(&mut self) {
-        // Probes under way end by their deadlines, and find nowhere to put their connections.
+        // Probes under way end by their deadlines. Their connections are then closed.
         self.inner.connections.close();
     }
 }
 
-/// A place among those that a count allows, given back on drop.
+/// A permit out of the limit for a count, released on drop.
 struct Place {
     inner: Arc<Inner>,
     count: fn(&Inner) -> &AtomicU32,
@@ -204,7 +203,7 @@ impl Place {
             })
     }
 
-    /// One probe, from connection to connection kept.
+    /// Runs one probe, and keeps its connection if the body ends soon.
     async fn probe(self, probe: ProbeToSend, reports: Reports) {
         let inner = Arc::clone(&self.inner);
         let reply = inner.ask(&probe, &reports).await;
@@ -229,7 +228,8 @@ impl Drop for Place {
 }
 
 impl Inner {
-    /// One probe up to its end, which it has just once; what is left of its connection.
+    /// Runs one probe and reports its result exactly once. Returns the connection with the unread
+    /// body.
     async fn ask(&self, probe: &ProbeToSend, reports: &Reports) -> Option<(Connection, Incoming)> {
         let span = probe.deadline.saturating_since(probe.sent_at);
         let began = Instant::now();
@@ -278,7 +278,7 @@ impl Inner {
         })
     }
 
-    /// Sends the request; on a kept connection that turns out to be closed, once more on a new one.
+    /// Sends the request. If a kept connection turns out to be closed, sends it again on a new one.
     async fn exchange(
         &self,
         addr: SocketAddr,
@@ -291,8 +291,7 @@ impl Inner {
             match kept.send(request.clone()).await {
                 Ok(response) => return Ok((kept, response)),
                 Err(error) if error.is_canceled() || error.is_closed() => {}
-                // The replica may have closed just as the request left: the oldest race of kept
-                // connections.
+                // The replica may have closed the connection just as the request left.
                 Err(error) if error.is_incomplete_message() => {}
                 Err(_) => return Err(Loss::Broken),
             }
@@ -307,13 +306,13 @@ impl Inner {
         Ok((fresh, response.map_err(|_| Loss::Broken)?))
     }
 
-    /// Whether a report may be believed.
+    /// Whether the report's signature is valid, or none is needed.
     fn believes(&self, challenge: Option<&Challenge>, headers: &HeaderMap) -> bool {
         let signed = self.config.key.as_ref().zip(challenge);
         signed.is_none_or(|(key, challenge)| signed::check_report(key, challenge, headers).is_ok())
     }
 
-    /// The request, and what its answer is bound to if there is a key.
+    /// Returns the request and, if there is a key, the challenge that its answer is bound to.
     fn request(&self, probe: &ProbeToSend) -> Result<Asked, Loss> {
         let mut request = Request::new(Empty::new());
         *request.uri_mut() = self.config.path.clone().into();
@@ -347,7 +346,7 @@ impl Inner {
     }
 }
 
-/// Reads a body to its end; `false` if that is far away, or an error.
+/// Reads a body to its end. Returns `false` on an error, or if it is too long.
 async fn ends_soon(mut body: Incoming) -> bool {
     let mut left = BODY_BYTES_MAX;
     while !body.is_end_stream() {

@@ -1,10 +1,10 @@
 //! One socket, its queue of probes, the task that sends them, and the answers that come back.
 //!
-//! Probes that picks want wait in the queue until the task's turn, and leave together. Their
-//! answers wake nobody: they are taken in when somebody has use for them, before a pick and before
-//! a timeout, and by the task when no pick has come for a while. Only where a query waits for its
-//! probes, or their deadlines are too near, does the task listen. No lock is held around a system
-//! call that sends, and the one around a call that receives is never waited for by a pick.
+//! Probes that picks want wait in the queue for the task's turn, and leave together. Their answers
+//! wake no task. They are read before a pick, before a timeout, and by the task if no pick has come
+//! for a while. The task is woken by answers only if a query waits for its probes, or if deadlines
+//! are too near for a timer. No lock is held around a system call that sends, and a pick never
+//! waits for the lock around a call that receives.
 
 use super::super::round_trip::RoundTrips;
 use super::super::{ProbeCounters, ProbeToSend, ProbeToken, Refused, Reports};
@@ -26,23 +26,23 @@ use std::net::UdpSocket;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use tokio::io::Interest;
 
-/// So many replies, or errors, are read before other tasks get their turn.
+/// The most replies, or errors, that are read before other tasks get their turn.
 const REPLIES_AT_ONCE: usize = 64;
 
-/// Picks that follow each other at once read the socket once.
+/// The shortest interval between two reads of the socket by picks.
 const COLLECT_INTERVAL_MIN: Duration = Duration::from_micros(100);
 
-/// When no pick comes, answers are read so long after the first probe left, or after a quarter of
-/// the time that it has.
+/// If no pick comes, answers are read at the latest this long after the first probe left, or after
+/// a quarter of the time that the probe has.
 const COLLECT_AFTER_MAX: Duration = Duration::from_millis(10);
 
-/// Timers are no finer than this: answers that are due earlier are listened for.
+/// Timers are no finer than this. For answers that are due earlier, the task waits on the socket.
 const COLLECT_AFTER_MIN: Duration = Duration::from_millis(1);
 
-/// A socket that was full is tried again after this.
+/// A full socket is tried again after this pause.
 const FULL_PAUSE: Duration = Duration::from_millis(1);
 
-/// After a turn of nothing but errors, nothing is received for so long.
+/// The pause in receiving after a turn of nothing but errors.
 const FAILING_PAUSE: Duration = Duration::from_millis(10);
 
 /// How a turn of receiving ended.
@@ -52,35 +52,35 @@ enum Turn {
     Drained,
     /// There may be more.
     More,
-    /// There were only errors, as many as a turn has room for.
+    /// There were only errors, as many as a turn allows.
     Failing,
 }
 
-/// By what the runtime tells of answers, where it is to.
+/// The runtime's view of the socket, if answers wake the task.
 #[derive(Debug, Default)]
 struct Ear {
     socket: Option<tokio::net::UdpSocket>,
-    /// There were only errors: not until the nap is over.
+    /// There were only errors: do not receive until the nap is over.
     is_tired: bool,
 }
 
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) nonces: Nonces,
-    /// Never longer than there are places for nonces: their deadlines free places, but only the
-    /// task shortens this.
+    /// At most as long as the nonce table: deadlines free slots of the table, but only the task
+    /// shortens this queue.
     pub(super) queue: VecDeque<Queued>,
     pub(super) counters: ProbeCounters,
     round_trips: RoundTrips,
     collected_at: Option<Instant>,
-    /// How long after a probe left its answer is read at the latest.
+    /// The longest time from sending a probe to reading its answer.
     collect_after: Duration,
-    /// Answers wake the task: a query waits for them, or their deadlines are near. Once so, it
-    /// stays.
+    /// Whether answers wake the task: a query waits for them, or their deadlines are near. Once
+    /// true, it stays true.
     listens: bool,
 }
 
-/// The batch in hand. Its memory is used again for the next one.
+/// The current batch. Its memory is used again for the next one.
 #[derive(Debug)]
 struct Inbox {
     datagrams: Incoming,
@@ -102,7 +102,7 @@ pub(super) struct Lane {
     pub(super) socket: UdpSocket,
     v4: bool,
     pub(super) key: Option<ProbeKey>,
-    /// There from the start of the prober on.
+    /// Present once the prober has started.
     reports: OnceLock<Reports>,
     state: Mutex<State>,
     inbox: Mutex<Inbox>,
@@ -140,7 +140,7 @@ impl Lane {
         addr.is_ipv4() == self.v4
     }
 
-    /// Counts, with all that has come until now.
+    /// Returns the counts, including what has arrived until now.
     pub(super) fn counters(&self) -> ProbeCounters {
         if let Some(reports) = self.reports.get()
             && let Some(inbox) = self.try_inbox()
@@ -150,12 +150,12 @@ impl Lane {
         self.lock().counters
     }
 
-    /// How long a probe takes there and back.
+    /// Round-trip time of a probe.
     pub(super) fn round_trip(&self) -> Option<Duration> {
         self.lock().round_trips.value()
     }
 
-    /// Queues a probe; one that the caller knows this lane not to carry is only counted.
+    /// Queues a probe. If the lane does not carry it, the probe is only counted.
     pub(super) fn enqueue(&self, probe: ProbeToSend, carries: bool) -> Result<(), Refused> {
         let mut state = self.lock();
         if !carries {
@@ -189,7 +189,7 @@ impl Lane {
         Ok(())
     }
 
-    /// Takes in the answers that are here, if any are awaited and nobody has looked just now.
+    /// Reads the answers that have arrived, if any are awaited and no other call has just done so.
     pub(super) fn collect(&self, now: Instant) {
         let Some(reports) = self.reports.get() else {
             return;
@@ -197,7 +197,7 @@ impl Lane {
         let awaited = {
             let mut state = self.lock();
             let awaited = state.nonces.awaited(now);
-            // A clock that stands still, as tests have, keeps nobody from looking.
+            // A clock that stands still, as in tests, must not prevent a read.
             let just_now = state
                 .collected_at
                 .is_some_and(|at| now != at && now.saturating_since(at) < COLLECT_INTERVAL_MIN);
@@ -212,7 +212,7 @@ impl Lane {
         }
     }
 
-    /// Sends, and takes in answers that nobody else has, until the task is aborted.
+    /// Sends probes, and reads answers that no pick has read, until the task is aborted.
     pub(super) async fn run(&self, reports: Reports) {
         let reports = self.reports.get_or_init(|| reports);
         let mut sending = Sending::new();
@@ -221,7 +221,7 @@ impl Lane {
         core::future::poll_fn(|cx| {
             self.waker.register(cx.waker());
             loop {
-                // Without a balancer nobody waits for anything.
+                // Without a balancer no query waits for an answer.
                 let now = reports.now();
                 if sending.send_queued(self, now, reports).is_pending() {
                     nap.shorten(FULL_PAUSE);
@@ -238,7 +238,7 @@ impl Lane {
         .await;
     }
 
-    /// Sees to it that awaited answers are taken in: at the end of `nap`, or when they come.
+    /// Makes sure that awaited answers are read: at the end of `nap`, or when they arrive.
     fn listen(
         &self,
         ear: &mut Ear,
@@ -254,7 +254,7 @@ impl Lane {
         };
         if listens && ear.socket.is_none() {
             let socket = self.socket.try_clone();
-            // Where that fails, answers are taken in with every tick of the timer.
+            // If that fails, answers are read at every tick of the timer.
             ear.socket = socket.and_then(tokio::net::UdpSocket::from_std).ok();
         }
         if ear.is_tired {
@@ -272,7 +272,7 @@ impl Lane {
         }
     }
 
-    /// Takes in what has come to the socket, of which `ear` is the runtime's view.
+    /// Reads what has arrived at the socket; `ear` is the runtime's view of it.
     fn poll_receive(
         &self,
         ear: &tokio::net::UdpSocket,
@@ -303,8 +303,8 @@ impl Lane {
         }
     }
 
-    /// Takes in what the socket holds, at first `expected` replies at a time, as having come at
-    /// `now` or, without that, now.
+    /// Reads what the socket holds, at first `expected` replies at a time. They count as received
+    /// at `now`, or at the current time if that is `None`.
     fn receive(
         &self,
         mut inbox: MutexGuard<'_, Inbox>,
@@ -338,14 +338,15 @@ impl Lane {
                     most = BATCH;
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Turn::Drained,
-                // An error that the network reported about an earlier probe; its deadline will do.
+                // An error of the network about an earlier probe. That probe is lost by its
+                // deadline.
                 Err(_) => left -= 1,
             }
         }
         turn
     }
 
-    /// Takes in the first `got` replies of a batch; how many answers are awaited now.
+    /// Handles the first `got` replies of a batch. Returns how many answers are still awaited.
     fn take_in(
         &self,
         inbox: &mut Inbox,
@@ -356,7 +357,7 @@ impl Lane {
         let Inbox { datagrams, answers } = inbox;
         let now = now.or_else(|| reports.now()).unwrap_or(Instant::EPOCH);
         for (datagram, from) in datagrams.first(got) {
-            // What proves the sender is made of hashes: not under the lock.
+            // Not under the lock: checking the tag computes hashes.
             let reply = decode_reply(datagram, self.key.as_ref());
             answers.extend(self.lock().claim(now, reply, from));
         }
@@ -368,7 +369,7 @@ impl Lane {
         match self.inbox.try_lock() {
             Ok(inbox) => Some(inbox),
             Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-            // Somebody else takes the answers in, or this thread does, further up.
+            // Another thread is reading the answers, or this one is, further up the stack.
             Err(TryLockError::WouldBlock) => None,
         }
     }
@@ -379,7 +380,7 @@ impl Lane {
 }
 
 impl State {
-    /// What the reply answers, if it does; counted in any case.
+    /// Returns the probe that the reply answers, if any. Every reply is counted.
     fn claim(
         &mut self,
         now: Instant,

@@ -1,11 +1,11 @@
 //! Probes by UDP: one small datagram each way, see [`wire::datagram`](crate::wire::datagram).
 //!
-//! One unconnected socket for each address family, whatever the size of the fleet. A pick only
-//! queues its probes; one task for each socket encodes and sends them, so that the probes of many
-//! picks leave together, with one system call for each batch. Answers wait in the socket until
-//! somebody has use for them, and are taken out by the batch: see `lane`. A reply counts if its
-//! nonce is outstanding, it comes from the address that was asked, and, where a key is configured,
-//! its tag is right; all else is counted by kind and ignored.
+//! There is one unconnected socket per address family, whatever the size of the fleet. A pick only
+//! queues its probes. One task per socket encodes and sends them, so the probes of many picks leave
+//! together, with one system call per batch. Answers wait in the socket until they are needed, and
+//! are read in batches: see `lane`. A reply is accepted if its nonce is outstanding, it comes from
+//! the address that was probed and, if a key is configured, its tag is valid. All others are
+//! counted by kind and ignored.
 
 mod lane;
 mod nap;
@@ -27,7 +27,7 @@ use tokio::task::JoinHandle;
 /// Settings of a [`UdpProber`].
 #[derive(Clone, Debug)]
 pub struct UdpProberConfig {
-    /// The key that signs probes and that replies must be signed with; default none.
+    /// The key that signs probes, and with which replies must be signed; default none.
     pub key: Option<ProbeKey>,
     /// The local address for probes to IPv4 replicas; default any, `None` for no such probes.
     pub local_v4: Option<Ipv4Addr>,
@@ -59,7 +59,8 @@ pub struct UdpProber {
 }
 
 impl UdpProber {
-    /// Opens the sockets. A machine without IPv6 gets none for it, and refuses such probes.
+    /// Opens the sockets. On a machine without IPv6 there is none for it, and such probes are
+    /// refused.
     ///
     /// # Errors
     ///
@@ -156,7 +157,7 @@ fn bound_socket(addr: IpAddr) -> io::Result<UdpSocket> {
     };
     let socket = Socket::new(domain, Type::DGRAM, Some(Protocol::UDP))?;
     if addr.is_ipv6() {
-        // Replies must come from the very address that was asked, and a mapped one would not
+        // Replies must come from the same address that was probed, and a mapped one would not
         // compare equal.
         socket.set_only_v6(true)?;
     }

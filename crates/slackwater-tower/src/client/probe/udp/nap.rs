@@ -6,7 +6,7 @@ use core::task::{Context, Poll};
 use core::time::Duration;
 use tokio::time::{Instant, Sleep};
 
-/// A pause that ends by itself; at most one at a time.
+/// A pause that ends on its own; at most one at a time.
 #[derive(Debug)]
 pub(super) struct Nap {
     sleep: Pin<Box<Sleep>>,
@@ -21,14 +21,14 @@ impl Nap {
         }
     }
 
-    /// Begins one of this length, unless one is on.
+    /// Starts a pause of this length, unless one is on.
     pub(super) fn begin(&mut self, span: Duration) {
         if !self.is_on {
             self.shorten(span);
         }
     }
 
-    /// Begins one of this length, unless one is on that ends earlier.
+    /// Starts a pause of this length, unless one is on that ends earlier.
     pub(super) fn shorten(&mut self, span: Duration) {
         let until = Instant::now() + span;
         if !self.is_on || until < self.sleep.deadline() {
@@ -37,7 +37,7 @@ impl Nap {
         }
     }
 
-    /// Ready once at the end of each; never while none is on.
+    /// Ready once at the end of each pause; never while none is on.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if !self.is_on {
             return Poll::Pending;

@@ -1,15 +1,15 @@
 //! The probes that one socket has outstanding, by nonce.
 //!
-//! A nonce is 64 random bits whose lowest ones are replaced by the number of a slot: looking a
-//! reply up takes one step, while guessing it takes all the other bits. Slots are used in turn, and
-//! a slot becomes free when its probe is answered or its deadline passes, so the table needs no
-//! timer of its own. An answered slot keeps its nonce until it is used again; that is how a
-//! replayed reply is told from a foreign one.
+//! A nonce is 64 random bits whose lowest ones are replaced by the number of a slot. So finding a
+//! reply's probe takes one step, while guessing a nonce means guessing all other bits. Slots are
+//! used in turn. A slot becomes free when its probe is answered or its deadline passes, so the
+//! table needs no timer. An answered slot keeps its nonce until it is used again; this
+//! distinguishes a replayed reply from a foreign one.
 //!
-//! How many answers may still come is known to whoever asks whether reading the socket is worth a
-//! system call. Probes count in two generations: when a deadline has passed since the newer one
-//! began, it becomes the older, and what is left of the former older one is lost. So nothing is
-//! searched, and a lost probe counts for two deadlines at most.
+//! The table also counts the answers that may still come, so that the socket is not read without
+//! need. Probes count in two generations. When a deadline has passed since the newer one started,
+//! it becomes the older, and what is left of the former older one is lost. So nothing is searched,
+//! and a lost probe counts for two deadlines at most.
 
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -18,7 +18,7 @@ use std::io;
 
 use super::super::ProbeToken;
 
-/// So many nonces are drawn from the operating system at once.
+/// The number of nonces that one call to the operating system yields.
 const DRAWN_AT_ONCE: usize = 64;
 /// How far to look for a free slot when the next one is taken.
 const SEARCH_MAX: usize = 16;
@@ -34,16 +34,16 @@ struct Slot {
     generation: u32,
 }
 
-/// Probes without an answer.
+/// Counts of probes without an answer.
 #[derive(Clone, Copy, Debug, Default)]
 struct Awaited {
     generation: u32,
-    /// Of this generation, and of the one before.
+    /// Probes of this generation, and of the one before.
     newer: usize,
     older: usize,
-    /// When the next generation begins: the deadline of the first probe of this one.
+    /// When the next generation starts: the deadline of the first probe of this one.
     until: Instant,
-    /// How long a probe is given; the last one's is taken for all.
+    /// The deadline that a probe gets; the last one's is used for all.
     span: Duration,
 }
 
@@ -81,21 +81,21 @@ impl Awaited {
     }
 }
 
-/// What a reply turned out to be.
+/// The kind of a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Claim {
-    /// The answer to this probe, which was sent then.
+    /// The answer to this probe, with the time at which it was sent.
     Answer(ProbeToken, Instant),
     /// Another answer to a probe that had one.
     Replayed,
-    /// Nothing that was asked, or not by whom it was asked.
+    /// A reply to no known probe, or from an address that was not probed.
     Foreign,
 }
 
 /// The table.
 #[derive(Debug)]
 pub(super) struct Nonces {
-    /// A power of two of them.
+    /// The length is a power of two.
     slots: Vec<Option<Slot>>,
     next: usize,
     drawn: Vec<u64>,
@@ -117,12 +117,13 @@ impl Nonces {
         Ok(nonces)
     }
 
-    /// Places there are.
+    /// The number of slots.
     pub(super) const fn capacity(&self) -> usize {
         self.slots.len()
     }
 
-    /// How many answers may still come; too many by those that were lost a short while ago.
+    /// The number of answers that may still come. It includes probes that were lost a short while
+    /// ago.
     pub(super) fn awaited(&mut self, now: Instant) -> usize {
         self.awaited.turn(now);
         self.awaited.newer + self.awaited.older
@@ -134,8 +135,8 @@ impl Nonces {
             .is_some_and(|slot| !slot.answered && slot.deadline > now)
     }
 
-    /// Keeps a place for a probe; its nonce, or `None` when the places that were looked at are all
-    /// taken.
+    /// Reserves a slot for a probe, and returns its nonce. Returns `None` if all slots that were
+    /// looked at are taken.
     pub(super) fn reserve(
         &mut self,
         now: Instant,
@@ -155,8 +156,8 @@ impl Nonces {
             .map(|index| index & mask)
             .find(free);
         let Some(index) = found else {
-            // The next search begins behind these: a run of taken slots must not hide the free ones
-            // that follow it.
+            // The next search starts after these: a run of taken slots must not hide the free ones
+            // after it.
             self.next = (self.next + searched) & mask;
             return None;
         };
@@ -174,7 +175,7 @@ impl Nonces {
         Some(nonce)
     }
 
-    /// What a reply with this nonce from there is; an answer is one only once.
+    /// Classifies a reply with this nonce from `from`; only the first is an answer.
     pub(super) fn claim(&mut self, nonce: u64, from: SocketAddr) -> Claim {
         match self.slot_mut(nonce) {
             Some(slot) if same_place(slot.addr, from) => {
@@ -190,7 +191,7 @@ impl Nonces {
         }
     }
 
-    /// Gives a place back whose probe never went out.
+    /// Frees the slot of a probe that was never sent.
     pub(super) fn release(&mut self, nonce: u64) -> Option<ProbeToken> {
         let slot = self.slot_mut(nonce).filter(|slot| !slot.answered)?;
         slot.answered = true;
@@ -218,8 +219,7 @@ impl Nonces {
     }
 }
 
-/// Flow label and scope of an IPv6 address are the network's business, and may differ on the way
-/// back.
+/// Flow label and scope of an IPv6 address belong to the network, and may differ on the way back.
 fn same_place(asked: SocketAddr, from: SocketAddr) -> bool {
     asked.ip() == from.ip() && asked.port() == from.port()
 }
@@ -249,7 +249,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_nonce_is_answered_once_and_by_whom_it_was_asked() {
+    fn a_nonce_is_answered_once_and_from_the_probed_address() {
         let mut nonces = Nonces::new(4).expect("randomness");
         let deadline = Instant::EPOCH + Duration::from_millis(3);
         let nonce = nonces
@@ -319,7 +319,7 @@ pub(super) mod tests {
         assert_eq!(nonces.awaited(at(1_089)), 2, "the second may still come");
         nonces.release(second);
         assert_eq!(nonces.awaited(at(1_089)), 1);
-        // Under a stream of probes that are answered, one that is lost does not count for ever.
+        // With a stream of answered probes, a lost one does not count forever.
         for ms in 1_090..1_200 {
             let nonce = reserve(&mut nonces, ms);
             nonces.claim(nonce, ADDR);
@@ -331,7 +331,7 @@ pub(super) mod tests {
             0,
             "its late answer takes nothing"
         );
-        // Nor without one.
+        // Without such a stream, lost probes do not count forever either.
         reserve(&mut nonces, 2_000);
         assert_eq!(nonces.awaited(at(2_049)), 1);
         assert_eq!(nonces.awaited(at(2_101)), 0);

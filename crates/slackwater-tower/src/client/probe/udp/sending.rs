@@ -1,4 +1,4 @@
-//! Probes on their way out: what waits in a lane's queue leaves by the batch.
+//! Sending: probes leave a lane's queue in batches.
 
 use super::super::{ProbeToken, Reports};
 use super::lane::Lane;
@@ -11,7 +11,7 @@ use core::task::Poll;
 use slackwater_core::Instant;
 use std::io;
 
-/// A datagram is tried so often again after errors that are about earlier ones.
+/// The most times that a datagram is tried again after errors about earlier ones.
 const ERRORS_BEFORE_MAX: usize = 16;
 
 /// A probe that waits to be sent.
@@ -22,7 +22,7 @@ pub(super) struct Queued {
     pub(super) hint: Bytes,
 }
 
-/// The batch in hand. Its memory is used again for the next one.
+/// The current batch. Its memory is used again for the next one.
 #[derive(Debug)]
 pub(super) struct Sending {
     batch: Vec<Queued>,
@@ -39,7 +39,7 @@ impl Sending {
         }
     }
 
-    /// Sends what is queued; pending when the socket is full before the queue is empty.
+    /// Sends what is queued. Pending if the socket is full before the queue is empty.
     pub(super) fn send_queued(
         &mut self,
         lane: &Lane,
@@ -63,8 +63,8 @@ impl Sending {
         }
     }
 
-    /// Takes probes out of the queue for as long as there is room in the batch, and writes them.
-    /// Those that waited past their deadline are lost.
+    /// Takes probes from the queue while the batch has room, and encodes them. Probes that waited
+    /// past their deadline are lost.
     fn take(&mut self, lane: &Lane, now: Option<Instant>) {
         self.batch.clear();
         self.datagrams.clear();
@@ -84,12 +84,13 @@ impl Sending {
         let Self {
             batch, datagrams, ..
         } = self;
-        // A hint that is too long has been refused before; one that were not would be left out
-        // here, and lost by its deadline.
+        // Hints that are too long were refused before. If one got here, it would be left out and
+        // lost by its deadline.
         batch.retain(|probe| write(datagrams, probe, lane.key.as_ref()).is_ok());
     }
 
-    /// Hands the batch to `send`, from a number on, until all of it has left or the socket is full.
+    /// Passes the batch, from a first datagram on, to `send` until all of it has left or the socket
+    /// is full.
     fn send(
         &mut self,
         lane: &Lane,
@@ -138,8 +139,8 @@ fn write(
     datagrams.add(probe.addr, |into| encode_request(&request, key, into))
 }
 
-/// The operating system tells of an earlier datagram that was refused, or was disturbed: this one
-/// may be tried again.
+/// Whether the operating system reports that an earlier datagram was refused, or that the call was
+/// interrupted. This datagram may be tried again.
 fn is_about_an_earlier(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -158,7 +159,7 @@ mod tests {
 
     const SOON: Instant = Instant::from_nanos(50_000_000);
 
-    /// A lane with probes queued to so many ports, 1 and on, all in one batch.
+    /// A lane with probes queued to the ports from 1 to `count`, all in one batch.
     fn queued(count: u16) -> (Lane, Sending) {
         let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a socket");
         let lane = Lane::new(socket, None, 64).expect("randomness");

@@ -1,4 +1,4 @@
-//! A lane beside replicas that answer when a test tells them to.
+//! A lane, with replicas that answer when a test calls for it.
 
 use super::super::nonces::tests::token;
 use super::*;
@@ -40,14 +40,14 @@ fn due(ms: u64) -> Instant {
     Instant::EPOCH + Duration::from_millis(ms)
 }
 
-/// A way back for reports, and what keeps it.
+/// A way to report answers, and the balancer that keeps it valid.
 fn reports() -> (Reports, Balancer) {
     let policy = Box::new(Prequal::new(PrequalConfig::default()));
     let balancer = Balancer::new(policy, NoProber);
     (Reports::new(Arc::downgrade(&balancer.shared)), balancer)
 }
 
-/// A replica that answers what has come when it is told to.
+/// A replica that answers the probes it has received when `answer` is called.
 struct Replica {
     socket: UdpSocket,
     addr: SocketAddr,
@@ -60,7 +60,7 @@ impl Replica {
         Self { socket, addr }
     }
 
-    /// On loopback what has been sent is there at once.
+    /// Answers all probes. On loopback a sent datagram is there at once.
     fn answer(&self) -> usize {
         let mut asked = [0; DATAGRAM_BYTES_MAX];
         let mut answered = 0;
@@ -78,17 +78,17 @@ impl Replica {
     }
 }
 
-/// Answers that the lane has taken in, without making it look for more.
+/// Answers that the lane has read so far. Does not make it read more.
 fn answered(lane: &Lane) -> u64 {
     lane.lock().counters.answered
 }
 
 #[test]
-fn a_queue_that_nobody_works_off_is_bounded() {
+fn a_queue_without_its_task_is_bounded() {
     let lane = lane(16);
     let addr = SocketAddr::from(([127, 0, 0, 1], 9));
     for ms in 0..100 {
-        // Each finds the places of all earlier ones free again.
+        // Each call finds the nonce slots of all earlier ones free again.
         let now = due(ms);
         let deadline = now + Duration::from_millis(1);
         let queued = lane.enqueue(probe(addr, now, deadline), true);
@@ -151,12 +151,12 @@ async fn a_queue_of_any_length_leaves_and_its_answers_come_back() {
                 .is_ready()
         );
         assert_eq!(replica.answer(), count);
-        assert_eq!(answered(&lane), 0, "nobody has looked");
+        assert_eq!(answered(&lane), 0, "the socket has not been read");
         lane.collect(due(2));
         assert_eq!(lane.lock().counters.sent, count as u64);
         assert_eq!(answered(&lane), count as u64);
         assert_eq!(lane.lock().nonces.awaited(due(2)), 0);
-        // A balancer that never asked is told all the same.
+        // A balancer that did not send these probes gets their answers all the same.
         told += count as u64;
         assert_eq!(balancer.counters().reports_late, told);
     }
@@ -187,7 +187,7 @@ async fn picks_that_follow_each_other_at_once_read_the_socket_once() {
     assert_eq!(answered(&lane), 1, "a moment ago it was empty");
     lane.collect(at(100));
     assert_eq!(answered(&lane), 2);
-    // With no answer to come nobody looks, whatever is there.
+    // With no answer awaited, the socket is not read, whatever it holds.
     replica
         .socket
         .send_to(b"nonsense", lane.socket.local_addr().expect("bound"))
@@ -198,18 +198,18 @@ async fn picks_that_follow_each_other_at_once_read_the_socket_once() {
     assert_eq!(
         lane.counters().malformed,
         1,
-        "whoever wants the counts looks"
+        "reading the counts reads the socket"
     );
 }
 
-/// Lets the lane's task and the runtime's view of its sockets come up, at a time that stands still.
+/// Lets the lane's task and the runtime's view of its sockets start, while time stands still.
 async fn settle() {
     for _ in 0..500 {
         tokio::task::yield_now().await;
     }
 }
 
-/// A lane and its task, which has come up.
+/// A lane and its running task.
 async fn running(reports: Reports) -> (Arc<Lane>, tokio::task::JoinHandle<()>) {
     let lane = Arc::new(lane(64));
     let running = Arc::clone(&lane);
@@ -219,7 +219,7 @@ async fn running(reports: Reports) -> (Arc<Lane>, tokio::task::JoinHandle<()>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn answers_wake_nobody_and_are_taken_in_by_the_time_that_some_are_due() {
+async fn answers_wake_no_task_and_are_read_when_some_are_due() {
     let replica = Replica::new();
     let (reports, balancer) = reports();
     let (lane, task) = running(reports).await;
@@ -266,7 +266,7 @@ async fn answers_that_are_due_at_once_are_listened_for() {
     assert_eq!(
         answered(&lane),
         2,
-        "no time has passed, and nobody has asked"
+        "no time has passed, and no call has read the socket"
     );
     task.abort();
 }
