@@ -1,4 +1,4 @@
-//! Every event there and back, what costs how much, and bytes that nobody wrote.
+//! Every event there and back, the size of each, and bytes that no encoder wrote.
 
 use super::{Decoder, Encoder, STRANGER};
 use crate::{Asked, Bytes, Entry, Request, Said};
@@ -18,7 +18,7 @@ fn report(rif: u32) -> LoadReport {
     LoadReport::new(Rif::new(rif), Some(Duration::from_micros(1_500)))
 }
 
-/// Every field has something to say.
+/// Every field has a value.
 fn full_report() -> LoadReport {
     let mut report = report(7);
     report.load_scale = LoadScale::from_1024ths(102);
@@ -151,7 +151,7 @@ fn all_events() -> Vec<Entry<'static>> {
 fn encoded(events: &[Entry<'_>]) -> Vec<u8> {
     let (mut encoder, mut bytes) = (Encoder::default(), Vec::new());
     for (place, event) in (0_u64..).zip(events) {
-        // Every other one at the time of the one before.
+        // Every second event happens at the time of the one before.
         let at = Instant::from_nanos(place / 2 * 1_000_000);
         encoder.put(&mut bytes, at, event);
     }
@@ -223,7 +223,7 @@ fn requests_say_no_more_than_they_may() {
     let mut decoder = Decoder::default();
     let (_, event) = decoder.take(&mut Bytes::new(&bytes)).expect("written");
     assert_eq!(event, request(&many[..Request::FIELDS_MAX]));
-    // A count of nine, and a text of 65 bytes, nobody wrote.
+    // No encoder writes a count of nine or a text of 65 bytes.
     let mut bytes = encoded(&[request(&[])]);
     *bytes.last_mut().expect("the count") = 9;
     bytes.extend([0; 9]);
@@ -305,7 +305,7 @@ fn bits_that_mean_nothing_yet_are_refused() {
     let said = Said::NoReplica;
     let mut bytes = encoded(&[Entry::Query { asked, said }]);
     assert!(Decoder::default().take(&mut Bytes::new(&bytes)).is_ok());
-    // Kind, attempt, none to avoid, and that it is pinned.
+    // The byte after kind, attempt and the empty list to avoid: whether the query is pinned.
     assert_eq!(bytes[3], 1);
     bytes[3] = 3;
     assert!(Decoder::default().take(&mut Bytes::new(&bytes)).is_err());
