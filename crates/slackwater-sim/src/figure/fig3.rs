@@ -1,5 +1,5 @@
-//! Fig. 3: CPU by the minute says that every replica keeps to its allocation, CPU by the second
-//! says otherwise.
+//! Fig. 3: by the minute, the CPU of every replica stays within its allocation. By the second, it
+//! does not.
 
 use super::cells::Plays;
 use super::charts::{cpu_heat_map, windows};
@@ -14,7 +14,7 @@ pub(super) struct Fig3;
 
 const WRR: &str = "weighted_round_robin";
 
-/// Loads below the allocation: the first steps of Fig. 6, the last of them the peak.
+/// Loads below the allocation: the first steps of Fig. 6. The last of them is the peak.
 const LOADS: [(&str, f64); 3] = [("0.75", 0.75), ("0.83", 0.75 / 0.9), ("0.93", 0.75 / 0.81)];
 const PEAK: &str = "0.93";
 
@@ -61,10 +61,10 @@ fn claims(plays: &Plays<'_>) -> Vec<Claim> {
     };
     let (minutes, seconds) = (windows(peak, MINUTE), windows(peak, SECOND));
     if seconds.is_empty() {
-        return Vec::new(); // of a run of less than a second
+        return Vec::new(); // a run of less than a second
     }
     let over = share_over_allocation(&seconds);
-    // Of a shorter run the windows are shorter, and no minutes.
+    // In a shorter run the windows are shorter, and there are no minutes.
     let has_minutes = peak
         .runs
         .iter()

@@ -1,4 +1,4 @@
-//! What is played, and each claim on both sides of its bounds.
+//! The cells of the figure, and each claim on both sides of its bounds.
 
 use super::*;
 use crate::Measured;
@@ -6,10 +6,10 @@ use crate::figure::Verdict::{self, NotReproduced, Reproduced};
 use crate::figure::trial::{self, verdicts};
 use core::time::Duration;
 
-/// The fleet in which something is upset.
+/// The fleet whose results are changed.
 const ONE: &str = "web0.85 10";
 
-/// A run whose p99 is so many microseconds.
+/// A run whose p99 is `us` microseconds.
 fn run(cell: &Cell, us: u64) -> Measured {
     let mut run = Measured::nothing(cell.scenario.replicas());
     run.queries = 1;
@@ -17,7 +17,8 @@ fn run(cell: &Cell, us: u64) -> Measured {
     run
 }
 
-/// Every fleet at 1 ms; but of one, so many clients of this design at another p99.
+/// Plays in which every fleet takes 1 ms. With `clients` clients of the design `param`, the fleet
+/// [`ONE`] has another p99.
 fn played(clients: usize, param: &str, us: u64) -> Vec<Played> {
     let step = format!("{ONE}x{clients}");
     trial::played(&Workers, |cell| {
@@ -35,7 +36,7 @@ fn verdict(words: &str, played: &[Played]) -> Verdict {
 #[test]
 fn every_fleet_is_played_with_all_that_is_compared() {
     let cells = trial::cells(&Workers);
-    // Fourteen numbers of clients; five other policies at eight of them, eight designs of three
+    // Fourteen numbers of clients; five other policies at eight of them; eight designs of three
     // proxies.
     assert_eq!(cells.len(), 17 * 14 + 8 * (5 * 8 + 8 * 3));
     let findings = Workers.findings(&played(4, "", 1_000));
