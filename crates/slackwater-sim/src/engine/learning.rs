@@ -1,4 +1,4 @@
-//! A replica that learns what it can carry, from what its machine and its tracker tell.
+//! A replica that learns its capacity from its machine and its tracker.
 
 use crate::machine::{Machine, Time};
 use crate::random::{Purpose, Stream};
@@ -11,14 +11,14 @@ use slackwater_core::{Instant, LoadReport};
 #[derive(Debug)]
 pub(super) struct Learning {
     estimator: CapacityEstimator,
-    /// It is told of CPU time.
+    /// Whether the estimator receives CPU time.
     tells_cpu: bool,
     limit_millicores: Option<u32>,
     quota_period: Option<Duration>,
     noise: Option<Noise>,
 }
 
-/// By how much its reports are off.
+/// The error of its reports.
 #[derive(Debug)]
 struct Noise {
     sigma: f64,
@@ -43,7 +43,7 @@ impl Learning {
         }
     }
 
-    /// Takes a reading, if one is due and need not wait.
+    /// Takes a reading, if one is due and needed.
     #[inline]
     pub(super) fn read(
         &mut self,
@@ -53,7 +53,7 @@ impl Learning {
         finished: u64,
     ) {
         let at = Instant::from_nanos(now);
-        // The cheaper question first.
+        // The cheaper check comes first.
         if !self.estimator.is_due(at) || !self.estimator.look(at, tracker).reads {
             return;
         }
@@ -70,7 +70,7 @@ impl Learning {
         self.estimator.read(at, tracker, finished, cpu);
     }
 
-    /// Fills in what the report says of capacity and cost.
+    /// Fills in the capacity and cost of the report.
     #[inline]
     pub(super) fn fill(&mut self, report: &mut LoadReport) {
         self.estimator.fill(report);
@@ -87,7 +87,7 @@ impl Learning {
         }
     }
 
-    /// The process is gone, with what it had learned.
+    /// Drops what was learned, because the process is gone.
     pub(super) fn forget(&mut self) {
         self.estimator = CapacityEstimator::default();
     }
@@ -99,9 +99,9 @@ impl Noise {
     }
 }
 
-/// The cores that the process may use at the most, as the system tells: its machine's where
-/// neighbours share them with it, or else its own, those that its quota comes to, and one for each
-/// worker. Unknown where a recording says how many there were from time to time.
+/// Returns the most cores that the process may use, as the operating system reports them. This is
+/// the machine's cores if neighbours share them, or its own cores, those of its quota, or one for
+/// each worker. It is unknown if a recording has the cores over time.
 fn limit_millicores(scenario: &Scenario, group: &Group) -> Option<u32> {
     let cores = match (&group.service, &scenario.antagonists) {
         (Service::Shared(_), _) if scenario.tape.is_some() => return None,
@@ -171,7 +171,7 @@ mod tests {
         let logarithms: Vec<f64> = (0..10_000).map(|_| noise.factor().ln()).collect();
         let mean = logarithms.iter().sum::<f64>() / 1e4;
         let variance = logarithms.iter().map(|it| it * it).sum::<f64>() / 1e4;
-        // Five deviations of a mean and of a variance.
+        // The bounds are five deviations of a mean and of a variance.
         assert!(
             mean.abs() < 0.015 && (variance - 0.09).abs() < 0.007,
             "{mean} {variance}"
@@ -221,7 +221,7 @@ mod tests {
         report
     }
 
-    /// Of a machine with one query of 10 ms after another.
+    /// Returns the report of a machine with one query of 10 ms after another.
     fn reported(learning: &mut Learning, scenario: &Scenario) -> LoadReport {
         let mut served = Served::new(scenario);
         for query in 0..200 {

@@ -1,4 +1,4 @@
-//! Pasts whose replicas and costs are known, and what the model makes of them.
+//! Pasts with known replicas and costs, and the models made from them.
 
 use super::*;
 use crate::random::{Purpose, Stream};
@@ -11,8 +11,8 @@ fn model(history: &History) -> Option<Model> {
     Model::of(history, &AtomicBool::new(false))
 }
 
-/// A replica of so many cores, which change after half of the time, and what became of Poisson
-/// queries there.
+/// Plays Poisson queries at a replica whose cores change after half of the time. Returns the
+/// history and the costs.
 fn past(rate: f64, seconds: u64, cores: [f64; 2], seed: u64) -> (History, Vec<f64>) {
     let mut stream = Stream::new(seed, Purpose::Arrivals, 0);
     let mut history = History::default();
@@ -24,7 +24,7 @@ fn past(rate: f64, seconds: u64, cores: [f64; 2], seed: u64) -> (History, Vec<f6
         arrivals.push(at);
         true_costs.push(stream.exponential(20e6));
     }
-    // By small steps of time: slow, and obviously right.
+    // Small steps of time are slow, but obviously right.
     let mut left: Vec<(usize, f64)> = Vec::new();
     let mut ends = vec![0.0; arrivals.len()];
     let (mut now, mut next) = (0.0, 0);
@@ -174,7 +174,7 @@ fn retries_and_copies_are_load_that_is_not_measured() {
     history.queries[0].pinned = Some(0);
     let model = model(&history).expect("enough to say something");
     let tape = model.scenario.tape.as_ref().expect("it has one");
-    // What came after the last that counts is not played.
+    // Queries after the last measured one are not played.
     let all = history.queries.len();
     assert!((all - 4..=all).contains(&tape.queries.len()));
     let (measured, load): (Vec<_>, Vec<_>) = tape.queries.iter().partition(|it| it.is_measured);
@@ -190,7 +190,7 @@ fn retries_and_copies_are_load_that_is_not_measured() {
     for kind in Attempt::ALL {
         assert!(tape.queries.iter().any(|it| it.attempt == kind), "{kind:?}");
     }
-    // What was done for a copy that was given up is what it costs.
+    // The cost of a copy that was given up is the work that was done for it.
     let costs = |of: &[&TapeQuery]| mean(&of.iter().map(|it| it.cost_ns).collect::<Vec<_>>());
     let ratio = costs(&load) / costs(&measured);
     assert!((0.8..1.25).contains(&ratio), "{ratio}");
@@ -262,7 +262,7 @@ fn a_past_that_is_long_enough_is_told_by_blocks() {
 #[test]
 fn what_was_given_up_is_load_and_in_no_latency() {
     let (mut history, _) = past(50.0, 30, [2.0, 2.0], 9);
-    // Every tenth had a second copy that was answered first.
+    // Every tenth query had a second copy that was answered first.
     for query in history.queries.iter_mut().step_by(10) {
         query.end = query.end.map(|(at, _)| (at, Outcome::Dropped));
     }
@@ -273,7 +273,7 @@ fn what_was_given_up_is_load_and_in_no_latency() {
     let measured = tape.queries.iter().filter(|it| it.is_measured).count();
     assert_eq!(measured, all - given_up - 1);
     assert_eq!(found.recorded.count(), measured as u64);
-    // One or two came before the first that counts, or after the last.
+    // One or two queries arrived before the first measured one, or after the last.
     assert!((all - 2..=all).contains(&tape.queries.len()));
     let told = found.assumptions.join("\n");
     let expected = format!("{} first tries were given up", given_up + 1);
@@ -285,7 +285,7 @@ fn of_a_past_that_is_too_long_the_beginning_is_played() {
     let (mut history, _) = past(50.0, 30, [2.0, 2.0], 10);
     let whole = model(&history).expect("enough to say something");
     assert!(!whole.assumptions.join("\n").contains(" alone are played"));
-    // As many replicas as leave 20 s for each.
+    // This many replicas leave 20 s for each.
     history.replicas.resize(20_000, String::new());
     let stop = AtomicBool::new(true);
     assert!(Model::of(&history, &stop).is_none(), "it was to stop");
@@ -306,7 +306,7 @@ fn at_the_end_of_time_nothing_overflows() {
     history.queries[last].end = Some((u64::MAX, Outcome::Success));
     let found = model(&history).expect("enough to say something");
     assert!(found.queries >= last, "{}", found.queries);
-    // From the beginning of time to its end is too long for any model.
+    // The whole range of time is too long for any model.
     history.queries[0].arrived_at = 0;
     let cut = model(&history);
     assert!(cut.is_none(), "one query came within the first days");
