@@ -80,6 +80,7 @@ pub fn run_all(
     stop: &AtomicBool,
 ) -> Vec<Measured> {
     let mut order: Vec<usize> = (0..jobs.len()).collect();
+    // The largest runs start first, so that no thread is left alone with one at the end.
     order.sort_by(|&a, &b| jobs[b].weight().total_cmp(&jobs[a].weight()));
     let total_weight: f64 = jobs.iter().map(Job::weight).sum();
     let next = AtomicUsize::new(0);
@@ -94,6 +95,7 @@ pub fn run_all(
                 return;
             };
             let job = &jobs[index];
+            // `None`: it was stopped, and an incomplete run does not count.
             let Some(measured) = measure(&job.scenario, &job.policy, job.seed, stop) else {
                 return;
             };
@@ -104,6 +106,7 @@ pub fn run_all(
             progress(Progress {
                 done: results.done,
                 total: jobs.len(),
+                // Sums of weights are inexact, so the last run sets the share to exactly 1.
                 share: if results.done == jobs.len() {
                     1.0
                 } else {

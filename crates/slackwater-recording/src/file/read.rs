@@ -73,6 +73,7 @@ pub fn read(bytes: &[u8]) -> Result<Recording, String> {
                 };
             }
         };
+        // A second head, a repeated stream or events of an unknown stream end the reading.
         let is_taken = match block {
             Block::Head(said) => head.replace(said).is_none(),
             Block::Stream(said) => {

@@ -168,6 +168,7 @@ impl Source {
         }
         let throttled = || self.throttled.as_ref().and_then(group::read_throttled);
         let stalled = || self.stalled.as_ref().and_then(group::read_pressure);
+        // A lower bound of the waiting needs its file even if throttling and pressure are left out.
         let (waits_throttled, waits_stalled) = (
             matches!(self.waited, Some(Waited::Throttled)),
             matches!(self.waited, Some(Waited::Stalled)),
@@ -201,6 +202,7 @@ impl Source {
             Some(Used::Threads) => reading.used_by_watched,
             None => None,
         };
+        // A lower bound counts the whole group as one thread: its CPU time is the group's.
         if reading.used_by_watched.is_none() && reading.waited.is_some() {
             reading.used_by_watched = reading.used;
         }

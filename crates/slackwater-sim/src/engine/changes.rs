@@ -116,6 +116,7 @@ impl Engine {
         match change {
             Change::Crash { known_after } => {
                 self.stop(replica);
+                // Clients keep the id until they notice the crash.
                 if let Some(id) = self.replicas.at(replica).id {
                     self.later(known_after, Appointment::Forget(replica, id));
                 }
@@ -123,6 +124,7 @@ impl Engine {
             Change::Drain { leaves_after } => {
                 let drained = self.replicas.at_mut(replica);
                 drained.is_draining = true;
+                // If it stops before, the incarnation changes and it does not leave.
                 let incarnation = drained.incarnation;
                 let leave = Appointment::Leave {
                     replica,
@@ -134,6 +136,7 @@ impl Engine {
                 cold_slowness,
                 warm_after,
             } => {
+                // A replica that is still up starts again, with a new id.
                 self.stop(replica);
                 if let Some(id) = self.replicas.at(replica).id {
                     self.forget(replica, id);
@@ -147,6 +150,7 @@ impl Engine {
                 cold_slowness,
                 warm_after,
             } => {
+                // The id stays, because clients get no notice.
                 self.stop(replica);
                 let incarnation = self.replicas.at(replica).incarnation;
                 let up = Appointment::Up {

@@ -103,6 +103,7 @@ impl Engine {
         let now = Instant::from_nanos(self.now);
         match (news, part.id) {
             (News::Joined, known) => {
+                // All clients that have the part use the same id. The first one allocates it.
                 let Some(id) = known.or_else(|| heard.ids.allocate()) else {
                     return;
                 };
@@ -119,6 +120,7 @@ impl Engine {
                 if part.known_to.remove(&number) {
                     client.handle(now, Event::Removed(id));
                 }
+                // The last client frees the id, so a part that joins again later gets a new one.
                 if part.known_to.is_empty() {
                     part.id = None;
                     heard.ids.release(id);

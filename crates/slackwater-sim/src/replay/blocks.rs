@@ -134,6 +134,7 @@ pub(super) fn spreads(
     let mut errors = vec![Vec::with_capacity(PASTS); quantiles.len()];
     let mut changes = errors.clone();
     for _ in 1..PASTS {
+        // Draws another past: as many blocks as there were, with replacement.
         times.fill(0);
         for _ in 0..count {
             let block = draw.below(u32::try_from(count).unwrap_or(u32::MAX));
@@ -150,6 +151,7 @@ pub(super) fn spreads(
             let means = sums.into_iter().map(|sum| sum / runs.len() as f64);
             means.collect::<Vec<_>>()
         };
+        // All three use the same draw, so what they have in common cancels out.
         let was = was.logarithms(&times, quantiles, &mut room);
         let (own, others) = (mean(&same, &mut room), mean(&other, &mut room));
         for quantile in 0..quantiles.len() {

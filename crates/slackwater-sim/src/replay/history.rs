@@ -208,6 +208,7 @@ impl Reader {
                 let answered = replies.len() as u64 - lost;
                 history.probes_lost += lost;
                 history.probes_answered += answered;
+                // A round without any answer only shows its deadline.
                 if answered > 0 {
                     let took = Duration::from_nanos(at.saturating_sub(*started_at_ns));
                     history.round_trips.record(took);

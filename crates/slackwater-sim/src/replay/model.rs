@@ -66,6 +66,7 @@ impl Model {
             .map(|it| it.arrived_at)
             .max()?
             .saturating_add(1);
+        // Cuts off a past that would have more pieces than a model may have.
         let longest = PIECES_MAX / history.replicas.len().max(1) as Time * PIECE_NS;
         let bound = begins.saturating_add(longest);
         let ends = last.min(bound);
@@ -75,6 +76,7 @@ impl Model {
         let works = works(history, &pasts, &capacities, begins);
         let network = network(history);
         let costs = costs(history, &works, network);
+        // Further attempts, copies, and queries that were given up or never ended are only load.
         let mut queries: Vec<_> = (history.queries.iter().zip(&costs))
             .filter(|(query, _)| query.arrived_at < ends)
             .map(|(query, cost_ns)| TapeQuery {
@@ -91,6 +93,7 @@ impl Model {
         let count = first.clone().count();
         let mean_ns = first.map(|it| it.cost_ns).sum::<f64>() / count as f64;
         let block = blocks::length(Duration::from_nanos(ends - begins));
+        // The recorded latencies of the same queries, to compare the model with.
         let mut recorded_by_block = Vec::new();
         let mut recorded = Latencies::default();
         let answered = arrivals.filter(|query| is_finished(query));
@@ -270,6 +273,7 @@ fn scenario(
     delay: Duration,
 ) -> Scenario {
     let span = Duration::from_nanos(ends - begins);
+    // A step on a tape has at least the allocation, so the allocation is the lowest capacity.
     let least = (capacities.cores.iter().flatten()).fold(f64::INFINITY, |least, it| least.min(*it));
     let replicas = pasts.iter().zip(&capacities.cores);
     let steps = replicas.map(|(past, cores)| steps(history, past, cores, works, begins));
@@ -283,6 +287,8 @@ fn scenario(
     let service = Service::Shared(sharing);
     Scenario {
         load: Load {
+            // The tape replaces arrivals and costs. Rate and mean cost are still used to check the
+            // size of the scenario.
             arrivals: Arrivals::Poisson,
             ..Load::even(
                 queries.len() as f64 / span.as_secs_f64(),

@@ -237,6 +237,7 @@ fn of_trouble(plays: &Plays<'_>) -> Vec<Claim> {
         let ratio = latency_ms(&played.all, 0.999) / latency_ms(bare, 0.999);
         Some((ratio, &played.cell))
     });
+    // Peak EWMA has its own penalty, which health replaces, so its bound is wider.
     let (penalising, others): (Vec<_>, Vec<_>) =
         ratios.partition(|(_, cell)| cell.policy.name == PENALISING);
     for (ratios, most, words) in [

@@ -92,6 +92,7 @@ impl Plot {
         let middle = self.area.left + (group as f64 + 0.5) * self.slot;
         let left = middle + (index as f64 - count / 2.0) * width;
         let gap = if width > 6.0 { 1.0 } else { 0.0 };
+        // A bar begins at zero, or at the nearer end of a scale without zero.
         let base = self.area.y(&self.y, self.y.clamp(0.0));
         let end = self.area.y(
             &self.y,

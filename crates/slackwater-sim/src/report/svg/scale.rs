@@ -150,6 +150,7 @@ impl Scale {
             Ends::Exact => {}
         }
         let decades = (high / low).log10();
+        // Short ranges have linear ticks, medium ones 1, 2 and 5, and long ones powers of ten.
         let (ticks, minor) = if decades < 0.7 {
             (linear_ticks(low, high, step(high - low, ticks)), Vec::new())
         } else if decades <= 3.0 {
