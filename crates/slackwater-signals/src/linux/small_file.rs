@@ -76,7 +76,7 @@ pub(super) fn reason(path: &Path, error: Errno) -> String {
 mod tests {
     use super::*;
 
-    /// Its last number may be cut in the middle.
+    /// The last number of such a file may be cut in the middle.
     #[test]
     fn a_file_that_does_not_fit_is_not_believed() {
         let length = |text: &[u8]| Some(text.len());

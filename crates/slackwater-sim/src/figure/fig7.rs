@@ -358,8 +358,8 @@ mod tests {
             settings("prequal").prequal.rif_limit_quantile,
             quantile(0.75)
         );
-        // 100 x 6.4 cores at 0.7, of queries of 86.3 ms that cost 1.5 times as much on average, at
-        // two to one.
+        // 100 x 6.4 cores at 0.7. The fast half gets two of three queries, so a query costs 4/3 of
+        // 86.3 ms on average.
         let rate = cells[0].scenario.load.rate;
         assert!(
             (rate - 0.7 * 640.0 * 0.75 / 0.086_34).abs() < 10.0,
