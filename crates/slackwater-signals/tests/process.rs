@@ -24,7 +24,7 @@ fn burn(time: Duration) {
 }
 
 #[test]
-fn this_process_tells_everything_that_threads_tell() {
+fn this_process_has_all_figures_of_threads() {
     let mut source = Source::open(&Target::ThisProcess);
     assert_eq!(source.origin(Figure::Used), Some(Origin::ProcessClock));
     assert_eq!(source.origin(Figure::Waited), Some(Origin::Threads));

@@ -90,7 +90,7 @@ fn the_lowest_quota_above_holds() {
 }
 
 #[test]
-fn a_group_without_the_controller_has_what_those_above_have() {
+fn a_group_without_the_controller_has_the_limits_of_its_ancestors() {
     let mut app = open("v2-5.15-nested/pod/app");
     let reading = app.read();
     assert_eq!(reading.used, Some(Duration::from_micros(55_000_123)));
@@ -131,7 +131,7 @@ fn version_one_has_other_files_and_units() {
 }
 
 #[test]
-fn files_of_another_form_are_nothing_and_are_told() {
+fn files_of_another_form_are_reported_and_give_nothing() {
     let mut source = open("v2-broken");
     let reading = source.read();
     assert_eq!(

@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn it_says_what_an_hdr_histogram_says_packed_or_not() {
+    fn it_agrees_with_an_hdr_histogram_packed_or_not() {
         for (seed, values) in [(1, 1), (2, 10), (3, 30_000)] {
             let (mut ours, theirs) = both(seed, values);
             assert_agree(&ours, &theirs);

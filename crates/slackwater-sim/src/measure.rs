@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn latencies_know_their_quantiles_mean_and_shares() {
+    fn latencies_have_quantiles_mean_and_shares() {
         let mut latencies = Latencies::default();
         for latency in 1..=1_000 {
             latencies.record(ms(latency));

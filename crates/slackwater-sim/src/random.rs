@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn the_two_normals_of_a_pair_know_nothing_of_each_other() {
+    fn the_two_normals_of_a_pair_are_independent() {
         let mut stream = Stream::new(2, Purpose::Spare, 0);
         let pairs = 200_000;
         let together: f64 = (0..pairs).map(|_| stream.normal() * stream.normal()).sum();

@@ -253,7 +253,7 @@ proptest! {
     }
 
     #[test]
-    fn what_was_tampered_with_is_no_more_than_there_are_bytes(
+    fn corrupted_bytes_give_no_more_than_there_are_bytes(
         seeds in seeds(),
         flips in vec(any::<prop::sample::Index>(), 1..6),
     ) {
@@ -283,7 +283,7 @@ proptest! {
     }
 
     #[test]
-    fn bytes_of_nobody_are_read_without_harm(bytes in vec(any::<u8>(), 0..2_000)) {
+    fn random_bytes_are_read_without_harm(bytes in vec(any::<u8>(), 0..2_000)) {
         let mut entries = 0;
         read(&bytes, |_, _| entries += 1);
         prop_assert!(entries <= bytes.len());

@@ -172,7 +172,7 @@ fn every_event_comes_back_as_it_was_at_its_time() {
 }
 
 #[test]
-fn what_a_report_says_again_costs_two_bytes() {
+fn a_repeated_report_costs_two_bytes() {
     let [replica, ..] = replicas();
     let carried = Entry::Event(Event::CarriedReport(replica, kept(full_report())));
     let length = |times| {
@@ -192,7 +192,7 @@ fn what_a_report_says_again_costs_two_bytes() {
 }
 
 #[test]
-fn what_requests_say_again_costs_a_byte_or_two_and_long_texts_are_cut() {
+fn repeated_texts_cost_a_byte_or_two_and_long_texts_are_cut() {
     let long = "ü".repeat(99);
     let said = [Some(long.as_str()), Some("acme"), None];
     let length = |times: usize| encoded(&vec![request(&said); times]).len();
@@ -217,7 +217,7 @@ fn what_requests_say_again_costs_a_byte_or_two_and_long_texts_are_cut() {
 }
 
 #[test]
-fn requests_say_no_more_than_they_may() {
+fn requests_have_limits_on_fields_and_texts() {
     let many = vec![Some("x"); Request::FIELDS_MAX + 3];
     let bytes = encoded(&[request(&many)]);
     let mut decoder = Decoder::default();
@@ -272,7 +272,7 @@ fn an_index_beyond_the_fleet_is_refused() {
 }
 
 #[test]
-fn bytes_that_nobody_wrote_are_refused_and_never_panic() {
+fn malformed_bytes_are_refused_and_never_panic() {
     let whole = encoded(&all_events());
     let mut draw = SplitMix64::new(11);
     for _ in 0..20_000 {

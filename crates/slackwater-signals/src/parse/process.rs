@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_thread_says_what_it_used_and_how_long_it_waited() {
+    fn schedstat_has_used_and_waited_time() {
         let run = Run {
             used: 168_091,
             waited: 3_851_942,

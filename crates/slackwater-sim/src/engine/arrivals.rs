@@ -317,7 +317,7 @@ mod tests {
     /// Turns of 2 s with 4,000 queries each: first a fifth and then four fifths wait up to 100 ms,
     /// and cost a tenth.
     #[test]
-    fn of_a_mix_some_mostly_wait_by_turns() {
+    fn the_share_of_waiting_queries_changes_in_turns() {
         let mut mixed = scenario(Spread::Regular, &[1.0]);
         mixed.cost = Cost::Fixed(Duration::from_millis(10));
         mixed.load.mix = Some(Mix {

@@ -89,7 +89,7 @@ mod tests {
     use core::time::Duration;
 
     #[test]
-    fn the_hedger_is_as_the_scenario_says() {
+    fn the_hedger_has_the_scenarios_settings() {
         let said = Hedge {
             after_quantile: 0.75,
             budget: 0.25,

@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quota_is_told_with_its_period_and_whoever_else_uses_it() {
+    fn a_quota_is_reported_with_its_period_and_its_neighbour() {
         let mut scenario = web(2, 1, 0.5);
         assert_eq!(learning(&scenario).quota_period, None);
         let period = Duration::from_millis(100);
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn reports_are_off_by_as_much_as_the_group_says() {
+    fn reports_have_the_noise_of_their_group() {
         let mut scenario = web(1, 1, 0.5);
         scenario.fleet[0].report_noise = 0.3;
         let mut noise = learning(&scenario).noise.expect("there is some");
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_quiet_replica_could_tell_is_learned_later_once_enough_is_known() {
+    fn a_short_reading_waits_once_enough_is_known() {
         let scenario = web(1, 1, 0.5);
         for (queries, waits) in [(100, false), (310, true)] {
             let mut learning = learning(&scenario);

@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn each_client_knows_what_it_heard_when_it_heard_it() {
+    fn each_client_receives_its_own_changes_at_their_times() {
         let mut news = joined(0, 0..2);
         // Client 0 is without replica 1 for a quarter of the time. Client 1 has it in the fleet for
         // half of the time.
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_measured_is_load_all_the_same() {
+    fn unmeasured_queries_are_still_load() {
         let mut scenario = scenario(&[0], &joined(0, 0..1));
         let mut tape = (**scenario.tape.as_ref().expect("it has one")).clone();
         tape.replicas[0][0].cores = 1.0;
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn latencies_are_told_by_block_where_that_is_asked_for() {
+    fn latencies_are_recorded_by_block_if_the_tape_has_blocks() {
         let mut scenario = scenario(&[0], &joined(0, 0..1));
         assert!(played(&scenario).latency_by_block.is_empty());
         let mut tape = (**scenario.tape.as_ref().expect("it has one")).clone();

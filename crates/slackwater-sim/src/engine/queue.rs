@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tournament_knows_what_a_search_would_find() {
+    fn a_tournament_agrees_with_a_search() {
         for places in [1, 2, 5, 8, 100] {
             let mut earliest = Earliest::new(places);
             let mut times = vec![NEVER; places];

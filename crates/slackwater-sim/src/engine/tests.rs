@@ -150,7 +150,7 @@ fn when_queries_stop_coming_nothing_is_left_in_flight() {
 }
 
 #[test]
-fn whoever_chooses_meets_the_same_queries() {
+fn every_policy_receives_the_same_queries() {
     for spread in [Spread::Poisson, Spread::Regular] {
         let mut scenario = troubled();
         scenario.load.arrivals = spread;
@@ -294,7 +294,7 @@ fn idle_policies_cost_no_steps_beyond_their_timeouts() {
 }
 
 #[test]
-fn who_restarts_has_learned_nothing_yet() {
+fn a_restarted_replica_has_learned_nothing_yet() {
     let mut scenario = scenario();
     scenario.load.rate = 400.0;
     scenario.span = Duration::from_secs(2);

@@ -151,7 +151,7 @@ mod tests {
 
     /// Three plays, by falling load, each of two seeds with a p50 of 90 and 110 ms.
     #[test]
-    fn a_line_goes_by_x_and_says_how_sure_it_is() {
+    fn a_line_is_sorted_by_x_and_has_intervals() {
         let mut played = trial::played(&Fig3, |_| trial::run([100.0; 4]));
         played.reverse();
         let lines = latency_lines(&Plays::new(&played), |played| played.cell.load);

@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_paper_says_reproduces_every_claim() {
+    fn results_of_the_paper_reproduce_every_claim() {
         let findings = Fig10.findings(&trial::played(&Fig10, paper));
         assert_eq!(findings.claims.len(), 2 * 6);
         for claim in findings.claims {

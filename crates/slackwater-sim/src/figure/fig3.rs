@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn the_paper_s_two_faces_are_told_apart() {
+    fn both_time_scales_of_the_paper_are_distinguished() {
         assert_eq!(verdicts(&[2.1, 1.2]), [Reproduced; 3]);
         assert_eq!(
             verdicts(&[1.9, 1.2]),
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn of_less_than_a_minute_nothing_is_claimed_of_minutes() {
+    fn runs_under_a_minute_make_no_claim_about_minutes() {
         assert_eq!(verdicts_of(&[2.1], 60), [Reproduced; 3]);
         assert_eq!(verdicts_of(&[2.1], 59), [Reproduced; 2]);
         assert_eq!(
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn of_less_than_a_second_nothing_is_claimed() {
+    fn runs_under_a_second_make_no_claim() {
         let played = trial::played(&Fig3, |_| {
             let mut run = Measured::nothing(1);
             run.queries = 1;

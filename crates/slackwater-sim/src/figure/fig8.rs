@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_paper_says_reproduces_every_claim() {
+    fn results_of_the_paper_reproduce_every_claim() {
         let findings = Fig8.findings(&trial::played(&Fig8, paper));
         assert_eq!(findings.claims.len(), 1 + 3);
         for claim in findings.claims {

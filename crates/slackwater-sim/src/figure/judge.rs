@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn the_text_says_by_how_much() {
+    fn the_text_has_the_distance_from_the_bound() {
         let bounds = Bounds::between(330.0, 345.0, " ms");
         let found = |value| bounds.judge("it is so", value).found;
         assert_eq!(

@@ -281,7 +281,7 @@ mod tests {
 
     /// Step, policy and parameter identify a cell, and each cell can be played as it is.
     #[test]
-    fn cells_are_told_apart_and_can_be_played() {
+    fn cells_are_distinct_and_can_be_played() {
         let effort = Effort {
             seeds: Seeds::up_to(1),
             span: Some(Duration::from_secs(7)),

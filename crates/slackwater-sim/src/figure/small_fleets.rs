@@ -505,7 +505,7 @@ mod tests {
     }
 
     #[test]
-    fn fleets_are_what_their_names_say() {
+    fn fleets_match_their_names() {
         let cells = trial::cells(&SmallFleets);
         let scenario = |step: &str| {
             let cell = cells.iter().find(|cell| cell.step == step);

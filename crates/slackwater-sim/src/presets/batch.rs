@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_leaf_s_replica_stops_for_a_hundredth_of_the_time() {
+    fn the_replica_of_a_leaf_stops_for_a_hundredth_of_the_time() {
         let stall = stopping_leaves().fleet[0].stall.expect("it does");
         assert_eq!((stall.every + stall.lasts) / 100, stall.lasts);
     }

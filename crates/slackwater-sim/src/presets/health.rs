@@ -205,7 +205,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     #[test]
-    fn fleets_are_as_large_as_asked_and_loaded_alike() {
+    fn fleets_have_the_given_size_and_the_same_load() {
         let rate = |scenario: Scenario| scenario.load.rate;
         assert!((rate(machines(20, 3, 0.5)) / ELS_CAPACITY - 2.5).abs() < 1e-4);
         assert_eq!(machines(20, 3, 0.5).load.clients.len(), 3);
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_they_suffer_can_be_played_and_befalls_the_first() {
+    fn troubles_can_be_played_and_hit_the_first_replica() {
         let services = || services(10, 1, 0.7);
         for scenario in [
             sinkhole(services(), SECOND),

@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_leaf_in_so_many_is_an_outlier() {
+    fn one_leaf_in_a_given_number_is_an_outlier() {
         let Cost::Trace(costs) = outlier_leaves(1_000).cost else {
             panic!("a trace");
         };

@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn what_all_blocks_have_alike_has_no_spread_and_what_one_has_has_much() {
+    fn equal_blocks_have_no_spread_and_one_different_block_has_much() {
         let calm = || block(1..=100);
         let recorded: Vec<_> = (0..12).map(|_| calm()).collect();
         let mut troubled = recorded.clone();

@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_say_how_it_was_and_how_far_the_model_is_off() {
+    fn rows_have_the_recording_and_the_models_error() {
         let rows = rows_of(100, [120, 120, 120], None);
         let p99 = &rows[2];
         assert_eq!((p99.name, p99.recorded.as_secs()), ("p99", 99));
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_of_time_widen_what_seeds_say() {
+    fn blocks_of_time_widen_the_interval_of_seeds() {
         let narrow = Estimate {
             value: 2.0,
             interval: Some((1.9, 2.1)),

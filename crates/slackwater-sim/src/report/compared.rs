@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ratio_near_1_has_the_digits_that_tell_it_from_1() {
+    fn a_ratio_near_1_has_the_digits_that_distinguish_it_from_1() {
         for (ratio, expected) in [
             (0.65, "0.65"),
             (0.994, "0.99"),

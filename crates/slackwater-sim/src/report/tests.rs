@@ -118,7 +118,7 @@ fn a_figure_is_csv_pictures_and_page() {
 }
 
 #[test]
-fn the_page_says_everything_in_words() {
+fn the_page_has_everything_in_words() {
     let page = html::figure_page(&Example, &two_cells(), &findings(), &about());
     check_page(&page);
     for part in [

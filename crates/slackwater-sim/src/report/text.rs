@@ -114,7 +114,7 @@ mod tests {
     use core::slice;
 
     #[test]
-    fn the_summary_says_verdicts_first() {
+    fn the_summary_has_verdicts_first() {
         let cells = [played("1.03", 1.03, "prequal", vec![run(1, 1)])];
         let expected = "\
 made-up: A <made-up> figure

@@ -104,7 +104,7 @@ fn the_number_of_threads_changes_nothing() {
 }
 
 #[test]
-fn the_largest_run_begins_first_and_nothing_begins_after_a_stop() {
+fn the_largest_run_starts_first_and_none_starts_after_a_stop() {
     let jobs = jobs();
     let stop = AtomicBool::new(false);
     let first = Mutex::new(None);

@@ -55,7 +55,7 @@ fn a_crash_costs_what_is_sent_until_it_is_known() {
 }
 
 #[test]
-fn who_drains_is_avoided_by_those_who_listen() {
+fn a_draining_replica_is_avoided_by_policies_that_probe() {
     let leaves_after = secs(2);
     let scenario = with(secs(3), Change::Drain { leaves_after });
     let deaf = play(&scenario, "round_robin");
@@ -76,7 +76,7 @@ fn who_drains_is_avoided_by_those_who_listen() {
 }
 
 #[test]
-fn who_joins_is_not_there_before() {
+fn a_replica_that_joins_is_not_there_before() {
     let join = Change::Join {
         cold_slowness: 3.0,
         warm_after: secs(2),
@@ -122,7 +122,7 @@ fn a_restart_refuses_for_a_while_and_comes_back() {
 }
 
 #[test]
-fn who_restarts_may_be_cold() {
+fn a_restarted_replica_may_be_cold() {
     let restart = |cold_slowness| {
         let mut scenario = with(
             secs(3),
@@ -143,7 +143,7 @@ fn who_restarts_may_be_cold() {
 }
 
 #[test]
-fn who_is_suspended_keeps_what_it_has_and_answers_later() {
+fn a_suspended_replica_keeps_its_queries_and_answers_later() {
     let suspend = |suspended_for| with(secs(3), Change::Suspend { suspended_for });
     let measured = play(&suspend(secs(2)), "round_robin");
     assert_eq!(measured.errors, 0, "connections stay");
@@ -172,7 +172,7 @@ fn who_is_suspended_keeps_what_it_has_and_answers_later() {
 }
 
 #[test]
-fn who_crashes_while_it_is_suspended_refuses_what_it_had_not_read() {
+fn a_crash_while_suspended_refuses_unread_queries() {
     let suspended_for = secs(4);
     let mut scenario = with(secs(3), Change::Suspend { suspended_for });
     scenario
@@ -195,7 +195,7 @@ fn who_crashes_while_it_is_suspended_refuses_what_it_had_not_read() {
 }
 
 #[test]
-fn who_comes_back_is_another_replica_with_another_name() {
+fn a_replica_that_comes_back_has_a_new_id() {
     let events = vec![
         event(
             secs(2),
@@ -247,7 +247,7 @@ fn who_comes_back_is_another_replica_with_another_name() {
 }
 
 #[test]
-fn who_crashes_while_it_restarts_stays_down() {
+fn a_crash_during_a_restart_keeps_the_replica_down() {
     let mut scenario = with(secs(3), warm_restart(secs(2)));
     let known_after = secs(3);
     scenario
@@ -264,7 +264,7 @@ fn who_crashes_while_it_restarts_stays_down() {
 }
 
 #[test]
-fn who_restarts_while_it_drains_does_not_leave() {
+fn a_restart_while_draining_cancels_the_leave() {
     let leaves_after = secs(4);
     let mut scenario = with(secs(3), Change::Drain { leaves_after });
     scenario

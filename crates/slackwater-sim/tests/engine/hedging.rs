@@ -151,7 +151,7 @@ fn the_failure_of_one_copy_waits_for_the_other() {
 }
 
 #[test]
-fn when_everybody_slows_down_there_is_no_storm() {
+fn when_all_replicas_slow_down_there_is_no_storm() {
     // All replicas become twenty times as slow for ten seconds, which is more than they can serve.
     let mut group = Group::healthy(10, SINGLE);
     group.hobble = Some(Hobble {

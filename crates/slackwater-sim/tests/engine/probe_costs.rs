@@ -100,7 +100,7 @@ fn in_line() -> Scenario {
 }
 
 #[test]
-fn a_fleet_that_cannot_afford_its_probes_is_asked_less() {
+fn a_fleet_that_cannot_afford_its_probes_gets_fewer() {
     let scenario = in_line();
     let [steady, lowered]: [Measured; 2] = [16, 1].map(|least| run(&scenario, &prequal(least), 1));
     let p99 = [&steady, &lowered].map(|run| run.latency.quantile(0.99));
@@ -110,7 +110,7 @@ fn a_fleet_that_cannot_afford_its_probes_is_asked_less() {
 }
 
 #[test]
-fn where_nobody_is_overloaded_every_probe_is_sent_as_before() {
+fn without_overload_every_probe_is_sent() {
     let mut scenario = in_line();
     scenario.load.rate = 1_500.0;
     let [steady, lowered]: [Measured; 2] = [16, 1].map(|least| run(&scenario, &prequal(least), 1));

@@ -168,7 +168,7 @@ fn watch(scenario: &Scenario, entry: &'static PolicyEntry) -> (Measured, Told) {
 }
 
 #[test]
-fn an_answer_is_told_as_it_was() {
+fn a_policy_receives_the_outcome_of_each_query() {
     let failing = Group {
         failure: Some(Failure {
             share: 1.0,
@@ -278,7 +278,7 @@ fn a_policy_that_is_never_satisfied_does_not_stop_time() {
 /// Two proxies of two workers and one with a single worker: four of five clients have one sibling
 /// each.
 #[test]
-fn siblings_are_told_what_they_tell_and_nothing_else() {
+fn siblings_receive_what_is_shared_and_nothing_else() {
     let told = |siblings: Option<Siblings>| {
         let mut scenario = regular(500.0, vec![Group::healthy(8, SINGLE)], Vec::new());
         scenario.load.clients = vec![1.0; 5];
@@ -339,7 +339,7 @@ fn a_choice_by_chance_counts_and_a_reports_age_is_noted() {
 
 /// Two groups, served in turn. One of them carries reports and the other may not.
 #[test]
-fn responses_carry_reports_where_the_group_says_so() {
+fn responses_carry_reports_if_the_group_does() {
     let told = |carries: [bool; 2], learns: bool| {
         let group = |carries_reports| Group {
             carries_reports,

@@ -44,7 +44,7 @@ fn jsq_of_two_mean_number(rho: f64) -> f64 {
 }
 
 #[test]
-fn chance_over_single_servers_is_as_many_mm1_queues() {
+fn random_over_single_servers_is_independent_mm1_queues() {
     let mut scenario = plain(200.0, vec![Group::healthy(4, SINGLE)]);
     scenario.cost = Cost::Exponential(ms(10));
     scenario.warmup = secs(2);
@@ -70,7 +70,7 @@ fn chance_over_single_servers_is_as_many_mm1_queues() {
 }
 
 #[test]
-fn central_jsq_of_two_servers_is_what_its_markov_chain_says() {
+fn central_jsq_of_two_servers_matches_its_markov_chain() {
     let rho = 0.8;
     let number = jsq_of_two_mean_number(rho);
     // ρ = 0.8: above M/M/2 with one queue, 2ρ / (1 - ρ²) = 4.44, and below two M/M/1 queues, 8.
@@ -111,7 +111,7 @@ fn the_better_of_two_drawn_is_the_power_of_two_choices() {
 }
 
 #[test]
-fn nobody_is_faster_than_without_contention() {
+fn no_policy_is_faster_than_without_contention() {
     let mut scenario = plain(300.0, vec![Group::healthy(6, shared(2.0))]);
     scenario.cost = Cost::ClippedNormal {
         mean: ms(20),

@@ -76,7 +76,7 @@ fn where_all_share_the_processor_nothing_waits_and_nothing_is_won() {
 }
 
 #[test]
-fn the_second_copy_sets_out_only_if_the_query_is_still_out() {
+fn the_second_copy_is_sent_only_if_the_query_is_still_open() {
     let mut scenario = half_full(SINGLE, Some(ms(200)));
     scenario.load.rate = 20.0;
     assert_eq!(play(&scenario, "round_robin").hedges, 0, "all are answered");

@@ -93,7 +93,7 @@ fn policies_are_what_they_are_called() {
 }
 
 #[test]
-fn replicas_learn_under_capacity_alone_and_tell_what_the_variant_says() {
+fn only_capacity_has_replicas_that_learn_and_report_as_its_variant() {
     let signals = |player| {
         let cell = find("noisy-reports", player);
         let mut groups = cell.scenario.fleet.iter();
@@ -179,7 +179,7 @@ fn cases_are_what_they_are_called() {
 }
 
 #[test]
-fn runs_of_small_fleets_have_the_queries_that_they_are_said_to_have() {
+fn runs_of_small_fleets_have_the_stated_number_of_queries() {
     let cells = trial::cells(&Beyond).into_iter();
     for cell in cells.filter(|cell| cell.step.contains(' ')) {
         let seconds = cell.scenario.span.as_secs_f64();
@@ -189,7 +189,7 @@ fn runs_of_small_fleets_have_the_queries_that_they_are_said_to_have() {
 }
 
 #[test]
-fn p999_is_held_against_what_was_asked() {
+fn p999_is_compared_with_its_target() {
     for (step, bound_us) in [("homogeneous-1.74", 360_000), ("unequal-1.27", 410_000)] {
         let words = [step, "is at most"];
         let of = |us| verdict(&words, &played(step, OURS, us));
@@ -199,7 +199,7 @@ fn p999_is_held_against_what_was_asked() {
 }
 
 #[test]
-fn it_is_held_against_the_better_of_the_two_in_each_case() {
+fn it_is_compared_with_the_better_of_the_two_in_each_case() {
     for (us, expected) in [(314_000, Reproduced), (316_000, NotReproduced)] {
         for step in ["homogeneous-1.03", "tight-unequal", "stalls"] {
             let words = [step, "are at most"];

@@ -56,7 +56,7 @@ fn upset(hit: impl Fn(&Cell) -> bool, change: impl Fn(&mut Measured)) -> Vec<Pla
 }
 
 #[test]
-fn what_is_wished_for_reproduces_every_claim() {
+fn desired_results_reproduce_every_claim() {
     let findings = Health.findings(&trial::played(&Health, good));
     for claim in &findings.claims {
         assert_eq!(claim.verdict, Reproduced, "{claim:?}");

@@ -93,7 +93,7 @@ fn the_silent_keep_their_numbers_and_everything_else() {
 }
 
 #[test]
-fn a_run_has_the_queries_and_seconds_that_it_is_said_to_have() {
+fn a_run_has_the_stated_queries_and_seconds() {
     for cell in trial::cells(&MixedFleets) {
         let seconds = cell.scenario.span.as_secs_f64();
         let queries = cell.scenario.load.rate * seconds;
@@ -142,7 +142,7 @@ fn a_policy_runs_away_beyond_twice_least_loaded() {
 
 /// The second half gets a third of the queries, and the last of ten replicas a fifteenth.
 #[test]
-fn nobody_is_starved_below_three_quarters_or_flooded_above_five_quarters() {
+fn no_replica_is_starved_below_three_quarters_or_flooded_above_five_quarters() {
     // If the silent replicas get 0.985 times their 14/15, the last one gets 1.21 times its share;
     // with 0.98 it gets 1.28 times.
     for (silence, times, expected) in [

@@ -50,14 +50,14 @@ fn every_fleet_is_played_with_all_that_is_compared() {
 }
 
 #[test]
-fn proxies_of_workers_are_so_many_clients() {
+fn each_worker_is_a_client() {
     let all = [1, 2, 4, 8, 10, 16, 20, 32, 40, 64, 80, 128, 160, 640];
     assert_eq!(clients(&PROXIES, &WORKERS), all);
     assert_eq!(some_clients(), [1, 4, 10, 16, 40, 64, 160, 640]);
 }
 
 #[test]
-fn a_design_is_what_it_says() {
+fn a_design_sets_what_is_shared() {
     let cells = trial::cells(&Workers);
     let find = |clients: usize, param: &str| {
         let step = format!("{ONE}x{clients}");
@@ -107,7 +107,7 @@ fn a_design_is_what_it_says() {
 }
 
 #[test]
-fn a_run_has_the_queries_and_seconds_that_it_is_said_to_have() {
+fn a_run_has_the_stated_queries_and_seconds() {
     for cell in trial::cells(&Workers) {
         let seconds = cell.scenario.span.as_secs_f64();
         let queries = cell.scenario.load.rate * seconds;
@@ -138,7 +138,7 @@ fn four_workers_may_cost_a_quarter() {
 }
 
 #[test]
-fn those_that_tell_all_they_know_may_cost_a_quarter() {
+fn workers_that_share_everything_may_cost_a_quarter() {
     for (us, expected) in [(1_250, Reproduced), (1_252, NotReproduced)] {
         let played = played(64, "answers and queries", us);
         assert_eq!(verdict("and where they send", &played), expected);
@@ -146,7 +146,7 @@ fn those_that_tell_all_they_know_may_cost_a_quarter() {
 }
 
 #[test]
-fn those_that_tell_a_half_are_worse_beyond_twice() {
+fn workers_that_share_half_are_worse_beyond_twice() {
     for (us, expected) in [(2_004, Reproduced), (2_000, NotReproduced)] {
         for (param, words) in [
             ("answers", "but not where they send"),

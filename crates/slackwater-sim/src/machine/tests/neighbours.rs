@@ -56,7 +56,7 @@ fn assert_share_below(values: &[f64], bound: f64, share: f64) {
 }
 
 #[test]
-fn spare_capacity_has_its_median_and_skew_from_the_beginning_and_for_ever() {
+fn spare_capacity_always_has_its_median_and_skew() {
     let mut fleet = fleet(&ANTAGONISTS, 5_000);
     for steps in [0, 300] {
         play(&mut fleet, steps);

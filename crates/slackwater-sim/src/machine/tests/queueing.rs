@@ -62,14 +62,14 @@ fn one_worker_is_an_mm1_queue_in_mean_and_quantiles() {
 }
 
 #[test]
-fn several_workers_wait_as_erlang_says() {
+fn several_workers_wait_as_in_erlangs_formula() {
     let mut machine = machine(Group::healthy(1, Service::Fifo { workers: 4 }));
     let took = poisson(&mut machine, 2.6, &exponential(), 2);
     assert_mean(&took, WORK * erlang(2.6, 4), 0.01);
 }
 
 #[test]
-fn a_shared_cores_mean_knows_nothing_of_the_distribution_of_work() {
+fn the_mean_of_a_shared_core_does_not_depend_on_the_distribution_of_work() {
     let costs = [
         exponential(),
         Cost::Fixed(Duration::from_millis(10)),

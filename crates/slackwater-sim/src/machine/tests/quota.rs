@@ -379,7 +379,7 @@ fn a_hobble_slows_the_work_and_not_the_quota() {
 }
 
 #[test]
-fn nobody_begins_while_the_quota_is_used_up() {
+fn no_query_starts_while_the_quota_is_used_up() {
     let begin = begins(0, 1);
     let mut machine = limited(QUOTA);
     machine.note_starts();

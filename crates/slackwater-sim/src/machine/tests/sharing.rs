@@ -86,7 +86,7 @@ fn a_bucket_fills_up_to_its_size() {
 }
 
 #[test]
-fn within_its_capacity_a_replica_is_left_alone_for_ever() {
+fn within_its_capacity_a_replica_is_never_held() {
     let mut machine = shared(SHARING);
     send(&mut machine, 0, 0, 2);
     assert_eq!(machine.next_event(), 10 * SECOND);
@@ -171,7 +171,7 @@ fn what_queries_in_service_want_and_do_not_get_is_counted() {
 }
 
 #[test]
-fn whoever_cannot_run_waits_for_no_cpu() {
+fn a_query_that_cannot_run_waits_for_no_cpu() {
     let mut queued = machine(Group::healthy(1, Service::Fifo { workers: 1 }));
     send(&mut queued, 0, 0, 5);
     assert_close(queued.waited_seconds(SECOND), 0.0);

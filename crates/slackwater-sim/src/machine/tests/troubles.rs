@@ -118,7 +118,7 @@ fn regular_stalls_come_by_the_clock() {
 }
 
 #[test]
-fn who_is_suspended_does_nothing_until_it_goes_on() {
+fn a_suspended_machine_does_nothing_until_it_resumes() {
     for service in [cores(1.0), fifo(), Service::Latency] {
         let mut machine = machine(Group::healthy(1, service));
         machine.arrive(0, JOB, 100e6);
@@ -304,7 +304,7 @@ fn a_crash_clears_queries_wherever_they_are() {
 }
 
 #[test]
-fn an_estimate_knows_of_a_hobble_and_of_who_waits() {
+fn an_estimate_includes_a_hobble_and_waiting_jobs() {
     for (service, expected) in [
         // Two jobs of 100 ms and one of 60 at a quarter of the speed: sharing, one after another,
         // and in parallel.
@@ -340,7 +340,7 @@ fn workers_serve_in_order_of_arrival() {
 }
 
 #[test]
-fn replayed_latencies_know_no_queue_and_use_no_cpu() {
+fn replayed_latencies_have_no_queue_and_use_no_cpu() {
     let mut machine = machine(Group::healthy(1, Service::Latency));
     (0..50).for_each(|job| machine.arrive(0, JobId(job), 40e6));
     assert_eq!(machine.next_event(), 40 * MS);

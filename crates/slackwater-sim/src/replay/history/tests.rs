@@ -111,7 +111,7 @@ fn streams_come_together_on_one_clock_and_by_replicas_names() {
 }
 
 #[test]
-fn parts_of_a_replica_are_told_apart_and_taken_up_again() {
+fn parts_of_a_replica_are_distinguished_and_reused() {
     let mut ids = ReplicaIds::new();
     let [a, b, c] = [(); 3].map(|()| ids.allocate().expect("room"));
     let add = |replica| Entry::Event(Event::Added(replica));
@@ -161,7 +161,7 @@ fn parts_of_a_replica_are_told_apart_and_taken_up_again() {
 }
 
 #[test]
-fn copies_are_nobodys_and_trials_of_real_queries_are_somebodys() {
+fn copies_have_no_client_and_trials_of_real_queries_have_one() {
     let mut ids = ReplicaIds::new();
     let [a, b] = [(); 2].map(|()| ids.allocate().expect("room"));
     let said = Some((a, PickReason::Trial));

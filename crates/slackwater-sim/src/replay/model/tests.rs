@@ -150,7 +150,7 @@ fn failures_stay_where_and_when_they_were() {
 }
 
 #[test]
-fn too_little_says_nothing() {
+fn too_few_queries_make_no_model() {
     let (mut history, _) = past(55.0, 20, [2.0, 2.0], 4);
     history.queries.truncate(80);
     assert!(model(&history).is_none());
@@ -203,7 +203,7 @@ fn retries_and_copies_are_load_that_is_not_measured() {
 }
 
 #[test]
-fn the_fleet_is_what_policies_heard_of_it() {
+fn the_fleet_is_what_policies_received() {
     let (mut history, _) = past(50.0, 30, [2.0, 2.0], 7);
     let heard = |at_ns, part, news| TapeNews {
         at_ns,
@@ -240,7 +240,7 @@ fn the_fleet_is_what_policies_heard_of_it() {
 }
 
 #[test]
-fn a_past_that_is_long_enough_is_told_by_blocks() {
+fn a_past_that_is_long_enough_is_cut_into_blocks() {
     let (history, _) = past(50.0, 32, [2.0, 2.0], 8);
     let found = model(&history).expect("enough to say something");
     assert_eq!(found.recorded_by_block.len(), 6);
@@ -281,7 +281,7 @@ fn what_was_given_up_is_load_and_in_no_latency() {
 }
 
 #[test]
-fn of_a_past_that_is_too_long_the_beginning_is_played() {
+fn only_the_beginning_of_a_past_that_is_too_long_is_played() {
     let (mut history, _) = past(50.0, 30, [2.0, 2.0], 10);
     let whole = model(&history).expect("enough to say something");
     assert!(!whole.assumptions.join("\n").contains(" alone are played"));

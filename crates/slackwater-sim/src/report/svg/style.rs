@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn a_paper_s_line_has_the_colour_of_ours() {
+    fn the_line_of_a_paper_has_the_colour_of_ours() {
         let styles = Styles {
             families: vec![vec!["prequal".into(), "prequal sync".into()]],
         };

@@ -98,7 +98,7 @@ fn any_chart_can_be_drawn() {
 }
 
 #[test]
-fn what_cannot_be_shown_is_said() {
+fn what_cannot_be_shown_is_stated() {
     let nothing = chart("", Plot::Lines(vec![line("a", &[(1.0, f64::NAN)])]));
     assert!(drawn(&nothing).contains(">no data<"));
     let something = chart("", Plot::Lines(vec![line("a", &[(1.0, 2.0)])]));
@@ -120,7 +120,7 @@ fn texts_cannot_become_markup() {
 }
 
 #[test]
-fn a_picture_says_in_words_what_it_shows() {
+fn a_picture_describes_itself_in_words() {
     let picture = drawn(&chart(
         "Latency",
         Plot::Lines(vec![line("prequal", &[(0.75, 266.0), (1.74, 345.0)])]),
@@ -186,7 +186,7 @@ fn a_legend_takes_another_row_before_it_is_too_wide() {
 }
 
 #[test]
-fn a_paper_s_line_is_dashed_and_beneath_ours() {
+fn the_line_of_a_paper_is_dashed_and_beneath_ours() {
     let mut paper = line("prequal (paper)", &[(1.0, 3.0), (2.0, 3.0)]);
     paper.reference = true;
     let picture = drawn(&chart(
@@ -259,7 +259,7 @@ fn bar_places(picture: &str) -> Vec<(f64, f64)> {
 }
 
 #[test]
-fn bars_end_at_the_limit_and_say_so() {
+fn bars_end_at_the_limit_and_are_marked() {
     let mut limited = chart(
         "",
         bars(

@@ -315,7 +315,7 @@ fn a_replica_without_a_wait_may_take_it_all() {
 }
 
 #[test]
-fn a_spell_s_latency_is_under_way() {
+fn the_latency_of_a_spell_is_under_way() {
     let mut scenario = web(2, 1, 0.5);
     scenario.network.delay.least = Duration::ZERO;
     scenario.network.delay.most = Duration::ZERO;
@@ -355,7 +355,7 @@ fn what_is_kept_of_a_run_grows_with_replicas_and_seconds() {
 }
 
 #[test]
-fn the_paper_s_worst_overload_fits() {
+fn the_worst_overload_of_the_paper_fits() {
     let worst = at_load(1.74, testbed());
     assert!(worst.memory_bytes() < 1e9, "{}", worst.memory_bytes());
 }

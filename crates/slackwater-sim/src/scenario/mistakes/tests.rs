@@ -162,7 +162,7 @@ fn a_good_scenario_has_no_mistakes_and_neither_has_too_much_load() {
 }
 
 #[test]
-fn a_mistake_says_what_is_wrong_and_what_would_be_right() {
+fn a_mistake_has_what_is_wrong_and_what_would_be_right() {
     let mut scenario = good();
     sharing(&mut scenario).cores = -2.0;
     scenario.deadline = Duration::ZERO;
@@ -415,7 +415,7 @@ fn what_piles_up_has_a_limit_which_dropping_what_expired_keeps() {
 }
 
 #[test]
-fn enormous_numbers_are_told_with_an_exponent() {
+fn enormous_numbers_are_shown_with_an_exponent() {
     let mut scenario = good();
     sharing(&mut scenario).cores = 1e300;
     assert_eq!(
