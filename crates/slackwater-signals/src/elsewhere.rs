@@ -83,7 +83,7 @@ impl Source {
     }
 }
 
-const ONLY_THIS: &str = "on this system only the process that asks can be read, if any";
+const ONLY_THIS: &str = "on this system only the calling process can be read, if any";
 
 #[cfg(unix)]
 fn used() -> Option<Duration> {

@@ -29,10 +29,10 @@ fn sums_have_all_that_threads_did_and_keep_it() {
             while used() < WORK {
                 core::hint::spin_loop();
             }
-            say_done.send(()).expect("somebody waits for it");
+            say_done.send(()).expect("the test waits for it");
             let _ = ended.recv();
         });
-        done.recv().expect("it says so");
+        done.recv().expect("the thread is done");
         let with = source.read();
         let now = with.used_by_watched.expect("it is watched");
         assert!(now >= sum + WORK, "{now:?} after {sum:?}");

@@ -43,7 +43,7 @@ impl Thread {
 
     fn burn(&self, time: Duration) {
         self.orders.send(time).expect("it waits for orders");
-        self.done.recv().expect("it says so");
+        self.done.recv().expect("the thread is done");
     }
 
     fn end(self) {

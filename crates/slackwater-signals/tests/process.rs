@@ -41,7 +41,7 @@ fn this_process_has_all_figures_of_threads() {
 #[test]
 fn a_reading_of_times_leaves_the_rest_out() {
     let mut source = Source::open(&Target::ThisProcess);
-    assert_eq!(source.read_times().cores_limit, None, "nobody has looked");
+    assert_eq!(source.read_times().cores_limit, None, "no full reading yet");
     let all = source.read();
     burn(Duration::from_millis(5));
     let times = source.read_times();

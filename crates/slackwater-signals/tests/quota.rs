@@ -145,7 +145,9 @@ fn a_group_within_has_the_quota_and_the_stops_of_the_one_around_it() {
     assert_eq!(seen.threads.unwrap().watched, 1);
     // A thread that leaves is dropped at the next list of its group.
     drop(busy);
-    until(&mut around, "nobody", |it| it.threads.unwrap().watched == 0);
+    until(&mut around, "no thread", |it| {
+        it.threads.unwrap().watched == 0
+    });
     drop(deep);
     drop(inner);
     assert!(within.read().throttled.is_some(), "the outer one is there");
@@ -203,7 +205,9 @@ fn a_thread_counts_from_when_it_is_seen_in_a_group() {
     );
     // The thread leaves the group and lives on.
     fs::write(Path::new(CPU).join("tasks"), &id).expect("the root takes anybody");
-    until(&mut source, "nobody", |it| it.threads.unwrap().watched == 0);
+    until(&mut source, "no thread", |it| {
+        it.threads.unwrap().watched == 0
+    });
     drop(end);
     thread.join().unwrap();
 }
@@ -232,5 +236,5 @@ fn cpu_time_of_a_group_comes_from_where_it_is_counted() {
     });
     drop(busy);
     drop(beside);
-    assert_eq!(source.read().used, None, "nobody counts any more");
+    assert_eq!(source.read().used, None, "no file counts it any more");
 }

@@ -74,7 +74,7 @@ fn play(policy: &mut dyn Policy, queries: u64) {
     for number in 0..queries {
         now += Duration::from_micros(400);
         let Decision::Pick(pick) = policy.choose(now, Query::first(), &mut draw, None) else {
-            return println!("a policy that asks first is none of these");
+            return println!("policies with synchronous probes cannot be measured here");
         };
         let mut ticket = pick.ticket;
         while let Some(probe) = policy.poll_probe(now, &mut draw) {

@@ -158,9 +158,7 @@ impl Decoder {
             0 => None,
             1 | 2 => Some(self.replica(bytes)?),
             _ => {
-                return Err(Malformed(
-                    "a query belongs to somebody in a way that is not known",
-                ));
+                return Err(Malformed("a query is pinned in a way that is not known"));
             }
         };
         Ok(Asked {

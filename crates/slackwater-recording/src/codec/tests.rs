@@ -187,7 +187,7 @@ fn a_repeated_report_costs_two_bytes() {
     );
     assert!(
         first == second && length(1) > 30,
-        "the first says all: {first}"
+        "the first is complete: {first}"
     );
 }
 
@@ -201,7 +201,7 @@ fn repeated_texts_cost_a_byte_or_two_and_long_texts_are_cut() {
         again <= 2 * 28,
         "ten of them the bytes that went out: {again}"
     );
-    assert!(length(1) > 64 + 4, "the first says all");
+    assert!(length(1) > 64 + 4, "the first is complete");
 
     let bytes = encoded(&[request(&said)]);
     let mut decoder = Decoder::default();

@@ -176,7 +176,7 @@ pub(super) fn parse(content: &[u8], version: u8) -> Result<Block<'_>, Malformed>
     if bytes.is_empty() {
         Ok(block)
     } else {
-        Err(Malformed("a block is longer than what it says"))
+        Err(Malformed("a block is longer than its content"))
     }
 }
 

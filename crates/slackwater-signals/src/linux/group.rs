@@ -172,7 +172,7 @@ pub(super) fn pressure(
     }
     let path = Path::new("/proc/pressure/cpu");
     let (file, _) = kept(path, pressure_some).map_err(|reason| {
-        format!("{reason}; a kernel without CONFIG_PSI, or one that wants psi=1 at boot")
+        format!("{reason}; a kernel without CONFIG_PSI, or one that needs psi=1 at boot")
     })?;
     let detail = format!("{}: the whole machine", path.display());
     Ok((file, (Origin::MachinePressure, detail)))

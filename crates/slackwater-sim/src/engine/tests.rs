@@ -243,7 +243,7 @@ fn a_replica_reports_what_it_is() {
         (report(1).incarnation, report(1).draining),
         (Some(1), false)
     );
-    assert_eq!(report(1).cpu_millionths, None, "it has just begun");
+    assert_eq!(report(1).cpu_millionths, None, "it has just started");
 }
 
 #[test]

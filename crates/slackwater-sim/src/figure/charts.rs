@@ -157,10 +157,7 @@ mod tests {
         let lines = latency_lines(&Plays::new(&played), |played| played.cell.load);
         let loads: Vec<f64> = lines[0].points.iter().map(|&(load, _)| load).collect();
         assert!(loads.is_sorted() && loads.len() == 3, "{loads:?}");
-        assert!(
-            lines[0].interval.is_empty(),
-            "one seed says nothing of its spread"
-        );
+        assert!(lines[0].interval.is_empty(), "one seed has no interval");
 
         for played in &mut played {
             played.runs = vec![trial::run([90.0; 4]), trial::run([110.0; 4])];

@@ -52,6 +52,6 @@ pub(super) fn verdicts(figure: &dyn Figure, played: &[Played], words: &[&str]) -
         .filter(|claim| words.iter().all(|word| claim.says.contains(word)))
         .map(|claim| claim.verdict)
         .collect();
-    assert!(!verdicts.is_empty(), "no claim says {words:?}");
+    assert!(!verdicts.is_empty(), "no claim has {words:?}");
     verdicts
 }

@@ -256,7 +256,7 @@ mod tests {
         let unanswered = spreads(&one, &[&one], &[&[Latencies::default()]], &[0.5]);
         assert_eq!(
             unanswered[0].change, None,
-            "nobody was answered under the other policy"
+            "no query was answered under the other policy"
         );
     }
 }

@@ -228,7 +228,7 @@ fn decision_text(decision: &Decision) -> String {
 
 fn round_text(targets: impl Iterator<Item = ReplicaId>) -> String {
     let targets: Vec<_> = targets.map(|target| target.to_string()).collect();
-    format!("a round that asks {}", targets.join(", "))
+    format!("a round that probes {}", targets.join(", "))
 }
 
 fn probe_text(probe: Option<(ProbeId, ReplicaId)>) -> String {

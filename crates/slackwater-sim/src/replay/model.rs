@@ -434,7 +434,7 @@ fn assumptions(history: &History, network: Duration, cut_ns: Option<Time>) -> Ve
         note(
             true,
             format!(
-                "the first {seconds} s alone are played: the whole is too long for so many replicas"
+                "only the first {seconds} s are played: the whole is too long for this many replicas"
             ),
         );
     }
@@ -451,14 +451,14 @@ fn assumptions(history: &History, network: Duration, cut_ns: Option<Time>) -> Ve
     note(
         failed > 0,
         format!(
-            "{failed} tries failed: replicas fail the same share of queries in the same second, whoever sends them"
+            "{failed} tries failed: replicas fail the same share of queries in the same second, for every client"
         ),
     );
     note(
         history.changes + history.withdrawals > 0,
         format!(
-            "all clients together heard of {} changes of the fleet, and {} times that a part of it was taken out by checks or by hand: \
-             they hear that at the same times here, whatever is sent where",
+            "all clients together received {} changes of the fleet, and {} times a part of it was taken out by checks or by hand: \
+             they receive these at the same times here, wherever queries are sent",
             history.changes, history.withdrawals
         ),
     );

@@ -31,14 +31,14 @@ impl Memory {
     }
 
     fn bytes(&self) -> Vec<u8> {
-        self.blocks.lock().expect("nobody panicked").concat()
+        self.blocks.lock().expect("no thread panicked").concat()
     }
 }
 
 impl Sink for Memory {
     fn take(&self, stream: u32, events: Vec<u8>) -> bool {
         assert_eq!(stream, 5);
-        let mut blocks = self.blocks.lock().expect("nobody panicked");
+        let mut blocks = self.blocks.lock().expect("no thread panicked");
         let has_room = blocks.len() < self.blocks_max;
         if has_room {
             blocks.push(events);

@@ -124,7 +124,11 @@ mod tests {
         let places = [0, 9, 10, 19, 20, 99].map(|now| tape.step_at(0, 0, now));
         assert_eq!(places, [0, 0, 1, 1, 2, 2]);
         assert_eq!(tape.step_at(0, 1, 15), 1);
-        assert_eq!(tape.step_at(7, 0, 15), 0, "who is not on it has no steps");
+        assert_eq!(
+            tape.step_at(7, 0, 15),
+            0,
+            "a replica that is not on the tape has no steps"
+        );
     }
 
     #[test]

@@ -50,7 +50,7 @@ fn a_crash_costs_what_is_sent_until_it_is_known() {
     let central = play(&with(secs(3), Change::Crash { known_after }), "jsq");
     assert!(
         central.errors <= 1,
-        "who sees everything loses only what was there"
+        "a clairvoyant loses only what was there"
     );
 }
 
@@ -111,7 +111,7 @@ fn a_restart_refuses_for_a_while_and_comes_back() {
     let measured = play(&scenario, "round_robin");
     // A fifth of two seconds. One more may have been there.
     assert!((40..=41).contains(&measured.errors), "{}", measured.errors);
-    assert_eq!(measured.queries_by_replica[0], 200, "nobody is told");
+    assert_eq!(measured.queries_by_replica[0], 200, "clients get no notice");
     // A policy with probes notices it, because the probes are refused.
     let prequal = play(&scenario, "prequal");
     assert!(prequal.errors < 10, "{}", prequal.errors);

@@ -83,7 +83,7 @@ fn a_replica_that_answers_no_probes_loses_them_and_serves_like_any_other() {
     scenario.fleet[1].count = 1;
     scenario.network = steady(ms(1));
     let round = play(&scenario, "prequal_sync");
-    assert_eq!(round.latency.quantile(0.0), ms(15), "3 ms to ask");
+    assert_eq!(round.latency.quantile(0.0), ms(15), "3 ms to probe");
     assert_eq!(round.queries_by_replica, [199, 0]);
 }
 
@@ -95,7 +95,7 @@ fn a_synchronous_round_takes_a_round_trip_of_the_querys_time() {
     assert_eq!(
         measured.latency.quantile(0.0),
         ms(14),
-        "2 ms to ask, 2 to travel"
+        "2 ms to probe, 2 to travel"
     );
     assert_eq!(measured.latency.quantile(1.0), ms(14));
     assert!((measured.probes_per_query() - 3.0).abs() < 1e-9);

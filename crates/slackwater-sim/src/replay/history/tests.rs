@@ -86,7 +86,10 @@ fn streams_come_together_on_one_clock_and_by_replicas_names() {
     ];
     let history = two_streams(first, second);
     let named = ["one", "r1"];
-    assert_eq!(history.replicas, named, "who has no name goes by its id");
+    assert_eq!(
+        history.replicas, named,
+        "a replica without a name is named by its id"
+    );
     let short: Vec<_> = (history.queries.iter())
         .map(|query| (query.client, query.replica, query.latency(), query.failed()))
         .collect();

@@ -75,7 +75,7 @@ fn past(rate: f64, seconds: u64, cores: [f64; 2], seed: u64) -> (History, Vec<f6
 #[test]
 fn what_a_replica_could_do_is_found_again() {
     let (history, true_costs) = past(55.0, 30, [2.4, 1.2], 1);
-    let model = model(&history).expect("enough to say something");
+    let model = model(&history).expect("enough queries for a model");
     let found = model.mean_cost.as_secs_f64() * 1e3;
     let truth = mean(&true_costs) / 1e6;
     assert!(
@@ -95,7 +95,7 @@ fn what_a_replica_could_do_is_found_again() {
 #[test]
 fn costs_are_those_of_the_queries_that_came() {
     let (history, true_costs) = past(40.0, 30, [1.5, 1.5], 2);
-    let model = model(&history).expect("enough to say something");
+    let model = model(&history).expect("enough queries for a model");
     let tape = model.scenario.tape.as_ref().expect("it has one");
     assert_eq!(
         (tape.queries.len(), model.queries),
@@ -112,7 +112,7 @@ fn costs_are_those_of_the_queries_that_came() {
 #[test]
 fn played_again_the_past_takes_as_long_as_it_did() {
     let (history, _) = past(50.0, 30, [2.4, 1.6], 5);
-    let model = model(&history).expect("enough to say something");
+    let model = model(&history).expect("enough queries for a model");
     let policy = crate::PolicyChoice::shipped("random").expect("it is listed");
     let played = crate::run(&model.scenario, &policy, 1);
     assert_eq!(played.queries, model.queries as u64);
@@ -133,7 +133,7 @@ fn failures_stay_where_and_when_they_were() {
             *outcome = Outcome::Failed;
         }
     }
-    let model = model(&history).expect("enough to say something");
+    let model = model(&history).expect("enough queries for a model");
     let tape = model.scenario.tape.as_ref().expect("it has one");
     let fails = |tenths: u64| {
         let place = tape.step_at(0, 0, tenths * SECOND / 10);
@@ -172,7 +172,7 @@ fn retries_and_copies_are_load_that_is_not_measured() {
         }
     }
     history.queries[0].pinned = Some(0);
-    let model = model(&history).expect("enough to say something");
+    let model = model(&history).expect("enough queries for a model");
     let tape = model.scenario.tape.as_ref().expect("it has one");
     // Queries after the last measured one are not played.
     let all = history.queries.len();
@@ -219,7 +219,7 @@ fn the_fleet_is_what_policies_received() {
         heard(begins + 5, 0, News::Withdrawn),
     ];
     history.changes = 1;
-    let model = model(&history).expect("enough to say something");
+    let model = model(&history).expect("enough queries for a model");
     let tape = model.scenario.tape.as_ref().expect("it has one");
     assert_eq!(tape.parts, [0, 0]);
     let expected = [
@@ -235,14 +235,14 @@ fn the_fleet_is_what_policies_received() {
         model
             .assumptions
             .join("\n")
-            .contains("heard of 1 changes of the fleet")
+            .contains("received 1 changes of the fleet")
     );
 }
 
 #[test]
 fn a_past_that_is_long_enough_is_cut_into_blocks() {
     let (history, _) = past(50.0, 32, [2.0, 2.0], 8);
-    let found = model(&history).expect("enough to say something");
+    let found = model(&history).expect("enough queries for a model");
     assert_eq!(found.recorded_by_block.len(), 6);
     let sum: u64 = found.recorded_by_block.iter().map(Latencies::count).sum();
     assert_eq!(sum, found.recorded.count());
@@ -255,7 +255,7 @@ fn a_past_that_is_long_enough_is_cut_into_blocks() {
     );
 
     let (short, _) = past(50.0, 20, [2.0, 2.0], 8);
-    let found = model(&short).expect("enough to say something");
+    let found = model(&short).expect("enough queries for a model");
     assert!(found.recorded_by_block.is_empty());
 }
 
@@ -267,7 +267,7 @@ fn what_was_given_up_is_load_and_in_no_latency() {
         query.end = query.end.map(|(at, _)| (at, Outcome::Dropped));
     }
     history.queries[5].end = None;
-    let found = model(&history).expect("enough to say something");
+    let found = model(&history).expect("enough queries for a model");
     let tape = found.scenario.tape.as_ref().expect("it has one");
     let (all, given_up) = (history.queries.len(), history.queries.len().div_ceil(10));
     let measured = tape.queries.iter().filter(|it| it.is_measured).count();
@@ -283,8 +283,8 @@ fn what_was_given_up_is_load_and_in_no_latency() {
 #[test]
 fn only_the_beginning_of_a_past_that_is_too_long_is_played() {
     let (mut history, _) = past(50.0, 30, [2.0, 2.0], 10);
-    let whole = model(&history).expect("enough to say something");
-    assert!(!whole.assumptions.join("\n").contains(" alone are played"));
+    let whole = model(&history).expect("enough queries for a model");
+    assert!(!whole.assumptions.join("\n").contains("only the first "));
     // This many replicas leave 20 s for each.
     history.replicas.resize(20_000, String::new());
     let stop = AtomicBool::new(true);
@@ -304,7 +304,7 @@ fn at_the_end_of_time_nothing_overflows() {
     let last = history.queries.len() - 1;
     history.queries[last].arrived_at = u64::MAX;
     history.queries[last].end = Some((u64::MAX, Outcome::Success));
-    let found = model(&history).expect("enough to say something");
+    let found = model(&history).expect("enough queries for a model");
     assert!(found.queries >= last, "{}", found.queries);
     // The whole range of time is too long for any model.
     history.queries[0].arrived_at = 0;

@@ -163,7 +163,7 @@ impl Load {
         if let Some(delay) = self.tie {
             checks.time("tie", delay, Duration::ZERO..=TIME_MAX);
             checks.that("tie", self.hedge.is_none(), || {
-                "is said beside hedge, expected one of the two".to_owned()
+                "cannot be combined with hedge, expected one of the two".to_owned()
             });
         }
         if let Some(siblings) = &self.siblings {
@@ -281,7 +281,7 @@ impl Failure {
             FailureCost::Fixed(cost) => {
                 let costs = !matches!(service, Service::LatencyTrace(_));
                 checks.that("cost", costs, || {
-                    "does nothing with a trace of the replicas' own, which says what every query takes".to_owned()
+                    "has no effect with the replicas' own trace, which sets the latency of every query".to_owned()
                 });
                 checks.time("cost", cost, Duration::ZERO..=TIME_MAX);
             }
